@@ -1,0 +1,198 @@
+"""Timing two packages against each other, fairly.
+
+A case is text: since flambeau and PyTorch share one API, the same setup and the same statement run with `torch` bound
+to either package, in one process. Rounds of the two alternate, so that a busy machine or a change of clock speed
+hurts both alike; the figure is the median over the rounds, and the ratio is PyTorch's time divided by ours.
+
+The cases live in `overhead.py` and `ops.py`; import time, compile time and memory in `startup.py`.
+"""
+
+import argparse
+import importlib
+import re
+import statistics
+import textwrap
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+SECONDS = 1.0  # spent on one case, both packages together
+SHORTEST_ROUND = 2e-3  # seconds; below this the clock and the loop would be part of the figure
+ROUNDS = (7, 201)  # at least and at most
+# A thread pool spins for a while after its last task. It must not spin on the other package's core.
+SETTLE = 2e-3
+SEED = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One line of the table: `run` is timed after `setup`, with `torch` bound to either package."""
+
+    name: str
+    run: str
+    setup: str = ""
+    minimum: float = 1.0  # what PyTorch's time divided by ours has to reach
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    case: Case
+    threads: int
+    ours: float  # seconds
+    torch: float
+
+    @property
+    def ratio(self) -> float:
+        return self.torch / self.ours
+
+    @property
+    def met(self) -> bool:
+        return self.ratio >= self.case.minimum
+
+
+def packages() -> tuple[Any, Any]:
+    """flambeau and PyTorch, in this order."""
+    return importlib.import_module("flambeau"), importlib.import_module("torch")
+
+
+def prepare(case: Case, package: Any) -> dict[str, Any]:
+    """The names `case.run` sees, from the same seed for each package."""
+    names = {"torch": package}
+    package.manual_seed(SEED)
+    exec(case.setup, names)
+    return names
+
+
+def timed_loop(case: Case, names: dict[str, Any]) -> Callable[[int], float]:
+    """A function that runs the statement `count` times and returns the seconds it took.
+
+    The statement is compiled into the loop, as timeit does, so no call is timed with it. Unlike timeit this leaves
+    the garbage collector on: users have it on.
+    """
+    source = (
+        "def loop(count):\n    start = clock()\n    for _ in range(count):\n"
+        + textwrap.indent(case.run, " " * 8)
+        + "\n    return clock() - start\n"
+    )
+    scope = dict(names, clock=time.perf_counter)
+    exec(compile(source, f"<{case.name}>", "exec"), scope)
+    return scope["loop"]
+
+
+def calibrate(loop: Callable[[int], float]) -> int:
+    """How many runs of the statement fill one round; also the warm-up."""
+    loop(3)
+    count = 1
+    while loop(count) < SHORTEST_ROUND:
+        count *= 2
+    return count
+
+
+def compare(case: Case, threads: int = 1, seconds: float = SECONDS) -> Result:
+    """Median time of one run of the case with flambeau and with PyTorch."""
+    loops = []
+    for package in packages():
+        package.set_num_threads(threads)
+        loops.append(timed_loop(case, prepare(case, package)))
+    counts = [calibrate(loop) for loop in loops]
+    times: tuple[list[float], list[float]] = ([], [])
+    end = time.perf_counter() + seconds
+    fewest, most = ROUNDS
+    for number in range(most):
+        if number >= fewest and time.perf_counter() > end:
+            break
+        for side in (0, 1) if number % 2 else (1, 0):
+            if threads > 1:
+                time.sleep(SETTLE)
+                loops[side](1)  # wakes this package's threads
+            times[side].append(loops[side](counts[side]) / counts[side])
+    ours, theirs = map(statistics.median, times)
+    return Result(case, threads, ours, theirs)
+
+
+def value(case: Case, package: Any, threads: int) -> list[Any]:
+    """What the statement leaves in `out`, or evaluates to, as NumPy arrays."""
+    package.set_num_threads(threads)
+    names = prepare(case, package)
+    try:
+        out = eval(case.run, names)
+    except SyntaxError:
+        exec(case.run, names)
+        out = names.get("out")
+    if out is None:
+        return []
+    parts = out if isinstance(out, (tuple, list)) else [out]
+    bfloat16 = package.bfloat16  # which NumPy does not know
+    parts = [part.detach() for part in parts]
+    return [(part.float() if part.dtype == bfloat16 else part).numpy() for part in parts]
+
+
+def select(cases: Iterable[Case], pattern: str) -> list[Case]:
+    return [case for case in cases if re.search(pattern, case.name)]
+
+
+def duration(seconds: float) -> str:
+    """Three digits and a unit."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            break
+    return f"{seconds / scale:.3g} {unit}"
+
+
+HEADER = ("case", "threads", "flambeau", "PyTorch", "ratio", "at least", "")
+
+
+def cells(result: Result) -> tuple[str, ...]:
+    """One result as the texts of a table row."""
+    case = result.case
+    times = duration(result.ours), duration(result.torch)
+    verdict = "met" if result.met else "MISSED"
+    return (
+        case.name,
+        str(result.threads),
+        *times,
+        f"{result.ratio:.2f}",
+        f"{case.minimum:.1f}",
+        verdict,
+    )
+
+
+def print_row(row: tuple[str, ...], width: int) -> None:
+    numbers = "".join(f"{cell:>10}" for cell in row[1:])
+    print(f"{row[0]:<{width}}{numbers}", flush=True)
+
+
+def run_cases(
+    cases: Iterable[Case], threads: Iterable[int], seconds: float = SECONDS
+) -> Iterator[Result]:
+    """Time the cases one by one, printing a row for each as it is known."""
+    cases = list(cases)
+    width = max((len(case.name) for case in cases), default=0) + 1
+    print_row(HEADER, width)
+    for case in cases:
+        for count in threads:
+            result = compare(case, count, seconds)
+            print_row(cells(result), width)
+            yield result
+
+
+def thread_counts(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
+
+
+def arguments(description: str) -> argparse.ArgumentParser:
+    """The options every benchmark takes."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--threads", type=thread_counts, default=[1, 2], help="for instance 1,2")
+    parser.add_argument("--only", default="", metavar="PATTERN", help="cases that match this")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="spent on each case")
+    return parser
+
+
+def main(description: str, cases: Iterable[Case]) -> None:
+    """The command line of a file of cases."""
+    options = arguments(description).parse_args()
+    results = list(run_cases(select(cases, options.only), options.threads, options.seconds))
+    missed = [result for result in results if not result.met]
+    print(f"\n{len(results) - len(missed)} of {len(results)} reach the ratio asked for")
