@@ -2,14 +2,15 @@
 
 Usage: python benchmarks/ops.py [--threads 1,2] [--only PATTERN] [--seconds 1]
 
-`--bits` instead checks that every result is the same to the last bit with 1 and with 2 threads, and agrees with
-PyTorch's.
+`--bits` instead checks that every result is the same to the last bit with 1 and with 2 threads,
+and agrees with PyTorch's.
 """
 
 import sys
 from collections.abc import Iterable, Iterator
 
 import numpy as np
+
 from timing import Case, arguments, packages, run_cases, select, value
 
 SIZES = {"1e5": (250, 400), "1e6": (1000, 1000), "1e7": (2500, 4000)}
@@ -108,8 +109,9 @@ def differences(cases: Iterable[Case]) -> list[str]:
             found.append(f"{case.name}: 1 and 2 threads disagree")
         for ours, theirs in zip(one, expected, strict=True):
             scale = float(np.abs(theirs).max(initial=0.0)) if theirs.dtype != bool else 1.0
-            if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
-                found.append(f"{case.name}: {ours.dtype} {ours.shape}, not {theirs.dtype} {theirs.shape}")
+            kinds = [f"{array.dtype} {array.shape}" for array in (ours, theirs)]
+            if kinds[0] != kinds[1]:
+                found.append(f"{case.name}: {kinds[0]}, not {kinds[1]}")
             elif not np.allclose(ours, theirs, rtol=1e-4, atol=1e-5 * scale):
                 found.append(f"{case.name}: differs from PyTorch")
     return found

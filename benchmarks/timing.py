@@ -1,14 +1,16 @@
 """Timing two packages against each other, fairly.
 
-A case is text: since flambeau and PyTorch share one API, the same setup and the same statement run with `torch` bound
-to either package, in one process. Rounds of the two alternate, so that a busy machine or a change of clock speed
-hurts both alike; the figure is the median over the rounds, and the ratio is PyTorch's time divided by ours.
+A case is text: since flambeau and PyTorch share one API, the same setup and the same statement run
+with `torch` bound to either package, in one process. Rounds of the two alternate, so that a busy
+machine or a change of clock speed hurts both alike; the figure is the median over the rounds, and
+the ratio is PyTorch's time divided by ours.
 
 The cases live in `overhead.py` and `ops.py`; import time, compile time and memory in `startup.py`.
 """
 
 import argparse
 import importlib
+import os
 import re
 import statistics
 import textwrap
@@ -67,8 +69,8 @@ def prepare(case: Case, package: Any) -> dict[str, Any]:
 def timed_loop(case: Case, names: dict[str, Any]) -> Callable[[int], float]:
     """A function that runs the statement `count` times and returns the seconds it took.
 
-    The statement is compiled into the loop, as timeit does, so no call is timed with it. Unlike timeit this leaves
-    the garbage collector on: users have it on.
+    The statement is compiled into the loop, as timeit does, so no call is timed with it. Unlike
+    timeit this leaves the garbage collector on: users have it on.
     """
     source = (
         "def loop(count):\n    start = clock()\n    for _ in range(count):\n"
@@ -134,10 +136,10 @@ def select(cases: Iterable[Case], pattern: str) -> list[Case]:
 
 def duration(seconds: float) -> str:
     """Three digits and a unit."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= scale:
-            break
-    return f"{seconds / scale:.3g} {unit}"
+    unit, scale = "us", 1e6
+    if seconds >= 1e-3:
+        unit, scale = ("ms", 1e3) if seconds < 1 else ("s", 1.0)
+    return f"{seconds * scale:.3g} {unit}"
 
 
 HEADER = ("case", "threads", "flambeau", "PyTorch", "ratio", "at least", "")
@@ -163,12 +165,34 @@ def print_row(row: tuple[str, ...], width: int) -> None:
     print(f"{row[0]:<{width}}{numbers}", flush=True)
 
 
+def busy_cores() -> float:
+    """How many cores other work keeps busy at this moment; 0 where the system does not tell."""
+    try:
+        before, idle_before = processor_time()
+        time.sleep(0.5)
+        after, idle_after = processor_time()
+    except OSError:
+        return 0.0
+    total = max(after - before, 1)
+    return (os.cpu_count() or 1) * (total - (idle_after - idle_before)) / total
+
+
+def processor_time() -> tuple[int, int]:
+    """Ticks of all cores since boot, and those of them spent idle."""
+    with open("/proc/stat") as file:
+        ticks = [int(word) for word in file.readline().split()[1:]]
+    return sum(ticks), ticks[3] + ticks[4]
+
+
 def run_cases(
     cases: Iterable[Case], threads: Iterable[int], seconds: float = SECONDS
 ) -> Iterator[Result]:
     """Time the cases one by one, printing a row for each as it is known."""
     cases = list(cases)
     width = max((len(case.name) for case in cases), default=0) + 1
+    busy = busy_cores()
+    if busy > 0.2:
+        print(f"other work keeps {busy:.1f} cores busy: figures for several threads mean little\n")
     print_row(HEADER, width)
     for case in cases:
         for count in threads:

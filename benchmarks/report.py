@@ -1,0 +1,102 @@
+"""Run every benchmark and write `docs/benchmarks.md`. `make bench` calls this.
+
+Usage: python benchmarks/report.py [--threads 1,2] [--only PATTERN] [--seconds 1] [--output FILE]
+
+`--only` limits the ops; with it the page is not written unless `--output` says where.
+"""
+
+import os
+import platform
+import re
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import ops
+import overhead
+import startup
+import timing
+
+PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+
+INTRODUCTION = """\
+# Benchmarks
+
+Made by `make bench`, which installs PyTorch {torch} beside flambeau and runs
+`benchmarks/report.py`. Both packages run in one process, in alternating rounds; a figure is the
+median of the rounds. *Ratio* is PyTorch's time divided by flambeau's: above 1, flambeau is faster.
+
+Machine: {machine}. Software: Python {python}, NumPy {numpy}, llvmlite {llvmlite}.
+{warning}
+{met} of {count} lines reach what is asked of them.
+"""
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; the first column is text, the rest are numbers."""
+    rule = "|---|" + "---:|" * (len(header) - 1)
+    lines = ["| " + " | ".join(row) + " |" for row in (header, *rows)]
+    return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def machine() -> str:
+    """Processor and number of cores."""
+    cores = f"{os.cpu_count()} cores"
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return f"{platform.machine()}, {cores}"
+    model = re.search(r"model name\s*:\s*(.+)", text)
+    return f"{model[1] if model else platform.machine()}, {cores}"
+
+
+def same_bits(cases: Sequence[timing.Case]) -> str:
+    """A sentence on whether results depend on the number of threads, or differ from PyTorch's."""
+    found = ops.differences(cases)
+    if not found:
+        return (
+            f"The results of all {len(cases)} ops are the same bit for bit with 1 and 2 threads, "
+            "and agree with PyTorch's up to rounding (`python benchmarks/ops.py --bits`)."
+        )
+    return "Differences found:\n\n" + "\n".join(f"- {line}" for line in found)
+
+
+def main() -> None:
+    parser = timing.arguments(__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=None, help="where the page goes")
+    options = parser.parse_args()
+    busy = timing.busy_cores()
+    # First, while this process is small and idle.
+    measures = list(startup.run_measures())
+    sections = []
+    results = []
+    for title, cases in (("Small ops", overhead.CASES), ("Large ops", ops.CASES)):
+        print()
+        chosen = timing.select(cases, options.only)
+        found = list(timing.run_cases(chosen, options.threads, options.seconds))
+        results += found
+        sections.append(f"## {title}\n\n" + table(timing.HEADER, [*map(timing.cells, found)]))
+    sections[-1] += "\n\n" + same_bits(timing.select(ops.CASES, options.only))
+    sections.append(
+        "## Start and memory\n\n" + table(startup.HEADER, [*map(startup.cells, measures)])
+    )
+    verdicts = [item.met for item in (*results, *measures)]
+    warning = f"\n**Other work kept {busy:.1f} cores busy.**\n" if busy > 0.2 else ""
+    introduction = INTRODUCTION.format(
+        torch=version("torch"),
+        machine=machine(),
+        python=platform.python_version(),
+        numpy=version("numpy"),
+        llvmlite=version("llvmlite"),
+        warning=warning,
+        met=sum(verdicts),
+        count=len(verdicts),
+    )
+    output = options.output or (None if options.only else PAGE)
+    if output is not None:
+        output.write_text("\n".join([introduction, "\n\n".join(sections), ""]))
+        print(f"\nwritten to {output}")
+
+
+if __name__ == "__main__":
+    main()
