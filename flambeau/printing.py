@@ -66,9 +66,9 @@ def set_printoptions(
         >>> torch.set_printoptions(profile="default")
     """
     global _options
-    asked = dict(precision=precision, threshold=threshold, edgeitems=edgeitems, linewidth=linewidth)
     start = _PROFILES.get(profile, _options) if profile is not None else _options
-    given = {name: value for name, value in asked.items() if value is not None}
+    asked = zip(Options._fields, (precision, threshold, edgeitems, linewidth), strict=False)
+    given = {name: value for name, value in asked if value is not None}
     # PyTorch forgets sci_mode at every call that does not repeat it.
     _options = start._replace(**given, sci_mode=sci_mode)
 
