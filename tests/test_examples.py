@@ -1,0 +1,38 @@
+"""The example programs run and reach what they promise; the README's session is a real one."""
+
+import doctest
+import runpy
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).parent.parent
+DIGITS = str(ROOT / "examples/digits.py")
+
+
+def test_digits_learns_to_read(capsys):
+    runpy.run_path(DIGITS, run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("epoch") for line in lines) == 20
+    assert float(lines[-1].split()[2]) > 0.95
+
+
+def test_digits_starts_with_the_loss_of_guessing():
+    names = runpy.run_path(DIGITS)
+    scores = names["torch"].zeros(4, 10)
+    labels = names["torch"].arange(4)
+    assert abs(names["cross_entropy"](scores, labels).item() - np.log(10)) < 1e-6
+
+
+def test_the_embedded_digits_are_whole():
+    with np.load(ROOT / "examples/data/digits.npz") as file:
+        images, labels = file["images"], file["labels"]
+    assert images.shape == (1797, 8, 8) and images.dtype == np.uint8 and images.max() == 16
+    assert np.bincount(labels).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+
+
+def test_readme_session():
+    failed, tried = doctest.testfile(
+        str(ROOT / "README.md"), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE
+    )
+    assert failed == 0 and tried > 10
