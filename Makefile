@@ -1,10 +1,11 @@
 # Each target sets itself up: a virtual environment is made on first use and brought up to date when
-# pyproject.toml changes. Say `make test PYTHON=python3.13` for another interpreter,
-# `make test ARGS="-k sum"` to hand something on.
+# pyproject.toml changes. Say `make test PYTHON=python3.13` for another interpreter, and
+# `make test TESTS=tests/test_tiny.py` or `make test ARGS="-k sum"` to run less.
 PYTHON ?= python3
 VENV ?= .venv
 BENCH_VENV ?= .venv-bench
 JOBS ?= 2
+TESTS ?= tests
 ARGS ?=
 TORCH ?= torch==2.13.0
 PIP = -m pip install --quiet --disable-pip-version-check
@@ -23,10 +24,10 @@ demo: $(VENV)/.installed
 	$(VENV)/bin/python examples/digits.py $(ARGS)
 
 test: $(VENV)/.installed-dev
-	$(VENV)/bin/python -m pytest tests -m "not slow" -n $(JOBS) $(ARGS)
+	$(VENV)/bin/python -m pytest $(TESTS) -m "not slow" -n $(JOBS) $(ARGS)
 
 slow: $(VENV)/.installed-dev
-	$(VENV)/bin/python -m pytest tests -n $(JOBS) $(ARGS)
+	$(VENV)/bin/python -m pytest $(TESTS) -n $(JOBS) $(ARGS)
 
 check: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff check .
