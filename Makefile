@@ -45,22 +45,24 @@ clean:
 	rm -rf $(VENV) $(BENCH_VENV) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The stamp carries the interpreter's name, so that another PYTHON= rebuilds the environment.
-%/.python-$(notdir $(PYTHON)):
+# The first stamp carries the interpreter's name, so that another PYTHON= rebuilds the environment.
+# Static pattern rules, because make would not miss a stamp it knows from an implicit rule only.
+ENVIRONMENTS = $(VENV) $(BENCH_VENV)
+STAMP = .python-$(notdir $(PYTHON))
+
+$(ENVIRONMENTS:%=%/$(STAMP)): %/$(STAMP):
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("flambeau needs Python 3.11 or newer; try make PYTHON=python3.11")'
 	$(PYTHON) -m venv --clear $*
 	@touch $@
 
-%/.installed: pyproject.toml %/.python-$(notdir $(PYTHON))
+$(ENVIRONMENTS:%=%/.installed): %/.installed: pyproject.toml %/$(STAMP)
 	$*/bin/python $(PIP) --editable .
 	@touch $@
 
-%/.installed-dev: %/.installed
-	$*/bin/python $(PIP) --editable ".[dev]"
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(VENV)/bin/python $(PIP) --editable ".[dev]"
 	@touch $@
 
-%/.installed-bench: %/.installed
-	$*/bin/python $(PIP) --editable ".[test]" "$(TORCH)"
+$(BENCH_VENV)/.installed-bench: $(BENCH_VENV)/.installed
+	$(BENCH_VENV)/bin/python $(PIP) --editable ".[test]" "$(TORCH)"
 	@touch $@
-
-.PRECIOUS: %/.python-$(notdir $(PYTHON)) %/.installed
