@@ -1,6 +1,5 @@
-"""The example programs run and reach what they promise; the README's session is a real one."""
+"""The example programs run and reach what they promise."""
 
-import doctest
 import runpy
 from pathlib import Path
 
@@ -29,10 +28,3 @@ def test_the_embedded_digits_are_whole():
         images, labels = file["images"], file["labels"]
     assert images.shape == (1797, 8, 8) and images.dtype == np.uint8 and images.max() == 16
     assert np.bincount(labels).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
-
-
-def test_readme_session():
-    failed, tried = doctest.testfile(
-        str(ROOT / "README.md"), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE
-    )
-    assert failed == 0 and tried > 10
