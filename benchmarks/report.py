@@ -2,7 +2,8 @@
 
 Usage: python benchmarks/report.py [--threads 1,2] [--only PATTERN] [--seconds 1] [--output FILE]
 
-`--only` limits the ops; with it the page is not written unless `--output` says where.
+`--only` limits the ops; with it the page is not written unless `--output` says where. What people
+write under the heading "Notes" of an existing page stays.
 """
 
 import os
@@ -17,6 +18,7 @@ import overhead
 import startup
 import timing
 
+NOTES = "\n## Notes\n"
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 
 INTRODUCTION = """\
@@ -94,7 +96,8 @@ def main() -> None:
     )
     output = options.output or (None if options.only else PAGE)
     if output is not None:
-        output.write_text("\n".join([introduction, "\n\n".join(sections), ""]))
+        _, heading, notes = (output.read_text() if output.exists() else "").partition(NOTES)
+        output.write_text("\n".join([introduction, "\n\n".join(sections), heading + notes]))
         print(f"\nwritten to {output}")
 
 

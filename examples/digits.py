@@ -1,8 +1,9 @@
 """Handwritten digits with tensors and autograd, nothing else: no layers, no optimizer.
 
-Two matrices and two biases learn to read 1,437 images of 8 x 8 pixels and are then asked about 360 others. The loss
-is written out by hand, so every step from pixels to gradient is on this page. Replace the import by `import torch`
-and the program prints the same losses: the random numbers are PyTorch's own.
+Two matrices and two biases learn to read 1,437 images of 8 x 8 pixels and are then asked about 360
+others. The loss is written out by hand, so every step from pixels to gradient is on this page.
+Replace the import by `import torch` and the program prints the same losses: the random numbers are
+PyTorch's own.
 
 Run it with `make demo`, or `python examples/digits.py` where flambeau is installed.
 """
