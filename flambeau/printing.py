@@ -227,13 +227,11 @@ def _contents(t, indent) -> str:
 
 def _says_dtype(t) -> bool:
     """Whether the dtype has to be said, because the numbers alone suggest another one."""
-    default = _dtype.get_default_dtype()
-    if t.dtype == default:
+    if t.dtype == _dtype.default_dtype():
         return False
     if t.is_meta or t.numel() == 0:
         return True
-    default_complex = "complex128" if default.itemsize == 8 else "complex64"
-    return str(t.dtype).rpartition(".")[2] not in ("int64", "bool", default_complex)
+    return t.dtype not in (_dtype.int64, _dtype.bool_, _dtype.default_complex())
 
 
 def _grad_suffix(t) -> str | None:

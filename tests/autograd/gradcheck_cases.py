@@ -103,7 +103,7 @@ FUNCTIONS = {
     "turned": lambda t: lambda x: x * (1 + 2j),
     "turned_half_detached": lambda t: lambda x: x * x.detach() * 1j,
     "wrong": lambda t: _with_backward(t, lambda x: x * x, lambda g, x: g * x),
-    "wrong_second": lambda t: _with_backward(t, lambda x: x**3, lambda g, x: 3 * g * x * x.detach()),
+    "wrong_second": lambda t: _with_backward(t, lambda x: x**3, lambda g, x: 3 * g * x * x.data),
     "wrong_size": lambda t: _with_backward(t, lambda x: x * x, lambda g, x: (2 * g * x).sum()),
     "right": lambda t: _with_backward(t, lambda x: x * x, lambda g, x: 2 * g * x),
     "constant_gradient": lambda t: _with_backward(t, lambda x: x * 2, lambda g, x: 2 + 0 * g),
