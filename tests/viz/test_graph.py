@@ -180,6 +180,7 @@ def test_layout_of_nothing_is_empty():
 
 
 @pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torchviz still asks distutils
 @pytest.mark.parametrize("name", CASES)
 def test_boxes_and_arrows_equal_those_of_torch(name):
     theirs = pytest.importorskip("torch")
