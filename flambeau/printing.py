@@ -68,7 +68,7 @@ def set_printoptions(
     global _options
     start = _PROFILES.get(profile, _options) if profile is not None else _options
     asked = zip(Options._fields, (precision, threshold, edgeitems, linewidth), strict=False)
-    given = {name: value for name, value in asked if value is not None}
+    given: dict[str, Any] = {name: value for name, value in asked if value is not None}
     # PyTorch forgets sci_mode at every call that does not repeat it.
     _options = start._replace(**given, sci_mode=sci_mode)
 

@@ -8,17 +8,12 @@ missing; `graph_svg` and `graph_html` hand them to `picture.py`, which needs no 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from typing import Any
 
 import flambeau
-from flambeau.viz.dot import FILL, LINE
+from flambeau.viz import dot as dot_language
 from flambeau.viz.picture import Arrow, Box, Graph, draw, page
-
-# The package, if it is there, also knows other formats and other layouts.
-try:
-    from graphviz import Digraph
-except ImportError:
-    from flambeau.viz.dot import Digraph  # type: ignore[assignment]
 
 __all__ = ["graph_html", "graph_svg", "make_dot"]
 
@@ -174,6 +169,14 @@ def backward_graph(
     return walk.graph
 
 
+def _digraph(**options):
+    """A graph of the graphviz package if it is there: it knows other formats and layouts."""
+    try:
+        return import_module("graphviz").Digraph(**options)
+    except ImportError:
+        return dot_language.Digraph(**options)
+
+
 def _size(statements: int) -> str:
     """torchviz lets the page grow with the graph: 0.15 inches a statement, 12 at least."""
     side = max(12, statements * 0.15)
@@ -214,12 +217,12 @@ def make_dot(
         "height": "0.2",
         "fontname": "monospace",
     }
-    dot = Digraph(node_attr=node_attr)
+    dot = _digraph(node_attr=node_attr)
     for key, box in graph.boxes.items():
-        fill = {"fillcolor": FILL[box.kind]} if box.kind in FILL else {}
+        fill = {"fillcolor": dot_language.FILL[box.kind]} if box.kind in dot_language.FILL else {}
         dot.node(key, box.label, **fill)
     for arrow in graph.arrows:
-        dot.edge(arrow.tail, arrow.head, **LINE[arrow.kind])
+        dot.edge(arrow.tail, arrow.head, **dot_language.LINE[arrow.kind])
     dot.graph_attr["size"] = _size(len(dot.body))
     return dot
 

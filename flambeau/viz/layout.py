@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Hashable, Iterable, Mapping
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _GAP = 24.0  # between boxes of a layer
 _LAYER_GAP = 36.0  # between layers
@@ -252,7 +252,7 @@ def _ports(chains, places, x, side):
 
 
 def layered(
-    sizes: Mapping[Hashable, tuple[float, float]],
+    sizes: Mapping[Any, tuple[float, float]],
     edges: Iterable[tuple[Hashable, Hashable]],
     aside: Iterable[tuple[Hashable, Hashable]] = (),
 ) -> Layout:

@@ -23,7 +23,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 @pytest.fixture(autouse=True)
 def our_own_digraph(monkeypatch):
     """The graphviz package may or may not be installed; these tests are about ours."""
-    monkeypatch.setattr(graphs, "Digraph", dot_language.Digraph)
+    monkeypatch.setattr(graphs, "_digraph", dot_language.Digraph)
 
 
 def example():
