@@ -321,6 +321,24 @@ def _stirling(fn, k):
     return fn.if_else(k < 10.0, looked_up, series)
 
 
+# -- randomised relu -------------------------------------------------------------------------------
+
+
+def build_rrelu(dtype):
+    """kernel(generator, out, noise, input, count, lower, upper); elements <= 0 draw a slope."""
+    kernel = Kernel("ppppiff")
+    fn, (_, out, noise, source, count, lower, upper) = kernel.fn, kernel.arguments
+    acc = COMPUTE_TYPE[dtype]
+    low, high = (convert(fn, convert(fn, x, "f64", acc), acc, "f64") for x in (lower, upper))
+    with fn.loop(0, count) as i:
+        x = _load(fn, source, i, dtype)
+        draw = lambda: convert(fn, kernel.uniform() * (high - low) + low, "f64", acc)
+        slope = fn.if_else(x <= 0.0, draw, lambda: fn.value(1.0, x.type))
+        store(fn, x * slope, out, i, dtype)
+        store(fn, slope, noise, i, dtype)
+    return kernel.text()
+
+
 # -- categories ------------------------------------------------------------------------------------
 
 
