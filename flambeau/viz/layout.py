@@ -195,10 +195,12 @@ def _distances(layer, widths):
     return [0.0, *((widths[a] + widths[b]) / 2 + _GAP for a, b in pairwise(layer))]
 
 
-def _pulls(key, above, below):
+def _pulls(key, above, below, companions):
     """(neighbour, strength) of the short edges up and down from a box or joint."""
 
     def strength(upper, lower):
+        if upper in companions or lower in companions:
+            return 0.3
         joints = isinstance(upper, _Joint) + isinstance(lower, _Joint)
         if joints:
             return (2.0, 8.0)[joints - 1]  # long edges run straight
@@ -208,7 +210,7 @@ def _pulls(key, above, below):
     return up, [(lower, strength(key, lower)) for lower in below.get(key, ())]
 
 
-def _spread(layers, widths, above, below):
+def _spread(layers, widths, above, below, companions):
     """The x of every box and joint."""
     distances = [_distances(layer, widths) for layer in layers]
     x: dict = {}
@@ -217,7 +219,7 @@ def _spread(layers, widths, above, below):
         for key, step in zip(layer, steps, strict=True):
             at += step
             x[key] = at
-    pulls = {key: _pulls(key, above, below) for key in x}
+    pulls = {key: _pulls(key, above, below, companions) for key in x}
     for number in range(_PLACE_SWEEPS):
         down = number % 2 == 0
         ending = number >= _PLACE_SWEEPS // 2
@@ -272,7 +274,7 @@ def layered(
     layers = _first_order(layer_of, above, below, companions)
     layers = _ordered(layers, above, below)
     widths = {key: sizes[key][0] if key in sizes else _JOINT_WIDTH for key in layer_of}
-    x = _spread(layers, widths, above, below)
+    x = _spread(layers, widths, above, below, companions)
 
     bands, y = [], _MARGIN
     places: dict[Hashable, Place] = {}
