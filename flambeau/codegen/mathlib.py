@@ -1,7 +1,7 @@
 """exp, log, pow, tanh and their relatives, spelled from arithmetic, fma, selects and bit patterns.
 
-Every function serves f32 and f64: the formula is one, the coefficients differ. All are within 2 ulp,
-keep denormals, and treat nan, infinities and signed zeros as C does; none branches or reads tables.
+Every function serves f32 and f64: the formula is one, the coefficients differ. All are within
+2 ulp, keep denormals, and treat nan, infinities and signed zeros as C does; none branches.
 The neighbours: `triglib.py` (sin to atan2), `errorlib.py` (erf and the normal distribution),
 `gammalib.py`, `bessellib.py`, `floatbits.py` (exponents and neighbours), `complexlib.py`.
 
@@ -11,7 +11,7 @@ Coefficients are minimax fits (Remez); the comment beside them gives interval an
 import math
 from types import SimpleNamespace
 
-from flambeau.codegen.scalar import WORDS, abs_, bitcast, cast, const, is_float, repeat, select, spelled
+from flambeau.codegen.scalar import abs_, bitcast, cast, const, is_float, repeat, select, spelled
 from flambeau.codegen.scalar import copysign as _copysign
 from flambeau.codegen.scalar import fma as _fma
 from flambeau.codegen.scalar import rint as _rint
@@ -31,9 +31,9 @@ FORMAT = {
         max=3.4028234663852886e38,
     ),
     "f64": SimpleNamespace(
-        int="i64", unsigned="u64", mantissa=52, one=0x3FF << 52, magic=1.5 * 2.0**52, tiny=2.0**-1022,
-        sqrt_half=0x3FE6A09E667F3BCD, lift=2.0**54, lift_bits=54, fraction=(1 << 52) - 1,
-        epsilon=2.0**-52, max=1.7976931348623157e308,
+        int="i64", unsigned="u64", mantissa=52, one=0x3FF << 52, magic=1.5 * 2.0**52,
+        tiny=2.0**-1022, sqrt_half=0x3FE6A09E667F3BCD, lift=2.0**54, lift_bits=54,
+        fraction=(1 << 52) - 1, epsilon=2.0**-52, max=1.7976931348623157e308,
     ),
 }  # fmt: skip
 
@@ -81,13 +81,13 @@ def is_negative(x):
 
 
 def power_of_two(t, more=0):
-    """2**(n + more) as a float, for the low bits n of a sum with `magic`; within normal exponents."""
+    """2**(n + more), a normal number, for the low bits n of a sum with `magic`."""
     f = FORMAT[t.type]
     return bitcast((bitcast(t, f.int) << f.mantissa) + (f.one + (more << f.mantissa)), t.type)
 
 
 def times_power(p, t):
-    """p * 2**n for the low bits n of a sum with `magic`, in two steps: n may leave the normal range."""
+    """p * 2**n for the low bits n of a sum with `magic`; in two steps, as n may be out of range."""
     f = FORMAT[p.type]
     whole = bitcast(t, f.int) << f.mantissa
     half = (whole >> 1) & ~f.fraction
@@ -122,26 +122,30 @@ _EXPM1 = {
             0.0013888888931539818, 0.00019841269718850945, 2.4801505306251054e-05,
             2.7557407746689193e-06, 2.762602424520625e-07, 2.5053691352520784e-08),
 }  # fmt: skip
+# the same on [-3/4 ln2, ln2/4], error 1.4e-8
+_EXPM1_TANH = (
+    0.5, 0.16666822135448456, 0.041670143604278564, 0.008288457058370113, 0.0012041365262120962,
+)  # fmt: skip
 _LOG2E = 1.4426950408889634074
 _LOG2E_F32 = (1.44269502162933349609375, 1.925962991e-08)
 # Beyond these the exponential is 0 or infinite; twice that range still scales correctly.
 _EXP_RANGE = {"f32": (-104.0, 89.0), "f64": (-746.0, 710.0)}
 
 
-def exp_parts(x, low=None):
-    """exp(x + low) as p * 2**n: p, and the sum with `magic` whose low bits are n."""
+def exp_parts(x, low=None, less_one=False):
+    """exp(x + low) as p * 2**n: p (or p - 1), and the sum with `magic` whose low bits are n."""
     f = FORMAT[x.type]
     if x.type == "f32":
         t = _fma(x, _LOG2E_F32[0], f.magic)
         n = t - f.magic
         r = _fma(x, _LOG2E_F32[1], _fma(x, _LOG2E_F32[0], -n))
         r = r if low is None else _fma(low, _LOG2E_F32[0], r)
-        return horner(r, _EXP2_F32), t
+        return r * horner(r, _EXP2_F32[1:]) if less_one else horner(r, _EXP2_F32), t
     t = _fma(x, _LOG2E, f.magic)
     n = t - f.magic
     r = _fma(n, -LN2["f64"][1], _fma(n, -LN2["f64"][0], x))
     r = r if low is None else r + low
-    return horner(r, _EXP_F64), t
+    return r * horner(r, _EXP_F64[1:]) if less_one else horner(r, _EXP_F64), t
 
 
 def exp_sum(x, low):
@@ -190,10 +194,12 @@ def expm1(x):
 @spelled
 def sigmoid(x):
     # 1 / (1 + exp(-x)), numerator and denominator scaled by 2**-k so that exp(-x) stays finite
-    # where the quotient is denormal.
+    # where the quotient is denormal. The exponential is not rounded by itself: 2**n + 1 is exact
+    # unless it is all that matters.
     least, most, k = (-20.0, 104.0, -25) if x.type == "f32" else (-40.0, 746.0, -56)
-    p, t = exp_parts(at_least(at_most(-x, most), least))
-    return 2.0**k / _fma(p, power_of_two(t, k), 2.0**k)
+    p, t = exp_parts(at_least(at_most(-x, most), least), less_one=True)
+    s = power_of_two(t, k)
+    return 2.0**k / _fma(p, s, s + 2.0**k)
 
 
 @spelled
@@ -201,25 +207,27 @@ def tanh(x):
     # With v = exp(-2|x|): (1 - v) / (1 + v) near 0, where 1 - v comes without cancellation, and
     # 1 - 2v / (1 + v) further out, where the rounding of the quotient no longer shows.
     y = at_least(-2.0 * abs_(x), -18.5 if x.type == "f32" else -39.0)
-    if x.type == "f32":  # the low part of ln2 would not be seen
-        t = _fma(y, _LOG2E, FORMAT["f32"].magic)
+    if x.type == "f32":  # n is 0 while |tanh| < 1/4; the low part of ln2 would not be seen
+        t = _fma(y, _LOG2E, 0.25) + FORMAT["f32"].magic
         r = _fma(t - FORMAT["f32"].magic, -LN2["f32"][0], y)
-        p = _fma(r * r, horner(r, _EXPM1["f32"]), r)
+        p = _fma(r * r, horner(r, _EXPM1_TANH), r)
     else:
         r, rest, t = _expm1_parts(y)
         p = r + rest
     s = power_of_two(t)
     v = _fma(s, p, s)
     near = y > -1.1
-    q = select(near, _fma(-s, p, 1.0 - s), -2.0 * v) / (1.0 + v)
+    q = select(near, _fma(-s, p, 1.0 - s), -2.0 * v) / _fma(s, p, 1.0 + s)
     return _copysign(select(near, q, 1.0 + q), x)
 
 
 # (sinh(x) / x - 1) / x**2 on [0, 1] in powers of x**2; error in sinh 3.0e-10 and 9.4e-18
 _SINH = {
-    "f32": (0.1666666716337204, 0.00833331048488617, 0.00019842895562760532, 2.7822131869470468e-06),
-    "f64": (0.16666666666666669, 0.008333333333333148, 0.00019841269841431873, 2.7557319157070984e-06,
-            2.505212313692146e-08, 1.605725974997703e-10, 7.758749445783288e-13),
+    "f32": (0.1666666716337204, 0.00833331048488617, 0.00019842895562760532,
+            2.7822131869470468e-06),
+    "f64": (0.16666666666666669, 0.008333333333333148, 0.00019841269841431873,
+            2.7557319157070984e-06, 2.505212313692146e-08, 1.605725974997703e-10,
+            7.758749445783288e-13),
 }  # fmt: skip
 
 
@@ -266,13 +274,14 @@ _BASES = {
     "f64": {
         "e": (*LN2["f64"], 1.0, 0.0),
         "2": (1.0, 0.0, 1.4426950408889634, 2.0355273740931033e-17),
-        "10": (0.30102999566398120, -2.8037281277851704e-18, 0.43429448190325182, 1.098319650216765e-17),
+        "10": (0.30102999566398120, -2.8037281277851704e-18,
+               0.43429448190325182, 1.098319650216765e-17),
     },
-}
+}  # fmt: skip
 
 
 def split(x):
-    """Positive x as m * 2**k with m in [sqrt(1/2), sqrt(2)): m, k as a float, and what k is made of."""
+    """Positive x as m * 2**k, m in [sqrt(1/2), sqrt(2)): m, k as a float, the exponent's bits."""
     f = FORMAT[x.type]
     denormal = x < f.tiny
     bits = bitcast(select(denormal, x * f.lift, x), f.int) - f.sqrt_half
@@ -354,7 +363,8 @@ def asinh(x):
     a = abs_(x)
     huge = a > large
     u, low = _root_sum(at_most(a, large), 1.0)
-    y = _log_sum(select(huge, a, u), select(huge, 0.0, low), "e", select(huge, const(1.0, x.type), 0.0))
+    twice = select(huge, const(1.0, x.type), 0.0)
+    y = _log_sum(select(huge, a, u), select(huge, 0.0, low), "e", twice)
     return select(a < small, x, _copysign(y, x))
 
 
@@ -363,7 +373,8 @@ def acosh(x):
     large = 2.0**30 if x.type == "f32" else 2.0**60
     huge = x > large
     u, low = _root_sum(at_most(x, large), -1.0)
-    y = _log_sum(select(huge, x, u), select(huge, 0.0, low), "e", select(huge, const(1.0, x.type), 0.0))
+    twice = select(huge, const(1.0, x.type), 0.0)
+    y = _log_sum(select(huge, x, u), select(huge, 0.0, low), "e", twice)
     return select(x < 1.0, const(nan, x.type), y)
 
 
@@ -443,10 +454,9 @@ def pow(x, y):
     a = abs_(x)
     high, low = log_pair(a)
     high = select(a < inf, select(a == 0, const(-inf, x.type), high), a)
-    least, most = _EXP_RANGE[x.type]
     p = y * high
     p_low = _fma(y, low, _fma(y, high, -p))
-    inside = abs_(p) < -least
+    inside = abs_(p) < -_EXP_RANGE[x.type][0]
     result = exp_sum(p, select(inside, p_low, 0.0))
     half = 0.5 * y
     integer = _rint(y) == y
@@ -481,5 +491,3 @@ def hypot(x, y):
     r = _sqrt(_fma(s, s, t * t)) * back
     return select((a == inf) | (b == inf), const(inf, x.type), select(a + b == a + b, r, a + b))
 
-
-WORDS["pow"] = pow

@@ -1,8 +1,8 @@
 """sin, cos, tan and their inverses, spelled in the scalar language; within 2 ulp everywhere.
 
-The argument is brought to [-pi/4, pi/4] by subtracting multiples of pi/2 held in three parts; beyond
-the range where that is exact, a rare branch multiplies the mantissa with the bits of 2/pi that matter
-(Payne and Hanek). Coefficients are minimax fits; comments give interval and relative error.
+The argument is brought to [-pi/4, pi/4] by subtracting multiples of pi/2 held in three parts;
+beyond the range where that is exact, a rare branch multiplies the mantissa with the bits of 2/pi
+that matter (Payne and Hanek). Coefficients are minimax fits; comments give interval and error.
 """
 
 import math
@@ -52,7 +52,7 @@ _LIMIT = {"f32": 1.0e5, "f64": 1.0e9}
 
 
 def _two_over_pi_words(step, padding, count):
-    """64 bits of 2/pi, starting `padding` zero bits before the point, one entry every `step` bits."""
+    """64 bits of 2/pi every `step` bits, with `padding` zero bits put before the first."""
     last = 1280 + padding - 64
     return [_TWO_OVER_PI >> (last - k * step) & (2**64 - 1) for k in range(count)]
 
@@ -106,7 +106,8 @@ def _reduce_f64_far(x):
     n = (turns + (1 << 61)) >> 62
     whole = bitcast(turns - (n << 62), "i64")
     high = cast(whole, "f64")
-    tail = cast(whole - cast(high, "i64"), "f64") * 2.0**-62 + cast(turns_low >> 1, "f64") * 2.0**-125
+    tail = cast(whole - cast(high, "i64"), "f64") * 2.0**-62
+    tail = tail + cast(turns_low >> 1, "f64") * 2.0**-125
     high = high * 2.0**-62
     c1, c2, _ = HALF_PI["f64"]
     r = high * c1
@@ -246,9 +247,9 @@ _ATAN = {
     "f64": (-0.3333333333333307, 0.1999999999995146, -0.1428571428257494, 0.11111111007020875,
             -0.09090907002902196, 0.07692279838315517, -0.0666640405009156, 0.05880527772811036,
             -0.052535183779055, 0.047223216575570555, -0.04219177574376095, 0.036641884391826994,
-            -0.029903818887987058, 0.02198480762390853, -0.013900519770959586, 0.0071964765968778694,
-            -0.0028849057844847707, 0.0008313177348437047, -0.00015216005351380654,
-            1.3225002210578303e-05),
+            -0.029903818887987058, 0.02198480762390853, -0.013900519770959586,
+            0.0071964765968778694, -0.0028849057844847707, 0.0008313177348437047,
+            -0.00015216005351380654, 1.3225002210578303e-05),
 }  # fmt: skip
 
 

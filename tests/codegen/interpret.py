@@ -1,4 +1,4 @@
-"""A second reading of the scalar language: evaluates expressions on NumPy arrays, one node at a time.
+"""A second reading of the scalar language: evaluates expressions on NumPy arrays, node by node.
 
 Slow and plain, it is the reference that tests hold the machine-code emitter against, and the tool
 that measures the accuracy of mathlib without compiling anything. Every operation is done in the
@@ -205,7 +205,7 @@ def fma(a, b, c):
         vh, vl = two_sum(uh, th)
         z = vh + _sum_to_odd(tl, vl)
         exact = np.ldexp(z, shift.astype(np.int32))
-        # A huge or subnormal intermediate makes the scaled sum unreliable; the plain one is then fine.
+        # A huge or subnormal intermediate makes the scaled sum unreliable; the plain one is fine.
         good = np.isfinite(exact) & np.isfinite(scaled_c) & (a * b != 0)
         good &= (scaled_c != 0) | (c == 0)
         good &= (np.abs(exact) > 1e-300) | (np.abs(scaled_c) < 2.0**900)

@@ -1,0 +1,104 @@
+"""What a device is: a type and an index. `cpu` computes, `meta` only knows shapes and dtypes."""
+
+import threading
+
+KNOWN = (
+    "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, privateuseone"
+)
+
+
+class device:
+    """Where a tensor lives, e.g. device("cpu") or device("cuda", 1)."""
+
+    __slots__ = ("type", "index")
+    _known: dict = {}
+
+    def __new__(cls, type="cpu", index=None):
+        if isinstance(type, device):
+            return type
+        if isinstance(type, int) and not isinstance(type, bool):
+            type, index = "cuda", type
+        found = cls._known.get((type, index))
+        if found is None:
+            found = cls._parse(type, index)
+        return found
+
+    @classmethod
+    def _parse(cls, spec, index):
+        if not isinstance(spec, str):
+            raise TypeError(f"device(): argument 'type' must be str, not {type(spec).__name__}")
+        name, colon, number = spec.partition(":")
+        if colon:
+            if not number.isdigit():
+                raise RuntimeError(f"Invalid device string: '{spec}'")
+            index = int(number)
+        if name not in KNOWN.split(", "):
+            raise RuntimeError(f"Expected one of {KNOWN} device type at start of device string: {name}")
+        self = cls._known.get((name, index))
+        if self is None:
+            self = object.__new__(cls)
+            self.type, self.index = name, index
+            cls._known[name, index] = self
+        cls._known[spec, None if colon else index] = self
+        return self
+
+    def __repr__(self):
+        return f"device(type='{self.type}'" + (f", index={self.index})" if self.index is not None else ")")
+
+    def __str__(self):
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __reduce__(self):
+        return device, (self.type, self.index)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __enter__(self):
+        _stack().append(self)
+        return self
+
+    def __exit__(self, *error):
+        _stack().pop()
+
+
+cpu = device("cpu")
+meta = device("meta")
+
+
+class _Local(threading.local):
+    def __init__(self):
+        self.stack = []
+
+
+_local = _Local()
+_default = cpu
+
+
+def _stack():
+    return _local.stack
+
+
+def default_device():
+    """Where creation functions put tensors: the innermost `with device(...)`, else the default."""
+    return _local.stack[-1] if _local.stack else _default
+
+
+def set_default_device(d):
+    global _default
+    _default = cpu if d is None else device(d)
+
+
+def resolve(d):
+    """A device from what a caller gave: None, a string, an index or a device."""
+    if d is None:
+        return _local.stack[-1] if _local.stack else _default
+    d = d if isinstance(d, device) else device(d)
+    if d.type == "cuda":
+        raise AssertionError("Torch not compiled with CUDA enabled")
+    if d.type not in ("cpu", "meta"):
+        raise RuntimeError(f"Device type {d.type} is not available in this build")
+    return cpu if d.type == "cpu" else d

@@ -1,0 +1,250 @@
+"""dtypes, the promotion lattice, finfo and iinfo.
+
+A dtype is one of fifteen objects. `code` is the compiler's short name for it (f32, bf16, c64, ...),
+`category` its place among bool < integer < floating < complex, which decides promotion.
+"""
+
+import struct
+
+BOOL, INTEGER, FLOATING, COMPLEX = range(4)
+
+
+class dtype:
+    """The type of a tensor's elements."""
+
+    __slots__ = ("name", "code", "itemsize", "category", "is_signed", "scalar_name", "rank", "numpy_name")
+
+    def __new__(cls, *args):
+        raise TypeError("cannot create 'torch.dtype' instances")
+
+    @property
+    def is_floating_point(self):
+        return self.category == FLOATING
+
+    @property
+    def is_complex(self):
+        return self.category == COMPLEX
+
+    def to_real(self):
+        return {"complex64": float32, "complex128": float64}.get(self.name, self)
+
+    def to_complex(self):
+        return complex128 if self.name in ("float64", "complex128") else complex64
+
+    def __repr__(self):
+        return f"torch.{self.name}"
+
+    def __reduce__(self):
+        return self.name
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def _make(name, code, itemsize, category, is_signed, scalar_name, numpy_name=None):
+    self = object.__new__(dtype)
+    self.name, self.code, self.itemsize, self.category = name, code, itemsize, category
+    self.is_signed, self.scalar_name, self.numpy_name = is_signed, scalar_name, numpy_name or name
+    self.rank = len(ALL)
+    ALL.append(self)
+    return self
+
+
+ALL: list = []
+bool_ = _make("bool", "bool", 1, BOOL, False, "Bool")
+uint8 = _make("uint8", "u8", 1, INTEGER, False, "Byte")
+int8 = _make("int8", "i8", 1, INTEGER, True, "Char")
+int16 = _make("int16", "i16", 2, INTEGER, True, "Short")
+int32 = _make("int32", "i32", 4, INTEGER, True, "Int")
+int64 = _make("int64", "i64", 8, INTEGER, True, "Long")
+uint16 = _make("uint16", "u16", 2, INTEGER, False, "UInt16")
+uint32 = _make("uint32", "u32", 4, INTEGER, False, "UInt32")
+uint64 = _make("uint64", "u64", 8, INTEGER, False, "UInt64")
+float16 = _make("float16", "f16", 2, FLOATING, True, "Half")
+bfloat16 = _make("bfloat16", "bf16", 2, FLOATING, True, "BFloat16", "uint16")
+float32 = _make("float32", "f32", 4, FLOATING, True, "Float")
+float64 = _make("float64", "f64", 8, FLOATING, True, "Double")
+complex64 = _make("complex64", "c64", 8, COMPLEX, True, "ComplexFloat")
+complex128 = _make("complex128", "c128", 16, COMPLEX, True, "ComplexDouble")
+
+BY_NAME = {d.name: d for d in ALL}
+BY_CODE = {d.code: d for d in ALL}
+ALIASES = {
+    "half": float16, "float": float32, "double": float64, "short": int16, "int": int32, "long": int64,
+    "cfloat": complex64, "cdouble": complex128,
+}  # fmt: skip
+
+_SIGNED = (int8, int16, int32, int64)
+_WIDE_UNSIGNED = (uint16, uint32, uint64)
+
+
+def _promote(a, b):
+    if a is b:
+        return a
+    if a.category > b.category:
+        a, b = b, a
+    if a.category < b.category:
+        # a complex64 meeting a double must hold the double
+        return complex128 if b is complex64 and a is float64 else b
+    if b.category == INTEGER:
+        return _promote_integers(a, b)
+    if {a, b} == {float16, bfloat16}:
+        return float32
+    return a if a.itemsize > b.itemsize else b
+
+
+def _promote_integers(a, b):
+    if a in _WIDE_UNSIGNED or b in _WIDE_UNSIGNED:
+        if a.is_signed or b.is_signed:
+            raise RuntimeError(
+                "Promotion for uint16, uint32, uint64 types is not supported, "
+                f"attempted to promote {a.scalar_name} and {b.scalar_name}"
+            )
+        return a if a.itemsize > b.itemsize else b
+    if uint8 in (a, b):
+        other = b if a is uint8 else a
+        return int16 if other is int8 else other
+    return a if a.itemsize > b.itemsize else b
+
+
+_promotions: dict = {}
+
+
+def promote_types(type1, type2):
+    """The smallest dtype that holds both."""
+    key = (type1, type2)
+    found = _promotions.get(key)
+    if found is None:
+        found = _promotions[key] = _promote(type1, type2)
+    return found
+
+
+def can_cast(from_, to):
+    """May a result of dtype from_ be stored as dtype to?"""
+    if from_.category > to.category:
+        return False
+    if not to.is_signed and from_.is_signed and to.category == INTEGER and from_.category == INTEGER:
+        return True
+    return True
+
+
+class Defaults:
+    """The default floating dtype, which set_default_dtype changes."""
+
+    dtype = float32
+
+
+def default_dtype():
+    return Defaults.dtype
+
+
+def set_default_dtype(d):
+    """Use d for floats without a dtype and for integers that become floats."""
+    if not isinstance(d, dtype):
+        raise TypeError("invalid dtype object: only floating-point types are supported as the default type")
+    if not d.is_floating_point:
+        raise TypeError("only floating-point types are supported as the default type")
+    Defaults.dtype = d
+
+
+def default_complex():
+    return complex128 if Defaults.dtype is float64 else complex64
+
+
+def scalar_dtype(kind):
+    """The dtype a Python scalar type stands for in promotion."""
+    if kind is bool:
+        return bool_
+    if kind is int:
+        return int64
+    if kind is float:
+        return Defaults.dtype
+    return default_complex()
+
+
+def result_dtype(operands):
+    """PyTorch's result type.
+
+    operands: (dtype, weight) pairs; weight 2 for tensors with dimensions, 1 for 0-d tensors, 0 for
+    Python scalars. A lighter operand changes the result only if its category is higher.
+    """
+    found = [None, None, None]
+    for d, weight in operands:
+        found[weight] = d if found[weight] is None else promote_types(found[weight], d)
+    scalars, zero_dim, dims = found
+    if zero_dim is None and dims is None:
+        return scalars
+    return _combine(_combine(dims, zero_dim), scalars)
+
+
+def _combine(heavy, light):
+    if heavy is None or light is None:
+        return heavy if light is None else light
+    if light.category > heavy.category:
+        return _lifted(heavy, light)
+    return heavy
+
+
+def _lifted(heavy, light):
+    # float tensor with a complex scalar: the float's own precision decides the complex type
+    if light.category == COMPLEX and heavy.category == FLOATING:
+        return complex128 if heavy is float64 else complex64
+    return light
+
+
+_FLOAT_FACTS = {  # bits, mantissa bits, largest, smallest normal
+    "float64": (64, 52, 1.7976931348623157e308, 2.2250738585072014e-308),
+    "float32": (32, 23, struct.unpack("f", b"\xff\xff\x7f\x7f")[0], 2.0**-126),
+    "float16": (16, 10, 65504.0, 2.0**-14),
+    "bfloat16": (16, 7, struct.unpack("f", b"\x00\x00\x7f\x7f")[0], 2.0**-126),
+}
+_RESOLUTION = {"float64": 1e-15, "float32": 1e-6, "float16": 1e-3, "bfloat16": 0.01}
+
+
+class finfo:
+    """Limits of a floating dtype."""
+
+    def __init__(self, type=None):
+        type = type or Defaults.dtype
+        if not isinstance(type, dtype) or type.category < FLOATING:
+            raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{type}'")
+        real = type.to_real()
+        self.bits, mantissa, self.max, self.tiny = _FLOAT_FACTS[real.name]
+        self.min, self.eps, self.dtype = -self.max, 2.0**-mantissa, real.name
+        self.smallest_normal, self.resolution = self.tiny, _RESOLUTION[real.name]
+
+    def __repr__(self):
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, "
+            f"eps={self.eps:g}, smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        )
+
+    def __eq__(self, other):
+        return isinstance(other, finfo) and self.dtype == other.dtype
+
+    def __hash__(self):
+        return hash(self.dtype)
+
+
+class iinfo:
+    """Limits of an integer dtype."""
+
+    def __init__(self, type):
+        if not isinstance(type, dtype) or type.category != INTEGER:
+            kind = "bool" if type is bool_ else type
+            raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{kind}'")
+        self.bits, self.dtype = 8 * type.itemsize, type.name
+        self.min = -(1 << (self.bits - 1)) if type.is_signed else 0
+        self.max = (1 << (self.bits - type.is_signed)) - 1
+
+    def __repr__(self):
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+
+    def __eq__(self, other):
+        return isinstance(other, iinfo) and self.dtype == other.dtype
+
+    def __hash__(self):
+        return hash(self.dtype)

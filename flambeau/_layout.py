@@ -1,0 +1,277 @@
+"""Layouts: shape, strides, dtype and device as one interned value, and pure functions on them.
+
+Two tensors of the same kind share the very object, so plans can be keyed by identity. A layout has
+no offset and no memory: those belong to the tensor.
+"""
+
+import math
+import operator
+from itertools import accumulate
+
+from flambeau import errors
+
+
+class Size(tuple):
+    """The shape of a tensor: a tuple with a number of elements."""
+
+    __slots__ = ()
+
+    def __new__(cls, sizes=()):
+        self = tuple.__new__(cls, sizes)
+        for s in self:
+            if type(s) is not int:
+                return tuple.__new__(cls, map(operator.index, self))
+        return self
+
+    def numel(self):
+        return math.prod(self)
+
+    def __repr__(self):
+        return f"torch.Size([{', '.join(map(str, self))}])"
+
+    def __add__(self, other):
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __radd__(self, other):
+        return Size(tuple(other) + tuple(self))
+
+    def __mul__(self, times):
+        return Size(tuple.__mul__(self, times))
+
+    __rmul__ = __mul__
+
+    def __getitem__(self, index):
+        item = tuple.__getitem__(self, index)
+        return Size(item) if type(index) is slice else item
+
+    def __reduce__(self):
+        return Size, (tuple(self),)
+
+
+class Layout:
+    """How a tensor's elements are arranged; compare with `is`. Strides count elements."""
+
+    __slots__ = (
+        "shape", "strides", "dtype", "device", "ndim", "numel", "nbytes", "itemsize", "is_contiguous", "pool"
+    )  # fmt: skip
+
+    def __repr__(self):
+        return f"Layout({tuple(self.shape)}, strides={self.strides}, {self.dtype.name}, {self.device})"
+
+    def __reduce__(self):
+        return make_layout, (self.shape, self.strides, self.dtype, self.device)
+
+
+_known: dict = {}
+_MANY = 1 << 17
+
+
+def contiguous_strides(shape):
+    """Strides of a dense row-major tensor."""
+    if len(shape) < 2:
+        return (1,) * len(shape)
+    steps = accumulate([s if s > 1 else 1 for s in reversed(shape[1:])], operator.mul, initial=1)
+    return tuple(steps)[::-1]
+
+
+def make_layout(shape, strides, dtype, device):
+    """The layout with these facts; the same facts give the same object."""
+    key = (shape, strides, dtype, device)
+    found = _known.get(key)
+    return found if found is not None else _new_layout(*key)
+
+
+def _new_layout(shape, strides, dtype, device):
+    if len(_known) > _MANY:
+        _known.clear()  # plans keyed by forgotten layouts are never hit again and get evicted
+    self = object.__new__(Layout)
+    self.shape = shape = shape if type(shape) is Size else Size(shape)
+    self.strides, self.dtype, self.device = tuple(strides), dtype, device
+    self.ndim, self.numel = len(shape), math.prod(shape)
+    self.itemsize = dtype.itemsize
+    self.nbytes = self.numel * dtype.itemsize
+    self.is_contiguous = self.numel == 0 or _is_dense(shape, self.strides)
+    self.pool = None
+    return _known.setdefault((shape, self.strides, dtype, device), self)
+
+
+def _is_dense(shape, strides):
+    expected = 1
+    for size, stride in zip(reversed(shape), reversed(strides)):
+        if size != 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True
+
+
+def dense_layout(shape, dtype, device):
+    """A row-major layout."""
+    return make_layout(shape, contiguous_strides(shape), dtype, device)
+
+
+def is_dense_in_some_order(layout):
+    """Do the elements fill a block without gaps or overlaps, in whatever order of dimensions?"""
+    if layout.is_contiguous or layout.numel < 2:
+        return True
+    pairs = sorted((st, s) for s, st in zip(layout.shape, layout.strides) if s != 1)
+    expected = 1
+    for stride, size in pairs:
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def overlaps_itself(layout):
+    """Do several index tuples name the same element (an expanded dimension)? Only the sure cases."""
+    return any(st == 0 and s > 1 for s, st in zip(layout.shape, layout.strides)) and layout.numel > 0
+
+
+def span(layout):
+    """Elements between the first and one past the last reached."""
+    if layout.numel == 0:
+        return 0
+    return 1 + sum((s - 1) * st for s, st in zip(layout.shape, layout.strides))
+
+
+def wrap_dim(dim, ndim, scalar_ok=True):
+    """A dimension counted from either end as one counted from the front."""
+    if type(dim) is not int:
+        dim = operator.index(dim)
+    n = ndim if ndim or not scalar_ok else 1
+    if -n <= dim < n:
+        return dim + n if dim < 0 else dim
+    raise errors.dimension_out_of_range(dim, ndim)
+
+
+def broadcast_shape(*shapes):
+    """The common shape, by PyTorch's rules."""
+    out = list(shapes[0])
+    for shape in shapes[1:]:
+        if len(shape) > len(out):
+            out = [1] * (len(shape) - len(out)) + out
+        shift = len(out) - len(shape)
+        for k in range(len(shape) - 1, -1, -1):
+            a, b = out[shift + k], shape[k]
+            if a != b:
+                if a == 1:
+                    out[shift + k] = b
+                elif b != 1:
+                    raise errors.not_broadcastable(a, b, shift + k)
+    return Size(out)
+
+
+def expanded_strides(layout, shape):
+    """Strides of a tensor spread over a larger shape: 0 where it repeats."""
+    missing = len(shape) - layout.ndim
+    return (0,) * missing + tuple(
+        0 if s == 1 and n != 1 else st for s, st, n in zip(layout.shape, layout.strides, shape[missing:])
+    )
+
+
+def memory_order(shape, operand_strides):
+    """Dimensions from the outermost to the innermost, by PyTorch's rule for elementwise results.
+
+    Earlier operands speak first; a zero stride or equal strides leave the question to the next one.
+    """
+    ndim = len(shape)
+    order = list(range(ndim - 1, -1, -1))  # innermost first
+
+    def compare(d0, d1):
+        for strides in operand_strides:
+            s0, s1 = strides[d0], strides[d1]
+            if s0 == 0 or s1 == 0:
+                continue
+            if s0 != s1:
+                return 1 if s0 > s1 else -1
+            if shape[d0] > shape[d1]:
+                return 1
+        return 0
+
+    for i in range(1, ndim):
+        k = i
+        for j in range(i - 1, -1, -1):
+            c = compare(order[j], order[k])
+            if c > 0:
+                order[j], order[k] = order[k], order[j]
+                k = j
+            elif c < 0:
+                break
+    return order[::-1]
+
+
+def ordered_strides(shape, order):
+    """Dense strides for the given order of dimensions (outermost first)."""
+    strides, step = [0] * len(shape), 1
+    for d in reversed(order):
+        strides[d] = step
+        step *= max(shape[d], 1)
+    return tuple(strides)
+
+
+def collapse(shape, strides):
+    """Merge dimensions that every operand walks in one run.
+
+    shape: sizes from outermost to innermost; strides: per operand, same order. Returns both, shorter.
+    """
+    sizes, steps = [], [[] for _ in strides]
+    for d in range(len(shape)):
+        if shape[d] == 1:
+            continue
+        if sizes and all(st[-1] == s[d] * shape[d] for st, s in zip(steps, strides)):
+            sizes[-1] *= shape[d]
+            for st, s in zip(steps, strides):
+                st[-1] = s[d]
+        else:
+            sizes.append(shape[d])
+            for st, s in zip(steps, strides):
+                st.append(s[d])
+    return sizes, steps
+
+
+def infer_size(shape, numel):
+    """Replace one -1 by what is left of numel."""
+    known, unknown = 1, None
+    for k, s in enumerate(shape):
+        if s == -1:
+            if unknown is not None:
+                raise RuntimeError("only one dimension can be inferred")
+            unknown = k
+        elif s < 0:
+            raise RuntimeError(f"invalid shape dimension {s} at index {k} of shape {list(shape)}")
+        else:
+            known *= s
+    if unknown is not None and known > 0 and numel % known == 0:
+        return tuple(shape[:unknown]) + (numel // known,) + tuple(shape[unknown + 1 :])
+    if unknown is not None and known == 0 and numel == 0:
+        raise RuntimeError(
+            f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified "
+            "dimension size -1 can be any value and is ambiguous"
+        )
+    if unknown is None and known == numel:
+        return tuple(shape)
+    raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
+
+
+def view_strides(shape, strides, new_shape):
+    """Strides that show the same memory in another shape, or None if a copy is needed."""
+    if math.prod(shape) == 0:
+        return tuple(strides) if tuple(shape) == tuple(new_shape) else contiguous_strides(new_shape)
+    if not shape:
+        return (1,) * len(new_shape)
+    out = [0] * len(new_shape)
+    view_d = len(new_shape) - 1
+    chunk_stride, chunk, view_chunk = strides[-1], 1, 1
+    for d in range(len(shape) - 1, -1, -1):
+        chunk *= shape[d]
+        if d == 0 or (shape[d - 1] != 1 and strides[d - 1] != chunk * chunk_stride):
+            while view_d >= 0 and (view_chunk < chunk or new_shape[view_d] == 1):
+                out[view_d] = view_chunk * chunk_stride
+                view_chunk *= new_shape[view_d]
+                view_d -= 1
+            if view_chunk != chunk:
+                return None
+            if d > 0:
+                chunk_stride, chunk, view_chunk = strides[d - 1], 1, 1
+    return tuple(out) if view_d == -1 else None

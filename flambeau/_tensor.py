@@ -1,0 +1,164 @@
+"""Tensor: its fields and what follows from them alone.
+
+A tensor is a layout (shape, strides, dtype, device), a storage (memory) and an offset in bytes, plus
+what autograd keeps. Operators and methods come from the op table (`eager/methods.py`); methods that are
+not ops (item, numpy, backward, ...) are attached by `eager/tensor_methods.py`.
+"""
+
+from flambeau._layout import dense_layout
+from flambeau.runtime.allocator import NO_POOL, host_allocator
+from flambeau.storage import Storage, new_storage
+
+_new = object.__new__
+
+
+class Tensor:
+    """A multi-dimensional array of one dtype that remembers how it was computed."""
+
+    # Note [Fields of a tensor]
+    # _view is None, or a View for a tensor that shares its base's memory; _extra is None or an Extra
+    # with what few tensors have (hooks, retained gradients). _offset counts bytes.
+    __slots__ = (
+        "_layout", "_storage", "_offset", "_requires_grad", "_grad", "_grad_fn", "_output_nr", "_view", "_extra",
+        "__weakref__", "__dict__",
+    )  # fmt: skip
+
+    __hash__ = object.__hash__
+    __array_priority__ = 1000
+
+    @property
+    def shape(self):
+        return self._layout.shape
+
+    @property
+    def dtype(self):
+        return self._layout.dtype
+
+    @property
+    def device(self):
+        return self._layout.device
+
+    @property
+    def ndim(self):
+        return self._layout.ndim
+
+    @property
+    def is_leaf(self):
+        return not self._requires_grad or self.grad_fn is None
+
+    @property
+    def output_nr(self):
+        return self._output_nr
+
+    @property
+    def itemsize(self):
+        return self._layout.itemsize
+
+    @property
+    def nbytes(self):
+        return self._layout.nbytes
+
+    @property
+    def _version(self):
+        return self._storage.version
+
+    @property
+    def _base(self):
+        return self._view.base if self._view is not None else None
+
+    def _is_view(self):
+        return self._view is not None
+
+    def data_ptr(self):
+        return self._storage.pointer + self._offset if self._layout.numel else 0
+
+    def storage_offset(self):
+        return self._offset // self._layout.itemsize
+
+    def numel(self):
+        return self._layout.numel
+
+    nelement = numel
+
+    def dim(self):
+        return self._layout.ndim
+
+    ndimension = dim
+
+    def element_size(self):
+        return self._layout.itemsize
+
+
+class View:
+    """Why a tensor is a view: its base, and the version its grad_fn was made for.
+
+    kind: "plain", "multi" (one of several outputs of one op) or "no_grad" (made while not recording).
+    """
+
+    __slots__ = ("base", "version", "kind", "node_name")
+
+    def __init__(self, base, version, kind, node_name):
+        self.base, self.version, self.kind, self.node_name = base, version, kind, node_name
+
+
+class Extra:
+    """What few tensors have: hooks, retained gradients, the accumulator node."""
+
+    __slots__ = ("hooks", "post_hooks", "retains_grad", "accumulator", "inference", "name")
+
+    def __init__(self):
+        self.hooks = self.post_hooks = self.accumulator = self.name = None
+        self.retains_grad = self.inference = False
+
+
+def extra_of(t):
+    if t._extra is None:
+        t._extra = Extra()
+    return t._extra
+
+
+def pool_of(layout):
+    """The pool that gives memory for tensors of this layout."""
+    pool = layout.pool
+    if pool is None:
+        pool = host_allocator.pool_for(layout.nbytes) if layout.device.type == "cpu" else NO_POOL
+        layout.pool = pool
+    return pool
+
+
+def make_tensor(layout, storage, offset, cls=Tensor):
+    """A tensor over existing memory, unknown to autograd."""
+    t = _new(cls)
+    t._layout, t._storage, t._offset = layout, storage, offset
+    t._requires_grad = False
+    t._grad = t._grad_fn = t._view = t._extra = None
+    t._output_nr = 0
+    return t
+
+
+def empty_like_layout(layout):
+    """A new tensor with uninitialised memory for a dense layout (in any order of dimensions)."""
+    pool = layout.pool or pool_of(layout)
+    storage = _new(Storage)
+    storage.give = NO_POOL.give
+    try:
+        storage.pointer = pool.pop()
+    except IndexError:
+        storage.pointer = 0
+        storage.pointer = pool.grow()
+    storage.give, storage.version, storage.nbytes = pool.give, 0, layout.nbytes
+    return make_tensor(layout, storage, 0)
+
+
+def empty_tensor(shape, dtype, device):
+    """A new dense tensor with uninitialised memory."""
+    return empty_like_layout(dense_layout(shape, dtype, device))
+
+
+def alias(t, layout, offset):
+    """Another tensor over the same memory, unknown to autograd. offset in bytes."""
+    return make_tensor(layout, t._storage, offset)
+
+
+__all__ = ["Extra", "Tensor", "View", "alias", "empty_like_layout", "empty_tensor", "extra_of", "make_tensor",
+           "new_storage", "pool_of"]  # fmt: skip

@@ -1,0 +1,183 @@
+"""Switches of autograd, per thread: recording, inference mode, and who packs saved tensors.
+
+`modes` is read on the hot path (`modes.grad`); everything else here sets it, as context managers,
+decorators and, for set_grad_enabled, as a plain call.
+"""
+
+import functools
+import inspect
+import threading
+
+
+class _Modes(threading.local):
+    grad = True
+    inference = False
+    saved_hooks = ()  # stack of (pack, unpack), innermost last
+    anomaly = False
+    anomaly_check_nan = True
+
+
+modes = _Modes()
+
+
+class _Switch:
+    """A context manager that is also a decorator (generators are entered at every step)."""
+
+    def clone(self):
+        return type(self)()
+
+    def __call__(self, function):
+        if inspect.isclass(function):
+            raise TypeError(f"{type(self).__name__} cannot decorate a class; decorate its methods")
+        if inspect.isgeneratorfunction(function):
+            return self._wrap_generator(function)
+
+        @functools.wraps(function)
+        def wrapper(*args, **kwargs):
+            with self.clone():
+                return function(*args, **kwargs)
+
+        return wrapper
+
+    def _wrap_generator(self, function):
+        @functools.wraps(function)
+        def wrapper(*args, **kwargs):
+            generator = function(*args, **kwargs)
+            send, value = generator.send, None
+            while True:
+                try:
+                    with self.clone():
+                        item = send(value)
+                except StopIteration as stop:
+                    return stop.value
+                try:
+                    value = yield item
+                    send = generator.send
+                except GeneratorExit:
+                    generator.close()
+                    raise
+                except BaseException as error:
+                    value, send = error, generator.throw
+
+        return wrapper
+
+    def __enter__(self):
+        self.previous = modes.grad
+        modes.grad = self.mode
+
+    def __exit__(self, *error):
+        modes.grad = self.previous
+
+
+class no_grad(_Switch):
+    """Record nothing inside."""
+
+    mode = False
+
+    def __new__(cls, function=None):
+        self = object.__new__(cls)
+        return self if function is None else self(function)
+
+
+class enable_grad(_Switch):
+    """Record inside, even within no_grad."""
+
+    mode = True
+
+    def __new__(cls, function=None):
+        self = object.__new__(cls)
+        return self if function is None else self(function)
+
+
+class set_grad_enabled(_Switch):
+    """Switch recording on or off, at once when called, until the end when used with `with`."""
+
+    def __init__(self, mode):
+        if not isinstance(mode, bool):
+            raise TypeError(f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}")
+        self.mode = mode
+        self.previous = modes.grad
+        modes.grad = mode
+
+    def clone(self):
+        return set_grad_enabled(self.mode)
+
+    def __call__(self, function):
+        modes.grad = self.previous  # used as a decorator: the call itself must not switch
+        return super().__call__(function)
+
+    def __enter__(self):
+        modes.grad = self.mode
+
+
+class inference_mode(_Switch):
+    """Like no_grad, and tensors made inside never take part in autograd."""
+
+    def __new__(cls, mode=True):
+        self = object.__new__(cls)
+        if callable(mode):
+            self.mode = True
+            return self(mode)
+        self.mode = mode
+        return self
+
+    def clone(self):
+        return inference_mode(self.mode)
+
+    def __enter__(self):
+        self.previous = modes.grad, modes.inference
+        modes.inference = self.mode
+        modes.grad = not self.mode and modes.grad
+
+    def __exit__(self, *error):
+        modes.grad, modes.inference = self.previous
+
+
+def is_grad_enabled():
+    return modes.grad
+
+
+def is_inference_mode_enabled():
+    return modes.inference
+
+
+class detect_anomaly:
+    """Name the forward call whose backward fails or gives nan."""
+
+    def __init__(self, check_nan=True):
+        self.check_nan = check_nan
+
+    def __enter__(self):
+        self.previous = modes.anomaly, modes.anomaly_check_nan
+        modes.anomaly, modes.anomaly_check_nan = True, self.check_nan
+
+    def __exit__(self, *error):
+        modes.anomaly, modes.anomaly_check_nan = self.previous
+
+
+class set_detect_anomaly(detect_anomaly):
+    """Switch anomaly detection on or off, at once."""
+
+    def __init__(self, mode, check_nan=True):
+        self.previous = modes.anomaly, modes.anomaly_check_nan
+        modes.anomaly, modes.anomaly_check_nan = mode, check_nan
+
+    def __enter__(self):
+        pass
+
+
+def is_anomaly_enabled():
+    return modes.anomaly
+
+
+class saved_tensors_hooks:
+    """Pack saved tensors when they are saved and unpack them when they are needed."""
+
+    def __init__(self, pack_hook, unpack_hook):
+        self.pair = pack_hook, unpack_hook
+
+    def __enter__(self):
+        modes.saved_hooks = modes.saved_hooks + (self.pair,)
+
+    def __exit__(self, *error):
+        modes.saved_hooks = modes.saved_hooks[:-1]

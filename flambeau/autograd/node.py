@@ -1,0 +1,279 @@
+"""Nodes of the graph: what was computed, from what, and what its derivative needs.
+
+An edge is (node or leaf tensor, output number); leaves stand for themselves until somebody looks at
+`next_functions`, which shows PyTorch's AccumulateGrad. Saved values are packed so that a node never
+holds a tensor that points back at it (see Note [No reference cycles]).
+"""
+
+import itertools
+import traceback
+import weakref
+from collections import OrderedDict
+
+from flambeau._tensor import Tensor, extra_of, make_tensor
+from flambeau.autograd.grad_mode import modes
+
+next_sequence = itertools.count(1).__next__
+
+FREED = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have "
+    "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
+    "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or "
+    "if you need to access saved tensors after calling backward."
+)
+
+
+class Hooks:
+    """Hooks of a node: on incoming gradients by output number, before and after it runs."""
+
+    __slots__ = ("tensor", "retain", "pre", "post")
+
+    def __init__(self):
+        self.tensor, self.retain = {}, {}
+        self.pre, self.post = OrderedDict(), OrderedDict()
+
+
+class RemovableHandle:
+    """Removes a hook."""
+
+    _ids = itertools.count()
+
+    def __init__(self, hooks):
+        self.hooks, self.id = weakref.ref(hooks), next(RemovableHandle._ids)
+
+    def remove(self):
+        hooks = self.hooks()
+        if hooks is not None:
+            hooks.pop(self.id, None)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.remove()
+
+
+class Node:
+    """An op in the graph. Subclasses implement apply(grads, create_graph)."""
+
+    __slots__ = ("edges", "seq", "saved", "hooks", "outputs", "__weakref__", "__dict__")
+    saved_names: tuple = ()
+
+    def name(self):
+        return type(self).__name__
+
+    def __repr__(self):
+        return f"<{type(self).__name__} object at {id(self):#x}>"
+
+    @property
+    def next_functions(self):
+        return tuple((None, 0) if e is None else (accumulator_of(e[0]) if isinstance(e[0], Tensor) else e[0], e[1])
+                     for e in self.edges)  # fmt: skip
+
+    @property
+    def metadata(self):
+        return self.__dict__.setdefault("_metadata", {})
+
+    def _sequence_nr(self):
+        return self.seq
+
+    def _hooks(self):
+        if self.hooks is None:
+            self.hooks = Hooks()
+        return self.hooks
+
+    def register_hook(self, hook):
+        """hook(grad_inputs, grad_outputs) after this node has run; may replace grad_inputs."""
+        return add_hook(self._hooks().post, hook)
+
+    def register_prehook(self, hook):
+        """hook(grad_outputs) before this node runs; may replace them."""
+        return add_hook(self._hooks().pre, hook)
+
+    def __getattr__(self, name):
+        if name.startswith("_saved_"):
+            return self._saved_value(name[7:])
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def _saved_value(self, name):
+        if name not in self.saved_names:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '_saved_{name}'")
+        if self.saved is None:
+            raise RuntimeError(FREED)
+        return unpack(self.saved[self.saved_names.index(name)], self)
+
+    def __dir__(self):
+        return [*object.__dir__(self), *(f"_saved_{n}" for n in self.saved_names)]
+
+    def release(self):
+        """Forget saved values, so that their memory can go."""
+        if self.saved:
+            self.saved = None
+
+    def apply(self, grads, create_graph):
+        raise NotImplementedError
+
+
+def add_hook(hooks, hook):
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+class AccumulateGrad(Node):
+    """Where a gradient reaches a leaf."""
+
+    __slots__ = ("variable",)
+
+    def __init__(self, variable):
+        self.variable = variable
+        self.edges, self.saved, self.hooks = (), (), None
+        self.seq = 1 << 62
+        self.outputs = 1
+
+
+def accumulator_of(leaf):
+    """The AccumulateGrad that stands for a leaf; the same object as long as somebody holds it."""
+    extra = extra_of(leaf)
+    node = extra.accumulator() if extra.accumulator is not None else None
+    if node is None:
+        node = AccumulateGrad(leaf)
+        extra.accumulator = weakref.ref(node)
+    return node
+
+
+def edge_of(t):
+    """Where a gradient of t goes."""
+    fn = t._grad_fn if t._view is None else current_grad_fn(t)
+    return (t if fn is None else fn, t._output_nr)
+
+
+def current_grad_fn(t):
+    """The grad_fn of a tensor; a view of a base that was written since gets a new one."""
+    view = t._view
+    if view is not None and view.version != t._storage.version and view.kind != "own":
+        _regenerate(t, view)
+    return t._grad_fn
+
+
+_view_history = None  # set by autograd.views: (base, view tensor) -> node
+
+
+def set_view_history(function):
+    global _view_history
+    _view_history = function
+
+
+def _regenerate(t, view):
+    base = view.base
+    if base._requires_grad and base._grad_fn is not None:
+        t._grad_fn = _view_history(base, t)
+        t._output_nr = 0
+        t._requires_grad = True
+    view.version = t._storage.version
+
+
+# Note [No reference cycles]
+# An output that its own node saves is kept as memory, layout and version, without the tensor that
+# points at the node. Inputs are kept as they are: they point only at earlier nodes.
+
+
+class SavedOutput:
+    """A result saved by its own node."""
+
+    __slots__ = ("layout", "storage", "offset", "version", "output_nr")
+
+    def __init__(self, t, output_nr=0):
+        self.layout, self.storage, self.offset = t._layout, t._storage, t._offset
+        self.version, self.output_nr = t._storage.version, output_nr
+
+
+class SavedInput:
+    """An argument saved by a node."""
+
+    __slots__ = ("tensor", "version", "grad_fn", "output_nr")
+
+    def __init__(self, t):
+        self.tensor, self.version = t, t._storage.version
+        self.grad_fn, self.output_nr = t._grad_fn, t._output_nr
+
+
+class Packed:
+    """A saved value in the care of saved_tensors_hooks."""
+
+    __slots__ = ("value", "unpack", "leaf")
+
+    def __init__(self, t, hooks):
+        pack, self.unpack = hooks
+        self.leaf = None
+        with_no_graph = make_tensor(t._layout, t._storage, t._offset)
+        self.value = pack(t if t._grad_fn is None else with_no_graph)
+
+
+def save_input(t):
+    """A tensor argument, ready to be saved."""
+    if not isinstance(t, Tensor):
+        return t
+    if modes.saved_hooks:
+        return Packed(t, modes.saved_hooks[-1])
+    return SavedInput(t)
+
+
+def save_output(t, output_nr=0):
+    if modes.saved_hooks:
+        return Packed(make_tensor(t._layout, t._storage, t._offset), modes.saved_hooks[-1])
+    return SavedOutput(t, output_nr)
+
+
+def unpack(item, node):
+    """A saved value as a tensor, after checking that nobody wrote to its memory."""
+    kind = type(item)
+    if kind is SavedInput:
+        t = item.tensor
+        if t._storage.version != item.version:
+            raise RuntimeError(_modified(t._layout, t._storage.version, item.version, item.grad_fn, item.output_nr))
+        return t
+    if kind is SavedOutput:
+        if item.storage.version != item.version:
+            raise RuntimeError(_modified(item.layout, item.storage.version, item.version, node, item.output_nr))
+        t = make_tensor(item.layout, item.storage, item.offset)
+        if node is not None and item.layout.dtype.category >= 2:
+            t._grad_fn, t._output_nr, t._requires_grad = node, item.output_nr, True
+        return t
+    if kind is Packed:
+        return item.unpack(item.value)
+    return item
+
+
+def _modified(layout, version, expected, node, output_nr):
+    kind = f"torch.{layout.dtype.scalar_name}Tensor {list(layout.shape)}"
+    origin = f", which is output {output_nr} of {node.name()}," if node is not None else ""
+    return (
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"[{kind}]{origin} is at version {version}; expected version {expected} instead. Hint: "
+        + (_HINT_ANOMALY if not modes.anomaly else _HINT_BACKTRACE)
+    )
+
+
+_HINT_ANOMALY = (
+    "enable anomaly detection to find the operation that failed to compute its gradient, "
+    "with torch.autograd.set_detect_anomaly(True)."
+)
+_HINT_BACKTRACE = (
+    "the backtrace further above shows the operation that failed to compute its gradient. "
+    "The variable in question was changed in there or anywhere later. Good luck!"
+)
+
+
+def init_node(node, edges, saved, outputs=1):
+    node.edges, node.saved, node.outputs = edges, saved, outputs
+    node.seq, node.hooks = next_sequence(), None
+    if modes.anomaly:
+        node.metadata["traceback_"] = traceback.format_stack()[:-1]
+    return node
+
+
+def attach(node, outs):
+    """Make node the history of its outputs."""
+    for k, out in enumerate(outs):
+        out._grad_fn, out._output_nr, out._requires_grad = node, k, True

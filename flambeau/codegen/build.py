@@ -1,0 +1,219 @@
+"""From a row, dtypes and layouts to a kernel: the pointwise nest.
+
+A pointwise kernel walks rows (up to `rank` outer dimensions, any strides) and, inside a row, vectors of
+elements. Each operand is read side by side (c), as one value for all (s) or with a stride (n). Sizes and
+strides are run-time words of the launch description (see `describe`), so a new shape compiles nothing.
+"""
+
+from typing import NamedTuple
+
+from flambeau.codegen import scalar
+from flambeau.codegen.llvm import Emitter, load_element, store_element
+from flambeau.codegen.llvm_names import COMPUTE_TYPE, MEMORY_TYPE
+from flambeau.codegen.llvm_cpu import add_entry, argument_word, host, module_text
+from flambeau.codegen.loops import I1, I64, PTR, Module, bytes_of, vector
+
+
+class Pointwise(NamedTuple):
+    """A pointwise nest: everything that its machine code depends on."""
+
+    inputs: tuple  # (dtype name, access) per input
+    outputs: tuple  # (dtype name, access) per output
+    scalars: str  # kind letter per scalar argument: i or f
+    values: tuple  # one expression per output, of its compute type
+    rank: int  # outer dimensions
+
+
+HEADER = 6  # words before the sizes: chunks, pieces, piece, rows per chunk, rows, inner length
+
+
+def kernel_kinds(nest):
+    return "p" * (1 + len(nest.outputs) + len(nest.inputs)) + nest.scalars
+
+
+def arguments_for(inputs, scalars):
+    """Symbolic arguments of a nest: one expression (or Complex) per input, then per scalar."""
+    found = []
+    for k, (dtype, _) in enumerate(inputs):
+        type = COMPUTE_TYPE[dtype]
+        if dtype[0] == "c":
+            found.append(scalar.Complex(scalar.argument((k, 0), type), scalar.argument((k, 1), type)))
+        else:
+            found.append(scalar.argument(k, type))
+    for k, kind in enumerate(scalars):
+        found.append(scalar.argument(len(inputs) + k, "f64" if kind == "f" else "i64"))
+    return found
+
+
+def vector_width(nest):
+    """Lanes per step: as many of the widest operand as a register holds."""
+    types = [MEMORY_TYPE[d] for d, _ in nest.inputs + nest.outputs]
+    types += [{"bool": "i8"}.get(v.type) or MEMORY_TYPE[v.type] for v in _parts(nest.values)]
+    types += [MEMORY_TYPE[COMPUTE_TYPE[d]] for d, _ in nest.inputs + nest.outputs]
+    return max(1, host().vector_bytes // max(map(bytes_of, types)))
+
+
+def _parts(values):
+    for v in values:
+        if isinstance(v, scalar.Complex):
+            yield v.re
+            yield v.im
+        else:
+            yield v
+
+
+def build_pointwise(nest):
+    """The IR text of a pointwise nest."""
+    module = Module()
+    fn = module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
+    _Body(fn, nest).write()
+    fn.ret()
+    add_entry(module, kernel_kinds(nest))
+    return module_text(module)
+
+
+class _Body:
+    def __init__(self, fn, nest):
+        self.fn, self.nest = fn, nest
+        self.block, self.chunk = fn.params
+        self.width = vector_width(nest)
+        self.operands = nest.outputs + nest.inputs
+        self.uses_coordinates = any(_mentions(v, "coordinate") for v in _parts(nest.values))
+
+    def write(self):
+        fn, nest = self.fn, self.nest
+        self.description = argument_word(fn, self.block, 0, "p")
+        self.bases = [argument_word(fn, self.block, 1 + k, "p") for k in range(len(self.operands))]
+        self.scalars = [
+            argument_word(fn, self.block, 1 + len(self.operands) + k, kind) for k, kind in enumerate(nest.scalars)
+        ]
+        self.uniform = self._hoist_uniform()
+        words = HEADER + nest.rank
+        self.inner_strides, self.outer_strides = [], []
+        for _ in self.operands:
+            self.inner_strides.append(self._word(words))
+            self.outer_strides.append([self._word(words + 1 + d) for d in range(nest.rank)])
+            words += 1 + nest.rank
+        self.status = fn.gep(self.block, 1 + len(self.operands) + len(nest.scalars), I64)
+        pieces, piece, per_chunk, rows, length = (self._word(k) for k in range(1, HEADER))
+        if nest.rank == 0:
+            begin = self.chunk * piece
+            self._row(self.bases, begin, fn.min(begin + piece, length), [])
+            return
+        first = (self.chunk / pieces) * per_chunk
+        begin = (self.chunk % pieces) * piece
+        end = fn.min(begin + piece, length)
+        sizes = [self._word(HEADER + d) for d in range(nest.rank)]
+        with fn.loop(first, fn.min(first + per_chunk, rows)) as row:
+            bases, coordinates = self._row_bases(row, sizes)
+            self._row(bases, begin, end, coordinates)
+
+    def _word(self, index):
+        return self.fn.load(self.fn.gep(self.description, index, I64), I64, 8)
+
+    def _row_bases(self, row, sizes):
+        """Where each operand's row starts, and the row's coordinates, innermost first."""
+        fn, coordinates, rest = self.fn, [], row
+        for size in reversed(sizes[1:]):
+            quotient = fn.pure(f"udiv {rest}, {size.name}", I64)
+            coordinates.append(rest - quotient * size)
+            rest = quotient
+        coordinates.append(rest)
+        bases = []
+        for base, strides in zip(self.bases, self.outer_strides):
+            for c, stride in zip(coordinates, reversed(strides)):
+                base = fn.gep(base, c * stride, "i8")
+            bases.append(base)
+        return bases, coordinates
+
+    def _row(self, bases, begin, end, coordinates):
+        fn, w = self.fn, self.width
+        # no more than the vector loop needs; the rest (fewer than w elements) goes through a mask
+        whole = begin + (((end - begin) / w) * w)
+        with fn.loop(begin, whole, w) as i:
+            self._step(bases, i, None, coordinates)
+        if w == 1:
+            return
+        with fn.when(whole < end):
+            left = fn.convert("trunc", end - whole, "i32")
+            lanes = fn.iota(vector("i32", w))
+            mask = fn.pure(f"icmp ult {lanes}, {fn.splat(left, w).name}", vector(I1, w))
+            self._step(bases, whole, mask, coordinates)
+
+    def _step(self, bases, i, mask, coordinates):
+        fn, nest, w = self.fn, self.nest, self.width
+        outs = len(nest.outputs)
+        arguments = {}
+        for k, (dtype, access) in enumerate(nest.inputs):
+            pointer = self._at(bases[outs + k], i, outs + k, dtype, access)
+            value = load_element(fn, pointer, dtype, w, access, self.inner_strides[outs + k], mask)
+            if isinstance(value, tuple):
+                arguments[k, 0], arguments[k, 1] = value
+            else:
+                arguments[k] = value
+        where = []
+        if self.uses_coordinates:
+            where = [fn.splat(i, w) + fn.iota(vector(I64, w)), *coordinates]
+        emitter = Emitter(fn, w, arguments, where, lambda bad: self._fail(bad, mask))
+        emitter.known.append({key: (fn.splat(v, w), e) for key, (v, e) in self.uniform.items()})
+        values = [emitter.emit(v) for v in nest.values]
+        for k, (value, (dtype, access)) in enumerate(zip(values, nest.outputs)):
+            pointer = self._at(bases[k], i, k, dtype, access)
+            store_element(fn, value, pointer, dtype, w, access, self.inner_strides[k], mask)
+
+    def _at(self, base, i, operand, dtype, access):
+        if access == "s":
+            return base
+        if access == "c":
+            e = MEMORY_TYPE[dtype]
+            return self.fn.gep(base, i * 2 if dtype[0] == "c" else i, e)
+        return self.fn.gep(base, i * self.inner_strides[operand], "i8")
+
+    def _fail(self, bad, mask):
+        fn = self.fn
+        bad = bad if mask is None else bad & mask
+        with fn.when(fn.any(bad)):
+            fn.store(fn.value(1, I64), self.status, 8)
+
+    def _hoist_uniform(self):
+        """Parts of the expressions that depend on scalars only are computed once, before the loops."""
+        first = len(self.nest.inputs)
+        emitter = Emitter(self.fn, 1, {first + k: v for k, v in enumerate(self.scalars)})
+        found, seen = {}, {}
+
+        def uniform(e):
+            if id(e) not in seen:
+                if e.op == "argument":
+                    seen[id(e)] = isinstance(e.data, int) and e.data >= first
+                elif e.op in ("coordinate", "variable", "repeat", "part", "check", "rarely", "table"):
+                    seen[id(e)] = False
+                else:
+                    seen[id(e)] = all(map(uniform, e.args))
+            return seen[id(e)]
+
+        def visit(e):
+            if id(e) in visited:
+                return
+            visited.add(id(e))
+            if e.op != "const" and uniform(e):
+                found[id(e)] = (emitter.emit(e), e)
+            else:
+                for a in e.args:
+                    visit(a)
+
+        visited = set()
+        for v in _parts(self.nest.values):
+            visit(v)
+        return found
+
+
+def _mentions(expr, op):
+    seen, stack = set(), [expr]
+    while stack:
+        e = stack.pop()
+        if e.op == op:
+            return True
+        if id(e) not in seen:
+            seen.add(id(e))
+            stack.extend(e.args)
+    return False

@@ -1,0 +1,181 @@
+"""The host target: compile IR to an object, link it, and wrap kernels as CPython builtins.
+
+A kernel is a function `body(block, chunk)`: `block` holds its arguments as 64-bit words, the first of
+which points to the launch description (word 0 of that: the number of chunks), the last of which is the
+status. `add_entry` writes the function CPython calls: it unpacks Python integers and floats into the
+block and runs all chunks, in place for one chunk, through the thread pool (without the GIL) for more.
+"""
+
+import threading
+
+import llvmlite.binding as llvm
+
+from flambeau.codegen.loops import I1, I64, PTR, V, Module
+
+CODEGEN_VERSION = 1
+
+
+class Host:
+    """The machine this process runs on, as LLVM sees it. Created on first use."""
+
+    def __init__(self):
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self.features = llvm.get_host_cpu_features()
+        target = llvm.Target.from_default_triple()
+        # The CPU is described by its features alone, so that a cached object is valid wherever they are equal.
+        self.feature_string = self.features.flatten()
+        self.triple = llvm.get_process_triple()
+        self.machine = target.create_target_machine(
+            cpu="", features=self.feature_string, opt=2, reloc="pic", codemodel="small", jit=True
+        )
+        self.vector_bytes = self._vector_bytes()
+        bits = 8 * self.vector_bytes
+        self.attributes = f'"prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
+        self.jit = llvm.create_lljit_compiler(self.machine, use_jit_link=False)
+        self.libraries = []
+        self.lock = threading.Lock()
+        self.version = ".".join(map(str, llvm.llvm_version_info))
+
+    def _vector_bytes(self):
+        on = self.features.get
+        if on("avx512f") and on("avx512bw") and on("avx512dq") and on("avx512vl"):
+            return 64
+        return 32 if on("avx2") else 16
+
+    def identity(self):
+        """What a cached object depends on besides its IR."""
+        return f"{self.version}|{self.triple}|{self.feature_string}|{CODEGEN_VERSION}"
+
+
+_host = None
+_host_lock = threading.Lock()
+
+
+def host():
+    global _host
+    if _host is None:
+        with _host_lock:
+            if _host is None:
+                _host = Host()
+    return _host
+
+
+# Passes, in order; they can be printed (dump.py) and are few, because the IR is already vectorised.
+PASSES = (
+    ("promote memory to registers", "add_sroa_pass"),
+    ("combine instructions", "add_instruction_combine_pass"),
+    ("simplify control flow", "add_simplify_cfg_pass"),
+)
+
+
+def optimise(module, upto=None):
+    """Run the pass list on a parsed module."""
+    h = host()
+    builder = llvm.create_pass_builder(h.machine, llvm.create_pipeline_tuning_options(speed_level=1))
+    manager = llvm.create_new_module_pass_manager()
+    for _, add in PASSES[:upto]:
+        getattr(manager, add)()
+    manager.run(module, builder)
+    return module
+
+
+def parse(ir):
+    module = llvm.parse_assembly(ir)
+    module.triple = host().triple
+    return module
+
+
+def compile_object(ir):
+    """IR text to an object file in memory."""
+    with host().lock:
+        module = parse(ir)
+        return host().machine.emit_object(optimise(module))
+
+
+def assembly(ir):
+    """The machine code of some IR, as text."""
+    with host().lock:
+        return host().machine.emit_assembly(optimise(parse(ir)))
+
+
+def link(image, names, symbols=()):
+    """Load an object into this process; returns the addresses of the named functions."""
+    h = host()
+    with h.lock:
+        builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+        for name, address in symbols:
+            builder.import_symbol(name, address)
+        for name in names:
+            builder.export_symbol(name)
+        library = builder.link(h.jit, f"kernel{len(h.libraries)}")
+        h.libraries.append(library)  # code lives as long as the process
+        return {name: library[name] for name in names}
+
+
+def _word(fn, block, index):
+    return fn.gep(block, index, I64)
+
+
+def argument_word(fn, block, index, kind):
+    """Read argument `index` of the block: p pointer, i integer, f float."""
+    type = {"p": PTR, "i": I64, "f": "double"}[kind]
+    return fn.load(_word(fn, block, index), type, 8)
+
+
+def add_entry(module: Module, kinds: str, body: str = "body", name: str = "entry"):
+    """Write the CPython builtin (METH_FASTCALL) that launches `body`; kinds has a letter per argument."""
+    fn = module.function(name, [(PTR, "self"), (PTR, "args"), (I64, "count")], result=PTR)
+    _, args, _ = fn.params
+    block = fn.alloca(I64, len(kinds) + 1, 8)
+    wrong = V(fn, I1, "false")
+    for k, kind in enumerate(kinds):
+        item = fn.load(fn.gep(args, k, PTR), PTR)
+        if kind == "f":
+            value = fn.call("PyFloat_AsDouble", "double", item, pure=False)
+            wrong = wrong | (value == -1.0)
+        else:
+            value = fn.call("PyLong_AsLongLong", I64, item, pure=False)
+            if kind == "i":
+                wrong = wrong | (value == -1)
+        fn.store(value, _word(fn, block, k), 8)
+    with fn.when(wrong):
+        error = fn.call("PyErr_Occurred", PTR, pure=False)
+        failed, fine = fn.label("failed"), fn.label("fine")
+        fn.branch(fn.pure(f"icmp ne {error}, null", I1), failed, fine)
+        fn.open(failed)
+        fn.line("ret ptr null")
+        fn.open(fine)
+    status = _word(fn, block, len(kinds))
+    fn.store(V(fn, I64, "0"), status, 8)
+    chunks = fn.load(fn.load(block, PTR), I64, 8)
+    run_chunks(fn, body, block, chunks)
+    bad = fn.load(status, I64, 8)
+    with fn.when(bad != 0):
+        number = fn.call("PyLong_FromLongLong", PTR, bad, pure=False)
+        fn.line(f"ret {number}")
+        fn.open(fn.label("dead"))
+    none = V(fn, PTR, "@_Py_NoneStruct")
+    fn.call("Py_IncRef", "void", none)
+    fn.ret(none)
+    return fn
+
+
+def run_chunks(fn, body, block, chunks):
+    """One chunk here and now; more through the pool, with the GIL released meanwhile."""
+    zero = V(fn, I64, "0")
+
+    def here():
+        with fn.when(chunks == 1):
+            fn.line(f"call void @{body}({block}, {zero})")
+
+    def pool():
+        state = fn.call("PyEval_SaveThread", PTR, pure=False)
+        fn.call("flambeau_pool_run", "void", V(fn, PTR, f"@{body}"), block, chunks)
+        fn.call("PyEval_RestoreThread", "void", state)
+
+    fn.if_else(chunks <= 1, here, pool)
+
+
+def module_text(module):
+    return "@_Py_NoneStruct = external global i8\n" + module.text(host().attributes)

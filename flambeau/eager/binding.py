@@ -1,0 +1,590 @@
+"""From what a caller wrote to what an op wants: positions, keywords, numbers, and the public functions.
+
+`bind` maps arguments to a row's parameters with PyTorch's complaints; `public_function` builds what users
+call. For pointwise rows that is generated text with the hot path inside (see call.py) and a slow path
+here for everything unusual; other kinds go through `call_row`.
+"""
+
+import operator
+
+from flambeau import errors
+from flambeau._layout import broadcast_shape, overlaps_itself
+from flambeau._tensor import Tensor, make_tensor
+from flambeau.autograd import views
+from flambeau.autograd.grad_mode import modes
+from flambeau.autograd.node import SavedInput, SavedOutput
+from flambeau.eager.call import SCALARS, Variant, compile_text
+from flambeau.eager.formula import record_formula, wants_grad
+from flambeau.eager.plan import MAX_PLANS
+from flambeau.ops.table import REQUIRED
+
+NUMBERS = (bool, int, float, complex)
+KEYWORDS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other", "a": "input"}
+LAUNCHERS: dict = {}  # template name -> function on plain tensors
+
+
+def launches(*names):
+    """Register a function as the launcher of a template."""
+
+    def register(function):
+        for name in names:
+            LAUNCHERS[name] = function
+        return function
+
+    return register
+
+
+def type_error(op, param, position, value, wanted="Tensor"):
+    where = f" (position {position})" if position else ""
+    return TypeError(f"{op.name}(): argument '{param}'{where} must be {wanted}, not {type(value).__name__}")
+
+
+def bind(op, args, kwargs):
+    """Arguments by parameter name, in order, checked and normalised."""
+    params = op.params
+    bound = {}
+    if len(args) > len(params):
+        args = _pack_rest(op, args)
+    elif op.options.get("varargs") and len(args) > 1:
+        args = _pack_rest(op, args)
+    for p, value in zip(params, args):
+        if p.keyword_only:
+            raise TypeError(f"{op.name}() takes {sum(not q.keyword_only for q in params)} positional arguments but {len(args)} were given")
+        bound[p.name] = value
+    if kwargs:
+        names = {p.name for p in params}
+        for name, value in kwargs.items():
+            target = name if name in names else KEYWORDS.get(name)
+            if target not in names:
+                raise TypeError(f"{op.name}() got an unexpected keyword argument '{name}'")
+            if target in bound:
+                raise TypeError(f"{op.name}() got multiple values for argument '{target}'")
+            bound[target] = value
+    if len(bound) < len(params):
+        for p in params:
+            if p.name not in bound:
+                if p.default is REQUIRED:
+                    missing = [q.name for q in params if q.default is REQUIRED and q.name not in bound]
+                    text = ", ".join(f'"{n}"' for n in missing)
+                    raise TypeError(f"{op.name}() missing {len(missing)} required positional arguments: {text}")
+                bound[p.name] = p.default
+    return {p.name: _normal(op, k, p, bound[p.name]) for k, p in enumerate(params)}
+
+
+def _pack_rest(op, args):
+    """view(2, 3) means view((2, 3)): pack trailing integers into the parameter that wants them."""
+    name = op.options.get("varargs")
+    if name is None:
+        raise TypeError(f"{op.name}() takes {len(op.params)} positional arguments but {len(args)} were given")
+    k = [p.name for p in op.params].index(name)
+    if len(args) > k and not isinstance(args[k], (tuple, list)):
+        return (*args[:k], tuple(args[k:]))
+    return args
+
+
+def _normal(op, k, p, value):
+    kind = p.kind
+    if kind == "tensor":
+        if isinstance(value, Tensor):
+            return value
+        if type(value) in NUMBERS and (k > 0 or op.first_scalar):
+            return value
+        number = as_number(value) if k > 0 or op.first_scalar else None
+        if number is None:
+            raise type_error(op, p.name, k + 1, value)
+        return number
+    if kind == "optional":
+        if value is None or isinstance(value, Tensor):
+            return value
+        number = as_number(value)
+        if number is None:
+            raise type_error(op, p.name, k + 1, value)
+        return number
+    if kind == "float":
+        return _float(op, k, p, value)
+    if kind == "int":
+        return value if type(value) is int or value is None else _index(op, k, p, value)
+    if kind == "scalar":
+        number = value if type(value) in NUMBERS or value is None else as_number(value)
+        if number is None and value is not None:
+            raise type_error(op, p.name, k + 1, value, "Number")
+        return number
+    if kind == "tensors":
+        if isinstance(value, Tensor):
+            raise type_error(op, p.name, k + 1, value, "tuple of Tensors")
+        for n, v in enumerate(value):
+            if not isinstance(v, Tensor):
+                raise TypeError(
+                    f"expected Tensor as element {n} in argument {k}, but got {type(v).__name__}"
+                )
+        return tuple(value)
+    return tuple(value) if type(value) is list else value
+
+
+def _float(op, k, p, value):
+    if type(value) is float or value is None:
+        return value
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise type_error(op, p.name, k + 1, value, "float") from None
+
+
+def _index(op, k, p, value):
+    if isinstance(value, float):
+        raise type_error(op, p.name, k + 1, value, "int")
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise type_error(op, p.name, k + 1, value, "int") from None
+
+
+def as_number(value):
+    """A Python number for NumPy scalars and the like, else None."""
+    if type(value) in NUMBERS:
+        return value
+    if isinstance(value, Tensor):
+        return value.item() if value._layout.ndim == 0 else None
+    item = getattr(value, "item", None)
+    if item is not None and getattr(value, "shape", None) == ():
+        return item()
+    if isinstance(value, NUMBERS):
+        return value
+    return None
+
+
+def check_out(op, out, shape, dtype):
+    """Make out fit for a result: resize it if needed, refuse what cannot be cast."""
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(out).__name__}")
+    if dtype.category > out.dtype.category:
+        raise errors.cannot_cast(dtype, out.dtype)
+    if out._requires_grad and modes.grad:
+        raise RuntimeError(
+            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, "
+            "but one of the arguments requires grad."
+        )
+    if out.shape != shape:
+        out._resize_output(shape)
+
+
+def store_out(op, out, results):
+    """Results into out=: one tensor or a tuple of them."""
+    outs = out if isinstance(out, (tuple, list)) else (out,)
+    for o, r in zip(outs, results):
+        check_out(op, o, r.shape, r.dtype)
+        o.copy_(r)
+    return out
+
+
+# -- pointwise rows --------------------------------------------------------------------------------
+
+
+class PointwiseCalls:
+    """The slow path of one pointwise row, and the variants its fast paths use."""
+
+    def __init__(self, op):
+        self.op = op
+        self.variants = {}
+
+    def variant(self, pattern, statics=()):
+        found = self.variants.get((pattern, statics))
+        if found is None:
+            found = self.variants[pattern, statics] = Variant(self.op, pattern, statics)
+        return found
+
+    def choose(self, bound):
+        """The variant for bound arguments, and its arguments."""
+        pattern, values, statics = "", [], []
+        for p in self.op.params:
+            value = bound[p.name]
+            if p.kind in ("tensor", "optional"):
+                if value is None:
+                    statics.append((p.name, None))
+                    continue
+                pattern += "t" if isinstance(value, Tensor) else "s"
+            elif value is None or p.kind == "static" or (p.kind == "scalar" and value == p.default):
+                statics.append((p.name, value))
+                continue
+            else:
+                pattern += {"float": "f", "int": "i", "scalar": "n"}[p.kind]
+            values.append(value)
+        if "t" not in pattern:
+            values = self._lift(pattern, values)
+            pattern = "t" + pattern[1:]
+        return self.variant(pattern, tuple(statics)), values
+
+    def _lift(self, pattern, values):
+        """All numbers (where(c, 1, 2) has at least c; pow(2, 3) has none): the first becomes 0-d."""
+        raise TypeError(f"{self.op.name}(): at least one argument must be Tensor, not {type(values[0]).__name__}")
+
+    def call(self, *args, out=None, **kwargs):
+        bound = bind(self.op, args, kwargs)
+        return self.call_bound(bound, out)
+
+    def call_bound(self, bound, out=None):
+        prepare = self.op.options.get("prepare")
+        if prepare is not None:
+            prepare(bound)
+        variant, values = self.choose(bound)
+        if out is not None:
+            return self._into(variant, values, out)
+        if complex in map(type, values):
+            outs = variant.family.run_any(values)
+            if modes.grad and any(values[k]._requires_grad for k in variant.differentiable):
+                variant.record(*outs, *values)
+            return outs[0] if len(outs) == 1 else outs
+        return variant.run(*values)
+
+    def _into(self, variant, values, out):
+        outs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+        if modes.grad and any(values[k]._requires_grad for k in variant.differentiable):
+            raise RuntimeError(
+                f"{self.op.name}(): functions with out=... arguments don't support automatic differentiation, "
+                "but one of the arguments requires grad."
+            )
+        _, dtypes = variant._types(variant.family.operands(values))
+        shape = broadcast_shape(*[v.shape for v in values if isinstance(v, Tensor)])
+        for o, d in zip(outs, dtypes):
+            check_out(self.op, o, shape, d)
+            check_overlap(o, [v for v in values if isinstance(v, Tensor)])
+        variant.family.run_into(outs, values)
+        for o in outs:
+            o._storage.version += 1
+        return out
+
+    def inplace(self, *args, **kwargs):
+        bound = bind(self.op, args, kwargs)
+        prepare = self.op.options.get("prepare")
+        if prepare is not None:
+            prepare(bound)
+        target = args[0]
+        variant, values = self.choose(bound)
+        tensors = [v for v in values if isinstance(v, Tensor)]
+        _, dtypes = variant._types(variant.family.operands(values))
+        if dtypes[0].category > target.dtype.category:
+            raise errors.cannot_cast(dtypes[0], target.dtype)
+        shape = broadcast_shape(*[t.shape for t in tensors])
+        if shape != target.shape:
+            raise RuntimeError(
+                f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(shape)}"
+            )
+        check_overlap(target, tensors)
+        node = None
+        if modes.grad and any(values[k]._requires_grad for k in variant.differentiable):
+            views.check_inplace(target)
+            node = self._record_inplace(variant, values, target)
+        elif modes.grad and target._requires_grad:
+            views.check_inplace(target)
+        variant.family.run_into((target,), values)
+        target._storage.version += 1
+        if node is not None:
+            for k, item in enumerate(node.saved):
+                if type(item) is SavedOutput and item.storage is target._storage and variant.saved_names[k] == "out":
+                    item.version = target._storage.version
+            views.rebase(target, node)
+        elif target._view is None and not tensors[1:]:
+            pass
+        return target
+
+    def _record_inplace(self, variant, values, target):
+        """The node of an in-place call, made before the memory changes."""
+        shadow = make_tensor(target._layout, target._storage, target._offset)
+        node = variant.record(shadow, *values)
+        node.saved = tuple(
+            # keeping the target itself would tie node and tensor into a cycle
+            _detached(item) if type(item) is SavedInput and item.tensor is target else item
+            for item in node.saved
+        )
+        return node
+
+
+def _detached(item):
+    found = SavedOutput(item.tensor)
+    found.version = item.version
+    return found
+
+
+def check_overlap(target, tensors):
+    """Refuse writes that would be read again, or that hit one element twice."""
+    if overlaps_itself(target._layout):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+            "location. Please clone() the tensor before performing the operation."
+        )
+    for t in tensors:
+        if t is target or t._storage is not target._storage:
+            continue
+        if t._offset == target._offset and t._layout is target._layout:
+            continue
+        if _ranges_meet(t, target):
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+                "single memory location. Please clone() the tensor before performing the operation."
+            )
+
+
+def _ranges_meet(a, b):
+    from flambeau._layout import span
+
+    if a._layout.numel == 0 or b._layout.numel == 0:
+        return False
+    low_a, low_b = a._offset, b._offset
+    high_a = low_a + span(a._layout) * a._layout.itemsize
+    high_b = low_b + span(b._layout) * b._layout.itemsize
+    if high_a <= low_b or high_b <= low_a:
+        return False
+    # two interleaved walks over the same rows (x[:, 0] and x[:, 1]) meet only if some element is shared
+    if a._layout.strides == b._layout.strides and a._layout.shape == b._layout.shape:
+        return not _interleaved(a, b)
+    return True
+
+
+def _interleaved(a, b):
+    difference = abs(a._offset - b._offset) // a._layout.itemsize
+    inner = min((abs(s) for s, n in zip(a._layout.strides, a._layout.shape) if n > 1 and s), default=0)
+    return inner > 0 and difference % inner != 0
+
+
+def _signature(op):
+    """Text of a public signature, with defaults by reference, and the names for its scope."""
+    parts, scope, starred = [], {}, False
+    for p in op.params:
+        if p.keyword_only and not starred:
+            parts.append("*")
+            starred = True
+        if p.default is REQUIRED:
+            parts.append(p.name)
+        else:
+            scope[f"_d_{p.name}"] = p.default
+            parts.append(f"{p.name}=_d_{p.name}")
+    if "out" in op.variants:
+        parts.append("out=None" if starred else "*, out=None")
+    return ", ".join(parts), scope
+
+
+def pointwise_function(op):
+    """The public function of a pointwise row."""
+    calls = op.runtime = PointwiseCalls(op)
+    signature, scope = _signature(op)
+    ts = [p for p in op.params if p.kind == "tensor"]
+    names = [p.name for p in op.params]
+    everything = ", ".join(f"{n}={n}" for n in names[1:])
+    out = ", out=out" if "out" in op.variants else ""
+    slow = f"return slow({names[0]}{', ' + everything if everything else ''}{out})"
+    conditions = ["out is not None"] if out else []
+    conditions += [f"{p.name} is not _d_{p.name}" for p in op.params if p.kind in ("static", "scalar")]
+    conditions += [f"{p.name} is None" for p in op.params if p.kind in ("float", "int") and p.default is None]
+    optional = any(p.kind == "optional" for p in op.params)
+    if optional or "prepare" in op.options or any(p.default is REQUIRED for p in op.params if p.kind in ("static", "scalar")):
+        return _plain(op, calls.call)
+    statics = tuple((p.name, p.default) for p in op.params if p.kind in ("static", "scalar"))
+    letters = {"tensor": "t", "float": "f", "int": "i"}
+    moving = [p for p in op.params if p.kind in letters]
+    pattern = "".join(letters[p.kind] for p in moving)
+    head = f"    if {' or '.join(conditions)}:\n        {slow}\n" if conditions else ""
+    if len(ts) == 2 and pattern.startswith("tt"):
+        head += f"    if type({ts[1].name}) in SCALARS and isinstance({ts[0].name}, Tensor):\n"
+        head += f"        return with_number({', '.join(p.name for p in moving)})\n"
+        scope["with_number"] = calls.variant(pattern.replace("tt", "ts", 1), statics).run
+    variant = calls.variant(pattern, statics)
+    names = [p.name for p in moving]
+    function = variant.family.compile_run(
+        names, variant.record, variant.differentiable, name=op.name, signature=signature, head=head, fallback=slow,
+        extra={**scope, "slow": calls.call, "SCALARS": SCALARS},
+    )  # fmt: skip
+    function.__doc__, function.__module__ = op.doc, "flambeau"
+    return function
+
+
+def pointwise_operator(op, name, swapped=False):
+    """__add__ and the like: the hot path without keywords; NotImplemented for strangers."""
+    calls = op.runtime
+    statics = tuple((p.name, p.default) for p in op.params if p.kind in ("static", "scalar"))
+    variant = calls.variant("tt", statics)
+    number = calls.variant("ts", statics).run
+
+    def slow(input, other):
+        if not isinstance(other, Tensor):
+            other = as_number(other)
+            if other is None:
+                return NotImplemented
+        if swapped and not isinstance(other, Tensor):
+            return calls.call(other, input) if op.first_scalar else NotImplemented
+        return calls.call(input, other)
+
+    head = "    if type(other) in SCALARS:\n        return with_number(input, other)\n" if not swapped else ""
+    return variant.family.compile_run(
+        ["input", "other"], variant.record, variant.differentiable, name=name, head=head,
+        fallback="return slow(input, other)", extra={"with_number": number, "slow": slow},
+    )  # fmt: skip
+
+
+def pointwise_inplace(op):
+    """op_: a short path when nobody needs gradients and nothing overlaps."""
+    calls = op.runtime
+    statics = tuple((p.name, p.default) for p in op.params if p.kind in ("static", "scalar"))
+    names = [p.name for p in op.params]
+    name = op.name + "_"
+    if [p.kind for p in op.params if p.kind != "scalar"] != ["tensor", "tensor"]:
+        return _plain(op, calls.inplace, name)
+    rest = [n for n in names[2:]]
+    signature = f"input, {names[1]}" + "".join(f", {'*, ' if k == 0 else ''}{n}=_d_{n}" for k, n in enumerate(rest))
+    other = names[1]
+    slow = f"return slow(input, {other}{''.join(f', {n}={n}' for n in rest)})"
+    guard = "".join(f"    if {n} is not _d_{n}:\n        {slow}\n" for n in rest)
+    text = f"""def {name}({signature}):
+{guard}    if input._requires_grad:
+        {slow}
+    st = input._storage
+    p = st.pointer + input._offset
+    if type({other}) in SCALARS:
+        found = number_plans.get((input._layout, type({other}), input._layout))
+        if found is None:
+            {slow}
+        found[0](found[1], p, p, {other})
+    else:
+        if not isinstance({other}, Tensor) or {other}._requires_grad or {other}._storage is st:
+            {slow}
+        found = plans.get((input._layout, {other}._layout, input._layout))
+        if found is None:
+            {slow}
+        found[0](found[1], p, p, {other}._storage.pointer + {other}._offset)
+    st.version += 1
+    return input
+"""
+    scope = {f"_d_{p.name}": p.default for p in op.params} | {
+        "SCALARS": SCALARS, "Tensor": Tensor, "slow": calls.inplace, "plans": calls.variant("tt", statics).family.inplace_plans,
+        "number_plans": calls.variant("ts", statics).family.inplace_plans,
+    }  # fmt: skip
+    if op.error is not None:
+        return _plain(op, calls.inplace, name)
+    return compile_text(text, scope, f"{op.name} inplace")[name]
+
+
+def _plain(op, call, name=None):
+    def function(*args, **kwargs):
+        return call(*args, **kwargs)
+
+    function.__name__ = function.__qualname__ = name or op.name
+    function.__doc__, function.__module__ = op.doc, "flambeau"
+    return function
+
+
+# -- other kinds -----------------------------------------------------------------------------------
+
+
+def call_row(op, bound):
+    """Run a reduction, template or composite on bound arguments and record it."""
+    run = LAUNCHERS[op.template] if op.kind == "template" else LAUNCHERS["reduction"] if op.kind == "reduction" else None
+    recording = wants_grad(op, bound)
+    if run is None:
+        if not recording:
+            return op.body(*bound.values())
+        previous, modes.grad = modes.grad, False
+        try:
+            result = op.body(*bound.values())
+        finally:
+            modes.grad = previous
+    elif op.kind == "reduction":
+        result = run(op, *bound.values())
+    else:
+        result = run(*bound.values())
+    if recording:
+        record_formula(op, bound, result if type(result) in (tuple, list) else tuple(result) if isinstance(result, tuple) else (result,))
+    return result
+
+
+def row_function(op):
+    """The public function of a reduction, template or composite."""
+
+    def function(*args, out=None, **kwargs):
+        bound = bind(op, args, kwargs)
+        result = call_row(op, bound)
+        if out is not None:
+            if wants_grad(op, bound):
+                raise RuntimeError(
+                    f"{op.name}(): functions with out=... arguments don't support automatic differentiation, "
+                    "but one of the arguments requires grad."
+                )
+            store_out(op, out, result if isinstance(result, tuple) else (result,))
+            return out if isinstance(out, Tensor) else type(result)(out) if type(result) is not tuple else tuple(out)
+        return result
+
+    if op.kind == "composite" and not op.grads and op.joint_grad is None and not op.options.get("bind"):
+        function = _composite_function(op)
+    function.__name__ = function.__qualname__ = op.name
+    function.__doc__, function.__module__ = op.doc, "flambeau"
+    return function
+
+
+def _composite_function(op):
+    """Composites without a derivative of their own: the body is the function."""
+    body, varargs = op.body, op.options.get("varargs")
+    names = [p.name for p in op.params]
+
+    def function(*args, out=None, **kwargs):
+        if varargs and len(args) > 1:
+            args = _pack_rest(op, args)
+        if kwargs:
+            kwargs = {n if n in names else KEYWORDS.get(n, n): v for n, v in kwargs.items()}
+        if len(args) + len(kwargs) < len(names) or kwargs or len(args) > len(names):
+            bind(op, args, kwargs)  # for its complaints
+        if args and op.params[0].kind == "tensor" and not isinstance(args[0], Tensor) and not op.first_scalar:
+            raise type_error(op, names[0], 1, args[0])
+        result = body(*args, **kwargs)
+        return result if out is None else store_out(op, out, result if isinstance(result, tuple) else (result,))
+
+    return function
+
+
+def row_inplace(op):
+    """op_ for rows that are not pointwise: compute, then write back."""
+
+    def function(input, *args, **kwargs):
+        bound = bind(op, (input, *args), kwargs)
+        result = call_row(op, bound)
+        return input.copy_(result)
+
+    function.__name__ = function.__qualname__ = op.name + "_"
+    function.__doc__, function.__module__ = op.doc, "flambeau"
+    return function
+
+
+def view_function(op):
+    """The public function of a view row: layouts are worked out once per (layout, arguments)."""
+    plans: dict = {}
+    body, params = op.body, op.params
+    rest = [p.name for p in params[1:]]
+    make_view = views.make_view
+
+    def slow(input, args, kwargs):
+        bound = bind(op, (input, *args), kwargs)
+        if not isinstance(input, Tensor):
+            raise type_error(op, params[0].name, 1, input)
+        values = {n: bound[n] for n in rest}  # without the tensor, which a plan must not keep alive
+        shape, strides, offset = body(input._layout, *values.values())
+        layout = views.view_layout(input._layout, shape, strides)
+        delta = offset * input._layout.itemsize
+        if len(plans) > MAX_PLANS:
+            plans.clear()
+        try:
+            if not kwargs:
+                plans[(input._layout, *args)] = layout, delta, values
+        except TypeError:
+            pass  # a list among the arguments: not worth a plan
+        return make_view(op, input, layout, input._offset + delta, values)
+
+    def function(input, *args, **kwargs):
+        try:
+            found = plans[(input._layout, *args)]
+        except (KeyError, TypeError, AttributeError):
+            found = None
+        if found is None or kwargs:
+            return slow(input, args, kwargs)
+        layout, delta, values = found
+        return make_view(op, input, layout, input._offset + delta, values)
+
+    function.__name__ = function.__qualname__ = op.name
+    function.__doc__, function.__module__ = op.doc, "flambeau"
+    return function

@@ -1,0 +1,483 @@
+"""The hot path: arguments -> plan -> memory -> kernel -> node.
+
+In this file speed outranks prose. A `Family` is one computation for one pattern of arguments; its `run`
+is generated from text, so that a call is a dictionary look-up, an allocation, a native call and, if
+somebody wants gradients, a node. Everything unusual (first call with new layouts, keywords, numbers of
+odd types) leaves through `plan` or the slow path in binding.py.
+
+Pattern letters, one per argument: t tensor; s number in place of a tensor (takes part in promotion);
+n any other number (cast to the compute type); f float and i int parameters.
+"""
+
+import linecache
+
+from flambeau import _dtype
+from flambeau._tensor import Tensor, make_tensor, pool_of
+from flambeau.autograd.grad_mode import modes
+from flambeau.autograd.node import Node, SavedInput, SavedOutput, edge_of, init_node, next_sequence, save_input, save_output, unpack
+from flambeau.codegen import scalar
+from flambeau.eager.plan import MAX_PLANS, cast_value, plan_nest, result_types, scalar_kinds
+from flambeau.ops.table import names_of
+from flambeau.runtime.allocator import NO_POOL
+from flambeau.storage import Storage
+
+SCALARS = frozenset((bool, int, float))
+_new = object.__new__
+_count = 0
+
+
+def compile_text(text, names, title):
+    """exec generated source, visible to tracebacks and debuggers."""
+    global _count
+    _count += 1
+    filename = f"<flambeau {title} {_count}>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+    exec(compile(text, filename, "exec"), names)
+    return names
+
+
+_ALLOCATE = """
+    try:
+        p{k} = pool{k}.pop()
+    except IndexError:
+        p{k} = pool{k}.grow()
+    st = new(Storage)
+    st.pointer = p{k}
+    st.give = pool{k}.give
+    st.version = 0
+    st.nbytes = layout{k}.nbytes
+    out{k} = new(Tensor)
+    out{k}._layout = layout{k}
+    out{k}._storage = st
+    out{k}._offset = 0
+    out{k}._requires_grad = False
+    out{k}._grad = out{k}._grad_fn = out{k}._view = out{k}._extra = None
+    out{k}._output_nr = 0
+"""
+
+
+def _key(pattern, names):
+    parts = [f"{n}._layout" if c == "t" else f"type({n})" for c, n in zip(pattern, names) if c in "tsn"]
+    return f"{parts[0]}" if len(parts) == 1 else ", ".join(parts)
+
+
+def _kernel_arguments(pattern, names):
+    return "".join(f", {n}._storage.pointer + {n}._offset" for c, n in zip(pattern, names) if c == "t") + "".join(
+        f", {n}" for c, n in zip(pattern, names) if c != "t"
+    )
+
+
+def run_text(pattern, names, outputs, differentiable, checked, head="", name="run", signature=None, fallback=None):
+    """Source of a family's run function. head: lines before the look-up; fallback: what a miss does."""
+    outs = range(outputs)
+    unpacked = ", ".join(f"layout{k}, pool{k}" for k in outs)
+    text = f"def {name}({signature or ', '.join(names)}):\n{head}"
+    # a miss must leave the except clause first, or every error below would be chained to a KeyError
+    text += f"    try:\n        found = plans[{_key(pattern, names)}]\n"
+    text += "    except (KeyError, AttributeError):\n        found = None\n"
+    text += f"    if found is None:\n        {fallback or 'found = plan(' + ', '.join(names) + ')'}\n"
+    text += f"    {unpacked}, kernel, desc = found\n"
+    text += "".join(_ALLOCATE.format(k=k) for k in outs)
+    call = f"kernel(desc{''.join(f', p{k}' for k in outs)}{_kernel_arguments(pattern, names)})"
+    text += f"    if {call} is not None:\n        fail()\n" if checked else f"    {call}\n"
+    if differentiable:
+        condition = " or ".join(f"{names[k]}._requires_grad" for k in differentiable)
+        text += f"    if ({condition}) and modes.grad:\n"
+        text += f"        record({', '.join(f'out{k}' for k in outs)}, {', '.join(names)})\n"
+    return text + f"    return {', '.join(f'out{k}' for k in outs)}\n"
+
+
+class Family:
+    """Kernels of one computation for one pattern of arguments."""
+
+    def __init__(self, key, trace, pattern, types, outputs=1, error=None, promoting=True):
+        self.key, self.trace, self.pattern, self.types, self.outputs = key, trace, pattern, types, outputs
+        self.plans, self.inplace_plans, self.keep = {}, {}, []
+        self.error, self.promoting = error, promoting
+
+    # -- planning ----------------------------------------------------------------------------
+    def operands(self, args):
+        return [a._layout if c == "t" else type(a) for c, a in zip(self.pattern, args) if c in "ts"]
+
+    def key_of(self, args):
+        return tuple(a._layout if c == "t" else type(a) for c, a in zip(self.pattern, args) if c in "tsn")
+
+    def work_out(self, args, outs=None):
+        """The plan of a call: output layouts, kernel, description."""
+        operands = self.operands(args)
+        compute, out_dtypes = self.types(operands)
+        kinds = "".join(
+            scalar_kinds(type(a)) if c in "sn" else c for c, a in zip(self.pattern, args) if c != "t"
+        )
+        layouts = [a._layout for c, a in zip(self.pattern, args) if c == "t"]
+        check_devices(layouts)
+        key = (self.key, compute.code, self.pattern, tuple(type(a) for c, a in zip(self.pattern, args) if c in "sn"))
+        trace = self._tracer(compute, [type(a) for a in args])
+        found = plan_nest(key, trace, layouts, kinds, out_dtypes, outs, shape=outs[0].shape if outs else None)
+        self.keep.append(found[3])
+        return found
+
+    def _tracer(self, compute, types):
+        """The computation on a kernel's arguments: cast to the compute type, then the body."""
+        pattern, code = self.pattern, compute.code
+        real = compute.to_real().code
+
+        def trace(*arguments):
+            tensors = [a for a in arguments[: pattern.count("t")]]
+            numbers = list(arguments[pattern.count("t") :])
+            values = []
+            for c, kind in zip(pattern, types):
+                if c == "t":
+                    value = tensors.pop(0)
+                    values.append(cast_value(value, code) if self.promoting else value)
+                elif c in "sn" and kind is complex:
+                    values.append(cast_value(scalar.Complex(numbers.pop(0), numbers.pop(0)), code))
+                elif c in "sn":
+                    values.append(cast_value(numbers.pop(0), code))
+                elif c == "f":
+                    number = numbers.pop(0)
+                    values.append(cast_value(number, real) if compute.category >= 2 else number)
+                else:
+                    values.append(numbers.pop(0))
+            result = self.trace(*values)
+            return result if isinstance(result, tuple) else (result,)
+
+        return trace
+
+    def plan(self, *args):
+        for c, a in zip(self.pattern, args):
+            if c == "t" and not isinstance(a, Tensor):
+                raise TypeError(f"expected Tensor, got {type(a).__name__}")
+        layouts, kernel, desc, _ = self.work_out(args)
+        found = tuple(x for layout in layouts for x in (layout, pool_of(layout))) + (kernel, desc)
+        key = self.key_of(args)
+        if complex not in key:
+            if len(self.plans) > MAX_PLANS:
+                self.plans.clear()
+            self.plans[key if len(key) > 1 else key[0]] = found
+        return found
+
+    # -- running without generated text: numbers of odd types, given outputs -----------------------
+    def native_arguments(self, args):
+        found = [a._storage.pointer + a._offset for c, a in zip(self.pattern, args) if c == "t"]
+        for c, a in zip(self.pattern, args):
+            if c != "t":
+                found.extend((a.real, a.imag) if type(a) is complex else (a,))
+        return found
+
+    def run_into(self, outs, args):
+        """Compute into given tensors (which have the right shape)."""
+        key = self.key_of(args) + tuple(o._layout for o in outs)
+        found = self.inplace_plans.get(key)
+        if found is None:
+            _, kernel, desc, _ = self.work_out(args, tuple(o._layout for o in outs))
+            if len(self.inplace_plans) > MAX_PLANS:
+                self.inplace_plans.clear()
+            found = self.inplace_plans[key] = kernel, desc
+        kernel, desc = found
+        pointers = [o._storage.pointer + o._offset for o in outs]
+        if kernel(desc, *pointers, *self.native_arguments(args)) is not None:
+            self.fail()
+
+    def run_any(self, args):
+        """Compute into fresh tensors, for any arguments."""
+        layouts, kernel, desc, _ = self.work_out(args)
+        outs = tuple(_empty(layout) for layout in layouts)
+        pointers = [o._storage.pointer for o in outs]
+        if kernel(desc, *pointers, *self.native_arguments(args)) is not None:
+            self.fail()
+        return outs
+
+    def fail(self):
+        raise self.error
+
+    def compile_run(self, names, record=None, differentiable=(), name="run", extra=(), **parts):
+        differentiable = differentiable if record else ()
+        text = run_text(self.pattern, names, self.outputs, differentiable, self.error is not None, name=name, **parts)
+        space = {
+            "plans": self.plans, "plan": self.plan, "new": _new, "Storage": Storage, "Tensor": Tensor, "modes": modes,
+            "record": record, "fail": self.fail, "SCALARS": SCALARS, **dict(extra),
+        }  # fmt: skip
+        return compile_text(text, space, f"{self.key} {name}")[name]
+
+
+def check_devices(layouts):
+    first = layouts[0].device
+    for layout in layouts[1:]:
+        # a 0-d cpu tensor may meet any device
+        if layout.device is not first and layout.ndim and layouts[0].ndim:
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, but found at least two devices, "
+                f"{first} and {layout.device}!"
+            )
+
+
+def _empty(layout):
+    pool = pool_of(layout)
+    storage = _new(Storage)
+    storage.give, storage.pointer = NO_POOL.give, 0
+    try:
+        storage.pointer = pool.pop()
+    except IndexError:
+        storage.pointer = pool.grow()
+    storage.give, storage.version, storage.nbytes = pool.give, 0, layout.nbytes
+    return make_tensor(layout, storage, 0)
+
+
+# -- pointwise ops ---------------------------------------------------------------------------------
+
+
+class PointwiseNode(Node):
+    """History of a pointwise op. Ordinary backward is one fused kernel for all wanted gradients."""
+
+    __slots__ = ("layouts", "needs")
+    variant: "Variant" = None  # type: ignore[assignment]
+
+    def apply(self, grads, create_graph):
+        variant, needs = self.variant, self.needs
+        backward = variant.backwards.get(needs)
+        if backward is None:
+            backward = variant.backwards[needs] = Backward(variant, needs)
+        if create_graph or len(grads) > 1:
+            results = backward.on_tensors(self, grads)
+        else:
+            results = backward.fused(self, grads[0])
+        return results
+
+
+class Backward:
+    """The derivative of a pointwise op for a set of arguments that need gradients."""
+
+    def __init__(self, variant, needs):
+        self.variant, op = variant, variant.op
+        self.formulas = [(k, op.grads[name]) for k, name in enumerate(variant.tensors) if needs >> k & 1 and name in op.grads]
+        wanted = []
+        for _, formula in self.formulas:
+            wanted += [n for n in formula.names if n != "g" and not n.endswith("_layout") and n not in wanted]
+        self.wanted = [(n, variant.saved_names.index(n)) for n in wanted]
+        self.plans = {}
+        self.slots = len(variant.tensors)
+
+    def arguments(self, node):
+        saved = node.saved
+        return [(n, unpack(saved[k], node)) for n, k in self.wanted]
+
+    def on_tensors(self, node, grads):
+        """The formulas on tensors, so that they are recorded."""
+        values = dict(self.arguments(node))
+        values["g"] = grads[0]
+        if len(grads) > 1:
+            values["gs"] = grads
+        results = [None] * self.slots
+        for k, formula in self.formulas:
+            args = [node.layouts[self.variant.tensors.index(n[:-7])] if n.endswith("_layout") else values[n] for n in formula.names]
+            grad = formula.function(*args)
+            results[k] = fit(_as_tensor(grad, values["g"]), node.layouts[k])
+        return results
+
+    def fused(self, node, g):
+        args = [g]
+        key = [g._layout, node.layouts]
+        saved = node.saved
+        for _, k in self.wanted:
+            item = saved[k]
+            kind = type(item)
+            if kind is SavedInput and item.tensor._storage.version == item.version:
+                item = item.tensor
+            elif kind is not int and kind is not float:
+                item = unpack(item, node)
+            args.append(item)
+            key.append(item._layout if isinstance(item, Tensor) else type(item))
+        key = tuple(key)
+        plan = self.plans.get(key)
+        if plan is None:
+            plan = self.plans[key] = self._plan(node, args)
+        family, slots, sums = plan
+        outs = family.run(*args) if family is not None else ()
+        if family is not None and family.outputs == 1:
+            outs = (outs,)
+        results = [None if s is None else g if s < 0 else outs[s] for s in slots]
+        for k in sums:
+            results[k] = fit(results[k], node.layouts[k])
+        return results
+
+    def _plan(self, node, args):
+        """(family, slot per argument: None, -1 for g itself or an output number, arguments to reduce)"""
+        g, variant = args[0], self.variant
+        pattern = "t" + "".join("t" if isinstance(a, Tensor) else "s" if type(a) in (bool, int, float, complex) else "x" for a in args[1:])
+        compute = variant.compute_of(node)
+        traced, slots, dtypes = [], [None] * self.slots, []
+        for k, formula in self.formulas:
+            target = node.layouts[k].dtype
+            if _is_identity(formula) and target is g.dtype:
+                slots[k] = -1
+                continue
+            slots[k] = len(traced)
+            traced.append(formula)
+            dtypes.append(target if target.category >= _dtype.FLOATING else compute)
+        sums = [k for k, s in enumerate(slots) if s is not None and node.layouts[k].shape != g._layout.shape]
+        if not traced:
+            return None, slots, sums
+        names = ["g"] + [n for n, _ in self.wanted]
+        key = (variant.op.name, "backward", tuple(k for k, _ in self.formulas), pattern, compute.code, tuple(d.code for d in dtypes))
+        family = _backward_families.get(key)
+        if family is None:
+            family = Family(key, _trace_formulas(traced, names, node.layouts, variant), pattern,
+                            lambda operands, c=compute, o=tuple(dtypes): (c, o), len(traced))  # fmt: skip
+            family.run = family.compile_run([f"a{k}" for k in range(len(args))], name="run")
+            _backward_families[key] = family
+        return family, slots, sums
+
+
+_backward_families: dict = {}
+
+
+def _is_identity(formula):
+    """Is the derivative just g?"""
+    code = formula.function.__code__
+    return formula.names == ("g",) and code.co_code == _IDENTITY_CODE
+
+
+_IDENTITY_CODE = (lambda g: g).__code__.co_code
+
+
+def _trace_formulas(formulas, names, layouts, variant):
+    def trace(*values):
+        known = dict(zip(names, values))
+        results = []
+        for formula in formulas:
+            args = [layouts[variant.tensors.index(n[:-7])] if n.endswith("_layout") else known[n] for n in formula.names]
+            results.append(formula.function(*args))
+        return tuple(results)
+
+    return trace
+
+
+def _as_tensor(value, like):
+    return value if isinstance(value, Tensor) else like.new_full(like.shape, value)
+
+
+def fit(grad, layout):
+    """A gradient in the shape and dtype of what it belongs to: sum over what was broadcast."""
+    if grad is None:
+        return None
+    if grad._layout.dtype is not layout.dtype:
+        if grad._layout.dtype.is_complex and not layout.dtype.is_complex:
+            grad = grad.real
+        if grad._layout.dtype is not layout.dtype:
+            grad = grad.to(layout.dtype)
+    if grad._layout.shape != layout.shape:
+        grad = grad.sum_to_size(layout.shape)
+    return grad
+
+
+class Variant:
+    """A pointwise op for one pattern of arguments: its family, its nodes, its backward kernels."""
+
+    def __init__(self, op, pattern, statics=()):
+        self.op, self.pattern = op, pattern
+        self.statics = statics
+        names = [p.name for p in op.params if p.kind in ("tensor", "optional", "float", "int", "scalar")]
+        self.names = [n for n in names if n not in dict(statics)]
+        self.tensors = [n for n, c in zip(self.names, pattern) if c == "t"]
+        key = (op.name, statics) if statics else op.name
+        body = op.body
+        if statics:
+            constants = dict(statics)
+            order = [p.name for p in op.params]
+
+            def traced(*values, _names=tuple(self.names)):
+                given = dict(zip(_names, values)) | constants
+                return body(*[given[n] for n in names_of(body) if n in given],
+                            **{n: given[n] for n in order if n not in names_of(body)})  # fmt: skip
+
+            trace = traced
+        else:
+            trace = body
+        self.family = Family(key, trace, pattern, self._types, op.outputs, op.error)
+        self.backwards = {}
+        self.saved_names = self._saved_names()
+        self.differentiable = [k for k, (n, c) in enumerate(zip(self.names, pattern)) if c == "t" and n in op.grads]
+        self.node_class = type(
+            op.node_name, (PointwiseNode,), {"__slots__": (), "variant": self, "saved_names": tuple(self.saved_names)}
+        )
+        self.record = self._compile_record() if self.differentiable else None
+        self.run = self.family.compile_run(self.names, self.record, self.differentiable)
+
+    def _types(self, operands):
+        if self.op.dtypes is not None:
+            self.op.dtypes(self.op, operands)
+        compute, result = result_types(self.op.rule, operands)
+        return compute, result if isinstance(result, tuple) else (result,) * self.op.outputs
+
+    def compute_of(self, node):
+        """The compute dtype of the forward pass, for its backward."""
+        operands, layouts = [], iter(node.layouts)
+        for n, c in zip(self.names, self.pattern):
+            if c == "t":
+                operands.append(next(layouts))
+            elif c == "s":
+                operands.append(node.number_types[n] if hasattr(node, "number_types") else float)
+        compute, _ = result_types(self.op.rule, operands)
+        return compute if compute.category >= _dtype.FLOATING else _dtype.default_dtype()
+
+    def _saved_names(self):
+        found = []
+        for name in self.tensors:
+            if name in self.op.grads:
+                for n in self.op.grads[name].names:
+                    if n != "g" and not n.endswith("_layout") and n not in found:
+                        found.append(n)
+        return found
+
+    def users(self, name):
+        """Numbers of the tensor arguments whose derivative wants a saved name."""
+        return [k for k, t in enumerate(self.tensors) if t in self.op.grads and name in self.op.grads[t].names]
+
+    def _compile_record(self):
+        """def record(out, *args): make the node. Saves only what the wanted gradients need."""
+        names = self.names
+        outs = [f"out{k}" for k in range(self.op.outputs)]
+        text = f"def record({', '.join(outs)}, {', '.join(names)}):\n    node = new(NodeClass)\n"
+        for k, t in enumerate(self.tensors):
+            text += f"    n{k} = {t}._requires_grad\n" if t in self.op.grads else f"    n{k} = False\n"
+        text += "    node.edges = (" + "".join(
+            f"(edge_of({t}) if {t}._view is not None else ({t}._grad_fn or {t}, {t}._output_nr)) if n{k} else None, "
+            for k, t in enumerate(self.tensors)
+        ) + ")\n"
+        text += "    node.saved = (" + "".join(f"{self._saving(n)}, " for n in self.saved_names) + ")\n"
+        text += f"    node.needs = {' + '.join(f'n{k} * {1 << k}' for k in range(len(self.tensors)))}\n"
+        text += f"    node.layouts = ({''.join(f'{t}._layout, ' for t in self.tensors)})\n"
+        text += f"    node.outputs = {self.op.outputs}\n    node.seq = next_sequence()\n    node.hooks = None\n"
+        numbers = [n for n, c in zip(names, self.pattern) if c == "s"]
+        if numbers:
+            text += "    node.number_types = {" + ", ".join(f"'{n}': type({n})" for n in numbers) + "}\n"
+        text += "    if modes.anomaly:\n        init_node(node, node.edges, node.saved, node.outputs)\n"
+        for k, o in enumerate(outs):
+            text += f"    if {o}._layout.dtype.category >= 2:\n" if len(outs) > 1 else ""
+            pad = "    " if len(outs) > 1 else ""
+            text += f"{pad}    {o}._grad_fn = node\n{pad}    {o}._requires_grad = True\n"
+            text += f"{pad}    {o}._output_nr = {k}\n" if k else ""
+        text += "    return node\n"
+        space = {
+            "new": _new, "NodeClass": self.node_class, "edge_of": edge_of, "next_sequence": next_sequence, "modes": modes,
+            "save_input": save_input, "save_output": save_output, "init_node": init_node,
+        }  # fmt: skip
+        return compile_text(text, space, f"{self.op.name} record")["record"]
+
+    def _saving(self, name):
+        if name in ("out", "out0"):
+            value = "save_output(out0)"
+        elif name == "out1":
+            value = "save_output(out1, 1)"
+        elif name in self.tensors:
+            value = f"save_input({name})"
+        elif name in self.names:
+            value = name
+        else:
+            return repr(dict(self.statics).get(name))
+        condition = " or ".join(f"n{k}" for k in self.users(name))
+        return f"({value} if {condition} else None)" if len(self.tensors) > 1 else value
+
+
+__all__ = ["Backward", "Family", "PointwiseNode", "SavedOutput", "Variant", "compile_text", "fit"]

@@ -1,0 +1,168 @@
+"""History of ops whose derivative is written on tensors: reductions, views, templates, composites.
+
+`record_formula` saves what the row's derivative names ask for; `FormulaNode` runs it. Pointwise ops
+have their own, faster kind of node in call.py.
+"""
+
+from flambeau._tensor import Tensor
+from flambeau.autograd.grad_mode import modes
+from flambeau.autograd.node import Node, attach, edge_of, init_node, save_input, save_output, unpack
+from flambeau.eager.call import fit
+
+_classes: dict = {}
+
+
+class FormulaNode(Node):
+    """Runs a row's derivative on tensors."""
+
+    __slots__ = ("layouts", "out_layouts")
+    op = None
+
+    def apply(self, grads, create_graph):
+        op = self.op
+        values = _Values(self, grads)
+        if op.joint_grad is not None:
+            results = op.joint_grad.function(*[values[n] for n in op.joint_grad.names])
+            results = _flatten(results if isinstance(results, (tuple, list)) else (results,))
+        else:
+            results = []
+            for name, layout in self.layouts.items():
+                formula = op.grads.get(name)
+                if isinstance(layout, tuple):
+                    results.extend(self._list_grads(name, formula, values, layout))
+                elif formula is None or self.edges[len(results)] is None:
+                    results.append(None)
+                else:
+                    results.append(fit(formula.function(*[values[n] for n in formula.names]), layout))
+            return results
+        layouts = _flatten(self.layouts.values())
+        return [fit(r, layout) if e is not None else None for r, layout, e in zip(results, layouts, self.edges)]
+
+    def _list_grads(self, name, formula, values, layouts):
+        if formula is None:
+            return [None] * len(layouts)
+        grads = formula.function(*[values[n] for n in formula.names])
+        return [fit(g, layout) for g, layout in zip(grads, layouts)]
+
+
+def _flatten(items):
+    found = []
+    for item in items:
+        if isinstance(item, (tuple, list)):
+            found.extend(item)
+        else:
+            found.append(item)
+    return found
+
+
+class _Values:
+    """What a formula may name, looked up when it asks."""
+
+    def __init__(self, node, grads):
+        self.node, self.grads = node, grads
+
+    def __getitem__(self, name):
+        node = self.node
+        if name == "g":
+            return self._grad(0)
+        if name == "gs":
+            return [self._grad(k) for k in range(len(self.grads))]
+        if name == "needs":
+            return [e is not None for e in node.edges]
+        if name.endswith("_layout"):
+            return node.layouts[name[:-7]]
+        if name.endswith("_shape"):
+            return node.layouts[name[:-6]].shape
+        value = node.saved[node.saved_names.index(name)]
+        if type(value) is list:
+            return [unpack(v, node) for v in value]
+        return unpack(value, node)
+
+    def _grad(self, k):
+        grad = self.grads[k]
+        if grad is None:  # an output nobody used
+            layout = self.node.out_layouts[k]
+            like = next(g for g in self.grads if g is not None)
+            grad = like.new_zeros(layout.shape, dtype=layout.dtype)
+        return grad
+
+
+def _names(op):
+    formulas = [op.joint_grad] if op.joint_grad is not None else list(op.grads.values())
+    found = []
+    for f in formulas:
+        for n in f.names:
+            if n not in ("g", "gs", "needs") and not n.endswith(("_layout", "_shape")) and n not in found:
+                found.append(n)
+    return found
+
+
+def node_class(op):
+    found = _classes.get(op.name)
+    if found is None:
+        space = {"__slots__": (), "op": op, "saved_names": tuple(_names(op))}
+        found = _classes[op.name] = type(op.node_name, (FormulaNode,), space)
+    return found
+
+
+def differentiable(op):
+    """Names of the parameters that can receive gradients."""
+    return op.grads if op.joint_grad is None else op.tensor_names
+
+
+def wants_grad(op, bound):
+    """Is this call to be recorded?"""
+    if not modes.grad or not (op.grads or op.joint_grad):
+        return False
+    for value in bound.values():
+        if isinstance(value, Tensor):
+            if value._requires_grad:
+                return True
+        elif type(value) in (list, tuple):
+            for v in value:
+                if isinstance(v, Tensor) and v._requires_grad:
+                    return True
+    return False
+
+
+def record_formula(op, bound, outs):
+    """Make the node of a call; outs is a tuple of fresh tensors."""
+    cls = node_class(op)
+    node = object.__new__(cls)
+    allowed = differentiable(op)
+    edges, layouts = [], {}
+    for p in op.params:
+        value = bound[p.name]
+        if p.kind in ("tensor", "optional"):
+            is_tensor = isinstance(value, Tensor)
+            if is_tensor or op.joint_grad is not None or p.name in allowed:
+                edges.append(edge_of(value) if is_tensor and value._requires_grad and p.name in allowed else None)
+                layouts[p.name] = value._layout if is_tensor else None
+        elif p.kind == "tensors":
+            edges.extend(edge_of(v) if v._requires_grad else None for v in value)
+            layouts[p.name] = tuple(v._layout for v in value)
+    saved = tuple(_save(n, bound, outs) for n in cls.saved_names)
+    node.layouts, node.out_layouts = layouts, tuple(o._layout for o in outs)
+    init_node(node, tuple(edges), saved, len(outs))
+    attach_float(node, outs)
+    return node
+
+
+def attach_float(node, outs):
+    for k, out in enumerate(outs):
+        if out._layout.dtype.category >= 2:
+            out._grad_fn, out._output_nr, out._requires_grad = node, k, True
+
+
+def _save(name, bound, outs):
+    if name in bound:
+        value = bound[name]
+        if type(value) in (list, tuple) and value and isinstance(value[0], Tensor):
+            return [save_input(v) for v in value]
+        return save_input(value)
+    if name == "out":
+        return save_output(outs[0])
+    return save_output(outs[int(name[3:])], int(name[3:]))
+
+
+__all__ = ["FormulaNode", "attach", "record_formula", "wants_grad"]

@@ -1,0 +1,87 @@
+"""Where the compiler meets the runtime: IR in, Python-callable kernel out.
+
+Compiled objects come from the disk cache when they are there. The first kernel of a process also
+starts the native side of the thread pool.
+"""
+
+import threading
+import time
+
+from flambeau.codegen import cache
+from flambeau.runtime import cpu, threads
+
+_lock = threading.RLock()
+_pool = None
+compile_log = None  # a list collects (milliseconds, hit) per kernel while somebody measures
+
+
+def _object(ir):
+    """Machine code of some IR, from the cache or from LLVM."""
+    from flambeau.codegen import llvm_cpu  # llvmlite loads with the first kernel, not with flambeau
+
+    start = time.perf_counter()
+    key = cache.key_of(ir, llvm_cpu.host().identity())
+    image = cache.read(key)
+    hit = image is not None
+    if not hit:
+        image = llvm_cpu.compile_object(ir)
+        cache.write(key, image)
+    if compile_log is not None:
+        compile_log.append(((time.perf_counter() - start) * 1e3, hit))
+    return image
+
+
+def pool():
+    """The thread pool of this process."""
+    global _pool
+    if _pool is None:
+        with _lock:
+            if _pool is None:
+                _pool = _start_pool()
+    return _pool
+
+
+def _start_pool():
+    from flambeau.codegen import llvm_cpu
+
+    names = ("flambeau_pool_run", "flambeau_pool_block", "flambeau_worker")
+    addresses = llvm_cpu.link(_object(threads.pool_ir(threads.system(), threads.machine())), names)
+    found = threads.Pool(addresses)
+    found.run_address = addresses["flambeau_pool_run"]
+    return found
+
+
+def load_kernel(ir, name="kernel"):
+    """Compile (or fetch) IR with an `entry` and return it as a builtin."""
+    from flambeau.codegen import llvm_cpu
+
+    symbols = [("flambeau_pool_run", pool().run_address)]
+    with _lock:
+        address = llvm_cpu.link(_object(ir), ("entry",), symbols)["entry"]
+    return cpu.builtin(name, address)
+
+
+def load_functions(ir, names):
+    """Compile (or fetch) IR and return the addresses of plain native functions."""
+    from flambeau.codegen import llvm_cpu
+
+    symbols = [("flambeau_pool_run", pool().run_address)]
+    with _lock:
+        return llvm_cpu.link(_object(ir), names, symbols)
+
+
+_requested_threads = None
+
+
+def set_num_threads(count):
+    """How many threads kernels may use."""
+    if type(count) is not int:
+        raise TypeError(f"set_num_threads expects an int, but got {type(count).__name__}")
+    if count <= 0:
+        raise RuntimeError("set_num_threads expects a positive integer")
+    pool().set_num_threads(count)
+    pool().ensure_workers()
+
+
+def get_num_threads():
+    return pool().get_num_threads()

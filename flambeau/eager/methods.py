@@ -1,0 +1,138 @@
+"""Rows become functions and methods, when first touched.
+
+`function(name)` builds the public function of a row; `attach` puts stubs on Tensor that replace
+themselves by the real thing on their first call, so that import pays only for what is used.
+"""
+
+from flambeau._tensor import Tensor
+from flambeau.autograd import views
+from flambeau.codegen import scalar
+from flambeau.eager.binding import (
+    pointwise_function,
+    pointwise_inplace,
+    pointwise_operator,
+    row_function,
+    row_inplace,
+    view_function,
+)
+from flambeau.eager.formula import record_formula
+from flambeau.ops.table import TABLE
+
+_functions: dict = {}
+_aliases: dict = {}
+
+views.set_recorder(record_formula)
+
+
+def function(name):
+    """The public function of a row (or of an alias of one)."""
+    found = _functions.get(name)
+    if found is None:
+        op = TABLE[_aliases.get(name, name)]
+        if op.kind == "pointwise":
+            found = pointwise_function(op)
+        elif op.kind == "view":
+            found = view_function(op)
+        else:
+            found = row_function(op)
+        _functions[name] = found
+    return found
+
+
+def inplace_function(name):
+    """op_ of a row."""
+    found = _functions.get(name + "_")
+    if found is None:
+        op = TABLE[_aliases.get(name, name)]
+        function(op.name)
+        if op.kind == "pointwise":
+            found = pointwise_inplace(op)
+        elif op.kind == "view":
+            found = _view_inplace(op)
+        else:
+            found = row_inplace(op)
+        _functions[name + "_"] = found
+    return found
+
+
+def _view_inplace(op):
+    """t_, unsqueeze_ and the like: the tensor itself takes the new layout."""
+    make = function(op.name)
+
+    def write(input, *args, **kwargs):
+        new = make(input, *args, **kwargs)
+        input._layout, input._offset = new._layout, new._offset
+        if new._grad_fn is not None:
+            views.check_inplace(input)
+            input._grad_fn = new._grad_fn
+        input._storage.version += 1
+        return input
+
+    write.__name__ = op.name + "_"
+    return write
+
+
+def operator(name, row, swapped=False):
+    """A dunder method of Tensor from a row with two tensors."""
+    op = TABLE[row]
+    function(row)
+    return pointwise_operator(op, name, swapped)
+
+
+def _stub(name, build):
+    def first_call(*args, **kwargs):
+        real = build()
+        setattr(Tensor, name, real)
+        return real(*args, **kwargs)
+
+    first_call.__name__ = first_call.__qualname__ = name
+    return first_call
+
+
+OPERATORS = {
+    "__add__": "add", "__sub__": "sub", "__mul__": "mul", "__truediv__": "div", "__pow__": "pow", "__and__": "bitwise_and",
+    "__or__": "bitwise_or", "__xor__": "bitwise_xor", "__mod__": "remainder", "__floordiv__": "floor_divide",
+    "__lshift__": "bitwise_left_shift", "__rshift__": "bitwise_right_shift", "__eq__": "eq", "__ne__": "ne", "__lt__": "lt",
+    "__le__": "le", "__gt__": "gt", "__ge__": "ge",
+}  # fmt: skip
+COMMUTING = {"__radd__": "add", "__rmul__": "mul", "__rand__": "bitwise_and", "__ror__": "bitwise_or", "__rxor__": "bitwise_xor"}
+INPLACE = {
+    "__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div", "__ipow__": "pow", "__iand__": "bitwise_and",
+    "__ior__": "bitwise_or", "__ixor__": "bitwise_xor", "__imod__": "remainder", "__ifloordiv__": "floor_divide",
+    "__ilshift__": "bitwise_left_shift", "__irshift__": "bitwise_right_shift",
+}  # fmt: skip
+UNARY = {"__neg__": "neg", "__invert__": "bitwise_not", "__abs__": "abs"}
+
+
+def attach():
+    """Give Tensor its operators and methods."""
+    for op in TABLE.values():
+        for name in (op.name, *op.aliases):
+            _aliases[name] = op.name
+            if "method" in op.variants and name not in Tensor.__dict__:
+                setattr(Tensor, name, _stub(name, lambda n=name: function(n)))
+            if "inplace" in op.variants and name + "_" not in Tensor.__dict__:
+                setattr(Tensor, name + "_", _stub(name + "_", lambda n=name: inplace_function(n)))
+    for table in (OPERATORS, COMMUTING):
+        for dunder, row in table.items():
+            if row in TABLE:
+                setattr(Tensor, dunder, _stub(dunder, lambda d=dunder, r=row: operator(d, r)))
+    for dunder, row in INPLACE.items():
+        if row in TABLE:
+            setattr(Tensor, dunder, _stub(dunder, lambda r=row: inplace_function(r)))
+    for dunder, row in UNARY.items():
+        if row in TABLE:
+            setattr(Tensor, dunder, _stub(dunder, lambda r=row: function(r)))
+
+
+_WORDS = {
+    "rem": "fmod", "fma": None, "rint": "round", "isnan": "isnan", "select": "where", "lgamma": "lgamma",
+}  # fmt: skip
+
+
+def _tensor_word(name):
+    """How a word of the scalar language runs on tensors."""
+    return function(_WORDS.get(name) or name)
+
+
+scalar.bind_tensor_words(_tensor_word)

@@ -1,0 +1,33 @@
+"""Exceptions and the phrasing of messages.
+
+Messages open with PyTorch's own first sentence, because people search for it and programs match on it;
+a hint of ours may follow after a semicolon or on a new line. What many ops say in the same words is here.
+"""
+
+
+class OutOfMemoryError(RuntimeError):
+    """No memory block of the wanted size could be had."""
+
+
+def dimension_out_of_range(dim, ndim):
+    low, high = (-ndim, ndim - 1) if ndim else (-1, 0)
+    return IndexError(
+        f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})"
+    )
+
+
+def not_broadcastable(a, b, dim):
+    return RuntimeError(
+        f"The size of tensor a ({a}) must match the size of tensor b ({b}) "
+        f"at non-singleton dimension {dim}"
+    )
+
+
+def cannot_cast(source, target):
+    return RuntimeError(
+        f"result type {source.scalar_name} can't be cast to the desired output type {target.scalar_name}"
+    )
+
+
+def not_implemented(op, dtype):
+    return NotImplementedError(f'"{op}" not implemented for \'{dtype.scalar_name}\'')

@@ -1,0 +1,141 @@
+"""The table: one row per operation, and the decorators that make rows.
+
+A row is a Python function plus what its decorator says: the signature is the schema (names and defaults
+are PyTorch's), the docstring the documentation, the body what `kind` wants (see docs/adding_an_op.md),
+`grad` the derivative. Everything else reads rows: eager execution, autograd, tests, docs.
+
+A bare parameter is a tensor (a Python number is welcome too, except as the first); `float` and `int`
+reach kernels as run-time arguments; `Scalar` is any number, folded into the kernel at its default;
+`bool`, `str` and the rest are static. `g` in a derivative is the incoming gradient, `out` the result,
+`x_layout` only the layout of argument x; every other name is an argument, and is saved.
+"""
+
+from typing import Any, Callable, NamedTuple
+
+TABLE: dict = {}
+
+
+class Scalar:
+    """Annotation: any Python number."""
+
+
+class Tensors:
+    """Annotation: a sequence of tensors."""
+
+
+class OptionalTensor:
+    """Annotation: a tensor or None."""
+
+
+class Dims:
+    """Annotation: None, a dimension or several."""
+
+
+class Param(NamedTuple):
+    """One parameter of a row. kind: tensor, float, int, scalar, static, tensors or optional."""
+
+    name: str
+    kind: str
+    default: Any
+    keyword_only: bool
+
+
+REQUIRED: Any = type("REQUIRED", (), {"__repr__": lambda self: "REQUIRED"})()
+_KINDS = {float: "float", int: "int", Scalar: "scalar", Tensors: "tensors", OptionalTensor: "optional"}
+
+
+class Formula(NamedTuple):
+    """A derivative and the names of what it wants."""
+
+    function: Callable
+    names: tuple
+
+
+class Op:
+    """A row of the table."""
+
+    __slots__ = (
+        "name", "kind", "body", "params", "tensor_names", "rule", "grads", "joint_grad", "variants", "namespaces",
+        "domain", "doc", "template", "outputs", "node_name", "first_scalar", "linear", "error", "options", "aliases",
+        "dtypes", "runtime",
+    )  # fmt: skip
+
+    def __repr__(self):
+        return f"<Op {self.name} ({self.kind})>"
+
+
+def _params(body):
+    code, notes = body.__code__, body.__annotations__
+    positional = code.co_varnames[: code.co_argcount]
+    keyword = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    defaults = dict(zip(reversed(positional), reversed(body.__defaults__ or ())))
+    defaults.update(body.__kwdefaults__ or {})
+    return tuple(
+        Param(n, _KINDS.get(notes.get(n), "static") if n in notes else "tensor", defaults.get(n, REQUIRED), n in keyword)
+        for n in positional + keyword
+    )
+
+
+def names_of(function):
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount]
+
+
+def _grads(grad, tensor_names):
+    """A formula per differentiable parameter; a lone function belongs to the first tensor."""
+    if grad is None:
+        return {}
+    if callable(grad):
+        grad = {tensor_names[0]: grad}
+    return {name: Formula(f, names_of(f)) for name, f in grad.items() if f is not None}
+
+
+def _camel(name):
+    return "".join(part.capitalize() for part in name.strip("_").split("_"))
+
+
+def _row(kind, body, *, dtype=None, grad=None, joint_grad=None, variants="function method inplace out", namespace="",
+         domain=None, template=None, outputs=1, node=None, first_scalar=False, linear=False, error=None,
+         aliases="", dtypes=None, **options):  # fmt: skip
+    op = Op()
+    op.name = body.__name__
+    op.kind, op.body, op.rule, op.domain, op.template = kind, body, dtype, domain, template
+    op.params = _params(body)
+    op.tensor_names = tuple(p.name for p in op.params if p.kind in ("tensor", "optional"))
+    op.grads = _grads(grad, op.tensor_names)
+    op.joint_grad = Formula(joint_grad, names_of(joint_grad)) if joint_grad else None
+    op.variants, op.namespaces = tuple(variants.split()), tuple(namespace.split())
+    op.doc, op.outputs, op.first_scalar, op.linear, op.error = body.__doc__, outputs, first_scalar, linear, error
+    op.node_name = (node or _camel(op.name) + "Backward0")
+    op.options, op.aliases, op.dtypes, op.runtime = options, tuple(aliases.split()), dtypes, None
+    if op.name in TABLE:
+        raise ValueError(f"op {op.name} has two rows")
+    TABLE[op.name] = op
+    return op
+
+
+def _decorator(kind):
+    def decorate(template=None, /, **facts):
+        return lambda body: _row(kind, body, template=template, **facts)
+
+    decorate.__name__ = kind
+    return decorate
+
+
+pointwise = _decorator("pointwise")
+"""The body is the value of one element, in the scalar language.
+
+dtype: rule; grad: formula per tensor, in the scalar language; outputs: how many values the body returns.
+"""
+
+reduction = _decorator("reduction")
+"""The body is what one element contributes; see ops/reductions.py for init, combine and finish."""
+
+view = _decorator("view")
+"""The body takes a Layout and the arguments and gives (shape, strides, offset in elements)."""
+
+template = _decorator("template")
+"""The decorator names a launcher (eager/...) of a hand-scheduled kernel; derivatives work on tensors."""
+
+composite = _decorator("composite")
+"""The body works on tensors with other ops; without `grad` it differentiates by itself."""

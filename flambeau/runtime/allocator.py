@@ -1,0 +1,172 @@
+"""A caching allocator: blocks are kept by size class and reused.
+
+A size class is a `Pool`, a list of free addresses: taking a block is `pool.pop()`, giving it back is
+`pool.append`, and nothing else happens on the hot path. Only a miss does bookkeeping: it maps new
+memory and first releases cached blocks if the total would pass the most that was ever in use at once.
+Small blocks are cut from slabs; large ones are mapped one by one, with huge pages advised.
+"""
+
+import ctypes
+import mmap
+import threading
+
+from flambeau import config, errors
+
+SMALL = 1 << 20  # blocks up to this size are cut from slabs
+SLAB = 1 << 22
+HUGE = 1 << 21
+ALIGN = 64
+
+
+def size_class(nbytes):
+    """Round up: multiples of 64 at first, then eight steps per doubling."""
+    if nbytes <= 1024:
+        return (nbytes + 63) & -64
+    step = 1 << (nbytes.bit_length() - 4)
+    step = max(step, 64)
+    return (nbytes + step - 1) & -step
+
+
+class Pool(list):
+    """Free blocks of one size."""
+
+    __slots__ = ("size", "give", "owner")
+
+    def __init__(self, size, owner):
+        list.__init__(self)
+        self.size, self.owner = size, owner
+        self.give = self.append
+
+    __hash__ = object.__hash__
+
+    def grow(self):
+        """A block when none is free."""
+        return self.owner.miss(self)
+
+
+class NoPool:
+    """Blocks that need no memory: empty tensors and the meta device."""
+
+    give = staticmethod(lambda pointer: None)
+
+    @staticmethod
+    def pop():
+        return 0
+
+
+NO_POOL = NoPool()
+
+
+class Allocator:
+    """All size classes of host memory."""
+
+    def __init__(self):
+        self.pools = {}
+        self.lock = threading.Lock()
+        self.maps = {}  # address of a large block -> its mapping
+        self.mapped = 0  # bytes in large blocks, in use or cached
+        self.peak = 0  # most large bytes ever in use at once
+        self.slabs = []
+
+    def pool_for(self, nbytes):
+        if nbytes == 0:
+            return NO_POOL
+        size = size_class(nbytes)
+        pool = self.pools.get(size)
+        if pool is None:
+            with self.lock:
+                pool = self.pools.setdefault(size, Pool(size, self))
+        return pool
+
+    def take(self, nbytes):
+        """(address, function to give it back)"""
+        pool = self.pool_for(nbytes)
+        try:
+            return pool.pop(), pool.give
+        except IndexError:
+            return pool.grow(), pool.give
+
+    def miss(self, pool):
+        with self.lock:
+            return self._map(pool) if pool.size > SMALL else self._cut(pool)
+
+    def cached(self):
+        return sum(size * len(p) for size, p in self.pools.items() if size > SMALL)
+
+    def _map(self, pool):
+        in_use = self.mapped - self.cached() + pool.size
+        self.peak = max(self.peak, in_use)
+        limit = min(self.peak + (self.peak >> 4), in_use + config.cache_bytes())
+        if self.mapped + pool.size > limit:
+            self._release(self.mapped + pool.size - limit)
+        address, mapping = _map_block(pool.size)
+        self.maps[address] = mapping
+        self.mapped += pool.size
+        return address
+
+    def _cut(self, pool):
+        """Cut a slab (or part of one) into blocks of this class."""
+        count = max(1, min(SLAB // 4 // pool.size, 256))
+        total = count * pool.size
+        if not self.slabs or self.slabs[-1][1] < total:
+            address, mapping = _map_block(max(SLAB, total))
+            self.slabs.append([address, max(SLAB, total), mapping])
+        slab = self.slabs[-1]
+        start = slab[0]
+        slab[0] += total
+        slab[1] -= total
+        pool.extend(start + k * pool.size for k in range(count - 1, 0, -1))
+        return start
+
+    def _release(self, nbytes):
+        """Unmap cached large blocks, largest first, until nbytes are freed."""
+        for size in sorted((s for s in self.pools if s > SMALL), reverse=True):
+            pool = self.pools[size]
+            while nbytes > 0:
+                try:
+                    address = pool.pop()
+                except IndexError:
+                    break
+                self.maps.pop(address).close()
+                self.mapped -= size
+                nbytes -= size
+        return nbytes
+
+    def empty_cache(self):
+        """Give every cached large block back to the operating system."""
+        with self.lock:
+            self._release(1 << 62)
+            self.peak = self.mapped
+
+
+class _Mapping:
+    """An anonymous mapping with the address of its first aligned byte."""
+
+    def __init__(self, size, align):
+        self.map = mmap.mmap(-1, size + align)
+        hold = ctypes.c_char.from_buffer(self.map)
+        start = ctypes.addressof(hold)
+        del hold
+        self.address = (start + align - 1) & -align if align else start
+
+    def close(self):
+        self.map.close()
+
+
+def _map_block(size):
+    try:
+        mapping = _Mapping(size, HUGE if size >= HUGE else 0)
+    except (OSError, OverflowError, ValueError, MemoryError):
+        raise errors.OutOfMemoryError(
+            f"DefaultCPUAllocator: can't allocate memory: you tried to allocate {size} bytes. "
+            "Error code 12 (Cannot allocate memory)"
+        ) from None
+    if size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
+        try:
+            mapping.map.madvise(mmap.MADV_HUGEPAGE)
+        except OSError:
+            pass  # a kernel without transparent huge pages
+    return mapping.address, mapping
+
+
+host_allocator = Allocator()

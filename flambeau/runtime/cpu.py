@@ -1,0 +1,51 @@
+"""The host runtime: turn native addresses into functions that Python calls as it calls `len`.
+
+A kernel's entry has CPython's fast calling convention (see codegen/llvm_cpu.py); `builtin` wraps its
+address. The definition structures must outlive the functions, so they are kept for good.
+"""
+
+import ctypes
+from array import array
+
+METH_FASTCALL = 0x80
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p),
+    ]  # fmt: skip
+
+
+_kept = []
+_new = ctypes.pythonapi.PyCFunction_NewEx
+_new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
+
+
+def builtin(name, address):
+    """A builtin function around native code at an address."""
+    definition = _MethodDef(name.encode(), address, METH_FASTCALL, None)
+    _kept.append(definition)
+    return _new(ctypes.addressof(definition), None, None)
+
+
+def words(values):
+    """64-bit words in native memory: (owner to keep alive, address)."""
+    block = array("q", values)
+    return block, block.buffer_info()[0]
+
+
+def read_bytes(address, count):
+    return ctypes.string_at(address, count)
+
+
+def write_bytes(address, data):
+    ctypes.memmove(address, data, len(data))
+
+
+def copy_bytes(target, source, count):
+    ctypes.memmove(target, source, count)
+
+
+def buffer_at(address, count):
+    """A writable memoryview of native memory (the caller keeps the owner alive)."""
+    return memoryview((ctypes.c_char * count).from_address(address)).cast("B")

@@ -1,0 +1,234 @@
+"""The thread pool: Python threads parked inside native code, which claim chunks of a kernel.
+
+`flambeau_pool_run(body, block, chunks)` is called by kernels. Chunks are fixed before the threads are
+known and each is claimed by one atomic addition, so results never depend on the number of threads, and
+the caller never waits for a worker that got no core. Idle workers spin for a moment, then sleep.
+"""
+
+import ctypes
+import os
+import sys
+import threading
+
+from flambeau import config
+
+# Note [Pool protocol]
+# Words of the shared block, a cache line each where they are contended:
+#   0 generation (futex word)   64 next chunk      128 workers inside    192 busy lock
+#   256 body, 264 block, 272 chunks, 280 threads allowed (i64), 288 sleeping, 292 stop, 296 spin count
+# A worker enters (inside += 1) before it claims, and the caller, once no chunk is left, sets `next` to
+# a huge number and waits for inside == 0. A worker that arrives late claims a huge number and leaves.
+# A new job writes body, block and chunks before it sets next to 0, so a valid claim sees them all.
+HUGE = 1 << 60
+
+_LINUX_WAIT = """
+  %r = call i64 (i64, ...) @syscall(i64 {futex}, ptr %p, i64 128, i32 %last, ptr null)
+"""
+_LINUX_WAKE = """
+  %r = call i64 (i64, ...) @syscall(i64 {futex}, ptr %p, i64 129, i32 2147483647)
+"""
+_FUTEX = {"x86_64": 202, "aarch64": 98}
+
+
+def _relax(machine):
+    if machine in ("x86_64", "AMD64"):
+        return "declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"
+    return "", "fence seq_cst"
+
+
+def pool_ir(system, machine):
+    """IR of the pool for an operating system and a kind of processor."""
+    declare, pause = _relax(machine)
+    if system == "linux" and machine in _FUTEX:
+        declare += "\ndeclare i64 @syscall(i64, ...)"
+        wait, wake = (t.format(futex=_FUTEX[machine]) for t in (_LINUX_WAIT, _LINUX_WAKE))
+    elif system == "win32":
+        declare += "\ndeclare void @Sleep(i32)"
+        wait, wake = "  call void @Sleep(i32 1)", ""
+    else:
+        declare += "\ndeclare i32 @usleep(i32)"
+        wait, wake = "  %r = call i32 @usleep(i32 200)", ""
+    return f"""
+{declare}
+@flambeau_pool = internal global [40 x i64] zeroinitializer, align 64
+
+define ptr @flambeau_pool_block() {{
+  ret ptr @flambeau_pool
+}}
+
+define internal void @claim(ptr %p) {{
+entry:
+  %nextp = getelementptr i8, ptr %p, i64 64
+  %chunksp = getelementptr i8, ptr %p, i64 272
+  %bodyp = getelementptr i8, ptr %p, i64 256
+  %blockp = getelementptr i8, ptr %p, i64 264
+  br label %again
+again:
+  %c = atomicrmw add ptr %nextp, i64 1 seq_cst
+  %n = load atomic i64, ptr %chunksp monotonic, align 8
+  %some = icmp slt i64 %c, %n
+  br i1 %some, label %work, label %out
+work:
+  %body = load ptr, ptr %bodyp
+  %block = load ptr, ptr %blockp
+  call void %body(ptr %block, i64 %c)
+  br label %again
+out:
+  ret void
+}}
+
+define void @flambeau_worker(ptr %p, i64 %me) {{
+entry:
+  %nextp = getelementptr i8, ptr %p, i64 64
+  %insidep = getelementptr i8, ptr %p, i64 128
+  %allowedp = getelementptr i8, ptr %p, i64 280
+  %sleepp = getelementptr i8, ptr %p, i64 288
+  %stopp = getelementptr i8, ptr %p, i64 292
+  %spinp = getelementptr i8, ptr %p, i64 296
+  br label %idle
+idle:
+  %last = phi i32 [0, %entry], [%last, %asleep], [%g, %done]
+  %limit = load atomic i32, ptr %spinp monotonic, align 4
+  br label %spin
+spin:
+  %k = phi i32 [0, %idle], [%k1, %pause]
+  %g = load atomic i32, ptr %p acquire, align 4
+  %new = icmp ne i32 %g, %last
+  br i1 %new, label %woken, label %pause
+pause:
+  {pause}
+  %k1 = add i32 %k, 1
+  %more = icmp ult i32 %k1, %limit
+  br i1 %more, label %spin, label %asleep
+asleep:
+  %q = atomicrmw add ptr %sleepp, i32 1 seq_cst
+{wait}
+  %q2 = atomicrmw sub ptr %sleepp, i32 1 seq_cst
+  br label %idle
+woken:
+  %stop = load atomic i32, ptr %stopp acquire, align 4
+  %stopped = icmp ne i32 %stop, 0
+  br i1 %stopped, label %out, label %enter
+enter:
+  %allowed = load atomic i64, ptr %allowedp monotonic, align 8
+  %ok = icmp slt i64 %me, %allowed
+  br i1 %ok, label %join, label %done
+join:
+  %i = atomicrmw add ptr %insidep, i32 1 seq_cst
+  call void @claim(ptr %p)
+  %j = atomicrmw sub ptr %insidep, i32 1 seq_cst
+  br label %done
+done:
+  br label %idle
+out:
+  ret void
+}}
+
+define void @flambeau_pool_run(ptr %body, ptr %block, i64 %chunks) {{
+entry:
+  %p = getelementptr i8, ptr @flambeau_pool, i64 0
+  %allowedp = getelementptr i8, ptr %p, i64 280
+  %lockp = getelementptr i8, ptr %p, i64 192
+  %allowed = load atomic i64, ptr %allowedp monotonic, align 8
+  %alone = icmp sle i64 %allowed, 1
+  br i1 %alone, label %serial, label %try
+try:
+  %old = atomicrmw xchg ptr %lockp, i32 1 seq_cst
+  %busy = icmp ne i32 %old, 0
+  br i1 %busy, label %serial, label %share
+serial:
+  %c = phi i64 [0, %entry], [0, %try], [%c1, %one]
+  %some = icmp slt i64 %c, %chunks
+  br i1 %some, label %one, label %out
+one:
+  call void %body(ptr %block, i64 %c)
+  %c1 = add i64 %c, 1
+  br label %serial
+share:
+  %nextp = getelementptr i8, ptr %p, i64 64
+  %insidep = getelementptr i8, ptr %p, i64 128
+  %bodyp = getelementptr i8, ptr %p, i64 256
+  %blockp = getelementptr i8, ptr %p, i64 264
+  %chunksp = getelementptr i8, ptr %p, i64 272
+  %sleepp = getelementptr i8, ptr %p, i64 288
+  store ptr %body, ptr %bodyp
+  store ptr %block, ptr %blockp
+  store atomic i64 %chunks, ptr %chunksp monotonic, align 8
+  store atomic i64 0, ptr %nextp seq_cst, align 8
+  %g = atomicrmw add ptr %p, i32 1 seq_cst
+  %s = load atomic i32, ptr %sleepp seq_cst, align 4
+  %sleeping = icmp ne i32 %s, 0
+  br i1 %sleeping, label %wake, label %mine
+wake:
+{wake}
+  br label %mine
+mine:
+  call void @claim(ptr %p)
+  store atomic i64 {HUGE}, ptr %nextp seq_cst, align 8
+  br label %wait
+wait:
+  %inside = load atomic i32, ptr %insidep seq_cst, align 4
+  %none = icmp eq i32 %inside, 0
+  br i1 %none, label %free, label %again
+again:
+  {pause}
+  br label %wait
+free:
+  store atomic i32 0, ptr %lockp seq_cst, align 4
+  br label %out
+out:
+  ret void
+}}
+"""
+
+
+class Pool:
+    """The workers of this process. Started when the first kernel asks for more than one chunk."""
+
+    SPIN = 4000  # pauses before a worker sleeps: some 50 to 100 microseconds
+
+    def __init__(self, addresses):
+        self.worker = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(addresses["flambeau_worker"])
+        block = ctypes.CFUNCTYPE(ctypes.c_void_p)(addresses["flambeau_pool_block"])
+        self.block = block()
+        self.allowed = ctypes.c_int64.from_address(self.block + 280)
+        self.started = 0
+        self.reset()
+        self.set_num_threads(config.num_threads())
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.after_fork)
+
+    def reset(self):
+        ctypes.memset(self.block, 0, 280)
+        ctypes.memset(self.block + 288, 0, 8)
+        ctypes.c_int64.from_address(self.block + 64).value = HUGE
+        ctypes.c_int32.from_address(self.block + 296).value = self.SPIN
+
+    def set_num_threads(self, count):
+        self.allowed.value = count
+
+    def get_num_threads(self):
+        return self.allowed.value
+
+    def ensure_workers(self):
+        """Start the workers that are allowed and not yet there."""
+        while self.started < self.allowed.value - 1:
+            self.started += 1
+            name = f"flambeau-worker-{self.started}"
+            # daemon: a worker never comes back from native code, and must not hold up the exit
+            threading.Thread(target=self.worker, args=(self.block, self.started), name=name, daemon=True).start()
+
+    def after_fork(self):
+        """The child has none of the parent's threads: forget them."""
+        had, self.started = self.started, 0
+        self.reset()
+        if had:
+            self.ensure_workers()
+
+
+def machine():
+    return os.uname().machine if hasattr(os, "uname") else "AMD64"
+
+
+def system():
+    return sys.platform

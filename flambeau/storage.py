@@ -1,0 +1,37 @@
+"""One block of memory and who owns it.
+
+A storage is shared by a tensor and its views; the version counter lives here and counts in-place
+writes, so that autograd notices when a saved value has been overwritten.
+"""
+
+from flambeau.runtime.allocator import host_allocator
+
+
+class Storage:
+    """A block of memory. `give` returns it to its pool when the last tensor lets go."""
+
+    __slots__ = ("pointer", "nbytes", "version", "give", "owner", "__weakref__")
+
+    def __del__(self):
+        self.give(self.pointer)
+
+
+def _nothing(pointer):
+    pass
+
+
+def new_storage(nbytes):
+    """A fresh block of at least nbytes."""
+    self = object.__new__(Storage)
+    self.give = _nothing  # so that a failing allocation leaves nothing to free
+    self.pointer, self.nbytes, self.version, self.owner = 0, nbytes, 0, None
+    self.pointer, self.give = host_allocator.take(nbytes)
+    return self
+
+
+def borrowed_storage(pointer, nbytes, owner):
+    """Memory that belongs to somebody else, who is kept alive."""
+    self = object.__new__(Storage)
+    self.pointer, self.nbytes, self.version = pointer, nbytes, 0
+    self.give, self.owner = _nothing, owner
+    return self
