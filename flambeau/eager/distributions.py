@@ -20,6 +20,7 @@ from flambeau.eager.sampling import (
 )
 
 PLAIN = frozenset((d.float32, d.float64))
+LAST_INTEGER = {d.float16: "2049", d.float32: "2^24+1", d.float64: "2^53+1"}
 
 
 def _require(dtype, supported, kernel_name):
@@ -76,7 +77,8 @@ def binomial(count, prob, generator):
     for t, name in ((count, "count"), (prob, "prob")):
         if not t.dtype.is_floating_point:
             raise ValueError(
-                f"binomial only supports floating-point dtypes for {name}, got: {t.dtype.scalar_name}"
+                f"binomial only supports floating-point dtypes for {name}, "
+                f"got: {t.dtype.scalar_name}"
             )
     if prob.dtype is not count.dtype:
         raise RuntimeError(
@@ -118,11 +120,11 @@ def multinomial_with_replacement(weights, samples, generator):
 def randperm(out, n, generator):
     """0 .. n - 1 in random order into out, which has n elements."""
     dtype = out.dtype
-    if dtype in DIGITS:
-        if n > 2 ** DIGITS[dtype] + 1 and dtype is not d.float64:
-            limit = 2 ** DIGITS[dtype] + 1
+    if dtype in LAST_INTEGER:
+        if n > 2 ** DIGITS[dtype] + 1:
+            limit = LAST_INTEGER[dtype]
             raise RuntimeError(f"n cannot be greater than {limit} for {dtype.scalar_name} type.")
-    elif dtype in COMMON and n > 0 and n - 1 > d.iinfo(dtype).max:
+    elif dtype.category == d.INTEGER and n > 0 and n - 1 > d.iinfo(dtype).max:
         name = f"{'' if dtype.is_signed else 'u'}int{8 * dtype.itemsize}_t"
         raise RuntimeError(f"value cannot be converted to type {name} without overflow")
     if out.device.type == "cpu":

@@ -164,8 +164,8 @@ def uniform_(out, low, high, generator):
         )
     if not high - low <= top:
         raise RuntimeError(
-            f"uniform_ expects to-from <= std::numeric_limits<{dtype.scalar_name}>::max(), but found "
-            f"to={high:g} and from={low:g} which result in to-from to exceed the limit"
+            f"uniform_ expects to-from <= std::numeric_limits<{dtype.scalar_name}>::max(), "
+            f"but found to={high:g} and from={low:g} which result in to-from to exceed the limit"
         )
     fill(out, "uniform", (dtype.code,), generator, low, high)
 
@@ -344,11 +344,12 @@ def _check_bounds(dtype, bounds):
             raise RuntimeError(f"{name} is out of bounds for {_CPP_NAMES[dtype]}")
     for value, name in bounds if dtype in DIGITS else ():
         if abs(value) > 2 ** DIGITS[dtype]:
-            digits = DIGITS[dtype]
+            limit, kind = f"2^{DIGITS[dtype]}", _CPP_NAMES[dtype]
             warnings.warn(
-                f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations "
-                f"{_CPP_NAMES[dtype]} can support discrete uniform distribution only within this range. "
-                "This warning will become an error in version 1.7 release, please fix the code in advance",
+                f"{name} is out of bounds [-({limit}), {limit}]. Due to precision limitations "
+                f"{kind} can support discrete uniform distribution only within this range. This "
+                "warning will become an error in version 1.7 release, please fix the code in "
+                "advance",
                 stacklevel=4,
             )
 
