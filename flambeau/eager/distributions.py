@@ -1,20 +1,30 @@
-"""Launching the kernels that draw from tensors of parameters: poisson, gamma, binomial, categories.
+"""Drawing from tensors of parameters: poisson, gamma, binomial, multinomial; dropout and rrelu.
 
 Results are new, contiguous tensors, drawn in row-major order. Fills of existing tensors, and the
 memory side of both, are in `sampling.py`; the rows are in `ops/sampling.py`.
 """
 
+import math
+
 from flambeau import _dtype as d
-from flambeau import errors
 from flambeau._layout import broadcast_shape
-from flambeau._tensor import empty_tensor
+from flambeau._tensor import empty_like_layout, empty_tensor
+from flambeau.autograd import views
+from flambeau.eager.binding import launches
+from flambeau.eager.copying import copy_into, preserved_layout
+from flambeau.eager.methods import function
 from flambeau.eager.sampling import (
     COMMON,
     DIGITS,
     HALF_AND_UP,
+    bernoulli_,
+    bernoulli_from,
+    check_generator,
+    exponential_,
     fill,
     is_computed,
     kernel,
+    require,
     side_by_side,
     stream,
 )
@@ -23,19 +33,16 @@ PLAIN = frozenset((d.float32, d.float64))
 LAST_INTEGER = {d.float16: "2049", d.float32: "2^24+1", d.float64: "2^53+1"}
 
 
-def _require(dtype, supported, kernel_name):
-    if dtype not in supported:
-        raise errors.not_implemented(kernel_name, dtype)
-
-
 def _new(shape, like, dtype=None):
     return empty_tensor(shape, dtype or like.dtype, like.device)
 
 
+@launches("poisson")
 def poisson(rates, generator):
+    check_generator("poisson", generator)
     out = _new(rates.shape, rates)
     if rates.device.type == "cpu":
-        _require(rates.dtype, HALF_AND_UP, "poisson_cpu")
+        require(rates.dtype, HALF_AND_UP, "poisson_cpu")
     if is_computed(out):
         rates = side_by_side(rates)
         run = kernel("poisson", rates.dtype.code)
@@ -44,10 +51,12 @@ def poisson(rates, generator):
     return out
 
 
+@launches("standard_gamma")
 def standard_gamma(shapes, generator):
+    check_generator("_standard_gamma", generator)
     out = _new(shapes.shape, shapes)
     if shapes.device.type == "cpu":
-        _require(shapes.dtype, PLAIN, "gamma_cpu")
+        require(shapes.dtype, PLAIN, "gamma_cpu")
     _gammas(out, shapes, generator)
     return out
 
@@ -59,11 +68,13 @@ def _gammas(out, shapes, generator):
         run(stream(generator), out.data_ptr(), shapes.data_ptr(), out.numel())
 
 
+@launches("sample_dirichlet")
 def sample_dirichlet(alpha, generator):
     """Gammas in float64, so that small ones do not vanish, divided by the sum of their row."""
+    check_generator("_sample_dirichlet", generator)
     out = _new(alpha.shape, alpha)
     if alpha.device.type == "cpu":
-        _require(alpha.dtype, PLAIN, "dirichlet")
+        require(alpha.dtype, PLAIN, "dirichlet")
     if is_computed(out):
         gammas = _new(alpha.shape, alpha, d.float64)
         _gammas(gammas, alpha, generator)
@@ -73,7 +84,9 @@ def sample_dirichlet(alpha, generator):
     return out
 
 
+@launches("binomial")
 def binomial(count, prob, generator):
+    check_generator("binomial", generator)
     for t, name in ((count, "count"), (prob, "prob")):
         if not t.dtype.is_floating_point:
             raise ValueError(
@@ -85,7 +98,7 @@ def binomial(count, prob, generator):
             f"Found dtype {prob.dtype.scalar_name} but expected {count.dtype.scalar_name}"
         )
     if count.device.type == "cpu":
-        _require(count.dtype, PLAIN, "binomial_cpu")
+        require(count.dtype, PLAIN, "binomial_cpu")
     out = _new(broadcast_shape(count.shape, prob.shape), count)
     if is_computed(out):
         count, prob = side_by_side(count, out.shape), side_by_side(prob, out.shape)
@@ -102,22 +115,65 @@ _COMPLAINTS = {
 }
 
 
-def multinomial_with_replacement(weights, samples, generator):
-    """Indices drawn with the probabilities of each row; weights has one or two dimensions."""
-    *rows, categories = weights.shape
-    out = _new((*rows, samples), weights, d.int64)
-    if is_computed(out):
-        weights = side_by_side(weights)
-        sums = empty_tensor((categories,), d.float64, weights.device)
-        run = kernel("multinomial", weights.dtype.code)
-        pointers = out.data_ptr(), weights.data_ptr(), sums.data_ptr()
-        status = run(stream(generator), *pointers, out.numel() // samples, categories, samples)
-        if status is not None:
-            raise RuntimeError(_COMPLAINTS[status])
-    return out
+@launches("multinomial")
+def multinomial(weights, samples, replacement, generator):
+    check_generator("multinomial", generator)
+    if not 0 < weights.ndim <= 2:
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if not weights.dtype.is_floating_point:
+        raise RuntimeError(
+            "multinomial only supports floating-point dtypes for input, "
+            f"got: {weights.dtype.scalar_name}"
+        )
+    categories = weights.shape[-1]
+    if samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not replacement and samples > categories:
+        raise RuntimeError(
+            "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
+        )
+    if categories > 2**24:
+        raise RuntimeError("number of categories cannot exceed 2^24")
+    out = _new((*weights.shape[:-1], samples), weights, d.int64)
+    if not is_computed(out):
+        return out
+    if replacement and samples > 1:
+        _draw_categories(out, weights, samples, categories, generator)
+        return out
+    return _race(views.detached(weights), samples, generator)
 
 
-def randperm(out, n, generator):
+def _race(weights, samples, generator):
+    """Without replacement: every category waits weights / Exp(1), the largest ones win."""
+    if weights.numel() == 0:
+        raise RuntimeError(
+            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no "
+            "identity."
+        )
+    if not bool(((weights >= 0) & (weights < math.inf)).all()):
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if bool((weights.sum(-1) == 0).any()):
+        raise RuntimeError(_COMPLAINTS[3])
+    waiting = _empty_like(weights)
+    exponential_(waiting, 1.0, generator)
+    score = weights / waiting
+    if samples == 1:
+        return score.argmax(-1, keepdim=True)
+    return score.topk(samples)[1]
+
+
+def _draw_categories(out, weights, samples, categories, generator):
+    """With replacement: a uniform number finds its place among the cumulated weights."""
+    weights = side_by_side(weights)
+    sums = empty_tensor((max(categories, 1),), d.float64, weights.device)
+    run = kernel("multinomial", weights.dtype.code)
+    pointers = out.data_ptr(), weights.data_ptr(), sums.data_ptr()
+    status = run(stream(generator), *pointers, out.numel() // samples, categories, samples)
+    if status is not None:
+        raise RuntimeError(_COMPLAINTS[status])
+
+
+def fill_randperm(out, n, generator):
     """0 .. n - 1 in random order into out, which has n elements."""
     dtype = out.dtype
     if dtype in LAST_INTEGER:
@@ -128,17 +184,115 @@ def randperm(out, n, generator):
         name = f"{'' if dtype.is_signed else 'u'}int{8 * dtype.itemsize}_t"
         raise RuntimeError(f"value cannot be converted to type {name} without overflow")
     if out.device.type == "cpu":
-        _require(dtype, COMMON, "randperm")
+        require(dtype, COMMON, "randperm")
     fill(out, "randperm", (dtype.code,), generator)
 
 
-def rrelu_with_noise(input, lower, upper, generator):
-    """(input times a random slope where it is not positive, the slopes)."""
-    out, noise = _new(input.shape, input), _new(input.shape, input)
-    if is_computed(out):
-        _require(input.dtype, HALF_AND_UP, "rrelu_with_noise_out_cpu")
-        input = side_by_side(input)
-        run = kernel("rrelu", input.dtype.code)
-        pointers = out.data_ptr(), noise.data_ptr(), input.data_ptr()
-        run(stream(generator), *pointers, out.numel(), lower, upper)
-    return out, noise
+# -- noise on the way through a network ------------------------------------------------------------
+
+
+def _empty_like(t, dtype=None):
+    return empty_like_layout(preserved_layout(t._layout, dtype))
+
+
+@launches("bernoulli")
+def bernoulli(input, p, generator):
+    check_generator("bernoulli", generator)
+    out = _new(input.shape, input)
+    if p is None:
+        bernoulli_from(out, input, generator)
+    else:
+        bernoulli_(out, p, generator)
+    return out
+
+
+def _check_p(p):
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
+
+
+def _noise(input, p, by_channel):
+    """What to multiply with: 0 with probability p, else 1."""
+    if by_channel:
+        if input.ndim < 2:
+            raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+        out = _new((*input.shape[:2], *(1,) * (input.ndim - 2)), input)
+    else:
+        out = _empty_like(input)
+    bernoulli_(out, 1 - p, None)
+    return out
+
+
+def _dropout(input, p, train, by_channel):
+    _check_p(p)
+    if p == 0 or not train or input.numel() == 0:
+        return input
+    if p == 1:
+        return input * input.new_zeros(())
+    return input * _noise(input, p, by_channel).div_(1 - p)
+
+
+# saturation of SELU for large negative inputs: minus its scale times its alpha
+_SELU_FLOOR = 1.7580993408473766
+
+
+def _alpha_dropout(input, p, train, by_channel):
+    _check_p(p)
+    if p == 0 or not train or input.numel() == 0:
+        return input
+    if p == 1:
+        return input * input.new_zeros(())
+    noise = _noise(input, p, by_channel)
+    a = 1.0 / math.sqrt((_SELU_FLOOR * _SELU_FLOOR * p + 1) * (1 - p))
+    shift = noise.add(-1).mul_(_SELU_FLOOR * a).add_(_SELU_FLOOR * a * p)
+    return (input * noise.mul_(a)).add_(shift)
+
+
+launches("dropout")(lambda input, p, train: _dropout(input, p, train, False))
+launches("feature_dropout")(lambda input, p, train: _dropout(input, p, train, True))
+launches("alpha_dropout")(lambda input, p, train: _alpha_dropout(input, p, train, False))
+launches("feature_alpha_dropout")(lambda input, p, train: _alpha_dropout(input, p, train, True))
+
+
+@launches("native_dropout")
+def native_dropout(input, p, train):
+    mask = _empty_like(input, d.bool_)
+    if train is False or input.numel() == 0:
+        return input.clone(), mask.fill_(True)
+    bernoulli_(mask, 1 - p, None)
+    return input.mul(mask).mul_(0.0 if p == 1 else 1 / (1 - p)), mask
+
+
+@launches("rrelu_with_noise")
+def rrelu_with_noise(input, noise, lower, upper, training, generator):
+    check_generator("rrelu_with_noise", generator)
+    for bound, name in ((lower, "lower"), (upper, "upper")):
+        if not math.isfinite(bound):
+            raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound:g}")
+    if lower > upper:
+        raise RuntimeError("Lower bound should be less than or equal to the upper bound")
+    out = _new(input.shape, input)
+    if input.device.type == "cpu":
+        name = "rrelu_with_noise_out_cpu" if training else "leaky_relu_cpu"
+        require(input.dtype, HALF_AND_UP, name)
+    if not is_computed(out):
+        return out
+    source = side_by_side(input)
+    if not training:
+        source = views.detached(source)
+        return source.clamp(min=0) + source.clamp(max=0) * ((lower + upper) / 2)
+    slopes = noise if noise._layout.is_contiguous else _new(input.shape, input)
+    run = kernel("rrelu", input.dtype.code)
+    pointers = out.data_ptr(), slopes.data_ptr(), source.data_ptr()
+    run(stream(generator), *pointers, out.numel(), lower, upper)
+    if slopes is not noise:
+        copy_into(noise, slopes)
+    noise._storage.version += 1
+    return out
+
+
+@launches("rrelu")
+def rrelu(input, lower, upper, training, generator):
+    return function("rrelu_with_noise")(
+        input, _empty_like(input), lower, upper, training, generator
+    )

@@ -1,0 +1,218 @@
+"""Random numbers: the rows of everything that draws from a generator.
+
+A row here is a signature and what it means; its launcher in `eager/` (`sampling.py` for fills,
+`random_integers.py`, `random_tensors.py` for new tensors, `distributions.py` for the rest) checks
+the arguments and draws PyTorch's numbers, bit for bit. Generators and seeds are in
+`flambeau/random.py`.
+"""
+
+from flambeau.codegen import scalar as m
+from flambeau.ops.table import template
+
+NOTHING = lambda g: g.new_zeros(g.shape)  # what was drawn does not depend on the input
+MISSING = type("MISSING", (), {"__repr__": lambda self: "..."})()
+
+
+# -- fills: methods that overwrite a tensor ------------------------------------------------------
+
+
+@template("uniform_", variants="method")
+def uniform_(self, from_: float = 0.0, to: float = 1.0, *, generator: object = None):
+    """Fill with numbers from the uniform distribution on [from, to)."""
+
+
+@template("normal_", variants="method")
+def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: object = None):
+    """Fill with numbers from the normal distribution."""
+
+
+@template("log_normal_", variants="method")
+def log_normal_(self, mean: float = 1.0, std: float = 2.0, *, generator: object = None):
+    """Fill with exponentials of normal numbers; mean and std are those of the normal ones."""
+
+
+@template("cauchy_", variants="method")
+def cauchy_(self, median: float = 0.0, sigma: float = 1.0, *, generator: object = None):
+    """Fill with numbers from the Cauchy distribution."""
+
+
+@template("exponential_", variants="method")
+def exponential_(self, lambd: float = 1.0, *, generator: object = None):
+    """Fill with numbers from the exponential distribution with rate lambd."""
+
+
+@template("geometric_", variants="method")
+def geometric_(self, p: float, *, generator: object = None):
+    """Fill with how many trials of probability p it takes to succeed, the last one counted."""
+
+
+@template("random_", variants="method")
+def random_(self, from_: object = MISSING, to: object = MISSING, *, generator: object = None):
+    """Fill with integers from [from, to - 1]; without bounds, from what the dtype holds exactly."""
+
+
+@template("bernoulli_", variants="method")
+def bernoulli_(self, p: object = 0.5, *, generator: object = None):
+    """Fill with ones with probability p (a number, or a tensor that broadcasts) and zeros."""
+
+
+for _row in (uniform_, random_):
+    # PyTorch's name is a keyword of Python: it can only be given as **{"from": ...}
+    _row.params = tuple(p._replace(name="from") if p.name == "from_" else p for p in _row.params)
+
+
+# -- new tensors ---------------------------------------------------------------------------------
+
+
+@template("rand", variants="function", varargs="size")
+def rand(
+    size: tuple, *, generator: object = None, dtype: object = None, layout: object = None,
+    device: object = None, requires_grad: bool = False, pin_memory: bool = False,
+):  # fmt: skip
+    """Numbers from the uniform distribution on [0, 1)."""
+
+
+@template("randn", variants="function", varargs="size")
+def randn(
+    size: tuple, *, generator: object = None, dtype: object = None, layout: object = None,
+    device: object = None, requires_grad: bool = False, pin_memory: bool = False,
+):  # fmt: skip
+    """Numbers from the normal distribution with mean 0 and standard deviation 1."""
+
+
+@template("randint", variants="function")
+def randint(
+    low: object = None, high: object = None, size: object = None, *, generator: object = None,
+    dtype: object = None, layout: object = None, device: object = None, requires_grad: bool = False,
+    pin_memory: bool = False,
+):  # fmt: skip
+    """Integers from [low, high), as in randint(high, size) and randint(low, high, size)."""
+
+
+@template("randperm", variants="function")
+def randperm(
+    n: int, *, generator: object = None, dtype: object = None, layout: object = None,
+    device: object = None, requires_grad: bool = False, pin_memory: bool = False,
+):  # fmt: skip
+    """The integers from 0 to n - 1 in random order."""
+
+
+@template("rand_like", variants="function")
+def rand_like(
+    input, *, dtype: object = None, layout: object = None, device: object = None,
+    requires_grad: bool = False, memory_format: object = None, generator: object = None,
+):  # fmt: skip
+    """Numbers from the uniform distribution on [0, 1), in the shape of input."""
+
+
+@template("randn_like", variants="function")
+def randn_like(
+    input, *, dtype: object = None, layout: object = None, device: object = None,
+    requires_grad: bool = False, memory_format: object = None, generator: object = None,
+):  # fmt: skip
+    """Numbers from the standard normal distribution, in the shape of input."""
+
+
+@template("randint_like", variants="function")
+def randint_like(
+    input, low: object = None, high: object = None, *, dtype: object = None, layout: object = None,
+    device: object = None, requires_grad: bool = False, memory_format: object = None,
+    generator: object = None,
+):  # fmt: skip
+    """Integers from [low, high), in the shape of input: randint_like(input, [low,] high)."""
+
+
+# -- draws with tensors of parameters ------------------------------------------------------------
+
+
+@template("normal", variants="function", first_scalar=True, grad={"mean": NOTHING, "std": NOTHING})
+def normal(
+    mean, std=1.0, size: object = None, *, generator: object = None,
+    dtype: object = None, layout: object = None, device: object = None, requires_grad: bool = False,
+    pin_memory: bool = False,
+):  # fmt: skip
+    """Normal numbers. mean and std are tensors or numbers; two numbers want a size."""
+
+
+@template("bernoulli", variants="function method", grad={"input": NOTHING})
+def bernoulli(input, p: object = None, *, generator: object = None):
+    """Ones with the probabilities in input (or with probability p), and zeros."""
+
+
+@template("poisson", variants="function", grad={"input": NOTHING})
+def poisson(input, generator: object = None):
+    """Counts from Poisson distributions with the rates in input."""
+
+
+@template("binomial", variants="function", grad={"count": NOTHING, "prob": NOTHING})
+def binomial(count, prob, generator: object = None):
+    """How many of count trials of probability prob succeed."""
+
+
+@template("standard_gamma", variants="function")
+def _standard_gamma(input, generator: object = None):
+    """Numbers from gamma distributions of scale 1 with the shapes in input."""
+
+
+@template("sample_dirichlet", variants="function")
+def _sample_dirichlet(input, generator: object = None):
+    """Rows from Dirichlet distributions with the concentrations in input's rows."""
+
+
+@template("multinomial", variants="function method")
+def multinomial(input, num_samples: int, replacement: bool = False, *, generator: object = None):
+    """Indices of columns drawn with the weights in each row of input.
+
+    Args:
+        replacement: may one row give an index twice?
+    """
+
+
+# -- noise on the way through a network ----------------------------------------------------------
+
+
+@template("dropout", variants="function inplace")
+def dropout(input, p: float, train: bool):
+    """Zeros with probability p, the rest scaled by 1 / (1 - p); input itself unless training."""
+
+
+@template("feature_dropout", variants="function inplace")
+def feature_dropout(input, p: float, train: bool):
+    """Like dropout, for whole channels (dimension 1) at a time."""
+
+
+@template("alpha_dropout", variants="function inplace")
+def alpha_dropout(input, p: float, train: bool):
+    """Dropout that keeps the mean and the variance of SELU's outputs."""
+
+
+@template("feature_alpha_dropout", variants="function inplace")
+def feature_alpha_dropout(input, p: float, train: bool):
+    """Like alpha_dropout, for whole channels (dimension 1) at a time."""
+
+
+@template("native_dropout", variants="function")
+def native_dropout(input, p: float, train: object):
+    """(dropout of input, the mask of what was kept)."""
+
+
+def _rrelu_grad(g, input, noise, lower, upper, training):
+    if training and upper - lower > 1e-6:
+        return g * noise
+    return m.where(input > 0, g, g * ((lower + upper) / 2))
+
+
+@template("rrelu_with_noise", variants="function", grad={"input": _rrelu_grad})
+def rrelu_with_noise(
+    input, noise, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
+    generator: object = None,
+):  # fmt: skip
+    """input where positive, elsewhere input times a slope from [lower, upper), kept in noise."""
+
+
+@template("rrelu", variants="function inplace")
+def rrelu(
+    input, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
+    generator: object = None,
+):  # fmt: skip
+    """input where positive, elsewhere input times a random (or, if not training, mean) slope."""
