@@ -157,17 +157,25 @@ def cos(x):
     return _by_quadrant(x, lambda r, low, n: _quadrant(r, n + 1))
 
 
+# (tan(x) / x - 1) / x**2 on [0, pi/4] in powers of x**2; error in tan 1.3e-9 and 2.2e-17
+_TAN = {
+    "f32": (0.33333349227905273, 0.13332675397396088, 0.05405888333916664, 0.02128652110695839,
+            0.010826272889971733, 0.00010011588892666623, 0.004371613264083862),
+    "f64": (0.3333333333333278, 0.1333333333341429, 0.05396825392682717, 0.021869489605200073,
+            0.008863219217445095, 0.0035922886030898805, 0.0014547608267202004,
+            0.0005950528429969205, 0.00022241458299877937, 0.0001364543420312851,
+            -2.6286174996107234e-05, 8.93606381444703e-05, -4.482711554273566e-05,
+            2.0851374007773642e-05),
+}  # fmt: skip
+
+
 @spelled
 def tan(x):
-    # sine and cosine must be better than 1 ulp here: the low part of the argument counts
     def finish(r, low, n):
         z = r * r
-        s = r + _fma(r * z, horner(z, _SIN[r.type]), low)
-        most = _fma(z, -0.5, 1.0)
-        rest = _fma(z, -0.5, 1.0 - most) - _fma(r, low, -(z * z * horner(z, _COS[r.type])))
-        c = most + rest
-        odd = (n & 1) != 0
-        return select(odd, -c, s) / select(odd, s, c)
+        # 1 + 1.3 z stands for 1 + tan(r)**2: the low part is below half an ulp
+        t = r + _fma(r * z, horner(z, _TAN[r.type]), low * _fma(z, 1.3, 1.0))
+        return select((n & 1) != 0, -1.0 / t, t)
 
     return select(x == 0, x, _by_quadrant(x, finish, precise=True))
 
@@ -224,7 +232,7 @@ def _asin_parts(x):
 def asin(x):
     large, s, w = _asin_parts(x)
     high, low, _ = HALF_PI[x.type]
-    y = select(large, (high - 2.0 * s) - _fma(w, 2.0, -low), s + w)
+    y = select(large, high - _fma(s, 2.0, _fma(w, 2.0, -low)), s + w)
     return _copysign(y, x)
 
 
