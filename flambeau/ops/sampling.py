@@ -1,9 +1,9 @@
 """Random numbers: the rows of everything that draws from a generator.
 
-A row here is a signature and what it means; its launcher in `eager/` (`sampling.py` for fills,
-`random_integers.py`, `random_tensors.py` for new tensors, `distributions.py` for the rest) checks
-the arguments and draws PyTorch's numbers, bit for bit. Generators and seeds are in
-`flambeau/random.py`.
+A row here is a signature and what it means; its launcher in `eager/` (`sampling.py` and
+`random_integers.py` for fills, `distributions.py` for the rest) checks the arguments and draws
+PyTorch's numbers, bit for bit. New tensors (rand, randn, ...) are in `eager/random_tensors.py`,
+generators and seeds in `flambeau/random.py`.
 """
 
 from flambeau.codegen import scalar as m
@@ -61,77 +61,7 @@ for _row in (uniform_, random_):
     _row.params = tuple(p._replace(name="from") if p.name == "from_" else p for p in _row.params)
 
 
-# -- new tensors ---------------------------------------------------------------------------------
-
-
-@template("rand", variants="function", varargs="size")
-def rand(
-    size: tuple, *, generator: object = None, dtype: object = None, layout: object = None,
-    device: object = None, requires_grad: bool = False, pin_memory: bool = False,
-):  # fmt: skip
-    """Numbers from the uniform distribution on [0, 1)."""
-
-
-@template("randn", variants="function", varargs="size")
-def randn(
-    size: tuple, *, generator: object = None, dtype: object = None, layout: object = None,
-    device: object = None, requires_grad: bool = False, pin_memory: bool = False,
-):  # fmt: skip
-    """Numbers from the normal distribution with mean 0 and standard deviation 1."""
-
-
-@template("randint", variants="function")
-def randint(
-    low: object = None, high: object = None, size: object = None, *, generator: object = None,
-    dtype: object = None, layout: object = None, device: object = None, requires_grad: bool = False,
-    pin_memory: bool = False,
-):  # fmt: skip
-    """Integers from [low, high), as in randint(high, size) and randint(low, high, size)."""
-
-
-@template("randperm", variants="function")
-def randperm(
-    n: int, *, generator: object = None, dtype: object = None, layout: object = None,
-    device: object = None, requires_grad: bool = False, pin_memory: bool = False,
-):  # fmt: skip
-    """The integers from 0 to n - 1 in random order."""
-
-
-@template("rand_like", variants="function")
-def rand_like(
-    input, *, dtype: object = None, layout: object = None, device: object = None,
-    requires_grad: bool = False, memory_format: object = None, generator: object = None,
-):  # fmt: skip
-    """Numbers from the uniform distribution on [0, 1), in the shape of input."""
-
-
-@template("randn_like", variants="function")
-def randn_like(
-    input, *, dtype: object = None, layout: object = None, device: object = None,
-    requires_grad: bool = False, memory_format: object = None, generator: object = None,
-):  # fmt: skip
-    """Numbers from the standard normal distribution, in the shape of input."""
-
-
-@template("randint_like", variants="function")
-def randint_like(
-    input, low: object = None, high: object = None, *, dtype: object = None, layout: object = None,
-    device: object = None, requires_grad: bool = False, memory_format: object = None,
-    generator: object = None,
-):  # fmt: skip
-    """Integers from [low, high), in the shape of input: randint_like(input, [low,] high)."""
-
-
 # -- draws with tensors of parameters ------------------------------------------------------------
-
-
-@template("normal", variants="function", first_scalar=True, grad={"mean": NOTHING, "std": NOTHING})
-def normal(
-    mean, std=1.0, size: object = None, *, generator: object = None,
-    dtype: object = None, layout: object = None, device: object = None, requires_grad: bool = False,
-    pin_memory: bool = False,
-):  # fmt: skip
-    """Normal numbers. mean and std are tensors or numbers; two numbers want a size."""
 
 
 @template("bernoulli", variants="function method", grad={"input": NOTHING})

@@ -1,9 +1,9 @@
 """Records what PyTorch draws, in sampling.json: python tests/golden/record_sampling.py
 
-Every call of tests/ops/sampling_cases.py is made right after manual_seed(SEED). Of the EXACT ones a
-digest of the bytes is kept, of the NEAR ones the values; of both, dtype, shape and a digest of the
-generator's state afterwards. Record on a processor that is not Intel's: there PyTorch draws
-exponential_ and bernoulli_(p) from another library's generator.
+Every call of tests/ops/sampling_cases.py is made right after manual_seed(SEED). Of the EXACT ones
+a digest of the bytes is kept, of the NEAR ones the values; of both, dtype, shape and a digest of
+the generator's state afterwards; of the ERRORS type and message. Record on a processor that is not
+Intel's: there PyTorch draws exponential_ and bernoulli_(p) from another library's generator.
 """
 
 import hashlib
@@ -38,6 +38,14 @@ def record(call, exact):
     return entry
 
 
+def refusal(call):
+    try:
+        eval(call, {"torch": torch})
+    except Exception as error:
+        return [type(error).__name__, str(error).splitlines()[0]]
+    raise AssertionError(f"{call} is fine")
+
+
 def main():
     cases = runpy.run_path(str(HERE.parent / "ops" / "sampling_cases.py"))
     found = {
@@ -45,8 +53,13 @@ def main():
         "seed": SEED,
         "exact": {call: record(call, True) for call in cases["EXACT"]},
         "near": {call: record(call, False) for call in cases["NEAR"]},
+        "errors": {call: refusal(call) for call in cases["ERRORS"]},
     }
-    text = json.dumps(found, indent=None, separators=(",", ":")).replace('},"', '},\n"')
+    text = (
+        json.dumps(found, indent=None, separators=(",", ":"))
+        .replace('},"', '},\n"')
+        .replace('],"torch', '],\n"torch')
+    )
     (HERE / "sampling.json").write_text(text + "\n")
 
 
