@@ -1,4 +1,4 @@
-"""erf and what belongs to it: erfc, erfcx, erfinv, and the normal distribution's ndtri and log_ndtr.
+"""erf and what belongs to it: erfc, erfcx, erfinv, and ndtri and log_ndtr of the normal law.
 
 erf in f32 is 1 - 2**q(|x|) with a polynomial q, free of divisions and branches. Everything else
 rests on erfcx(x) = exp(x*x) * erfc(x), which varies slowly: a polynomial in (x - K) / (x + K).
@@ -70,12 +70,15 @@ _ERFCX = {
 def _erfcx_large(a, less_one=None):
     """erfcx for 1/2 <= a < about 1e100 (1e30 in f32), times 1 + less_one, to less than 1 ulp."""
     k = _ERFCX_K[a.type]
-    top = horner((a - k) / (a + k), _ERFCX[a.type])
-    top = top if less_one is None else _fma(top, less_one, top)
+    g = horner((a - k) / (a + k), _ERFCX[a.type])
+    top = g if less_one is None else _fma(g, less_one, g)
     d, d_low = fast_two_sum(a + a, const(1.0, a.type))
     r = 1.0 / d
     q = top * r
-    return _fma(_fma(-q, d_low, _fma(-q, d, top)), r, q)
+    rest = _fma(-q, d_low, _fma(-q, d, top))
+    if less_one is not None:
+        rest = rest + _fma(g, less_one, g - top)
+    return _fma(rest, r, q)
 
 
 def _erfc_large(a):
@@ -251,7 +254,8 @@ def ndtri(p):
     def scaled(low, high):
         return _fma(u, 2 / (high - low), -(high + low) / (high - low))
 
-    f = select(u < 0.125, horner(scaled(1 / most, 0.125), far), horner(scaled(0.125, 1 / 2.6), near))
+    far, near = horner(scaled(1 / most, 0.125), far), horner(scaled(0.125, 1 / 2.6), near)
+    f = select(u < 0.125, far, near)
     tail = (log(s) + f) * u - s
     y = select(q < 0.03, tail, centre)
     y = select(q == 0, const(-inf, p.type), y)

@@ -134,8 +134,9 @@ def exp_parts(x, low=None, less_one=False):
     if x.type == "f32":
         t = _fma(x, _LOG2E_F32[0], f.magic)
         n = t - f.magic
-        r = _fma(x, _LOG2E_F32[1], _fma(x, _LOG2E_F32[0], -n))
-        r = r if low is None else _fma(low, _LOG2E_F32[0], r)
+        high, rest = _LOG2E_F32
+        r = _fma(x, high, -n)
+        r = _fma(x, rest, r) if low is None else r + _fma(low, high, x * rest)
         return r * horner(r, EXP2_F32[1:]) if less_one else horner(r, EXP2_F32), t
     t = _fma(x, _LOG2E, f.magic)
     n = t - f.magic

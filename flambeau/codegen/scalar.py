@@ -383,6 +383,7 @@ def _word(name):
 
 def _load_math():
     """The libraries register their words here when the first kernel asks for one."""
+    import flambeau.codegen.errorlib
     import flambeau.codegen.mathlib
     import flambeau.codegen.triglib  # noqa: F401
 

@@ -16,7 +16,7 @@ from flambeau.autograd.node import SavedInput, SavedOutput
 from flambeau.eager.call import SCALARS, Variant, compile_text
 from flambeau.eager.formula import record_formula, wants_grad
 from flambeau.eager.plan import MAX_PLANS
-from flambeau.ops.table import REQUIRED
+from flambeau.ops.table import REQUIRED, TABLE
 
 NUMBERS = (bool, int, float, complex)
 KEYWORDS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other", "a": "input"}
@@ -87,9 +87,10 @@ def _normal(op, k, p, value):
     if kind == "tensor":
         if isinstance(value, Tensor):
             return value
-        if type(value) in NUMBERS and (k > 0 or op.first_scalar):
+        welcome = (k > 0 and op.options.get("numbers", True)) or op.first_scalar
+        if type(value) in NUMBERS and welcome:
             return value
-        number = as_number(value) if k > 0 or op.first_scalar else None
+        number = as_number(value) if welcome else None
         if number is None:
             raise type_error(op, p.name, k + 1, value)
         return number
@@ -222,10 +223,25 @@ class PointwiseCalls:
         bound = bind(self.op, args, kwargs)
         return self.call_bound(bound, out)
 
+    def _prepared(self, bound):
+        """Let the row look at bound arguments; it may send them to another row (an overload)."""
+        options = self.op.options
+        if "prepare" in options:
+            options["prepare"](bound)
+        if "check" in options:
+            options["check"](bound)
+        name = options["overload"](bound) if "overload" in options else None
+        if name is None:
+            return self, bound
+        other = TABLE[name]
+        if other.runtime is None:
+            pointwise_function(other)
+        return other.runtime, {p.name: bound[p.name] for p in other.params}
+
     def call_bound(self, bound, out=None):
-        prepare = self.op.options.get("prepare")
-        if prepare is not None:
-            prepare(bound)
+        target, bound = self._prepared(bound)
+        if target is not self:
+            return target.call_bound(bound, out)
         variant, values = self.choose(bound)
         if out is not None:
             return self._into(variant, values, out)
@@ -254,11 +270,15 @@ class PointwiseCalls:
         return out
 
     def inplace(self, *args, **kwargs):
-        bound = bind(self.op, args, kwargs)
-        prepare = self.op.options.get("prepare")
-        if prepare is not None:
-            prepare(bound)
-        target = args[0]
+        calls, bound = self._prepared(bind(self.op, args, kwargs))
+        return calls.inplace_bound(args[0], bound)
+
+    def inplace_bound(self, target, bound):
+        row = self.op.options.get("inplace_row")  # where only the result says what the derivative is
+        if row is not None and modes.grad and target._requires_grad:
+            if TABLE[row].runtime is None:
+                pointwise_function(TABLE[row])
+            return TABLE[row].runtime.inplace_bound(target, bound)
         variant, values = self.choose(bound)
         tensors = [v for v in values if isinstance(v, Tensor)]
         _, dtypes = variant._types(variant.family.operands(values))
@@ -383,7 +403,7 @@ def pointwise_function(op):
     moving = [p for p in op.params if p.kind in letters]
     pattern = "".join(letters[p.kind] for p in moving)
     head = f"    if {' or '.join(conditions)}:\n        {slow}\n" if conditions else ""
-    if len(ts) == 2 and pattern.startswith("tt"):
+    if len(ts) == 2 and pattern.startswith("tt") and op.options.get("numbers", True):
         head += f"    if type({ts[1].name}) in SCALARS and isinstance({ts[0].name}, Tensor):\n"
         head += f"        return with_number({', '.join(p.name for p in moving)})\n"
         scope["with_number"] = calls.variant(pattern.replace("tt", "ts", 1), statics).run
@@ -426,7 +446,7 @@ def pointwise_inplace(op):
     statics = tuple((p.name, p.default) for p in op.params if p.kind in ("static", "scalar"))
     names = [p.name for p in op.params]
     name = op.name + "_"
-    if [p.kind for p in op.params if p.kind != "scalar"] != ["tensor", "tensor"]:
+    if [p.kind for p in op.params if p.kind not in ("scalar", "static")] != ["tensor", "tensor"]:
         return _plain(op, calls.inplace, name)
     rest = [n for n in names[2:]]
     signature = f"input, {names[1]}" + "".join(f", {'*, ' if k == 0 else ''}{n}=_d_{n}" for k, n in enumerate(rest))

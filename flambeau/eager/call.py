@@ -251,9 +251,10 @@ class Backward:
     def __init__(self, variant, needs):
         self.variant, op = variant, variant.op
         self.formulas = [(k, op.grads[name]) for k, name in enumerate(variant.tensors) if needs >> k & 1 and name in op.grads]
+        self.constants = dict(variant.statics)
         wanted = []
         for _, formula in self.formulas:
-            wanted += [n for n in formula.names if n != "g" and not n.endswith("_layout") and n not in wanted]
+            wanted += [n for n in formula.names if n in variant.saved_names and n not in wanted]
         self.wanted = [(n, variant.saved_names.index(n)) for n in wanted]
         self.plans = {}
         self.slots = len(variant.tensors)
@@ -264,7 +265,7 @@ class Backward:
 
     def on_tensors(self, node, grads):
         """The formulas on tensors, so that they are recorded."""
-        values = dict(self.arguments(node))
+        values = self.constants | dict(self.arguments(node))
         values["g"] = grads[0]
         if len(grads) > 1:
             values["gs"] = grads
@@ -304,12 +305,12 @@ class Backward:
     def _plan(self, node, args):
         """(family, slot per argument: None, -1 for g itself or an output number, arguments to reduce)"""
         g, variant = args[0], self.variant
-        pattern = "t" + "".join("t" if isinstance(a, Tensor) else "s" if type(a) in (bool, int, float, complex) else "x" for a in args[1:])
+        pattern = "t" + "".join("t" if isinstance(a, Tensor) else "s" for a in args[1:])
         compute = variant.compute_of(node)
         traced, slots, dtypes = [], [None] * self.slots, []
         for k, formula in self.formulas:
             target = node.layouts[k].dtype
-            if _is_identity(formula) and target is g.dtype:
+            if _is_identity(formula, self.constants) and target is g.dtype:
                 slots[k] = -1
                 continue
             slots[k] = len(traced)
@@ -319,7 +320,8 @@ class Backward:
         if not traced:
             return None, slots, sums
         names = ["g"] + [n for n, _ in self.wanted]
-        key = (variant.op.name, "backward", tuple(k for k, _ in self.formulas), pattern, compute.code, tuple(d.code for d in dtypes))
+        key = (variant.op.name, "backward", variant.pattern, variant.statics, tuple(k for k, _ in self.formulas), pattern,
+               compute.code, tuple(d.code for d in dtypes))  # fmt: skip
         family = _backward_families.get(key)
         if family is None:
             family = Family(key, _trace_formulas(traced, names, node.layouts, variant), pattern,
@@ -332,18 +334,17 @@ class Backward:
 _backward_families: dict = {}
 
 
-def _is_identity(formula):
-    """Is the derivative just g?"""
-    code = formula.function.__code__
-    return formula.names == ("g",) and code.co_code == _IDENTITY_CODE
-
-
-_IDENTITY_CODE = (lambda g: g).__code__.co_code
+def _is_identity(formula, constants):
+    """Is the derivative just g? (It may name constants, as the alpha of add that nobody gave.)"""
+    if not all(n == "g" or n in constants for n in formula.names):
+        return False
+    g = scalar.argument(0, "f32")
+    return formula.function(*[g if n == "g" else constants[n] for n in formula.names]) is g
 
 
 def _trace_formulas(formulas, names, layouts, variant):
     def trace(*values):
-        known = dict(zip(names, values))
+        known = dict(variant.statics) | dict(zip(names, values))
         results = []
         for formula in formulas:
             args = [layouts[variant.tensors.index(n[:-7])] if n.endswith("_layout") else known[n] for n in formula.names]
@@ -398,11 +399,32 @@ class Variant:
         self.backwards = {}
         self.saved_names = self._saved_names()
         self.differentiable = [k for k, (n, c) in enumerate(zip(self.names, pattern)) if c == "t" and n in op.grads]
+        name = op.node_name if isinstance(op.node_name, str) else op.node_name(self.tensors, dict(statics))
         self.node_class = type(
-            op.node_name, (PointwiseNode,), {"__slots__": (), "variant": self, "saved_names": tuple(self.saved_names)}
+            name, (PointwiseNode,), {"__slots__": (), "variant": self, "saved_names": tuple(self.saved_names)}
         )
         self.record = self._compile_record() if self.differentiable else None
         self.run = self.family.compile_run(self.names, self.record, self.differentiable)
+        if pattern == "ts" and "fold" in op.options:
+            self.run = self._folding(op.options["fold"])
+
+    def _folding(self, values):
+        """A run that turns some values of the number into constants of the kernel (x ** 2 is x * x)."""
+        op, plain, name = self.op, self.run, self.names[1]
+        folded, check, first = dict.fromkeys(values), op.options.get("check"), self.names[0]
+
+        def run(input, number):
+            if input._layout.dtype.category < _dtype.FLOATING:
+                if check is not None:
+                    check({first: input, name: number})
+            elif number in folded:
+                variant = folded[number]
+                if variant is None:
+                    variant = folded[number] = Variant(op, "t", (*self.statics, (name, number)))
+                return variant.run(input)
+            return plain(input, number)
+
+        return run
 
     def _types(self, operands):
         if self.op.dtypes is not None:
@@ -422,11 +444,11 @@ class Variant:
         return compute if compute.category >= _dtype.FLOATING else _dtype.default_dtype()
 
     def _saved_names(self):
-        found = []
+        found, constants = [], dict(self.statics)
         for name in self.tensors:
             if name in self.op.grads:
                 for n in self.op.grads[name].names:
-                    if n != "g" and not n.endswith("_layout") and n not in found:
+                    if n != "g" and not n.endswith("_layout") and n not in constants and n not in found:
                         found.append(n)
         return found
 
@@ -472,10 +494,8 @@ class Variant:
             value = "save_output(out1, 1)"
         elif name in self.tensors:
             value = f"save_input({name})"
-        elif name in self.names:
-            value = name
         else:
-            return repr(dict(self.statics).get(name))
+            value = name
         condition = " or ".join(f"n{k}" for k in self.users(name))
         return f"({value} if {condition} else None)" if len(self.tensors) > 1 else value
 

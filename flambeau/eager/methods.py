@@ -39,6 +39,21 @@ def function(name):
     return found
 
 
+def is_function(name):
+    """Does a row (or alias) of this name have a public function?"""
+    row = TABLE.get(_aliases.get(name, name))
+    return row is not None and "function" in row.variants
+
+
+def is_inplace(name):
+    row = TABLE.get(_aliases.get(name, name))
+    return row is not None and "inplace" in row.variants
+
+
+def public_names():
+    return [name for name in {*TABLE, *_aliases} if is_function(name)]
+
+
 def inplace_function(name):
     """op_ of a row."""
     found = _functions.get(name + "_")
@@ -132,7 +147,8 @@ _WORDS = {
 
 def _tensor_word(name):
     """How a word of the scalar language runs on tensors."""
-    return function(_WORDS.get(name) or name)
+    name = _WORDS.get(name) or name
+    return function(name if name in TABLE else "special_" + name)
 
 
 scalar.bind_tensor_words(_tensor_word)

@@ -5,7 +5,6 @@ order of dimensions, collapse them, choose how each operand is accessed, split t
 and compile the kernel if this pattern is new. The split depends on sizes only, never on threads.
 """
 
-from flambeau import _dtype
 from flambeau._layout import (
     broadcast_shape,
     collapse,
@@ -18,6 +17,7 @@ from flambeau._layout import (
 from flambeau.codegen import scalar
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
 from flambeau.eager.kernels import load_kernel, pool
+from flambeau.ops.rules import weighted
 from flambeau.runtime.cpu import words
 
 _kernels: dict = {}
@@ -175,10 +175,4 @@ def scalar_kinds(kind):
 
 def result_types(rule, operands):
     """(compute dtype, result dtype) for layouts and Python number types."""
-    pairs = []
-    for o in operands:
-        if isinstance(o, type):
-            pairs.append((_dtype.scalar_dtype(o), 0))
-        else:
-            pairs.append((o.dtype, 2 if o.ndim else 1))
-    return rule(pairs)
+    return rule(weighted(operands))

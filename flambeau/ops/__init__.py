@@ -1,0 +1,5 @@
+"""The op table. Importing this package registers every row."""
+
+from flambeau.ops import copying, pointwise, reductions
+
+FAMILIES = (copying, pointwise, reductions)

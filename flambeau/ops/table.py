@@ -91,7 +91,7 @@ def _grads(grad, tensor_names):
 
 
 def _camel(name):
-    return "".join(part.capitalize() for part in name.strip("_").split("_"))
+    return "".join(part.title() for part in name.strip("_").split("_"))
 
 
 def _row(kind, body, *, dtype=None, grad=None, joint_grad=None, variants="function method inplace out", namespace="",

@@ -1,0 +1,382 @@
+"""Reductions: a row program (vectors run along what is reduced) and a column program (vectors run across).
+
+A reduction has a state of one or more values: `start` gives the neutral state, `step` takes one element
+in, `join` merges two states, `finish` turns a state into results. Both programs walk any strides. When
+there are few results and much to reduce, the work is cut into pieces of fixed size whose states go to a
+scratch array; a second launch joins them in order. So the tree of additions depends on sizes only.
+"""
+
+from typing import Callable, NamedTuple
+
+from flambeau.codegen import scalar
+from flambeau.codegen.llvm import Emitter, load_element, store_element
+from flambeau.codegen.llvm_cpu import add_entry, argument_word, host, module_text
+from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
+from flambeau.codegen.loops import I1, I64, PTR, Module, V, bytes_of, element, vector
+
+BLOCK = 128  # rows a column program sums before it starts a new partial sum: keeps rounding errors small
+
+
+class Reduction(NamedTuple):
+    """What is reduced: everything the machine code depends on besides strides and sizes."""
+
+    input: str  # dtype name of the input
+    outputs: tuple  # dtype name per result
+    state: tuple  # scalar type per component of the state
+    start: Callable  # () -> state
+    step: Callable  # (state, element, index, *scalars) -> state; index is the position in the reduced range
+    join: Callable  # (state, state) -> state
+    finish: Callable  # (state, count, *scalars) -> results; count is the number of reduced elements
+    scalars: str  # kind letters of extra numbers
+    indexed: bool  # does step look at index?
+
+
+class Shape(NamedTuple):
+    """The pattern of a launch."""
+
+    kept: int  # number of kept dimensions that are walked row by row
+    reduced: int  # number of reduced dimensions that are walked row by row
+    access: str  # c or n: along the vector dimension
+    source: str  # "elements" or "states"
+    sink: str  # "results" or "states"
+
+
+# Words of the description, both programs:
+#   0 chunks  1 rows per chunk  2 rows  3 pieces  4 piece  5 length (of the vector dimension)  6 its stride (bytes)
+#   7 count (reduced elements in all)  8 out stride of the vector dimension (column program)  9 states per component
+#   10.. kept sizes, kept input strides, kept output positions (elements of the output), reduced sizes, reduced strides
+HEADER = 10
+
+
+def vector_width(r):
+    sizes = [bytes_of(MEMORY_TYPE[COMPUTE_TYPE[r.input]]), bytes_of(MEMORY_TYPE[r.input])]
+    sizes += [bytes_of(LLVM_TYPE[t]) if t != "bool" else 1 for t in r.state if t != "i64" or not r.indexed]
+    return max(1, host().vector_bytes // max(sizes))
+
+
+class _Program:
+    """What both programs share: arguments, odometers, states in registers."""
+
+    def __init__(self, r, shape):
+        self.r, self.shape = r, shape
+        self.module = Module()
+        self.fn = fn = self.module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
+        self.block, self.chunk = fn.params
+        self.width = vector_width(r)
+        self.n_state = len(r.state)
+        self.n_out = len(r.outputs) if shape.sink == "results" else self.n_state
+        self.n_in = 1 if shape.source == "elements" else self.n_state
+        self.kinds = "p" * (1 + self.n_out + self.n_in) + r.scalars
+
+    def text(self):
+        fn = self.fn
+        self.description = argument_word(fn, self.block, 0, "p")
+        self.outs = [argument_word(fn, self.block, 1 + k, "p") for k in range(self.n_out)]
+        self.ins = [argument_word(fn, self.block, 1 + self.n_out + k, "p") for k in range(self.n_in)]
+        first = 1 + self.n_out + self.n_in
+        self.scalars = [argument_word(fn, self.block, first + k, kind) for k, kind in enumerate(self.r.scalars)]
+        (self.per_chunk, self.rows, self.pieces, self.piece, self.length, self.stride, self.count, self.out_stride,
+         self.states) = (self.word(k) for k in range(1, HEADER))  # fmt: skip
+        kept, reduced = self.shape.kept, self.shape.reduced
+        at = HEADER
+        self.kept_sizes = [self.word(at + k) for k in range(kept)]
+        self.kept_strides = [self.word(at + kept + k) for k in range(kept)]
+        self.kept_outs = [self.word(at + 2 * kept + k) for k in range(kept)]
+        at += 3 * kept
+        self.reduced_sizes = [self.word(at + k) for k in range(reduced)]
+        self.reduced_strides = [self.word(at + reduced + k) for k in range(reduced)]
+        self.write()
+        fn.ret()
+        add_entry(self.module, self.kinds)
+        return module_text(self.module)
+
+    def word(self, k):
+        return self.fn.load(self.fn.gep(self.description, k, I64), I64, 8)
+
+    def offsets(self, index, sizes, *tables):
+        """Split a linear index over sizes and weigh the coordinates by each table of strides."""
+        fn, sums, rest = self.fn, [fn_zero(self.fn) for _ in tables], index
+        for d in range(len(sizes) - 1, -1, -1):
+            if d:
+                quotient = fn.pure(f"udiv {rest}, {sizes[d].name}", I64)
+                coordinate, rest = rest - quotient * sizes[d], quotient
+            else:
+                coordinate = rest
+            sums = [s + coordinate * t[d] for s, t in zip(sums, tables)]
+        return sums
+
+    # -- states ------------------------------------------------------------------------------------
+    def emit(self, width, function, *values):
+        """Run a function of the reduction on values (lists of V per state, or single V)."""
+        arguments, symbols = {}, []
+
+        def symbol(value, type):
+            key = len(arguments)
+            arguments[key] = value
+            return scalar.argument(key, type)
+
+        for value, types in values:
+            if isinstance(types, tuple):
+                symbols.append(tuple(symbol(v, t) for v, t in zip(value, types)))
+            elif types[0] == "c":
+                real = COMPUTE_TYPE[types]
+                symbols.append(scalar.Complex(symbol(value[0], real), symbol(value[1], real)))
+            else:
+                symbols.append(symbol(value, types))
+        found = function(*symbols)
+        emitter = Emitter(self.fn, width, arguments)
+        return [emitter.emit(e) for e in (found if isinstance(found, tuple) else (found,))]
+
+    def neutral(self, width):
+        return self.emit(width, lambda: self.r.start())
+
+    def cells(self, width):
+        return [self.fn.var(v) for v in self.neutral(width)]
+
+    def join(self, width, a, b):
+        return self.emit(width, self.r.join, (a, self.r.state), (b, self.r.state))
+
+    def step(self, width, state, x, index, mask):
+        """Take in one element per lane; masked lanes keep their state."""
+        fn, r = self.fn, self.r
+        if self.shape.source == "states":
+            new = self.join(width, state, x)
+        else:
+            position = fn.splat(index, width) if index.type == I64 and width > 1 else index
+            numbers = [(fn.splat(s, width), "f64" if k == "f" else "i64") for s, k in zip(self.scalars, r.scalars)]
+            kind = r.input if r.input[0] == "c" else COMPUTE_TYPE[r.input]
+            new = self.emit(width, r.step, (state, r.state), (x, kind), (position, "i64"), *numbers)
+        return new if mask is None else [fn.select(mask, n, o) for n, o in zip(new, state)]
+
+    def load(self, base, width, access, mask):
+        """The element(s), or the state(s), at an address (a list of addresses for states)."""
+        fn = self.fn
+        if self.shape.source == "elements":
+            return load_element(fn, base[0], self.r.input, width, access, self.stride, mask)
+        return [
+            load_element(fn, b, _memory(t), width, access, self.stride, mask) for b, t in zip(base, self.r.state)
+        ]
+
+    def at(self, bases, index, access):
+        """Addresses index elements further along the vector dimension."""
+        fn, found = self.fn, []
+        for k, b in enumerate(bases):
+            if access == "n":
+                found.append(fn.gep(b, index * self.stride, "i8"))
+            else:
+                dtype = self.r.input if self.shape.source == "elements" else _memory(self.r.state[k])
+                found.append(fn.gep(b, index * 2 if dtype[0] == "c" else index, MEMORY_TYPE[dtype]))
+        return found
+
+    def moved(self, bases, offset):
+        return [self.fn.gep(b, offset, "i8") for b in bases]
+
+    def put(self, width, state, position, access, mask):
+        """Store results (or states) at an element position of the outputs."""
+        fn, r = self.fn, self.r
+        if self.shape.sink == "states":
+            values, dtypes = state, [_memory(t) for t in r.state]
+        else:
+            numbers = [(fn.splat(s, width), "f64" if k == "f" else "i64") for s, k in zip(self.scalars, r.scalars)]
+            count = (fn.splat(self.count, width), "i64")
+            dtypes = r.outputs
+            values = self.emit(width, lambda s, c, *n: _as_outputs(r.finish(s, c, *n), dtypes), (state, r.state), count, *numbers)
+        for value, out, dtype in zip(values, self.outs, dtypes):
+            size = bytes_of(MEMORY_TYPE[dtype]) * (2 if dtype[0] == "c" else 1)
+            pointer = fn.gep(out, position * size, "i8")
+            store_element(fn, value, pointer, dtype, width, access, self.out_stride * size, mask)
+
+
+def _memory(type):
+    return type
+
+
+def _as_outputs(values, dtypes):
+    values = values if isinstance(values, tuple) else (values,)
+    found = []
+    for v, d in zip(values, dtypes):
+        type = COMPUTE_TYPE[d]
+        if isinstance(v, scalar.Complex):
+            found.append(scalar.Complex(scalar.cast(v.re, type), scalar.cast(v.im, type)))
+        else:
+            found.append(scalar.cast(v, type))
+    return tuple(found)
+
+
+def fn_zero(fn):
+    return V(fn, I64, "0")
+
+
+class RowProgram(_Program):
+    """Vectors run along the innermost reduced dimension; each row gives one result (or one state)."""
+
+    def write(self):
+        fn = self.fn
+        first = (self.chunk / self.pieces) * self.per_chunk
+        part = self.chunk % self.pieces
+        with fn.loop(first, fn.min(first + self.per_chunk, self.rows)) as row:
+            start, out = self.offsets(row, self.kept_sizes, self.kept_strides, self.kept_outs)
+            bases = self.moved(self.ins, start)
+            total = self.reduce_row(bases, part)
+            if self.shape.sink == "states":
+                out = part * self.rows + row
+            self.put(1, total, out, "c", None)
+
+    def reduce_row(self, bases, part):
+        fn = self.fn
+        low, high = part * self.piece, part * self.piece + self.piece
+        unroll = 4 if self.n_state == 1 and self.shape.source == "elements" and self.r.input[0] != "c" else 2
+        cells = [self.cells(self.width) for _ in range(unroll)]
+        if not self.shape.reduced:
+            self.run(bases, low, fn.min(high, self.length), fn_zero(fn), cells)
+        else:
+            rows = fn_one(fn)
+            for s in self.reduced_sizes:
+                rows = rows * s
+            with fn.loop(low, fn.min(high, rows)) as k:
+                (offset,) = self.offsets(k, self.reduced_sizes, self.reduced_strides)
+                self.run(self.moved(bases, offset), fn_zero(fn), self.length, k * self.length, cells)
+        return self.across([self.gathered(c) for c in cells])
+
+    def gathered(self, cells):
+        return [c.get() for c in cells]
+
+    def run(self, bases, low, high, base_index, cells):
+        """One run along the vector dimension, with several states side by side."""
+        fn, w, access = self.fn, self.width, self.shape.access
+        wide = w * len(cells)
+        whole = low + ((high - low) / wide) * wide
+        with fn.loop(low, whole, wide) as i:
+            for k, state in enumerate(cells):
+                self.take(bases, i + k * w, base_index, state, None)
+        rest = whole + ((high - whole) / w) * w
+        with fn.loop(whole, rest, w) as i:
+            self.take(bases, i, base_index, cells[0], None)
+        if w > 1:
+            with fn.when(rest < high):
+                left = fn.convert("trunc", high - rest, "i32")
+                lanes = fn.iota(vector("i32", w))
+                mask = fn.pure(f"icmp ult {lanes}, {fn.splat(left, w).name}", vector(I1, w))
+                self.take(bases, rest, base_index, cells[0], mask)
+
+    def take(self, bases, i, base_index, cells, mask):
+        fn, w = self.fn, self.width
+        x = self.load(self.at(bases, i, self.shape.access), w, self.shape.access, mask)
+        index = i + base_index
+        if w > 1:
+            index = fn.splat(index, w) + fn.iota(vector(I64, w)) if self.r.indexed else V(fn, vector(I64, w), "zeroinitializer")
+        new = self.step(w, self.gathered(cells), x, index, mask)
+        for cell, value in zip(cells, new):
+            cell.set(value)
+
+    def across(self, states):
+        """Join the states side by side, then the lanes, always in the same order."""
+        fn, w = self.fn, self.width
+        while len(states) > 1:
+            half = len(states) // 2
+            states = [self.join(w, a, b) for a, b in zip(states[:half], states[half:])]
+        state = states[0]
+        while w > 1:
+            w //= 2
+            low = [fn.shuffle(v, None, range(w)) if w > 1 else fn.extract(v, 0) for v in state]
+            high = [fn.shuffle(v, None, range(w, 2 * w)) if w > 1 else fn.extract(v, 1) for v in state]
+            state = self.join(w, low, high)
+        return state
+
+
+def fn_one(fn):
+    return V(fn, I64, "1")
+
+
+class ColumnProgram(_Program):
+    """Vectors run across kept elements; each lane gives one result."""
+
+    @property
+    def unroll(self):
+        return {1: 8, 2: 3}.get(self.n_state, 2) if self.r.input[0] != "c" else 2
+
+    def write(self):
+        fn, w = self.fn, self.width
+        # chunk -> (piece of the reduced range, rows, columns); columns are cut by `per_chunk` here
+        blocks = (self.length + self.per_chunk - 1) / self.per_chunk
+        part = self.chunk % self.pieces
+        rest = self.chunk / self.pieces
+        row, block = rest / blocks, rest % blocks
+        start, out = self.offsets(row, self.kept_sizes, self.kept_strides, self.kept_outs)
+        bases = self.moved(self.ins, start)
+        if self.shape.sink == "states":
+            out = (part * self.rows + row) * self.length
+        low = block * self.per_chunk
+        high = fn.min(low + self.per_chunk, self.length)
+        wide = w * self.unroll
+        whole = low + ((high - low) / wide) * wide
+        with fn.loop(low, whole, wide) as j:
+            self.columns(bases, j, self.unroll, None, part, out)
+        rest = whole + ((high - whole) / w) * w
+        with fn.loop(whole, rest, w) as j:
+            self.columns(bases, j, 1, None, part, out)
+        if w > 1:
+            with fn.when(rest < high):
+                left = fn.convert("trunc", high - rest, "i32")
+                mask = fn.pure(f"icmp ult {fn.iota(vector('i32', w))}, {fn.splat(left, w).name}", vector(I1, w))
+                self.columns(bases, rest, 1, mask, part, out)
+
+    def columns(self, bases, j, count, mask, part, out):
+        """Reduce `count` vectors of columns starting at column j."""
+        fn, w = self.fn, self.width
+        total = [self.cells(w) for _ in range(count)]
+        rows = fn_one(fn)
+        for s in self.reduced_sizes:
+            rows = rows * s
+        low = part * self.piece
+        high = fn.min(low + self.piece, rows)
+        with fn.loop(low, high, BLOCK) as block:
+            cells = [self.cells(w) for _ in range(count)]
+            with fn.loop(block, fn.min(block + BLOCK, high)) as k:
+                (offset,) = self.offsets(k, self.reduced_sizes, self.reduced_strides)
+                row = self.moved(bases, offset)
+                for c in range(count):
+                    at = self.at(row, j + c * w, self.shape.access)
+                    x = self.load(at, w, self.shape.access, mask)
+                    index = fn.splat(k, w)
+                    new = self.step(w, [v.get() for v in cells[c]], x, index, None)
+                    for cell, value in zip(cells[c], new):
+                        cell.set(value)
+            for t, c in zip(total, cells):
+                joined = self.join(w, [v.get() for v in t], [v.get() for v in c])
+                for cell, value in zip(t, joined):
+                    cell.set(value)
+        states = self.shape.sink == "states"
+        for c in range(count):
+            column = j + c * w
+            position = out + (column if states else column * self.out_stride)
+            self.put(w, [v.get() for v in total[c]], position, "c" if states else self.out_access, mask)
+
+    out_access = "n"
+
+
+def build(r, shape, columns, out_access="c"):
+    """IR of a reduction."""
+    program = (ColumnProgram if columns else RowProgram)(r, shape)
+    program.out_access = out_access
+    return program.text()
+
+
+class JoinProgram(ColumnProgram):
+    """The second launch: columns are results, rows are the states of the pieces, side by side per component.
+
+    Strides are given in states and scaled here, since components differ in size.
+    """
+
+    def moved(self, bases, offset):
+        fn = self.fn
+        return [fn.gep(b, offset * bytes_of(MEMORY_TYPE[t]), "i8") for b, t in zip(bases, self.r.state)]
+
+
+def build_join(r, shape, out_access):
+    program = JoinProgram(r, shape)
+    program.out_access = out_access
+    return program.text()
+
+
+__all__ = ["BLOCK", "HEADER", "Reduction", "Shape", "build", "element"]

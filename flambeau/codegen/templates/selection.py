@@ -1,0 +1,1 @@
+"""Selecting from rows: placeholder."""

@@ -1,0 +1,215 @@
+"""Moving values: copy_, clone, casts and fills.
+
+A copy is a pointwise kernel whose body is its argument; half types of equal dtype move as integers, so
+that their bits survive. Fills are kernels without inputs.
+"""
+
+from flambeau import _dtype
+from flambeau._layout import broadcast_shape, contiguous_strides, dense_layout, make_layout, ordered_strides
+from flambeau._tensor import Tensor, empty_like_layout
+from flambeau.autograd import views
+from flambeau.autograd.grad_mode import modes
+from flambeau.autograd.node import Node, edge_of, init_node
+from flambeau.eager.binding import check_overlap, launches
+from flambeau.eager.call import fit
+from flambeau.eager.plan import output_layout, plan_nest, scalar_kinds
+from flambeau.runtime.cpu import copy_bytes
+
+_copies: dict = {}
+_BITS = {"f16": _dtype.int16, "bf16": _dtype.int16}
+
+
+def _raw(layout):
+    """The same layout with integer elements, for dtypes that a copy must not look into."""
+    stand_in = _BITS.get(layout.dtype.code)
+    return layout if stand_in is None else make_layout(layout.shape, layout.strides, stand_in, layout.device)
+
+
+def copy_into(target, source):
+    """target[...] = source on memory alone: casts and broadcasts, knows nothing of autograd."""
+    key = (target._layout, source._layout)
+    found = _copies.get(key)
+    if found is None:
+        if len(_copies) > 4096:
+            _copies.clear()
+        found = _copies[key] = _plan_copy(*key)
+    kernel, desc = found[0], found[1]
+    kernel(desc, target._storage.pointer + target._offset, source._storage.pointer + source._offset)
+
+
+def _plan_copy(target, source):
+    if target.dtype is source.dtype:
+        target, source = _raw(target), _raw(source)
+    if "meta" in (target.device.type, source.device.type):
+        return lambda *args: None, 0, None
+    code = source.dtype.code
+    _, kernel, desc, owner = plan_nest(
+        ("copy", code), lambda x: (x,), [source], "", (target.dtype,), (target,), target.shape
+    )
+    return kernel, desc, owner
+
+
+def check_copy(target, source):
+    """May source be written over target?"""
+    if source._layout.shape != target._layout.shape:
+        shape = broadcast_shape_into(source.shape, target.shape)
+        del shape
+
+
+def broadcast_shape_into(shape, wanted):
+    """Complain unless shape broadcasts to exactly wanted."""
+    if len(shape) > len(wanted):
+        raise RuntimeError(
+            f"The size of tensor a ({wanted[-1] if wanted else 1}) must match the size of tensor b ({shape[-1]}) at "
+            f"non-singleton dimension {len(wanted) - 1}"
+            if broadcastable(shape, wanted)
+            else f"output with shape {list(wanted)} doesn't match the broadcast shape {list(shape)}"
+        )
+    found = broadcast_shape(wanted, shape)
+    if found != wanted:
+        raise RuntimeError(f"output with shape {list(wanted)} doesn't match the broadcast shape {list(found)}")
+    return found
+
+
+def broadcastable(a, b):
+    try:
+        broadcast_shape(a, b)
+    except RuntimeError:
+        return True
+    return False
+
+
+class CopyBackwards(Node):
+    """History of target.copy_(source): the target's old value is gone."""
+
+    __slots__ = ("target_layout", "source_layout")
+
+    def apply(self, grads, create_graph):
+        g = grads[0]
+        own = g.new_zeros(self.target_layout.shape) if self.edges[0] is not None else None
+        return own, fit(g, self.source_layout) if self.edges[1] is not None else None
+
+
+def copy_(input, src, non_blocking=False):
+    """Copy the elements of src into this tensor, casting and broadcasting, and return it."""
+    if not isinstance(src, Tensor):
+        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+    if src is input:
+        return input
+    target_layout, source_layout = input._layout, src._layout
+    if source_layout.shape != target_layout.shape:
+        broadcast_shape_into(source_layout.shape, target_layout.shape)
+    if src._storage is input._storage and src._offset != input._offset:
+        src = _apart(input, src)
+    check_overlap(input, ())
+    recording = modes.grad and (input._requires_grad or src._requires_grad) and target_layout.dtype.category >= 2
+    if recording:
+        views.check_inplace(input)
+        node = object.__new__(CopyBackwards)
+        node.target_layout, node.source_layout = target_layout, source_layout
+        edges = (
+            edge_of(input) if input._requires_grad else None,
+            edge_of(src) if src._requires_grad else None,
+        )
+        init_node(node, edges, ())
+    copy_into(input, src)
+    input._storage.version += 1
+    if recording:
+        views.rebase(input, node)
+    return input
+
+
+def _apart(target, src):
+    """A copy of src if its memory may overlap target's."""
+    from flambeau.eager.binding import _ranges_meet
+
+    return src.clone() if _ranges_meet(target, src) else src
+
+
+def preserved_layout(layout, dtype=None):
+    """A dense layout with the order of dimensions of another."""
+    return output_layout(layout.shape, [layout], dtype or layout.dtype, layout.device)
+
+
+CHANNELS_LAST = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
+
+
+def formatted_layout(layout, memory_format, dtype=None):
+    """The layout of a new tensor for a memory format."""
+    dtype = dtype or layout.dtype
+    name = getattr(memory_format, "name", None)
+    if memory_format is None or name == "preserve_format":
+        return preserved_layout(layout, dtype)
+    if name == "contiguous_format":
+        return dense_layout(layout.shape, dtype, layout.device)
+    rank = 4 if name == "channels_last" else 5
+    if layout.ndim != rank:
+        raise RuntimeError(f"required rank {rank} tensor to use {name} format")
+    strides = ordered_strides(layout.shape, CHANNELS_LAST[rank])
+    return make_layout(layout.shape, strides, dtype, layout.device)
+
+
+@launches("clone")
+def clone(input, memory_format):
+    out = empty_like_layout(formatted_layout(input._layout, memory_format))
+    duplicate(out, input)
+    return out
+
+
+def duplicate(out, input):
+    """copy_into, by one memory move where both are laid out alike."""
+    layout = input._layout
+    if layout is out._layout and layout.device.type == "cpu" and layout.nbytes < 1 << 16 and layout.is_contiguous:
+        if layout.nbytes:
+            copy_bytes(out._storage.pointer, input._storage.pointer + input._offset, layout.nbytes)
+    else:
+        copy_into(out, input)
+
+
+@launches("to_copy")
+def to_copy(input, dtype, device, memory_format):
+    layout = formatted_layout(input._layout, memory_format, dtype)
+    if device is not None and device is not layout.device:
+        if layout.device.type == "meta":
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+        layout = make_layout(layout.shape, layout.strides, layout.dtype, device)
+    out = empty_like_layout(layout)
+    copy_into(out, input)
+    return out
+
+
+_fills: dict = {}
+
+
+def fill_into(target, value):
+    """Every element of target becomes value (a Python number), on memory alone."""
+    key = (target._layout, type(value))
+    found = _fills.get(key)
+    if found is None:
+        layout = target._layout
+        if len(_fills) > 4096:
+            _fills.clear()
+        found = _fills[key] = _plan_fill(layout, type(value))
+    words = (value.real, value.imag) if type(value) is complex else (value,)
+    found[0](found[1], target._storage.pointer + target._offset, *words)
+    return target
+
+
+def _plan_fill(layout, kind):
+    from flambeau.codegen import scalar
+
+    def trace(*numbers):
+        return (scalar.Complex(*numbers) if len(numbers) == 2 else numbers[0],)
+
+    _, kernel, desc, owner = plan_nest(
+        ("fill", kind.__name__), trace, [], scalar_kinds(kind), (layout.dtype,), (layout,), layout.shape, layout.device
+    )
+    return kernel, desc, owner
+
+
+def filled(layout, value):
+    """A new tensor of a dense layout, all elements value."""
+    return fill_into(empty_like_layout(layout), value)
+
+
+__all__ = ["contiguous_strides", "copy_", "copy_into", "fill_into", "filled"]

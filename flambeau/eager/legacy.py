@@ -1,0 +1,54 @@
+"""Class constructors: torch.Tensor(2, 3), torch.FloatTensor([1, 2]), torch.LongTensor(5).
+
+Sizes give uninitialised memory, data is copied; the dtype is the class's. The typed names are types
+of their own only for isinstance and construction: every tensor is a plain Tensor.
+"""
+
+from flambeau import _device, _dtype
+from flambeau._tensor import Tensor, make_tensor
+from flambeau.eager import creation, interchange
+
+
+def construct(dtype, args, cls=Tensor):
+    if not args:
+        return creation.empty(0, dtype=dtype)
+    first = args[0]
+    if len(args) == 1 and isinstance(first, Tensor):
+        return first.detach() if first.dtype is dtype else first.detach().to(dtype)
+    if len(args) == 1 and hasattr(first, "_untyped_storage"):
+        return first._tensor()
+    if len(args) == 1 and not isinstance(first, int):
+        if type(first).__name__ == "Size":
+            return creation.empty(first, dtype=dtype)
+        if isinstance(first, float):
+            raise TypeError("new(): data must be a sequence (got float)")
+        return interchange.from_data(first, dtype, _device.cpu)
+    return creation.empty(*args, dtype=dtype)
+
+
+def tensor_new(cls, *args, device=None, **kwargs):
+    """Tensor(...) and subclasses of Tensor."""
+    data = kwargs.pop("data", None)
+    t = construct(_dtype.default_dtype(), (data,) if data is not None else args)
+    if cls is Tensor:
+        return t
+    return make_tensor(t._layout, t._storage, t._offset, cls)
+
+
+class _TypedMeta(type):
+    def __instancecheck__(cls, value):
+        return isinstance(value, Tensor) and value.dtype is cls.dtype
+
+    def __call__(cls, *args, device=None, **kwargs):
+        return construct(cls.dtype, args)
+
+    def __repr__(cls):
+        return f"<class 'torch.{cls.__name__}'>"
+
+
+def typed_class(dtype):
+    name = f"{dtype.scalar_name}Tensor"
+    return _TypedMeta(name, (), {"dtype": dtype, "__module__": "torch"})
+
+
+TYPED = {f"{d.scalar_name}Tensor": typed_class(d) for d in _dtype.ALL if not d.is_complex and not d.name.startswith("uint1")}

@@ -1,0 +1,106 @@
+"""Public functions that ask about tensors rather than compute: is_tensor, numel, result_type and the like."""
+
+from flambeau import _dtype
+from flambeau._tensor import Tensor
+
+
+def is_tensor(obj):
+    """Is obj a tensor?"""
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj):
+    return type(obj).__name__ in ("UntypedStorage", "TypedStorage")
+
+
+def numel(input):
+    """The number of elements."""
+    return input._layout.numel
+
+
+def is_floating_point(input):
+    return input.dtype.is_floating_point
+
+
+def is_complex(input):
+    return input.dtype.is_complex
+
+
+def is_nonzero(input):
+    return bool(input)
+
+
+def is_same_size(input, other):
+    return input.shape == other.shape
+
+
+def is_inference(input):
+    return input.is_inference()
+
+
+def is_conj(input):
+    return False
+
+
+def is_neg(input):
+    return False
+
+
+def can_cast(from_, to):
+    """May a value of dtype from_ be cast to dtype to under the promotion rules?"""
+    return _dtype.can_cast(from_, to)
+
+
+def result_type(tensor1, tensor2):
+    """The dtype of an operation on both, Python numbers included."""
+    pairs = []
+    for t in (tensor1, tensor2):
+        if isinstance(t, Tensor):
+            pairs.append((t.dtype, 2 if t._layout.ndim else 1))
+        else:
+            pairs.append((_dtype.scalar_dtype(type(t)), 0))
+    return _dtype.result_dtype(pairs)
+
+
+def typename(obj):
+    """The name of a tensor's type, or of any object's."""
+    if isinstance(obj, Tensor):
+        return obj.type()
+    kind = type(obj)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def is_deterministic_algorithms_warn_only_enabled():
+    return False
+
+
+def are_deterministic_algorithms_enabled():
+    return True
+
+
+def use_deterministic_algorithms(mode, *, warn_only=False):
+    """Accepted: every algorithm here is deterministic."""
+
+
+def set_flush_denormal(mode):
+    """Denormals are always kept: False says that the mode cannot be changed."""
+    return False
+
+
+def get_num_interop_threads():
+    return 1
+
+
+def set_num_interop_threads(count):
+    """Accepted: there is one queue of kernels."""
+
+
+def set_default_tensor_type(t):
+    """Set the default dtype by the name or class of a tensor type."""
+    from flambeau.eager.legacy import TYPED
+
+    name = t.removeprefix("torch.") if isinstance(t, str) else t.__name__
+    _dtype.set_default_dtype(TYPED[name].dtype)
+
+
+NAMES = [n for n, v in list(globals().items()) if callable(v) and getattr(v, "__module__", None) == __name__]

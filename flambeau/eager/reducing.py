@@ -1,0 +1,276 @@
+"""Launching reductions: which dimensions go, which program runs, how the work is cut.
+
+The innermost dimension in memory decides: if it is reduced, vectors run along it (row program), else
+across it (column program). Few results and much to reduce make two launches with states in between.
+"""
+
+from math import prod
+
+from flambeau._layout import Size, collapse, contiguous_strides, dense_layout, make_layout, wrap_dim
+from flambeau._tensor import Tensor, empty_like_layout
+from flambeau.codegen import scalar
+from flambeau.codegen.llvm_names import COMPUTE_TYPE
+from flambeau.eager.binding import launches
+from flambeau.eager.kernels import load_kernel, pool
+from flambeau.eager.plan import cast_value
+from flambeau.ops.table import names_of
+from flambeau.runtime.cpu import words
+from flambeau.storage import new_storage
+
+PIECE = 1 << 15  # elements per piece when a row is cut
+CHUNK = 1 << 15  # elements per chunk
+FEW = 64  # results that count as few
+
+_kernels: dict = {}
+_plans: dict = {}
+
+
+def normal_dims(dim, ndim, all_if_empty=True):
+    """Dimensions to reduce, as a sorted tuple."""
+    if dim is None:
+        return tuple(range(ndim))
+    dims = dim if isinstance(dim, (tuple, list)) else (dim,)
+    if not dims and all_if_empty:
+        return tuple(range(ndim))
+    found = [wrap_dim(d, ndim) for d in dims]
+    for d in found:
+        if found.count(d) > 1:
+            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+    return tuple(sorted(found)) if ndim else ()
+
+
+def reduced_shape(shape, dims, keepdim):
+    if keepdim:
+        return Size(1 if d in dims else s for d, s in enumerate(shape))
+    return Size(s for d, s in enumerate(shape) if d not in dims)
+
+
+@launches("reduction")
+def reduce_row(op, input, *values):
+    """Run a reduction row: values are its other arguments in order."""
+    given = dict(zip([p.name for p in op.params[1:]], values))
+    rule = op.options.get("result")
+    check = op.options.get("check")
+    layout = input._layout
+    dims = normal_dims(given.get("dim"), layout.ndim, op.options.get("all_if_empty", True))
+    if check is not None:
+        check(op, layout, dims, given)
+    compute, outputs = rule(layout.dtype, given)
+    shape = reduced_shape(layout.shape, dims, given.get("keepdim", False))
+    outs = tuple(empty_like_layout(dense_layout(shape, d, layout.device)) for d in outputs)
+    if layout.device.type == "cpu":
+        numbers = [given[n] for n in op.options.get("numbers", ())]
+        static = tuple((n, given[n]) for n in op.options.get("statics", ()))
+        if layout.dtype.category > compute.category or op.options.get("cast"):
+            pass
+        run_reduction(op, input, dims, compute, outs, static, numbers)
+    if len(outs) == 1:
+        return outs[0]
+    wrap = op.options.get("named")
+    return wrap(outs) if wrap else outs
+
+
+def run_reduction(op, input, dims, compute, outs, static, numbers):
+    out_layouts = tuple(o._layout for o in outs)
+    key = (op.name, input._layout, dims, compute, out_layouts, static)
+    plan = _plans.get(key)
+    if plan is None:
+        if len(_plans) > 4096:
+            _plans.clear()
+        plan = _plans[key] = _Plan(op, input._layout, dims, compute, out_layouts, static)
+    plan.launch(input, outs, numbers)
+
+
+class _Plan:
+    """One reduction of one layout."""
+
+    def __init__(self, op, layout, dims, compute, outs, static):
+        self.op = op
+        self.r = describe(op, layout.dtype, compute, tuple(o.dtype for o in outs), dict(static))
+        self.key = (op.name, layout.dtype.code, compute.code, tuple(o.dtype.code for o in outs), static)
+        self.second = None
+        self.scratch = None
+        self.results = prod(s for d, s in enumerate(layout.shape) if d not in dims)
+        self.count = prod(layout.shape[d] for d in dims)
+        if self.results:
+            self._cut(layout, dims, outs[0])
+
+    def _cut(self, layout, dims, out):
+        size = layout.itemsize
+        position = _positions(layout.shape, dims)
+        order = sorted(range(layout.ndim), key=lambda d: -abs(layout.strides[d]))
+        kept = [d for d in order if d not in dims]
+        reduced = sorted(dims) if self.op.options.get("indexed") else [d for d in order if d in dims]
+        ks, (kst, kout) = collapse([layout.shape[d] for d in kept],
+                                   [[layout.strides[d] * size for d in kept], [position[d] for d in kept]])  # fmt: skip
+        rs, (rst,) = collapse([layout.shape[d] for d in reduced], [[layout.strides[d] * size for d in reduced]])
+        if not rs:
+            rs, rst = [1 if self.count else 0], [size]
+        columns = bool(ks) and ks[-1] > 1 and abs(kst[-1]) < abs(rst[-1]) and (ks[-1] >= 8 or kst[-1] == size)
+        if columns:
+            self._columns(ks, kst, kout, rs, rst, size)
+        else:
+            self._rows(ks, kst, kout, rs, rst, size)
+
+    def _rows(self, ks, kst, kout, rs, rst, size):
+        length, stride = rs[-1], rst[-1]
+        outer, outer_strides = rs[:-1], rst[:-1]
+        rows, runs = prod(ks), prod(outer)
+        total = length * runs
+        pieces, piece = 1, max(length, 1) if not outer else runs
+        if rows < FEW and total > 2 * PIECE:
+            # by elements of a run, or by whole runs
+            piece = PIECE if not outer else max(1, PIECE // max(length, 1))
+            pieces = -(-(length if not outer else runs) // piece)
+        per_chunk = 1 if pieces > 1 else max(1, CHUNK // max(total, 1))
+        chunks = pieces * -(-rows // per_chunk)
+        shape = (len(ks), len(outer), "c" if stride == size else "n", "elements", "states" if pieces > 1 else "results")
+        described = [chunks, per_chunk, rows, pieces, piece, length, stride, self.count, 1, 0,
+                     *ks, *kst, *kout, *outer, *outer_strides]  # fmt: skip
+        self._first(shape, False, described, "c")
+        if pieces > 1:
+            self._join(pieces, rows, ks, kout)
+
+    def _columns(self, ks, kst, kout, rs, rst, size):
+        length, stride, out_stride = ks[-1], kst[-1], kout[-1]
+        rows, runs = prod(ks[:-1]), prod(rs)
+        pieces, piece = 1, max(runs, 1)
+        results = rows * length
+        if results < 16 * FEW and runs * results > 4 * PIECE and runs >= 512:
+            piece = max(256, PIECE // length)
+            pieces = -(-runs // piece)
+        block = length
+        if rows * pieces * length * min(runs, piece) > CHUNK:
+            # whole vectors per block; enough columns that a row of them is worth a trip to memory
+            block = max(128, min(length, CHUNK // max(1, min(runs, piece)) & -128))
+        chunks = rows * pieces * -(-length // block)
+        shape = (len(ks) - 1, len(rs), "c" if stride == size else "n", "elements", "states" if pieces > 1 else "results")
+        described = [chunks, block, rows, pieces, piece, length, stride, self.count, out_stride, 0,
+                     *ks[:-1], *kst[:-1], *kout[:-1], *rs, *rst]  # fmt: skip
+        self._first(shape, True, described, "c" if out_stride == 1 else "n")
+        if pieces > 1:
+            self._join(pieces, results, ks, kout)
+
+    def _first(self, shape, columns, described, access):
+        self.kernel = _kernel(self.key, self.r, shape, columns, access)
+        self.keep, self.desc = words(described)
+        if described[0] > 1:
+            pool().ensure_workers()
+
+    def _join(self, pieces, results, ks, kout):
+        """The second launch: states lie as [piece][result], so columns are results and rows are pieces."""
+        self.scratch = pieces * results
+        shape = (len(ks) - 1 if ks else 0, 1, "c", "states", "results")
+        length, out_stride = (ks[-1], kout[-1]) if ks else (1, 1)
+        rows = results // length
+        # strides of states differ in bytes per component: see join_kernel, which scales them itself
+        self.second = _join_kernel(self.key, self.r, shape, "c" if out_stride == 1 else "n")
+        described = [rows, max(length, 1), rows, 1, pieces, length, 0, self.count, out_stride, results,
+                     *ks[:-1], *_dense(ks), *kout[:-1], pieces, results]  # fmt: skip
+        self.keep2, self.desc2 = words(described)
+
+    def launch(self, input, outs, numbers):
+        if not self.results:
+            return
+        targets = [o._storage.pointer + o._offset for o in outs]
+        source = input._storage.pointer + input._offset
+        if self.scratch is None:
+            self.kernel(self.desc, *targets, source, *numbers)
+            return
+        blocks = [new_storage(8 * self.scratch) for _ in self.r.state]
+        pointers = [b.pointer for b in blocks]
+        self.kernel(self.desc, *pointers, source, *numbers)
+        self.second(self.desc2, *targets, *pointers, *numbers)
+
+
+def _dense(ks):
+    return [s * ks[-1] for s in contiguous_strides(ks[:-1])] if ks else []
+
+
+def _positions(shape, dims):
+    """Element strides of the kept dimensions in a dense output."""
+    kept = [d for d in range(len(shape)) if d not in dims]
+    found = dict(zip(kept, contiguous_strides([shape[d] for d in kept])))
+    return [found.get(d, 0) for d in range(len(shape))]
+
+
+def _kernel(key, r, shape, columns, access):
+    full = (key, shape, columns, access)
+    found = _kernels.get(full)
+    if found is None:
+        from flambeau.codegen.templates import reduction
+
+        ir = reduction.build(r, reduction.Shape(*shape), columns, access)
+        found = _kernels[full] = load_kernel(ir, key[0])
+    return found
+
+
+def _join_kernel(key, r, shape, access):
+    full = (key, "join", shape, access)
+    found = _kernels.get(full)
+    if found is None:
+        from flambeau.codegen.templates import reduction
+
+        ir = reduction.build_join(r, reduction.Shape(*shape), access)
+        found = _kernels[full] = load_kernel(ir, key[0] + "_join")
+    return found
+
+
+def describe(op, dtype, compute, outputs, static):
+    """The Reduction of a row for dtypes: elements are cast to the compute dtype, then contribute."""
+    from flambeau.codegen.templates.reduction import Reduction
+
+    options = op.options
+    code = compute.code
+    body = op.body
+    wanted = names_of(body)
+    fixed = {n: v for n, v in static.items() if n in wanted}
+    state_types = options["state"](COMPUTE_TYPE[code], code)
+    join = options["combine"]
+    custom_step = options.get("step")
+
+    def cast_state(values):
+        values = values if isinstance(values, tuple) else (values,)
+        found = []
+        for v in values:
+            found.extend((v.re, v.im) if isinstance(v, scalar.Complex) else (v,))
+        return tuple(scalar.cast(v, t) for v, t in zip(found, state_types))
+
+    is_complex = code[0] == "c" and options.get("complex_state", True)
+
+    def pack(state):
+        """A state as the row sees it: one value, a Complex, or a tuple."""
+        if is_complex and len(state) == 2:
+            return scalar.Complex(*state)
+        return state if len(state) > 1 else state[0]
+
+    def start():
+        return cast_state(options["init"](COMPUTE_TYPE[code], code))
+
+    def joined(a, b):
+        return cast_state(join(pack(a), pack(b)))
+
+    def step(state, x, index, *numbers):
+        x = cast_value(x, code)
+        if custom_step is not None:
+            return cast_state(custom_step(pack(state), x, index, *numbers))
+        arguments = [x]
+        if options.get("indexed"):
+            arguments.append(index)
+        return cast_state(join(pack(state), body(*arguments, *numbers, **fixed)))
+
+    def finish(state, count, *numbers):
+        end = options.get("finish")
+        value = pack(state)
+        if end is None:
+            return value
+        names = names_of(end)
+        extra = {n: static[n] for n in names if n in static}
+        arguments = [value, count][: 2 if "count" in names else 1]
+        return end(*arguments, *numbers, **extra)
+
+    return Reduction(dtype.code, tuple(d.code for d in outputs), state_types, start, step, joined, finish,
+                     "f" * len(options.get("numbers", ())), bool(options.get("indexed")))  # fmt: skip
+
+
+__all__ = ["Tensor", "make_layout", "normal_dims", "reduce_row", "reduced_shape"]

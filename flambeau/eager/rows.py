@@ -1,0 +1,105 @@
+"""Rows: a tensor as lines along one dimension, side by side in memory, for kernels that walk lines.
+
+`as_rows` moves the dimension last and copies if needed; `from_rows` puts a result back in place.
+`blocks` cuts long work into chunks by size alone, so results never depend on threads.
+"""
+
+from flambeau._layout import Size, dense_layout, make_layout, wrap_dim
+from flambeau._tensor import alias, empty_like_layout, empty_tensor
+from flambeau.eager.copying import copy_into
+from flambeau.eager.kernels import pool
+from flambeau.runtime.cpu import words
+
+
+def is_computed(t):
+    """Are there elements to compute? (Not if the tensor is empty or on the meta device.)"""
+    return t._layout.numel > 0 and t._layout.device.type == "cpu"
+
+
+def address(t):
+    return t._storage.pointer + t._offset
+
+
+def contiguous(t):
+    """The tensor itself if it lies side by side, else a copy; unknown to autograd."""
+    if t._layout.is_contiguous:
+        return t
+    out = empty_tensor(t.shape, t.dtype, t.device)
+    copy_into(out, t)
+    return out
+
+
+def _moved(layout, dim):
+    """A layout with a dimension moved to the end."""
+    order = [d for d in range(layout.ndim) if d != dim]
+    if layout.ndim:
+        order.append(dim)
+    shape = Size(layout.shape[d] for d in order)
+    return make_layout(shape, tuple(layout.strides[d] for d in order), layout.dtype, layout.device)
+
+
+def as_rows(t, dim):
+    """(rows, length, a tensor with the rows side by side); dim counts from the front."""
+    layout = t._layout
+    length = layout.shape[dim] if layout.ndim else 1
+    rows = layout.numel // length if length else 0
+    return rows, length, contiguous(alias(t, _moved(layout, dim), t._offset))
+
+
+def row_shape(t, dim, length):
+    """The shape of a result as rows: the dimension last, of another length."""
+    if not t._layout.ndim:
+        return Size(())
+    return Size((*t.shape[:dim], *t.shape[dim + 1 :], length))
+
+
+def from_rows(rows, dim):
+    """A row result with its last dimension moved back to dim, contiguous."""
+    ndim = rows._layout.ndim
+    if ndim < 2 or dim == ndim - 1:
+        return rows
+    layout = rows._layout
+    shape, strides = list(layout.shape), list(layout.strides)
+    shape.insert(dim, shape.pop())
+    strides.insert(dim, strides.pop())
+    view = alias(rows, make_layout(Size(shape), tuple(strides), layout.dtype, layout.device), 0)
+    return contiguous(view)
+
+
+def without_dim(t, dim, keepdim):
+    """A result whose last dimension has length 1, with that dimension at dim or gone."""
+    layout = t._layout
+    if not layout.ndim:
+        return t
+    shape = list(layout.shape[:-1])
+    if keepdim:
+        shape.insert(dim, 1)
+    return alias(t, dense_layout(Size(shape), layout.dtype, layout.device), t._offset)
+
+
+def reduced_shape(t, dim, keepdim):
+    if not t._layout.ndim:
+        return Size(())
+    return Size((*t.shape[:dim], *((1,) if keepdim else ()), *t.shape[dim + 1 :]))
+
+
+def dimension(t, dim):
+    return wrap_dim(dim, t._layout.ndim)
+
+
+def launch(kernel, description, *pointers):
+    """Run a kernel over its chunks; gives its status and the description as it left it."""
+    owner, at = words(description)
+    if description[0] > 1:
+        pool().ensure_workers()
+    return kernel(at, *pointers), owner
+
+
+def blocks(n, least, most=64):
+    """(blocks, length of a block): at least `least` long, at most `most` of them."""
+    length = max(least, -(-n // most))
+    length = (length + 1023) & -1024
+    return max(1, -(-n // length)), length
+
+
+__all__ = ["alias", "as_rows", "empty_like_layout", "empty_tensor", "from_rows", "launch"]

@@ -1,0 +1,318 @@
+"""View rows become functions: a look-up, a tensor over the same memory and, if wanted, a node.
+
+What a view row does depends only on the input's layout and the other arguments, so it is worked out once
+and kept as a plan; the public functions are generated text around the look-up (as in call.py, speed
+outranks prose in that text). Rows may return several views, no view at all (their `otherwise` then makes
+a copy) or a place in the storage instead of one relative to the input (`absolute`).
+"""
+
+from flambeau._layout import Size, make_layout, span
+from flambeau._tensor import Tensor, View
+from flambeau.autograd import views
+from flambeau.autograd.grad_mode import modes
+from flambeau.autograd.node import Node, edge_of, init_node, next_sequence
+from flambeau.eager.binding import bind, type_error
+from flambeau.eager.call import compile_text, fit
+from flambeau.eager.plan import MAX_PLANS
+
+_new = object.__new__
+_classes: dict = {}
+
+
+class ViewNode(Node):
+    """History of a view: everything it needs is in the plan that made it."""
+
+    __slots__ = ("plan",)
+
+    def apply(self, grads, create_graph):
+        plan = self.plan
+        values = plan.arguments.copy()
+        for k, name in plan.moving:
+            values[k] = grads[0] if name == "g" else self._all(grads)
+        return (fit(plan.formula(*values), plan.input),)
+
+    def _all(self, grads):
+        """Gradients of all outputs, zeros for those that nobody used."""
+        like = next(g for g in grads if g is not None)
+        return [
+            like.new_zeros(part[0].shape, dtype=part[0].dtype) if g is None else g
+            for g, part in zip(grads, self.plan.parts)
+        ]
+
+
+class ViewPlan:
+    """What a view row does to one layout.
+
+    parts: (layout, byte offset from the input) per output; formula with arguments: its derivative, where
+    `moving` lists the places that incoming gradients take.
+    """
+
+    __slots__ = ("input", "parts", "formula", "arguments", "moving", "saved", "node_class", "outputs")
+
+
+def _node_class(op, name):
+    found = _classes.get((op.name, name))
+    if found is None:
+        names = next(iter(op.grads.values())).names
+        kept = tuple(n for n in names if n not in ("g", "gs") and not n.endswith(("_shape", "_layout")))
+        found = _classes[op.name, name] = type(name, (ViewNode,), {"__slots__": (), "saved_names": kept})
+    return found
+
+
+def node_name(op, values, inplace=False):
+    """PyTorch numbers the overloads of an op, those in place after the others."""
+    number = op.options.get("number")
+    if number is None and not inplace:
+        return op.node_name
+    count = op.options.get("numbers", 1)
+    return f"{op.node_name[:-1]}{(number(*values) if number else 0) + (count if inplace else 0)}"
+
+
+def make_plan(op, layout, values, found, inplace=False):
+    """The plan of a view row for a layout. found: what the row's body gave."""
+    plan = _new(ViewPlan)
+    plan.input = layout
+    places = found if type(found) is list else [found]
+    plan.parts = tuple(_part(layout, *place) for place in places)
+    plan.outputs = len(places)
+    plan.node_class = plan.formula = None
+    if op.grads:
+        names = next(iter(op.grads.values())).names
+        first = op.params[0].name
+        known = dict(zip([p.name for p in op.params[1:]], values))
+        known |= {f"{first}_shape": layout.shape, f"{first}_layout": layout, "g": None, "gs": None}
+        plan.formula = next(iter(op.grads.values())).function
+        plan.arguments = [known[n] for n in names]
+        plan.moving = [(k, n) for k, n in enumerate(names) if n in ("g", "gs")]
+        plan.node_class = _node_class(op, node_name(op, values, inplace))
+        plan.saved = tuple(known[n] for n in plan.node_class.saved_names)
+    return plan
+
+
+def _part(layout, shape, strides, offset, dtype=None):
+    new = make_layout(Size(shape), tuple(strides), dtype or layout.dtype, layout.device)
+    return new, offset * new.itemsize
+
+
+def history(plan, input):
+    """The node of a view of input."""
+    node = _new(plan.node_class)
+    node.edges, node.saved, node.outputs = (edge_of(input),), plan.saved, plan.outputs
+    node.plan, node.seq, node.hooks = plan, next_sequence(), None
+    if modes.anomaly:
+        init_node(node, node.edges, node.saved, node.outputs)
+    return node
+
+
+def record(plan, input, *outs):
+    """Make the history of the outputs, unless nobody is recording."""
+    if not modes.grad or plan.node_class is None:
+        return
+    node = history(plan, input)
+    for k, out in enumerate(outs):
+        out._grad_fn, out._requires_grad, out._output_nr = node, True, k
+
+
+_BODY = """
+    out = new(Tensor)
+    out._layout = layout
+    storage = out._storage = input._storage
+    out._offset = {offset}
+    out._requires_grad = False
+    out._grad = out._grad_fn = out._extra = None
+    out._output_nr = 0
+"""
+_VIEW = """
+    view = out._view = new(View)
+    above = input._view
+    if above is None:
+        view.base = input
+        view.kind = "plain" if modes.grad else "no_grad"
+    else:
+        view.base = above.base
+        kind = above.kind
+        view.kind = kind if kind != "plain" or modes.grad else "no_grad"
+    view.version = storage.version
+"""
+_RECORD = """
+    if input._requires_grad:
+        record(plan, input, out)
+    return out
+"""
+
+
+def _indented(text):
+    return "".join(f"    {line}\n" for line in text.splitlines() if line)
+
+
+def _function_text(op):
+    """Source of a view row's public function; its first parameter is called input."""
+    names = [p.name for p in op.params[1:]]
+    if op.options.get("varargs"):
+        signature, key, arguments = "input, *args, **kwargs", "input._layout, args", "args"
+    else:
+        signature = ", ".join(["input", *[f"{n}=_d_{n}" for n in names], "**kwargs"])
+        key = ", ".join(["input._layout", *names])
+        arguments = f"({''.join(n + ', ' for n in names)})"
+    multi = op.options.get("multi")
+    first = "parts" if multi else "layout"
+    text = f"def {op.name}({signature}):\n    try:\n        {first}, delta, plan = plans[{key}]\n"
+    text += f"    except (KeyError, TypeError, AttributeError):\n        {first} = plan = None\n"
+    text += f"    if {first} is None or kwargs:\n        if plan is None or kwargs:\n"
+    text += f"            return slow(input, {arguments}, kwargs)\n        return otherwise(input, *plan)\n"
+    view = "    out._view = None\n" if op.options.get("fresh") else _VIEW
+    if multi:
+        kind = "" if op.options.get("fresh") else '        view.kind = "multi"\n'
+        text += "    outs, at = [], input._offset\n    for layout, delta in parts:\n"
+        text += _indented(_BODY.format(offset="at + delta") + view) + kind + "        outs.append(out)\n"
+        return text + "    if input._requires_grad:\n        record(plan, input, *outs)\n    return tuple(outs)\n"
+    text += _BODY.format(offset="input._offset + delta")
+    if "aligned" in op.options:
+        text += "    if out._offset % layout.itemsize:\n        misaligned(input, layout)\n"
+    return text + view + _RECORD
+
+
+class Viewer:
+    """The slow path of one view row: binds, asks the body, keeps plans."""
+
+    def __init__(self, op):
+        self.op, self.options, self.plans = op, op.options, {}
+
+    def values(self, input, args, kwargs):
+        """The row's arguments after the first, checked."""
+        if not isinstance(input, Tensor):
+            raise type_error(self.op, self.op.params[0].name, 1, input)
+        if not self.options.get("varargs"):
+            # the generated function passes every argument on, those left at their defaults too
+            kwargs = {p.name: a for p, a in zip(self.op.params[1:], args) if a is not p.default} | kwargs
+            args = ()
+        return tuple(bind(self.op, (input, *args), kwargs).values())[1:]
+
+    def slow(self, input, args, kwargs):
+        values = self.values(input, args, kwargs)
+        found = self.op.body(input._layout, *values)
+        plan = values if found is None else make_plan(self.op, input._layout, values, found)
+        if not kwargs and all(map(_keepable, args)):
+            self._keep(input._layout, args, plan)
+        if found is None:
+            return self.options["otherwise"](input, *values)
+        return self.outputs(plan, input)
+
+    def _keep(self, layout, args, plan):
+        if len(self.plans) > MAX_PLANS:
+            self.plans.clear()
+        key = (layout, args) if self.options.get("varargs") else (layout, *args) if args else layout
+        if type(plan) is tuple:
+            self.plans[key] = None, None, plan
+        else:
+            self.plans[key] = (plan.parts, None, plan) if self.options.get("multi") else (*plan.parts[0], plan)
+
+    def outputs(self, plan, input):
+        """What the generated function does with a plan, in plain words."""
+        outs = tuple(_alias(input, layout, input._offset + delta) for layout, delta in plan.parts)
+        for out in outs:
+            if self.options.get("fresh"):
+                out._view = None
+            elif self.options.get("multi"):
+                out._view.kind = "multi"
+        if "aligned" in self.options and outs[0]._offset % outs[0]._layout.itemsize:
+            self.misaligned(input, outs[0]._layout)
+        if input._requires_grad:
+            record(plan, input, *outs)
+        return outs if self.options.get("multi") else outs[0]
+
+    def misaligned(self, input, layout):
+        raise self.options["aligned"](input, layout)
+
+
+def _keepable(argument):
+    """May a plan's key hold this argument?"""
+    kind = type(argument)
+    return kind is int or argument is None or kind is Size or (kind is tuple and all(type(a) is int for a in argument))
+
+
+def view_function(op):
+    """The public function of a view row."""
+    viewer = op.runtime = Viewer(op)
+    if op.options.get("absolute"):
+        function = _absolute_function(op)
+    else:
+        space = {
+            "plans": viewer.plans, "slow": viewer.slow, "otherwise": op.options.get("otherwise"), "new": _new,
+            "Tensor": Tensor, "View": View, "modes": modes, "record": record, "misaligned": viewer.misaligned,
+            **{f"_d_{p.name}": p.default for p in op.params},
+        }  # fmt: skip
+        function = compile_text(_function_text(op), space, f"{op.name} view")[op.name]
+    function.__doc__, function.__module__ = op.doc, "flambeau"
+    function.__name__ = function.__qualname__ = op.name
+    return function
+
+
+def _absolute_function(op):
+    """as_strided: the place is counted from the start of the storage and must lie inside it."""
+
+    def function(input, *args, **kwargs):
+        values = op.runtime.values(input, args, kwargs)
+        plan, offset = absolute_plan(op, input, values)
+        out = _alias(input, plan.parts[0][0], offset)
+        if input._requires_grad:
+            record(plan, input, out)
+        return out
+
+    return function
+
+
+def absolute_plan(op, input, values, inplace=False):
+    """The plan of an absolute view and its byte offset in the storage."""
+    layout = input._layout
+    shape, strides, offset = op.body(layout, *values)
+    offset = input._offset // layout.itemsize if offset is None else offset
+    # the derivative wants to know where the input was
+    known = [offset if p.name == "storage_offset" else v for p, v in zip(op.params[1:], values)]
+    plan = make_plan(op, layout, (*known[:3], input._offset // layout.itemsize), (shape, strides, 0), inplace)
+    new = plan.parts[0][0]
+    needed = (offset + span(new)) * new.itemsize if new.numel else 0
+    if needed > input._storage.nbytes and layout.device.type != "meta":
+        raise RuntimeError(
+            f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, and itemsize "
+            f"{new.itemsize} requiring a storage size of {needed} are out of bounds for storage of size "
+            f"{input._storage.nbytes}"
+        )
+    return plan, offset * new.itemsize
+
+
+def _alias(input, layout, offset):
+    out = _new(Tensor)
+    out._layout, out._storage, out._offset = layout, input._storage, offset
+    out._requires_grad, out._output_nr = False, 0
+    out._grad = out._grad_fn = out._extra = None
+    above = input._view
+    kind = "plain" if above is None else above.kind
+    if kind == "plain" and not modes.grad:
+        kind = "no_grad"
+    out._view = View(input if above is None else above.base, input._storage.version, kind, None)
+    return out
+
+
+def view_inplace(op, make):
+    """t_, unsqueeze_ and the like: the tensor itself takes the new layout."""
+
+    def write(input, *args, **kwargs):
+        values = op.runtime.values(input, args, kwargs)
+        if op.options.get("absolute"):
+            plan, offset = absolute_plan(op, input, values, inplace=True)
+        else:
+            plan = make_plan(op, input._layout, values, op.body(input._layout, *values), inplace=True)
+            offset = input._offset + plan.parts[0][1]
+        if input._requires_grad and modes.grad:
+            views.check_inplace(input)
+            input._grad_fn, input._output_nr = history(plan, input), 0
+        input._layout, input._offset = plan.parts[0][0], offset
+        input._storage.version += 1
+        if input._view is not None:
+            input._view.version = input._storage.version  # its own history is up to date
+        return input
+
+    write.__name__ = write.__qualname__ = op.name + "_"
+    write.__doc__, write.__module__ = op.doc, "flambeau"
+    return write

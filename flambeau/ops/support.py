@@ -1,0 +1,76 @@
+"""Which dtypes an op refuses, and in which words.
+
+PyTorch has no kernel for some dtypes (`add` of uint16, `lt` of complex numbers); a row says so with
+`dtypes=refuses("add_stub", "wide")`. The group of a dtype is one of bool, int, wide (uint16, uint32,
+uint64), half, float and complex; the dtype that counts is the one the op would compute in.
+"""
+
+from flambeau import _dtype as d
+from flambeau import errors
+from flambeau.ops.rules import weighted
+
+_GROUP = {t: "bool int float complex".split()[t.category] for t in d.ALL}
+_GROUP |= dict.fromkeys((d.uint16, d.uint32, d.uint64), "wide")
+_GROUP |= dict.fromkeys((d.float16, d.bfloat16), "half")
+
+INTEGRAL = "bool int wide"
+FLOATING = "half float"
+
+
+def refuses(name, groups, **instead):
+    """A `dtypes=` check: no kernel called name for these groups.
+
+    instead: for a group, the exception (type, text) that is raised in place of "not implemented".
+    """
+    refused = frozenset(groups.split())
+
+    def check(op, operands):
+        compute = op.rule(weighted(operands))[0]
+        group = _GROUP[compute]
+        if group in instead:
+            kind, text = instead[group]
+            raise kind(text)
+        if group in refused:
+            raise errors.not_implemented(name, compute)
+
+    return check
+
+
+def group_of(operand):
+    """The group of a layout, or of a Python number type."""
+    return _GROUP[d.scalar_dtype(operand) if isinstance(operand, type) else operand.dtype]
+
+
+def dtype_of(operand):
+    return d.scalar_dtype(operand) if isinstance(operand, type) else operand.dtype
+
+
+def same_dtype(text):
+    """A check that all operands agree; text may name {first} and {second}."""
+
+    def check(op, operands):
+        first = dtype_of(operands[0])
+        for o in operands[1:]:
+            if dtype_of(o) is not first:
+                raise RuntimeError(text.format(first=first.scalar_name, second=dtype_of(o).scalar_name))
+
+    return check
+
+
+def every(*checks):
+    """Several checks, one after the other."""
+
+    def check(op, operands):
+        for c in checks:
+            c(op, operands)
+
+    return check
+
+
+def not_implemented_derivative(op):
+    """A derivative that PyTorch does not have: recorded, and refused when it is asked for."""
+
+    def refuse(g):
+        raise RuntimeError(f"derivative for aten::{op} is not implemented")
+
+    return refuse
