@@ -217,9 +217,9 @@ def tanh(x):
     else:
         p, t = exp_parts(a + a)
     far = 1.0 - 2.0 / _fma(p, power_of_two(t), 1.0)
-    z = x * x
-    near = _fma(x * z, horner(z, _TANH[x.type]), x)
-    return select(a < 0.55, near, _copysign(far, x))
+    z = a * a
+    near = _fma(a * z, horner(z, _TANH[x.type]), a)
+    return _copysign(select(a < 0.55, near, far), x)
 
 
 # (sinh(x) / x - 1) / x**2 on [0, 1] in powers of x**2; error in sinh 3.0e-10 and 9.4e-18
@@ -464,7 +464,8 @@ def pow(x, y):
     odd = integer & (_rint(half) != half)
     result = select(odd, _copysign(result, x), result)
     result = select((x < 0) & (x > -inf) & ~integer, const(nan, x.type), result)
-    return select((x == 1.0) | (y == 0), const(1.0, x.type), result)
+    one = (x == 1.0) | (y == 0) | ((x == -1.0) & (abs_(y) == inf))
+    return select(one, const(1.0, x.type), result)
 
 
 @spelled
