@@ -29,6 +29,14 @@ OPTIONS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
+def _nested(values, shape):
+    """Flat values as nested lists of the given shape."""
+    if not shape:
+        return values[0]
+    step = len(values) // shape[0]
+    return [_nested(values[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0])]
+
+
 class Case(NamedTuple):
     """One tensor (flat values, shape, dtype name, whether it requires grad) and the options."""
 
@@ -40,7 +48,11 @@ class Case(NamedTuple):
 
     def build(self, torch):
         """The tensor, made with `torch` or with a package that speaks its API."""
-        t = torch.tensor(self.values, dtype=getattr(torch, self.dtype)).reshape(self.shape)
+        dtype = getattr(torch, self.dtype)
+        if self.values:
+            t = torch.tensor(_nested(self.values, self.shape), dtype=dtype)
+        else:
+            t = torch.zeros(self.shape, dtype=dtype)
         return t.requires_grad_() if self.requires_grad else t
 
 
