@@ -128,6 +128,18 @@ def overlaps_itself(layout):
     return any(st == 0 and s > 1 for s, st in zip(layout.shape, layout.strides)) and layout.numel > 0
 
 
+def maybe_overlaps(shape, strides):
+    """May several index tuples name the same element? False is sure."""
+    if 0 in shape:
+        return False
+    reach = 0
+    for stride, size in sorted((st, s) for s, st in zip(shape, strides) if s != 1):
+        if stride <= reach:
+            return True
+        reach += (size - 1) * stride
+    return False
+
+
 def span(layout):
     """Elements between the first and one past the last reached."""
     if layout.numel == 0:

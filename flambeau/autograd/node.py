@@ -62,6 +62,10 @@ class Node:
     def name(self):
         return type(self).__name__
 
+    def short_name(self):
+        """The name in messages: what was computed."""
+        return type(self).__name__.rstrip("0123456789").removesuffix("Backward")
+
     def __repr__(self):
         return f"<{type(self).__name__} object at {id(self):#x}>"
 
@@ -247,7 +251,7 @@ def unpack(item, node):
 
 def _modified(layout, version, expected, node, output_nr):
     kind = f"torch.{layout.dtype.scalar_name}Tensor {list(layout.shape)}"
-    origin = f", which is output {output_nr} of {node.name()}," if node is not None else ""
+    origin = f", which is output {output_nr} of {node.short_name()}," if node is not None else ""
     return (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[{kind}]{origin} is at version {version}; expected version {expected} instead. Hint: "

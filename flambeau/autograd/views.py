@@ -3,48 +3,35 @@
 A view remembers its base. Writing through a view changes the base's history: the base gets a CopySlices
 node that routes the gradient of the written part through the op that wrote it. Other views of that base
 notice by the version counter and get a fresh grad_fn when somebody asks (autograd/node.py).
+How views are made is in eager/viewing.py.
 """
 
-from flambeau import errors
-from flambeau._layout import make_layout, overlaps_itself
+import gc
+import sys
+
+from flambeau._layout import maybe_overlaps
 from flambeau._tensor import Tensor, View, make_tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node, set_view_history
+from flambeau.ops.table import public
+from flambeau.ops.views import as_strided_backward
 
 _new = object.__new__
-_record = None  # set by eager.methods: record_formula
 
 
-def set_recorder(function):
-    global _record
-    _record = function
+def window(whole, layout, offset):
+    """The part of a tensor that a view shows. offset: bytes from the tensor's first element.
 
-
-def view_layout(layout, shape, strides):
-    return make_layout(tuple(shape), tuple(strides), layout.dtype, layout.device)
-
-
-def make_view(op, input, layout, offset, values, kind="plain"):
-    """A tensor over the memory of input; recorded if input needs gradients."""
-    out = _new(Tensor)
-    out._layout = layout
-    storage = out._storage = input._storage
-    out._offset = offset
-    out._requires_grad = False
-    out._grad = out._grad_fn = out._extra = None
-    out._output_nr = 0
-    view = _new(View)
-    above = input._view
-    view.base = input if above is None else above.base
-    view.version = storage.version
-    view.kind = kind
-    out._view = view
-    if input._requires_grad:
-        if modes.grad:
-            _record(op, {op.params[0].name: input, **values}, (out,))
-        else:
-            view.kind = "no_grad"
-    return out
+    A view of a complex base may be real (x.real), and the other way round.
+    """
+    if whole.dtype is not layout.dtype and whole.dtype.is_complex:
+        whole = public("view_as_real")(whole)
+    if whole.dtype.is_complex or not layout.dtype.is_complex:
+        start = whole.storage_offset() + offset // layout.itemsize
+        return whole.as_strided(layout.shape, layout.strides, start)
+    start = whole.storage_offset() + 2 * offset // layout.itemsize
+    pairs = whole.as_strided((*layout.shape, 2), (*[2 * s for s in layout.strides], 1), start)
+    return public("view_as_complex")(pairs)
 
 
 class AsStridedBackward0(Node):
@@ -58,17 +45,20 @@ class AsStridedBackward0(Node):
 
 def scatter_view(grad, base_layout, layout, offset):
     """A gradient for the base: zeros, with grad where the view was. offset in bytes."""
-    result = grad.new_zeros(base_layout.shape, dtype=base_layout.dtype)
-    if base_layout.strides != result._layout.strides:
-        result = grad.new_empty_strided(base_layout.shape, base_layout.strides, dtype=base_layout.dtype).zero_()
-    if overlaps_itself(layout):
-        # an expanded dimension: its gradients add up in the one element behind it
-        dims = [d for d, (s, n) in enumerate(zip(layout.strides, layout.shape)) if s == 0 and n > 1]
-        grad = grad.sum(dims, keepdim=True)
-        layout = make_layout(grad.shape, layout.strides, layout.dtype, layout.device)
-    part = result.as_strided(layout.shape, layout.strides, offset // layout.itemsize)
-    part.copy_(grad)
+    overlapping = maybe_overlaps(layout.shape, layout.strides) or maybe_overlaps(base_layout.shape, base_layout.strides)
+    if overlapping and base_layout.dtype is layout.dtype:
+        start = offset // layout.itemsize
+        origin = max(0, -start)
+        return as_strided_backward(grad, base_layout, layout.shape, layout.strides, origin + start, origin)
+    result = _blank(grad, base_layout).zero_()
+    window(result, layout, offset).copy_(grad)
     return result
+
+
+def _blank(like, layout):
+    """Uninitialised memory with the strides of a layout, if those leave no gaps."""
+    dtype = layout.dtype
+    return like.new_empty_strided(layout.shape, layout.strides, dtype=dtype)
 
 
 def _history(base, t):
@@ -86,11 +76,13 @@ class CopySlices(Node):
 
     __slots__ = ("base_layout", "base_offset", "layout", "offset", "function")
 
+    def name(self):
+        return "torch::autograd::CopySlices"
+
     def apply(self, grads, create_graph):
-        grad, layout = grads[0], self.layout
-        result = grad.new_empty_strided(self.base_layout.shape, self.base_layout.strides, dtype=grad.dtype).copy_(grad)
-        where = (self.offset - self.base_offset) // layout.itemsize
-        part = result.as_strided(layout.shape, layout.strides, where)
+        grad = grads[0]
+        result = _blank(grad, self.base_layout).copy_(grad)
+        part = window(result, self.layout, self.offset - self.base_offset)
         inner = self.function.apply([part.clone()], create_graph)
         if self.edges[0] is None:
             result = None
@@ -106,57 +98,78 @@ class CopySlices(Node):
             self.saved = None
 
 
+_REPLACE = "You should replace the inplace operation by an out-of-place one."
+_MULTI = (
+    "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be "
+    "modified inplace. " + _REPLACE
+)
+_NO_GRAD = (
+    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view "
+    "and the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if "
+    "you want the inplace to be tracked)."
+)
+
+
 def check_inplace(t):
-    """May autograd allow writing to t?"""
+    """May autograd allow writing to t? Asked when the write would be recorded."""
     if not modes.grad:
         return
     view = t._view
     if view is not None:
+        if view.kind in ("multi", "no_grad"):
+            raise RuntimeError(_forbidden(t, view.kind))
         base = view.base
         if base._requires_grad and base._grad_fn is None:
             raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
-        if view.kind == "multi" and (t._requires_grad or base._requires_grad):
-            raise RuntimeError(
-                f"Output {t._output_nr} of {_name(t)} is a view and is being modified inplace. This view is the output of a "
-                "function that returns multiple views. Such functions do not allow the output views to be modified inplace. "
-                "You should replace the inplace operation by an out-of-place one."
-            )
-        if view.kind == "no_grad" and base._requires_grad:
-            raise RuntimeError(
-                "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this "
-                "use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view "
-                "and the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or both "
-                "outside (if you want the inplace to be tracked)."
-            )
     if t._requires_grad and t._grad_fn is None:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
 
 
-def _name(t):
-    return t._grad_fn.name() if t._grad_fn is not None else "a view"
+def _forbidden(t, kind):
+    if t._grad_fn is not None:
+        start = f"Output {t._output_nr} of {t._grad_fn.short_name()} is a view and is being modified inplace."
+    else:
+        start = "A view was created in no_grad mode and is being modified inplace with grad mode enabled."
+    return f"{start} {_MULTI if kind == 'multi' else _NO_GRAD}"
 
 
 def rebase(t, node):
     """node wrote t: make it t's history, or that of the written part of t's base."""
     view = t._view
     if view is None:
+        fresh = not t._requires_grad
         t._grad_fn, t._output_nr, t._requires_grad = node, 0, True
+        if fresh and sys.getrefcount(t._storage) > 2:
+            _tell_views(t)
         return
     base = view.base
     copy = _new(CopySlices)
     copy.base_layout, copy.base_offset = base._layout, base._offset
     copy.layout, copy.offset, copy.function = t._layout, t._offset, node
+    fresh = not base._requires_grad
     first = edge_of(base) if base._requires_grad else None
     init_node(copy, (first, *node.edges[1:]), ("function",))
     base._grad_fn, base._output_nr, base._requires_grad = copy, 0, True
     t._grad_fn, t._output_nr, t._requires_grad = _history(base, t), 0, True
     view.version = t._storage.version
+    if fresh and sys.getrefcount(t._storage) > 3:
+        _tell_views(base)
+
+
+def _tell_views(base):
+    """A base begins to need gradients while other views of it exist: they need them too.
+
+    A base does not know its views (a list would cost every view something), so the collector is asked
+    who holds the storage. Most bases have no other views at that moment, which its reference count shows.
+    """
+    for t in gc.get_referrers(base._storage):
+        if isinstance(t, Tensor) and t._view is not None and t._view.base is base and t._layout.dtype.category >= 2:
+            t._requires_grad = True
 
 
 def detached(t):
     """The same memory without history."""
-    out = make_tensor(t._layout, t._storage, t._offset)
-    return out
+    return make_tensor(t._layout, t._storage, t._offset)
 
 
-__all__ = ["AsStridedBackward0", "CopySlices", "check_inplace", "errors", "make_view", "rebase", "scatter_view"]
+__all__ = ["AsStridedBackward0", "CopySlices", "View", "check_inplace", "detached", "rebase", "scatter_view"]

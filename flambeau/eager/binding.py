@@ -15,7 +15,6 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import SavedInput, SavedOutput
 from flambeau.eager.call import SCALARS, Variant, compile_text
 from flambeau.eager.formula import record_formula, wants_grad
-from flambeau.eager.plan import MAX_PLANS
 from flambeau.ops.table import REQUIRED, TABLE
 
 NUMBERS = (bool, int, float, complex)
@@ -567,44 +566,5 @@ def row_inplace(op):
         return input.copy_(result)
 
     function.__name__ = function.__qualname__ = op.name + "_"
-    function.__doc__, function.__module__ = op.doc, "flambeau"
-    return function
-
-
-def view_function(op):
-    """The public function of a view row: layouts are worked out once per (layout, arguments)."""
-    plans: dict = {}
-    body, params = op.body, op.params
-    rest = [p.name for p in params[1:]]
-    make_view = views.make_view
-
-    def slow(input, args, kwargs):
-        bound = bind(op, (input, *args), kwargs)
-        if not isinstance(input, Tensor):
-            raise type_error(op, params[0].name, 1, input)
-        values = {n: bound[n] for n in rest}  # without the tensor, which a plan must not keep alive
-        shape, strides, offset = body(input._layout, *values.values())
-        layout = views.view_layout(input._layout, shape, strides)
-        delta = offset * input._layout.itemsize
-        if len(plans) > MAX_PLANS:
-            plans.clear()
-        try:
-            if not kwargs:
-                plans[(input._layout, *args)] = layout, delta, values
-        except TypeError:
-            pass  # a list among the arguments: not worth a plan
-        return make_view(op, input, layout, input._offset + delta, values)
-
-    def function(input, *args, **kwargs):
-        try:
-            found = plans[(input._layout, *args)]
-        except (KeyError, TypeError, AttributeError):
-            found = None
-        if found is None or kwargs:
-            return slow(input, args, kwargs)
-        layout, delta, values = found
-        return make_view(op, input, layout, input._offset + delta, values)
-
-    function.__name__ = function.__qualname__ = op.name
     function.__doc__, function.__module__ = op.doc, "flambeau"
     return function

@@ -5,23 +5,20 @@ themselves by the real thing on their first call, so that import pays only for w
 """
 
 from flambeau._tensor import Tensor
-from flambeau.autograd import views
 from flambeau.codegen import scalar
+from flambeau.eager import creation
 from flambeau.eager.binding import (
     pointwise_function,
     pointwise_inplace,
     pointwise_operator,
     row_function,
     row_inplace,
-    view_function,
 )
-from flambeau.eager.formula import record_formula
-from flambeau.ops.table import TABLE
+from flambeau.eager.viewing import view_function, view_inplace
+from flambeau.ops.table import TABLE, bind_public
 
 _functions: dict = {}
 _aliases: dict = {}
-
-views.set_recorder(record_formula)
 
 
 def function(name):
@@ -63,28 +60,11 @@ def inplace_function(name):
         if op.kind == "pointwise":
             found = pointwise_inplace(op)
         elif op.kind == "view":
-            found = _view_inplace(op)
+            found = view_inplace(op)
         else:
             found = row_inplace(op)
         _functions[name + "_"] = found
     return found
-
-
-def _view_inplace(op):
-    """t_, unsqueeze_ and the like: the tensor itself takes the new layout."""
-    make = function(op.name)
-
-    def write(input, *args, **kwargs):
-        new = make(input, *args, **kwargs)
-        input._layout, input._offset = new._layout, new._offset
-        if new._grad_fn is not None:
-            views.check_inplace(input)
-            input._grad_fn = new._grad_fn
-        input._storage.version += 1
-        return input
-
-    write.__name__ = op.name + "_"
-    return write
 
 
 def operator(name, row, swapped=False):
@@ -102,6 +82,17 @@ def _stub(name, build):
 
     first_call.__name__ = first_call.__qualname__ = name
     return first_call
+
+
+def _stub_property(name):
+    """x.T and the like: replaced by the real thing when first read."""
+
+    def first_read(self):
+        real = function(name)
+        setattr(Tensor, name, property(real))
+        return real(self)
+
+    return first_read
 
 
 OPERATORS = {
@@ -126,6 +117,8 @@ def attach():
             _aliases[name] = op.name
             if "method" in op.variants and name not in Tensor.__dict__:
                 setattr(Tensor, name, _stub(name, lambda n=name: function(n)))
+            if "property" in op.variants and name not in Tensor.__dict__:
+                setattr(Tensor, name, property(_stub_property(name)))
             if "inplace" in op.variants and name + "_" not in Tensor.__dict__:
                 setattr(Tensor, name + "_", _stub(name + "_", lambda n=name: inplace_function(n)))
     for table in (OPERATORS, COMMUTING):
@@ -152,3 +145,11 @@ def _tensor_word(name):
 
 
 scalar.bind_tensor_words(_tensor_word)
+
+
+def public(name):
+    """A function users call: a row's, or one that creates tensors."""
+    return function(name) if name in TABLE or name in _aliases else getattr(creation, name)
+
+
+bind_public(public)

@@ -563,9 +563,7 @@ _properties["data"] = property(_get_data, _set_data)
 @method
 def detach(self):
     """The same memory outside the graph."""
-    out = alias(self, self._layout, self._offset)
-    out._view = views.View(self._base if self._view is not None else self, self._storage.version, "own", None)
-    return out
+    return alias(self, self._layout, self._offset)
 
 
 @method

@@ -68,7 +68,7 @@ def node_name(op, values, inplace=False):
     return f"{op.node_name[:-1]}{(number(*values) if number else 0) + (count if inplace else 0)}"
 
 
-def make_plan(op, layout, values, found, inplace=False):
+def make_plan(op, layout, values, found, inplace=False, origin=0):
     """The plan of a view row for a layout. found: what the row's body gave."""
     plan = _new(ViewPlan)
     plan.input = layout
@@ -80,7 +80,7 @@ def make_plan(op, layout, values, found, inplace=False):
         names = next(iter(op.grads.values())).names
         first = op.params[0].name
         known = dict(zip([p.name for p in op.params[1:]], values))
-        known |= {f"{first}_shape": layout.shape, f"{first}_layout": layout, "g": None, "gs": None}
+        known |= {f"{first}_shape": layout.shape, f"{first}_layout": layout, "g": None, "gs": None, "origin": origin}
         plan.formula = next(iter(op.grads.values())).function
         plan.arguments = [known[n] for n in names]
         plan.moving = [(k, n) for k, n in enumerate(names) if n in ("g", "gs")]
@@ -267,9 +267,8 @@ def absolute_plan(op, input, values, inplace=False):
     layout = input._layout
     shape, strides, offset = op.body(layout, *values)
     offset = input._offset // layout.itemsize if offset is None else offset
-    # the derivative wants to know where the input was
-    known = [offset if p.name == "storage_offset" else v for p, v in zip(op.params[1:], values)]
-    plan = make_plan(op, layout, (*known[:3], input._offset // layout.itemsize), (shape, strides, 0), inplace)
+    origin = input._offset // layout.itemsize
+    plan = make_plan(op, layout, (shape, strides, offset), (shape, strides, 0), inplace, origin)
     new = plan.parts[0][0]
     needed = (offset + span(new)) * new.itemsize if new.numel else 0
     if needed > input._storage.nbytes and layout.device.type != "meta":
@@ -294,7 +293,7 @@ def _alias(input, layout, offset):
     return out
 
 
-def view_inplace(op, make):
+def view_inplace(op):
     """t_, unsqueeze_ and the like: the tensor itself takes the new layout."""
 
     def write(input, *args, **kwargs):

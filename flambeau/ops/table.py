@@ -63,6 +63,24 @@ class Op:
     def __repr__(self):
         return f"<Op {self.name} ({self.kind})>"
 
+    def __call__(self, *args, **kwargs):
+        """Rows use each other by name: this runs the row's public function on tensors."""
+        return public(self.name)(*args, **kwargs)
+
+
+_public = None
+
+
+def bind_public(lookup):
+    """Tell rows how to run: lookup(name) gives the function that users call."""
+    global _public
+    _public = lookup
+
+
+def public(name):
+    """The public function of that name (a row or a creation function), for bodies and derivatives."""
+    return _public(name)
+
 
 def _params(body):
     code, notes = body.__code__, body.__annotations__
