@@ -363,6 +363,11 @@ def bind_tensor_words(lookup):
     _tensor_word = lookup
 
 
+def tensor_word(name):
+    """The op of that name, as a function on tensors; for rows that call rows without a public name."""
+    return _tensor_word(name)
+
+
 def _word(name):
     def apply(*args):
         numbers = True
@@ -383,7 +388,9 @@ def _word(name):
 
 def _load_math():
     """The libraries register their words here when the first kernel asks for one."""
+    import flambeau.codegen.complexlib
     import flambeau.codegen.errorlib
+    import flambeau.codegen.floatbits
     import flambeau.codegen.mathlib
     import flambeau.codegen.triglib  # noqa: F401
 

@@ -440,7 +440,9 @@ class Variant:
                 operands.append(next(layouts))
             elif c == "s":
                 operands.append(node.number_types[n] if hasattr(node, "number_types") else float)
-        compute, _ = result_types(self.op.rule, operands)
+        compute, result = result_types(self.op.rule, operands)
+        if isinstance(result, _dtype.dtype) and result.is_complex and not compute.is_complex:
+            compute = result  # complex(re, im): its gradient is complex
         return compute if compute.category >= _dtype.FLOATING else _dtype.default_dtype()
 
     def _saved_names(self):

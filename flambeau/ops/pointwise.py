@@ -345,7 +345,7 @@ def _folded_power(x, y):
     if y < 0:
         return 1 / _folded_power(x, -y)
     if y == 0:
-        return m.where(x == x, 1, 1)  # one, even for nan
+        return m.as_complex(1, x) if isinstance(x, m.Complex) else m.const(1, x.type)
     if y == 0.5:
         return m.sqrt(x)
     square = x * x if y > 1 else x
