@@ -12,7 +12,7 @@ from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.autograd import views
 from flambeau.eager.binding import launches
 from flambeau.eager.copying import copy_into, preserved_layout
-from flambeau.eager.methods import function
+from flambeau.eager.rows import is_computed
 from flambeau.eager.sampling import (
     COMMON,
     DIGITS,
@@ -22,7 +22,6 @@ from flambeau.eager.sampling import (
     check_generator,
     exponential_,
     fill,
-    is_computed,
     kernel,
     require,
     side_by_side,
@@ -273,8 +272,9 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     out = _new(input.shape, input)
     if input.device.type == "cpu":
-        name = "rrelu_with_noise_out_cpu" if training else "leaky_relu_cpu"
-        require(input.dtype, HALF_AND_UP, name)
+        if training:
+            require(input.dtype, HALF_AND_UP - {d.float16}, "rrelu_with_noise_out_cpu")
+        require(input.dtype, HALF_AND_UP, "leaky_relu_cpu")
     if not is_computed(out):
         return out
     source = side_by_side(input)
@@ -289,10 +289,3 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
         copy_into(noise, slopes)
     noise._storage.version += 1
     return out
-
-
-@launches("rrelu")
-def rrelu(input, lower, upper, training, generator):
-    return function("rrelu_with_noise")(
-        input, _empty_like(input), lower, upper, training, generator
-    )

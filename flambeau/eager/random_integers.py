@@ -9,7 +9,8 @@ import operator
 import warnings
 
 from flambeau import _dtype as d
-from flambeau.eager.sampling import COMMON, CPP_NAMES, DIGITS, fill, fills, is_computed, require
+from flambeau.eager.rows import is_computed
+from flambeau.eager.sampling import COMMON, CPP_NAMES, DIGITS, fill, fills, require
 from flambeau.ops.sampling import MISSING
 
 

@@ -19,6 +19,7 @@ from flambeau.autograd.node import Node, edge_of, init_node
 from flambeau.eager.binding import launches
 from flambeau.eager.copying import copy_into
 from flambeau.eager.kernels import load_kernel
+from flambeau.eager.rows import is_computed
 from flambeau.random import Generator, default_generator
 
 _kernels: dict = {}
@@ -63,11 +64,6 @@ def check_generator(op, generator):
     if generator is not None and not isinstance(generator, Generator):
         kind = type(generator).__name__
         raise TypeError(f"{op}(): argument 'generator' must be torch.Generator, not {kind}")
-
-
-def is_computed(t):
-    """Does a tensor have elements to draw? (Not if it is empty or on the meta device.)"""
-    return t._layout.numel > 0 and t._layout.device.type == "cpu"
 
 
 def fill(out, name, facts, generator, *parameters):

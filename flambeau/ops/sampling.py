@@ -132,17 +132,9 @@ def _rrelu_grad(g, input, noise, lower, upper, training):
     return m.where(input > 0, g, g * ((lower + upper) / 2))
 
 
-@template("rrelu_with_noise", variants="function", grad={"input": _rrelu_grad})
+@template("rrelu_with_noise", variants="", grad={"input": _rrelu_grad})
 def rrelu_with_noise(
     input, noise, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
     generator: object = None,
 ):  # fmt: skip
     """input where positive, elsewhere input times a slope from [lower, upper), kept in noise."""
-
-
-@template("rrelu", variants="function inplace")
-def rrelu(
-    input, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
-    generator: object = None,
-):  # fmt: skip
-    """input where positive, elsewhere input times a random (or, if not training, mean) slope."""
