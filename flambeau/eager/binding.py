@@ -532,8 +532,9 @@ def row_function(op):
 
     if op.kind == "composite" and not op.grads and op.joint_grad is None and not op.options.get("bind"):
         function = _composite_function(op)
-    function.__name__ = function.__qualname__ = op.name
-    function.__doc__, function.__module__ = op.doc, "flambeau"
+    if function is not op.body:
+        function.__name__ = function.__qualname__ = op.name
+        function.__doc__, function.__module__ = op.doc, "flambeau"
     return function
 
 
@@ -541,6 +542,8 @@ def _composite_function(op):
     """Composites without a derivative of their own: the body is the function."""
     body, varargs = op.body, op.options.get("varargs")
     names = [p.name for p in op.params]
+    if body.__code__.co_flags & 4:  # *operands: nothing to bind
+        return body
 
     def function(*args, out=None, **kwargs):
         if varargs and len(args) > 1:

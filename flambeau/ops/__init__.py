@@ -1,5 +1,29 @@
 """The op table. Importing this package registers every row."""
 
-from flambeau.ops import copying, activations, comparison, elementary, special_functions, pointwise, reductions, statistics, views
+from flambeau.ops import (
+    activations,
+    comparison,
+    copying,
+    elementary,
+    pointwise,
+    products,
+    reductions,
+    sampling,
+    special_functions,
+    statistics,
+    views,
+)
 
-FAMILIES = (copying, activations, comparison, elementary, special_functions, pointwise, reductions, statistics, views)
+FAMILIES = (
+    activations,
+    comparison,
+    copying,
+    elementary,
+    pointwise,
+    products,
+    reductions,
+    sampling,
+    special_functions,
+    statistics,
+    views,
+)

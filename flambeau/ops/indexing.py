@@ -1,0 +1,396 @@
+"""Reading and writing through indices and masks: index, gather, scatter, nonzero and their kin.
+
+The kernels' launchers are in eager/indexing.py (indices) and eager/masking.py (masks); `a[...]` itself is
+taken apart in eager/subscripts.py. Derivatives write into fresh zeros in place: those are recorded as
+well as the others, and nothing is copied.
+"""
+
+import math
+
+from flambeau import _dtype as d
+from flambeau._layout import broadcast_shape, wrap_dim
+from flambeau._memory_format import contiguous_format
+from flambeau.codegen import scalar as m
+from flambeau.ops.rules import same
+from flambeau.ops.table import Dims, OptionalTensor, Scalar, composite, pointwise, public, template
+
+READ, WRITE = "function method", "function method inplace"
+
+
+def zeros(g, shape):
+    return g.new_zeros(shape)
+
+
+# -- a[...] ----------------------------------------------------------------------------------------
+
+
+@template(
+    "index", variants="", grad=lambda g, input_shape, indices: zeros(g, input_shape).index_put_(indices, g, accumulate=True)
+)
+def index(input, indices: tuple):
+    """The elements that index tensors name; None keeps a dimension."""
+
+
+@template(
+    "index_put", variants=WRITE,
+    grad=dict(
+        input=lambda g, indices, accumulate: g if accumulate else g.index_put(indices, g.new_zeros(())),
+        values=lambda g, indices: index(g, indices),
+    ),
+)  # fmt: skip
+def index_put(input, indices: tuple, values, accumulate: bool = False):
+    """A copy of input with the named elements replaced by (or increased by) values."""
+
+
+# -- along one dimension, an index per element -----------------------------------------------------------
+
+
+@template(
+    "gather", variants=READ,
+    grad=lambda g, input_shape, dim, index: zeros(g, input_shape).scatter_add_(dim, index, g),
+)  # fmt: skip
+def gather(input, dim: int, index, *, sparse_grad: bool = False):
+    """out[i][j] = input[index[i][j]][j] for dim 0, and so on."""
+
+
+def _no_reduce(reduce):
+    if reduce is not None:
+        raise RuntimeError("derivative for aten::scatter.reduce is not implemented")
+
+
+def _scatter_input(g, dim, index, reduce):
+    _no_reduce(reduce)
+    return g.scatter(dim, index, 0)
+
+
+def _scatter_src(g, dim, index, reduce):
+    _no_reduce(reduce)
+    return g.gather(dim, index)
+
+
+@template("scatter", variants=WRITE, grad=dict(input=_scatter_input, src=_scatter_src))
+def scatter(input, dim: int, index, src: OptionalTensor = None, value: Scalar = None, *, reduce: str = None):
+    """A copy of input with out[index[i][j]][j] = src[i][j] for dim 0, and so on."""
+
+
+@template("scatter_add", variants=WRITE, grad=dict(input=lambda g: g, src=lambda g, dim, index: g.gather(dim, index)))
+def scatter_add(input, dim: int, index, src):
+    """A copy of input with src[i][j] added to out[index[i][j]][j] for dim 0, and so on."""
+
+
+def scatter_reduce_backward(g, input, dim, index, src, reduce, include_self, out):
+    """Gradients of input and src."""
+    if reduce == "sum":
+        own, given = g, g.gather(dim, index)
+    elif reduce == "prod":
+        own, given = _prod_backward(g, input, dim, index, src, include_self, out)
+    elif reduce == "mean":
+        count = (g.new_ones if include_self else g.new_zeros)(g.shape)
+        count = count.scatter_add_(dim, index, g.new_ones(src.shape))
+        own = g / count.masked_fill(count == 0, 1)
+        given = own.gather(dim, index)
+    else:
+        # those that equal the result share its gradient
+        own_hit, given_hit = (input == out).to(g.dtype), (src == out.gather(dim, index)).to(g.dtype)
+        if not include_self:
+            own_hit = own_hit.scatter(dim, index, 0)
+        share = g / own_hit.scatter_add(dim, index, given_hit).clamp(min=1)
+        own, given = own_hit * share, given_hit * share.gather(dim, index)
+    if not include_self:
+        own = own.scatter(dim, index, 0)
+    return own, given
+
+
+def _prod_backward(g, input, dim, index, src, include_self, out):
+    # out / x is the product of the others, unless x is the only zero among them: then take it out first
+    own_one = input.masked_fill(input == 0, 1)
+    own = g * own_one.scatter_reduce(dim, index, src, "prod", include_self=include_self) / own_one
+    zero = src == 0
+    among = zeros(g, g.shape).scatter_add_(dim, index, zero.to(g.dtype)).gather(dim, index)
+    alone = zero & (among == 1)
+    others = input.scatter_reduce(dim, index, src.masked_fill(alone, 1), "prod", include_self=include_self)
+    quotient = (g * out).gather(dim, index) / src.masked_fill(zero, 1)
+    return own, m.where(alone, (g * others).gather(dim, index), quotient)
+
+
+def _scatter_reduce_grads(g, input, dim, index, src, reduce, include_self, out):
+    own, given = scatter_reduce_backward(g, input, dim, index, src, reduce, include_self, out)
+    return own, None, given
+
+
+@template("scatter_reduce", variants=WRITE, joint_grad=_scatter_reduce_grads)
+def scatter_reduce(input, dim: int, index, src, reduce: str, *, include_self: bool = True):
+    """A copy of input where the elements of src that index sends to one place are reduced."""
+
+
+# -- along one dimension, an index per slice ---------------------------------------------------------
+
+
+def spread_index(index, dim, shape):
+    """An index vector as a tensor of the given shape, the same in all other dimensions."""
+    if not shape:
+        return index.reshape(())
+    dim = wrap_dim(dim, len(shape))
+    return index.reshape([-1 if d == dim else 1 for d in range(len(shape))]).expand(shape)
+
+
+@template(
+    "index_select", variants=READ,
+    grad=lambda g, input_shape, dim, index: zeros(g, input_shape).index_add_(dim, index, g if input_shape else g.reshape(())),
+)  # fmt: skip
+def index_select(input, dim: int, index):
+    """The slices of input that a vector of indices names."""
+
+
+@template(
+    "index_add", variants=WRITE,
+    grad=dict(
+        input=lambda g: g,
+        source=lambda g, dim, index, alpha, source_shape: _slices(g, dim, index, source_shape) * alpha,
+    ),
+)  # fmt: skip
+def index_add(input, dim: int, index, source, *, alpha: Scalar = 1):
+    """A copy of input with alpha times the slices of source added to the slices that index names."""
+
+
+def _slices(g, dim, index, shape):
+    found = g.index_select(dim, index)
+    return found if found.shape == shape else found.reshape(shape)
+
+
+@template(
+    "index_copy", variants=WRITE,
+    grad=dict(
+        input=lambda g, dim, index: g.index_fill(dim, index, 0),
+        source=lambda g, dim, index, source_shape: _slices(g, dim, index, source_shape),
+    ),
+)  # fmt: skip
+def index_copy(input, dim: int, index, source):
+    """A copy of input with the slices that index names replaced by those of source."""
+
+
+@template(
+    "index_fill", variants=WRITE,
+    grad=dict(
+        input=lambda g, dim, index: g.index_fill(dim, index, 0),
+        value=lambda g, dim, index: g.index_select(dim, index).sum(),
+    ),
+)  # fmt: skip
+def index_fill(input, dim: int, index, value):
+    """A copy of input with the slices that index names set to value."""
+
+
+def _index_reduce_grads(g, input, dim, index, source, reduce, include_self, out):
+    index = spread_index(index, dim, source.shape)
+    own, given = scatter_reduce_backward(g, input, dim, index, source, reduce, include_self, out)
+    return own, None, given
+
+
+@template("index_reduce", variants=WRITE, joint_grad=_index_reduce_grads)
+def index_reduce(input, dim: int, index, source, reduce: str, *, include_self: bool = True):
+    """A copy of input where the slices of source that index sends to one place are reduced."""
+
+
+# -- the tensor as if it were flat -----------------------------------------------------------------------
+
+
+@template("take", variants=READ, grad=lambda g, input_shape, index: zeros(g, input_shape).put_(index, g, accumulate=True))
+def take(input, index):
+    """The elements at flat positions."""
+
+
+@template(
+    "put", variants=WRITE,
+    grad=dict(
+        input=lambda g, index, accumulate: g if accumulate else g.put(index, g.new_zeros(()).expand(index.shape)),
+        source=lambda g, index, source_shape: g.take(index).reshape(source_shape),
+    ),
+)  # fmt: skip
+def put(input, index, source, accumulate: bool = False):
+    """A copy of input with the elements at flat positions replaced by (or increased by) source."""
+
+
+@composite(variants=READ)
+def take_along_dim(input, indices, dim: int = None):
+    """gather, with broadcasting; without dim, from the flattened input."""
+    name = "torch.take_along_dim()"
+    if indices.dtype.name != "int64":
+        raise RuntimeError(f"{name}: dtype of indices should be Long but got {indices.dtype.scalar_name}")
+    if dim is None:
+        return input.reshape(-1).gather(0, indices.reshape(-1) % max(input.numel(), 1))
+    if input.ndim != indices.ndim:
+        raise RuntimeError(
+            f"{name}: input and indices should have the same number of dimensions, but got {input.ndim} dimensions "
+            f"for input, and {indices.ndim} dimensions for indices"
+        )
+    dim = wrap_dim(dim, input.ndim)
+    shape = [max(a, b) if a and b else 0 for a, b in zip(input.shape, indices.shape)]
+    for k, (a, b) in enumerate(zip(input.shape, indices.shape)):
+        shape[k] = b if a == 1 else a
+    wanted, own = list(shape), list(shape)
+    wanted[dim], own[dim] = indices.shape[dim], input.shape[dim]
+    # PyTorch wraps every index into range by the remainder, however far out it is
+    return input.expand(own).gather(dim, indices.expand(wanted) % max(input.shape[dim], 1))
+
+
+# -- masks -----------------------------------------------------------------------------------------------
+
+
+_CPP_NAMES = {
+    "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int",
+    "uint16": "unsigned short", "uint32": "unsigned int", "uint64": "unsigned long", "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double", "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}  # fmt: skip
+
+
+def _check_masked_fill(op, operands):
+    _, mask, value = operands
+    if mask.dtype.name != "bool":
+        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {_CPP_NAMES[mask.dtype.name]}")
+    if not isinstance(value, type) and value.ndim:
+        raise RuntimeError(
+            f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
+
+
+_C_NAMES = {
+    "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t", "float16": "at::Half",
+    "bfloat16": "at::BFloat16", "float32": "float", "float64": "double", "bool": "bool", "uint16": "uint16_t",
+    "uint32": "uint32_t", "uint64": "uint64_t", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip
+
+
+def check_fits(value, dtype):
+    """Complain if a number is out of a dtype's range."""
+    if type(value) is complex and not dtype.is_complex:
+        fits = value.imag == 0
+    elif dtype.category == d.INTEGER:
+        limits = d.iinfo(dtype)
+        # unsigned types take small negative numbers too, and wrap them
+        low = limits.min if dtype.is_signed else -limits.max
+        fits = not math.isnan(value) and low <= value <= limits.max
+    elif dtype.category == d.FLOATING:
+        fits = math.isinf(value) or math.isnan(value) or abs(value) <= d.finfo(dtype).max
+    else:
+        fits = True
+    if not fits:
+        raise RuntimeError(f"value cannot be converted to type {_C_NAMES[dtype.name]} without overflow")
+
+
+def _check_fits(bound):
+    value = bound["value"]
+    if isinstance(value, (int, float, complex)):
+        check_fits(value, bound["input"].dtype)
+
+
+@pointwise(
+    dtype=same, dtypes=_check_masked_fill, variants=WRITE, prepare=_check_fits,
+    grad=dict(
+        input=lambda g, mask: m.where(mask != 0, 0, g),
+        value=lambda g, mask: m.where(mask != 0, g, 0),
+    ),
+)  # fmt: skip
+def masked_fill(input, mask, value):
+    """A copy of input with value where mask is true."""
+    return m.where(mask != 0, value, input)
+
+
+def _spread(g, shape):
+    return g if g.shape == shape else g.sum_to_size(shape)
+
+
+def _masked_select_backward(g, input_shape, mask):
+    whole = broadcast_shape(input_shape, mask.shape)
+    return _spread(zeros(g, whole).masked_scatter_(mask, g), input_shape)
+
+
+@template("masked_select", variants="function method out", grad=_masked_select_backward)
+def masked_select(input, mask):
+    """The elements where mask is true, as a vector."""
+
+
+def _masked_scatter_source(g, mask, source_shape):
+    picked = g.masked_select(mask)
+    rest = math.prod(source_shape) - picked.numel()
+    if rest:
+        picked = zeros(g, (math.prod(source_shape),)).index_put_((public("arange")(picked.numel()),), picked)
+    return picked.reshape(source_shape)
+
+
+@template(
+    "masked_scatter", variants=WRITE,
+    grad=dict(input=lambda g, mask: g.masked_fill(mask, 0), source=_masked_scatter_source),
+)  # fmt: skip
+def masked_scatter(input, mask, source):
+    """A copy of input where the elements under the mask are taken from source, one after the other."""
+
+
+@template("nonzero", variants="")
+def nonzero_rows(input):
+    """Coordinates of the elements that are not zero, one per row."""
+
+
+@composite(variants="function method")
+def nonzero(input, *, as_tuple: bool = False):
+    """Coordinates of the elements that are not zero: a matrix, or one vector per dimension."""
+    if not as_tuple:
+        return nonzero_rows(input)
+    if input.ndim == 0:
+        input = input.unsqueeze(0)
+    return nonzero_rows(input).unbind(1)
+
+
+@composite(variants="function method")
+def argwhere(input):
+    """Coordinates of the elements that are not zero, one per row."""
+    return nonzero_rows(input)
+
+
+@template("count_nonzero", variants="")
+def count_all_nonzero(input):
+    """How many elements are not zero."""
+
+
+@composite(variants="function method")
+def count_nonzero(input, dim: Dims = None):
+    """How many elements are not zero, along some dimensions or altogether."""
+    if dim is None or dim == ():
+        return count_all_nonzero(input)
+    return (input != 0).sum(dim)
+
+
+# -- repetition --------------------------------------------------------------------------------------------
+
+
+@template("repeated_positions", variants="")
+def repeated_positions(repeats, output_size: int = None):
+    """Each position as often as repeats says."""
+
+
+@composite(variants="function method")
+def repeat_interleave(input, repeats: object = None, dim: int = None, *, output_size: int = None):
+    """Each element (or slice) repeated, next to itself."""
+    if repeats is None:
+        return repeated_positions(input, output_size)
+    if dim is None:
+        input, dim = input.flatten(), 0
+    if not input.ndim:
+        input = input.unsqueeze(0)
+    dim = wrap_dim(dim, input.ndim)
+    size = input.shape[dim]
+    if isinstance(repeats, int):
+        if repeats < 0:
+            raise RuntimeError("Repeats must be non-negative")
+        shape = [*input.shape[: dim + 1], repeats, *input.shape[dim + 1 :]]
+        return input.unsqueeze(dim + 1).expand(shape).clone(memory_format=contiguous_format).flatten(dim, dim + 1)
+    if repeats.ndim > 1:
+        raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
+    if repeats.numel() == 1:
+        repeats = repeats.reshape(1).expand(size)
+    if repeats.numel() != size:
+        raise RuntimeError(
+            f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.numel()} and "
+            f"input.size({dim}) = {size}"
+        )
+    return input.index_select(dim, repeated_positions(repeats, output_size))
