@@ -561,10 +561,13 @@ def _composite_function(op):
 
 
 def row_inplace(op):
-    """op_ for rows that are not pointwise: compute, then write back."""
+    """op_ for rows that are not pointwise: a launcher called name_ writes in place; else compute and write back."""
+    write = LAUNCHERS.get(f"{op.template}_")
 
     def function(input, *args, **kwargs):
         bound = bind(op, (input, *args), kwargs)
+        if write is not None:
+            return write(op, bound)
         result = call_row(op, bound)
         return input.copy_(result)
 
