@@ -1,8 +1,8 @@
 """Words on complex numbers: pairs of float expressions.
 
 Each function here takes over a word of the same name when one of its arguments is complex, and
-leaves real arguments to the word it found. Formulas follow Kahan ("Branch cuts for complex elementary
-functions"): no needless overflow, the right side of every cut, signed zeros kept.
+leaves real arguments to the word it found. Formulas follow Kahan ("Branch cuts for complex
+elementary functions"): no needless overflow, the right side of every cut, signed zeros kept.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 import math
 
-from flambeau.codegen.mathlib import FORMAT, power_of_two
+from flambeau.codegen.mathlib import FORMAT, power_of_two, typed_pair
 from flambeau.codegen.scalar import WORDS, abs_, bitcast, cast, const, is_float, select, spelled
 from flambeau.codegen.scalar import copysign as _copysign
 
@@ -35,6 +35,7 @@ def angle(x):
 @spelled
 def nextafter(x, y):
     """The float next to x on the way to y."""
+    x, y = typed_pair(x, y)
     f = FORMAT[x.type]
     bits = bitcast(x, f.int)
     away = (y > x) == (x > 0)  # from zero

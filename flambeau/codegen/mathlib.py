@@ -11,7 +11,18 @@ Coefficients are minimax fits (Remez); the comment beside them gives interval an
 import math
 from types import SimpleNamespace
 
-from flambeau.codegen.scalar import abs_, bitcast, cast, const, is_float, repeat, select, spelled
+from flambeau.codegen.scalar import (
+    Expr,
+    abs_,
+    bitcast,
+    cast,
+    const,
+    is_float,
+    lift,
+    repeat,
+    select,
+    spelled,
+)
 from flambeau.codegen.scalar import copysign as _copysign
 from flambeau.codegen.scalar import fma as _fma
 from flambeau.codegen.scalar import rint as _rint
@@ -63,6 +74,12 @@ def two_product(a, b):
     """a * b and its rounding error."""
     p = a * b
     return p, _fma(a, b, -p)
+
+
+def typed_pair(a, b):
+    """Both as expressions; a number takes the type of the other."""
+    a = a if isinstance(a, Expr) else lift(a, b.type)
+    return a, lift(b, a.type)
 
 
 def at_most(x, limit):
@@ -205,6 +222,7 @@ _TANH = {
             -0.008863192640377118, 0.003591704581775494, -0.0014531415215426767,
             0.000578912161341066, -0.00020993221676588467, 5.076353699038934e-05),
 }  # fmt: skip
+
 
 @spelled
 def tanh(x):
@@ -448,8 +466,7 @@ def _integer_pow(x, y):
 
 @spelled
 def pow(x, y):
-    x = x if hasattr(x, "type") else const(x, y.type)
-    y = y if hasattr(y, "type") else const(y, x.type)
+    x, y = typed_pair(x, y)
     if not is_float(x.type):
         return _integer_pow(x, y)
     a = abs_(x)
@@ -481,6 +498,7 @@ def reciprocal(x):
 @spelled
 def hypot(x, y):
     # scaled by a power of two so that the squares neither overflow nor vanish
+    x, y = typed_pair(x, y)
     a, b = abs_(x), abs_(y)
     swap = a < b
     big, small = select(swap, b, a), select(swap, a, b)
@@ -492,4 +510,3 @@ def hypot(x, y):
     s, t = big * scale, small * scale
     r = _sqrt(_fma(s, s, t * t)) * back
     return select((a == inf) | (b == inf), const(inf, x.type), select(a + b == a + b, r, a + b))
-

@@ -7,7 +7,15 @@ that matter (Payne and Hanek). Coefficients are minimax fits; comments give inte
 
 import math
 
-from flambeau.codegen.mathlib import FORMAT, fast_two_sum, horner, is_negative, two_product, two_sum
+from flambeau.codegen.mathlib import (
+    FORMAT,
+    fast_two_sum,
+    horner,
+    is_negative,
+    two_product,
+    two_sum,
+    typed_pair,
+)
 from flambeau.codegen.scalar import abs_, bitcast, cast, const, rarely, select, spelled, table
 from flambeau.codegen.scalar import copysign as _copysign
 from flambeau.codegen.scalar import fma as _fma
@@ -279,6 +287,7 @@ def atan(x):
 
 @spelled
 def atan2(y, x):
+    y, x = typed_pair(y, x)
     a, b = abs_(y), abs_(x)
     steep = a > b
     top, bottom = select(steep, b, a), select(steep, a, b)
