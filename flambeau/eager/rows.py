@@ -4,8 +4,8 @@
 `blocks` cuts long work into chunks by size alone, so results never depend on threads.
 """
 
-from flambeau._layout import Size, dense_layout, make_layout, wrap_dim
-from flambeau._tensor import alias, empty_like_layout, empty_tensor
+from flambeau._layout import Size, make_layout, wrap_dim
+from flambeau._tensor import alias, empty_tensor
 from flambeau.eager.copying import copy_into
 from flambeau.eager.kernels import pool
 from flambeau.runtime.cpu import words
@@ -66,17 +66,6 @@ def from_rows(rows, dim):
     return contiguous(view)
 
 
-def without_dim(t, dim, keepdim):
-    """A result whose last dimension has length 1, with that dimension at dim or gone."""
-    layout = t._layout
-    if not layout.ndim:
-        return t
-    shape = list(layout.shape[:-1])
-    if keepdim:
-        shape.insert(dim, 1)
-    return alias(t, dense_layout(Size(shape), layout.dtype, layout.device), t._offset)
-
-
 def reduced_shape(t, dim, keepdim):
     if not t._layout.ndim:
         return Size(())
@@ -100,6 +89,3 @@ def blocks(n, least, most=64):
     length = max(least, -(-n // most))
     length = (length + 1023) & -1024
     return max(1, -(-n // length)), length
-
-
-__all__ = ["alias", "as_rows", "empty_like_layout", "empty_tensor", "from_rows", "launch"]

@@ -11,21 +11,22 @@ from functools import reduce
 from flambeau import _dtype as d
 from flambeau import errors, return_types
 from flambeau._device import cpu
-from flambeau._layout import Size
-from flambeau._tensor import empty_tensor
+from flambeau._layout import Size, dense_layout, make_layout
+from flambeau._tensor import alias, empty_tensor
 from flambeau.eager.binding import launches
+from flambeau.eager.copying import copy_into, filled
 from flambeau.eager.kernels import load_kernel
 from flambeau.eager.rows import (
     address,
     as_rows,
     blocks,
+    contiguous,
     dimension,
     from_rows,
     is_computed,
     launch,
     reduced_shape,
     row_shape,
-    without_dim,
 )
 from flambeau.runtime.cpu import words
 
@@ -123,3 +124,155 @@ def _digits(varying):
         found.append((shift, bits))
         shift += bits
     return found
+
+
+# -- selection -------------------------------------------------------------------------------------
+
+_WIDE = (d.uint16, d.uint32, d.uint64)
+
+
+def check_dtype(name, dtype, *refused):
+    """Refuse dtypes that PyTorch has no kernel for."""
+    if dtype.is_complex or dtype in _WIDE or dtype in refused:
+        raise errors.not_implemented(name, dtype)
+
+
+def outputs(input, shape):
+    return (
+        empty_tensor(shape, input.dtype, input.device),
+        empty_tensor(shape, d.int64, input.device),
+    )
+
+
+@launches("topk")
+def topk(input, k, dim, largest, sorted):
+    dim = dimension(input, dim)
+    n = input.shape[dim] if input.ndim else 1
+    if not 0 <= k <= n:
+        raise RuntimeError("selected index k out of range")
+    if input.dtype.is_complex:
+        raise RuntimeError(" topk does not support complex dtypes on CPU")
+    if input.dtype is d.bool_:
+        raise RuntimeError("topk does not support bool dtypes on CPU")
+    check_dtype("topk_cpu", input.dtype)
+    if not input.ndim:
+        k = 1  # a lone number is its own best, whatever k says
+    values, indices = outputs(input, row_shape(input, dim, k))
+    if is_computed(values):
+        rows, n, source = as_rows(input, dim)
+        if k * 8 > n:
+            _topk_by_sorting(values, indices, source, rows, n, k, largest)
+        else:
+            best(address(values), address(indices), address(source), rows, n, k, input.dtype, largest)
+    return return_types.topk((from_rows(values, dim), from_rows(indices, dim)))
+
+
+def _topk_by_sorting(values, indices, source, rows, n, k, largest):
+    shape = Size((rows, n))
+    all_values, all_indices = outputs(source, shape)
+    sort_rows(
+        address(all_values), address(all_indices), address(source), rows, n, source.dtype, largest
+    )
+    for target, whole in ((values, all_values), (indices, all_indices)):
+        part = alias(whole, make_layout(Size((rows, k)), (n, 1), whole.dtype, cpu), 0)
+        copy_into(alias(target, dense_layout(Size((rows, k)), whole.dtype, cpu), 0), part)
+
+
+def best(values, indices, source, rows, n, k, dtype, largest):
+    """The k best of each row at an address, in order."""
+    flip = -1 if largest else 0
+    count, block = (1, n) if n < LONG else blocks(n, max(LONG // 2, 4 * k), 32)
+    pieces = rows * count
+    per_chunk = max(1, (1 << 15) // block, -(-pieces // 64))
+    chunks = -(-pieces // per_chunk)
+    capacity = 2 * k + 512
+    size = item_bytes(dtype)
+    found, room = scratch(pieces * k * size), scratch(chunks * capacity * 2 * size)
+    run = kernel("best_items", dtype)
+    description = [chunks, pieces, n, block, count, k, capacity, flip, per_chunk]
+    launch(run, description, address(found), source, address(room))
+    per_chunk = max(1, (1 << 15) // (k * count), -(-rows // 64))
+    chunks = -(-rows // per_chunk)
+    room = scratch(chunks * k * count * size)
+    description = [chunks, rows, n, count, k, flip, per_chunk]
+    run = kernel("best_rows", dtype)
+    launch(run, description, values, indices, address(found), address(room), source)
+
+
+def _nonempty(name, input, dim):
+    if input.ndim and input.shape[dim] == 0:
+        raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size.")
+
+
+def _per_row(name, input, dim, keepdim, *facts):
+    """Run a kernel that gives one value and one index per row."""
+    shape = reduced_shape(input, dim, keepdim)
+    values, indices = outputs(input, shape)
+    if is_computed(values):
+        rows, n, source = as_rows(input, dim)
+        chunks = min(rows, max(1, (rows * n) >> 15), 64)
+        per_chunk = -(-rows // chunks)
+        chunks = -(-rows // per_chunk)
+        room = scratch(chunks * 2 * n * item_bytes(input.dtype))
+        places = (address(values), address(indices), address(source), address(room))
+        launch(kernel(name, input.dtype), [chunks, rows, n, per_chunk, *facts], *places)
+    return values, indices
+
+
+@launches("kthvalue")
+def kthvalue(input, k, dim, keepdim):
+    dim = dimension(input, dim)
+    _nonempty("kthvalue", input, dim)
+    if not 1 <= k <= (input.shape[dim] if input.ndim else 1):
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
+    check_dtype("kthvalue_cpu", input.dtype, d.bool_)
+    return return_types.kthvalue(_per_row("select_rows", input, dim, keepdim, k - 1, 0))
+
+
+def _median(name, input, dim, keepdim, rule):
+    dim = dimension(input, dim)
+    _nonempty(name, input, dim)
+    check_dtype("median_cpu", input.dtype, d.bool_)
+    n = input.shape[dim] if input.ndim else 1
+    result = _per_row("select_rows", input, dim, keepdim, (n - 1) // 2, rule)
+    return getattr(return_types, name)(result)
+
+
+@launches("median_dim")
+def median_dim(input, dim, keepdim):
+    return _median("median", input, dim, keepdim, 1)
+
+
+@launches("nanmedian_dim")
+def nanmedian_dim(input, dim, keepdim):
+    return _median("nanmedian", input, dim, keepdim, 2)
+
+
+def _median_of_all(input, rule):
+    check_dtype("median_cpu", input.dtype, d.bool_)
+    if not is_computed(input):
+        value = float("nan") if input.dtype.is_floating_point else -(1 << 8 * input.itemsize - 1)
+        if input.dtype is d.uint8:
+            value = 0
+        return filled(dense_layout(Size(()), input.dtype, input.device), value)
+    source = contiguous(input)
+    row = alias(source, dense_layout(Size((input.numel(),)), input.dtype, cpu), source._offset)
+    return _per_row("select_rows", row, 0, False, (input.numel() - 1) // 2, rule)[0]
+
+
+@launches("median_all")
+def median_all(input):
+    return _median_of_all(input, 1)
+
+
+@launches("nanmedian_all")
+def nanmedian_all(input):
+    return _median_of_all(input, 2)
+
+
+@launches("mode")
+def mode(input, dim, keepdim):
+    dim = dimension(input, dim)
+    _nonempty("mode", input, dim)
+    check_dtype("mode_cpu", input.dtype)
+    return return_types.mode(_per_row("mode_rows", input, dim, keepdim))

@@ -14,7 +14,7 @@ from flambeau.codegen.llvm_names import MEMORY_TYPE
 from flambeau.codegen.loops import I1, I32, I64, PTR, Module, V, bytes_of, literal, vector, width_of
 
 FLOAT_INFINITY = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000, "f64": 0x7FF0000000000000}
-RANKED = {"i64": 128, "i128": 96}  # rows up to this length are sorted by counting smaller items
+RANKED = {"i64": 64, "i128": 48}  # rows up to this length are sorted by counting smaller items
 SLACK = 256  # bytes that may be read after the last item of a buffer
 DIGIT = 11  # bits per digit of the sort that many chunks share
 
@@ -214,8 +214,8 @@ def _ranks(fn, a, b, n, dtype, most):
             if t == I64:
                 less = fn.splat(fn.load(fn.gep(a, j, I64), I64), w).below(mine)
             else:
-                other = fn.splat(key_word(fn, a, j, dtype)[0], w)
-                less = other.below(mine) | ((other == mine) & (fn.splat(j, w) < index))
+                other, at = (fn.splat(v, w) for v in load_items(fn, a, j, 1, dtype))
+                less = other.below(mine) | ((other == mine) & (at < index))
             rank.set(rank.get() + fn.convert("zext", less, lots))
         fn.store(rank.get(), fn.gep(places, i, I64))
     with fn.loop(0, n) as i:

@@ -1,0 +1,120 @@
+"""Launching scans: cumsum, cumprod, cummax, cummin and logcumsumexp along a dimension.
+
+A contiguous tensor is outer x n x inner; with inner 1 the kernel scans rows (long ones in blocks of a
+fixed size), else columns. Kernels: `codegen/templates/scans.py`; rows of the table: `ops/scans.py`.
+"""
+
+from flambeau import _dtype as d
+from flambeau import errors, return_types
+from flambeau._tensor import empty_tensor
+from flambeau.eager.binding import launches
+from flambeau.eager.copying import copy_into
+from flambeau.eager.kernels import load_kernel
+from flambeau.eager.rows import address, contiguous, dimension, is_computed, launch
+from flambeau.runtime.cpu import words
+
+_kernels: dict = {}
+BLOCK = 1 << 15  # elements of a long row that a chunk scans
+LONG = 1 << 17
+
+
+def kernel(kind, name, source, targets):
+    key = (kind, name, source, targets)
+    found = _kernels.get(key)
+    if found is None:
+        from flambeau.codegen.templates import scans  # with llvmlite, on first need
+
+        codes = tuple(t.code for t in targets)
+        ir = getattr(scans, "build_" + kind)(name, source.code, codes)
+        found = _kernels[key] = load_kernel(ir, name)
+    return found
+
+
+def scan(name, input, dim, dtypes):
+    """New tensors with the scan of input along dim."""
+    dim = dimension(input, dim)
+    outs = tuple(empty_tensor(input.shape, t, input.device) for t in dtypes)
+    if not is_computed(input):
+        return outs
+    source = contiguous(input)
+    shape = input.shape
+    n = shape[dim] if shape else 1
+    inner = 1
+    for s in shape[dim + 1 :]:
+        inner *= s
+    outer = input.numel() // (n * inner)
+    places = [*map(address, outs), address(source)]
+    if inner == 1:
+        _rows(name, source.dtype, dtypes, outer, n, places)
+    else:
+        _columns(name, source.dtype, dtypes, outer, n, inner, places)
+    return outs
+
+
+def _rows(name, source, targets, rows, n, places):
+    blocks, block = (1, n) if n < LONG else (-(-n // BLOCK), BLOCK)
+    pieces = rows * blocks
+    per_chunk = max(1, BLOCK // block)
+    chunks = -(-pieces // per_chunk)
+    description = [chunks, pieces, n, block, blocks, per_chunk]
+    totals, at = words([0] * (2 * pieces if blocks > 1 else 0))
+    if blocks > 1:
+        launch(kernel("scan_totals", name, source, targets), description, at, places[-1])
+    launch(kernel("scan_rows", name, source, targets), description, *places, at)
+
+
+def _columns(name, source, targets, outer, n, inner, places):
+    per_group = max(64, BLOCK // max(n, 1) & -64)
+    groups = -(-inner // per_group)
+    description = [outer * groups, outer, n, inner, groups, per_group]
+    launch(kernel("scan_columns", name, source, targets), description, *places)
+
+
+def _accumulated(name, input, dim, dtype):
+    if dtype is None:
+        dtype = d.int64 if input.dtype.category < d.FLOATING else input.dtype
+    if input.dtype.is_complex and not dtype.is_complex:
+        cast = empty_tensor(input.shape, dtype, input.device)
+        copy_into(cast, input)
+        input = cast
+    elif input.dtype is not dtype and not (input.dtype.category < d.FLOATING and dtype is d.int64):
+        dimension(input, dim)
+        cast = empty_tensor(input.shape, dtype, input.device)
+        copy_into(cast, input)
+        input = cast
+    return scan(name, input, dim, (dtype,))[0]
+
+
+@launches("cumsum")
+def cumsum(input, dim, dtype):
+    return _accumulated("cumsum", input, dim, dtype)
+
+
+@launches("cumprod")
+def cumprod(input, dim, dtype):
+    return _accumulated("cumprod", input, dim, dtype)
+
+
+def _extreme(name, input, dim):
+    dimension(input, dim)
+    if input.dtype.is_complex or input.dtype in (d.uint16, d.uint32, d.uint64):
+        raise errors.not_implemented(f"{name}_cpu", input.dtype)
+    return getattr(return_types, name)(scan(name, input, dim, (input.dtype, d.int64)))
+
+
+@launches("cummax")
+def cummax(input, dim):
+    return _extreme("cummax", input, dim)
+
+
+@launches("cummin")
+def cummin(input, dim):
+    return _extreme("cummin", input, dim)
+
+
+@launches("logcumsumexp")
+def logcumsumexp(input, dim):
+    dimension(input, dim)
+    if not input.dtype.is_floating_point:
+        raise errors.not_implemented("logcumsumexp_out_cpu", input.dtype)
+    return scan("logcumsumexp", input, dim, (input.dtype,))[0]

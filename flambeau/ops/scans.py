@@ -1,0 +1,303 @@
+"""Scans along a dimension, and what is built from running sums and differences.
+
+cumsum, cumprod, cummax, cummin and logcumsumexp are kernels (`codegen/templates/scans.py`); diff,
+trapezoid, cov and gradient are written with other ops. Derivatives work on tensors.
+"""
+
+from flambeau import _dtype as d
+from flambeau import errors
+from flambeau.ops.table import OptionalTensor, Scalar, composite, template
+
+
+def reversed_sum(g, dim):
+    """Running sums from the end: the transpose of cumsum."""
+    return g.flip(dim).cumsum(dim).flip(dim) if g.ndim and g.numel() > 1 else g
+
+
+@template("cumsum", grad=lambda g, dim: reversed_sum(g, dim), linear=True)
+def cumsum(input, dim: int, *, dtype: object = None):
+    """Sums of the elements up to each one along dim."""
+
+
+def _cumprod_backward(g, input, dim, dtype, out):
+    if not input.ndim:
+        return g
+    if dtype is not None:
+        input = input.to(dtype)
+    if input.dtype.is_complex:
+        input, out = input.conj(), out.conj()
+    zero = input == 0
+    # asked for without recording, as meta tensors have no values to ask for
+    if input.device.type != "meta" and not bool(zero.any()):
+        return reversed_sum(g * out, dim) / input
+    if (g * out).requires_grad:
+        return _cumprod_by_parts(g, input, dim)
+    before = zero.cumsum(dim)
+    clean = before == 0
+    first = zero & (before == 1)
+    one, nothing = input.new_ones(()), input.new_zeros(())
+    # Up to the first zero the usual formula holds, at it the products that leave it out, then zero.
+    usual = reversed_sum(_where(clean, g * out, nothing), dim) / _where(clean, input, one)
+    without = _where(first, one, input).cumprod(dim)
+    at_zero = reversed_sum(_where(clean, nothing, g * without), dim)
+    return _where(clean, usual, _where(first, at_zero, nothing))
+
+
+def _where(condition, a, b):
+    return a.where(condition, b)
+
+
+def _cumprod_by_parts(g, input, dim):
+    """One product per element that leaves it out: slow, but it can be differentiated at zeros."""
+    n = input.shape[dim]
+    parts = []
+    for k in range(n):
+        others = input.narrow(dim, k, n - k)
+        ones = others.narrow(dim, 0, 1).detach() * 0 + 1
+        products = ones
+        if k + 1 < n:
+            tail = input.narrow(dim, k + 1, n - k - 1).cumprod(dim)
+            products = tail.new_zeros(others.shape)
+            products = products.slice_scatter(ones, dim, 0, 1).slice_scatter(tail, dim, 1, n - k)
+        if k:
+            products = products * input.narrow(dim, 0, k).prod(dim, True)
+        parts.append((products * g.narrow(dim, k, n - k)).sum(dim, True))
+    whole = g.new_zeros(g.shape)
+    for k, part in enumerate(parts):
+        whole = whole.slice_scatter(part, dim, k, k + 1)
+    return whole
+
+
+@template("cumprod", grad=_cumprod_backward)
+def cumprod(input, dim: int, *, dtype: object = None):
+    """Products of the elements up to each one along dim."""
+
+
+def _added_back(g, input_shape, dim, out1):
+    return g.new_zeros(input_shape).scatter_add(dim, out1, g) if input_shape else g
+
+
+@template("cummax", grad=_added_back, outputs=2, variants="function method out")
+def cummax(input, dim: int):
+    """The largest element up to each one along dim, and where it is (the last such place)."""
+
+
+@template("cummin", grad=_added_back, outputs=2, variants="function method out")
+def cummin(input, dim: int):
+    """The smallest element up to each one along dim, and where it is (the last such place)."""
+
+
+def _logcumsumexp_backward(g, input, dim, out):
+    """exp(input) times the sums from the end of g * exp(-out), positive and negative apart."""
+    if not input.ndim:
+        return g
+    low = g.new_full((), -float("inf"))
+    parts = []
+    for part in (g, -g):
+        logs = _where(part > 0, part, part.new_ones(())).log()
+        logs = _where(part > 0, logs, low) - out
+        sums = logs.flip(dim).logcumsumexp(dim).flip(dim)
+        parts.append((sums + input).exp())
+    return parts[0] - parts[1]
+
+
+@template("logcumsumexp", grad=_logcumsumexp_backward, variants="function method out")
+def logcumsumexp(input, dim: int):
+    """Logarithms of the sums of exponentials up to each element along dim."""
+
+
+# -- differences and integrals ---------------------------------------------------------------------
+
+
+def _check_beside(input, other, dim):
+    if other.ndim != input.ndim:
+        raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+    for k in range(input.ndim):
+        if k != dim and other.shape[k] != input.shape[k]:
+            raise RuntimeError(
+                "diff expects the shape of tensor to prepend or append to match that of input "
+                f"except along the differencing dimension; input.size({k}) = {input.shape[k]}, "
+                f"but got tensor.size({k}) = {other.shape[k]}"
+            )
+
+
+def _joined(parts, dim):
+    """Tensors one after another along dim."""
+    first = parts[0]
+    dtype = first.dtype
+    for p in parts[1:]:
+        dtype = d.promote_types(dtype, p.dtype)
+    shape = list(first.shape)
+    shape[dim] = sum(p.shape[dim] for p in parts)
+    whole, at = first.new_zeros(shape, dtype=dtype), 0
+    for p in parts:
+        whole = whole.slice_scatter(p.to(dtype), dim, at, at + p.shape[dim])
+        at += p.shape[dim]
+    return whole
+
+
+@composite(variants="function method out", bind=True)
+def diff(
+    input,
+    n: int = 1,
+    dim: int = -1,
+    prepend: OptionalTensor = None,
+    append: OptionalTensor = None,
+):
+    """Differences of neighbours along dim, n times over."""
+    if not input.ndim:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    dim = _dimension(dim, input.ndim)
+    parts = [p for p in (prepend, input, append) if p is not None]
+    for p in parts:
+        if p is not input:
+            _check_beside(input, p, dim)
+    if len(parts) > 1:
+        input = _joined(parts, dim)
+    if n == 0:
+        return input.clone()
+    for _ in range(min(n, input.shape[dim])):
+        left = max(input.shape[dim] - 1, 0)
+        if not left:
+            return input.narrow(dim, 0, 0).clone()
+        after, before = input.narrow(dim, 1, left), input.narrow(dim, 0, left)
+        input = after.logical_xor(before) if input.dtype is d.bool_ else after - before
+    return input
+
+
+def _dimension(dim, ndim):
+    if not -ndim <= dim < ndim:
+        raise errors.dimension_out_of_range(dim, ndim)
+    return dim % ndim
+
+
+def _spacing(name, y, x, dim):
+    """Distances between sample points, ready to multiply with."""
+    if x.dtype is d.bool_:
+        raise RuntimeError(f"{name}: received a bool input for `x`, but bool is not supported")
+    if x.ndim == 1:
+        if x.shape[0] != y.shape[dim]:
+            raise RuntimeError(f"{name}: There must be one `x` value for each sample point")
+        shape = [1] * y.ndim
+        shape[dim] = x.shape[0]
+        x = x.reshape(shape)
+    elif x.ndim < y.ndim:
+        x = x.reshape([1] * (y.ndim - x.ndim) + list(x.shape))
+    return x.diff(dim=dim - y.ndim)
+
+
+def _trapezoids(name, y, x, dx, dim):
+    """Areas between neighbouring sample points, times two."""
+    if not y.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    if y.dtype is d.bool_:
+        raise RuntimeError(f"{name}: received a bool input for `y`, but bool is not supported")
+    dim = _dimension(dim, y.ndim)
+    step = dx if x is None else _spacing(name, y, x, dim)
+    n = max(y.shape[dim] - 1, 0)
+    return (y.narrow(dim, min(1, y.shape[dim]), n) + y.narrow(dim, 0, n)) * step
+
+
+@composite(variants="function", bind=True, aliases="trapz")
+def trapezoid(y, x: OptionalTensor = None, *, dx: Scalar = 1, dim: int = -1):
+    """The integral of samples y along dim, by the trapezoidal rule."""
+    return _trapezoids("trapezoid", y, x, dx, dim).sum(dim) / 2
+
+
+@composite(variants="function", bind=True)
+def cumulative_trapezoid(y, x: OptionalTensor = None, *, dx: Scalar = 1, dim: int = -1):
+    """Running integrals of samples y along dim, by the trapezoidal rule."""
+    return _trapezoids("cumulative_trapezoid", y, x, dx, dim).cumsum(dim) / 2
+
+
+# -- covariance ------------------------------------------------------------------------------------
+
+
+def _check_weights(name, w, n, is_right, kind):
+    if w.ndim > 1:
+        raise RuntimeError(
+            f"cov(): expected {name} to have one or fewer dimensions but got {name} with {w.ndim} dimensions"
+        )
+    if not is_right(w.dtype):
+        raise RuntimeError(
+            f"cov(): expected {name} to have {kind} dtype but got {name} with {w.dtype.scalar_name} dtype"
+        )
+    if w.numel() != n:
+        raise RuntimeError(
+            f"cov(): expected {name} to have the same numel as there are observations in the input "
+            f"but got {w.numel()} != {n}"
+        )
+    if n and bool((w < 0).any()):
+        raise RuntimeError(f"cov(): {name} cannot be negative")
+
+
+def _weights(observations, fweights, aweights):
+    """The product of both kinds of weights, or None."""
+    weights = None
+    if fweights is not None:
+        _check_weights(
+            "fweights", fweights, observations, lambda t: t.category == d.INTEGER, "integral"
+        )
+        weights = fweights
+    if aweights is not None:
+        _check_weights(
+            "aweights", aweights, observations, lambda t: t.is_floating_point, "floating point"
+        )
+        weights = aweights if weights is None else weights * aweights
+    return weights
+
+
+@composite(variants="function method", bind=True)
+def cov(
+    input,
+    *,
+    correction: int = 1,
+    fweights: OptionalTensor = None,
+    aweights: OptionalTensor = None,
+):
+    """Covariance matrix of variables (rows) over observations (columns)."""
+    if input.ndim > 2:
+        raise RuntimeError(
+            "cov(): expected input to have two or fewer dimensions but got an input with "
+            f"{input.ndim} dimensions"
+        )
+    if input.dtype is d.bool_:
+        raise RuntimeError("cov(): bool dtype is not supported for input")
+    x = input.reshape(1, -1) if input.ndim < 2 else input
+    n = x.shape[1]
+    weights = _weights(n, fweights, aweights)
+    if not x.dtype.is_floating_point and not x.dtype.is_complex:
+        x = x.to(d.default_dtype())
+    if weights is None:
+        total, centred = n, x - x.sum(1, True) / n
+        scaled = centred
+    else:
+        total = weights.sum()
+        if n and bool(total == 0):
+            raise RuntimeError("cov(): weights sum to zero, can't be normalized")
+        centred = x - (x * weights).sum(1, True) / total
+        scaled = centred * weights
+        squares = 1 if aweights is None else (weights * aweights).sum() / total
+    norm = total - correction * (1 if aweights is None else squares)
+    norm = max(norm, 0) if weights is None else norm.clamp(min=0)
+    other = scaled.t()
+    return ((centred @ (other.conj() if x.dtype.is_complex else other)) / norm).squeeze()
+
+
+@composite(variants="function method", bind=True)
+def corrcoef(input):
+    """Correlation coefficients of variables (rows) over observations (columns)."""
+    if input.ndim > 2:
+        raise RuntimeError(
+            "corrcoef(): expected input to have two or fewer dimensions but got an input with "
+            f"{input.ndim} dimensions"
+        )
+    c = input.cov()
+    if not c.ndim:
+        return c / c
+    spread = c.diagonal()
+    spread = (spread.real if c.dtype.is_complex else spread).sqrt()
+    c = c / spread.unsqueeze(1) / spread.unsqueeze(0)
+    return c if c.dtype.is_complex else c.clamp(-1, 1)
