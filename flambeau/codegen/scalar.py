@@ -388,9 +388,11 @@ def _word(name):
 
 def _load_math():
     """The libraries register their words here when the first kernel asks for one."""
+    import flambeau.codegen.bessellib
     import flambeau.codegen.complexlib
     import flambeau.codegen.errorlib
     import flambeau.codegen.floatbits
+    import flambeau.codegen.gammalib
     import flambeau.codegen.mathlib
     import flambeau.codegen.triglib  # noqa: F401
 
