@@ -383,7 +383,7 @@ class Variant:
         self.tensors = [n for n, c in zip(self.names, pattern) if c == "t"]
         key = (op.name, statics) if statics else op.name
         body = op.body
-        if statics:
+        if statics or any(p.keyword_only for p in op.params):
             constants = dict(statics)
             order = [p.name for p in op.params]
 

@@ -41,7 +41,12 @@ _NO_COMPLEX = (NotImplementedError, "clamp is not supported for complex types")
 )  # fmt: skip
 def relu(input):
     """input where positive, else 0."""
-    return m.maximum(input, 0)
+    return m.where(input < 0, 0, input)  # -0.0 and nan stay
+
+
+def _between(x, low, high):
+    x = m.where(x < low, low, x)
+    return m.where(x > high, high, x)
 
 
 def _check_limits(bound):
@@ -60,7 +65,7 @@ def _check_limits(bound):
 )  # fmt: skip
 def hardtanh(input, min_val: Scalar = -1.0, max_val: Scalar = 1.0):
     """input, no less than min_val and no more than max_val."""
-    return m.minimum(m.maximum(input, min_val), max_val)
+    return _between(input, min_val, max_val)
 
 
 @pointwise(
@@ -69,7 +74,7 @@ def hardtanh(input, min_val: Scalar = -1.0, max_val: Scalar = 1.0):
 )  # fmt: skip
 def hardtanh_of_result(input, min_val: Scalar = -1.0, max_val: Scalar = 1.0):
     """hardtanh, with the derivative told by the result."""
-    return m.minimum(m.maximum(input, min_val), max_val)
+    return _between(input, min_val, max_val)
 
 
 @composite(variants="", namespace=NN)

@@ -259,7 +259,7 @@ def minimum(input, other):
 )  # fmt: skip
 def fmax(input, other):
     """The larger of two, leaving out a nan."""
-    return m.fmax(input, other)
+    return m.where((input >= other) | m.isnan(other), input, other)
 
 
 @pointwise(
@@ -271,10 +271,19 @@ def fmax(input, other):
 )  # fmt: skip
 def fmin(input, other):
     """The smaller of two, leaving out a nan."""
-    return m.fmin(input, other)
+    return m.where((input <= other) | m.isnan(other), input, other)
 
 
 # -- bounds ------------------------------------------------------------------------------------------
+
+
+def at_least(x, low):
+    """x, or low where x is less; of both zeros x is kept, and nan in either stays."""
+    return m.where((x < low) | m.isnan(low), low, x)
+
+
+def at_most(x, high):
+    return m.where((x > high) | m.isnan(high), high, x)
 
 
 def _within(x, low, high):
@@ -286,12 +295,21 @@ def _within(x, low, high):
 _NO_COMPLEX_CLAMP = (NotImplementedError, "clamp is not supported for complex types")
 
 
-def _clamp_kernel(name):
+def _clamp_dtypes(op, operands):
+    numbers = isinstance(operands[1], type)
+    kernel = "clamp_scalar_cpu" if numbers else "clamp_cpu"
+    groups = "bool wide" if not numbers and len(operands) == 3 else "wide"
+    refuses(kernel, groups, complex=_NO_COMPLEX_CLAMP)(op, operands)
+
+
+def _one_bound(name, extreme):
+    """With a tensor as its bound, clamp_min is maximum in all but name."""
+
     def check(op, operands):
-        numbers = all(isinstance(o, type) for o in operands[1:])
-        groups = "wide" if numbers else "bool wide"
-        kernel = f"{name}_scalar_cpu" if numbers else f"{name}_cpu"
-        refuses(kernel, groups, complex=_NO_COMPLEX_CLAMP)(op, operands)
+        if isinstance(operands[1], type):
+            refuses(f"{name}_scalar_cpu", "wide", complex=_NO_COMPLEX_CLAMP)(op, operands)
+        else:
+            refuses(f"{extreme}_cpu", "wide complex")(op, operands)
 
     return check
 
@@ -322,7 +340,7 @@ def _high_gradient(g, input, min, max):
 
 
 @pointwise(
-    dtype=promoted, dtypes=_clamp_kernel("clamp"), check=_check_bounds, aliases="clip",
+    dtype=promoted, dtypes=_clamp_dtypes, check=_check_bounds, aliases="clip",
     node=_clamp_node("Clamp"),
     grad=dict(
         input=lambda g, input, min, max: m.where(_within(input, min, max), g, 0),
@@ -333,12 +351,12 @@ def _high_gradient(g, input, min, max):
 def clamp(input, min: OptionalTensor = None, max: OptionalTensor = None):
     """input, no less than min and no more than max."""
     if min is not None:
-        input = m.maximum(input, min)
-    return input if max is None else m.minimum(input, max)
+        input = at_least(input, min)
+    return input if max is None else at_most(input, max)
 
 
 @pointwise(
-    dtype=promoted, dtypes=_clamp_kernel("clamp_min"), node=_clamp_node("ClampMin"),
+    dtype=promoted, dtypes=_one_bound("clamp_min", "maximum"), node=_clamp_node("ClampMin"),
     grad=dict(
         input=lambda g, input, min: m.where(input >= min, g, 0),
         min=lambda g, input, min: m.where(input < min, g, 0),
@@ -346,11 +364,11 @@ def clamp(input, min: OptionalTensor = None, max: OptionalTensor = None):
 )  # fmt: skip
 def clamp_min(input, min):
     """input, no less than min."""
-    return m.maximum(input, min)
+    return at_least(input, min)
 
 
 @pointwise(
-    dtype=promoted, dtypes=_clamp_kernel("clamp_max"), node=_clamp_node("ClampMax"),
+    dtype=promoted, dtypes=_one_bound("clamp_max", "minimum"), node=_clamp_node("ClampMax"),
     grad=dict(
         input=lambda g, input, max: m.where(input <= max, g, 0),
         max=lambda g, input, max: m.where(input > max, g, 0),
@@ -358,7 +376,7 @@ def clamp_min(input, min):
 )  # fmt: skip
 def clamp_max(input, max):
     """input, no more than max."""
-    return m.minimum(input, max)
+    return at_most(input, max)
 
 
 # -- choice ------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ Derivatives of complex functions use the conjugate of the slope, as PyTorch does
 import math
 
 from flambeau import _dtype as d
+from flambeau import errors
 from flambeau.codegen import scalar as m
 from flambeau.ops.rules import floating, floating_magnitude, magnitude, promoted, same
 from flambeau.ops.support import INTEGRAL, group_of, refuses, same_dtype
@@ -508,12 +509,14 @@ def frexp(input):
 
 
 def _euclid(a, b):
-    """The greatest common divisor of integers that are not negative."""
+    """The greatest common divisor, found on the sizes as unsigned numbers."""
+    unsigned = "u" + a.type[1:]
 
     def step(_, a, b):
         return b, m.rem(a, m.where(b == 0, 1, b))
 
-    divisor, _ = m.repeat_while(2 * m.BITS[a.type], lambda a, b: b != 0, step, a, b)
+    sizes = [m.bitcast(m.abs(x), unsigned) for x in (a, b)]
+    divisor, _ = m.repeat_while(2 * m.BITS[a.type], lambda a, b: b != 0, step, *sizes)
     return divisor
 
 
@@ -523,14 +526,16 @@ _NO_GCD = "bool wide half float complex"
 @pointwise(dtype=promoted, dtypes=refuses("gcd_cpu", _NO_GCD), numbers=False)
 def gcd(input, other):
     """Greatest common divisor."""
-    return _euclid(m.abs(input), m.abs(other))
+    return m.bitcast(_euclid(input, other), input.type)
 
 
 @pointwise(dtype=promoted, dtypes=refuses("lcm_cpu", _NO_GCD), numbers=False)
 def lcm(input, other):
     """Least common multiple."""
-    divisor = _euclid(m.abs(input), m.abs(other))
-    return m.abs(m.quot(input, m.where(divisor == 0, 1, divisor)) * other)
+    divisor = _euclid(input, other)
+    parts = m.quot(m.bitcast(m.abs(input), divisor.type), m.where(divisor == 0, 1, divisor))
+    wide = "i32" if m.BITS[input.type] < 32 else input.type  # small integers multiply as C's int
+    return m.cast(m.abs(m.cast(parts, wide) * m.cast(other, wide)), input.type)
 
 
 # -- complex numbers ---------------------------------------------------------------------------------
@@ -589,6 +594,8 @@ def _check_parts(op, operands):
     if any(o.dtype not in (d.float16, d.float32, d.float64) for o in operands):
         raise RuntimeError(_PARTS.format(*(o.dtype.scalar_name for o in operands)))
     same_dtype(_DIFFERENT)(op, operands)
+    if op.name == "polar" and operands[0].dtype is d.float16:
+        raise errors.not_implemented("polar_cpu", d.float16)
 
 
 @pointwise(

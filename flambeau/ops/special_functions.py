@@ -6,6 +6,7 @@ flambeau/special). The words are spelled in codegen/errorlib.py, gammalib.py and
 
 import math
 
+from flambeau import _dtype as d
 from flambeau.codegen import scalar as m
 from flambeau.ops.elementary import sgn_of
 from flambeau.ops.rules import floating, promoted
@@ -188,6 +189,8 @@ def polygamma(n: object, input):
 @composite()
 def mvlgamma(input, p: int):
     """Logarithm of the multivariate gamma function of dimension p."""
+    if input.dtype is d.bool_:
+        raise RuntimeError("The input tensor may not be a boolean tensor.")
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
     total = input.lgamma()
