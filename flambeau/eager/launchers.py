@@ -3,6 +3,10 @@
 from flambeau.eager import (
     copying,
     distributions,
+    subscripts,
+    masking,
+    indexing,
+    index_slices,
     products,
     random_integers,
     reducing,
@@ -12,6 +16,10 @@ from flambeau.eager import (
 MODULES = (
     copying,
     distributions,
+    subscripts,
+    masking,
+    indexing,
+    index_slices,
     products,
     random_integers,
     reducing,

@@ -1,0 +1,241 @@
+"""Launching walks with one index per slice: index_select, index_add, index_copy, index_fill, index_reduce.
+
+A vector of indices spread over the other dimensions makes each of them a gather or a scatter whose
+innermost loop moves whole rows; what is said here is what PyTorch asks of the arguments.
+"""
+
+from flambeau import _dtype as d
+from flambeau import errors
+from flambeau._layout import Size, dense_layout, make_layout, wrap_dim
+from flambeau._tensor import Tensor, empty_tensor, make_tensor
+from flambeau.eager.binding import launches
+from flambeau.eager.index_plans import plan_walk
+from flambeau.eager.indexing import (
+    address,
+    byte_strides,
+    index64,
+    is_meta,
+    number_tensor,
+    out_of_bounds,
+    planned,
+    reduce_along,
+    scatter_walk,
+    tensor_argument,
+    writer,
+)
+
+
+def spread(index, dim, shape):
+    """An index vector seen as a tensor of the given shape, the same in all other dimensions."""
+    index = index64(index)
+    stride = index._layout.strides[0] if index._layout.ndim else 0
+    strides = tuple(stride if k == dim else 0 for k in range(len(shape)))
+    return make_tensor(make_layout(Size(shape), strides, d.int64, index.device), index._storage, index._offset)
+
+
+def count_of(index):
+    return index._layout.numel
+
+
+@launches("index_select")
+def index_select(input, dim, index):
+    tensor_argument("index_select", "index", 3, index)
+    layout = input._layout
+    dim = wrap_dim(dim, layout.ndim)
+    if index._layout.ndim > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    if index.dtype not in (d.int64, d.int32):
+        raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
+    n = count_of(index)
+    if not layout.ndim:
+        return _select_scalar(input, index, n)
+    out = empty_tensor(Size((*layout.shape[:dim], n, *layout.shape[dim + 1 :])), layout.dtype, layout.device)
+    if not out._layout.numel or is_meta(input, index):
+        return out
+    index = index64(index)
+
+    def build():
+        table = list(byte_strides(layout))
+        step, table[dim] = table[dim], 0
+        along = [8 * (index._layout.strides[0] if index._layout.ndim else 0) if k == dim else 0 for k in range(layout.ndim)]
+        return plan_walk(
+            "read", layout.dtype, out.shape, table, byte_strides(out._layout), [along], [layout.shape[dim]], [step]
+        )
+
+    run, description, _ = planned(("select", layout, index._layout, dim), build)
+    if run(description, address(input), address(out), address(index)) is not None:
+        raise IndexError("index out of range in self")
+    return out
+
+
+def _select_scalar(input, index, n):
+    if n != 1:
+        raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {n} value(s)")
+    out = empty_tensor(Size(()), input.dtype, input.device)
+    if not is_meta(input, index):
+        index = index64(index)
+        index = make_tensor(dense_layout(Size((1,)), d.int64, index.device), index._storage, index._offset)
+        source = make_tensor(dense_layout(Size((1,)), input.dtype, input.device), input._storage, input._offset)
+        found = index_select(source, 0, index)
+        out = make_tensor(out._layout, found._storage, found._offset)
+    return out
+
+
+def _check_slices(op, target, dim, index, source):
+    """What index_add_ and index_reduce_ ask alike."""
+    tensor_argument(op, "index", 3, index)
+    tensor_argument(op, "source", 4, source)
+    dim = wrap_dim(dim, target._layout.ndim)
+    n = count_of(index)
+    if index._layout.ndim > 1:
+        raise IndexError(
+            f"{op}_(): Index is supposed to be a vector, but got dim: {index._layout.ndim} with type: "
+            f"{index.dtype.scalar_name} and size: {list(index.shape)}"
+        )
+    if index.dtype not in (d.int64, d.int32):
+        raise RuntimeError(f"{op}_(): Expected dtype int32/int64 for index but got: {index.dtype.scalar_name}")
+    if target.dtype is not source.dtype:
+        raise RuntimeError(
+            f"{op}_(): self ({target.dtype.scalar_name}) and source ({source.dtype.scalar_name}) must have the same scalar type"
+        )
+    length = source._layout.shape[dim] if dim < source._layout.ndim else 1
+    if source._layout.ndim and dim >= source._layout.ndim:
+        wrap_dim(dim, source._layout.ndim)
+    if n != length:
+        raise RuntimeError(
+            f"{op}_(): Number of indices ({n}) should be equal to source.size(dim): ({length}), for dim: {dim}"
+        )
+    own, given = list(target.shape), list(source.shape)
+    if own and given:
+        own.pop(dim)
+        given.pop(dim)
+    if own != given and source._layout.ndim:
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+            f"{list(target.shape)} source.shape = {list(source.shape)}"
+        )
+    return dim
+
+
+def _shapes(target, dim, index, source):
+    """Index and source in the number of dimensions of target (a 0-d side counts as one element)."""
+    shape = source.shape if source._layout.ndim else Size((1,) * max(target._layout.ndim, 1))
+    if not source._layout.ndim and target._layout.ndim:
+        source = make_tensor(dense_layout(shape, source.dtype, source.device), source._storage, source._offset)
+    return spread(index, dim, shape), source
+
+
+@writer("index_add")
+def index_add(target, dim, index, source, alpha):
+    dim = _check_slices("index_add", target, dim, index, source)
+    if not source._layout.numel or is_meta(target, index):
+        return
+    if alpha != 1:
+        if type(alpha) is float and target.dtype.category < d.FLOATING:
+            alpha = int(alpha)
+        source = source.detach() * alpha
+    spreaded, source = _shapes(target, dim, index, source)
+    if scatter_walk("add", target, dim, spreaded, source):
+        if target._layout.ndim > 1:
+            raise out_of_bounds(index64(index), dim, target.shape[dim])
+        raise IndexError("index out of range in self")
+
+
+@writer("index_reduce")
+def index_reduce(target, dim, index, source, reduce, include_self):
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+    dim = _check_slices("index_reduce", target, dim, index, source)
+    if target.dtype.is_complex and reduce in ("amax", "amin"):
+        raise errors.not_implemented("maximum_cpu" if reduce == "amax" else "minimum_cpu", target.dtype)
+    spreaded, source = _shapes(target, dim, index, source)
+
+    def run(mode, written, dim, index, given):
+        if scatter_walk(mode, written, dim, index, given):
+            raise IndexError("index out of range in self")
+
+    reduce_along(target, dim, spreaded, source, reduce, include_self, run)
+
+
+@writer("index_copy")
+def index_copy(target, dim, index, source):
+    tensor_argument("index_copy", "index", 3, index)
+    tensor_argument("index_copy", "source", 4, source)
+    own, given, n = target._layout, source._layout, count_of(index)
+    dim = wrap_dim(dim, own.ndim)
+    start = "index_copy_(): "
+    if index._layout.ndim > 1:
+        raise IndexError(f"{start}Index should have dimension 1 or 0 (got {index._layout.ndim})")
+    if not given.ndim and n != 1:
+        raise IndexError(f"{start}When source is scalar, index should have one element (got {n})")
+    if given.ndim != own.ndim and given.ndim and own.ndim:
+        raise IndexError(
+            f"{start}When source and destination are not scalars, their dimensionality must match. Source dimensionality "
+            f"({given.ndim}), destination dimensionality ({own.ndim})"
+        )
+    if index.dtype is not d.int64:
+        raise RuntimeError(f"{start}Expected a long tensor for index, but got {index.dtype.scalar_name}")
+    if own.dtype is not given.dtype:
+        raise RuntimeError(
+            f"{start}self and source expected to have the same dtype, but got (self) {own.dtype.scalar_name} and "
+            f"(source) {given.dtype.scalar_name}"
+        )
+    a, b = list(own.shape), list(given.shape)
+    if a:
+        a.pop(dim)
+    if b:
+        b.pop(dim)
+    if a != b and given.ndim:
+        raise RuntimeError(
+            f"{start}Source/destination tensor must have same slice shapes. Destination slice shape: "
+            f"{' '.join(map(str, a))} at dimension {dim} and source slice shape: {' '.join(map(str, b))} at dimension 0."
+        )
+    if given.ndim and n != given.shape[dim]:
+        raise IndexError(f"{start}Number of indices ({n}) should be equal to source.size(dim) ({given.shape[dim]})")
+    if not given.numel or is_meta(target, index):
+        return
+    spreaded, source = _shapes(target, dim, index, source)
+    if scatter_walk("set", target, dim, spreaded, source):
+        size = own.shape[dim] if own.ndim else 1
+        raise out_of_bounds(index, dim, size, kind=IndexError, start=start)
+
+
+@writer("index_fill", keep_order=True)
+def index_fill(target, dim, index, value):
+    tensor_argument("index_fill", "index", 3, index)
+    layout = target._layout
+    if isinstance(value, Tensor):
+        if value._layout.ndim:
+            raise RuntimeError(
+                "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                f"{value._layout.ndim} dimension(s)."
+            )
+        if value.dtype.is_complex and not layout.dtype.is_complex:
+            value = 1j
+        elif value.dtype is not layout.dtype:
+            value = value.detach().to(layout.dtype)
+    if index.dtype is not d.int64:
+        raise IndexError("index_fill_(): Expected dtype int64 for index.")
+    if type(value) is complex and not layout.dtype.is_complex:
+        raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
+    dim = wrap_dim(dim, layout.ndim)
+    if index._layout.ndim > 1:
+        raise RuntimeError("Index has to be a vector/scalar")
+    if not layout.numel or not count_of(index) or is_meta(target, index):
+        return
+    if not isinstance(value, Tensor):
+        value = number_tensor(value, layout.dtype, layout.device)
+    shape = (*layout.shape[:dim], count_of(index), *layout.shape[dim + 1 :]) if layout.ndim else (1,)
+
+    def build():
+        table = list(byte_strides(layout))
+        step, table[dim] = table[dim], 0
+        along = [8 * (index._layout.strides[0] if index._layout.ndim else 0) if k == dim else 0 for k in range(len(shape))]
+        return plan_walk(
+            "set", layout.dtype, shape, table, (0,) * len(shape), [along], [layout.shape[dim] if layout.ndim else 1], [step],
+            [k != dim for k in range(len(shape))], wraps=True,
+        )  # fmt: skip
+
+    run, description, _ = planned(("fill", layout, index._layout, dim), build)
+    if run(description, address(target), address(value), address(index)) is not None:
+        raise out_of_bounds(index, dim, layout.shape[dim] if layout.ndim else 1, wraps=True, kind=IndexError)

@@ -1,0 +1,425 @@
+"""a[...] and a[...] = b: what stands between the brackets, taken apart.
+
+Integers, slices, None and Ellipsis give a view; one pass over them works out its shape, strides and
+offset. If gradients are wanted, the view is made item by item with the view rows instead, so that the
+graph shows what PyTorch's does. Tensors, masks and sequences then index that view (eager/indexing.py).
+As in call.py, speed outranks prose in the paths without gradients.
+"""
+
+import operator
+import warnings
+
+from flambeau import _dtype as d
+from flambeau._layout import make_layout
+from flambeau._tensor import Tensor, View
+from flambeau.autograd.grad_mode import modes
+from flambeau.eager.copying import copy_, copy_into, fill_into
+from flambeau.eager.indexing import number_tensor
+from flambeau.eager.methods import function, inplace_function
+from flambeau.ops.indexing import check_fits
+
+_new = object.__new__
+_heads: dict = {}  # layout -> (layout without its first dimension, size, stride in bytes)
+FULL = slice(None)
+SCALARS = (bool, int, float, complex)
+
+
+# -- errors --------------------------------------------------------------------------------------
+
+
+def _outside(index, dim, size):
+    return IndexError(f"index {index} is out of bounds for dimension {dim} with size {size}")
+
+
+def _too_many(ndim):
+    return IndexError(f"too many indices for tensor of dimension {ndim}")
+
+
+def _no_dims():
+    return IndexError(
+        "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim "
+        "tensor to a number"
+    )
+
+
+def _invalid(item):
+    kind = type(item)
+    name = kind.__name__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__name__}"
+    return IndexError(
+        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+        f"(got {name})"
+    )
+
+
+# -- views ---------------------------------------------------------------------------------------------
+
+
+def _view(input, layout, offset):
+    """A tensor over the memory of input, which nobody differentiates."""
+    out = _new(Tensor)
+    out._layout = layout
+    storage = out._storage = input._storage
+    out._offset = offset
+    out._requires_grad = False
+    out._grad = out._grad_fn = out._extra = None
+    out._output_nr = 0
+    view = out._view = _new(View)
+    above = input._view
+    if above is None:
+        view.base = input
+        view.kind = "plain" if modes.grad else "no_grad"
+    else:
+        view.base = above.base
+        kind = above.kind
+        view.kind = kind if kind != "plain" or modes.grad else "no_grad"
+    view.version = storage.version
+    return out
+
+
+def _head(layout):
+    if not layout.ndim:
+        raise _no_dims()
+    sub = make_layout(layout.shape[1:], layout.strides[1:], layout.dtype, layout.device)
+    if len(_heads) > 1 << 14:
+        _heads.clear()
+    found = _heads[layout] = sub, layout.shape[0], layout.strides[0] * layout.itemsize
+    return found
+
+
+def _basic(layout, items):
+    """(layout, byte offset) of a view for integers, slices, None and Ellipsis; None for anything else."""
+    shape, strides, ndim = layout.shape, layout.strides, layout.ndim
+    sizes, steps, dim, offset = [], [], 0, 0
+    for item in items:
+        kind = type(item)
+        if kind is int:
+            if dim >= ndim:
+                raise _too_many(ndim)
+            size = shape[dim]
+            if item < 0:
+                item += size
+            if not 0 <= item < size:
+                raise _outside(item if item >= size else item - size, dim, size)
+            offset += item * strides[dim]
+            dim += 1
+        elif kind is slice:
+            if dim >= ndim:
+                raise _too_many(ndim)
+            start, stop, step = item.indices(shape[dim]) if item.step is None or item.step > 0 else _bad_step(item)
+            stride = strides[dim]
+            sizes.append((stop - start + step - 1) // step if stop > start else 0)
+            steps.append(stride * step)
+            # an empty slice starts where it says, as long as that is inside
+            offset += start * stride
+            dim += 1
+        elif item is None:
+            sizes.append(1)
+            steps.append(shape[dim] * strides[dim] if dim < ndim else 1)
+        elif item is Ellipsis:
+            if sum(1 for i in items if i is Ellipsis) > 1:
+                return None
+            after = sum(1 for i in items[_position(items) + 1 :] if i is not None)
+            skip = ndim - dim - after
+            if skip < 0:
+                raise _too_many(ndim)
+            sizes.extend(shape[dim : dim + skip])
+            steps.extend(strides[dim : dim + skip])
+            dim += skip
+        else:
+            return None
+    if dim < ndim:
+        sizes.extend(shape[dim:])
+        steps.extend(strides[dim:])
+    return make_layout(tuple(sizes), tuple(steps), layout.dtype, layout.device), offset * layout.itemsize
+
+
+def _position(items):
+    for k, item in enumerate(items):
+        if item is Ellipsis:
+            return k
+    return -1
+
+
+def _bad_step(item):
+    try:
+        operator.index(item.step)
+    except TypeError:
+        raise TypeError("slice indices must be integers or None or have an __index__ method") from None
+    raise ValueError("step must be greater than zero")
+
+
+# -- anything between brackets -----------------------------------------------------------------------
+
+
+def _as_tuple(key):
+    """The items between the brackets. PyTorch reads some sequences as tuples."""
+    kind = type(key)
+    if kind is tuple:
+        return key
+    if kind is int or kind is slice or key is None or key is Ellipsis or isinstance(key, Tensor):
+        return (key,)
+    if isinstance(key, tuple):
+        return tuple(key)
+    if kind is list and len(key) < 32:
+        for item in key:
+            if item is None or item is Ellipsis or isinstance(item, (Tensor, slice, list, tuple, range, str)) or _is_array(item):
+                warnings.warn(
+                    "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in "
+                    "pytorch 2.9; use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor "
+                    "index, x[torch.tensor(seq)], which will result either in an error or a different result",
+                    stacklevel=4,
+                )
+                return tuple(key)
+    return (key,)
+
+
+def _is_array(item):
+    return hasattr(item, "__array__") and getattr(item, "shape", ()) != ()
+
+
+def _item(item):
+    """An item as int, slice, None, Ellipsis, bool or Tensor."""
+    kind = type(item)
+    if kind is int or kind is slice or kind is bool or item is None or item is Ellipsis:
+        return item
+    if isinstance(item, Tensor):
+        layout = item._layout
+        if layout.ndim == 0 and layout.dtype.category == d.INTEGER and layout.dtype is not d.uint8:
+            return item.item()
+        return item
+    if isinstance(item, (list, tuple, range, str)) or _is_array(item):
+        return _sequence(item)
+    if isinstance(item, float) or kind.__name__ in ("bool", "bool_"):
+        raise _invalid(item)
+    try:
+        return operator.index(item)
+    except TypeError:
+        raise _invalid(item) from None
+
+
+def _sequence(item):
+    if isinstance(item, str):
+        raise TypeError("new(): invalid data type 'str'")
+    found = function_of("tensor")(list(item) if isinstance(item, (range, tuple)) else item)
+    return found.to(d.int64) if not found._layout.numel and found.dtype.category == d.FLOATING else found
+
+
+def function_of(name):
+    """A creation function; those live above this module."""
+    from flambeau.eager import creation
+
+    return getattr(creation, name)
+
+
+def _specified(items):
+    """How many dimensions items speak of."""
+    count = 0
+    for i in items:
+        if isinstance(i, Tensor):
+            count += i._layout.ndim if i._layout.dtype in (d.bool_, d.uint8) else 1
+        elif i is not None and i is not Ellipsis and type(i) is not bool:
+            count += 1
+    return count
+
+
+def _take_apart(input, key):
+    """(view of input, index tensors per dimension or None): slices and integers are applied."""
+    items = [_item(i) for i in _as_tuple(key)]
+    ndim = input._layout.ndim
+    if len(items) == 1 and not ndim and type(items[0]) is int:
+        raise _no_dims()
+    specified = _specified(items)
+    if specified > ndim:
+        raise _too_many(ndim)
+    select, unsqueeze = function("select"), function("unsqueeze")
+    result, dim, tensors = input, 0, {}
+    original = 0  # the dimension of the input, for messages
+    for item in items:
+        kind = type(item)
+        if kind is int:
+            size = result._layout.shape[dim]
+            if not -size <= item < size:
+                raise _outside(item, original, size)
+            result = select(result, dim, item)
+            original += 1
+        elif kind is slice:
+            result = _slice(result, dim, item)
+            dim, original = dim + 1, original + 1
+        elif item is None:
+            result = unsqueeze(result, dim)
+            dim += 1
+        elif item is Ellipsis:
+            skip = ndim - specified
+            dim, original = dim + skip, original + skip
+        elif kind is bool or item._layout.ndim == 0:
+            result = unsqueeze(result, dim)
+            tensors[dim] = _flag(item)
+            dim += 1
+        else:
+            tensors[dim] = item
+            used = item._layout.ndim if item._layout.dtype in (d.bool_, d.uint8) else 1
+            dim, original = dim + used, original + used
+    if not tensors:
+        return (result if result is not input else function("alias")(input)), None
+    return result, _in_order(tensors)
+
+
+def _in_order(tensors):
+    """Index tensors as a list, None for the dimensions between them; a mask speaks for several."""
+    found, at = [], 0
+    for dim, t in sorted(tensors.items()):
+        found += [None] * (dim - at)
+        found.append(t)
+        at = dim + (t._layout.ndim if t._layout.dtype in (d.bool_, d.uint8) else 1)
+    return tuple(found)
+
+
+def _flag(item):
+    """A bool scalar (or 0-d mask) as an index for a dimension of size 1."""
+    if isinstance(item, Tensor):
+        if item.dtype not in (d.bool_, d.uint8):
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        item = bool(item.item())
+    return function_of("tensor")([0] if item else [], dtype=d.int64)
+
+
+def _slice(input, dim, item):
+    size = input._layout.shape[dim]
+    if item.step is not None and item.step <= 0:
+        _bad_step(item)
+    start, stop, step = item.indices(size)
+    if start == 0 and stop == size and step == 1:
+        return input
+    return function("slice")(input, dim, start, max(start, stop), step)
+
+
+def __getitem__(self, key):
+    """A view for integers, slices, None and Ellipsis; with tensors, a copy of what they name."""
+    layout = self._layout
+    if not self._requires_grad or not modes.grad:
+        kind = type(key)
+        if kind is int:
+            sub, size, step = _heads.get(layout) or _head(layout)
+            if -size <= key < size:
+                return _view(self, sub, self._offset + (key * step if key >= 0 else (key + size) * step))
+            raise _outside(key, 0, size)
+        if kind is tuple or kind is slice or key is None or key is Ellipsis:
+            found = _basic(layout, key if kind is tuple else (key,))
+            if found is not None:
+                return _view(self, found[0], self._offset + found[1])
+    result, indices = _take_apart(self, key)
+    if indices is None:
+        return result
+    _warn_bytes(indices)
+    return function("index")(result, indices)
+
+
+def _warn_bytes(indices):
+    for t in indices:
+        if t is not None and t._layout.dtype is d.uint8:
+            warnings.warn(
+                "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", stacklevel=3
+            )
+
+
+def _value(input, value):
+    """What is assigned, as a tensor or a number."""
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, SCALARS):
+        return value
+    item = getattr(value, "item", None)
+    if item is not None and getattr(value, "shape", None) == () and not isinstance(value, str):
+        return item()
+    kind = type(value)
+    name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+    raise TypeError(f"can't assign a {name} to a torch.{input.dtype.scalar_name}Tensor")
+
+
+def __setitem__(self, key, value):
+    """Write a tensor or a number over the elements that key names."""
+    value = _value(self, value)
+    if not modes.grad or not (self._requires_grad or (isinstance(value, Tensor) and value._requires_grad)):
+        kind = type(key)
+        if kind is int or kind is tuple or kind is slice or key is None or key is Ellipsis:
+            if kind is int and not self._layout.ndim:
+                raise _no_dims()
+            found = _basic(self._layout, key if kind is tuple else (key,))
+            if found is not None:
+                return _assign_plain(_view(self, found[0], self._offset + found[1]), value)
+    part, indices = _take_apart(self, key)
+    if indices is None:
+        return _assign(part, value)
+    _warn_bytes(indices)
+    if not isinstance(value, Tensor):
+        check_fits(value, self.dtype)
+        value = number_tensor(value, self.dtype, self.device)
+    elif value._layout.ndim == 0 and value.dtype is not self.dtype:
+        value = value.to(self.dtype)
+    inplace_function("index_put")(part, indices, _without_ones(value))
+    return None
+
+
+def _assign_plain(part, value):
+    """Memory alone: nobody differentiates."""
+    if isinstance(value, Tensor):
+        if value._layout.shape != part._layout.shape or value._storage is part._storage or value.device is not part.device:
+            return _assign(part, value)
+        if part._layout.numel:
+            _check(part)
+            copy_into(part, value)
+    else:
+        check_fits(value, part.dtype)
+        _check(part)
+        fill_into(part, value)
+    part._storage.version += 1
+    return None
+
+
+def _check(part):
+    from flambeau.eager.binding import check_overlap
+
+    check_overlap(part, ())
+
+
+def _without_ones(value):
+    """The value without leading dimensions of size 1."""
+    shape = value._layout.shape
+    k = 0
+    while k < len(shape) and shape[k] == 1:
+        k += 1
+    return value.reshape(shape[k:]) if k else value
+
+
+def _assign(part, value):
+    """part.copy_(value), with PyTorch's broadcasting of what is assigned."""
+    if not isinstance(value, Tensor):
+        check_fits(value, part.dtype)
+        part.fill_(value)
+        return None
+    shape = part._layout.shape
+    if value._layout.shape != shape:
+        if value._layout.ndim > len(shape):
+            value = _without_ones(value)
+        _check_expand(value, shape)
+    copy_(part, value)
+    return None
+
+
+def _check_expand(value, shape):
+    own = value._layout.shape
+    if len(own) > len(shape):
+        raise RuntimeError(
+            f"expand(torch.{value.dtype.scalar_name}Tensor{{{list(own)}}}, size={list(shape)}): the number of sizes "
+            f"provided ({len(shape)}) must be greater or equal to the number of dimensions in the tensor ({len(own)})"
+        )
+    missing = len(shape) - len(own)
+    for k in range(len(own) - 1, -1, -1):
+        if own[k] != 1 and own[k] != shape[missing + k]:
+            raise RuntimeError(
+                f"The expanded size of the tensor ({shape[missing + k]}) must match the existing size ({own[k]}) at "
+                f"non-singleton dimension {missing + k}.  Target sizes: {list(shape)}.  Tensor sizes: {list(own)}"
+            )
+
+
+Tensor.__getitem__, Tensor.__setitem__ = __getitem__, __setitem__
