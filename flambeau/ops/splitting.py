@@ -1,0 +1,256 @@
+"""Cutting a tensor into several views, and giving several tensors a common shape.
+
+A row marked `multi` gives a list of (shape, strides, offset); its outputs share one node, whose
+derivative puts the pieces (`gs`, one gradient per output) together again. The unsafe variants make the
+same pieces, but autograd does not treat them as views.
+"""
+
+from flambeau._layout import Size, broadcast_shape, wrap_dim
+from flambeau.ops import table
+from flambeau.ops.joining import cat, stack
+from flambeau.ops.table import Dims, Tensors, composite
+from flambeau.ops.views import ints, slice
+
+
+def _pieces(layout, dim, sizes):
+    """Consecutive pieces of a dimension."""
+    found, start = [], 0
+    shape, stride = layout.shape, layout.strides[dim]
+    for size in sizes:
+        found.append(((*shape[:dim], size, *shape[dim + 1 :]), layout.strides, start * stride))
+        start += size
+    return found
+
+
+def _even(layout, split_size, dim):
+    """Sizes of pieces of split_size, the last one smaller."""
+    if not layout.ndim:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    if split_size < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={split_size}")
+    size = layout.shape[dim]
+    if split_size == 0:
+        if size:
+            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
+        return [0]
+    return [min(split_size, size - k) for k in range(0, size, split_size)] or [0]
+
+
+def _given(layout, split_sizes, dim):
+    if not layout.ndim:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    sizes = ints("split_with_sizes", "split_sizes", split_sizes)
+    size = layout.shape[dim]
+    if min(sizes, default=0) < 0:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(sizes)}"
+        )
+    if sum(sizes) != size:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {dim}), but got "
+            f"split_sizes={list(sizes)}"
+        )
+    return sizes
+
+
+def _even_split(input, split_size, dim):
+    dim = wrap_dim(dim, input.ndim)
+    return _pieces(input, dim, _even(input, split_size, dim))
+
+
+def _given_split(input, split_sizes, dim):
+    dim = wrap_dim(dim, input.ndim)
+    return _pieces(input, dim, _given(input, split_sizes, dim))
+
+
+@table.view(grad=lambda gs, dim: cat(gs, dim), multi=True, variants="", node="SplitBackward0")
+def _split(input, split_size: int, dim: int = 0):
+    """Pieces of split_size along dim."""
+    return _even_split(input, split_size, dim)
+
+
+@table.view(grad=lambda gs, dim: cat(gs, dim), multi=True, variants="function method")
+def split_with_sizes(input, split_sizes: Dims, dim: int = 0):
+    """Pieces of the given sizes along dim."""
+    return _given_split(input, split_sizes, dim)
+
+
+@table.view(grad=lambda gs, dim: cat(gs, dim), multi=True, fresh=True, variants="function method")
+def unsafe_split(input, split_size: int, dim: int = 0):
+    """split, whose results do not count as views."""
+    return _even_split(input, split_size, dim)
+
+
+@table.view(grad=lambda gs, dim: cat(gs, dim), multi=True, fresh=True, variants="function method")
+def unsafe_split_with_sizes(input, split_sizes: Dims, dim: int = 0):
+    """split_with_sizes, whose results do not count as views."""
+    return _given_split(input, split_sizes, dim)
+
+
+@composite(variants="function method")
+def split(input, split_size_or_sections: object, dim: int = 0):
+    """Pieces along dim, of one size or of the given sizes."""
+    if isinstance(split_size_or_sections, (tuple, list)):
+        return split_with_sizes(input, tuple(split_size_or_sections), dim)
+    return _split(input, split_size_or_sections, dim)
+
+
+def _chunk(input, chunks, dim, even, given):
+    if not input.ndim:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    size = input.shape[wrap_dim(dim, input.ndim)]
+    # an empty dimension still gives the number of pieces that was asked for
+    return even(input, -(-size // chunks), dim) if size else given(input, (0,) * chunks, dim)
+
+
+@composite(variants="function method")
+def chunk(input, chunks: int, dim: int = 0):
+    """At most `chunks` pieces of equal size along dim, the last one smaller."""
+    return _chunk(input, chunks, dim, _split, split_with_sizes)
+
+
+@composite(variants="function method")
+def unsafe_chunk(input, chunks: int, dim: int = 0):
+    """chunk, whose results do not count as views."""
+    return _chunk(input, chunks, dim, unsafe_split, unsafe_split_with_sizes)
+
+
+@table.view(grad=lambda gs, dim: stack(gs, dim), multi=True, variants="function method")
+def unbind(input, dim: int = 0):
+    """The positions of a dimension, one tensor each."""
+    if not input.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    dim = wrap_dim(dim, input.ndim)
+    shape, strides = input.shape, input.strides
+    rest, steps = shape[:dim] + shape[dim + 1 :], strides[:dim] + strides[dim + 1 :]
+    return [(rest, steps, k * strides[dim]) for k in range(shape[dim])]
+
+
+@composite(variants="function method")
+def tensor_split(input, indices_or_sections: object, dim: int = 0):
+    """Pieces of nearly equal size, or cut before the given positions."""
+    if not input.ndim:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    dim, where = wrap_dim(dim, input.ndim), indices_or_sections
+    if hasattr(where, "_layout"):
+        where = where.tolist()
+    size = input.shape[dim]
+    if isinstance(where, (tuple, list)):
+        ends = [*where, size]
+        return tuple(slice(input, dim, a, b) for a, b in zip([0, *where], ends))
+    if where <= 0:
+        raise RuntimeError(f"number of sections must be larger than 0, got {where}")
+    least, larger = divmod(size, where)
+    ends = [k * least + min(k, larger) for k in range(where + 1)]
+    return tuple(slice(input, dim, a, b) for a, b in zip(ends, ends[1:]))
+
+
+def _along(name, dims, dim):
+    """hsplit and its siblings: tensor_split along a fixed dimension, in equal parts only."""
+
+    def body(input, indices_or_sections):
+        if input.ndim < dims:
+            raise RuntimeError(
+                f"torch.{name} requires a tensor with at least {dims} dimension, but got a tensor with {input.ndim} dimensions!"
+            )
+        axis = dim if input.ndim > dim else 0
+        size = input.shape[axis]
+        if isinstance(indices_or_sections, int) and indices_or_sections and size % indices_or_sections:
+            raise RuntimeError(
+                f"torch.{name} attempted to split along dimension {axis}, but the size of the dimension {size} is not "
+                f"divisible by the split_size {indices_or_sections}!"
+            )
+        return input.tensor_split(indices_or_sections, axis)
+
+    return body
+
+
+@composite(variants="function method")
+def hsplit(input, indices_or_sections: object):
+    """tensor_split along the second dimension (the first of a vector)."""
+    return _along("hsplit", 1, 1)(input, indices_or_sections)
+
+
+@composite(variants="function method")
+def vsplit(input, indices_or_sections: object):
+    """tensor_split along the first dimension."""
+    return _along("vsplit", 2, 0)(input, indices_or_sections)
+
+
+@composite(variants="function method")
+def dsplit(input, indices_or_sections: object):
+    """tensor_split along the third dimension."""
+    return _along("dsplit", 3, 2)(input, indices_or_sections)
+
+
+# -- a common shape -------------------------------------------------------------------------------------
+
+
+def listed(tensors):
+    """The tensors of f(a, b), f((a, b)) and f(a) alike."""
+    if hasattr(tensors, "_layout"):
+        return [tensors]
+    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        return list(tensors[0])
+    return list(tensors)
+
+
+@composite(variants="function", varargs="tensors")
+def broadcast_tensors(tensors: Tensors):
+    """The tensors, spread over their common shape."""
+    tensors = listed(tensors)
+    shape = broadcast_shape(*[t.shape for t in tensors]) if tensors else ()
+    return tuple(t.expand(shape) for t in tensors)
+
+
+@composite(variants="function", varargs="shapes")
+def broadcast_shapes(shapes: object):
+    """The common shape of several shapes."""
+    shapes = [(s,) if isinstance(s, int) else tuple(s) for s in ([shapes] if isinstance(shapes, int) else shapes)]
+    found = [1] * max(map(len, shapes), default=0)
+    for index, shape in enumerate(shapes):
+        for k in range(-1, -1 - len(shape), -1):
+            if shape[k] < 0:
+                raise ValueError("Attempting to broadcast a dimension with negative length!")
+            if shape[k] == 1 or shape[k] == found[k]:
+                continue
+            if found[k] != 1:
+                raise RuntimeError(
+                    f"Attempting to broadcast a dimension of length {shape[k]} at {k}! Mismatching argument at index {index} "
+                    f"had {shape}; but expected shape should be broadcastable to {found}"
+                )
+            found[k] = shape[k]
+    return Size(found)
+
+
+def _each(tensors, function):
+    if hasattr(tensors, "_layout"):
+        return function(tensors)
+    found = tuple(map(function, listed(tensors)))
+    return found[0] if len(found) == 1 and not isinstance(tensors[0], (tuple, list)) else found
+
+
+@composite(variants="function", varargs="tensors")
+def atleast_1d(tensors: Tensors):
+    """Tensors with at least one dimension."""
+    return _each(tensors, lambda t: t.reshape(1) if t.ndim == 0 else t)
+
+
+@composite(variants="function", varargs="tensors")
+def atleast_2d(tensors: Tensors):
+    """Tensors with at least two dimensions."""
+    return _each(tensors, lambda t: t.reshape(1, 1) if t.ndim == 0 else t.unsqueeze(0) if t.ndim == 1 else t)
+
+
+@composite(variants="function", varargs="tensors")
+def atleast_3d(tensors: Tensors):
+    """Tensors with at least three dimensions."""
+
+    def lifted(t):
+        if t.ndim == 0:
+            return t.reshape(1, 1, 1)
+        return t.unsqueeze(0).unsqueeze(-1) if t.ndim == 1 else t.unsqueeze(-1) if t.ndim == 2 else t
+
+    return _each(tensors, lifted)
