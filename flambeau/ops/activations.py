@@ -45,6 +45,7 @@ def relu(input):
 
 
 def _between(x, low, high):
+    low, high = m.cast(low, x.type), m.cast(high, x.type)
     x = m.where(x < low, low, x)
     return m.where(x > high, high, x)
 
@@ -54,7 +55,7 @@ def _check_limits(bound):
     dtype = bound["input"].dtype
     if dtype is d.bool_:
         raise RuntimeError("Bool inputs not supported for hardtanh")
-    if dtype is d.uint8 and (low < 0 or high < 0):
+    if dtype is d.uint8 and (int(low) < 0 or int(high) < 0):
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
 
 
