@@ -1,6 +1,9 @@
 """Launchers of templates; importing them registers them (see binding.launches)."""
 
 from flambeau.eager import (
+    sorting,
+    scans,
+    counting,
     copying,
     distributions,
     subscripts,
@@ -15,6 +18,9 @@ from flambeau.eager import (
 )
 
 MODULES = (
+    sorting,
+    scans,
+    counting,
     copying,
     distributions,
     subscripts,

@@ -1,6 +1,9 @@
 """The op table. Importing this package registers every row."""
 
 from flambeau.ops import (
+    sorting,
+    scans,
+    counting,
     activations,
     comparison,
     copying,
@@ -20,6 +23,9 @@ from flambeau.ops import (
 )
 
 FAMILIES = (
+    sorting,
+    scans,
+    counting,
     activations,
     comparison,
     copying,

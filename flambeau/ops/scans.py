@@ -6,7 +6,7 @@ trapezoid, cov and gradient are written with other ops. Derivatives work on tens
 
 from flambeau import _dtype as d
 from flambeau import errors
-from flambeau.ops.table import OptionalTensor, Scalar, composite, template
+from flambeau.ops.table import OptionalTensor, Scalar, composite, public, template
 
 
 def reversed_sum(g, dim):
@@ -49,23 +49,17 @@ def _where(condition, a, b):
 
 def _cumprod_by_parts(g, input, dim):
     """One product per element that leaves it out: slow, but it can be differentiated at zeros."""
-    n = input.shape[dim]
+    n, cat = input.shape[dim], public("cat")
     parts = []
     for k in range(n):
-        others = input.narrow(dim, k, n - k)
-        ones = others.narrow(dim, 0, 1).detach() * 0 + 1
-        products = ones
+        here = input.narrow(dim, k, 1)
+        products = here.new_ones(here.shape)
         if k + 1 < n:
-            tail = input.narrow(dim, k + 1, n - k - 1).cumprod(dim)
-            products = tail.new_zeros(others.shape)
-            products = products.slice_scatter(ones, dim, 0, 1).slice_scatter(tail, dim, 1, n - k)
+            products = cat([products, input.narrow(dim, k + 1, n - k - 1).cumprod(dim)], dim)
         if k:
             products = products * input.narrow(dim, 0, k).prod(dim, True)
         parts.append((products * g.narrow(dim, k, n - k)).sum(dim, True))
-    whole = g.new_zeros(g.shape)
-    for k, part in enumerate(parts):
-        whole = whole.slice_scatter(part, dim, k, k + 1)
-    return whole
+    return cat(parts, dim)
 
 
 @template("cumprod", grad=_cumprod_backward)
@@ -121,21 +115,6 @@ def _check_beside(input, other, dim):
             )
 
 
-def _joined(parts, dim):
-    """Tensors one after another along dim."""
-    first = parts[0]
-    dtype = first.dtype
-    for p in parts[1:]:
-        dtype = d.promote_types(dtype, p.dtype)
-    shape = list(first.shape)
-    shape[dim] = sum(p.shape[dim] for p in parts)
-    whole, at = first.new_zeros(shape, dtype=dtype), 0
-    for p in parts:
-        whole = whole.slice_scatter(p.to(dtype), dim, at, at + p.shape[dim])
-        at += p.shape[dim]
-    return whole
-
-
 @composite(variants="function method out", bind=True)
 def diff(
     input,
@@ -155,7 +134,7 @@ def diff(
         if p is not input:
             _check_beside(input, p, dim)
     if len(parts) > 1:
-        input = _joined(parts, dim)
+        input = public("cat")(parts, dim)
     if n == 0:
         return input.clone()
     for _ in range(min(n, input.shape[dim])):

@@ -1,0 +1,197 @@
+"""Counting and searching: runs of equal values, binary search, occurrences of integers.
+
+Runs turn sorted values into unique ones; lines are compared as their keys (see `sorting.py`), with a
+merge sort that reads two lines at a time. Launchers: `eager/counting.py`.
+"""
+
+from flambeau.codegen.llvm import convert, load_element
+from flambeau.codegen.llvm_names import COMPUTE_TYPE, MEMORY_TYPE
+from flambeau.codegen.loops import I1, I32, I64, PTR, V
+from flambeau.codegen.templates.sorting import Kernel, key_type, order_key
+
+
+def _value(fn, base, i, dtype):
+    return load_element(fn, fn.gep(base, i, MEMORY_TYPE[dtype]), dtype, 1, "c")
+
+
+def build_runs(dtype):
+    """Runs of equal values: (found, inverse, starts, values, places); words n, has places, out: runs.
+
+    found gets the first value of each run, starts where it begins (and n at the end), inverse the
+    run of each element, at places[i] if there are places.
+    """
+    kernel = Kernel("ppppp")
+    fn, (found, inverse, starts, values, places) = kernel.fn, kernel.arguments
+    n, has_places = kernel.words(2)
+    k = key_type(dtype)
+    count = fn.var(fn.value(0, I64))
+    before = fn.var(_value(fn, values, fn.value(0, I64), dtype))
+    placed = has_places != 0
+    with fn.loop(0, n) as i:
+        value = _value(fn, values, i, dtype)
+        # nan differs from itself, so every nan is a run of its own
+        with fn.when((value != before.get()) | (i == 0)):
+            at = count.get()
+            fn.store(fn.load(fn.gep(values, i, k), k), fn.gep(found, at, k))
+            fn.store(i, fn.gep(starts, at, I64))
+            count.set(at + 1)
+        before.set(value)
+        place = fn.if_else(placed, lambda i=i: fn.load(fn.gep(places, i, I64), I64), lambda i=i: i)
+        fn.store(count.get() - 1, fn.gep(inverse, place, I64))
+    fn.store(n, fn.gep(starts, count.get(), I64))
+    fn.store(count.get(), fn.gep(kernel.description, 3, I64), 8)
+    return kernel.text()
+
+
+# -- lines: several values compared in order -------------------------------------------------------
+
+
+def _line_order(module, dtype):
+    """Add `compare(lines, i, j, m)`: -1, 0 or 1 as line i is below, equal to or above line j."""
+    fn = module.function(
+        "compare", [(PTR, "lines"), (I64, "i"), (I64, "j"), (I64, "m")], I32, internal=True
+    )
+    lines, i, j, m = fn.params
+    k = key_type(dtype)
+    flat = fn.value(0, k)
+    at, result = fn.var(fn.value(0, I64)), fn.var(fn.value(0, I32))
+    a, b = i * m, j * m
+    with fn.while_(lambda: (at.get() < m) & (result.get() == 0)):
+        c = at.get()
+        x, y = (order_key(fn, fn.load(fn.gep(lines, p + c, k), k), dtype, flat) for p in (a, b))
+        above = fn.convert("zext", y.below(x), I32)
+        result.set(above - fn.convert("zext", x.below(y), I32))
+        at.set(c + 1)
+    fn.ret(result.get())
+    return lambda caller, lines, i, j, m: caller.emit(
+        f"call i32 @compare({lines}, {i}, {j}, {m})", I32
+    )
+
+
+def build_sort_lines(dtype):
+    """Positions of n lines of m values in order: (a, b, lines); words n, m, out: 1 if in b."""
+    kernel = Kernel("ppp")
+    compare = _line_order(kernel.module, dtype)
+    fn, (a, b, lines) = kernel.fn, kernel.arguments
+    n, m = kernel.words(2)
+    with fn.loop(0, n) as i:
+        fn.store(i, fn.gep(a, i, I64))
+    source, target, width = fn.var(a), fn.var(b), fn.var(fn.value(1, I64))
+    swapped = fn.var(fn.value(0, I64))
+    with fn.while_(lambda: width.get() < n):
+        src, dst, w = source.get(), target.get(), width.get()
+        with fn.loop(0, n, w * 2) as low:
+            middle, high = fn.min(low + w, n), fn.min(low + w * 2, n)
+            left, right = fn.var(low), fn.var(middle)
+            with fn.loop(low, high) as out:
+                i, j = left.get(), right.get()
+                second = fn.var(fn.value(True, I1))
+                with fn.when((i < middle) & (j < high)):
+                    x, y = (fn.load(fn.gep(src, p, I64), I64) for p in (i, j))
+                    second.set(compare(fn, lines, y, x, m) < 0)
+                with fn.when((i < middle) & (j >= high)):
+                    second.set(False)
+                step = fn.convert("zext", second.get(), I64)
+                from_ = fn.select(second.get(), j, i)
+                fn.store(fn.load(fn.gep(src, from_, I64), I64), fn.gep(dst, out, I64))
+                right.set(j + step)
+                left.set(i + (1 - step))
+        source.set(dst)
+        target.set(src)
+        width.set(w * 2)
+        swapped.set(1 - swapped.get())
+    fn.store(swapped.get(), fn.gep(kernel.description, 3, I64), 8)
+    return kernel.text()
+
+
+def build_line_runs(dtype):
+    """Runs of equal lines: (inverse, starts, lines, places); words n, m, out: runs."""
+    kernel = Kernel("pppp")
+    compare = _line_order(kernel.module, dtype)
+    fn, (inverse, starts, lines, places) = kernel.fn, kernel.arguments
+    n, m = kernel.words(2)
+    count = fn.var(fn.value(0, I64))
+    before = fn.var(fn.load(places, I64))
+    with fn.loop(0, n) as i:
+        place = fn.load(fn.gep(places, i, I64), I64)
+        differs = compare(fn, lines, before.get(), place, m) != 0
+        with fn.when(differs | (i == 0)):
+            fn.store(i, fn.gep(starts, count.get(), I64))
+            count.set(count.get() + 1)
+        before.set(place)
+        fn.store(count.get() - 1, fn.gep(inverse, place, I64))
+    fn.store(n, fn.gep(starts, count.get(), I64))
+    fn.store(count.get(), fn.gep(kernel.description, 3, I64), 8)
+    return kernel.text()
+
+
+# -- search ----------------------------------------------------------------------------------------
+
+
+def build_search(dtype, out):
+    """Where values belong among sorted boundaries: (found, boundaries, values, sorter).
+
+    Words: values, block, boundaries per row, values per row (0: one row for all), right, has sorter.
+    """
+    kernel = Kernel("pppp")
+    fn, (found, boundaries, values, sorter) = kernel.fn, kernel.arguments
+    count, block, length, per_row, right, has_sorter = kernel.words(6)
+    low = kernel.chunk * block
+    rows, sorted_by = per_row != 0, has_sorter != 0
+    divisor = fn.max(per_row, 1)
+    to_right = right != 0
+    with fn.loop(low, fn.min(low + block, count)) as i:
+        value = _value(fn, values, i, dtype)
+        base = fn.select(rows, (i / divisor) * length, 0)
+        start, left = fn.var(fn.value(0, I64)), fn.var(length)
+        with fn.while_(lambda left=left: left.get() > 0):
+            n, at = left.get(), start.get()
+            half = n / 2
+            middle = base + at + half
+            place = fn.if_else(
+                sorted_by,
+                lambda p=middle, base=base: base + fn.load(fn.gep(sorter, p, I64), I64),
+                lambda p=middle: p,
+            )
+            here = _value(fn, boundaries, place, dtype)
+            # written with "not" so that a nan goes to the end
+            signed = dtype[0] != "u"
+            above = here > value if signed else value.below(here)
+            reached = above | ((here == value) & ~to_right)
+            start.set(fn.select(reached, at, at + half + 1))
+            left.set(fn.select(reached, half, n - half - 1))
+        result = convert(fn, start.get(), "i64", out)
+        fn.store(result, fn.gep(found, i, MEMORY_TYPE[out]))
+    return kernel.text()
+
+
+# -- occurrences -----------------------------------------------------------------------------------
+
+
+def build_bincount(dtype, weight):
+    """Occurrences (or sums of weights) of integers: (counts, values, weights); words n.
+
+    weight is None, f32 or f64; counts are cleared by the caller.
+    """
+    kernel = Kernel("ppp")
+    fn, (counts, values, weights) = kernel.fn, kernel.arguments
+    (n,) = kernel.words(1)
+    t = I64 if weight is None else MEMORY_TYPE[weight]
+    with fn.loop(0, n) as i:
+        value = convert(fn, _value(fn, values, i, dtype), COMPUTE_TYPE[dtype], "i64")
+        slot = fn.gep(counts, value, t)
+        amount = fn.value(1, I64) if weight is None else _value(fn, weights, i, weight)
+        fn.store(fn.load(slot, t) + amount, slot)
+    return kernel.text()
+
+
+def build_sorter_check(_):
+    """Are all indices within 0 .. length - 1? (indices); words n, length. Fails with 1 if not."""
+    kernel = Kernel("p")
+    fn, (indices,) = kernel.fn, kernel.arguments
+    n, length = kernel.words(2)
+    bad = fn.var(V(fn, I1, "false"))
+    with fn.loop(0, n) as i:
+        bad.set(bad.get() | ~fn.load(fn.gep(indices, i, I64), I64).below(length))
+    kernel.fail(bad.get())
+    return kernel.text()

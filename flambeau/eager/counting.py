@@ -1,0 +1,260 @@
+"""Launching counts and searches: unique, searchsorted, bucketize, bincount.
+
+Kernels are in `codegen/templates/counting.py`, the rows of the table in `ops/counting.py`. unique sorts
+(`sorting.py`) and then walks over runs of equal values.
+"""
+
+from flambeau import _dtype as d
+from flambeau import errors
+from flambeau._device import cpu
+from flambeau._layout import Size, dense_layout, wrap_dim
+from flambeau._tensor import Tensor, alias, empty_tensor
+from flambeau.eager.binding import launches
+from flambeau.eager.copying import copy_into, filled
+from flambeau.eager.kernels import load_kernel
+from flambeau.eager.rows import address, as_rows, blocks, contiguous, from_rows, is_computed, launch
+from flambeau.eager.sorting import sort_rows
+
+_kernels: dict = {}
+
+
+def kernel(name, *codes):
+    found = _kernels.get((name, *codes))
+    if found is None:
+        from flambeau.codegen.templates import counting  # with llvmlite, on first need
+
+        build = getattr(counting, "build_" + name)
+        found = _kernels[name, *codes] = load_kernel(build(*codes), name)
+    return found
+
+
+def _integers(n, device=cpu):
+    return empty_tensor(Size((n,)), d.int64, device)
+
+
+def _front(t, n):
+    """A copy of the first n elements, so that a long buffer is not kept alive."""
+    out = empty_tensor(Size((n, *t.shape[1:])), t.dtype, t.device)
+    if n:
+        copy_into(out, alias(t, out._layout, t._offset))
+    return out
+
+
+def _lengths(starts, runs):
+    """Differences of run starts."""
+    out = _integers(runs)
+    if runs:
+        after = alias(starts, out._layout, starts._offset + 8)
+        copy_into(out, after - alias(starts, out._layout, starts._offset))
+    return out
+
+
+def _no_meta(name, input):
+    if input.device.type == "meta":
+        raise NotImplementedError(
+            f"aten::{name}: attempted to run this operator with Meta tensors, but there was no "
+            "fake impl or Meta kernel registered for this operator"
+        )
+    if input.dtype.is_complex:
+        raise errors.not_implemented("unique", input.dtype)
+
+
+@launches("unique_all")
+def unique_all(input, sorted, return_inverse, return_counts):
+    _no_meta("_unique2", input)
+    return _runs(input, True)
+
+
+@launches("unique_consecutive_all")
+def unique_consecutive_all(input):
+    _no_meta("unique_consecutive", input)
+    return _runs(input, False)
+
+
+def _runs(input, sorting):
+    """(values, inverse, counts) of all elements, sorted first or as they come."""
+    n = input.numel()
+    inverse = empty_tensor(input.shape, d.int64, input.device)
+    if not n:
+        return empty_tensor(Size((0,)), input.dtype, cpu), inverse, _integers(0)
+    values, places = contiguous(input), None
+    if sorting:
+        source, values = values, empty_tensor(Size((n,)), input.dtype, cpu)
+        places = _integers(n)
+        sort_rows(address(values), address(places), address(source), 1, n, input.dtype, False)
+    found, starts = empty_tensor(Size((n,)), input.dtype, cpu), _integers(n + 1)
+    pointers = (address(found), address(inverse), address(starts), address(values))
+    where = address(places) if sorting else 0
+    _, words = launch(kernel("runs", input.dtype.code), [1, n, int(sorting), 0], *pointers, where)
+    runs = words[3]
+    return _front(found, runs), inverse, _lengths(starts, runs)
+
+
+@launches("unique_lines")
+def unique_lines(input, dim, sorting):
+    """unique and unique_consecutive of the slices along dim."""
+    _no_meta("unique_dim" if sorting else "unique_consecutive", input)
+    if not input.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    dim = wrap_dim(dim, input.ndim)
+    n = input.shape[dim]
+    if not input.numel():
+        if any(s == 0 for k, s in enumerate(input.shape) if k != dim):
+            raise RuntimeError(
+                "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+            )
+        return empty_tensor(input.shape, input.dtype, cpu), _integers(0), _integers(0)
+    m = input.numel() // n
+    # lines are slices: turn the tensor so that dim comes first
+    _, _, columns = as_rows(input, dim)
+    lines = _turned(columns, m, n)
+    a, b = _integers(n), _integers(n)
+    if sorting:
+        run = kernel("sort_lines", input.dtype.code)
+        _, words = launch(run, [1, n, m, 0], address(a), address(b), address(lines))
+        order = b if words[3] else a
+    else:
+        order = a
+        copy_into(order, _arange(n))
+    inverse, starts = _integers(n), _integers(n + 1)
+    run = kernel("line_runs", input.dtype.code)
+    pointers = (address(inverse), address(starts), address(lines), address(order))
+    _, words = launch(run, [1, n, m, 0], *pointers)
+    runs = words[3]
+    chosen = order.index_select(0, _front(starts, runs))
+    return input.index_select(dim, chosen), inverse, _lengths(starts, runs)
+
+
+def _turned(rows, m, n):
+    """An m x n block as n x m."""
+    view = alias(rows, dense_layout(Size((m, n)), rows.dtype, cpu), rows._offset)
+    return from_rows(view, 0) if m > 1 else view
+
+
+def _arange(n):
+    from flambeau.eager.creation import arange
+
+    return arange(n)
+
+
+# -- search ----------------------------------------------------------------------------------------
+
+_NO_SEARCH = (d.bool_, d.uint16, d.uint32, d.uint64)
+
+
+def _check_search(boundaries, values, right, side, sorter):
+    name = "torch.searchsorted(): "
+    if side is not None and side not in ("left", "right"):
+        raise RuntimeError(f"{name}side can only be 'left' or 'right' but got {side}")
+    if side == "left" and right:
+        raise RuntimeError(
+            f"{name}side and right can't be set to opposites, got side of left while right was True"
+        )
+    is_number = not isinstance(values, Tensor)
+    ndim, shape = (0, Size(())) if is_number else (values.ndim, values.shape)
+    if ndim == 0 and boundaries.ndim != 1:
+        raise RuntimeError(
+            f"{name}input value can be a scalar only when boundaries tensor dimension is 1, but we got "
+            f"boundaries tensor dim({boundaries.ndim}) and input value's dim(0) numel(1)"
+        )
+    if boundaries.ndim != 1 and boundaries.shape[:-1] != shape[:-1]:
+        raise RuntimeError(
+            f"{name}boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
+            f"tensor and input value tensor must match, but we got boundaries tensor "
+            f"{list(boundaries.shape)} and input value tensor {list(shape)}"
+        )
+    if sorter is not None:
+        if sorter.shape != boundaries.shape:
+            raise RuntimeError(
+                f"{name}boundary and sorter must have the same size, but got boundary tensor "
+                f"{list(boundaries.shape)}and got sorter tensor {list(sorter.shape)}"
+            )
+        if sorter.dtype is not d.int64:
+            raise RuntimeError(
+                f"{name}sorter must be a tensor of long dtype but got dtype {sorter.dtype.scalar_name}"
+            )
+
+
+def _cast(t, dtype):
+    if t.dtype is dtype:
+        return contiguous(t)
+    out = empty_tensor(t.shape, dtype, t.device)
+    copy_into(out, t)
+    return out
+
+
+@launches("searchsorted")
+def searchsorted(sorted_sequence, input, out_int32, right, side, sorter):
+    _check_search(sorted_sequence, input, right, side, sorter)
+    dtype = sorted_sequence.dtype
+    if isinstance(input, Tensor):
+        dtype = d.promote_types(dtype, input.dtype)
+    else:
+        layout = dense_layout(Size(()), d.scalar_dtype(type(input)), sorted_sequence.device)
+        if layout.dtype.category > dtype.category:
+            dtype = layout.dtype
+        input = filled(layout, input)
+    if dtype.is_complex or dtype in _NO_SEARCH:
+        raise errors.not_implemented("searchsorted_out_cpu", dtype)
+    found = empty_tensor(input.shape, d.int32 if out_int32 else d.int64, input.device)
+    if not is_computed(found):
+        return found
+    boundaries, values = _cast(sorted_sequence, dtype), _cast(input, dtype)
+    length = boundaries.shape[-1]
+    if sorter is not None:
+        sorter = contiguous(sorter)
+        check = kernel("sorter_check", None)
+        if launch(check, [1, sorter.numel(), length], address(sorter))[0]:
+            raise RuntimeError("torch.searchsorted(): sorter index out of range")
+    per_row = input.shape[-1] if boundaries.ndim > 1 else 0
+    count, block = blocks(input.numel(), 1 << 12)
+    flags = [int(right or side == "right"), int(sorter is not None)]
+    launch(
+        kernel("search", dtype.code, found.dtype.code),
+        [count, input.numel(), block, length, per_row, *flags],
+        address(found),
+        address(boundaries),
+        address(values),
+        address(sorter) if sorter is not None else 0,
+    )
+    return found
+
+
+@launches("bucketize")
+def bucketize(input, boundaries, out_int32, right):
+    if boundaries.ndim != 1:
+        raise RuntimeError(
+            f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})"
+        )
+    return searchsorted(boundaries, input, out_int32, right, None, None)
+
+
+# -- occurrences -----------------------------------------------------------------------------------
+
+
+@launches("bincount")
+def bincount(input, weights, minlength):
+    if input.device.type == "meta":
+        _no_meta("bincount", input)
+    if input.dtype.category != d.INTEGER or input.dtype in _NO_SEARCH:
+        raise errors.not_implemented("bincount_cpu", input.dtype)
+    if minlength < 0:
+        raise RuntimeError("minlength should be >= 0")
+    n = input.numel()
+    if input.ndim != 1 or (n and input.dtype.is_signed and input.amin().item() < 0):
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if weights is not None and weights.shape != input.shape:
+        raise RuntimeError("weights should be 1-d and have the same length as input")
+    if not n:
+        return filled(dense_layout(Size((minlength,)), d.int64, cpu), 0)
+    bins = max(input.amax().item() + 1, minlength)
+    kind = None
+    if weights is not None:
+        kind = d.float32 if weights.dtype is d.float32 else d.float64
+        weights = _cast(weights, kind)
+    counts = filled(dense_layout(Size((bins,)), kind or d.int64, cpu), 0)
+    source = contiguous(input)
+    run = kernel("bincount", input.dtype.code, kind and kind.code)
+    where = address(weights) if kind else 0
+    launch(run, [1, n], address(counts), address(source), where)
+    return counts

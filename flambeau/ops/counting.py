@@ -1,0 +1,255 @@
+"""Counting and searching: unique values, binary search, histograms, membership.
+
+Kernels are in `codegen/templates/counting.py`. None of these has a derivative.
+"""
+
+import math
+
+from flambeau import _dtype as d
+from flambeau import errors
+from flambeau import return_types as named
+from flambeau.ops.support import not_implemented_derivative
+from flambeau.ops.table import OptionalTensor, Scalar, composite, public, template
+
+# -- unique ----------------------------------------------------------------------------------------
+
+
+@template("unique_all", variants="function", outputs=3, node="Unique2Backward0",
+          grad=not_implemented_derivative("_unique2"))  # fmt: skip
+def _unique2(
+    input, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+):
+    """Distinct elements in order, which of them each element is, and how often each occurs."""
+
+
+@template("unique_consecutive_all", variants="", outputs=3, node="UniqueConsecutiveBackward0",
+          grad=not_implemented_derivative("unique_consecutive"))  # fmt: skip
+def _unique_runs(input):
+    """Elements without repetitions of their neighbours, as _unique2."""
+
+
+@template("unique_lines", variants="", outputs=3, node="UniqueDimBackward0",
+          grad=not_implemented_derivative("unique_dim"))  # fmt: skip
+def _unique_lines(input, dim: int, sorting: bool):
+    """Distinct slices along dim, as _unique2."""
+
+
+def _wanted(found, return_inverse, return_counts):
+    values, inverse, counts = found
+    kept = [values]
+    if return_inverse:
+        kept.append(inverse)
+    if return_counts:
+        kept.append(counts)
+    return tuple(kept) if len(kept) > 1 else values
+
+
+@composite(variants="function method", bind=True)
+def unique(
+    input,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int = None,
+):
+    """The distinct elements (or slices along dim), in order."""
+    found = _unique2(input) if dim is None else _unique_lines(input, dim, True)
+    return _wanted(found, return_inverse, return_counts)
+
+
+@composite(variants="function method", bind=True)
+def unique_consecutive(
+    input, return_inverse: bool = False, return_counts: bool = False, dim: int = None
+):
+    """The elements (or slices along dim) without repetitions of their neighbours."""
+    found = _unique_runs(input) if dim is None else _unique_lines(input, dim, False)
+    return _wanted(found, return_inverse, return_counts)
+
+
+# -- search ----------------------------------------------------------------------------------------
+
+
+@template("searchsorted", variants="function out")
+def searchsorted(
+    sorted_sequence,
+    input,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: object = None,
+    sorter: OptionalTensor = None,
+):
+    """Where values would go into a sorted sequence (its last dimension) to keep it sorted."""
+
+
+@template("bucketize", variants="function out", first_scalar=True)
+def bucketize(input, boundaries, *, out_int32: bool = False, right: bool = False):
+    """The bucket of each value, between sorted boundaries."""
+
+
+@composite(variants="function out", first_scalar=True, bind=True)
+def isin(elements, test_elements, *, assume_unique: bool = False, invert: bool = False):
+    """Which elements are among the test elements."""
+    are_tensors = [hasattr(t, "_layout") for t in (elements, test_elements)]
+    if not any(are_tensors):
+        raise TypeError(
+            "isin() received an invalid combination of arguments - got "
+            f"({type(elements).__name__}, {type(test_elements).__name__})"
+        )
+    like = elements if are_tensors[0] else test_elements
+    if not are_tensors[0]:
+        elements = public("tensor")(elements, device=like.device)
+    if not are_tensors[1]:
+        test_elements = public("tensor")(test_elements, device=like.device)
+    elements, test_elements = elements.detach(), test_elements.detach()
+    for t in (elements, test_elements):
+        if t.dtype.is_complex or t.dtype is d.bool_:
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {t.dtype.scalar_name}")
+    if test_elements.numel() == 0:
+        return public("full")(elements.shape, invert, dtype=d.bool_, device=elements.device)
+    if test_elements.numel() <= 4:
+        found = elements.unsqueeze(-1) == test_elements.flatten()
+        found = found.any(-1)
+    else:
+        ordered = test_elements.flatten().sort()[0]
+        place = searchsorted(ordered, elements.contiguous())
+        nearest = ordered.take(place.clamp(max=ordered.numel() - 1))
+        found = nearest == elements
+    return found.logical_not() if invert else found
+
+
+# -- histograms ------------------------------------------------------------------------------------
+
+
+@template("bincount", variants="function method",
+          grad={"weights": not_implemented_derivative("bincount")}, node="NotImplemented")  # fmt: skip
+def bincount(input, weights: OptionalTensor = None, minlength: int = 0):
+    """How often each of 0, 1, 2, ... occurs, or the sum of the weights where it does."""
+
+
+def _number(x):
+    """A bound as PyTorch prints it."""
+    return f"{x:g}"
+
+
+def _bounds(input, low, high):
+    """The range of a histogram: the data's own if both ends are equal, widened if that is a point."""
+    if low == high and input.numel() and input.device.type == "cpu":
+        low, high = input.amin().item(), input.amax().item()
+    if low == high:
+        low, high = low - 1, high + 1
+    return low, high
+
+
+@composite(variants="function method out", bind=True)
+def histc(input, bins: int = 100, min: Scalar = 0, max: Scalar = 0):
+    """How many elements fall into each of equal bins between min and max; others do not count."""
+    input = input.detach()
+    if not input.dtype.is_floating_point:
+        raise errors.not_implemented("histogram_cpu", input.dtype)
+    if bins <= 0:
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
+    if max < min:
+        raise RuntimeError("torch.histc: max must be larger than min")
+    if input.device.type == "meta":
+        return input.new_zeros((bins,))
+    low, high = _bounds(input, min, max)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        ends = "-nan" if math.isnan(low) else _number(low), "-nan" if math.isnan(high) else _number(high)
+        raise RuntimeError(f"torch.histc: range of [{ends[0]}, {ends[1]}] is not finite")
+    x = input.flatten()
+    inside = (x >= low) & (x <= high)
+    place = (x - low) * bins / (high - low)
+    place = place.masked_fill(inside.logical_not(), 0).to(d.int64).clamp(max=bins - 1)
+    return _collected(place, inside, None, bins, input)
+
+
+def _collected(place, inside, weight, bins, like):
+    """Sums of weights (or counts) by bin; what is not inside counts nothing."""
+    wide = d.float64 if like.dtype is d.float64 else d.float32
+    weight = inside.to(wide) if weight is None else weight.to(wide) * inside.to(wide)
+    return bincount(place, weight, minlength=bins).to(like.dtype)
+
+
+def _check_histogram(input, weight):
+    if not input.dtype.is_floating_point:
+        raise errors.not_implemented("histogramdd", input.dtype)
+    if weight is not None:
+        if weight.shape != input.shape:
+            raise RuntimeError(
+                "torch.histogramdd: if weight tensor is provided it should have the same shape as the "
+                "input tensor excluding its innermost dimension, but got input with shape "
+                f"{[input.numel(), 1]} and weight with shape {list(weight.shape)}"
+            )
+        if weight.dtype is not input.dtype:
+            raise RuntimeError(
+                "torch.histogramdd: if weight tensor is provided, input tensor and weight tensor should "
+                f"have the same dtype, but got input(float) and weight({weight.dtype.name})"
+            )
+
+
+_CPP = {"int64": "long int", "int32": "int", "float32": "float", "float64": "double"}
+
+
+def _edges(input, bins, range):
+    """The edges of the bins: given, or evenly spread."""
+    if hasattr(bins, "_layout"):
+        if bins.dtype is not input.dtype:
+            names = [_CPP.get(t.dtype.name, t.dtype.name) for t in (input, bins)]
+            raise RuntimeError(
+                "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got "
+                f"input with dtype {names[0]} and bins for dimension 0 with dtype {names[1]}"
+            )
+        return bins
+    if bins <= 0:
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
+    if range is None:
+        if not input.numel():
+            low, high = 0.0, 1.0
+        else:
+            low, high = input.amin().item(), input.amax().item()
+    else:
+        if len(range) != 2:
+            raise RuntimeError(
+                "torch.histogramdd: for a 1-dimensional histogram range should have 2 elements, but "
+                f"got {len(range)}"
+            )
+        low, high = range
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise RuntimeError(
+            f"torch.histogramdd: dimension 0's range [{_number(low)}, {_number(high)}] is not finite"
+        )
+    if low > high:
+        raise RuntimeError(
+            f"torch.histogramdd: min should not exceed max, but got min {_number(low)} max "
+            f"{_number(high)} for dimension 0"
+        )
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return public("linspace")(low, high, bins + 1, dtype=input.dtype, device=input.device)
+
+
+@composite(variants="function method out", bind=True)
+def histogram(
+    input,
+    bins: object,
+    *,
+    range: object = None,
+    weight: OptionalTensor = None,
+    density: bool = False,
+):
+    """Counts (or sums of weights) by bin, and the edges of the bins."""
+    input = input.detach()
+    _check_histogram(input, weight)
+    edges = _edges(input, bins, range)
+    count = edges.numel() - 1
+    x = input.flatten()
+    first, last = edges.select(0, 0), edges.select(0, count)
+    inside = (x >= first) & (x <= last)
+    # the last bin includes its upper edge
+    place = (searchsorted(edges, x, right=True) - 1).clamp(0, count - 1)
+    weight = None if weight is None else weight.detach().flatten()
+    hist = _collected(place, inside, weight, count, input)
+    if density:
+        hist = hist / hist.sum() / edges.diff()
+    return named.histogram((hist, edges))
