@@ -499,10 +499,10 @@ def call_row(op, bound):
     recording = wants_grad(op, bound)
     if run is None:
         if not recording:
-            return op.body(*bound.values())
+            return op.body(**bound)
         previous, modes.grad = modes.grad, False
         try:
-            result = op.body(*bound.values())
+            result = op.body(**bound)
         finally:
             modes.grad = previous
     elif op.kind == "reduction":
