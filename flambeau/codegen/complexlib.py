@@ -59,7 +59,7 @@ def exp(z):
     bad = _is_infinite(y) | (y != y)
     zero, infinite = const(0.0, x.type), const(inf, x.type)
     re = select(bad & (x == -inf), zero, select(bad & (x == inf), infinite, re))
-    im = select(bad & (x == -inf), zero, im)
+    im = select(bad & (x == -inf), _copysign(zero, y), im)
     return Complex(re, im)
 
 
@@ -177,7 +177,7 @@ def sinh(z):
     re = select(far, _copysign(const(1.0, x.type), x) * re_far, _sinh(x) * c)
     im = select(far, im_far, _cosh(x) * s)
     bad = _is_infinite(y) | (y != y)
-    re = select(bad & ((x == 0) | _is_infinite(x)), x, re)
+    re = select(bad & (x == 0), x, select(bad & _is_infinite(x), const(inf, x.type), re))
     return Complex(re, select(y == 0, y, im))
 
 
@@ -193,15 +193,16 @@ def cosh(z):
     re = select(bad & _is_infinite(x), const(inf, x.type), re)
     quiet = (y == 0) | ((x == 0) & bad)
     zero = _copysign(const(0.0, x.type), x) * _copysign(const(1.0, x.type), y)
+    zero = select(bad, const(0.0, x.type), select(x != x, y, zero))
     return Complex(re, select(quiet, zero, im))
 
 
 def _turned(function):
-    """f(i z) / i: how sin, tan, asin and atan follow from their hyperbolic sisters."""
+    """f(i z) / i: how sin, tan, asinh and atan follow from their sisters, which are all odd."""
 
     def word(z):
-        w = function(Complex(-z.im, z.re))
-        return Complex(w.im, -w.re)
+        w = function(Complex(z.im, z.re))
+        return Complex(w.im, w.re)
 
     return word
 
@@ -276,7 +277,8 @@ def acos(z):
     far, log_far = _log_of_huge(z)
     re = select(far, _atan2(abs_(z.im), z.re), re)
     re = select(z.re == 0, const(math.pi / 2, z.re.type), re)
-    return Complex(re, _copysign(select(far, log_far, im), -z.im))
+    im = _copysign(select(far, log_far, im), -z.im)
+    return Complex(re, select(im == 0, const(0.0, im.type), im))
 
 
 @for_complex

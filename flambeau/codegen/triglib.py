@@ -193,28 +193,18 @@ def sinc(x):
     """sin(pi x) / (pi x)"""
     f = FORMAT[x.type]
     high, low = PI[x.type]
-    huge = abs_(x) > f.magic / 4
-    near = select(huge, const(0.0, x.type), x)
-    t = near + near + f.magic
-    n = t - f.magic
-    r = _fma(n, -0.5, near)
-    top = _quadrant(_fma(r, high, r * low), bitcast(t, f.int))
-    # beyond 2**21 (2**50) every other x is a multiple of 1/2: sine of it is 0 or 1 in size
-    y = top / _fma(x, high, x * low)
-    y = select(huge & (abs_(x) < inf), _huge_sinc(x), y)
-    y = select(abs_(x) == inf, const(nan, x.type), y)
-    return select(x == 0, const(1.0, x.type), y)
-
-
-def _huge_sinc(x):
-    """sinc where x is a multiple of 1/4 at least."""
-    f = FORMAT[x.type]
-    high, low = PI[x.type]
-    r = x - 2.0 * _rint(x * 0.5)  # in [-1, 1], exact
+    # what is left of x after multiples of 2, exactly, and then of 1/2
+    r = select(abs_(x) < inf, x - 2.0 * _rint(x * 0.5), const(nan, x.type))
     t = r + r + f.magic
-    n = t - f.magic
-    q = _fma(n, -0.5, r)
-    return _quadrant(_fma(q, high, q * low), bitcast(t, f.int)) / _fma(x, high, x * low)
+    r = _fma(t - f.magic, -0.5, r)
+    theta = _fma(r, high, r * low)
+    top = _quadrant(theta, bitcast(t, f.int))
+    d = x * high
+    d_low = _fma(x, high, -d) + x * low
+    y = top / d
+    y = y + _fma(-y, d_low, _fma(-y, d, top)) / d
+    z = theta * theta
+    return select(abs_(x) < 0.25, _fma(z, horner(z, _SIN[x.type]), 1.0), y)
 
 
 # (asin(x) / x - 1) / x**2 on [0, 1/2] in powers of x**2; error in asin 4.9e-9 and 1.6e-17
