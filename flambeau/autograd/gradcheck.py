@@ -172,17 +172,24 @@ def _mismatch(analytical, numerical, output_index, input_index, part):
     )
 
 
+# Backward comes first in every comparison: finite differences write to the inputs, and a graph
+# may refuse to run backward over inputs that were written to since.
+
+
 def _compare_all(func, inputs, results, tol, part_of):
     """Slow mode: every entry of every Jacobian."""
+    xs = _with_grad(inputs)
+    analytical = {
+        o: _analytical(out, xs, list(_one_hot(out)), tol)
+        for o, out in enumerate(results)
+        if out.requires_grad
+    }
     numerical = _numerical_jacobians(func, inputs, results, tol.eps)
-    differentiable = [o for o, out in enumerate(results) if out.requires_grad]
-    if not differentiable and any(
+    if not analytical and any(
         flambeau.ne(jacobian, 0).any() for of_input in numerical for jacobian in of_input
     ):
         raise GradcheckError("Numerical gradient for function expected to be zero")
-    xs = _with_grad(inputs)
-    for nth, o in enumerate(differentiable):
-        jacobians = _analytical(results[o], xs, list(_one_hot(results[o])), tol)
+    for nth, (o, jacobians) in enumerate(analytical.items()):
         for i, a in enumerate(jacobians):
             if not _close(a, numerical[i][o], tol.rtol, tol.atol):
                 raise GradcheckError(_mismatch(a, numerical[i][o], nth, i, part_of(o)))
@@ -197,11 +204,12 @@ def _positive(t, generator):
     return u / u.norm() if t.numel() else u
 
 
-def _slow_details(func, inputs, results, output_index, input_index, tol):
+def _slow_details(func, inputs, output_index, input_index, tol):
     """For the message of a fast failure: the same pair in slow mode."""
-    xs, out = _with_grad(inputs), results[output_index]
+    results = _as_tuple(func(*inputs))
+    out = results[output_index]
+    analytical = _columns(out, _with_grad(inputs), list(_one_hot(out)))[0][input_index]
     numerical = _numerical_jacobians(func, inputs, results, tol.eps)[input_index][output_index]
-    analytical = _columns(out, xs, list(_one_hot(out)))[0][input_index]
     text = (
         "\nThe above quantities relating the numerical and analytical jacobians are computed \n"
         "in fast mode. Below, we recompute numerical and analytical jacobians in slow mode:\n\n"
@@ -224,16 +232,17 @@ def _compare_projected(func, inputs, results, tol, part_of):
     xs = _with_grad(inputs)
     us = [[_positive(x, generator) for _ in range(2 if x.is_complex() else 1)] for x in xs]
     vs = [_positive(out, generator) for out in results]
-    differentiable = [o for o, out in enumerate(results) if out.requires_grad]
-    analytical = {o: _analytical(results[o], xs, [vs[o]], tol) for o in differentiable}
+    analytical = {
+        o: _analytical(out, xs, [vs[o]], tol) for o, out in enumerate(results) if out.requires_grad
+    }
     for i, (x, u) in enumerate(zip(xs, us, strict=True)):
         units = [u[0], 1j * u[1]] if x.is_complex() else u
         steps = [_along(lambda: func(*inputs), x, unit, tol.eps) for unit in units]
-        if not differentiable and any((d != 0).any() for step in steps for d in step):
+        if not analytical and any((d != 0).any() for step in steps for d in step):
             raise GradcheckError("Numerical gradient for function expected to be zero")
-        for nth, o in enumerate(differentiable):
+        for nth, (o, of_inputs) in enumerate(analytical.items()):
             slopes = [(vs[o] * step[o]).sum() for step in steps]
-            vj = analytical[o][i].reshape(x.shape)
+            vj = of_inputs[i].reshape(x.shape)
             parts = [vj.real, vj.imag] if x.is_complex() else [vj]
             found = [(part * w).sum() for part, w in zip(parts, u, strict=True)]
             n, a = slopes[0], found[0]
@@ -242,7 +251,7 @@ def _compare_projected(func, inputs, results, tol, part_of):
             # Errors of atol in every entry add up to atol times v 1 u.
             atol = tol.atol * sum(float(w.sum()) for w in u) * float(vs[o].sum())
             if not _close(a, n, tol.rtol, atol):
-                details = _slow_details(func, inputs, results, o, i, tol)
+                details = _slow_details(func, inputs, o, i, tol)
                 raise GradcheckError(_mismatch(a, n, nth, i, part_of(o)) + details)
 
 
@@ -391,13 +400,13 @@ def _check(func, inputs, tol, fast_mode, check_undefined_grad, check_batched_gra
     results = _as_tuple(func(*inputs))
     compare = _compare_projected if fast_mode else _compare_all
     for reading, part in _parts(func, results):
-        seen = results if part is None else _as_tuple(reading(*inputs))
+        seen = _as_tuple(reading(*inputs))
 
         def part_of(o, part=part):
             return part if results[o].is_complex() else None
 
         compare(reading, inputs, seen, tol, part_of)
-    outputs = _with_grad(results)
+    outputs = _with_grad(_as_tuple(func(*inputs)))
     if not outputs:
         return True
     if check_batched_grad:

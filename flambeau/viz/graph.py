@@ -24,13 +24,15 @@ _SAVED = "_saved_"
 
 
 def _saved_of(node):
-    """(name, value) of what a node keeps for its backward; freed values are left out."""
+    """(name, value) of what a node keeps for its backward."""
     for name in dir(node):
         if name.startswith(_SAVED):
             try:
-                yield name.removeprefix(_SAVED), getattr(node, name)
+                value = getattr(node, name)
             except RuntimeError:
-                yield name.removeprefix(_SAVED), "[freed]"
+                value = "[freed]"
+            if not callable(value):
+                yield name.removeprefix(_SAVED), value
 
 
 def _is_tensor(value) -> bool:

@@ -101,7 +101,8 @@ def _v(torch, case, inputs):
     like = inputs
     if case.v == "outputs":
         out = FUNCTIONS[case.function](torch)(*inputs)
-        like = out if isinstance(out, tuple) else (out,)
+        out = out if isinstance(out, tuple) else (out,)
+        like = out if all(isinstance(t, torch.Tensor) for t in out) else inputs
     vectors = tuple(torch.full_like(t, 0.5 + i) for i, t in enumerate(like))
     return vectors if len(vectors) > 1 else vectors[0]
 

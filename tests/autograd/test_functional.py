@@ -18,7 +18,8 @@ BY_NAME = {case.name: case for case in cases()}
 def agree(ours, theirs):
     """The same structure and texts, numbers to the last few bits."""
     if isinstance(theirs, dict):
-        return ours.keys() == theirs.keys() and all(agree(ours[k], theirs[k]) for k in theirs)
+        same_keys = isinstance(ours, dict) and ours.keys() == theirs.keys()
+        return same_keys and all(agree(ours[key], theirs[key]) for key in theirs)
     if isinstance(theirs, list):
         return len(ours) == len(theirs) and all(map(agree, ours, theirs))
     if isinstance(theirs, float):
