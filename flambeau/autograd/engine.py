@@ -6,12 +6,13 @@ Gradients that reach leaves are gathered and delivered at the end, once per leaf
 """
 
 import heapq
+import sys
 import warnings
 
-from flambeau._layout import Size
+from flambeau._layout import dense_layout
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
-from flambeau.autograd.node import FREED, Hooks, accumulator_of, edge_of
+from flambeau.autograd.node import FREED, edge_of
 
 
 class Task:
@@ -51,28 +52,51 @@ class Task:
         return total
 
     def run(self):
-        heap, pending = self.heap, self.pending
+        heap, pending, leaves = self.heap, self.pending, self.leaves
         create_graph, keep = self.create_graph, self.keep_graph
-        send = self.send
+        captures, watched = self.captures, modes.anomaly
+        pop, push = heapq.heappop, heapq.heappush
         while heap:
-            node, grads = pending.pop(-heapq.heappop(heap))
-            if node.hooks is not None or self.captures is not None:
+            node, grads = pending.pop(-pop(heap))
+            hooks = node.hooks
+            if hooks is not None or captures is not None:
                 grads = self._before(node, grads)
                 if grads is None:
                     continue
             if node.saved is None:
                 raise RuntimeError(FREED)
-            if modes.anomaly:
-                results = self._watched(node, grads)
-            else:
-                results = node.apply(grads, create_graph)
-            if node.hooks is not None and node.hooks.post:
+            results = self._watched(node, grads) if watched else node.apply(grads, create_graph)
+            if hooks is not None and hooks.post:
                 results = _run_post_hooks(node, results, grads)
-            if not keep:
+            if not keep and node.saved:
                 node.release()
+            # the body of send(), written out: this loop is all there is to backward
             for edge, grad in zip(node.edges, results):
-                if grad is not None and edge is not None:
-                    send(edge, grad)
+                if grad is None or edge is None:
+                    continue
+                target, number = edge
+                if isinstance(target, Tensor):
+                    entry = leaves.get(id(target))
+                    if entry is None:
+                        leaves[id(target)] = [target, grad]
+                    else:
+                        entry[1] = self.sum(entry[1], grad)
+                    continue
+                seq = target.seq
+                entry = pending.get(seq)
+                if entry is None:
+                    count = target.outputs
+                    if count == 1:
+                        pending[seq] = (target, [grad])
+                    else:
+                        slots = [None] * count
+                        slots[number] = grad
+                        pending[seq] = (target, slots)
+                    push(heap, -seq)
+                else:
+                    slots = entry[1]
+                    old = slots[number]
+                    slots[number] = grad if old is None else self.sum(old, grad)
 
     def _before(self, node, grads):
         """Tensor hooks, retained gradients and captures; None if the node need not run."""
@@ -175,8 +199,6 @@ def accumulate(leaf, grad, create_graph, owned=False):
 
 def _own(leaf, grad):
     """The first gradient is kept, not copied, unless somebody else may see its memory."""
-    import sys
-
     # references: the task's entry, accumulate's and our parameter, getrefcount's own
     shared = sys.getrefcount(grad) > 5 or sys.getrefcount(grad._storage) > 2
     if shared or grad._view is not None or grad._layout.strides != _grad_strides(leaf):
@@ -191,6 +213,18 @@ def _grad_strides(leaf):
     return leaf._layout.strides if leaf._layout.is_contiguous else ()
 
 
+_make_ones = None  # set by eager.copying: layout -> tensor of ones
+
+
+def set_ones(function):
+    global _make_ones
+    _make_ones = function
+
+
+def _ones(layout):
+    return _make_ones(layout if layout.is_contiguous else dense_layout(layout.shape, layout.dtype, layout.device), 1)
+
+
 def _check_root(t, grad):
     if not t._requires_grad:
         raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn")
@@ -199,7 +233,7 @@ def _check_root(t, grad):
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         if not t.dtype.is_floating_point:
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {t.dtype}")
-        return t.new_ones(t.shape)
+        return _ones(t._layout)
     if not isinstance(grad, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(grad).__name__}")
     if grad.shape != t.shape:
@@ -275,6 +309,3 @@ def _captured(task, inputs, accumulate_grad, allow_unused):
             "Set allow_unused=True if this is the desired behavior."
         )
     return tuple(found)
-
-
-__all__ = ["Hooks", "Size", "Task", "accumulate", "accumulator_of", "run_backward"]

@@ -15,6 +15,12 @@ class _Modes(threading.local):
     saved_hooks = ()  # stack of (pack, unpack), innermost last
     anomaly = False
     anomaly_check_nan = True
+    watched = False  # anomaly mode or hooks on saved tensors: recording takes the slower way
+
+
+def _update():
+    modes.watched = bool(modes.anomaly or modes.saved_hooks)
+
 
 
 modes = _Modes()
@@ -150,9 +156,11 @@ class detect_anomaly:
     def __enter__(self):
         self.previous = modes.anomaly, modes.anomaly_check_nan
         modes.anomaly, modes.anomaly_check_nan = True, self.check_nan
+        _update()
 
     def __exit__(self, *error):
         modes.anomaly, modes.anomaly_check_nan = self.previous
+        _update()
 
 
 class set_detect_anomaly(detect_anomaly):
@@ -161,6 +169,7 @@ class set_detect_anomaly(detect_anomaly):
     def __init__(self, mode, check_nan=True):
         self.previous = modes.anomaly, modes.anomaly_check_nan
         modes.anomaly, modes.anomaly_check_nan = mode, check_nan
+        _update()
 
     def __enter__(self):
         pass
@@ -178,6 +187,8 @@ class saved_tensors_hooks:
 
     def __enter__(self):
         modes.saved_hooks = modes.saved_hooks + (self.pair,)
+        _update()
 
     def __exit__(self, *error):
         modes.saved_hooks = modes.saved_hooks[:-1]
+        _update()

@@ -70,8 +70,9 @@ def _difference(function, shift, eps):
 
 def _along(function, x, direction, eps):
     """Directional differences of every output; `direction` is a tensor, or an index of x."""
-    # .data moves the very tensor the function may have captured, past autograd and versions.
-    data = x.data
+    # .data moves the very tensor the function may have captured, past autograd; what was moved is put
+    # back, so the version is put back too: graphs recorded before stay valid.
+    data, version = x.data, x._storage.version
     if isinstance(direction, tuple):
         index, unit = direction
         before = data[index].item()
@@ -84,7 +85,10 @@ def _along(function, x, direction, eps):
         def shift(sign):
             data.copy_(whole + (sign * eps) * direction if sign else whole)
 
-    return _difference(function, shift, eps)
+    try:
+        return _difference(function, shift, eps)
+    finally:
+        x._storage.version = version
 
 
 def _numerical_rows(function, x, eps):

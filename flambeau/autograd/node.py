@@ -195,11 +195,10 @@ class SavedOutput:
 class SavedInput:
     """An argument saved by a node."""
 
-    __slots__ = ("tensor", "version", "grad_fn", "output_nr")
+    __slots__ = ("tensor", "version")
 
     def __init__(self, t):
         self.tensor, self.version = t, t._storage.version
-        self.grad_fn, self.output_nr = t._grad_fn, t._output_nr
 
 
 class Packed:
@@ -235,7 +234,7 @@ def unpack(item, node):
     if kind is SavedInput:
         t = item.tensor
         if t._storage.version != item.version:
-            raise RuntimeError(_modified(t._layout, t._storage.version, item.version, item.grad_fn, item.output_nr))
+            raise RuntimeError(_modified(t._layout, t._storage.version, item.version, t._grad_fn, t._output_nr))
         return t
     if kind is SavedOutput:
         if item.storage.version != item.version:

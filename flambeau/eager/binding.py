@@ -494,8 +494,8 @@ def _plain(op, call, name=None):
 
 
 def call_row(op, bound):
-    """Run a reduction, template or composite on bound arguments and record it."""
-    run = LAUNCHERS[op.template] if op.kind == "template" else LAUNCHERS["reduction"] if op.kind == "reduction" else None
+    """Run a template or composite on bound arguments and record it."""
+    run = LAUNCHERS[op.template] if op.kind == "template" else None
     recording = wants_grad(op, bound)
     if run is None:
         if not recording:
@@ -505,8 +505,6 @@ def call_row(op, bound):
             result = op.body(**bound)
         finally:
             modes.grad = previous
-    elif op.kind == "reduction":
-        result = run(op, *bound.values())
     else:
         result = run(*bound.values())
     if recording:
@@ -515,7 +513,7 @@ def call_row(op, bound):
 
 
 def row_function(op):
-    """The public function of a reduction, template or composite."""
+    """The public function of a template or composite."""
 
     def function(*args, out=None, **kwargs):
         bound = bind(op, args, kwargs)

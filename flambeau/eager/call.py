@@ -230,7 +230,7 @@ def _empty(layout):
 class PointwiseNode(Node):
     """History of a pointwise op. Ordinary backward is one fused kernel for all wanted gradients."""
 
-    __slots__ = ("layouts", "needs")
+    __slots__ = ("layouts", "needs", "number_types")
     variant: "Variant" = None  # type: ignore[assignment]
 
     def apply(self, grads, create_graph):
@@ -239,10 +239,8 @@ class PointwiseNode(Node):
         if backward is None:
             backward = variant.backwards[needs] = Backward(variant, needs)
         if create_graph or len(grads) > 1:
-            results = backward.on_tensors(self, grads)
-        else:
-            results = backward.fused(self, grads[0])
-        return results
+            return backward.on_tensors(self, grads)
+        return backward.quick(self, grads[0])
 
 
 class Backward:
@@ -256,8 +254,75 @@ class Backward:
         for _, formula in self.formulas:
             wanted += [n for n in formula.names if n in variant.saved_names and n not in wanted]
         self.wanted = [(n, variant.saved_names.index(n)) for n in wanted]
-        self.plans = {}
+        self.plans, self.quick_plans = {}, {}
         self.slots = len(variant.tensors)
+        self.quick = self._compile_quick()
+
+    def _compile_quick(self):
+        """def quick(node, g): the usual case of `fused` as one piece of text.
+
+        Usual: no hooks on saved values, every gradient of g's own dtype. Anything else goes to `fused`.
+        """
+        tensors = self.variant.tensors
+        constants = self.constants
+        text = "def quick(node, g):\n    saved = node.saved\n"
+        pointers, numbers, kinds = [], [], []
+        for n, k in self.wanted:
+            if n in tensors or n in ("out", "out0", "out1"):
+                saved, mark = ("SavedInput", f"s{k}.tensor._storage") if n in tensors else ("SavedOutput", f"s{k}.storage")
+                text += f"    s{k} = saved[{k}]\n"
+                text += f"    if type(s{k}) is not {saved} or {mark}.version != s{k}.version:\n        return fused(node, g)\n"
+                pointers.append(f"{mark}.pointer + s{k}.{'tensor._' if n in tensors else ''}offset")
+            else:
+                numbers.append(f"saved[{k}]")
+                kinds.append(f", type(saved[{k}])")
+        slots = [None] * self.slots
+        outs = 0
+        for k, formula in self.formulas:
+            if _is_identity(formula, constants):
+                slots[k] = "g"
+            else:
+                slots[k] = f"out{outs}"
+                outs += 1
+        text += f"    found = plans.get((g._layout, node.layouts{''.join(kinds)}))\n"
+        text += "    if found is None:\n        return fused(node, g)\n"
+        unpacked = "".join(f"layout{k}, pool{k}, " for k in range(outs))
+        if outs:
+            text += f"    {unpacked}kernel, desc, sums = found\n"
+            text += "".join(_ALLOCATE.format(k=k) for k in range(outs))
+            arguments = ["desc", *(f"p{k}" for k in range(outs)), "g._storage.pointer + g._offset", *pointers, *numbers]
+            text += f"    kernel({', '.join(arguments)})\n"
+        else:
+            text += "    sums = found\n"
+        text += f"    if not sums:\n        return ({', '.join(map(str, slots))},)\n"
+        text += f"    results = [{', '.join(map(str, slots))}]\n"
+        text += "    for k in sums:\n        results[k] = fit(results[k], node.layouts[k])\n    return results\n"
+        space = {
+            "SavedInput": SavedInput, "SavedOutput": SavedOutput, "fused": self.fused, "plans": self.quick_plans, "fit": fit,
+            "new": _new, "Storage": Storage, "Tensor": Tensor,
+        }  # fmt: skip
+        self.quick_slots = [None if x is None else -1 if x == "g" else int(x[3:]) for x in slots]
+        return compile_text(text, space, f"{self.variant.op.name} backward")["quick"]
+
+    def _offer_quick(self, node, g, args, family, slots, sums):
+        """Let `quick` handle this case from now on, if it is a usual one."""
+        if slots != self.quick_slots or complex in map(type, args):
+            return
+        for n, k in self.wanted:
+            item = node.saved[k]
+            if type(item) is SavedInput and item.tensor._layout is not node.layouts[self.variant.tensors.index(n)]:
+                return
+        kinds = [type(a) for a, (n, _) in zip(args[1:], self.wanted) if not isinstance(a, Tensor)]
+        if family is None:
+            found = tuple(sums)
+        else:
+            plan = family.plans.get(family.key_of(args) if len(args) > 1 else g._layout)
+            if plan is None:
+                return
+            found = (*plan, tuple(sums))
+        if len(self.quick_plans) > MAX_PLANS:
+            self.quick_plans.clear()
+        self.quick_plans[(g._layout, node.layouts, *kinds)] = found
 
     def arguments(self, node):
         saved = node.saved
@@ -295,6 +360,7 @@ class Backward:
             plan = self.plans[key] = self._plan(node, args)
         family, slots, sums = plan
         outs = family.run(*args) if family is not None else ()
+        self._offer_quick(node, g, args, family, slots, sums)
         if family is not None and family.outputs == 1:
             outs = (outs,)
         results = [None if s is None else g if s < 0 else outs[s] for s in slots]
@@ -434,12 +500,12 @@ class Variant:
 
     def compute_of(self, node):
         """The compute dtype of the forward pass, for its backward."""
-        operands, layouts = [], iter(node.layouts)
-        for n, c in zip(self.names, self.pattern):
+        operands, layouts, numbers = [], iter(node.layouts), iter(node.number_types)
+        for c in self.pattern:
             if c == "t":
                 operands.append(next(layouts))
             elif c == "s":
-                operands.append(node.number_types[n] if hasattr(node, "number_types") else float)
+                operands.append(next(numbers))
         compute, result = result_types(self.op.rule, operands)
         if isinstance(result, _dtype.dtype) and result.is_complex and not compute.is_complex:
             compute = result  # complex(re, im): its gradient is complex
@@ -459,47 +525,65 @@ class Variant:
         return [k for k, t in enumerate(self.tensors) if t in self.op.grads and name in self.op.grads[t].names]
 
     def _compile_record(self):
-        """def record(out, *args): make the node. Saves only what the wanted gradients need."""
-        names = self.names
-        outs = [f"out{k}" for k in range(self.op.outputs)]
-        text = f"def record({', '.join(outs)}, {', '.join(names)}):\n    node = new(NodeClass)\n"
+        """def record(out, *args): make the node. Saves only what the wanted gradients need.
+
+        There are two texts: the quick one, and one that asks hooks and anomaly mode.
+        """
+        space = {
+            "new": _new, "NodeClass": self.node_class, "edge_of": edge_of, "next_sequence": next_sequence, "modes": modes,
+            "save_input": save_input, "save_output": save_output, "init_node": init_node, "SavedInput": SavedInput,
+            "SavedOutput": SavedOutput,
+        }  # fmt: skip
+        compile_text(self._record_text("watched", False), space, f"{self.op.name} record, watched")
+        return compile_text(self._record_text("record", True), space, f"{self.op.name} record")["record"]
+
+    def _record_text(self, title, quick):
+        names, outs = self.names, [f"out{k}" for k in range(self.op.outputs)]
+        arguments = f"{', '.join(outs)}, {', '.join(names)}"
+        text = f"def {title}({arguments}):\n"
+        if quick:
+            text += f"    if modes.watched:\n        return watched({arguments})\n"
+        text += "    node = new(NodeClass)\n"
         for k, t in enumerate(self.tensors):
             text += f"    n{k} = {t}._requires_grad\n" if t in self.op.grads else f"    n{k} = False\n"
         text += "    node.edges = (" + "".join(
             f"(edge_of({t}) if {t}._view is not None else ({t}._grad_fn or {t}, {t}._output_nr)) if n{k} else None, "
             for k, t in enumerate(self.tensors)
         ) + ")\n"
-        text += "    node.saved = (" + "".join(f"{self._saving(n)}, " for n in self.saved_names) + ")\n"
+        text += "".join(self._saving(k, n, quick) for k, n in enumerate(self.saved_names))
+        text += "    node.saved = (" + "".join(f"s{k}, " for k in range(len(self.saved_names))) + ")\n"
         text += f"    node.needs = {' + '.join(f'n{k} * {1 << k}' for k in range(len(self.tensors)))}\n"
         text += f"    node.layouts = ({''.join(f'{t}._layout, ' for t in self.tensors)})\n"
         text += f"    node.outputs = {self.op.outputs}\n    node.seq = next_sequence()\n    node.hooks = None\n"
         numbers = [n for n, c in zip(names, self.pattern) if c == "s"]
-        if numbers:
-            text += "    node.number_types = {" + ", ".join(f"'{n}': type({n})" for n in numbers) + "}\n"
-        text += "    if modes.anomaly:\n        init_node(node, node.edges, node.saved, node.outputs)\n"
+        text += f"    node.number_types = ({''.join(f'type({n}), ' for n in numbers)})\n"
+        if not quick:
+            text += "    init_node(node, node.edges, node.saved, node.outputs)\n"
         for k, o in enumerate(outs):
             text += f"    if {o}._layout.dtype.category >= 2:\n" if len(outs) > 1 else ""
             pad = "    " if len(outs) > 1 else ""
             text += f"{pad}    {o}._grad_fn = node\n{pad}    {o}._requires_grad = True\n"
             text += f"{pad}    {o}._output_nr = {k}\n" if k else ""
-        text += "    return node\n"
-        space = {
-            "new": _new, "NodeClass": self.node_class, "edge_of": edge_of, "next_sequence": next_sequence, "modes": modes,
-            "save_input": save_input, "save_output": save_output, "init_node": init_node,
-        }  # fmt: skip
-        return compile_text(text, space, f"{self.op.name} record")["record"]
+        return text + "    return node\n"
 
-    def _saving(self, name):
-        if name in ("out", "out0"):
-            value = "save_output(out0)"
-        elif name == "out1":
-            value = "save_output(out1, 1)"
-        elif name in self.tensors:
-            value = f"save_input({name})"
+    def _saving(self, k, name, quick):
+        """Lines that put a saved value into s{k}."""
+        users = self.users(name)
+        condition = " or ".join(f"n{u}" for u in users) if len(self.tensors) > 1 else ""
+        number = {"out": 0, "out0": 0, "out1": 1}.get(name)
+        if number is None and name not in self.tensors:
+            return f"    s{k} = {name}\n"
+        if not quick:
+            lines = [f"s{k} = save_input({name})" if number is None else f"s{k} = save_output(out{number}, {number})"]
+        elif number is None:
+            lines = [f"s{k} = new(SavedInput)", f"s{k}.tensor = {name}", f"s{k}.version = {name}._storage.version"]
         else:
-            value = name
-        condition = " or ".join(f"n{k}" for k in self.users(name))
-        return f"({value} if {condition} else None)" if len(self.tensors) > 1 else value
+            o = f"out{number}"
+            lines = [f"s{k} = new(SavedOutput)", f"s{k}.layout = {o}._layout", f"s{k}.storage = st = {o}._storage",
+                     f"s{k}.offset = {o}._offset", f"s{k}.version = st.version", f"s{k}.output_nr = {number}"]  # fmt: skip
+        if not condition:
+            return "".join(f"    {line}\n" for line in lines)
+        return f"    s{k} = None\n    if {condition}:\n" + "".join(f"        {line}\n" for line in lines)
 
 
 __all__ = ["Backward", "Family", "PointwiseNode", "SavedOutput", "Variant", "compile_text", "fit"]

@@ -8,6 +8,7 @@ from flambeau import _dtype
 from flambeau._layout import broadcast_shape, contiguous_strides, dense_layout, make_layout, ordered_strides
 from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.autograd import views
+from flambeau.autograd.engine import set_ones
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node
 from flambeau.eager.binding import check_overlap, launches
@@ -211,5 +212,7 @@ def filled(layout, value):
     """A new tensor of a dense layout, all elements value."""
     return fill_into(empty_like_layout(layout), value)
 
+
+set_ones(filled)
 
 __all__ = ["contiguous_strides", "copy_", "copy_into", "fill_into", "filled"]

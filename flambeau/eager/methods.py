@@ -14,6 +14,7 @@ from flambeau.eager.binding import (
     row_function,
     row_inplace,
 )
+from flambeau.eager.reducing import reduction_function
 from flambeau.eager.viewing import view_function, view_inplace
 from flambeau.ops.table import TABLE, bind_public
 
@@ -30,6 +31,8 @@ def function(name):
             found = pointwise_function(op)
         elif op.kind == "view":
             found = view_function(op)
+        elif op.kind == "reduction":
+            found = reduction_function(op)
         else:
             found = row_function(op)
         _functions[name] = found

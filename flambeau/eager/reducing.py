@@ -6,13 +6,16 @@ across it (column program). Few results and much to reduce make two launches wit
 
 from math import prod
 
-from flambeau._layout import Size, collapse, contiguous_strides, dense_layout, make_layout, wrap_dim
+from flambeau._layout import Size, collapse, contiguous_strides, dense_layout, wrap_dim
 from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.codegen import scalar
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
-from flambeau.eager.binding import launches
+from flambeau.autograd.grad_mode import modes
+from flambeau.autograd.node import edge_of, init_node, save_input, save_output
+from flambeau.eager.binding import bind, store_out, type_error
+from flambeau.eager.formula import attach_float, node_class
 from flambeau.eager.kernels import load_kernel, pool
-from flambeau.eager.plan import cast_value
+from flambeau.eager.plan import MAX_PLANS, cast_value
 from flambeau.ops.table import names_of
 from flambeau.runtime.cpu import words
 from flambeau.storage import new_storage
@@ -22,7 +25,6 @@ CHUNK = 1 << 15  # elements per chunk
 FEW = 64  # results that count as few
 
 _kernels: dict = {}
-_plans: dict = {}
 
 
 def normal_dims(dim, ndim, all_if_empty=True):
@@ -45,40 +47,98 @@ def reduced_shape(shape, dims, keepdim):
     return Size(s for d, s in enumerate(shape) if d not in dims)
 
 
-@launches("reduction")
-def reduce_row(op, input, *values):
-    """Run a reduction row: values are its other arguments in order."""
-    given = dict(zip([p.name for p in op.params[1:]], values))
-    rule = op.options.get("result")
-    check = op.options.get("check")
-    layout = input._layout
-    dims = normal_dims(given.get("dim"), layout.ndim, op.options.get("all_if_empty", True))
-    if check is not None:
-        check(op, layout, dims, given)
-    compute, outputs = rule(layout.dtype, given)
-    shape = reduced_shape(layout.shape, dims, given.get("keepdim", False))
-    outs = tuple(empty_like_layout(dense_layout(shape, d, layout.device)) for d in outputs)
-    if layout.device.type == "cpu":
-        numbers = [given[n] for n in op.options.get("numbers", ())]
-        static = tuple((n, given[n]) for n in op.options.get("statics", ()))
-        if layout.dtype.category > compute.category or op.options.get("cast"):
-            pass
-        run_reduction(op, input, dims, compute, outs, static, numbers)
-    if len(outs) == 1:
-        return outs[0]
+class _Call:
+    """A reduction row on one layout with given arguments: what it makes and how."""
+
+    __slots__ = ("layouts", "plan", "numbers", "values", "sources", "node_layouts")
+
+    def __init__(self, op, layout, given):
+        options = op.options
+        dims = normal_dims(given.get("dim"), layout.ndim, options.get("all_if_empty", True))
+        check = options.get("check")
+        if check is not None:
+            check(op, layout, dims, given)
+        compute, outputs = options["result"](layout.dtype, given)
+        shape = reduced_shape(layout.shape, dims, given.get("keepdim", False))
+        self.layouts = tuple(dense_layout(shape, d, layout.device) for d in outputs)
+        self.numbers = [given[n] for n in options.get("numbers", ())]
+        static = tuple((n, given[n]) for n in options.get("statics", ()))
+        self.plan = None
+        if layout.device.type == "cpu":
+            self.plan = _Plan(op, layout, dims, compute, self.layouts, static)
+        self.node_layouts = {op.params[0].name: layout}
+        self.values = given
+        self.sources = [_source(n, op, given) for n in node_class(op).saved_names] if op.grads or op.joint_grad else ()
+
+    def run(self, input):
+        outs = [empty_like_layout(layout) for layout in self.layouts]
+        if self.plan is not None:
+            self.plan.launch(input, outs, self.numbers)
+        return outs
+
+    def record(self, op, input, outs):
+        node = object.__new__(node_class(op))
+        saved = []
+        for kind, value in self.sources:
+            saved.append(value if kind == "value" else save_input(input) if kind == "input" else save_output(outs[value], value))
+        node.layouts, node.out_layouts = self.node_layouts, self.layouts
+        init_node(node, (edge_of(input),), tuple(saved), len(outs))
+        attach_float(node, outs)
+
+
+def _source(name, op, given):
+    """Where a saved value of a reduction comes from."""
+    if name == op.params[0].name:
+        return "input", None
+    if name in given:
+        return "value", given[name]
+    return "out", 0 if name == "out" else int(name[3:])
+
+
+def reduction_function(op):
+    """The public function of a reduction row: worked out once per layout and arguments."""
+    calls: dict = {}
+    differentiable = bool(op.grads or op.joint_grad)
     wrap = op.options.get("named")
-    return wrap(outs) if wrap else outs
 
+    def prepare(input, args, kwargs, key):
+        bound = bind(op, (input, *args), kwargs)
+        if not isinstance(input, Tensor):
+            raise type_error(op, op.params[0].name, 1, input)
+        call = _Call(op, input._layout, {n: v for n, v in bound.items() if n != op.params[0].name})
+        if len(calls) > MAX_PLANS:
+            calls.clear()
+        try:
+            calls[key] = call
+        except TypeError:
+            pass  # a list among the arguments: not worth a plan
+        return call
 
-def run_reduction(op, input, dims, compute, outs, static, numbers):
-    out_layouts = tuple(o._layout for o in outs)
-    key = (op.name, input._layout, dims, compute, out_layouts, static)
-    plan = _plans.get(key)
-    if plan is None:
-        if len(_plans) > 4096:
-            _plans.clear()
-        plan = _plans[key] = _Plan(op, input._layout, dims, compute, out_layouts, static)
-    plan.launch(input, outs, numbers)
+    def function(input, *args, out=None, **kwargs):
+        try:
+            key = (input._layout, args, *kwargs.items()) if kwargs else (input._layout, args)
+            call = calls.get(key)
+        except (TypeError, AttributeError):
+            call = key = None
+        if call is None:
+            call = prepare(input, args, kwargs, key)
+        outs = call.run(input)
+        if differentiable and input._requires_grad and modes.grad:
+            if out is not None:
+                raise RuntimeError(
+                    f"{op.name}(): functions with out=... arguments don't support automatic differentiation, "
+                    "but one of the arguments requires grad."
+                )
+            call.record(op, input, outs)
+        if out is not None:
+            return store_out(op, out, outs)
+        if len(outs) == 1:
+            return outs[0]
+        return wrap(outs) if wrap else tuple(outs)
+
+    function.__name__ = function.__qualname__ = op.name
+    function.__doc__, function.__module__ = op.doc, "flambeau"
+    return function
 
 
 class _Plan:
@@ -273,4 +333,4 @@ def describe(op, dtype, compute, outputs, static):
                      "f" * len(options.get("numbers", ())), bool(options.get("indexed")))  # fmt: skip
 
 
-__all__ = ["Tensor", "make_layout", "normal_dims", "reduce_row", "reduced_shape"]
+__all__ = ["normal_dims", "reduced_shape", "reduction_function"]

@@ -14,7 +14,7 @@ from flambeau.ops.table import Dims, reduction
 
 def restore_dims(g, shape, dim, keepdim):
     """A gradient of a reduction, spread over what was reduced."""
-    if not keepdim and shape:
+    if not keepdim and g.ndim:
         for k in sorted(_dims(dim, len(shape))):
             g = g.unsqueeze(k)
     return g.expand(shape)
