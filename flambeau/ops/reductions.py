@@ -9,7 +9,7 @@ import math
 from flambeau import _dtype as d
 from flambeau.codegen import scalar
 from flambeau.codegen import scalar as m
-from flambeau.ops.table import Dims, reduction
+from flambeau.ops.table import Dims, public, reduction
 
 
 def restore_dims(g, shape, dim, keepdim):
@@ -115,7 +115,7 @@ def prod_grad(g, input, out, dim, keepdim):
 
 
 def _cat(tensors, dim):
-    return tensors[0]._cat_with(tensors[1:], dim)
+    return public("cat")(tensors, dim)
 
 
 @reduction(result=summed, state=same_state, init=one, combine=lambda a, b: a * b, variants="function method out", single_dim=True,
