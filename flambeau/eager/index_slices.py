@@ -19,6 +19,7 @@ from flambeau.eager.indexing import (
     out_of_bounds,
     planned,
     reduce_along,
+    scatter_along,
     scatter_walk,
     tensor_argument,
     writer,
@@ -135,9 +136,9 @@ def index_add(target, dim, index, source, alpha):
             alpha = int(alpha)
         source = source.detach() * alpha
     spreaded, source = _shapes(target, dim, index, source)
-    if scatter_walk("add", target, dim, spreaded, source):
-        if target._layout.ndim > 1:
-            raise out_of_bounds(index64(index), dim, target.shape[dim])
+    if target._layout.ndim > 1:
+        scatter_along("add", target, dim, spreaded, source)
+    elif scatter_walk("add", target, dim, spreaded, source):
         raise IndexError("index out of range in self")
 
 

@@ -64,7 +64,7 @@ def write_row(op, bound):
     recording = wants_grad(op, bound)
     if recording:
         views.check_inplace(target)
-    check_overlap(target, [v for v in bound.values() if isinstance(v, Tensor) and v is not target])
+    _check_write(target, list(bound.values())[1:])
     node = _record_write(op, bound, target) if recording else None
     WRITERS[op.template](*bound.values())
     target._storage.version += 1
@@ -74,6 +74,18 @@ def write_row(op, bound):
                 item.version = target._storage.version
         views.rebase(target, node)
     return target
+
+
+def _check_write(target, others):
+    """Nothing that is read may lie where the target is written, not even in the same places."""
+    tensors = [t for v in others for t in (v if type(v) is tuple else (v,)) if isinstance(t, Tensor)]
+    check_overlap(target, tensors)
+    for t in tensors:
+        if t._storage is target._storage and t._offset == target._offset and t._layout is target._layout and t._layout.numel:
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+                "location. Please clone() the tensor before performing the operation."
+            )
 
 
 def _record_write(op, bound, target):
@@ -226,9 +238,15 @@ def _check_scatter(layout, dim, index, src):
         )
 
 
-def _scatter(mode, target, dim, index, src):
+def scatter_along(mode, target, dim, index, src):
     """Checked arguments in, target written."""
     if not index._layout.numel or is_meta(target, index):
+        return
+    if mode != "set" and target.dtype in (d.float16, d.bfloat16):
+        # many small additions in half precision would lose most of them; PyTorch widens too
+        wide = views.detached(target).to(d.float32)
+        scatter_along(mode, wide, dim, index, views.detached(src).to(d.float32))
+        copy_into(target, wide)
         return
     if scatter_walk(mode, target, dim, index, src):
         layout = target._layout
@@ -254,7 +272,7 @@ def scatter(target, dim, index, src, value, reduce):
     else:
         _check_scatter(target._layout, dim, index, None)
         number = number_tensor(number, target.dtype, target.device)
-    _scatter({None: "set", "add": "add", "multiply": "mul"}[reduce], target, dim, index, number)
+    scatter_along({None: "set", "add": "add", "multiply": "mul"}[reduce], target, dim, index, number)
 
 
 @writer("scatter_add")
@@ -263,7 +281,7 @@ def scatter_add(target, dim, index, src):
     tensor_argument("scatter_add", "src", 4, src)
     dim = wrap_dim(dim, target._layout.ndim)
     _check_scatter(target._layout, dim, index, src)
-    _scatter("add", target, dim, index, src)
+    scatter_along("add", target, dim, index, src)
 
 
 _MODES = {"sum": "add", "prod": "mul", "mean": "add", "amax": "max", "amin": "min"}
@@ -279,7 +297,7 @@ def scatter_reduce(target, dim, index, src, reduce, include_self):
     _check_scatter(target._layout, dim, index, src)
     if target.dtype.is_complex and reduce in ("amax", "amin"):
         raise errors.not_implemented(f"scatter_gather_tensor_cpu_reduce_{reduce}", target.dtype)
-    reduce_along(target, dim, index, src, reduce, include_self, _scatter)
+    reduce_along(target, dim, index, src, reduce, include_self, scatter_along)
 
 
 def reduce_along(target, dim, index, src, reduce, include_self, run):
@@ -462,6 +480,12 @@ def whole_mask(input, indices):
     return None
 
 
+def _is_mask(indices):
+    """Is there one mask and nothing else?"""
+    tensors = [i for i in indices if i is not None]
+    return len(tensors) == 1 and tensors[0]._layout.dtype is d.bool_
+
+
 def _subscript(input, indices):
     layouts = tuple([None if i is None else i._layout for i in indices])
     key = ("subscript", input._layout, layouts)
@@ -469,9 +493,11 @@ def _subscript(input, indices):
 
 
 def _refuse(tensors, subscript):
-    for t, dim, size in zip(tensors, subscript.dims, subscript.sizes):
+    if 0 in subscript.sizes:
+        raise IndexError("index is out of bounds for dimension with size 0")
+    for k, (t, size) in enumerate(zip(tensors, subscript.sizes)):
         if first_outside(t, -size, size) is not None:
-            raise out_of_bounds(t, dim, size, wraps=True, kind=IndexError)
+            raise out_of_bounds(t, k, size, wraps=True, kind=IndexError)  # PyTorch counts the tensors
     raise IndexError("index out of bounds")
 
 
@@ -505,14 +531,15 @@ def _check_empty(subscript, indices):
         if i is not None:
             numel *= i._layout.numel
     if numel and 0 in subscript.sizes:
-        dim = subscript.dims[subscript.sizes.index(0)]
-        raise IndexError(f"index is out of bounds for dimension {dim} with size 0")
+        raise IndexError("index is out of bounds for dimension with size 0")
 
 
 @writer("index_put", keep_order=True)
 def index_put(target, indices, values, accumulate):
     tensor_argument("index_put_", "values", 3, values)
     layout = target._layout
+    if values.dtype is not layout.dtype and values._layout.numel == 1 and _is_mask(indices) and not accumulate:
+        values = views.detached(values).to(layout.dtype)  # as masked_fill does
     if values.dtype is not layout.dtype:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "

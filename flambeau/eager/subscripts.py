@@ -13,6 +13,7 @@ from flambeau import _dtype as d
 from flambeau._layout import make_layout
 from flambeau._tensor import Tensor, View
 from flambeau.autograd.grad_mode import modes
+from flambeau.eager.binding import check_overlap
 from flambeau.eager.copying import copy_, copy_into, fill_into
 from flambeau.eager.indexing import number_tensor
 from flambeau.eager.methods import function, inplace_function
@@ -40,6 +41,10 @@ def _no_dims():
         "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim "
         "tensor to a number"
     )
+
+
+def _no_slice():
+    return IndexError("slice() cannot be applied to a 0-dim tensor.")
 
 
 def _invalid(item):
@@ -104,7 +109,7 @@ def _basic(layout, items):
             dim += 1
         elif kind is slice:
             if dim >= ndim:
-                raise _too_many(ndim)
+                raise _too_many(ndim) if ndim or len(items) > 1 else _no_slice()
             start, stop, step = item.indices(shape[dim]) if item.step is None or item.step > 0 else _bad_step(item)
             stride = strides[dim]
             sizes.append((stop - start + step - 1) // step if stop > start else 0)
@@ -145,6 +150,8 @@ def _bad_step(item):
         operator.index(item.step)
     except TypeError:
         raise TypeError("slice indices must be integers or None or have an __index__ method") from None
+    if item.step == 0:
+        raise ValueError("slice step cannot be zero")
     raise ValueError("step must be greater than zero")
 
 
@@ -226,8 +233,11 @@ def _take_apart(input, key):
     """(view of input, index tensors per dimension or None): slices and integers are applied."""
     items = [_item(i) for i in _as_tuple(key)]
     ndim = input._layout.ndim
-    if len(items) == 1 and not ndim and type(items[0]) is int:
-        raise _no_dims()
+    if len(items) == 1 and not ndim:
+        if type(items[0]) is int and not isinstance(key, Tensor):
+            raise _no_dims()
+        if type(items[0]) is slice:
+            raise _no_slice()
     specified = _specified(items)
     if specified > ndim:
         raise _too_many(ndim)
@@ -326,7 +336,7 @@ def _value(input, value):
     """What is assigned, as a tensor or a number."""
     if isinstance(value, Tensor):
         return value
-    if isinstance(value, SCALARS):
+    if type(value) in SCALARS:
         return value
     item = getattr(value, "item", None)
     if item is not None and getattr(value, "shape", None) == () and not isinstance(value, str):
@@ -347,6 +357,8 @@ def __setitem__(self, key, value):
             found = _basic(self._layout, key if kind is tuple else (key,))
             if found is not None:
                 return _assign_plain(_view(self, found[0], self._offset + found[1]), value)
+    if type(key) is bool:
+        return _assign(function("unsqueeze")(self, 0), value) if key else None
     part, indices = _take_apart(self, key)
     if indices is None:
         return _assign(part, value)
@@ -354,8 +366,6 @@ def __setitem__(self, key, value):
     if not isinstance(value, Tensor):
         check_fits(value, self.dtype)
         value = number_tensor(value, self.dtype, self.device)
-    elif value._layout.ndim == 0 and value.dtype is not self.dtype:
-        value = value.to(self.dtype)
     inplace_function("index_put")(part, indices, _without_ones(value))
     return None
 
@@ -366,20 +376,14 @@ def _assign_plain(part, value):
         if value._layout.shape != part._layout.shape or value._storage is part._storage or value.device is not part.device:
             return _assign(part, value)
         if part._layout.numel:
-            _check(part)
+            check_overlap(part, ())
             copy_into(part, value)
     else:
         check_fits(value, part.dtype)
-        _check(part)
+        check_overlap(part, ())
         fill_into(part, value)
     part._storage.version += 1
     return None
-
-
-def _check(part):
-    from flambeau.eager.binding import check_overlap
-
-    check_overlap(part, ())
 
 
 def _without_ones(value):
@@ -402,6 +406,7 @@ def _assign(part, value):
         if value._layout.ndim > len(shape):
             value = _without_ones(value)
         _check_expand(value, shape)
+    check_overlap(part, (value,))
     copy_(part, value)
     return None
 

@@ -63,9 +63,28 @@ def _scatter_input(g, dim, index, reduce):
     return g.scatter(dim, index, 0)
 
 
-def _scatter_src(g, dim, index, reduce):
+def _scatter_src(g, dim, index, src_shape, reduce):
     _no_reduce(reduce)
-    return g.gather(dim, index)
+    return padded(g.gather(dim, index), src_shape)
+
+
+def padded(g, shape):
+    """A gradient of the part of src that index speaks of, as one of all of src."""
+    if g.shape == shape or not g.ndim:
+        return g
+    return zeros(g, shape).index_put_(tuple(_corner(g.shape, g.device)), g)
+
+
+def cut(src, shape):
+    """The part of src that index speaks of."""
+    return src if src.shape == shape or not src.ndim else index(src, tuple(_corner(shape, src.device)))
+
+
+def _corner(shape, device):
+    """Index tensors of the first elements in every dimension."""
+    ndim = len(shape)
+    for k, n in enumerate(shape):
+        yield public("arange")(n, device=device).reshape([n if d == k else 1 for d in range(ndim)])
 
 
 @template("scatter", variants=WRITE, grad=dict(input=_scatter_input, src=_scatter_src))
@@ -73,13 +92,14 @@ def scatter(input, dim: int, index, src: OptionalTensor = None, value: Scalar = 
     """A copy of input with out[index[i][j]][j] = src[i][j] for dim 0, and so on."""
 
 
-@template("scatter_add", variants=WRITE, grad=dict(input=lambda g: g, src=lambda g, dim, index: g.gather(dim, index)))
+@template("scatter_add", variants=WRITE, grad=dict(input=lambda g: g, src=lambda g, dim, index, src_shape: padded(g.gather(dim, index), src_shape)))
 def scatter_add(input, dim: int, index, src):
     """A copy of input with src[i][j] added to out[index[i][j]][j] for dim 0, and so on."""
 
 
 def scatter_reduce_backward(g, input, dim, index, src, reduce, include_self, out):
     """Gradients of input and src."""
+    shape, src = src.shape, cut(src, index.shape)
     if reduce == "sum":
         own, given = g, g.gather(dim, index)
     elif reduce == "prod":
@@ -98,7 +118,7 @@ def scatter_reduce_backward(g, input, dim, index, src, reduce, include_self, out
         own, given = own_hit * share, given_hit * share.gather(dim, index)
     if not include_self:
         own = own.scatter(dim, index, 0)
-    return own, given
+    return own, padded(given, shape)
 
 
 def _prod_backward(g, input, dim, index, src, include_self, out):
@@ -255,8 +275,8 @@ def _check_masked_fill(op, operands):
 
 
 _C_NAMES = {
-    "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t", "float16": "at::Half",
-    "bfloat16": "at::BFloat16", "float32": "float", "float64": "double", "bool": "bool", "uint16": "uint16_t",
+    "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t", "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double", "bool": "bool", "uint16": "uint16_t",
     "uint32": "uint32_t", "uint64": "uint64_t", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
 }  # fmt: skip
 
@@ -279,9 +299,13 @@ def check_fits(value, dtype):
 
 
 def _check_fits(bound):
-    value = bound["value"]
+    value, dtype = bound["value"], bound["input"].dtype
     if isinstance(value, (int, float, complex)):
-        check_fits(value, bound["input"].dtype)
+        check_fits(value, dtype)
+    elif value.dtype.is_complex and not dtype.is_complex:
+        check_fits(1j, dtype)
+    if bound["mask"].shape != bound["input"].shape:
+        broadcast_shape(bound["mask"].shape, bound["input"].shape)  # PyTorch names the mask first
 
 
 @pointwise(
