@@ -22,7 +22,7 @@ class Task:
         self.keep_graph, self.create_graph = keep_graph, create_graph
         self.heap = []
         self.pending = {}  # sequence number -> [node, gradient per output]
-        self.leaves = {}  # id of a leaf -> [leaf, gradient]
+        self.leaves = {}  # id of a leaf -> [leaf, gradient, may it be added to in place?]
         self.owned = set()  # ids of gradients that this pass made by adding: may be added to in place
         self.captures = None  # (id of node, output number) -> index of a wanted input
 
@@ -31,7 +31,7 @@ class Task:
         if isinstance(target, Tensor):
             entry = self.leaves.get(id(target))
             if entry is None:
-                self.leaves[id(target)] = [target, grad]
+                self.leaves[id(target)] = [target, grad, False]
             else:
                 entry[1] = self.sum(entry[1], grad)
             return
@@ -54,10 +54,13 @@ class Task:
     def run(self):
         heap, pending, leaves = self.heap, self.pending, self.leaves
         create_graph, keep = self.create_graph, self.keep_graph
-        captures, watched = self.captures, modes.anomaly
+        captures, watched, owned = self.captures, modes.anomaly, self.owned
         pop, push = heapq.heappop, heapq.heappush
         while heap:
             node, grads = pending.pop(-pop(heap))
+            if owned:
+                # a formula may hand its gradient on to several inputs: from here it is shared
+                owned.difference_update(map(id, grads))
             hooks = node.hooks
             if hooks is not None or captures is not None:
                 grads = self._before(node, grads)
@@ -69,7 +72,10 @@ class Task:
             if hooks is not None and hooks.post:
                 results = _run_post_hooks(node, results, grads)
             if not keep and node.saved:
-                node.release()
+                if node.releases_more:
+                    node.release()
+                else:
+                    node.saved = None
             # the body of send(), written out: this loop is all there is to backward
             for edge, grad in zip(node.edges, results):
                 if grad is None or edge is None:
@@ -78,9 +84,12 @@ class Task:
                 if isinstance(target, Tensor):
                     entry = leaves.get(id(target))
                     if entry is None:
-                        leaves[id(target)] = [target, grad]
+                        leaves[id(target)] = [target, grad, False]
+                    elif entry[2] and entry[1]._layout is grad._layout:
+                        entry[1].add_(grad)
                     else:
-                        entry[1] = self.sum(entry[1], grad)
+                        entry[1] = entry[1] + grad
+                        entry[2] = not create_graph  # a sum of our own: the next may be added in place
                     continue
                 seq = target.seq
                 entry = pending.get(seq)
@@ -139,8 +148,10 @@ class Task:
 
     def deliver(self):
         """Hand gathered gradients to the leaves."""
-        for leaf, grad in self.leaves.values():
-            accumulate(leaf, grad, self.create_graph, id(grad) in self.owned)
+        leaves, self.leaves = self.leaves, {}
+        while leaves:
+            leaf, grad, _ = leaves.pop(next(iter(leaves)))
+            accumulate(leaf, grad, self.create_graph)
 
 
 def _warn_origin(node):
@@ -170,7 +181,7 @@ def run_hooks(table, grad):
     return grad
 
 
-def accumulate(leaf, grad, create_graph, owned=False):
+def accumulate(leaf, grad, create_graph):
     """Add a gradient to leaf.grad, running the leaf's hooks."""
     extra = leaf._extra
     if extra is not None:
@@ -197,10 +208,32 @@ def accumulate(leaf, grad, create_graph, owned=False):
             hook(leaf)
 
 
+def _probe_own(leaf, grad):
+    return sys.getrefcount(grad)
+
+
+def _probe_accumulate(leaf, grad, create_graph):
+    return _probe_own(leaf, grad)
+
+
+def _probe_deliver():
+    """deliver -> accumulate -> _own on an object that nobody else holds.
+
+    How many references such a chain of calls shows differs between versions of Python, so it is measured.
+    """
+    leaves = {0: [None, object(), False]}
+    while leaves:
+        leaf, grad, _ = leaves.pop(next(iter(leaves)))
+        return _probe_accumulate(leaf, grad, False)
+
+
+OWN_REFERENCES = _probe_deliver()
+
+
 def _own(leaf, grad):
     """The first gradient is kept, not copied, unless somebody else may see its memory."""
-    # references: the task's entry, accumulate's and our parameter, getrefcount's own
-    shared = sys.getrefcount(grad) > 5 or sys.getrefcount(grad._storage) > 2
+    # references: deliver's and accumulate's variables, our parameter, getrefcount's own
+    shared = sys.getrefcount(grad) > OWN_REFERENCES or sys.getrefcount(grad._storage) > 2
     if shared or grad._view is not None or grad._layout.strides != _grad_strides(leaf):
         dense = leaf.new_empty(leaf.shape, dtype=grad.dtype) if grad._layout.shape == leaf._layout.shape else None
         if dense is None:

@@ -84,10 +84,6 @@ class FunctionNode(Node, FunctionCtx):
                     ) from None
         return found
 
-    def release(self):
-        if self.saved:
-            self.saved = None
-
 
 def layout_zeros(layout):
     from flambeau.eager.copying import filled

@@ -58,6 +58,7 @@ class Node:
 
     __slots__ = ("edges", "seq", "saved", "hooks", "outputs", "__weakref__", "__dict__")
     saved_names: tuple = ()
+    releases_more = False  # does release() do more than forget `saved`?
 
     def name(self):
         return type(self).__name__
@@ -111,8 +112,7 @@ class Node:
 
     def release(self):
         """Forget saved values, so that their memory can go."""
-        if self.saved:
-            self.saved = None
+        self.saved = None
 
     def apply(self, grads, create_graph):
         raise NotImplementedError

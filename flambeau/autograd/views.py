@@ -75,6 +75,7 @@ class CopySlices(Node):
     """History of a base one of whose views was written: routes part of the gradient through `function`."""
 
     __slots__ = ("base_layout", "base_offset", "layout", "offset", "function")
+    releases_more = True
 
     def name(self):
         return "torch::autograd::CopySlices"

@@ -232,12 +232,13 @@ class PointwiseNode(Node):
 
     __slots__ = ("layouts", "needs", "number_types")
     variant: "Variant" = None  # type: ignore[assignment]
+    backwards: dict = {}  # the variant's, by set of arguments that need gradients
 
     def apply(self, grads, create_graph):
-        variant, needs = self.variant, self.needs
-        backward = variant.backwards.get(needs)
+        backwards, needs = self.backwards, self.needs
+        backward = backwards.get(needs)
         if backward is None:
-            backward = variant.backwards[needs] = Backward(variant, needs)
+            backward = backwards[needs] = Backward(self.variant, needs)
         if create_graph or len(grads) > 1:
             return backward.on_tensors(self, grads)
         return backward.quick(self, grads[0])
@@ -359,10 +360,13 @@ class Backward:
         if plan is None:
             plan = self.plans[key] = self._plan(node, args)
         family, slots, sums = plan
-        outs = family.run(*args) if family is not None else ()
+        if complex in key:
+            outs = family.run_any(args) if family is not None else ()  # two words per complex number
+        else:
+            outs = family.run(*args) if family is not None else ()
+            if family is not None and family.outputs == 1:
+                outs = (outs,)
         self._offer_quick(node, g, args, family, slots, sums)
-        if family is not None and family.outputs == 1:
-            outs = (outs,)
         results = [None if s is None else g if s < 0 else outs[s] for s in slots]
         for k in sums:
             results[k] = fit(results[k], node.layouts[k])
@@ -467,8 +471,9 @@ class Variant:
         self.differentiable = [k for k, (n, c) in enumerate(zip(self.names, pattern)) if c == "t" and n in op.grads]
         name = op.node_name if isinstance(op.node_name, str) else op.node_name(self.tensors, dict(statics))
         self.node_class = type(
-            name, (PointwiseNode,), {"__slots__": (), "variant": self, "saved_names": tuple(self.saved_names)}
-        )
+            name, (PointwiseNode,),
+            {"__slots__": (), "variant": self, "backwards": self.backwards, "saved_names": tuple(self.saved_names)},
+        )  # fmt: skip
         self.record = self._compile_record() if self.differentiable else None
         self.run = self.family.compile_run(self.names, self.record, self.differentiable)
         if pattern == "ts" and "fold" in op.options:
