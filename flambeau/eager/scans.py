@@ -7,13 +7,19 @@ fixed size), else columns. Kernels: `codegen/templates/scans.py`; rows of the ta
 from flambeau import _dtype as d
 from flambeau import errors, return_types
 from flambeau._tensor import empty_tensor
-from flambeau.eager.binding import launches
+from flambeau.eager.binding import LAUNCHERS, call_row, launches
 from flambeau.eager.copying import copy_into
 from flambeau.eager.kernels import load_kernel
 from flambeau.eager.rows import address, contiguous, dimension, is_computed, launch
 from flambeau.runtime.cpu import words
 
 _kernels: dict = {}
+CPP_NAMES = {
+    "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int",
+    "int64": "long int", "uint16": "unsigned short", "uint32": "unsigned int", "uint64": "unsigned long",
+    "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip
 BLOCK = 1 << 15  # elements of a long row that a chunk scans
 LONG = 1 << 17
 
@@ -93,6 +99,20 @@ def cumsum(input, dim, dtype):
 @launches("cumprod")
 def cumprod(input, dim, dtype):
     return _accumulated("cumprod", input, dim, dtype)
+
+
+def _in_place(op, bound):
+    """cumsum_ and cumprod_: the result takes the place of the input."""
+    input, dtype = bound["input"], bound["dtype"]
+    if dtype is not None and dtype is not input.dtype:
+        raise RuntimeError(
+            f"Bad in-place call: input tensor dtype {CPP_NAMES[input.dtype.name]} and output tensor "
+            f"dtype {CPP_NAMES[dtype.name]} should match"
+        )
+    return input.copy_(call_row(op, bound))
+
+
+LAUNCHERS |= {"cumsum_": _in_place, "cumprod_": _in_place}
 
 
 def _extreme(name, input, dim):

@@ -6,6 +6,7 @@ trapezoid, cov and gradient are written with other ops. Derivatives work on tens
 
 from flambeau import _dtype as d
 from flambeau import errors
+from flambeau.codegen import scalar as m
 from flambeau.ops.table import OptionalTensor, Scalar, composite, public, template
 
 
@@ -37,14 +38,10 @@ def _cumprod_backward(g, input, dim, dtype, out):
     first = zero & (before == 1)
     one, nothing = input.new_ones(()), input.new_zeros(())
     # Up to the first zero the usual formula holds, at it the products that leave it out, then zero.
-    usual = reversed_sum(_where(clean, g * out, nothing), dim) / _where(clean, input, one)
-    without = _where(first, one, input).cumprod(dim)
-    at_zero = reversed_sum(_where(clean, nothing, g * without), dim)
-    return _where(clean, usual, _where(first, at_zero, nothing))
-
-
-def _where(condition, a, b):
-    return a.where(condition, b)
+    usual = reversed_sum(m.where(clean, g * out, nothing), dim) / m.where(clean, input, one)
+    without = m.where(first, one, input).cumprod(dim)
+    at_zero = reversed_sum(m.where(clean, nothing, g * without), dim)
+    return m.where(clean, usual, m.where(first, at_zero, nothing))
 
 
 def _cumprod_by_parts(g, input, dim):
@@ -85,11 +82,12 @@ def _logcumsumexp_backward(g, input, dim, out):
     """exp(input) times the sums from the end of g * exp(-out), positive and negative apart."""
     if not input.ndim:
         return g
-    low = g.new_full((), -float("inf"))
+    # the lowest number, not -inf: the second derivative subtracts these from each other
+    low = g.new_full((), d.finfo(g.dtype).min)
     parts = []
     for part in (g, -g):
-        logs = _where(part > 0, part, part.new_ones(())).log()
-        logs = _where(part > 0, logs, low) - out
+        logs = m.where(part > 0, part, part.new_ones(())).log()
+        logs = m.where(part > 0, logs, low) - out
         sums = logs.flip(dim).logcumsumexp(dim).flip(dim)
         parts.append((sums + input).exp())
     return parts[0] - parts[1]
@@ -164,7 +162,7 @@ def _spacing(name, y, x, dim):
         x = x.reshape(shape)
     elif x.ndim < y.ndim:
         x = x.reshape([1] * (y.ndim - x.ndim) + list(x.shape))
-    return x.diff(dim=dim - y.ndim)
+    return x.diff(dim=dim)
 
 
 def _trapezoids(name, y, x, dx, dim):
@@ -280,3 +278,74 @@ def corrcoef(input):
     spread = (spread.real if c.dtype.is_complex else spread).sqrt()
     c = c / spread.unsqueeze(1) / spread.unsqueeze(0)
     return c if c.dtype.is_complex else c.clamp(-1, 1)
+
+
+# -- numerical gradients ---------------------------------------------------------------------------
+
+
+def _gradient_dims(input, spacing, dim, edge_order):
+    """(dimensions, spacing per dimension) after the checks of PyTorch."""
+    dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
+    dims = [_dimension(k, input.ndim) for k in dims]
+    if spacing is None or not isinstance(spacing, (tuple, list)):
+        steps = [1 if spacing is None else spacing] * len(dims)
+    else:
+        steps = list(spacing)
+        if len(steps) != len(dims):
+            why = (
+                f"'self.dim() = {input.ndim}', since dim argument was not given"
+                if dim is None
+                else f"dim argument (length {len(dims)})"
+            )
+            raise RuntimeError(
+                "torch.gradient expected spacing to be unspecified, a scalar, or a list of length "
+                f"equal to {why}, but got a list of length {len(steps)}"
+            )
+    if edge_order not in (1, 2):
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    for k in dims:
+        if input.shape[k] < edge_order + 1:
+            raise RuntimeError(
+                "torch.gradient expected each dimension size to be at least edge_order+1"
+            )
+    return dims, steps
+
+
+def _differences(x, dim, step, edge_order):
+    """Derivative estimates along a dimension: central inside, one-sided at the ends."""
+    n, cat = x.shape[dim], public("cat")
+
+    def part(start, length=1):
+        return x.narrow(dim, start, length)
+
+    if not hasattr(step, "_layout") or not step.ndim:
+        middle = (part(2, n - 2) - part(0, n - 2)) / (step * 2)
+        if edge_order == 1:
+            first, last = (part(1) - part(0)) / step, (part(n - 1) - part(n - 2)) / step
+        else:
+            first = (part(0) * -3 + part(1) * 4 - part(2)) / (step * 2)
+            last = (part(n - 1) * 3 - part(n - 2) * 4 + part(n - 3)) / (step * 2)
+        return cat([first, middle, last], dim)
+    shape = [1] * x.ndim
+    shape[dim] = n - 1
+    h = step.diff().reshape(shape)
+    a, b = h.narrow(dim, 0, n - 2), h.narrow(dim, 1, n - 2)
+    middle = -b / (a * (a + b)) * part(0, n - 2)
+    middle = middle + (b - a) / (a * b) * part(1, n - 2) + a / (b * (a + b)) * part(2, n - 2)
+    a, z = h.narrow(dim, 0, 1), h.narrow(dim, n - 2, 1)
+    if edge_order == 1:
+        first, last = (part(1) - part(0)) / a, (part(n - 1) - part(n - 2)) / z
+    else:
+        b, y = h.narrow(dim, 1, 1), h.narrow(dim, n - 3, 1)
+        first = -(a * 2 + b) / (a * (a + b)) * part(0) + (a + b) / (a * b) * part(1)
+        first = first - a / (b * (a + b)) * part(2)
+        last = z / (y * (y + z)) * part(n - 3) - (y + z) / (y * z) * part(n - 2)
+        last = last + (z * 2 + y) / (z * (y + z)) * part(n - 1)
+    return cat([first, middle, last], dim)
+
+
+@composite(variants="function")
+def gradient(input, *, spacing: object = None, dim: object = None, edge_order: int = 1):
+    """Estimates of the derivatives along each dimension, by differences of second order."""
+    dims, steps = _gradient_dims(input, spacing, dim, edge_order)
+    return tuple(_differences(input, k, step, edge_order) for k, step in zip(dims, steps))
