@@ -339,22 +339,3 @@ def sign(z):
 @for_complex
 def angle(z):
     return _atan2(z.im, z.re)
-
-
-def _pair(x, y):
-    return Complex(x, y)
-
-
-def _real(z):
-    return z.re if isinstance(z, Complex) else z
-
-
-def _imag(z):
-    return z.im if isinstance(z, Complex) else const(0, z.type)
-
-
-def _conj(z):
-    return Complex(z.re, -z.im) if isinstance(z, Complex) else z
-
-
-WORDS |= {"complex": _pair, "real": _real, "imag": _imag, "conj": _conj, "sgn": WORDS["sign"]}
