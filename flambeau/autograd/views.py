@@ -62,6 +62,9 @@ def _blank(like, layout):
 
 
 def _history(base, t):
+    """The history of a view whose base was written."""
+    if t._view.kind in ("multi", "no_grad"):
+        raise RuntimeError(_forbidden(t, t._view.kind, "its base or another view of its base has been"))
     node = _new(AsStridedBackward0)
     node.base_layout, node.base_offset = base._layout, base._offset
     node.layout, node.offset = t._layout, t._offset
@@ -79,6 +82,8 @@ class CopySlices(Node):
 
     def name(self):
         return "torch::autograd::CopySlices"
+
+    short_name = name
 
     def apply(self, grads, create_graph):
         grad = grads[0]
@@ -118,19 +123,18 @@ def check_inplace(t):
     view = t._view
     if view is not None:
         if view.kind in ("multi", "no_grad"):
-            raise RuntimeError(_forbidden(t, view.kind))
-        base = view.base
-        if base._requires_grad and base._grad_fn is None:
+            raise RuntimeError(_forbidden(t, view.kind, "is being"))
+        if t._requires_grad and view.base._grad_fn is None:
             raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
     if t._requires_grad and t._grad_fn is None:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
 
 
-def _forbidden(t, kind):
+def _forbidden(t, kind, what):
     if t._grad_fn is not None:
-        start = f"Output {t._output_nr} of {t._grad_fn.short_name()} is a view and is being modified inplace."
+        start = f"Output {t._output_nr} of {t._grad_fn.short_name()} is a view and {what} modified inplace."
     else:
-        start = "A view was created in no_grad mode and is being modified inplace with grad mode enabled."
+        start = f"A view was created in no_grad mode and {what} modified inplace with grad mode enabled."
     return f"{start} {_MULTI if kind == 'multi' else _NO_GRAD}"
 
 

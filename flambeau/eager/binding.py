@@ -8,7 +8,7 @@ here for everything unusual; other kinds go through `call_row`.
 import operator
 
 from flambeau import errors
-from flambeau._layout import broadcast_shape, overlaps_itself
+from flambeau._layout import broadcast_shape, is_dense_in_some_order, overlaps_itself
 from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
@@ -18,8 +18,10 @@ from flambeau.eager.formula import record_formula, wants_grad
 from flambeau.ops.table import REQUIRED, TABLE
 
 NUMBERS = (bool, int, float, complex)
-KEYWORDS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other", "a": "input"}
+KEYWORDS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other", "a": "input", "axis0": "dim0",
+            "axis1": "dim1"}
 LAUNCHERS: dict = {}  # template name -> function on plain tensors
+FRONTS: dict = {}  # template name -> builder(op, general function) of a quicker public function
 
 
 def launches(*names):
@@ -42,9 +44,7 @@ def bind(op, args, kwargs):
     """Arguments by parameter name, in order, checked and normalised."""
     params = op.params
     bound = {}
-    if len(args) > len(params):
-        args = _pack_rest(op, args)
-    elif op.options.get("varargs") and len(args) > 1:
+    if len(args) > len(params) or op.options.get("varargs"):
         args = _pack_rest(op, args)
     for p, value in zip(params, args):
         if p.keyword_only:
@@ -76,9 +76,9 @@ def _pack_rest(op, args):
     if name is None:
         raise TypeError(f"{op.name}() takes {len(op.params)} positional arguments but {len(args)} were given")
     k = [p.name for p in op.params].index(name)
-    if len(args) > k and not isinstance(args[k], (tuple, list)):
+    if len(args) > k + 1 or (len(args) == k + 1 and not isinstance(args[k], (tuple, list))):
         return (*args[:k], tuple(args[k:]))
-    return args
+    return ((),) if k == 0 and not args else args
 
 
 def _normal(op, k, p, value):
@@ -288,13 +288,13 @@ class PointwiseCalls:
             raise RuntimeError(
                 f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(shape)}"
             )
-        check_overlap(target, tensors)
         node = None
-        if modes.grad and any(values[k]._requires_grad for k in variant.differentiable):
+        recording = modes.grad and any(values[k]._requires_grad for k in variant.differentiable)
+        if recording or (modes.grad and target._requires_grad):
             views.check_inplace(target)
+        check_overlap(target, tensors)
+        if recording:
             node = self._record_inplace(variant, values, target)
-        elif modes.grad and target._requires_grad:
-            views.check_inplace(target)
         variant.family.run_into((target,), values)
         target._storage.version += 1
         if node is not None:
@@ -310,18 +310,17 @@ class PointwiseCalls:
         """The node of an in-place call, made before the memory changes."""
         shadow = make_tensor(target._layout, target._storage, target._offset)
         node = variant.record(shadow, *values)
-        node.saved = tuple(
-            # keeping the target itself would tie node and tensor into a cycle
-            _detached(item) if type(item) is SavedInput and item.tensor is target else item
-            for item in node.saved
-        )
+        keep_original(node, target)
         return node
 
 
-def _detached(item):
-    found = SavedOutput(item.tensor)
-    found.version = item.version
-    return found
+def keep_original(node, target):
+    """Where a node saved the tensor that is about to be written, let it keep a copy (as PyTorch does)."""
+    if any(type(item) is SavedInput and item.tensor is target for item in node.saved):
+        original = SavedInput(target.clone())
+        node.saved = tuple(
+            original if type(item) is SavedInput and item.tensor is target else item for item in node.saved
+        )
 
 
 def check_overlap(target, tensors):
@@ -336,7 +335,8 @@ def check_overlap(target, tensors):
             continue
         if t._offset == target._offset and t._layout is target._layout:
             continue
-        if _ranges_meet(t, target):
+        # as PyTorch: gaps make the question too hard, and then nobody complains
+        if is_dense_in_some_order(t._layout) and is_dense_in_some_order(target._layout) and _ranges_meet(t, target):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
                 "single memory location. Please clone() the tensor before performing the operation."
@@ -530,6 +530,8 @@ def row_function(op):
 
     if op.kind == "composite" and not op.grads and op.joint_grad is None and not op.options.get("bind"):
         function = _composite_function(op)
+    if op.template in FRONTS:
+        function = FRONTS[op.template](op, function)
     if function is not op.body:
         function.__name__ = function.__qualname__ = op.name
         function.__doc__, function.__module__ = op.doc, "flambeau"
@@ -544,7 +546,7 @@ def _composite_function(op):
         return body
 
     def function(*args, out=None, **kwargs):
-        if varargs and len(args) > 1:
+        if varargs:
             args = _pack_rest(op, args)
         if kwargs:
             kwargs = {n if n in names else KEYWORDS.get(n, n): v for n, v in kwargs.items()}
@@ -566,8 +568,17 @@ def row_inplace(op):
         bound = bind(op, (input, *args), kwargs)
         if write is not None:
             return write(op, bound)
+        recording = bool(op.grads) and wants_grad(op, bound)
+        if recording:
+            views.check_inplace(input)
         result = call_row(op, bound)
-        return input.copy_(result)
+        node = result._grad_fn
+        if not recording or node is None or result.dtype is not input.dtype or result.shape != input.shape:
+            return input.copy_(result)
+        keep_original(node, input)
+        input.detach().copy_(result.detach())
+        views.rebase(input, node)
+        return input
 
     function.__name__ = function.__qualname__ = op.name + "_"
     function.__doc__, function.__module__ = op.doc, "flambeau"

@@ -101,6 +101,7 @@ def copy_(input, src, non_blocking=False):
     if source_layout.shape != target_layout.shape:
         broadcast_shape_into(source_layout.shape, target_layout.shape)
     if src._storage is input._storage and src._offset != input._offset:
+        check_overlap(input, (src,))
         src = _apart(input, src)
     check_overlap(input, ())
     recording = modes.grad and (input._requires_grad or src._requires_grad) and target_layout.dtype.category >= 2

@@ -47,7 +47,7 @@ class ViewPlan:
     `moving` lists the places that incoming gradients take.
     """
 
-    __slots__ = ("input", "parts", "formula", "arguments", "moving", "saved", "node_class", "outputs")
+    __slots__ = ("input", "parts", "formula", "arguments", "moving", "saved", "node_class", "outputs", "fresh")
 
 
 def _node_class(op, name):
@@ -59,9 +59,11 @@ def _node_class(op, name):
     return found
 
 
-def node_name(op, values, inplace=False):
+def node_name(op, layout, values, inplace=False):
     """PyTorch numbers the overloads of an op, those in place after the others."""
     number = op.options.get("number")
+    if "naming" in op.options:
+        return op.options["naming"](layout)
     if number is None and not inplace:
         return op.node_name
     count = op.options.get("numbers", 1)
@@ -76,6 +78,7 @@ def make_plan(op, layout, values, found, inplace=False, origin=0):
     plan.parts = tuple(_part(layout, *place) for place in places)
     plan.outputs = len(places)
     plan.node_class = plan.formula = None
+    plan.fresh = bool(op.options.get("fresh"))
     if op.grads:
         names = next(iter(op.grads.values())).names
         first = op.params[0].name
@@ -84,7 +87,7 @@ def make_plan(op, layout, values, found, inplace=False, origin=0):
         plan.formula = next(iter(op.grads.values())).function
         plan.arguments = [known[n] for n in names]
         plan.moving = [(k, n) for k, n in enumerate(names) if n in ("g", "gs")]
-        plan.node_class = _node_class(op, node_name(op, values, inplace))
+        plan.node_class = _node_class(op, node_name(op, layout, values, inplace))
         plan.saved = tuple(known[n] for n in plan.node_class.saved_names)
     return plan
 
@@ -107,6 +110,10 @@ def history(plan, input):
 def record(plan, input, *outs):
     """Make the history of the outputs, unless nobody is recording."""
     if not modes.grad or plan.node_class is None:
+        if outs[0]._view is not None and not plan.fresh:
+            # PyTorch: a view of what needs gradients does too, though it has no history
+            for out in outs:
+                out._requires_grad = True
         return
     node = history(plan, input)
     for k, out in enumerate(outs):
@@ -182,6 +189,8 @@ class Viewer:
         """The row's arguments after the first, checked."""
         if not isinstance(input, Tensor):
             raise type_error(self.op, self.op.params[0].name, 1, input)
+        if "dtype" in kwargs and self.op.name == "view":
+            kwargs = {("size" if n == "dtype" else n): v for n, v in kwargs.items()}
         if not self.options.get("varargs"):
             # the generated function passes every argument on, those left at their defaults too
             kwargs = {p.name: a for p, a in zip(self.op.params[1:], args) if a is not p.default} | kwargs
@@ -296,7 +305,12 @@ def _alias(input, layout, offset):
 def view_inplace(op):
     """t_, unsqueeze_ and the like: the tensor itself takes the new layout."""
 
+    if op.runtime is None:
+        view_function(op)
+
     def write(input, *args, **kwargs):
+        if input._requires_grad and modes.grad:
+            views.check_inplace(input)
         values = op.runtime.values(input, args, kwargs)
         if op.options.get("absolute"):
             plan, offset = absolute_plan(op, input, values, inplace=True)
@@ -304,7 +318,6 @@ def view_inplace(op):
             plan = make_plan(op, input._layout, values, op.body(input._layout, *values), inplace=True)
             offset = input._offset + plan.parts[0][1]
         if input._requires_grad and modes.grad:
-            views.check_inplace(input)
             input._grad_fn, input._output_nr = history(plan, input), 0
         input._layout, input._offset = plan.parts[0][0], offset
         input._storage.version += 1

@@ -109,7 +109,6 @@ def meshgrid(tensors: Tensors, *, indexing: str = None):
         t.view([-1 if k == n else 1 for k in range(len(tensors))]).expand(shape) for n, t in enumerate(tensors)
     ]
     if swapped:
-        grids = [g.swapdims(0, 1) for g in grids]
         grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)
 

@@ -202,7 +202,7 @@ def broadcast_tensors(tensors: Tensors):
     """The tensors, spread over their common shape."""
     tensors = listed(tensors)
     shape = broadcast_shape(*[t.shape for t in tensors]) if tensors else ()
-    return tuple(t.expand(shape) for t in tensors)
+    return tuple(t if t.shape == shape else t.expand(shape) for t in tensors)
 
 
 @composite(variants="function", varargs="shapes")

@@ -67,14 +67,14 @@ def _view_otherwise(input, size):
 @table.view(
     grad=lambda g, input_shape: g.reshape(input_shape), varargs="size", variants="method", otherwise=_view_otherwise
 )
-def view(input, size: Dims):
+def view(input, size: Dims = None):
     """The same memory in another shape, or read as another dtype."""
     if isinstance(size, d.dtype) or (type(size) is tuple and len(size) == 1 and isinstance(size[0], d.dtype)):
         return None
     try:
         size = ints("view", "size", size)
     except TypeError:
-        kinds = ", ".join(type(s).__name__ for s in size)
+        kinds = ", ".join(type(s).__name__ for s in size or ())
         raise TypeError(
             f"view() received an invalid combination of arguments - got ({kinds}), but expected one of:\n"
             " * (torch.dtype dtype)\n * (tuple of ints size)\n"
@@ -88,13 +88,17 @@ def _unsafe_view(input, size: Dims):
     return _shaped(input, size)
 
 
+def _reshape_name(layout):
+    return "ViewBackward0" if layout.is_contiguous else "ReshapeAliasBackward0"
+
+
 def _copied(input, shape):
     return _unsafe_view(input.clone(memory_format=contiguous_format), shape)
 
 
 @table.view(
     grad=lambda g, input_shape: g.reshape(input_shape), varargs="shape", variants="function method",
-    node="ViewBackward0", otherwise=lambda input, shape: _copied(input, ints("reshape", "shape", shape)),
+    naming=_reshape_name, otherwise=lambda input, shape: _copied(input, ints("reshape", "shape", shape)),
 )  # fmt: skip
 def reshape(input, shape: Dims):
     """The same elements in another shape: a view where strides allow it, else a copy."""
@@ -118,14 +122,13 @@ def _view_dtype(input, dtype: object):
     names = f"to view {input.dtype.scalar_name} as {dtype.scalar_name} (different element sizes)"
     if input.ndim == 0:
         raise RuntimeError(f"self.dim() cannot be 0 {names}")
+    n = max(old, new) // min(old, new)
+    if old < new and input.shape[-1] % n:
+        raise RuntimeError(f"self.size(-1) must be divisible by {n} {names}, but got {input.shape[-1]}")
     if input.strides[-1] != 1:
         raise RuntimeError(f"self.stride(-1) must be 1 {names}, but got {input.strides[-1]}")
     if old > new:
-        n = old // new
         return (*input.shape[:-1], input.shape[-1] * n), (*[s * n for s in input.strides[:-1]], 1), 0, dtype
-    n = new // old
-    if input.shape[-1] % n:
-        raise RuntimeError(f"self.size(-1) must be divisible by {n} {names}, but got {input.shape[-1]}")
     for k, s in enumerate(input.strides[:-1]):
         if s % n:
             raise RuntimeError(f"self.stride({k}) must be divisible by {n} {names}, but got {s}")
@@ -160,7 +163,7 @@ def _flat_shape(layout, start_dim, end_dim):
 
 
 @table.view(
-    grad=lambda g, input_shape: g.reshape(input_shape), variants="function method", node="ViewBackward0",
+    grad=lambda g, input_shape: g.reshape(input_shape), variants="function method", naming=_reshape_name,
     otherwise=_flatten_otherwise,
 )  # fmt: skip
 def flatten(input, start_dim: int = 0, end_dim: int = -1):
