@@ -4,6 +4,7 @@ A dtype is one of fifteen objects. `code` is the compiler's short name for it (f
 `category` its place among bool < integer < floating < complex, which decides promotion.
 """
 
+import math
 import struct
 
 BOOL, INTEGER, FLOATING, COMPLEX = range(4)
@@ -248,3 +249,34 @@ class iinfo:
 
     def __hash__(self):
         return hash(self.dtype)
+
+
+_C_NAMES = {
+    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+    "int32": "int", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip
+
+
+def check_fits(value, dtype):
+    """Complain if a Python number lies outside a dtype (a tensor can be filled with it otherwise)."""
+    if not _fits(value, dtype):
+        name = _C_NAMES.get(dtype.name, f"{dtype.name}_t")
+        raise RuntimeError(f"value cannot be converted to type {name} without overflow")
+    return value
+
+
+def _fits(value, dtype):
+    kind = type(value)
+    if dtype.category == BOOL or (kind is bool):
+        return True
+    if kind is complex and dtype.category < COMPLEX:
+        return value.imag == 0 and _fits(value.real, dtype)
+    if dtype.category == INTEGER:
+        limits = iinfo(dtype)
+        if kind is float:
+            return math.isfinite(value) and limits.min - 1 < value < limits.max + 1
+        # a negative number wraps around in an unsigned dtype
+        return (limits.min if dtype.is_signed else -limits.max) <= value <= limits.max
+    largest = finfo(dtype).max
+    parts = (value.real, value.imag) if kind is complex else (value,)
+    return all(not math.isfinite(p) or -largest <= p <= largest for p in parts)

@@ -35,6 +35,14 @@ def tensor_new(cls, *args, device=None, **kwargs):
     return make_tensor(t._layout, t._storage, t._offset, cls)
 
 
+def new(self, *args, device=None):
+    """A tensor of the same dtype from sizes or data, as its class would make it."""
+    return construct(self.dtype, args)
+
+
+Tensor.new = new
+
+
 class _TypedMeta(type):
     def __instancecheck__(cls, value):
         return isinstance(value, Tensor) and value.dtype is cls.dtype

@@ -329,7 +329,7 @@ def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, mem
         elif isinstance(arg, bool) or arg is None:
             continue
         elif isinstance(arg, type) and arg in (float, int, bool, complex):
-            dtype = creation._dtype_of(arg)
+            dtype = creation.dtype_of(arg)
         else:
             raise TypeError(
                 "to() received an invalid combination of arguments - got "

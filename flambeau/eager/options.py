@@ -1,0 +1,166 @@
+"""What creation functions are told: sizes, dtypes, devices, numbers to fill with, out=.
+
+Each function here turns one kind of argument into a value or complains about it in PyTorch's words.
+The functions themselves are in creation.py and ranges.py.
+"""
+
+import operator
+
+from flambeau import _device, _dtype
+from flambeau._layout import Size, dense_layout
+from flambeau._tensor import Tensor
+
+MAX_BYTES = 1 << 62
+_PYTHON = {
+    float: _dtype.float64, int: _dtype.int64, bool: _dtype.bool_, complex: _dtype.complex128,
+}  # fmt: skip
+
+
+def _is_integer(value):
+    return hasattr(value, "__index__") and not isinstance(value, (bool, Tensor)) or (
+        isinstance(value, Tensor)
+        and value._layout.numel == 1
+        and value._layout.dtype.category <= _dtype.INTEGER
+    )
+
+
+def size_from(size, name="empty", argument="size"):
+    """zeros(2, 3), zeros((2, 3)), zeros(Size): the shape that was meant."""
+    if len(size) == 1 and isinstance(size[0], (tuple, list)):
+        size = size[0]
+        if type(size) is Size and (not size or min(size) >= 0):
+            return size
+    elif not size:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "{argument}"')
+    elif not _is_integer(size[0]):
+        kind = type(size[0]).__name__
+        raise TypeError(
+            f"{name}(): argument '{argument}' (position 1) must be tuple of ints, not {kind}"
+        )
+    try:
+        shape = Size(map(operator.index, size))
+    except TypeError:
+        raise _not_a_size(size, name, argument) from None
+    for s in shape:
+        if s < 0:
+            raise negative_size(s, shape, name)
+    return shape
+
+
+def _not_a_size(size, name, argument):
+    place, bad = next((k, s) for k, s in enumerate(size) if not _is_integer(s))
+    kind = type(bad).__name__
+    if place == 0:
+        return TypeError(
+            f"{name}(): argument '{argument}' (position 1) must be tuple of ints, "
+            f"but found element of type {kind} at pos 0"
+        )
+    return TypeError(
+        f"{name}(): argument '{argument}' failed to unpack the object at pos {place + 1} "
+        f'with error "type must be tuple of ints,but got {kind}"'
+    )
+
+
+def negative_size(size, shape, name):
+    if name == "zeros":
+        return RuntimeError("zeros: Dimension size must be non-negative.")
+    return RuntimeError(f"Trying to create tensor with negative dimension {size}: {list(shape)}")
+
+
+def size_tuple(size, name, argument="size", position=1):
+    """A size that must be a tuple or list."""
+    if not isinstance(size, (tuple, list)):
+        kind = type(size).__name__
+        raise TypeError(
+            f"{name}(): argument '{argument}' (position {position}) must be tuple of ints, not {kind}"
+        )
+    return size_from((size,), name, argument)
+
+
+def dtype_of(dtype, name="zeros"):
+    """A dtype from what a caller gave: a dtype, a Python number type, or None for the default."""
+    if dtype is None:
+        return _dtype.default_dtype()
+    if not isinstance(dtype, _dtype.dtype):
+        # a type may be unhashable through its metaclass, but then it is no number type either
+        named = _PYTHON.get(dtype) if isinstance(dtype, type) else None
+        if named is None:
+            kind = type(dtype).__name__
+            raise TypeError(f"{name}(): argument 'dtype' must be torch.dtype, not {kind}")
+        return named
+    return dtype
+
+
+def device_of(device, name):
+    if device is not None and not isinstance(device, (str, int, _device.device)):
+        kind = type(device).__name__
+        raise TypeError(f"{name}(): argument 'device' must be torch.device, not {kind}")
+    return _device.resolve(device)
+
+
+def new_layout(shape, dtype, device, name="zeros"):
+    """The dense layout of a new tensor."""
+    layout = dense_layout(shape, dtype_of(dtype, name), device_of(device, name))
+    if layout.nbytes >= MAX_BYTES:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+    return layout
+
+
+def finish(t, requires_grad):
+    """Make a new tensor a leaf that wants gradients, if it is to be one."""
+    if requires_grad:
+        if t._layout.dtype.category < _dtype.FLOATING:
+            raise RuntimeError(
+                "Only Tensors of floating point and complex dtype can require gradients"
+            )
+        t.requires_grad_(True)
+    return t
+
+
+def into(out, shape, dtype=None, name="zeros"):
+    """An out= tensor, given its shape without a word (creation functions resize silently)."""
+    if not isinstance(out, Tensor):
+        kind = type(out).__name__
+        raise TypeError(f"{name}(): argument 'out' must be Tensor, not {kind}")
+    if dtype is not None and out.dtype is not dtype:
+        raise RuntimeError(
+            f"dtype {dtype.scalar_name} does not match dtype of out parameter "
+            f"({out.dtype.scalar_name})"
+        )
+    return out if out.shape == shape else out.resize_(shape)
+
+
+def like(input, name):
+    """The argument of a *_like function."""
+    if not isinstance(input, Tensor):
+        kind = type(input).__name__
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {kind}")
+    return input
+
+
+def number(value, name, argument, position):
+    """A Python number from a number, a NumPy number or a tensor without dimensions."""
+    if type(value) in (int, float, bool, complex):
+        return value
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        return value.item()
+    for kind in (int, float, complex):
+        if isinstance(value, kind):
+            return kind(value)
+    kind = type(value).__name__
+    raise TypeError(f"{name}(): argument '{argument}' (position {position}) must be Number, not {kind}")
+
+
+def integer(value, name, argument, position):
+    """An argument that must be an integer."""
+    if not _is_integer(value):
+        kind = type(value).__name__
+        raise TypeError(f"{name}(): argument '{argument}' (position {position}) must be int, not {kind}")
+    return operator.index(value)
+
+
+def fill_number(value):
+    """A number as the words of a fill kernel take it: integers of 64 bits wrap."""
+    if type(value) is int and value >= 1 << 63:
+        return value - (1 << 64)
+    return value
