@@ -8,7 +8,7 @@ from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._layout import Size, dense_layout, make_layout, wrap_dim
 from flambeau._tensor import Tensor, empty_tensor, make_tensor
-from flambeau.eager.binding import launches
+from flambeau.eager.binding import FRONTS, launches
 from flambeau.eager.index_plans import plan_walk
 from flambeau.eager.indexing import (
     address,
@@ -18,6 +18,7 @@ from flambeau.eager.indexing import (
     number_tensor,
     out_of_bounds,
     planned,
+    quick_front,
     reduce_along,
     scatter_along,
     scatter_walk,
@@ -63,10 +64,17 @@ def index_select(input, dim, index):
             "read", layout.dtype, out.shape, table, byte_strides(out._layout), [along], [layout.shape[dim]], [step]
         )
 
-    run, description, _ = planned(("select", layout, index._layout, dim), build)
+    run, description, *_ = planned(("index_select", layout, index._layout, dim), lambda: (*build(), out._layout))
     if run(description, address(input), address(out), address(index)) is not None:
-        raise IndexError("index out of range in self")
+        raise _select_failed(input, dim, index)
     return out
+
+
+def _select_failed(input, dim, index):
+    return IndexError("index out of range in self")
+
+
+FRONTS["index_select"] = quick_front(_select_failed)
 
 
 def _select_scalar(input, index, n):

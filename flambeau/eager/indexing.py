@@ -12,8 +12,9 @@ from flambeau._layout import Size, broadcast_shape, dense_layout, expanded_strid
 from flambeau._memory_format import contiguous_format
 from flambeau._tensor import Tensor, empty_like_layout, empty_tensor, make_tensor
 from flambeau.autograd import views
+from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import SavedInput, SavedOutput, save_input
-from flambeau.eager.binding import LAUNCHERS, check_overlap, launches
+from flambeau.eager.binding import FRONTS, LAUNCHERS, check_overlap, launches
 from flambeau.eager.copying import clone, copy_into, filled
 from flambeau.eager.formula import record_formula, wants_grad
 from flambeau.eager.index_plans import kernel, plan_walk
@@ -176,10 +177,49 @@ def gather(input, dim, index, sparse_grad):
             [layout.shape[dim] if layout.ndim else 1], [step],
         )  # fmt: skip
 
-    run, description, _ = planned(("gather", layout, index._layout, dim), build)
+    run, description, *_ = planned(("gather", layout, index._layout, dim), lambda: (*build(), out._layout))
     if run(description, address(input), address(out), address(index)) is not None:
-        raise out_of_bounds(index, dim, layout.shape[dim] if layout.ndim else 1)
+        raise _gather_failed(input, dim, index)
     return out
+
+
+def _gather_failed(input, dim, index):
+    return out_of_bounds(index, dim, input._layout.shape[dim] if input._layout.ndim else 1)
+
+
+def quick_front(failed):
+    """A front for gather and index_select: when a plan for these layouts exists, use it."""
+
+    def build(op, general):
+        name = op.template
+        plans = _plans
+
+        def function(input, *args, **kwargs):
+            if len(args) != 2 or kwargs:
+                return general(input, *args, **kwargs)
+            dim, index = args
+            try:
+                layout = input._layout
+                found = plans.get((name, layout, index._layout, dim if dim >= 0 else dim + layout.ndim))
+            except (AttributeError, TypeError):
+                found = None
+            if found is None:
+                return general(input, dim, index)
+            run, description, _, to = found
+            out = empty_like_layout(to)
+            at = input._storage.pointer + input._offset
+            if run(description, at, out._storage.pointer, index._storage.pointer + index._offset) is not None:
+                raise failed(input, dim if dim >= 0 else dim + layout.ndim, index)
+            if input._requires_grad and modes.grad:
+                record_formula(op, {"input": input, "dim": dim, "index": index, "sparse_grad": False}, (out,))
+            return out
+
+        return function
+
+    return build
+
+
+FRONTS["gather"] = quick_front(_gather_failed)
 
 
 def _check_gather(layout, dim, index):
@@ -503,23 +543,28 @@ def _refuse(tensors, subscript):
 
 @launches("index")
 def index(input, indices):
-    mask = whole_mask(input, indices)
-    if mask is not None and not is_meta(input):
-        return LAUNCHERS["masked_select"](input, mask)
-    indices = index_tensors(input, indices)
-    if all(i is None for i in indices):
-        return clone(input, None)
-    subscript, layouts = _subscript(input, indices)
     layout = input._layout
-    out = empty_like_layout(dense_layout(subscript.shape, layout.dtype, layout.device))
-    if not out._layout.numel or is_meta(input):
-        _check_empty(subscript, indices)
-        return out
+    found = _plans.get(("index", layout, tuple([None if i is None else i._layout for i in indices])))
+    if found is None:
+        mask = whole_mask(input, indices)
+        if mask is not None and not is_meta(input):
+            return LAUNCHERS["masked_select"](input, mask)
+        indices = index_tensors(input, indices)
+        if all(i is None for i in indices):
+            return clone(input, None)
+        subscript, layouts = _subscript(input, indices)
+        to = dense_layout(subscript.shape, layout.dtype, layout.device)
+        if not to.numel or is_meta(input):
+            _check_empty(subscript, indices)
+            return empty_like_layout(to)
+        found = planned(
+            ("index", layout, layouts), lambda: (to, subscript, *subscript.plan("read", layout.dtype, byte_strides(to)))
+        )
+    to, subscript, run, description, _ = found
+    out = empty_like_layout(to)
     tensors = [i for i in indices if i is not None]
-    run, description, _ = planned(
-        ("index", layout, layouts), lambda: subscript.plan("read", layout.dtype, byte_strides(out._layout))
-    )
-    if run(description, address(input), address(out), *map(address, tensors)) is not None:
+    places = [i._storage.pointer + i._offset for i in tensors]
+    if run(description, input._storage.pointer + input._offset, out._storage.pointer, *places) is not None:
         _refuse(tensors, subscript)
     return out
 

@@ -15,9 +15,11 @@ from flambeau._tensor import Tensor, View
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager.binding import check_overlap
 from flambeau.eager.copying import copy_, copy_into, fill_into
-from flambeau.eager.indexing import number_tensor
-from flambeau.eager.methods import function, inplace_function
+from flambeau.eager.formula import record_formula
+from flambeau.eager.indexing import index, number_tensor, write_row
+from flambeau.eager.methods import function
 from flambeau.ops.indexing import check_fits
+from flambeau.ops.table import TABLE
 
 _new = object.__new__
 _heads: dict = {}  # layout -> (layout without its first dimension, size, stride in bytes)
@@ -93,7 +95,7 @@ def _head(layout):
 
 def _basic(layout, items):
     """(layout, byte offset) of a view for integers, slices, None and Ellipsis; None for anything else."""
-    shape, strides, ndim = layout.shape, layout.strides, layout.ndim
+    shape, strides, ndim = tuple(layout.shape), layout.strides, layout.ndim  # a Size is slow to index
     sizes, steps, dim, offset = [], [], 0, 0
     for item in items:
         kind = type(item)
@@ -110,10 +112,16 @@ def _basic(layout, items):
         elif kind is slice:
             if dim >= ndim:
                 raise _too_many(ndim) if ndim or len(items) > 1 else _no_slice()
-            start, stop, step = item.indices(shape[dim]) if item.step is None or item.step > 0 else _bad_step(item)
+            start, stop, step = item.indices(shape[dim])
             stride = strides[dim]
-            sizes.append((stop - start + step - 1) // step if stop > start else 0)
-            steps.append(stride * step)
+            if step == 1:
+                sizes.append(stop - start if stop > start else 0)
+                steps.append(stride)
+            elif step > 0:
+                sizes.append((stop - start + step - 1) // step if stop > start else 0)
+                steps.append(stride * step)
+            else:
+                _bad_step(item)
             # an empty slice starts where it says, as long as that is inside
             offset += start * stride
             dim += 1
@@ -317,11 +325,21 @@ def __getitem__(self, key):
             found = _basic(layout, key if kind is tuple else (key,))
             if found is not None:
                 return _view(self, found[0], self._offset + found[1])
+    if isinstance(key, Tensor) and key._layout.ndim and key._layout.dtype is d.int64 and layout.ndim:
+        return _indexed(self, (key,))
     result, indices = _take_apart(self, key)
     if indices is None:
         return result
     _warn_bytes(indices)
-    return function("index")(result, indices)
+    return _indexed(result, indices)
+
+
+def _indexed(input, indices):
+    """The elements that index tensors name, recorded if somebody wants gradients."""
+    out = index(input, indices)
+    if input._requires_grad and modes.grad:
+        record_formula(TABLE["index"], {"input": input, "indices": indices}, (out,))
+    return out
 
 
 def _warn_bytes(indices):
@@ -357,16 +375,24 @@ def __setitem__(self, key, value):
             found = _basic(self._layout, key if kind is tuple else (key,))
             if found is not None:
                 return _assign_plain(_view(self, found[0], self._offset + found[1]), value)
+    if isinstance(key, Tensor) and key._layout.ndim and key._layout.dtype in (d.int64, d.bool_) and self._layout.ndim:
+        return _put(self, (key,), value)
     if type(key) is bool:
         return _assign(function("unsqueeze")(self, 0), value) if key else None
     part, indices = _take_apart(self, key)
     if indices is None:
         return _assign(part, value)
     _warn_bytes(indices)
+    return _put(part, indices, value)
+
+
+def _put(part, indices, value):
+    """part[indices] = value, through index_put_."""
     if not isinstance(value, Tensor):
-        check_fits(value, self.dtype)
-        value = number_tensor(value, self.dtype, self.device)
-    inplace_function("index_put")(part, indices, _without_ones(value))
+        check_fits(value, part.dtype)
+        value = number_tensor(value, part.dtype, part.device)
+    bound = {"input": part, "indices": indices, "values": _without_ones(value), "accumulate": False}
+    write_row(TABLE["index_put"], bound)
     return None
 
 

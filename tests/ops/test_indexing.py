@@ -126,7 +126,7 @@ def _all_tensors(key):
     return tuple(torch.from_numpy(i) for i in key)
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (7,), (3, 5), (2, 3, 4, 5), (70000,), (300, 301), (40000, 2)])
+@pytest.mark.parametrize("shape", [(0,), (7,), (3, 5), (2, 3, 4, 5), (70000,), (300, 301), (40000, 2)])
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "int64", "float16", "float32", "float64", "complex64"])
 def test_masks_keep_the_elements_they_name(shape, dtype, rng):
     mask = rng.random(shape) > 0.6

@@ -196,7 +196,19 @@ def build_scatter(dtype):
     fn, (target, mask, starts, source) = k.fn, k.pointers
     e = MOVES[dtype]
     position = fn.var(fn.load(fn.gep(starts, k.chunk, I64), I64, 8))
-    with fn.loop(k.begin, k.end) as i:
+    w = 1 if dtype == "b16" else host().vector_bytes // max(4, bytes_of(e))
+    whole = k.begin + ((k.end - k.begin) / w) * w if w > 1 else k.begin
+    if w > 1:
+        with fn.loop(k.begin, whole, w) as i:
+            t = vector(e, w)
+            keep = _mask(fn, mask, "bool", i, w)
+            count = _count(fn, keep, w)
+            with fn.when(count != 0):
+                at, to = position.get(), fn.gep(target, i, e)
+                name = f"llvm.masked.expandload.{mangle(t)}"
+                fn.store(fn.call(name, t, fn.gep(source, at, e), keep, fn.load(to, t), pure=False), to)
+                position.set(at + count)
+    with fn.loop(whole, k.end) as i:
         with fn.when(_mask(fn, mask, "bool", i, 1)):
             at = position.get()
             fn.store(fn.load(fn.gep(source, at, e), e), fn.gep(target, i, e))
