@@ -408,7 +408,7 @@ def _is_identity(formula, constants):
     """Is the derivative just g? (It may name constants, as the alpha of add that nobody gave.)"""
     if not all(n == "g" or n in constants for n in formula.names):
         return False
-    g = scalar.argument(0, "f32")
+    g = scalar.as_complex(scalar.argument(0, "f32"), None)  # complex: conj(g) is not g
     return formula.function(*[g if n == "g" else constants[n] for n in formula.names]) is g
 
 

@@ -82,7 +82,8 @@ def is_contiguous(self, memory_format=None):
     order = CHANNELS_LAST.get(self._layout.ndim)
     if order is None or (memory_format is channels_last) != (self._layout.ndim == 4):
         return False
-    return formatted_layout(self._layout, memory_format).strides == self._layout.strides
+    wanted = formatted_layout(self._layout, memory_format).strides
+    return all(n == 1 or a == b for n, a, b in zip(self._layout.shape, self._layout.strides, wanted))
 
 
 @method
@@ -706,6 +707,23 @@ def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None
 @method
 def __dlpack_device__(self):
     return (1, 0)
+
+
+@method
+def where(self, condition, other):
+    """self where the condition holds, else other."""
+    return function("where")(condition, self, other)
+
+
+@method
+def polygamma(self, n):
+    """The n-th derivative of the digamma function."""
+    return function("polygamma")(n, self)
+
+
+@method
+def polygamma_(self, n):
+    return copy_(self, function("polygamma")(n, self))
 
 
 @method

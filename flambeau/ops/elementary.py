@@ -342,11 +342,17 @@ def atan(input):
     return m.atan(input)
 
 
+def _inverse_square(a, b):
+    """1 / (a * a + b * b), and 0 at the origin."""
+    square = a * a + b * b
+    return m.where(square == 0, 0, 1 / m.where(square == 0, 1, square))
+
+
 @pointwise(
     dtype=floating, aliases="arctan2", dtypes=refuses("atan2_cpu", "complex"), numbers=False,
     grad=dict(
-        input=lambda g, input, other: g * other * m.reciprocal(input * input + other * other),
-        other=lambda g, input, other: g * -input * m.reciprocal(input * input + other * other),
+        input=lambda g, input, other: g * other * _inverse_square(input, other),
+        other=lambda g, input, other: g * -input * _inverse_square(input, other),
     ),
 )  # fmt: skip
 def atan2(input, other):
@@ -499,7 +505,7 @@ def _only_floating(op, operands):
 
 @pointwise(
     dtype=_frexp_dtypes, dtypes=_only_floating, outputs=2, variants="function method out",
-    names="mantissa exponent", grad=lambda g, out1: g * m.exp2(-out1),
+    names="mantissa exponent", grad=lambda g, out1: m.ldexp(g, -out1),
 )  # fmt: skip
 def frexp(input):
     """mantissa and exponent: input is mantissa * 2 ** exponent, with a mantissa from 0.5 up to 1."""
@@ -557,16 +563,22 @@ def angle(input):
     return m.where(input != input, input, m.where(input < 0, math.pi, m.const(0, input.type)))
 
 
-@pointwise(dtype=promoted, grad=lambda g: m.conj(g))
-def conj_physical(input):
+@pointwise(dtype=promoted, variants="", node="ConjPhysicalBackward0", grad=lambda g: m.conj(g))
+def conj_kernel(input):
     """The complex conjugate."""
     return m.conj(input)
+
+
+@composite(variants="function method inplace out")
+def conj_physical(input):
+    """The complex conjugate; real tensors are returned as they are."""
+    return m.tensor_word("conj_kernel")(input) if input.dtype.is_complex else input
 
 
 @composite(variants="function method")
 def conj(input):
     """The complex conjugate; real tensors are returned as they are."""
-    return input.conj_physical() if input.dtype.is_complex else input
+    return m.tensor_word("conj_kernel")(input) if input.dtype.is_complex else input
 
 
 @composite(variants="function method")
@@ -607,16 +619,12 @@ def complex(real, imag):
     return m.Complex(real, imag)
 
 
-def _polar_gradient(g, out):
-    # the slope along the angle is i * out
-    return real_part_of(m.conj(g) * out * 1j)
-
-
 @pointwise(
     dtype=_complex_of_parts, dtypes=_check_parts, numbers=False, variants="function out",
+    domain=(0, math.inf),
     grad=dict(
-        abs=lambda g, angle: real_part_of(g) * m.cos(angle) + real_part_of(g * -1j) * m.sin(angle),
-        angle=_polar_gradient,
+        abs=lambda g, out: real_part_of(m.conj(g) * sgn_of(out)),
+        angle=lambda g, out: real_part_of(m.conj(g) * out * 1j),  # along the angle out moves by i * out
     ),
 )  # fmt: skip
 def polar(abs, angle):

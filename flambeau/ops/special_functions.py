@@ -86,7 +86,7 @@ def _logit_gradient(g, input, eps):
     slope = g / (input * (1 - input))
     if eps is None:
         return m.where((input >= 0) & (input <= 1), slope, math.nan)
-    return m.where((input >= eps) & (input <= 1 - eps), slope, 0)
+    return m.where((input < eps) | (input > 1 - eps), 0, slope)
 
 
 @pointwise(
@@ -186,7 +186,14 @@ def polygamma(n: object, input):
     return m.trigamma(input) if n == 1 else m.polygamma(n, input)
 
 
-@composite()
+def _mvlgamma_slope(g, input, p):
+    slope = input.digamma()
+    for j in range(1, p):
+        slope = slope + (input - j / 2).digamma()
+    return g * slope
+
+
+@composite(grad=_mvlgamma_slope)
 def mvlgamma(input, p: int):
     """Logarithm of the multivariate gamma function of dimension p."""
     if input.dtype is d.bool_:
@@ -259,8 +266,9 @@ def special_i0e(input):
 
 
 def _i1_gradient(g, input, out):
-    safe = m.where(input == 0, 1, input)
-    return m.where(input == 0, 0.5 * g, g * (m.i0(safe) - out / safe))
+    flat = ~((input > 0) | (input < 0))  # 0, and nan as in PyTorch
+    safe = m.where(flat, 1, input)
+    return m.where(flat, 0.5 * g, g * (m.i0(safe) - out / safe))
 
 
 @pointwise(dtype=floating, dtypes=refuses("i1_cpu", "complex"), variants=SPECIAL, grad=_i1_gradient)
@@ -270,8 +278,9 @@ def special_i1(input):
 
 
 def _i1e_gradient(g, input, out):
-    safe = m.where(input == 0, 1, input)
-    return m.where(input == 0, 0.5 * g, g * (m.i0e(safe) - out * (sgn_of(safe) + 1 / safe)))
+    flat = ~((input > 0) | (input < 0))
+    safe = m.where(flat, 1, input)
+    return m.where(flat, 0.5 * g, g * (m.i0e(safe) - out * (sgn_of(safe) + 1 / safe)))
 
 
 @pointwise(dtype=floating, dtypes=refuses("i1e_cpu", "complex"), variants=SPECIAL, grad=_i1e_gradient)
