@@ -130,7 +130,15 @@ class _Body:
         fn, w = self.fn, self.width
         # no more than the vector loop needs; the rest (fewer than w elements) goes through a mask
         whole = begin + (((end - begin) / w) * w)
-        with fn.loop(begin, whole, w) as i:
+        unroll = self._unroll()
+        start = begin
+        if unroll > 1:
+            wide = w * unroll
+            start = begin + (((end - begin) / wide) * wide)
+            with fn.loop(begin, start, wide) as i:
+                for k in range(unroll):
+                    self._step(bases, i + k * w, None, coordinates)
+        with fn.loop(start, whole, w) as i:
             self._step(bases, i, None, coordinates)
         if w == 1:
             return
@@ -139,6 +147,12 @@ class _Body:
             lanes = fn.iota(vector("i32", w))
             mask = fn.pure(f"icmp ult {lanes}, {fn.splat(left, w).name}", vector(I1, w))
             self._step(bases, whole, mask, coordinates)
+
+    def _unroll(self):
+        """Vectors per turn of the loop: a few for cheap bodies, one where the body is long already."""
+        if self.nest.rank or any(access == "n" for _, access in self.operands) or self.uses_coordinates:
+            return 1
+        return 4 if sum(1 for v in _parts(self.nest.values) for _ in _nodes(v)) <= 6 else 1
 
     def _step(self, bases, i, mask, coordinates):
         fn, nest, w = self.fn, self.nest, self.width
@@ -207,13 +221,16 @@ class _Body:
         return found
 
 
-def _mentions(expr, op):
+def _nodes(expr):
+    """Every node of an expression, once."""
     seen, stack = set(), [expr]
     while stack:
         e = stack.pop()
-        if e.op == op:
-            return True
         if id(e) not in seen:
             seen.add(id(e))
+            yield e
             stack.extend(e.args)
-    return False
+
+
+def _mentions(expr, op):
+    return any(e.op == op for e in _nodes(expr))

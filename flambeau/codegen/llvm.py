@@ -112,6 +112,18 @@ class Emitter:
         product = fn.convert("zext", a, wide) * fn.convert("zext", b, wide)
         return fn.convert("trunc", product >> bits, a.type)
 
+    def _emit_scale(self, expr):
+        value, exponent, portable = expr.args
+        type = self.type(expr.type)
+        form = self.fn.module.scaling.get(type)
+        if form is None:
+            return self.emit(portable)
+        a, n = self.emit(value), self.emit(exponent)
+        bits = max(8, self.width)
+        mask, nearest = V(self.fn, f"i{bits}", "-1"), V(self.fn, "i32", "4")
+        extra = (nearest,) if form.endswith("512") else ()
+        return self.fn.call(form, type, a, n, V(self.fn, type, "zeroinitializer"), mask, *extra)
+
     def _emit_table(self, expr):
         fn, index = self.fn, self.emit(expr.args[0])
         index = convert(fn, index, expr.args[0].type, "i64")

@@ -32,6 +32,13 @@ class Host:
         self.vector_bytes = self._vector_bytes()
         bits = 8 * self.vector_bytes
         self.attributes = f'"prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
+        if self.vector_bytes == 64:
+            forms = {"float": ("ps", 32), "double": ("pd", 64)}
+            Module.scaling = {
+                f"<{size // bits} x {t}>": f"llvm.x86.avx512.mask.scalef.{letters}.{size}"
+                for t, (letters, bits) in forms.items()
+                for size in (512, 256, 128)
+            }
         self.jit = llvm.create_lljit_compiler(self.machine, use_jit_link=False)
         self.libraries = []
         self.lock = threading.Lock()

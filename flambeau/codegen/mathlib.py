@@ -12,7 +12,6 @@ import math
 from types import SimpleNamespace
 
 from flambeau.codegen.scalar import (
-    Expr,
     abs_,
     bitcast,
     cast,
@@ -20,8 +19,10 @@ from flambeau.codegen.scalar import (
     is_float,
     lift,
     repeat,
+    scale,
     select,
     spelled,
+    Expr,
 )
 from flambeau.codegen.scalar import copysign as _copysign
 from flambeau.codegen.scalar import fma as _fma
@@ -110,7 +111,7 @@ def times_power(p, t):
     half = (whole >> 1) & ~f.fraction
     first = bitcast(half + f.one, p.type)
     second = bitcast(whole - half + f.one, p.type)
-    return p * first * second
+    return scale(p, t - f.magic, p * first * second)
 
 
 # -- exponentials --------------------------------------------------------------------------------

@@ -237,6 +237,14 @@ def rarely(condition, slow, fast):
     return Expr("rarely", (condition, slow, fast), fast.type)
 
 
+def scale(value, exponent, portable):
+    """value * 2**exponent (a whole number in the float type), rounded once.
+
+    Some targets have an instruction for it; the others compute `portable`, which means the same.
+    """
+    return Expr("scale", (value, exponent, portable), value.type)
+
+
 def repeat(count, step, *state):
     """state = step(i, *state) for i in range(count); a real loop, count known now; returns the tuple."""
     variables = tuple(Expr("variable", (), s.type) for s in state)
@@ -405,6 +413,9 @@ def spelled(function):
 
 def _float_unary(op):
     def build(a):
+        if isinstance(a, Complex):
+            _load_math()  # registers the word again, with complex numbers in mind
+            return WORDS[op](a)
         return Expr(op, (a,), a.type)
 
     return build

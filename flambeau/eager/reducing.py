@@ -20,8 +20,9 @@ from flambeau.ops.table import names_of
 from flambeau.runtime.cpu import words
 from flambeau.storage import new_storage
 
-PIECE = 1 << 15  # elements per piece when a row is cut
+PIECE = 1 << 16  # elements per piece when a row is cut
 CHUNK = 1 << 15  # elements per chunk
+LONG = 1 << 13  # elements of a run that is read as several streams
 FEW = 64  # results that count as few
 
 _kernels: dict = {}
@@ -184,7 +185,8 @@ class _Plan:
             pieces = -(-(length if not outer else runs) // piece)
         per_chunk = 1 if pieces > 1 else max(1, CHUNK // max(total, 1))
         chunks = pieces * -(-rows // per_chunk)
-        shape = (len(ks), len(outer), "c" if stride == size else "n", "elements", "states" if pieces > 1 else "results")
+        long = min(length, piece) >= LONG if not outer else length >= LONG
+        shape = (len(ks), len(outer), "c" if stride == size else "n", "elements", "states" if pieces > 1 else "results", long)
         described = [chunks, per_chunk, rows, pieces, piece, length, stride, self.count, 1, 0,
                      *ks, *kst, *kout, *outer, *outer_strides]  # fmt: skip
         self._first(shape, False, described, "c")

@@ -281,8 +281,17 @@ _C_NAMES = {
 }  # fmt: skip
 
 
+_RANGE = {t: (-(2.0**63), 2.0**63) for t in d.ALL}  # bounds that surely hold, for a quick answer
+_RANGE |= {t: (d.iinfo(t).min, d.iinfo(t).max) for t in d.ALL if t.category == d.INTEGER}
+_RANGE |= {t: (d.finfo(t).min, d.finfo(t).max) for t in d.ALL if t.category == d.FLOATING}
+
+
 def check_fits(value, dtype):
     """Complain if a number is out of a dtype's range."""
+    if type(value) is not complex:
+        low, high = _RANGE[dtype]
+        if low <= value <= high:
+            return
     if type(value) is complex and not dtype.is_complex:
         fits = value.imag == 0
     elif dtype.category == d.INTEGER:

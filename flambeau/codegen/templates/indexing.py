@@ -158,8 +158,11 @@ class _Walker:
             a, b = (load_element(fn, fn.gep(p, i * lanes, e), dtype, width, "c", mask=mask) for p in (table, items))
             store_element(fn, combine(fn, self.walk, a, b), fn.gep(table, i * lanes, e), dtype, width, "c", mask=mask)
 
-        whole = (count / w) * w
-        with fn.loop(0, whole, w) as i:
+        blocks, whole = (count / (4 * w)) * (4 * w), (count / w) * w
+        with fn.loop(0, blocks, 4 * w) as i:
+            for k in range(4):
+                step(i + k * w, None, w)
+        with fn.loop(blocks, whole, w) as i:
             step(i, None, w)
         with fn.loop(whole, count) as i:
             step(i, None, 1)
@@ -196,6 +199,9 @@ class _Walker:
         bad = fn.any(~fine)
 
         def move():
+            if w > 1 and not self.moves:
+                self._combine_lanes(table, items, indices, i, w)
+                return
             if w == 1:
                 self._one(
                     fn.gep(table, offset + i * self.inner[0], "i8"), fn.gep(items, i * self.inner[1], "i8")
@@ -205,16 +211,22 @@ class _Walker:
 
         fn.if_else(bad, self._fail, move)
 
+    def _combine_lanes(self, table, items, indices, i, w):
+        """Element after element, for two may go to one place; reading an index again beats extracting it."""
+        fn, walk = self.fn, self.walk
+        for lane in range(w):
+            j = i + lane
+            values = [
+                fn.load(fn.gep(p, j, I64) if walk.access == "c" else fn.gep(p, j * stride, "i8"), I64, 8)
+                for p, stride in zip(indices, self.inner[2:])
+            ]
+            offset, _ = self._offset(values)
+            at = fn.gep(items, j * self.size, "i8") if walk.rows == "c" else fn.gep(items, j * self.inner[1], "i8")
+            self._one(fn.gep(table, offset + j * self.inner[0], "i8"), at)
+
     def _lanes(self, table, places, items, i, w):
         fn, walk = self.fn, self.walk
         stride = self.inner[1]
-        if not self.moves:
-            # lane after lane: two lanes may name one element
-            for lane in range(w):
-                self._one(
-                    fn.gep(table, fn.extract(places, lane), "i8"), fn.gep(items, (i + lane) * stride, "i8")
-                )
-            return
         e = MOVES[walk.dtype]
         at = fn.gep(items, i, e) if walk.rows == "c" else fn.gep(items, i * stride, "i8")
         addresses = fn.pure(f"getelementptr i8, {table}, {places}", vector(PTR, w))

@@ -13,7 +13,9 @@ def build_triangle(type):
     module = Module()
     fn = module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
     words, out = (argument_word(fn, fn.params[0], k, "p") for k in range(2))
-    rows, columns, offset, lower, count = (fn.load(fn.gep(words, k, I64), I64, 8) for k in range(1, 6))
+    rows, columns, offset, lower, count = (
+        fn.load(fn.gep(words, k, I64), I64, 8) for k in range(1, 6)
+    )
     size, zero = 8 if type == I64 else 4, fn.value(0, I64)
     place = fn.var(zero)
     with fn.loop(0, rows) as row:

@@ -39,6 +39,7 @@ class Shape(NamedTuple):
     access: str  # c or n: along the vector dimension
     source: str  # "elements" or "states"
     sink: str  # "results" or "states"
+    long: bool = False  # are runs along the vector dimension long?
 
 
 # Words of the description, both programs:
@@ -242,22 +243,34 @@ class RowProgram(_Program):
         return [c.get() for c in cells]
 
     def run(self, bases, low, high, base_index, cells):
-        """One run along the vector dimension, with several states side by side."""
-        fn, w, access = self.fn, self.width, self.shape.access
+        """One run along the vector dimension, with several states side by side.
+
+        In long runs each state walks a stretch of its own: several streams keep more of memory busy than
+        one. Short runs are read in order, which suits the prefetcher across rows.
+        """
+        fn, w = self.fn, self.width
         wide = w * len(cells)
-        whole = low + ((high - low) / wide) * wide
-        with fn.loop(low, whole, wide) as i:
+        if self.shape.long:
+            stretch = ((high - low) / wide) * w
+            whole = low + stretch * len(cells)
+            with fn.loop(low, low + stretch, w) as i:
+                for k, state in enumerate(cells):
+                    self.take(bases, i + stretch * k, base_index, state, None)
+        else:
+            whole = low + ((high - low) / wide) * wide
+            with fn.loop(low, whole, wide) as i:
+                for k, state in enumerate(cells):
+                    self.take(bases, i + k * w, base_index, state, None)
+        # what is left (fewer than `wide` elements) goes through masks, all states at once
+        with fn.when(whole < high):
             for k, state in enumerate(cells):
-                self.take(bases, i + k * w, base_index, state, None)
-        rest = whole + ((high - whole) / w) * w
-        with fn.loop(whole, rest, w) as i:
-            self.take(bases, i, base_index, cells[0], None)
-        if w > 1:
-            with fn.when(rest < high):
-                left = fn.convert("trunc", high - rest, "i32")
-                lanes = fn.iota(vector("i32", w))
-                mask = fn.pure(f"icmp ult {lanes}, {fn.splat(left, w).name}", vector(I1, w))
-                self.take(bases, rest, base_index, cells[0], mask)
+                left = fn.convert("trunc", high - whole - k * w, "i32")
+                if w > 1:
+                    mask = fn.iota(vector("i32", w)) < fn.splat(left, w)
+                    self.take(bases, whole + k * w, base_index, state, mask)
+                else:
+                    with fn.when(left > 0):
+                        self.take(bases, whole + k * w, base_index, state, None)
 
     def take(self, bases, i, base_index, cells, mask):
         fn, w = self.fn, self.width

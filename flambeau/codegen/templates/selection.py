@@ -6,7 +6,7 @@ one still wanted, and keeps the few that are better; the k-th smallest by narrow
 that share its leading digits.
 """
 
-from flambeau.codegen.loops import I1, I32, I64, PTR, V, vector
+from flambeau.codegen.loops import I1, I32, I64, PTR, V, vector, width_of
 from flambeau.codegen.templates.sorting import (
     FLOAT_INFINITY,
     Kernel,
@@ -27,15 +27,15 @@ from flambeau.codegen.templates.sorting import (
 
 
 def build_best_items(dtype):
-    """The k first items of each block of each row: (found, source, scratch).
+    """The k first items of each block of each row: (values, indices, found, source, scratch).
 
     Words: pieces (rows times blocks), n, block, blocks, k, capacity, flip, pieces per chunk. Each
-    chunk has two buffers of `capacity` items; `found` gets k sorted items per piece, padded with
-    the largest item there is.
+    chunk has two buffers of `capacity` items. With one block per row the results are written;
+    else `found` gets k sorted items per piece, padded with the largest item there is.
     """
-    kernel = Kernel("ppp")
+    kernel = Kernel("ppppp")
     sort_items = sorter(kernel.module, dtype)
-    fn, (found, source, scratch) = kernel.fn, kernel.arguments
+    fn, (values, indices, found, source, scratch) = kernel.fn, kernel.arguments
     pieces, n, block, blocks, k, capacity, descending, per_chunk = kernel.words(8)
     t, kt = item_type(dtype), key_type(dtype)
     w = 2 * lanes(dtype)
@@ -64,7 +64,6 @@ def build_best_items(dtype):
         row = piece / blocks
         x = fn.gep(source, row * n, kt)
         low = (piece % blocks) * block
-        high = fn.min(low + block, n)
         count.set(0)
         limit.set(-1)
         live.set(True)
@@ -73,32 +72,45 @@ def build_best_items(dtype):
             key = order_key(fn, fn.load(fn.gep(x, i, kt), vector(kt, m)), dtype, flips[m])
             good = ~fn.splat(limit.get(), m).below(key) & fn.splat(live.get(), m)
             with fn.when(fn.any(good)):
-                fn.store(key, spill)
-                if m == 1:
-                    bits = fn.var(fn.value(1, I32))
-                else:
-                    mask = fn.pure(f"bitcast {good} to i{m}", f"i{m}")
-                    bits = fn.var(fn.convert("zext", mask, I32))
-                with fn.while_(lambda: bits.get() != 0):
-                    left = bits.get()
-                    lane = fn.call("llvm.cttz.i32", I32, left, V(fn, I1, "true"), pure=False)
-                    lane = fn.convert("zext", lane, I64)
-                    here = count.get()
-                    one = fn.load(fn.gep(spill, lane, kt), kt)
-                    store_items(fn, a, here, one, i + lane, dtype)
-                    count.set(here + 1)
-                    bits.set(left & (left - 1))
+                _keep(fn, good, key, i, spill, a, count, dtype)
                 with fn.when(count.get() > brim):
                     shrink()
 
-        steps(fn, low, high, w, step)
+        steps(fn, low, fn.min(low + block, n), w, step)
         shrink()
-        out = fn.gep(found, piece * k, t)
         have = count.get()
-        copy_items(fn, out, a, have, t)
-        with fn.loop(have, k) as i:
-            fn.store(fn.value(-1, t), fn.gep(out, i, t))
+
+        def write(x=x, row=row):
+            zero = fn.value(0, I64)
+            places = fn.gep(values, row * k, kt), fn.gep(indices, row * k, I64)
+            write_items(fn, a, zero, k, *places, x, descending, dtype)
+
+        def keep(piece=piece, have=have):
+            out = fn.gep(found, piece * k, t)
+            copy_items(fn, out, a, have, t)
+            with fn.loop(have, k) as i:
+                fn.store(fn.value(-1, t), fn.gep(out, i, t))
+
+        fn.if_else(blocks == 1, write, keep)
     return kernel.text()
+
+
+def _keep(fn, good, key, i, spill, items, count, dtype):
+    """Append the items of the lanes that are good."""
+    m, kt = width_of(key.type), key_type(dtype)
+    fn.store(key, spill)
+    if m == 1:
+        bits = fn.var(fn.value(1, I32))
+    else:
+        bits = fn.var(fn.convert("zext", fn.pure(f"bitcast {good} to i{m}", f"i{m}"), I32))
+    with fn.while_(lambda: bits.get() != 0):
+        left = bits.get()
+        lane = fn.call("llvm.cttz.i32", I32, left, V(fn, I1, "true"), pure=False)
+        lane = fn.convert("zext", lane, I64)
+        here = count.get()
+        store_items(fn, items, here, fn.load(fn.gep(spill, lane, kt), kt), i + lane, dtype)
+        count.set(here + 1)
+        bits.set(left & (left - 1))
 
 
 def copy_items(fn, target, source, count, type):
@@ -110,25 +122,17 @@ def copy_items(fn, target, source, count, type):
 def build_best_rows(dtype):
     """From the best items of the blocks to results: (values, indices, found, scratch, source).
 
-    Words: rows, n, blocks, k, flip, rows per chunk.
+    Words: rows, n, blocks, k, flip. A chunk is a row.
     """
     kernel = Kernel("ppppp")
     sort_items = sorter(kernel.module, dtype)
     fn, (values, indices, found, scratch, source) = kernel.fn, kernel.arguments
-    rows, n, blocks, k, descending, per_chunk = kernel.words(6)
+    _, n, blocks, k, descending = kernel.words(5)
     t, kt = item_type(dtype), key_type(dtype)
-    each = blocks * k
-    spare = fn.gep(scratch, kernel.chunk * each, t)
-    first = kernel.chunk * per_chunk
-    zero = fn.value(0, I64)
-    with fn.loop(first, fn.min(first + per_chunk, rows)) as row:
-        items = fn.var(fn.gep(found, row * each, t))
-        with fn.when(blocks > 1):
-            items.set(sort_items(fn, items.get(), spare, each))
-        write_items(
-            fn, items.get(), zero, k, fn.gep(values, row * k, kt), fn.gep(indices, row * k, I64),
-            fn.gep(source, row * n, kt), descending, dtype,
-        )  # fmt: skip
+    row, each = kernel.chunk, blocks * k
+    items = sort_items(fn, fn.gep(found, row * each, t), fn.gep(scratch, row * each, t), each)
+    places = fn.gep(values, row * k, kt), fn.gep(indices, row * k, I64)
+    write_items(fn, items, fn.value(0, I64), k, *places, fn.gep(source, row * n, kt), descending, dtype)
     return kernel.text()
 
 
