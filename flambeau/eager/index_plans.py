@@ -97,8 +97,9 @@ def _describe(lengths, strides, safe, itemsize, sizes, steps):
     if safe[-1]:
         work = length * min(together, rows)
         if work > CHUNK:
+            # pieces of whole cache lines, long enough that finding a row's place costs little
             line = max(1, 64 // itemsize)
-            piece = min(length, max(4 * line, -(-CHUNK // together) // line * line))
+            piece = min(length, max(16 * line, -(-length // 16 // line) * line, CHUNK // together // line * line))
     per_chunk = min(per_chunk, rows)
     pieces = -(-length // piece)
     chunks = pieces * -(-rows // per_chunk)

@@ -16,17 +16,24 @@ from flambeau.eager.copying import copy_into
 from flambeau.eager.index_plans import kernel
 from flambeau.eager.indexing import address, index64, is_meta, number_tensor, side_by_side, tensor_argument, writer
 from flambeau.eager.kernels import pool
+from flambeau.eager.plan import MAX_PLANS
 from flambeau.runtime.cpu import words
 
 PIECE = 1 << 15
+_descriptions: dict = {}
 
 
 def description(numel, *more):
     """Words that split numel elements into chunks."""
-    chunks = max(1, -(-numel // PIECE))
-    if chunks > 1:
-        pool().ensure_workers()
-    return words([chunks, PIECE, numel, *more])
+    found = _descriptions.get((numel, more))
+    if found is None:
+        chunks = max(1, -(-numel // PIECE))
+        if chunks > 1:
+            pool().ensure_workers()
+        if len(_descriptions) > MAX_PLANS:
+            _descriptions.clear()
+        found = _descriptions[numel, more] = words([chunks, PIECE, numel, *more])
+    return found
 
 
 def counted(name, t, *facts):

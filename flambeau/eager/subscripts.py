@@ -16,14 +16,15 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.eager.binding import check_overlap
 from flambeau.eager.copying import copy_, copy_into, fill_into
 from flambeau.eager.formula import record_formula
-from flambeau.eager.indexing import index, number_tensor, write_row
+from flambeau.eager.indexing import index, index_put, number_tensor, whole_mask, write_row
 from flambeau.eager.methods import function
 from flambeau.ops.indexing import check_fits
 from flambeau.ops.table import TABLE
 
 _new = object.__new__
 _heads: dict = {}  # layout -> (layout without its first dimension, size, stride in bytes)
-FULL = slice(None)
+_slices: dict = {}  # (layout, start, stop, step) -> (layout, byte offset)
+_BOUNDS = (int, type(None))
 SCALARS = (bool, int, float, complex)
 
 
@@ -62,12 +63,12 @@ def _invalid(item):
 
 
 def _view(input, layout, offset):
-    """A tensor over the memory of input, which nobody differentiates."""
+    """A tensor over the memory of input, without history."""
     out = _new(Tensor)
     out._layout = layout
     storage = out._storage = input._storage
     out._offset = offset
-    out._requires_grad = False
+    out._requires_grad = input._requires_grad
     out._grad = out._grad_fn = out._extra = None
     out._output_nr = 0
     view = out._view = _new(View)
@@ -93,11 +94,20 @@ def _head(layout):
     return found
 
 
+def _sliced(layout, key):
+    found = _basic(layout, (key,))
+    if type(key.start) in _BOUNDS and type(key.stop) in _BOUNDS and type(key.step) in _BOUNDS:
+        if len(_slices) > 1 << 14:
+            _slices.clear()
+        _slices[layout, key.start, key.stop, key.step] = found
+    return found
+
+
 def _basic(layout, items):
     """(layout, byte offset) of a view for integers, slices, None and Ellipsis; None for anything else."""
     shape, strides, ndim = tuple(layout.shape), layout.strides, layout.ndim  # a Size is slow to index
     sizes, steps, dim, offset = [], [], 0, 0
-    for item in items:
+    for n, item in enumerate(items):
         kind = type(item)
         if kind is int:
             if dim >= ndim:
@@ -129,10 +139,12 @@ def _basic(layout, items):
             sizes.append(1)
             steps.append(shape[dim] * strides[dim] if dim < ndim else 1)
         elif item is Ellipsis:
-            if sum(1 for i in items if i is Ellipsis) > 1:
-                return None
-            after = sum(1 for i in items[_position(items) + 1 :] if i is not None)
-            skip = ndim - dim - after
+            skip = ndim - dim
+            for other in items[n + 1 :]:
+                if other is Ellipsis:
+                    return None
+                if other is not None:
+                    skip -= 1
             if skip < 0:
                 raise _too_many(ndim)
             sizes.extend(shape[dim : dim + skip])
@@ -144,13 +156,6 @@ def _basic(layout, items):
         sizes.extend(shape[dim:])
         steps.extend(strides[dim:])
     return make_layout(tuple(sizes), tuple(steps), layout.dtype, layout.device), offset * layout.itemsize
-
-
-def _position(items):
-    for k, item in enumerate(items):
-        if item is Ellipsis:
-            return k
-    return -1
 
 
 def _bad_step(item):
@@ -321,10 +326,19 @@ def __getitem__(self, key):
             if -size <= key < size:
                 return _view(self, sub, self._offset + (key * step if key >= 0 else (key + size) * step))
             raise _outside(key, 0, size)
-        if kind is tuple or kind is slice or key is None or key is Ellipsis:
-            found = _basic(layout, key if kind is tuple else (key,))
-            if found is not None:
-                return _view(self, found[0], self._offset + found[1])
+        if kind is tuple:
+            found = _basic(layout, key)
+        elif kind is slice:
+            found = _slices.get((layout, key.start, key.stop, key.step)) or _sliced(layout, key)
+        else:
+            found = _basic(layout, (key,)) if key is None or key is Ellipsis else None
+        if found is not None:
+            return _view(self, found[0], self._offset + found[1])
+    elif type(key) is int and layout.ndim:
+        size = layout.shape[0]
+        if not -size <= key < size:
+            raise _outside(key, 0, size)
+        return function("select")(self, 0, key)
     if isinstance(key, Tensor) and key._layout.ndim and key._layout.dtype is d.int64 and layout.ndim:
         return _indexed(self, (key,))
     result, indices = _take_apart(self, key)
@@ -369,7 +383,7 @@ def __setitem__(self, key, value):
     value = _value(self, value)
     if not modes.grad or not (self._requires_grad or (isinstance(value, Tensor) and value._requires_grad)):
         kind = type(key)
-        if kind is int or kind is tuple or kind is slice or key is None or key is Ellipsis:
+        if kind is tuple or kind is int or kind is slice or key is None or key is Ellipsis:
             if kind is int and not self._layout.ndim:
                 raise _no_dims()
             found = _basic(self._layout, key if kind is tuple else (key,))
@@ -388,9 +402,17 @@ def __setitem__(self, key, value):
 
 def _put(part, indices, value):
     """part[indices] = value, through index_put_."""
+    plain = not modes.grad or not (part._requires_grad or (isinstance(value, Tensor) and value._requires_grad))
+    if plain and not isinstance(value, Tensor) and whole_mask(part, indices) is not None:
+        part.masked_fill_(indices[0], value)
+        return None
     if not isinstance(value, Tensor):
         check_fits(value, part.dtype)
         value = number_tensor(value, part.dtype, part.device)
+    if plain and part._layout.is_contiguous and value._storage is not part._storage:
+        index_put(part, indices, _without_ones(value), False)
+        part._storage.version += 1
+        return None
     bound = {"input": part, "indices": indices, "values": _without_ones(value), "accumulate": False}
     write_row(TABLE["index_put"], bound)
     return None
@@ -401,12 +423,13 @@ def _assign_plain(part, value):
     if isinstance(value, Tensor):
         if value._layout.shape != part._layout.shape or value._storage is part._storage or value.device is not part.device:
             return _assign(part, value)
-        if part._layout.numel:
+        if not part._layout.is_contiguous:
             check_overlap(part, ())
-            copy_into(part, value)
+        copy_into(part, value)
     else:
-        check_fits(value, part.dtype)
-        check_overlap(part, ())
+        check_fits(value, part._layout.dtype)
+        if not part._layout.is_contiguous:
+            check_overlap(part, ())
         fill_into(part, value)
     part._storage.version += 1
     return None
