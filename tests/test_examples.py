@@ -1,9 +1,13 @@
 """The example programs run and reach what they promise."""
 
 import runpy
+import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
+
+import flambeau
 
 ROOT = Path(__file__).parent.parent
 DIGITS = str(ROOT / "examples/digits.py")
@@ -14,6 +18,17 @@ def test_digits_learns_to_read(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert sum(line.startswith("epoch") for line in lines) == 20
     assert float(lines[-1].split()[2]) > 0.95
+
+
+@pytest.mark.oracle
+def test_digits_prints_the_losses_of_pytorch(capsys, monkeypatch):
+    torch = pytest.importorskip("torch")
+    printed = []
+    for package in (flambeau, torch):
+        monkeypatch.setitem(sys.modules, "flambeau", package)
+        runpy.run_path(DIGITS, run_name="__main__")
+        printed.append(capsys.readouterr().out.splitlines()[:-1])
+    assert printed[0] == printed[1]
 
 
 def test_digits_starts_with_the_loss_of_guessing():
