@@ -67,4 +67,6 @@ for _fields, _names in _FIELDS.items():
     for _name in _names.split():
         globals()[_name] = _make(_name, _fields)
 
-all_return_types = [v for v in globals().values() if isinstance(v, type) and v is not _Result]
+all_return_types = [
+    v for v in globals().values() if isinstance(v, type) and issubclass(v, _Result) and v.n_fields
+]

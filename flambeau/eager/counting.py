@@ -223,9 +223,7 @@ def searchsorted(sorted_sequence, input, out_int32, right, side, sorter):
 @launches("bucketize")
 def bucketize(input, boundaries, out_int32, right):
     if boundaries.ndim != 1:
-        raise RuntimeError(
-            f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})"
-        )
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     return searchsorted(boundaries, input, out_int32, right, None, None)
 
 

@@ -43,14 +43,15 @@ def as_rows(t, dim):
     layout = t._layout
     length = layout.shape[dim] if layout.ndim else 1
     rows = layout.numel // length if length else 0
+    if dim >= layout.ndim - 1 and layout.is_contiguous:
+        return rows, length, t
     return rows, length, contiguous(alias(t, _moved(layout, dim), t._offset))
 
 
 def row_shape(t, dim, length):
     """The shape of a result as rows: the dimension last, of another length."""
-    if not t._layout.ndim:
-        return Size(())
-    return Size((*t.shape[:dim], *t.shape[dim + 1 :], length))
+    shape = t._layout.shape
+    return Size((*shape[:dim], *shape[dim + 1 :], length)) if shape else shape
 
 
 def from_rows(rows, dim):

@@ -4,16 +4,21 @@ A contiguous tensor is outer x n x inner; with inner 1 the kernel scans rows (lo
 fixed size), else columns. Kernels: `codegen/templates/scans.py`; rows of the table: `ops/scans.py`.
 """
 
+import math
+
 from flambeau import _dtype as d
 from flambeau import errors, return_types
-from flambeau._tensor import empty_tensor
+from flambeau._layout import dense_layout
+from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.eager.binding import LAUNCHERS, call_row, launches
 from flambeau.eager.copying import copy_into
-from flambeau.eager.kernels import load_kernel
-from flambeau.eager.rows import address, contiguous, dimension, is_computed, launch
+from flambeau.eager.kernels import load_kernel, pool
+from flambeau.eager.plan import MAX_PLANS
+from flambeau.eager.rows import contiguous, dimension, is_computed
 from flambeau.runtime.cpu import words
 
 _kernels: dict = {}
+_plans: dict = {}
 CPP_NAMES = {
     "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int",
     "int64": "long int", "uint16": "unsigned short", "uint32": "unsigned int", "uint64": "unsigned long",
@@ -38,52 +43,62 @@ def kernel(kind, name, source, targets):
 
 def scan(name, input, dim, dtypes):
     """New tensors with the scan of input along dim."""
-    dim = dimension(input, dim)
-    outs = tuple(empty_tensor(input.shape, t, input.device) for t in dtypes)
-    if not is_computed(input):
+    layout = input._layout
+    plan = _plans.get((name, layout, dim, dtypes))
+    if plan is None:
+        dim = dimension(input, dim)
+        if not is_computed(input):
+            return tuple(empty_tensor(input.shape, t, input.device) for t in dtypes)
+        if not layout.is_contiguous:
+            return scan(name, contiguous(input), dim, dtypes)
+        if len(_plans) > MAX_PLANS:
+            _plans.clear()
+        plan = _plans[name, layout, dim, dtypes] = _plan(name, layout, dim, dtypes)
+    layouts, run, totals, description, owner = plan
+    outs = tuple([empty_like_layout(x) for x in layouts])
+    places = [o._storage.pointer for o in outs]
+    if totals is None:
+        run(description, *places, input._storage.pointer + input._offset)
         return outs
-    source = contiguous(input)
-    shape = input.shape
-    n = shape[dim] if shape else 1
-    inner = 1
-    for s in shape[dim + 1 :]:
-        inner *= s
-    outer = input.numel() // (n * inner)
-    places = [*map(address, outs), address(source)]
-    if inner == 1:
-        _rows(name, source.dtype, dtypes, outer, n, places)
-    else:
-        _columns(name, source.dtype, dtypes, outer, n, inner, places)
+    source = input._storage.pointer + input._offset
+    sums, at = words([0] * (2 * owner[1] if totals else 0))
+    if totals:
+        totals(description, at, source)
+    run(description, *places, source, at)
     return outs
 
 
-def _rows(name, source, targets, rows, n, places):
-    blocks, block = (1, n) if n < LONG else (-(-n // BLOCK), BLOCK)
-    pieces = rows * blocks
-    per_chunk = max(1, BLOCK // block)
-    chunks = -(-pieces // per_chunk)
-    description = [chunks, pieces, n, block, blocks, per_chunk]
-    totals, at = words([0] * (2 * pieces if blocks > 1 else 0))
-    if blocks > 1:
-        launch(kernel("scan_totals", name, source, targets), description, at, places[-1])
-    launch(kernel("scan_rows", name, source, targets), description, *places, at)
+def _plan(name, layout, dim, dtypes):
+    """(layouts of the results, kernel, kernel of the totals, description).
 
-
-def _columns(name, source, targets, outer, n, inner, places):
-    per_group = max(64, BLOCK // max(n, 1) & -64)
-    groups = -(-inner // per_group)
-    description = [outer * groups, outer, n, inner, groups, per_group]
-    launch(kernel("scan_columns", name, source, targets), description, *places)
+    Columns need no totals (None), rows of one block neither (False).
+    """
+    shape, dtype = layout.shape, layout.dtype
+    n = shape[dim] if shape else 1
+    inner = math.prod(shape[dim + 1 :])
+    outer = layout.numel // (n * inner)
+    layouts = tuple(dense_layout(shape, t, layout.device) for t in dtypes)
+    if inner > 1:
+        run, totals = kernel("scan_columns", name, dtype, dtypes), None
+        per_group = max(64, BLOCK // n & -64)
+        groups = -(-inner // per_group)
+        owner, at = words([outer * groups, outer, n, inner, groups, per_group])
+    else:
+        run, totals = kernel("scan_rows", name, dtype, dtypes), False
+        blocks, block = (1, n) if n < LONG else (-(-n // BLOCK), BLOCK)
+        if blocks > 1:
+            totals = kernel("scan_totals", name, dtype, dtypes)
+        pieces, per_chunk = outer * blocks, max(1, BLOCK // block)
+        owner, at = words([-(-pieces // per_chunk), pieces, n, block, blocks, per_chunk])
+    if owner[0] > 1:
+        pool().ensure_workers()
+    return layouts, run, totals, at, owner
 
 
 def _accumulated(name, input, dim, dtype):
     if dtype is None:
         dtype = d.int64 if input.dtype.category < d.FLOATING else input.dtype
-    if input.dtype.is_complex and not dtype.is_complex:
-        cast = empty_tensor(input.shape, dtype, input.device)
-        copy_into(cast, input)
-        input = cast
-    elif input.dtype is not dtype and not (input.dtype.category < d.FLOATING and dtype is d.int64):
+    if input.dtype is not dtype and not (input.dtype.category < d.FLOATING and dtype is d.int64):
         dimension(input, dim)
         cast = empty_tensor(input.shape, dtype, input.device)
         copy_into(cast, input)

@@ -12,10 +12,11 @@ from flambeau import _dtype as d
 from flambeau import errors, return_types
 from flambeau._device import cpu
 from flambeau._layout import Size, dense_layout, make_layout
-from flambeau._tensor import alias, empty_tensor
+from flambeau._tensor import alias, empty_like_layout, empty_tensor
 from flambeau.eager.binding import launches
 from flambeau.eager.copying import copy_into, filled
-from flambeau.eager.kernels import load_kernel
+from flambeau.eager.kernels import load_kernel, pool
+from flambeau.eager.plan import MAX_PLANS
 from flambeau.eager.rows import (
     address,
     as_rows,
@@ -31,6 +32,7 @@ from flambeau.eager.rows import (
 from flambeau.runtime.cpu import words
 
 _kernels: dict = {}
+_plans: dict = {}
 LONG = 1 << 16  # rows of this length and more are sorted by several chunks together
 DIGIT = 11
 SLACK = 256  # kernels may read this much past the end
@@ -49,11 +51,22 @@ def kernel(name, dtype):
 
 def scratch(nbytes):
     """Memory for a launch; keep the tensor as long as the kernel runs."""
-    return empty_tensor(Size((nbytes + SLACK,)), d.uint8, cpu)
+    return empty_like_layout(_room(nbytes))
+
+
+def _room(nbytes):
+    return dense_layout(Size((nbytes + SLACK,)), d.uint8, cpu)
 
 
 def item_bytes(dtype):
     return 16 if dtype.itemsize == 8 else 8
+
+
+def outputs(input, shape):
+    return (
+        empty_tensor(shape, input.dtype, input.device),
+        empty_tensor(shape, d.int64, input.device),
+    )
 
 
 # -- sort ------------------------------------------------------------------------------------------
@@ -61,34 +74,61 @@ def item_bytes(dtype):
 
 @launches("sort")
 def sort(input, dim, descending, stable):
+    layout = input._layout
+    plan = _plans.get((layout, dim, descending))
+    if plan is not None:
+        # rows side by side that one launch sorts
+        run, description, _, indices, room = plan
+        values, indices, room = map(empty_like_layout, (layout, indices, room))
+        source = input._storage.pointer + input._offset
+        places = values._storage.pointer, indices._storage.pointer, source, room._storage.pointer
+        run(description, *places)
+        return return_types.sort((values, indices))
     if input.dtype.is_complex:
         raise RuntimeError(" Sort does not support complex dtypes on CPU")
-    dim = dimension(input, dim)
+    given, dim = dim, dimension(input, dim)
     if not is_computed(input):
-        indices = empty_tensor(input.shape, d.int64, input.device)
-        return return_types.sort((empty_tensor(input.shape, input.dtype, input.device), indices))
+        return return_types.sort(outputs(input, input.shape))
     rows, n, source = as_rows(input, dim)
-    values = empty_tensor(source.shape, input.dtype, input.device)
-    indices = empty_tensor(source.shape, d.int64, input.device)
+    if source is input and n < LONG:
+        if len(_plans) > MAX_PLANS:
+            _plans.clear()
+        _plans[layout, given, descending] = _plan_sort(layout, rows, n, descending)
+        return sort(input, given, descending, stable)
+    values, indices = outputs(input, source.shape)
     sort_rows(address(values), address(indices), address(source), rows, n, input.dtype, descending)
     return return_types.sort((from_rows(values, dim), from_rows(indices, dim)))
 
 
+def _plan_sort(layout, rows, n, descending):
+    description, room = _describe_sort(rows, n, layout.dtype, descending)
+    owner, at = words(description)
+    if owner[0] > 1:
+        pool().ensure_workers()
+    indices = dense_layout(layout.shape, d.int64, layout.device)
+    return kernel("sort_rows", layout.dtype), at, owner, indices, _room(room)
+
+
+def _describe_sort(rows, n, dtype, descending):
+    """(description of a launch that sorts rows, bytes it needs)."""
+    chunks = min(rows, max(1, (rows * n) >> 14), max(2, (1 << 21) // n), 64)
+    per_chunk = -(-rows // chunks)
+    chunks = -(-rows // per_chunk)
+    flip = -1 if descending else 0
+    return [chunks, rows, n, per_chunk, flip], chunks * 2 * n * item_bytes(dtype)
+
+
 def sort_rows(values, indices, source, rows, n, dtype, descending):
     """Sort rows at one address into others."""
-    flip = -1 if descending else 0
     if n >= LONG:
         for row in range(rows):
             at = row * n
             places = (values + at * dtype.itemsize, indices + at * 8, source + at * dtype.itemsize)
-            _sort_long(*places, n, dtype, flip)
+            _sort_long(*places, n, dtype, -1 if descending else 0)
         return
-    chunks = min(rows, max(1, (rows * n) >> 14), max(2, (1 << 21) // n), 64)
-    per_chunk = -(-rows // chunks)
-    chunks = -(-rows // per_chunk)
-    room = scratch(chunks * 2 * n * item_bytes(dtype))
-    run = kernel("sort_rows", dtype)
-    launch(run, [chunks, rows, n, per_chunk, flip], values, indices, source, address(room))
+    description, room = _describe_sort(rows, n, dtype, descending)
+    room = scratch(room)
+    launch(kernel("sort_rows", dtype), description, values, indices, source, address(room))
 
 
 def _sort_long(values, indices, source, n, dtype, flip):
@@ -137,13 +177,6 @@ def check_dtype(name, dtype, *refused):
         raise errors.not_implemented(name, dtype)
 
 
-def outputs(input, shape):
-    return (
-        empty_tensor(shape, input.dtype, input.device),
-        empty_tensor(shape, d.int64, input.device),
-    )
-
-
 @launches("topk")
 def topk(input, k, dim, largest, sorted):
     dim = dimension(input, dim)
@@ -163,7 +196,9 @@ def topk(input, k, dim, largest, sorted):
         if k * 8 > n:
             _topk_by_sorting(values, indices, source, rows, n, k, largest)
         else:
-            best(address(values), address(indices), address(source), rows, n, k, input.dtype, largest)
+            best(
+                address(values), address(indices), address(source), rows, n, k, input.dtype, largest
+            )
     return return_types.topk((from_rows(values, dim), from_rows(indices, dim)))
 
 
@@ -185,18 +220,18 @@ def best(values, indices, source, rows, n, k, dtype, largest):
     pieces = rows * count
     per_chunk = max(1, (1 << 15) // block, -(-pieces // 64))
     chunks = -(-pieces // per_chunk)
-    capacity = 2 * k + 512
+    # room for what is wanted and as much again; small buffers are sorted fastest (by rank)
+    capacity = max(2 * k, 48) + 16
     size = item_bytes(dtype)
-    found, room = scratch(pieces * k * size), scratch(chunks * capacity * 2 * size)
-    run = kernel("best_items", dtype)
+    room, spare = chunks * capacity * 2 * size, pieces * k * size if count > 1 else 0
+    memory = scratch(room + 2 * spare)
+    at = address(memory)
     description = [chunks, pieces, n, block, count, k, capacity, flip, per_chunk]
-    launch(run, description, address(found), source, address(room))
-    per_chunk = max(1, (1 << 15) // (k * count), -(-rows // 64))
-    chunks = -(-rows // per_chunk)
-    room = scratch(chunks * k * count * size)
-    description = [chunks, rows, n, count, k, flip, per_chunk]
-    run = kernel("best_rows", dtype)
-    launch(run, description, values, indices, address(found), address(room), source)
+    launch(kernel("best_items", dtype), description, values, indices, at + room, source, at)
+    if count > 1:
+        description = [rows, rows, n, count, k, flip]
+        places = values, indices, at + room, at + room + spare, source
+        launch(kernel("best_rows", dtype), description, *places)
 
 
 def _nonempty(name, input, dim):

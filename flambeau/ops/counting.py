@@ -16,9 +16,7 @@ from flambeau.ops.table import OptionalTensor, Scalar, composite, public, templa
 
 @template("unique_all", variants="function", outputs=3, node="Unique2Backward0",
           grad=not_implemented_derivative("_unique2"))  # fmt: skip
-def _unique2(
-    input, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
-):
+def _unique2(input, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False):
     """Distinct elements in order, which of them each element is, and how often each occurs."""
 
 
@@ -104,7 +102,9 @@ def isin(elements, test_elements, *, assume_unique: bool = False, invert: bool =
     elements, test_elements = elements.detach(), test_elements.detach()
     for t in (elements, test_elements):
         if t.dtype.is_complex or t.dtype is d.bool_:
-            raise RuntimeError(f"Unsupported input type encountered for isin(): {t.dtype.scalar_name}")
+            raise RuntimeError(
+                f"Unsupported input type encountered for isin(): {t.dtype.scalar_name}"
+            )
     if test_elements.numel() == 0:
         return public("full")(elements.shape, invert, dtype=d.bool_, device=elements.device)
     if test_elements.numel() <= 4:
@@ -155,7 +155,10 @@ def histc(input, bins: int = 100, min: Scalar = 0, max: Scalar = 0):
         return input.new_zeros((bins,))
     low, high = _bounds(input, min, max)
     if not (math.isfinite(low) and math.isfinite(high)):
-        ends = "-nan" if math.isnan(low) else _number(low), "-nan" if math.isnan(high) else _number(high)
+        ends = (
+            "-nan" if math.isnan(low) else _number(low),
+            "-nan" if math.isnan(high) else _number(high),
+        )
         raise RuntimeError(f"torch.histc: range of [{ends[0]}, {ends[1]}] is not finite")
     x = input.flatten()
     inside = (x >= low) & (x <= high)

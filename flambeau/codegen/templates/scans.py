@@ -47,7 +47,9 @@ def _summed(code):
 def _multiplied(code):
     t = _wide(code)
     if code[0] != "c":
-        return Scan((t,), (1,), lambda x, i: _parts(x, t), lambda a, b: (a[0] * b[0],), lambda s: (s,))
+        return Scan(
+            (t,), (1,), lambda x, i: _parts(x, t), lambda a, b: (a[0] * b[0],), lambda s: (s,)
+        )
 
     def combine(a, b):
         return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
@@ -72,7 +74,13 @@ def _extreme(code, better, worst):
             take = take | (b[0] != b[0])
         return m.where(take, b[0], a[0]), m.where(take, b[1], a[1])
 
-    return Scan((t, "i64"), (worst(t), 0), lambda x, i: (m.cast(x, t), i), combine, lambda s: ((s[0],), (s[1],)))
+    return Scan(
+        (t, "i64"),
+        (worst(t), 0),
+        lambda x, i: (m.cast(x, t), i),
+        combine,
+        lambda s: ((s[0],), (s[1],)),
+    )
 
 
 def _lowest(type):
@@ -125,7 +133,9 @@ class _Walk:
 
     def identity(self, width):
         fn, types = self.fn, self.scan.types
-        return tuple(fn.value(v, vector(LLVM_TYPE[t], width)) for t, v in zip(types, self.scan.identity))
+        return tuple(
+            fn.value(v, vector(LLVM_TYPE[t], width)) for t, v in zip(types, self.scan.identity)
+        )
 
     def combine(self, before, after, width):
         types = self.scan.types
@@ -138,7 +148,9 @@ class _Walk:
         """States of the elements base[at], base[at + 1], ...; position is their place in the line."""
         fn, code = self.fn, self.source
         parts = 2 if code[0] == "c" else 1
-        found = load_element(fn, fn.gep(base, at * parts, MEMORY_TYPE[code]), code, width, "c", None, mask)
+        found = load_element(
+            fn, fn.gep(base, at * parts, MEMORY_TYPE[code]), code, width, "c", None, mask
+        )
         values = dict(enumerate(found if parts == 2 else (found,)))
         t = COMPUTE_TYPE[code]
         x = m.Complex(m.argument(0, t), m.argument(1, t)) if parts == 2 else m.argument(0, t)

@@ -132,7 +132,9 @@ def build_best_rows(dtype):
     row, each = kernel.chunk, blocks * k
     items = sort_items(fn, fn.gep(found, row * each, t), fn.gep(scratch, row * each, t), each)
     places = fn.gep(values, row * k, kt), fn.gep(indices, row * k, I64)
-    write_items(fn, items, fn.value(0, I64), k, *places, fn.gep(source, row * n, kt), descending, dtype)
+    write_items(
+        fn, items, fn.value(0, I64), k, *places, fn.gep(source, row * n, kt), descending, dtype
+    )
     return kernel.text()
 
 
@@ -189,7 +191,9 @@ def selector(module, dtype, sort_items):
 
     # items are compacted in order: if all keys are equal, the k-th is at place k
     fn.ret(fn.if_else(have <= 512, by_sorting, lambda: fn.gep(source.get(), rank.get(), t)))
-    return lambda caller, a, b, n, k: caller.emit(f"call ptr @select_items({a}, {b}, {n}, {k})", PTR)
+    return lambda caller, a, b, n, k: caller.emit(
+        f"call ptr @select_items({a}, {b}, {n}, {k})", PTR
+    )
 
 
 def build_select_rows(dtype):

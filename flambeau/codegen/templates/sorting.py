@@ -14,7 +14,7 @@ from flambeau.codegen.llvm_names import MEMORY_TYPE
 from flambeau.codegen.loops import I1, I32, I64, PTR, Module, V, bytes_of, literal, vector, width_of
 
 FLOAT_INFINITY = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000, "f64": 0x7FF0000000000000}
-RANKED = {"i64": 64, "i128": 48}  # rows up to this length are sorted by counting smaller items
+RANKED = {"i64": 64, "i128": 96}  # rows up to this length are sorted by counting smaller items
 SLACK = 256  # bytes that may be read after the last item of a buffer
 DIGIT = 11  # bits per digit of the sort that many chunks share
 
