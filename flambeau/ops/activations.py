@@ -1,8 +1,8 @@
 """Activations: what networks put between their layers.
 
-Most live in `nn.functional` and `nn`; those that PyTorch also offers as `torch.relu` and the like have
-"function" among their variants. Numbers that are almost always left at their default are `Scalar`, so
-that the kernel holds them as constants.
+Most live in `nn.functional` and `nn`; those that PyTorch also offers as `torch.relu` and the like
+have "function" among their variants. Numbers that are almost always left at their default are
+`Scalar`, so that the kernel holds them as constants.
 """
 
 import math
@@ -28,7 +28,7 @@ def _floats(name):
 
 _NO_COMPLEX = (NotImplementedError, "clamp is not supported for complex types")
 
-# -- straight lines ----------------------------------------------------------------------------------
+# -- straight lines --------------------------------------------------------------------------------
 
 
 @pointwise(
@@ -60,7 +60,8 @@ def _check_limits(bound):
 
 
 @pointwise(
-    dtype=promoted, namespace=NN, variants="", prepare=_check_limits, inplace_row="hardtanh_of_result",
+    dtype=promoted, namespace=NN, variants="", prepare=_check_limits,
+    inplace_row="hardtanh_of_result",
     dtypes=refuses("clamp_scalar_cpu", "wide", complex=_NO_COMPLEX),
     grad=lambda g, input, min_val, max_val: m.where((input <= min_val) | (input >= max_val), 0, g),
 )  # fmt: skip
@@ -85,7 +86,8 @@ def relu6(input):
 
 
 @pointwise(
-    dtype=same, namespace=NN, variants="function inplace", dtypes=refuses("threshold_cpu", "bool wide complex"),
+    dtype=same, namespace=NN, variants="function inplace",
+    dtypes=refuses("threshold_cpu", "bool wide complex"),
     inplace_row="threshold_of_result",
     grad=lambda g, input, threshold: m.where(input <= threshold, 0, g),
 )  # fmt: skip
@@ -116,8 +118,9 @@ def leaky_relu(input, negative_slope: float = 0.01):
 def _check_slope(bound):
     if bound["negative_slope"] < 0:
         raise RuntimeError(
-            "In-place leakyReLu backward calculation is triggered with a negative slope which is not "
-            "supported. This is caused by calling in-place forward function with a negative slope, "
+            "In-place leakyReLu backward calculation is triggered with a negative slope "
+            "which is not supported. This is caused by calling in-place forward function with a "
+            "negative slope, "
             "please call out-of-place version instead."
         )
 
@@ -145,7 +148,7 @@ def prelu_kernel(input, weight):
 
 @composite(namespace=NN, variants="function method")
 def prelu(input, weight):
-    """input where positive, elsewhere weight times it, with one weight for all or one per channel."""
+    """input where positive, elsewhere weight times it: one weight for all or one per channel."""
     if input.dtype is not weight.dtype:
         raise RuntimeError("prelu: Type promoting not supported. Got "
                            f"{_lower(input.dtype)} and {_lower(weight.dtype)}")  # fmt: skip
@@ -200,7 +203,12 @@ def hardshrink(input, lambd: Scalar = 0.5):
     return m.where((input >= -lambd) & (input <= lambd), 0, input)
 
 
-_LARGEST = {"float32": "3.40282e+38", "float64": "1.79769e+308", "float16": "65504", "bfloat16": "3.38953e+38"}
+_LARGEST = {
+    "float32": "3.40282e+38",
+    "float64": "1.79769e+308",
+    "float16": "65504",
+    "bfloat16": "3.38953e+38",
+}
 
 
 def _check_lambda(bound):
@@ -222,7 +230,7 @@ def softshrink(input, lambd: Scalar = 0.5):
     return m.where(input > lambd, input - lambd, m.where(input < -lambd, input + lambd, inside))
 
 
-# -- curves ------------------------------------------------------------------------------------------
+# -- curves ----------------------------------------------------------------------------------------
 
 
 @pointwise(
@@ -261,7 +269,8 @@ def _selu(input):
 
 
 @pointwise(
-    dtype=same, namespace=NN, variants="function inplace", dtypes=_floats("elu_cpu"), node="EluBackward0",
+    dtype=same, namespace=NN, variants="function inplace", dtypes=_floats("elu_cpu"),
+    node="EluBackward0",
     inplace_row="selu_of_result",
     grad=lambda g, input: m.where(
         input <= 0, g * (SELU_ALPHA * SELU_SCALE) * m.exp(input), g * SELU_SCALE),
@@ -286,7 +295,8 @@ def _check_celu(bound):
 
 
 @pointwise(
-    dtype=same, namespace=NN, variants="function inplace", dtypes=_floats("elu_cpu"), check=_check_celu,
+    dtype=same, namespace=NN, variants="function inplace", dtypes=_floats("elu_cpu"),
+    check=_check_celu,
     inplace_row="celu_of_result",
     grad=lambda g, input, alpha: m.where(input <= 0, g * m.exp(input / alpha), g),
 )  # fmt: skip
@@ -330,7 +340,8 @@ def _check_approximate(bound):
 
 
 @pointwise(
-    dtype=same, namespace=NN, variants="", dtypes=_floats("GeluKernelImpl"), check=_check_approximate,
+    dtype=same, namespace=NN, variants="", dtypes=_floats("GeluKernelImpl"),
+    check=_check_approximate,
     grad=_gelu_gradient,
 )  # fmt: skip
 def gelu(input, *, approximate: str = "none"):
@@ -390,7 +401,8 @@ def _logsigmoid_gradient(g, input):
 
 
 @pointwise(
-    dtype=same, namespace=NN, variants="", dtypes=_floats("log_sigmoid_cpu"), node="LogSigmoidBackward0",
+    dtype=same, namespace=NN, variants="", dtypes=_floats("log_sigmoid_cpu"),
+    node="LogSigmoidBackward0",
     grad=_logsigmoid_gradient,
 )  # fmt: skip
 def logsigmoid(input):
@@ -410,7 +422,7 @@ def tanhshrink(input):
     return input - input.tanh()
 
 
-# -- with more than one input ------------------------------------------------------------------------
+# -- with more than one input ----------------------------------------------------------------------
 
 
 @composite(namespace=NN, variants="")
@@ -429,7 +441,13 @@ def glu(input, dim: int = -1):
 
 
 @composite(namespace=NN, variants="function")
-def rrelu(input, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, generator: object = None):
+def rrelu(
+    input,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    generator: object = None,
+):
     """leaky_relu with a slope drawn between lower and upper (their mean when not training)."""
     if not training:
         return run("leaky_relu", input, (lower + upper) / 2)

@@ -12,7 +12,7 @@ from flambeau.ops.rules import boolean, promoted, real_boolean
 from flambeau.ops.support import group_of, refuses
 from flambeau.ops.table import OptionalTensor, composite, pointwise
 
-# -- comparisons -------------------------------------------------------------------------------------
+# -- comparisons -----------------------------------------------------------------------------------
 
 
 @pointwise(dtype=boolean)
@@ -86,7 +86,7 @@ def equal(input, other):
     return input.shape == other.shape and (input == other).all().item()
 
 
-# -- tests of one number -----------------------------------------------------------------------------
+# -- tests of one number ---------------------------------------------------------------------------
 
 
 @pointwise(dtype=real_boolean, variants="function method")
@@ -143,7 +143,7 @@ def signbit(input):
     return m.bitcast(input, "i" + input.type[1:]) < 0
 
 
-# -- logic and bits ----------------------------------------------------------------------------------
+# -- logic and bits --------------------------------------------------------------------------------
 
 
 @pointwise(dtype=real_boolean, dtypes=refuses("logical_not_cpu", "wide"))
@@ -170,27 +170,31 @@ def logical_xor(input, other):
     return (input != 0) != (other != 0)
 
 
-
-
 @pointwise(dtype=promoted, dtypes=refuses("bitwise_not_cpu", "wide half float complex"))
 def bitwise_not(input):
     """Every bit inverted; for booleans, not."""
     return ~input
 
 
-@pointwise(dtype=promoted, first_scalar=True, dtypes=refuses("bitwise_and_cpu", "half float complex"))
+@pointwise(
+    dtype=promoted, first_scalar=True, dtypes=refuses("bitwise_and_cpu", "half float complex")
+)
 def bitwise_and(input, other):
     """Bits that are set in both."""
     return input & other
 
 
-@pointwise(dtype=promoted, first_scalar=True, dtypes=refuses("bitwise_or_cpu", "half float complex"))
+@pointwise(
+    dtype=promoted, first_scalar=True, dtypes=refuses("bitwise_or_cpu", "half float complex")
+)
 def bitwise_or(input, other):
     """Bits that are set in one of them."""
     return input | other
 
 
-@pointwise(dtype=promoted, first_scalar=True, dtypes=refuses("bitwise_xor_cpu", "half float complex"))
+@pointwise(
+    dtype=promoted, first_scalar=True, dtypes=refuses("bitwise_xor_cpu", "half float complex")
+)
 def bitwise_xor(input, other):
     """Bits that are set in exactly one of them."""
     return input ^ other
@@ -202,14 +206,18 @@ def _too_far(amount):
     return over if amount.type[0] == "u" else over | (amount < 0)
 
 
-@pointwise(dtype=promoted, first_scalar=True, dtypes=refuses("lshift_cpu", "bool wide half float complex"))
+@pointwise(
+    dtype=promoted, first_scalar=True, dtypes=refuses("lshift_cpu", "bool wide half float complex")
+)
 def bitwise_left_shift(input, other):
     """Bits moved to the left; moved out of the number they are gone."""
     far = _too_far(other)
     return m.where(far, 0, input << m.where(far, 0, other))
 
 
-@pointwise(dtype=promoted, first_scalar=True, dtypes=refuses("rshift_cpu", "bool wide half float complex"))
+@pointwise(
+    dtype=promoted, first_scalar=True, dtypes=refuses("rshift_cpu", "bool wide half float complex")
+)
 def bitwise_right_shift(input, other):
     """Bits moved to the right; the sign is kept."""
     far = _too_far(other)
@@ -218,7 +226,7 @@ def bitwise_right_shift(input, other):
     return input >> m.where(far, m.BITS[input.type] - 1, other)
 
 
-# -- the larger and the smaller ----------------------------------------------------------------------
+# -- the larger and the smaller --------------------------------------------------------------------
 
 
 def _extreme(name, kernel):
@@ -227,7 +235,8 @@ def _extreme(name, kernel):
 
 
 @pointwise(
-    dtype=promoted, dtypes=_extreme("maximum", "maximum_cpu"), numbers=False, variants="function method out",
+    dtype=promoted, dtypes=_extreme("maximum", "maximum_cpu"), numbers=False,
+    variants="function method out",
     grad=dict(
         input=lambda g, input, other: m.where(input == other, g / 2, m.where(input < other, 0, g)),
         other=lambda g, input, other: m.where(input == other, g / 2, m.where(input > other, 0, g)),
@@ -239,7 +248,8 @@ def maximum(input, other):
 
 
 @pointwise(
-    dtype=promoted, dtypes=_extreme("minimum", "minimum_cpu"), numbers=False, variants="function method out",
+    dtype=promoted, dtypes=_extreme("minimum", "minimum_cpu"), numbers=False,
+    variants="function method out",
     grad=dict(
         input=lambda g, input, other: m.where(input == other, g / 2, m.where(input > other, 0, g)),
         other=lambda g, input, other: m.where(input == other, g / 2, m.where(input < other, 0, g)),
@@ -251,7 +261,8 @@ def minimum(input, other):
 
 
 @pointwise(
-    dtype=promoted, dtypes=_extreme("fmax", "maximum_cpu"), numbers=False, variants="function method out",
+    dtype=promoted, dtypes=_extreme("fmax", "maximum_cpu"), numbers=False,
+    variants="function method out",
     grad=dict(
         input=lambda g, input, other: m.where((input >= other) | (other != other), g, 0),
         other=lambda g, input, other: m.where((input >= other) | (other != other), 0, g),
@@ -263,7 +274,8 @@ def fmax(input, other):
 
 
 @pointwise(
-    dtype=promoted, dtypes=_extreme("fmin", "minimum_cpu"), numbers=False, variants="function method out",
+    dtype=promoted, dtypes=_extreme("fmin", "minimum_cpu"), numbers=False,
+    variants="function method out",
     grad=dict(
         input=lambda g, input, other: m.where((input <= other) | (other != other), g, 0),
         other=lambda g, input, other: m.where((input <= other) | (other != other), 0, g),
@@ -274,7 +286,7 @@ def fmin(input, other):
     return m.where((input <= other) | m.isnan(other), input, other)
 
 
-# -- bounds ------------------------------------------------------------------------------------------
+# -- bounds ----------------------------------------------------------------------------------------
 
 
 def at_least(x, low):
@@ -379,7 +391,7 @@ def clamp_max(input, max):
     return at_most(input, max)
 
 
-# -- choice ------------------------------------------------------------------------------------------
+# -- choice ----------------------------------------------------------------------------------------
 
 
 def _check_condition(op, operands):

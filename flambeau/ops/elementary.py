@@ -1,17 +1,16 @@
 """Functions of one number that every pocket calculator has: signs, rounding, roots, exponentials,
-logarithms, trigonometry, hyperbolic functions, and the parts of complex and floating numbers.
+logarithms, trigonometry, hyperbolic functions; and a few of two numbers.
 
-Derivatives of complex functions use the conjugate of the slope, as PyTorch does. The words (`m.exp`,
-...) are spelled in codegen/mathlib.py and its neighbours.
+Derivatives of complex functions use the conjugate of the slope, as PyTorch does. The words
+(`m.exp`, ...) are spelled in codegen/mathlib.py and its neighbours.
 """
 
 import math
 
 from flambeau import _dtype as d
-from flambeau import errors
 from flambeau.codegen import scalar as m
-from flambeau.ops.rules import floating, floating_magnitude, magnitude, promoted, same
-from flambeau.ops.support import INTEGRAL, group_of, refuses, same_dtype
+from flambeau.ops.rules import floating, magnitude, promoted, same
+from flambeau.ops.support import INTEGRAL, group_of, refuses
 from flambeau.ops.table import composite, pointwise
 
 LN2, LN10 = math.log(2), math.log(10)
@@ -22,7 +21,7 @@ def nothing(g):
     return 0
 
 
-# -- signs -------------------------------------------------------------------------------------------
+# -- signs -----------------------------------------------------------------------------------------
 
 _NEGATED_BOOL = (
     "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a "
@@ -95,7 +94,9 @@ def _sgn_gradient(g, input, out):
 
 
 def real_part_of(x):
-    return m.real(x) if isinstance(x, (m.Expr, m.Complex)) else (x.real if x.dtype.is_complex else x)
+    return (
+        m.real(x) if isinstance(x, (m.Expr, m.Complex)) else (x.real if x.dtype.is_complex else x)
+    )
 
 
 @pointwise(dtype=promoted, dtypes=refuses("sign_cpu", "wide"), grad=_sgn_gradient)
@@ -118,7 +119,7 @@ def copysign(input, other):
     return m.copysign(input, other)
 
 
-# -- rounding ----------------------------------------------------------------------------------------
+# -- rounding --------------------------------------------------------------------------------------
 
 
 def _rounding(name):
@@ -154,7 +155,8 @@ def round(input, *, decimals: object = 0):
 
 
 @pointwise(
-    dtype=promoted, dtypes=refuses("round_cpu", INTEGRAL + " complex"), variants="", node="RoundBackward1",
+    dtype=promoted, dtypes=refuses("round_cpu", INTEGRAL + " complex"), variants="",
+    node="RoundBackward1",
     grad=nothing,
 )  # fmt: skip
 def round_decimals(input, *, decimals: object = 0):
@@ -176,7 +178,9 @@ def frac(input):
 
 
 def _angles(name):
-    return refuses(name, "", complex=(RuntimeError, f"{name} is not supported for complex tensors."))
+    return refuses(
+        name, "", complex=(RuntimeError, f"{name} is not supported for complex tensors.")
+    )
 
 
 @pointwise(dtype=floating, dtypes=_angles("deg2rad"), grad=lambda g: g * (math.pi / 180))
@@ -226,7 +230,7 @@ def _finite(x, *replacements):
     return m.where(x == math.inf, most, m.where(x == -math.inf, least, x))
 
 
-# -- roots, exponentials, logarithms -----------------------------------------------------------------
+# -- roots, exponentials, logarithms ---------------------------------------------------------------
 
 
 @pointwise(dtype=floating, grad=lambda g, out: -g * m.conj(out * out))
@@ -286,7 +290,10 @@ def log10(input):
 
 
 @pointwise(
-    dtype=floating, namespace="special", domain=(-1, math.inf), grad=lambda g, input: g / m.conj(input + 1)
+    dtype=floating,
+    namespace="special",
+    domain=(-1, math.inf),
+    grad=lambda g, input: g / m.conj(input + 1),
 )
 def log1p(input):
     """log(1 + input), precise near zero."""
@@ -299,7 +306,7 @@ def sigmoid(input):
     return m.sigmoid(input)
 
 
-# -- trigonometry ------------------------------------------------------------------------------------
+# -- trigonometry ----------------------------------------------------------------------------------
 
 
 @pointwise(dtype=floating, grad=lambda g, input: g * m.conj(m.cos(input)))
@@ -321,7 +328,10 @@ def tan(input):
 
 
 @pointwise(
-    dtype=floating, aliases="arcsin", domain=(-1, 1), grad=lambda g, input: g * m.conj(m.rsqrt(1 - input * input))
+    dtype=floating,
+    aliases="arcsin",
+    domain=(-1, 1),
+    grad=lambda g, input: g * m.conj(m.rsqrt(1 - input * input)),
 )
 def asin(input):
     """Inverse sine of each element."""
@@ -329,7 +339,10 @@ def asin(input):
 
 
 @pointwise(
-    dtype=floating, aliases="arccos", domain=(-1, 1), grad=lambda g, input: g * -m.conj(m.rsqrt(1 - input * input))
+    dtype=floating,
+    aliases="arccos",
+    domain=(-1, 1),
+    grad=lambda g, input: g * -m.conj(m.rsqrt(1 - input * input)),
 )
 def acos(input):
     """Inverse cosine of each element."""
@@ -378,7 +391,9 @@ def tanh(input):
     return m.tanh(input)
 
 
-@pointwise(dtype=floating, aliases="arcsinh", grad=lambda g, input: g * m.conj(m.rsqrt(input * input + 1)))
+@pointwise(
+    dtype=floating, aliases="arcsinh", grad=lambda g, input: g * m.conj(m.rsqrt(input * input + 1))
+)
 def asinh(input):
     """Inverse hyperbolic sine of each element."""
     return m.asinh(input)
@@ -397,7 +412,10 @@ def acosh(input):
 
 
 @pointwise(
-    dtype=floating, aliases="arctanh", domain=(-1, 1), grad=lambda g, input: g / m.conj(1 - input * input)
+    dtype=floating,
+    aliases="arctanh",
+    domain=(-1, 1),
+    grad=lambda g, input: g / m.conj(1 - input * input),
 )
 def atanh(input):
     """Inverse hyperbolic tangent of each element."""
@@ -420,7 +438,7 @@ def sinc(input):
     return m.where(z == 0, 1, m.sin(z) / z)
 
 
-# -- two numbers -------------------------------------------------------------------------------------
+# -- two numbers -----------------------------------------------------------------------------------
 
 
 @pointwise(
@@ -442,7 +460,8 @@ def _log_sum_of_powers(a, b, exp, log1p):
 
 
 @pointwise(
-    dtype=promoted, dtypes=refuses("logaddexp_cpu", INTEGRAL), numbers=False, variants="function method out",
+    dtype=promoted, dtypes=refuses("logaddexp_cpu", INTEGRAL), numbers=False,
+    variants="function method out",
     grad=dict(
         input=lambda g, input, other: g / m.conj(1 + m.exp(other - input)),
         other=lambda g, input, other: g / m.conj(1 + m.exp(input - other)),
@@ -508,7 +527,7 @@ def _only_floating(op, operands):
     names="mantissa exponent", grad=lambda g, out1: m.ldexp(g, -out1),
 )  # fmt: skip
 def frexp(input):
-    """mantissa and exponent: input is mantissa * 2 ** exponent, with a mantissa from 0.5 up to 1."""
+    """mantissa and exponent: input is mantissa * 2 ** exponent, the mantissa from 0.5 to 1."""
     odd = (input == 0) | m.isinf(input) | m.isnan(input)
     exponent = m.where(odd, 0, m.cast(m.frexp_exponent(input), "i32"))
     return m.where(odd, input, m.frexp_mantissa(input)), exponent
@@ -544,111 +563,20 @@ def lcm(input, other):
     return m.cast(m.abs(m.cast(parts, wide) * m.cast(other, wide)), input.type)
 
 
-# -- complex numbers ---------------------------------------------------------------------------------
-
-
-def _angle_gradient(g, input):
-    if isinstance(input, m.Complex) or (not isinstance(input, m.Expr) and input.dtype.is_complex):
-        size = m.abs(input)
-        turn = m.where(size == 0, 0, g / m.where(size == 0, 1, size * size))
-        return input * turn * 1j
-    return 0
-
-
-@pointwise(dtype=floating_magnitude, variants="function method out", grad=_angle_gradient)
-def angle(input):
-    """The angle of a complex number; 0 or pi for real ones."""
-    if isinstance(input, m.Complex):
-        return m.atan2(input.im, input.re)
-    return m.where(input != input, input, m.where(input < 0, math.pi, m.const(0, input.type)))
-
-
-@pointwise(dtype=promoted, variants="", node="ConjPhysicalBackward0", grad=lambda g: m.conj(g))
-def conj_kernel(input):
-    """The complex conjugate."""
-    return m.conj(input)
-
-
-@composite(variants="function method inplace out")
-def conj_physical(input):
-    """The complex conjugate; real tensors are returned as they are."""
-    return m.tensor_word("conj_kernel")(input) if input.dtype.is_complex else input
-
-
-@composite(variants="function method")
-def conj(input):
-    """The complex conjugate; real tensors are returned as they are."""
-    return m.tensor_word("conj_kernel")(input) if input.dtype.is_complex else input
-
-
-@composite(variants="function method")
-def resolve_conj(input):
-    """input: conjugation is never put off here."""
-    return input
-
-
-@composite(variants="function method")
-def resolve_neg(input):
-    """input: negation is never put off here."""
-    return input
-
-
-def _complex_of_parts(operands):
-    real = operands[0][0]
-    return real, real.to_complex()
-
-
-_PARTS = "Expected both inputs to be Half, Float or Double tensors but got {} and {}"
-_DIFFERENT = "Expected object of scalar type {first} but got scalar type {second} for second argument"
-
-
-def _check_parts(op, operands):
-    if any(o.dtype not in (d.float16, d.float32, d.float64) for o in operands):
-        raise RuntimeError(_PARTS.format(*(o.dtype.scalar_name for o in operands)))
-    same_dtype(_DIFFERENT)(op, operands)
-    if op.name == "polar" and operands[0].dtype is d.float16:
-        raise errors.not_implemented("polar_cpu", d.float16)
-
-
-@pointwise(
-    dtype=_complex_of_parts, dtypes=_check_parts, numbers=False, variants="function out",
-    grad=dict(real=lambda g: real_part_of(g), imag=lambda g: real_part_of(g * -1j)),
-)  # fmt: skip
-def complex(real, imag):
-    """Complex numbers with these parts."""
-    return m.Complex(real, imag)
-
-
-@pointwise(
-    dtype=_complex_of_parts, dtypes=_check_parts, numbers=False, variants="function out",
-    domain=(0, math.inf),
-    grad=dict(
-        abs=lambda g, out: real_part_of(m.conj(g) * sgn_of(out)),
-        angle=lambda g, out: real_part_of(m.conj(g) * out * 1j),  # along the angle out moves by i * out
-    ),
-)  # fmt: skip
-def polar(abs, angle):
-    """Complex numbers with these sizes and angles."""
-    return m.Complex(abs * m.cos(angle), abs * m.sin(angle))
-
-
-# -- constants ---------------------------------------------------------------------------------------
+# -- constants -------------------------------------------------------------------------------------
 
 
 def _check_fill(bound):
     value = bound["value"]
     if hasattr(value, "ndim") and value.ndim:
         raise RuntimeError(
-            f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
+            "fill only supports 0-dimension value tensor "
+            f"but got tensor with {value.ndim} dimensions."
         )
-    if type(value) is _number_complex and not bound["input"].dtype.is_complex:
+    if type(value) is complex and not bound["input"].dtype.is_complex:
         kind = {"float32": "float", "float64": "double"}.get(bound["input"].dtype.name)
-        raise RuntimeError(
-            f"value cannot be converted to type {kind or bound['input'].dtype.name} without overflow"
-        )
-
-
-_number_complex = type(1j)
+        name = kind or bound["input"].dtype.name
+        raise RuntimeError(f"value cannot be converted to type {name} without overflow")
 
 
 @pointwise(
@@ -659,5 +587,3 @@ _number_complex = type(1j)
 def fill(input, value):
     """A tensor like input, full of value."""
     return value
-
-

@@ -1,8 +1,9 @@
 """Arithmetic: sums, products, quotients, remainders, powers, and what mixes three tensors.
 
-The pointwise rows are spread over families: comparison and logic are in `comparison.py`, functions of
-one number in `elementary.py` and `special_functions.py`, activations in `activations.py`. Bodies see
-operands already cast to the dtype they compute in; derivatives follow PyTorch's at the odd points.
+The pointwise rows are spread over families: comparison and logic are in `comparison.py`, functions
+of one number in `elementary.py` and `special_functions.py`, activations in `activations.py`.
+Bodies see operands already cast to the dtype they compute in; derivatives follow PyTorch's at the
+odd points.
 """
 
 import cmath
@@ -37,7 +38,7 @@ def scaled(x, factor):
     return x if isinstance(factor, int) and factor == 1 else x * factor
 
 
-# -- sums and products -------------------------------------------------------------------------------
+# -- sums and products -----------------------------------------------------------------------------
 
 
 def _check_alpha(bound):
@@ -128,12 +129,12 @@ def addcmul(input, tensor1, tensor2, *, value: Scalar = 1):
 def _no_integer_division(op, operands):
     if all(dtype_of(o).category < d.FLOATING for o in operands[1:]):
         raise RuntimeError(
-            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
-            "will perform a true division of tensor1 and tensor2. The historic addcdiv behavior can "
-            "be implemented as (input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for "
-            "integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future "
-            "addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), "
-            "for all dtypes."
+            "Integer division with addcdiv is no longer supported, and in a future  release "
+            "addcdiv will perform a true division of tensor1 and tensor2. The historic addcdiv "
+            "behavior can be implemented as (input + value * torch.trunc(tensor1 / tensor2))"
+            ".to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) for "
+            "float inputs. The future addcdiv behavior is just the latter implementation: "
+            "(input + value * tensor1 / tensor2), for all dtypes."
         )
 
 
@@ -164,7 +165,11 @@ def _lerp_dtypes(op, operands):
 
 def _c_name(dtype):
     names = {"Byte": "unsigned char", "Char": "signed char", "Short": "short", "Long": "long int"}
-    names |= {"Half": "c10::Half", "BFloat16": "c10::BFloat16", "ComplexFloat": "c10::complex<float>"}
+    names |= {
+        "Half": "c10::Half",
+        "BFloat16": "c10::BFloat16",
+        "ComplexFloat": "c10::complex<float>",
+    }
     names |= {"ComplexDouble": "c10::complex<double>"}
     return names.get(dtype.scalar_name, dtype.scalar_name.lower())
 
@@ -184,15 +189,14 @@ def lerp(input, end, weight):
     return m.where(m.abs(weight) < 0.5, input + weight * span, end - span * (1 - weight))
 
 
-# -- quotients and remainders ------------------------------------------------------------------------
+# -- quotients and remainders ----------------------------------------------------------------------
 
 
 def _check_mode(bound):
     mode = bound["rounding_mode"]
     if mode not in (None, "trunc", "floor"):
         raise RuntimeError(
-            "div expected rounding_mode to be one of None, 'trunc', or 'floor' "
-            f"but found '{mode}'"
+            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'"
         )
 
 
@@ -243,7 +247,9 @@ def _floor_quotient(a, b):
     whole = m.floor(q)
     whole = m.where(q - whole > 0.5, whole + 1, whole)
     quotient = a / b
-    return m.where(b == 0, quotient, m.where(q == 0, m.copysign(m.const(0, a.type), quotient), whole))
+    return m.where(
+        b == 0, quotient, m.where(q == 0, m.copysign(m.const(0, a.type), quotient), whole)
+    )
 
 
 @pointwise(
@@ -327,7 +333,7 @@ def floor_quotient(a, b):
     return a.div(b, rounding_mode="floor")
 
 
-# -- powers ------------------------------------------------------------------------------------------
+# -- powers ----------------------------------------------------------------------------------------
 
 FOLDED_POWERS = (0, 0.5, 1, 2, 3, 4, -0.5, -1, -2)
 

@@ -16,7 +16,7 @@ from flambeau.ops.table import composite, pointwise
 SQRT_PI = math.sqrt(math.pi)
 SPECIAL = "function out"  # functions of torch.special are not methods
 
-# -- the error function and the normal distribution --------------------------------------------------
+# -- the error function and the normal distribution ------------------------------------------------
 
 
 @pointwise(
@@ -38,7 +38,8 @@ def erfc(input):
 
 
 @pointwise(
-    dtype=floating, dtypes=refuses("erfinv_vml_cpu", "complex"), namespace="special", domain=(-1, 1),
+    dtype=floating, dtypes=refuses("erfinv_vml_cpu", "complex"), namespace="special",
+    domain=(-1, 1),
     grad=lambda g, out: 0.5 * SQRT_PI * m.exp(out * out) * g,
 )  # fmt: skip
 def erfinv(input):
@@ -79,7 +80,7 @@ def special_log_ndtr(input):
     return m.log_ndtr(input)
 
 
-# -- logarithms and entropy --------------------------------------------------------------------------
+# -- logarithms and entropy ------------------------------------------------------------------------
 
 
 def _logit_gradient(g, input, eps):
@@ -150,11 +151,13 @@ def special_entr(input):
     return m.where(input != input, input, m.where(input == 0, 0, value))
 
 
-# -- gamma -------------------------------------------------------------------------------------------
+# -- gamma -----------------------------------------------------------------------------------------
 
 
 @pointwise(
-    dtype=floating, dtypes=refuses("lgamma_vml_cpu", "complex"), grad=lambda g, input: g * m.digamma(input)
+    dtype=floating,
+    dtypes=refuses("lgamma_vml_cpu", "complex"),
+    grad=lambda g, input: g * m.digamma(input),
 )
 def lgamma(input):
     """Logarithm of the absolute value of the gamma function."""
@@ -176,7 +179,8 @@ def _check_order(bound):
 
 
 @pointwise(
-    dtype=floating, dtypes=refuses("polygamma", "complex"), namespace="special", variants="function out",
+    dtype=floating, dtypes=refuses("polygamma", "complex"), namespace="special",
+    variants="function out",
     prepare=_check_order, grad=dict(input=lambda g, n, input: g * m.polygamma(n + 1, input)),
 )  # fmt: skip
 def polygamma(n: object, input):
@@ -247,10 +251,12 @@ def special_zeta(input, other):
     return m.zeta(input, other)
 
 
-# -- Bessel functions --------------------------------------------------------------------------------
+# -- Bessel functions ------------------------------------------------------------------------------
 
 
-@pointwise(dtype=floating, dtypes=refuses("i0_vml_cpu", "complex"), grad=lambda g, input: g * m.i1(input))
+@pointwise(
+    dtype=floating, dtypes=refuses("i0_vml_cpu", "complex"), grad=lambda g, input: g * m.i1(input)
+)
 def i0(input):
     """Modified Bessel function of the first kind, order 0."""
     return m.i0(input)
@@ -283,7 +289,9 @@ def _i1e_gradient(g, input, out):
     return m.where(flat, 0.5 * g, g * (m.i0e(safe) - out * (sgn_of(safe) + 1 / safe)))
 
 
-@pointwise(dtype=floating, dtypes=refuses("i1e_cpu", "complex"), variants=SPECIAL, grad=_i1e_gradient)
+@pointwise(
+    dtype=floating, dtypes=refuses("i1e_cpu", "complex"), variants=SPECIAL, grad=_i1e_gradient
+)
 def special_i1e(input):
     """i1 times exp(-|input|)."""
     return m.i1e(input)
@@ -319,11 +327,11 @@ for _name, _text in _PLAIN.items():
     _plain_row(_name, _text)
 
 
-# -- polynomials -------------------------------------------------------------------------------------
+# -- polynomials -----------------------------------------------------------------------------------
 
 
 def _recurrence(n, first, second, following):
-    """The n-th of a sequence: first, second, then following(k, last, last but one) for k = 1, 2, ..."""
+    """The n-th of a sequence: first, second, then following(k, last, last but one) from k = 1."""
 
     def step(_, k, before, last):
         return k + 1, last, following(k, last, before)
@@ -368,10 +376,14 @@ def _polynomial_row(name, value):
 
     row.__name__ = "special_" + name
     family, _, letter = name.partition("_polynomial_")
-    row.__doc__ = f"{family.replace('_', ' ').capitalize()} polynomial {letter.capitalize()} of degree n."
+    row.__doc__ = (
+        f"{family.replace('_', ' ').capitalize()} polynomial {letter.capitalize()} of degree n."
+    )
     facts = dict(dtypes=refuses(name + "_cpu", "half complex"), variants=SPECIAL, first_scalar=True)
     missing = not_implemented_derivative("special_" + name)
-    pointwise(dtype=floating, grad=dict(input=missing, n=missing), node="NotImplemented", **facts)(row)
+    pointwise(dtype=floating, grad=dict(input=missing, n=missing), node="NotImplemented", **facts)(
+        row
+    )
 
 
 for _name, _value in _POLYNOMIALS.items():

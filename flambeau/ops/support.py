@@ -1,8 +1,8 @@
 """Which dtypes an op refuses, and in which words.
 
 PyTorch has no kernel for some dtypes (`add` of uint16, `lt` of complex numbers); a row says so with
-`dtypes=refuses("add_stub", "wide")`. The group of a dtype is one of bool, int, wide (uint16, uint32,
-uint64), half, float and complex; the dtype that counts is the one the op would compute in.
+`dtypes=refuses("add_stub", "wide")`. The group of a dtype is one of bool, int, wide (uint16,
+uint32, uint64), half, float and complex; the dtype that counts is the one the op would compute in.
 """
 
 from flambeau import _dtype as d
@@ -52,7 +52,9 @@ def same_dtype(text):
         first = dtype_of(operands[0])
         for o in operands[1:]:
             if dtype_of(o) is not first:
-                raise RuntimeError(text.format(first=first.scalar_name, second=dtype_of(o).scalar_name))
+                raise RuntimeError(
+                    text.format(first=first.scalar_name, second=dtype_of(o).scalar_name)
+                )
 
     return check
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from tests.ops.samples import B, T, W
 
-DTYPES = (
-    "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128"
-).split()
+DTYPES = "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16".split()
+DTYPES += "float32 float64 complex64 complex128".split()
 TOLERANCE = {  # relative, absolute; PyTorch itself is off by a few units in the last place
-    "float16": (2e-3, 1e-6), "bfloat16": (1.6e-2, 1e-6), "float32": (1e-5, 1e-6), "float64": (1e-11, 1e-12),
+    "float16": (2e-3, 1e-6), "bfloat16": (1.6e-2, 1e-6), "float32": (1e-5, 1e-6),
+    "float64": (1e-11, 1e-12),
     "complex64": (2e-5, 2e-6), "complex128": (1e-11, 1e-12),
 }  # fmt: skip
 
@@ -33,7 +33,11 @@ def build(lib, call, values, dtype):
         if a is T:
             return tensor(lib, next(given), dtype)
         if a is B:
-            mask = np.resize([True, False, False], max(1, int(np.prod(shape)))).reshape(shape) if shape else np.array(True)
+            mask = (
+                np.resize([True, False, False], max(1, int(np.prod(shape)))).reshape(shape)
+                if shape
+                else np.array(True)
+            )
             return lib.from_numpy(np.array(mask))
         return tensor(lib, np.array([0.25]), dtype) if a is W else a
 

@@ -1,9 +1,10 @@
-"""Arguments to try rows with: which calls make sense, which numbers are telling, where functions are smooth.
+"""Arguments to try rows with: which calls make sense, which numbers are telling.
 
-A `Call` is a pattern of arguments: `T` stands for a tensor of the dtype under test, `B` for a boolean
-one, everything else for itself. Rows that are not listed take one tensor per tensor parameter. Values
-come in two kinds: `telling` ones (infinities, denormals, both zeros, the ends of integer types) to
-compare results with, and `smooth` ones, inside the row's domain and off its corners, for derivatives.
+A `Call` is a pattern of arguments: `T` stands for a tensor of the dtype under test, `B` for a
+boolean one, everything else for itself. Rows that are not listed take one tensor per tensor
+parameter. Values come in two kinds: `telling` ones (infinities, denormals, both zeros, the ends of
+integer types) to compare results with, and `smooth` ones, inside the row's domain and off its
+corners, for derivatives.
 """
 
 from typing import NamedTuple
@@ -40,7 +41,8 @@ CALLS = {
     "remainder": [*NUMBER, call(7, T)],
     "fmod": NUMBER,
     "pow": [
-        call(T, T), call(2, T), call(0, T), call(T, 0), call(T, 1), call(T, 2), call(T, 3), call(T, 4), call(T, 5),
+        call(T, T), call(2, T), call(0, T), call(T, 0), call(T, 1), call(T, 2), call(T, 3),
+        call(T, 4), call(T, 5),
         call(T, 0.5), call(T, 2.5), call(T, -1.0), call(T, -2.0), call(T, -0.5),
     ],
     "float_power": [call(T, T), call(T, 2), call(2.5, T)],
@@ -55,7 +57,8 @@ CALLS = {
     "bitwise_left_shift": [call(T, T), call(T, 3), call(1, T)],
     "bitwise_right_shift": [call(T, T), call(T, 3), call(100, T)],
     "clamp": [
-        call(T, -1, 2), call(T, 0, 3), call(T, min=0.5), call(T, max=2), call(T, T, T), call(T, min=T), call(T, max=T), call(T, 3, 1),
+        call(T, -1, 2), call(T, 0, 3), call(T, min=0.5), call(T, max=2), call(T, T, T),
+        call(T, min=T), call(T, max=T), call(T, 3, 1),
     ],
     "clamp_min": [call(T, 1), call(T, T), call(T, 0.5)],
     "clamp_max": [call(T, 1), call(T, T), call(T, 0.5)],
@@ -85,8 +88,15 @@ CALLS = {
 }  # fmt: skip
 for _letter in ("t", "u", "v", "w"):
     for _shift in ("", "shifted_"):
-        CALLS[f"special_{_shift}chebyshev_polynomial_{_letter}"] = [call(T, n) for n in (0, 1, 2, 5)]
-for _name in ("hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p"):
+        CALLS[f"special_{_shift}chebyshev_polynomial_{_letter}"] = [
+            call(T, n) for n in (0, 1, 2, 5)
+        ]
+for _name in (
+    "hermite_polynomial_h",
+    "hermite_polynomial_he",
+    "laguerre_polynomial_l",
+    "legendre_polynomial_p",
+):
     CALLS[f"special_{_name}"] = [call(T, n) for n in (-1, 0, 1, 2, 5)]
 
 
@@ -98,16 +108,20 @@ def calls_of(op):
 
 
 FLOATS = [
-    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 1.5, -2.5, 3.0, -3.0, 0.1, -0.3, 6.0, 7.25, -12.75, 20.5, 33.0, -87.0,
+    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 1.5, -2.5, 3.0, -3.0, 0.1, -0.3, 6.0, 7.25, -12.75,
+    20.5, 33.0, -87.0,
     1e-3, -1e-5, 3e-39, -1e-42, 1e4, float("inf"), float("-inf"), float("nan"),
 ]  # fmt: skip
 INTEGERS = [0, 1, -1, 2, -2, 3, 5, -5, 7, 12, -13, 63, 100, -100]
 COMPLEX = [
-    0, 1, -1, 1j, -1j, 0.5 + 0.5j, -0.5 + 2j, 2 - 1j, -1.5 - 0.25j, 3 + 4j, 1e-3 + 1e-3j, 0.25, -2, 5j, 0.1 - 3j,
+    0, 1, -1, 1j, -1j, 0.5 + 0.5j, -0.5 + 2j, 2 - 1j, -1.5 - 0.25j, 3 + 4j, 1e-3 + 1e-3j, 0.25, -2,
+    5j, 0.1 - 3j,
 ]  # fmt: skip
 INTEGER_RANGES = {
-    "uint8": (0, 255), "int8": (-128, 127), "int16": (-(2**15), 2**15 - 1), "int32": (-(2**31), 2**31 - 1),
-    "int64": (-(2**63), 2**63 - 1), "uint16": (0, 2**16 - 1), "uint32": (0, 2**32 - 1), "uint64": (0, 2**64 - 1),
+    "uint8": (0, 255), "int8": (-128, 127), "int16": (-(2**15), 2**15 - 1),
+    "int32": (-(2**31), 2**31 - 1),
+    "int64": (-(2**63), 2**63 - 1), "uint16": (0, 2**16 - 1), "uint32": (0, 2**32 - 1),
+    "uint64": (0, 2**64 - 1),
 }  # fmt: skip
 # what a second operand must not be, by row: PyTorch's own result is an accident (or a crash) there
 SECOND = {
@@ -138,11 +152,15 @@ def operands(op, dtype, count):
         first, second = np.meshgrid(values, values, indexing="ij")
         second = second.copy()
         if dtype in INTEGER_RANGES and op.name in DIVISIONS:
-            second[(second == 0) | (second == -1) | (second == np.array(-1).astype(second.dtype))] = 3
+            second[
+                (second == 0) | (second == -1) | (second == np.array(-1).astype(second.dtype))
+            ] = 3
         if dtype in INTEGER_RANGES and op.name == "pow":
             second = second % 7
         if op.name in ("gcd", "lcm"):  # the size of the lowest number does not fit
-            first, second = (np.where(x == INTEGER_RANGES.get(dtype, (0, 0))[0], 6, x) for x in (first, second))
+            first, second = (
+                np.where(x == INTEGER_RANGES.get(dtype, (0, 0))[0], 6, x) for x in (first, second)
+            )
         return [first.ravel(), second.ravel()]
     rng = np.random.default_rng(1)
     size = 8 * len(values)
@@ -151,11 +169,16 @@ def operands(op, dtype, count):
 
 # Smooth stretches for rows whose domain says too little, and points to stay away from.
 SMOOTH = {
-    "acosh": (1.2, 4), "polygamma": (0.5, 4), "mvlgamma": (2, 5), "pow": (0.3, 2.5), "float_power": (0.3, 2.5),
-    "lgamma": (0.5, 4), "digamma": (0.5, 4), "igamma": (0.5, 3), "igammac": (0.5, 3), "special_zeta": (1.5, 4),
-    "xlogy": (0.3, 3), "special_xlog1py": (0.3, 3), "remainder": (1.1, 1.9), "fmod": (1.1, 1.9), "erfinv": (-0.8, 0.8),
-    "logit": (0.15, 0.85), "asin": (-0.8, 0.8), "acos": (-0.8, 0.8), "atanh": (-0.8, 0.8), "hypot": (0.3, 2),
-    "special_ndtri": (0.1, 0.9), "special_entr": (0.2, 3), "floor": (0.1, 0.4), "ceil": (0.1, 0.4), "trunc": (0.1, 0.4),
+    "acosh": (1.2, 4), "polygamma": (0.5, 4), "mvlgamma": (2, 5), "pow": (0.3, 2.5),
+    "float_power": (0.3, 2.5),
+    "lgamma": (0.5, 4), "digamma": (0.5, 4), "igamma": (0.5, 3), "igammac": (0.5, 3),
+    "special_zeta": (1.5, 4),
+    "xlogy": (0.3, 3), "special_xlog1py": (0.3, 3), "remainder": (1.1, 1.9), "fmod": (1.1, 1.9),
+    "erfinv": (-0.8, 0.8),
+    "logit": (0.15, 0.85), "asin": (-0.8, 0.8), "acos": (-0.8, 0.8), "atanh": (-0.8, 0.8),
+    "hypot": (0.3, 2),
+    "special_ndtri": (0.1, 0.9), "special_entr": (0.2, 3), "floor": (0.1, 0.4), "ceil": (0.1, 0.4),
+    "trunc": (0.1, 0.4),
     "round": (0.21, 0.24), "frac": (0.1, 0.9), "div": (1.2, 1.4), "clamp": (-3, 4), "tan": (-1, 1),
 }  # fmt: skip
 CORNERS = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 6.0, 10.0)

@@ -15,10 +15,19 @@ import flambeau
 from flambeau.eager.methods import function, inplace_function
 from flambeau.ops.table import TABLE
 from tests.ops import samples
-from tests.ops.compare import DTYPES, build, describe, differences, numbers, outcome, tensor, tensor_count
+from tests.ops.compare import (
+    DTYPES,
+    build,
+    describe,
+    differences,
+    numbers,
+    outcome,
+    tensor,
+    tensor_count,
+)
 from tests.ops.samples import calls_of, operands, smooth
 
-FAMILIES = "pointwise comparison elementary special_functions activations".split()
+FAMILIES = "pointwise comparison elementary complex_numbers special_functions activations".split()
 COMPOSITES = "float_power square relu6 softsign tanhshrink mvlgamma prelu special_ndtr".split()
 
 
@@ -30,7 +39,9 @@ def in_families(op):
     return op.body.__module__.rpartition(".")[2] in FAMILIES
 
 
-ROWS = sorted(n for n, op in TABLE.items() if op.kind == "pointwise" and in_families(op) and is_public(op))
+ROWS = sorted(
+    n for n, op in TABLE.items() if op.kind == "pointwise" and in_families(op) and is_public(op)
+)
 ROWS += COMPOSITES
 DIFFERENTIABLE = [n for n in ROWS if TABLE[n].grads or n in COMPOSITES]
 NO_DERIVATIVE = {n for n in DIFFERENTIABLE if TABLE[n].node_name == "NotImplemented"}
@@ -44,11 +55,15 @@ def oracle_function(name):
     import torch
 
     name = ORACLE_NAMES.get(name, name)
-    places = ((torch, name), (torch.special, name.removeprefix("special_")), (torch.nn.functional, name))
+    places = (
+        (torch, name),
+        (torch.special, name.removeprefix("special_")),
+        (torch.nn.functional, name),
+    )
     return next(getattr(space, n) for space, n in places if hasattr(space, n))
 
 
-# -- values, dtypes, messages ------------------------------------------------------------------------
+# -- values, dtypes, messages ----------------------------------------------------------------------
 
 # Where PyTorch's result depends on its vectorisation, is inaccurate, or is an accident of C++.
 # Each entry: does this element not count? (dtype, values of the operands)
@@ -56,7 +71,9 @@ tiny = lambda x: (np.abs(x) < 1e-37) & (x != 0)
 EXCUSED = {
     "remainder": lambda dtype, a, b=1: tiny(b),  # its fmod gives nan where the quotient overflows
     "fmod": lambda dtype, a, b=1: tiny(b),
-    "pow": lambda dtype, a, b=1: (dtype == "float16") | ((a == 0) & (b == 0)) | (dtype[0] == "c") & (a == 0),
+    "pow": lambda dtype, a, b=1: (
+        (dtype == "float16") | ((a == 0) & (b == 0)) | (dtype[0] == "c") & (a == 0)
+    ),
     "float_power": lambda dtype, a, b=1: (dtype[0] == "c") & (a == 0),
     "signbit": lambda dtype, a: np.isnan(a),
     "copysign": lambda dtype, a, b=1: np.isnan(b),
@@ -69,11 +86,14 @@ EXCUSED = {
     "gelu": lambda dtype, a: np.isinf(a),
 }
 for _name in ("airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1"):
-    EXCUSED["special_" + _name] = lambda dtype, a: np.abs(1.0 * a) > 1000  # the phase is lost in float32
+    EXCUSED["special_" + _name] = lambda dtype, a: (
+        np.abs(1.0 * a) > 1000
+    )  # the phase is lost in float32
 for _name in [n for n in ROWS if "polynomial" in n]:
     EXCUSED[_name] = lambda dtype, a: np.isnan(a)
 LOOSE = {  # (relative, absolute) where PyTorch is far from the last place
-    "special_airy_ai": (1e-5, 1e-6), "polygamma": (1e-5, 1e-6), "special_i0e": (3e-2, 1e-6), "igamma": (1e-5, 1e-6),
+    "special_airy_ai": (1e-5, 1e-6), "polygamma": (1e-5, 1e-6), "special_i0e": (3e-2, 1e-6),
+    "igamma": (1e-5, 1e-6),
     "igammac": (1e-5, 1e-6),
 } | {f"special_bessel_{n}": (3e-5, 3e-6) for n in ("j0", "j1", "y0", "y1")}  # fmt: skip
 # nothing comparable at all: rounds in half precision, has a dtype we do not have, half steps
@@ -85,8 +105,10 @@ SKIPPED = {
 OTHER_WORDS = {"clamp", "mvlgamma", "polygamma"}
 REFUSED_HERE = {("pow", "uint16"), ("pow", "uint32"), ("pow", "uint64"), ("addcmul", "uint8")}
 SIGNED_ZEROS = {
-    "neg", "abs", "sign", "sgn", "copysign", "floor", "ceil", "trunc", "round", "frac", "sqrt", "sin", "tan", "asin", "atan",
-    "sinh", "tanh", "asinh", "atanh", "expm1", "log1p", "relu", "mul", "div", "add", "sub", "erf", "cos", "reciprocal",
+    "neg", "abs", "sign", "sgn", "copysign", "floor", "ceil", "trunc", "round", "frac", "sqrt",
+    "sin", "tan", "asin", "atan",
+    "sinh", "tanh", "asinh", "atanh", "expm1", "log1p", "relu", "mul", "div", "add", "sub", "erf",
+    "cos", "reciprocal",
 }  # fmt: skip
 
 
@@ -139,7 +161,7 @@ def first_line(error):
     return str(error).split("\n")[0]
 
 
-# -- layouts -----------------------------------------------------------------------------------------
+# -- layouts ---------------------------------------------------------------------------------------
 
 
 def arrangements(lib, dtype, rng, op, count):
@@ -182,8 +204,18 @@ def with_tensors(call, tensors):
 
 
 # PyTorch composes these of others, copies the strides of views, or fills a contiguous tensor
-OTHER_STRIDES = {"isreal", "fill", "rsub", "logsigmoid", "deg2rad", "rad2deg", "frexp", "mvlgamma", "nan_to_num"}
-DTYPE_FOR = {n: "int32" for n in ("gcd", "lcm", *(n for n in ROWS if n.startswith("bitwise")))}
+OTHER_STRIDES = {
+    "isreal",
+    "fill",
+    "rsub",
+    "logsigmoid",
+    "deg2rad",
+    "rad2deg",
+    "frexp",
+    "mvlgamma",
+    "nan_to_num",
+}
+DTYPE_FOR = dict.fromkeys(("gcd", "lcm", *(n for n in ROWS if n.startswith("bitwise"))), "int32")
 
 
 @pytest.mark.oracle
@@ -193,13 +225,24 @@ def test_layouts_are_those_of_pytorch(name, seed):
     op, ours, theirs = TABLE[name], function(name), oracle_function(name)
     call, dtype = plain_call(op), DTYPE_FOR.get(name, "float32")
     both = [
-        arrangements(lib, dtype, np.random.default_rng(seed), op, tensor_count(call)) for lib in (flambeau, torch)
+        arrangements(lib, dtype, np.random.default_rng(seed), op, tensor_count(call))
+        for lib in (flambeau, torch)
     ]
     for (title, mine), (_, others) in zip(*both):
-        got, want = (f(*a, **k) for f, (a, k) in ((ours, with_tensors(call, mine)), (theirs, with_tensors(call, others))))
+        got, want = (
+            f(*a, **k)
+            for f, (a, k) in (
+                (ours, with_tensors(call, mine)),
+                (theirs, with_tensors(call, others)),
+            )
+        )
         got, want = (x[0] if isinstance(x, tuple) else x for x in (got, want))
         assert tuple(got.shape) == tuple(want.shape), title
-        assert got.stride() == want.stride() or title == "empty" or name in OTHER_STRIDES, (title, got.stride(), want.stride())
+        assert got.stride() == want.stride() or title == "empty" or name in OTHER_STRIDES, (
+            title,
+            got.stride(),
+            want.stride(),
+        )
         kind = str(want.dtype).removeprefix("torch.")
         bad = differences(numbers(got), numbers(want), kind, tolerance=LOOSE.get(name))
         assert not bad.any(), (title, describe(bad, [], numbers(got), numbers(want)))
@@ -209,7 +252,9 @@ def test_layouts_are_those_of_pytorch(name, seed):
 def test_every_layout_gives_the_values_of_dense_tensors(name, seed):
     op, ours = TABLE[name], function(name)
     call, dtype = plain_call(op), DTYPE_FOR.get(name, "float64")
-    for title, tensors in arrangements(flambeau, dtype, np.random.default_rng(seed), op, tensor_count(call)):
+    for title, tensors in arrangements(
+        flambeau, dtype, np.random.default_rng(seed), op, tensor_count(call)
+    ):
         shape = np.broadcast_shapes(*(tuple(t.shape) for t in tensors))
         dense = [flambeau.from_numpy(np.array(np.broadcast_to(t.numpy(), shape))) for t in tensors]
         got, want = (ours(*a, **k) for a, k in (with_tensors(call, t) for t in (tensors, dense)))
@@ -217,7 +262,7 @@ def test_every_layout_gives_the_values_of_dense_tensors(name, seed):
         np.testing.assert_array_equal(got.numpy(), want.numpy(), err_msg=title)
 
 
-# -- derivatives -------------------------------------------------------------------------------------
+# -- derivatives -----------------------------------------------------------------------------------
 
 
 def smooth_arguments(lib, op, call, rng, dtype="float64", shape=(5,)):
@@ -225,7 +270,11 @@ def smooth_arguments(lib, op, call, rng, dtype="float64", shape=(5,)):
     if dtype.startswith("complex"):
         values = [v + 1j * smooth(op, rng, shape) for v in values]
     args, kwargs = build(lib, call, values, dtype)
-    tensors = [a for a in (*args, *kwargs.values()) if hasattr(a, "grad_fn") and not str(a.dtype).endswith("bool")]
+    tensors = [
+        a
+        for a in (*args, *kwargs.values())
+        if hasattr(a, "grad_fn") and not str(a.dtype).endswith("bool")
+    ]
     return args, kwargs, tensors
 
 
@@ -241,7 +290,9 @@ def derivatives(lib, f, args, kwargs, tensors, order, seed):
 
     out = f(*args, **kwargs)
     out = out[0] if isinstance(out, tuple) else out
-    grads = lib.autograd.grad([out], tensors, [weight(out)], create_graph=order == 2, allow_unused=True)
+    grads = lib.autograd.grad(
+        [out], tensors, [weight(out)], create_graph=order == 2, allow_unused=True
+    )
     found = [("value", out), *((f"gradient {k}", g) for k, g in enumerate(grads))]
     if order == 2:
         roots = [g for g in grads if g is not None and g.requires_grad]
@@ -254,8 +305,10 @@ def derivatives(lib, f, args, kwargs, tensors, order, seed):
 # Derivatives that PyTorch does not have, or computes in another way at the odd points.
 UNEQUAL = {"igamma": "input", "igammac": "input", "special_zeta": "input"}
 ODD_POINTS_DIFFER = {
-    "pow", "float_power", "logaddexp", "logaddexp2", "xlogy", "special_xlog1py", "igamma", "igammac", "special_zeta",
-    "polygamma", "mvlgamma", "lgamma", "digamma", "special_log_ndtr", "ldexp", "addcdiv", "mish", "silu", "gelu",
+    "pow", "float_power", "logaddexp", "logaddexp2", "xlogy", "special_xlog1py", "igamma",
+    "igammac", "special_zeta",
+    "polygamma", "mvlgamma", "lgamma", "digamma", "special_log_ndtr", "ldexp", "addcdiv", "mish",
+    "silu", "gelu",
 }  # fmt: skip
 
 
@@ -266,9 +319,17 @@ OTHER_NODES = {"special_ndtr"}  # the same steps, by other overloads
 def comparable_calls(op):
     """Calls that have derivatives in PyTorch too."""
     for call in calls_of(op):
-        if op.name in ("special_zeta", "remainder") and call.args[0] is not samples.T and tensor_count(call):
+        if (
+            op.name in ("special_zeta", "remainder")
+            and call.args[0] is not samples.T
+            and tensor_count(call)
+        ):
             continue
-        if op.name in UNEQUAL or tensor_count(call) == 0 or (op.name == "pow" and call.args[0] == 0):
+        if (
+            op.name in UNEQUAL
+            or tensor_count(call) == 0
+            or (op.name == "pow" and call.args[0] == 0)
+        ):
             continue
         yield call
 
@@ -303,7 +364,9 @@ def compare_derivatives(call, mine, others, tolerance=(5e-8, 1e-10), nodes=True)
                 wrong.append(f"{call}: {title} is {g} instead of {w}")
             continue
         if tuple(g.shape) != tuple(w.shape) or str(g.dtype) != str(w.dtype):
-            wrong.append(f"{call}: {title} is {g.dtype} {tuple(g.shape)} instead of {w.dtype} {tuple(w.shape)}")
+            wrong.append(
+                f"{call}: {title} is {g.dtype} {tuple(g.shape)}, not {w.dtype} {tuple(w.shape)}"
+            )
             continue
         g, w = numbers(g), numbers(w)
         bad = differences(g, w, "float64", tolerance=tolerance)
@@ -313,7 +376,9 @@ def compare_derivatives(call, mine, others, tolerance=(5e-8, 1e-10), nodes=True)
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("name", [n for n in DIFFERENTIABLE if n not in NO_DERIVATIVE | ODD_POINTS_DIFFER])
+@pytest.mark.parametrize(
+    "name", [n for n in DIFFERENTIABLE if n not in NO_DERIVATIVE | ODD_POINTS_DIFFER]
+)
 def test_gradients_at_odd_points_are_those_of_pytorch(name, seed):
     torch = pytest.importorskip("torch")
     op, ours, theirs = TABLE[name], function(name), oracle_function(name)
@@ -323,15 +388,20 @@ def test_gradients_at_odd_points_are_those_of_pytorch(name, seed):
         results = []
         for lib, f in ((flambeau, ours), (torch, theirs)):
             args, kwargs = build(lib, call, values, "float64")
-            tensors = [a for a in (*args, *kwargs.values()) if hasattr(a, "grad_fn") and not str(a.dtype).endswith("bool")]
+            tensors = [
+                a
+                for a in (*args, *kwargs.values())
+                if hasattr(a, "grad_fn") and not str(a.dtype).endswith("bool")
+            ]
             results.append(derivatives(lib, f, args, kwargs, tensors, 1, seed))
         wrong += compare_derivatives(call, *results, nodes=name not in OTHER_NODES)
     assert not wrong, "\n".join(wrong)
 
 
-COMPLEX = (
-    "abs acos acosh add addcdiv addcmul angle asin asinh atan atanh conj_kernel cos cosh div exp exp2 expm1 lerp log log10 "
-    "log1p log2 mul neg pow reciprocal rsqrt rsub sgn sigmoid sin sinc sinh sqrt square sub tan tanh where softsign"
+COMPLEX = (  # rows that PyTorch differentiates for complex numbers
+    "abs acos acosh add addcdiv addcmul angle asin asinh atan atanh conj_kernel cos cosh div "
+    "exp exp2 expm1 lerp log log10 log1p log2 mul neg pow reciprocal rsqrt rsub sgn sigmoid sin "
+    "sinc sinh sqrt square sub tan tanh where softsign"
 ).split()
 
 
@@ -362,7 +432,9 @@ def test_derivatives_are_those_of_differences(name, seed):
     rng = np.random.default_rng(seed)
     for call in calls_of(op):
         args, kwargs, tensors = smooth_arguments(flambeau, op, call, rng, shape=(3,))
-        if not tensors or (op.name in ("special_zeta", "remainder") and call.args[0] is not samples.T):
+        if not tensors or (
+            op.name in ("special_zeta", "remainder") and call.args[0] is not samples.T
+        ):
             continue
         if name == "pow" and call.args[0] == 0:  # log(0) twice
             continue
@@ -372,7 +444,10 @@ def test_derivatives_are_those_of_differences(name, seed):
 
         def run(*given, args=args, keywords=keywords, tensors=tensors, kwargs=kwargs):
             swap = {id(t): g for t, g in zip(tensors, given)}
-            out = ours(*(swap.get(id(a), a) for a in args), **{k: swap.get(id(v), v) for k, v in kwargs.items()})
+            out = ours(
+                *(swap.get(id(a), a) for a in args),
+                **{k: swap.get(id(v), v) for k, v in kwargs.items()},
+            )
             return out[0] if isinstance(out, tuple) else out
 
         assert flambeau.autograd.gradcheck(run, tensors, atol=1e-5, rtol=1e-3), call
@@ -380,10 +455,21 @@ def test_derivatives_are_those_of_differences(name, seed):
             assert flambeau.autograd.gradgradcheck(run, tensors, atol=1e-4, rtol=1e-3), call
 
 
-FLAT = {"floor", "ceil", "trunc", "round", "sign", "fill", "copysign", "heaviside", "nextafter", "frexp"}
+FLAT = {
+    "floor",
+    "ceil",
+    "trunc",
+    "round",
+    "sign",
+    "fill",
+    "copysign",
+    "heaviside",
+    "nextafter",
+    "frexp",
+}
 
 
-# -- variants ----------------------------------------------------------------------------------------
+# -- variants --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ONE_OR_MORE)
@@ -417,11 +503,11 @@ def test_variants_are_those_of_pytorch(name):
     torch = pytest.importorskip("torch")
     op = TABLE[name]
     for alias in (name, *op.aliases):
-        assert ("function" in op.variants) == hasattr(torch, alias) or alias.startswith("special_"), alias
+        assert ("function" in op.variants) == hasattr(torch, alias) or alias.startswith(
+            "special_"
+        ), alias
         assert ("method" in op.variants) <= hasattr(torch.Tensor, alias), alias
         if hasattr(torch.Tensor, alias) and name != "where":
             assert hasattr(flambeau.Tensor, alias), alias
         if hasattr(torch.Tensor, alias + "_"):
             assert hasattr(flambeau.Tensor, alias + "_"), alias + "_"
-
-
