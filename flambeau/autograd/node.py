@@ -234,7 +234,8 @@ def unpack(item, node):
     if kind is SavedInput:
         t = item.tensor
         if t._storage.version != item.version:
-            raise RuntimeError(_modified(t._layout, t._storage.version, item.version, t._grad_fn, t._output_nr))
+            writer = current_grad_fn(t)
+            raise RuntimeError(_modified(t._layout, t._storage.version, item.version, writer, t._output_nr))
         return t
     if kind is SavedOutput:
         if item.storage.version != item.version:

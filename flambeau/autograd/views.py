@@ -1,9 +1,9 @@
 """Views and in-place writes in the graph.
 
-A view remembers its base. Writing through a view changes the base's history: the base gets a CopySlices
-node that routes the gradient of the written part through the op that wrote it. Other views of that base
-notice by the version counter and get a fresh grad_fn when somebody asks (autograd/node.py).
-How views are made is in eager/viewing.py.
+A view remembers its base. Writing through a view changes the base's history: the base gets a
+CopySlices node that routes the gradient of the written part through the op that wrote it. Other
+views of that base notice by the version counter and get a fresh grad_fn when somebody asks
+(autograd/node.py). How views are made is in eager/viewing.py.
 """
 
 import gc
@@ -13,8 +13,8 @@ from flambeau._layout import maybe_overlaps
 from flambeau._tensor import Tensor, View, make_tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node, set_view_history
+from flambeau.ops.memory_views import as_strided_backward
 from flambeau.ops.table import public
-from flambeau.ops.views import as_strided_backward
 
 _new = object.__new__
 
@@ -40,16 +40,22 @@ class AsStridedBackward0(Node):
     __slots__ = ("base_layout", "base_offset", "layout", "offset")
 
     def apply(self, grads, create_graph):
-        return (scatter_view(grads[0], self.base_layout, self.layout, self.offset - self.base_offset),)
+        return (
+            scatter_view(grads[0], self.base_layout, self.layout, self.offset - self.base_offset),
+        )
 
 
 def scatter_view(grad, base_layout, layout, offset):
     """A gradient for the base: zeros, with grad where the view was. offset in bytes."""
-    overlapping = maybe_overlaps(layout.shape, layout.strides) or maybe_overlaps(base_layout.shape, base_layout.strides)
+    overlapping = maybe_overlaps(layout.shape, layout.strides) or maybe_overlaps(
+        base_layout.shape, base_layout.strides
+    )
     if overlapping and base_layout.dtype is layout.dtype:
         start = offset // layout.itemsize
         origin = max(0, -start)
-        return as_strided_backward(grad, base_layout, layout.shape, layout.strides, origin + start, origin)
+        return as_strided_backward(
+            grad, base_layout, layout.shape, layout.strides, origin + start, origin
+        )
     result = _blank(grad, base_layout).zero_()
     window(result, layout, offset).copy_(grad)
     return result
@@ -64,7 +70,9 @@ def _blank(like, layout):
 def _history(base, t):
     """The history of a view whose base was written."""
     if t._view.kind in ("multi", "no_grad"):
-        raise RuntimeError(_forbidden(t, t._view.kind, "its base or another view of its base has been"))
+        raise RuntimeError(
+            _forbidden(t, t._view.kind, "its base or another view of its base has been")
+        )
     node = _new(AsStridedBackward0)
     node.base_layout, node.base_offset = base._layout, base._offset
     node.layout, node.offset = t._layout, t._offset
@@ -75,7 +83,8 @@ set_view_history(_history)
 
 
 class CopySlices(Node):
-    """History of a base one of whose views was written: routes part of the gradient through `function`."""
+    """History of a base one of whose views was written: routes part of the gradient through "
+    "`function`."""
 
     __slots__ = ("base_layout", "base_offset", "layout", "offset", "function")
     releases_more = True
@@ -106,12 +115,15 @@ class CopySlices(Node):
 
 _REPLACE = "You should replace the inplace operation by an out-of-place one."
 _MULTI = (
-    "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be "
+    "This view is the output of a function that returns multiple views. Such functions do not "
+    "allow the output views to be "
     "modified inplace. " + _REPLACE
 )
 _NO_GRAD = (
-    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view "
-    "and the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if "
+    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your "
+    "code by moving both the view "
+    "and the inplace either both inside the no_grad block (if you don't want the inplace to be "
+    "tracked) or both outside (if "
     "you want the inplace to be tracked)."
 )
 
@@ -125,16 +137,23 @@ def check_inplace(t):
         if view.kind in ("multi", "no_grad"):
             raise RuntimeError(_forbidden(t, view.kind, "is being"))
         if t._requires_grad and view.base._grad_fn is None:
-            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+            raise RuntimeError(
+                "a view of a leaf Variable that requires grad is being used in an in-place "
+                "operation."
+            )
     if t._requires_grad and t._grad_fn is None:
-        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        raise RuntimeError(
+            "a leaf Variable that requires grad is being used in an in-place operation."
+        )
 
 
 def _forbidden(t, kind, what):
     if t._grad_fn is not None:
-        start = f"Output {t._output_nr} of {t._grad_fn.short_name()} is a view and {what} modified inplace."
+        name = t._grad_fn.short_name()
+        start = f"Output {t._output_nr} of {name} is a view and {what} modified inplace."
     else:
-        start = f"A view was created in no_grad mode and {what} modified inplace with grad mode enabled."
+        start = f"A view was created in no_grad mode and {what} modified inplace with grad "
+        start += "mode enabled."
     return f"{start} {_MULTI if kind == 'multi' else _NO_GRAD}"
 
 
@@ -164,11 +183,17 @@ def rebase(t, node):
 def _tell_views(base):
     """A base begins to need gradients while other views of it exist: they need them too.
 
-    A base does not know its views (a list would cost every view something), so the collector is asked
-    who holds the storage. Most bases have no other views at that moment, which its reference count shows.
+    A base does not know its views (a list would cost every view something), so the collector is
+    asked who holds the storage. Most bases have no other views at that moment, which its reference
+    count shows.
     """
     for t in gc.get_referrers(base._storage):
-        if isinstance(t, Tensor) and t._view is not None and t._view.base is base and t._layout.dtype.category >= 2:
+        if (
+            isinstance(t, Tensor)
+            and t._view is not None
+            and t._view.base is base
+            and t._layout.dtype.category >= 2
+        ):
             t._requires_grad = True
 
 
@@ -177,4 +202,12 @@ def detached(t):
     return make_tensor(t._layout, t._storage, t._offset)
 
 
-__all__ = ["AsStridedBackward0", "CopySlices", "View", "check_inplace", "detached", "rebase", "scatter_view"]
+__all__ = [
+    "AsStridedBackward0",
+    "CopySlices",
+    "View",
+    "check_inplace",
+    "detached",
+    "rebase",
+    "scatter_view",
+]

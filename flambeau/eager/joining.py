@@ -1,19 +1,27 @@
 """Launchers of what joins, pads and rearranges tensors: strided copies into a fresh output.
 
-`part` names a block of a tensor by shape, strides and place; `copy_into` moves elements between blocks,
-whatever their strides (negative ones too: a flip). `cat` keeps plans, because it is called often.
+`part` names a block of a tensor by shape, strides and place; `copy_into` moves elements between
+blocks, whatever their strides (negative ones too: a flip). `cat` keeps plans, because it is called
+often.
 """
 
 import itertools
 
 from flambeau import _device, _dtype, errors
-from flambeau._layout import Size, contiguous_strides, dense_layout, make_layout, ordered_strides, wrap_dim
+from flambeau._layout import (
+    Size,
+    contiguous_strides,
+    dense_layout,
+    make_layout,
+    ordered_strides,
+    wrap_dim,
+)
 from flambeau._tensor import alias, empty_like_layout, empty_tensor
+from flambeau.codegen import scalar
 from flambeau.eager.binding import launches
 from flambeau.eager.copying import CHANNELS_LAST, copy_into, fill_into, preserved_layout
 from flambeau.eager.kernels import load_kernel
 from flambeau.eager.plan import MAX_PLANS, plan_nest
-from flambeau.codegen import scalar
 from flambeau.ops.rearranging import distinct_dims
 from flambeau.ops.views import ints
 from flambeau.runtime.cpu import words
@@ -34,7 +42,11 @@ def block(t, starts, sizes):
 def _format(layout):
     """The order of dimensions that outputs take over: channels last, or plain."""
     order = CHANNELS_LAST.get(layout.ndim)
-    if order is None or layout.is_contiguous or layout.strides != ordered_strides(layout.shape, order):
+    if (
+        order is None
+        or layout.is_contiguous
+        or layout.strides != ordered_strides(layout.shape, order)
+    ):
         return None
     return order
 
@@ -46,7 +58,7 @@ def _shaped_like(layout, shape):
     return make_layout(Size(shape), strides, layout.dtype, layout.device)
 
 
-# -- cat and stack -------------------------------------------------------------------------------------
+# -- cat and stack --------------------------------------------------------------------------------
 
 _cats: dict = {}
 
@@ -59,7 +71,9 @@ def _check_devices(layouts):
     first = layouts[0].device
     for layout in layouts[1:]:
         if layout.device is not first:
-            raise RuntimeError(f"Tensor on device {layout.device} is not on the expected device {first}!")
+            raise RuntimeError(
+                f"Tensor on device {layout.device} is not on the expected device {first}!"
+            )
 
 
 def _plan_cat(layouts, dim):
@@ -69,20 +83,29 @@ def _plan_cat(layouts, dim):
     for k, layout in enumerate(layouts):
         if not layout.ndim:
             raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated")
-    used = [(k, layout) for k, layout in enumerate(layouts) if layout.shape != (0,)] or [(0, layouts[0])]
+    used = [(k, layout) for k, layout in enumerate(layouts) if layout.shape != (0,)] or [
+        (0, layouts[0])
+    ]
     first = used[0][1]
     _check_devices(layouts)
     dim = wrap_dim(dim, first.ndim)
     for k, layout in used[1:]:
         if layout.ndim != first.ndim:
-            raise RuntimeError(f"Tensors must have same number of dimensions: got {first.ndim} and {layout.ndim}")
+            raise RuntimeError(
+                f"Tensors must have same number of dimensions: got {first.ndim} and {layout.ndim}"
+            )
         for j, (a, b) in enumerate(zip(first.shape, layout.shape)):
             if a != b and j != dim:
                 raise RuntimeError(
-                    f"Sizes of tensors must match except in dimension {dim}. Expected size {a} but got size {b} for "
+                    f"Sizes of tensors must match except in dimension {dim}. Expected size {a} but "
+                    f"got size {b} for "
                     f"tensor number {k} in the list."
                 )
-    shape = (*first.shape[:dim], sum(layout.shape[dim] for _, layout in used), *first.shape[dim + 1 :])
+    shape = (
+        *first.shape[:dim],
+        sum(layout.shape[dim] for _, layout in used),
+        *first.shape[dim + 1 :],
+    )
     orders = {_format(layout) for _, layout in used}
     order = orders.pop() if len(orders) == 1 else None
     strides = contiguous_strides(shape) if order is None else ordered_strides(shape, order)
@@ -121,7 +144,11 @@ _BITS = {"f16": _dtype.int16, "bf16": _dtype.int16}
 
 def _moved(layout):
     stand_in = _BITS.get(layout.dtype.code)
-    return layout if stand_in is None else make_layout(layout.shape, layout.strides, stand_in, layout.device)
+    return (
+        layout
+        if stand_in is None
+        else make_layout(layout.shape, layout.strides, stand_in, layout.device)
+    )
 
 
 def _run_copies(out, tensors, copies):
@@ -158,13 +185,18 @@ def _plan_stack(layouts, dim):
     for k, layout in enumerate(layouts):
         if layout.shape != first.shape:
             raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(first.shape)} at entry 0 and "
+                f"stack expects each tensor to be equal size, but got {list(first.shape)} at entry "
+                "0 and "
                 f"{list(layout.shape)} at entry {k}"
             )
     shape = Size((*first.shape[:dim], len(layouts), *first.shape[dim:]))
     out = dense_layout(shape, _common_dtype(layouts), first.device)
-    slot = make_layout(first.shape, out.strides[:dim] + out.strides[dim + 1 :], out.dtype, out.device)
-    places = [(k, slot.shape, k * out.strides[dim]) for k in range(len(layouts))] if out.numel else []
+    slot = make_layout(
+        first.shape, out.strides[:dim] + out.strides[dim + 1 :], out.dtype, out.device
+    )
+    places = (
+        [(k, slot.shape, k * out.strides[dim]) for k in range(len(layouts))] if out.numel else []
+    )
     return out, _plan_copies(slot, layouts, places)
 
 
@@ -178,7 +210,8 @@ def block_diag(tensors):
     for k, t in enumerate(tensors):
         if t.ndim > 2:
             raise RuntimeError(
-                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {k} has {t.ndim} dimensions"
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {k} has "
+                f"{t.ndim} dimensions"
             )
     if not tensors:
         return empty_tensor(Size((1, 0)), _dtype.default_dtype(), _device.cpu)
@@ -194,7 +227,7 @@ def block_diag(tensors):
     return out
 
 
-# -- other places --------------------------------------------------------------------------------------
+# -- other places ---------------------------------------------------------------------------------
 
 
 @launches("flip")
@@ -219,7 +252,9 @@ def roll(input, shifts, dims):
         found = _rolled(part(flat, (flat.numel(),), (1,), 0), shifts, [0])
         return part(found, input.shape, contiguous_strides(input.shape), 0)
     if len(shifts) != len(dims):
-        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+        raise RuntimeError(
+            f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}"
+        )
     if not input.ndim:
         raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")
     return _rolled(input, shifts, [wrap_dim(k, input.ndim) for k in dims])
@@ -247,7 +282,8 @@ def repeat(input, repeats):
     missing = len(repeats) - input.ndim
     if missing < 0:
         raise RuntimeError(
-            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of "
+            "tensor"
         )
     sizes = (1,) * missing + tuple(input.shape)
     shape = [r * s for r, s in zip(repeats, sizes)]
@@ -262,7 +298,7 @@ def repeat(input, repeats):
     return out
 
 
-# -- triangles and diagonals ---------------------------------------------------------------------------
+# -- triangles and diagonals ----------------------------------------------------------------------
 
 _triangles: dict = {}
 
@@ -271,7 +307,9 @@ _triangles: dict = {}
 def triangle(input, diagonal, lower):
     layout = input._layout
     if layout.ndim < 2:
-        raise RuntimeError(f"{'tril' if lower else 'triu'}: input tensor must have at least 2 dimensions")
+        raise RuntimeError(
+            f"{'tril' if lower else 'triu'}: input tensor must have at least 2 dimensions"
+        )
     out = empty_tensor(layout.shape, layout.dtype, layout.device)
     source, target = layout, out._layout
     if layout.ndim > 3 and layout.is_contiguous and layout.numel:
@@ -283,9 +321,15 @@ def triangle(input, diagonal, lower):
         if len(_triangles) > MAX_PLANS:
             _triangles.clear()
         found = _triangles[source, lower] = plan_nest(
-            ("tril" if lower else "triu", source.dtype.code), _triangle_trace(lower), [source], "i", (source.dtype,), (target,),
-            target.shape, collapsing=False,
-        )  # fmt: skip
+            ("tril" if lower else "triu", source.dtype.code),
+            _triangle_trace(lower),
+            [source],
+            "i",
+            (source.dtype,),
+            (target,),
+            target.shape,
+            collapsing=False,
+        )
     found[1](found[2], out._storage.pointer, input._storage.pointer + input._offset, diagonal)
     return out
 
@@ -354,11 +398,14 @@ def diag_embed(input, offset, dim1, dim2):
     place = offset * strides[b] if offset >= 0 else -offset * strides[a]
     if out.numel():
         kept = [k for k in range(ndim) if k not in (a, b)]
-        copy_into(part(out, input.shape, [*[strides[k] for k in kept], strides[a] + strides[b]], place), input)
+        copy_into(
+            part(out, input.shape, [*[strides[k] for k in kept], strides[a] + strides[b]], place),
+            input,
+        )
     return out
 
 
-# -- padding ---------------------------------------------------------------------------------------------
+# -- padding --------------------------------------------------------------------------------------
 
 
 def _widths(ndim, pad):
@@ -404,14 +451,16 @@ def _check_edges(input, pad, mode):
     if 0 in shape[1 if batched else 0 :] and mode != "circular":
         kinds = f"{dims + 1}D or {dims + 2}D (batch mode)"
         raise RuntimeError(
-            f"Expected {kinds} tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {list(shape)}"
+            f"Expected {kinds} tensor with possibly 0 batch size and other non-zero dimensions for "
+            f"input, but got: {list(shape)}"
         )
     letters = "DHW"[3 - dims :]
     for k in range(dims):
         dim, low, high = ndim - 1 - k, pad[2 * k], pad[2 * k + 1]
         if mode == "reflect" and (low >= shape[dim] or high >= shape[dim]):
             raise RuntimeError(
-                f"Argument #{4 + 2 * k}: Padding size should be less than the corresponding input dimension, but got: padding "
+                f"Argument #{4 + 2 * k}: Padding size should be less than the corresponding input "
+                "dimension, but got: padding "
                 f"({low}, {high}) at dimension {dim} of input {list(shape)}"
             )
         if mode == "circular":
@@ -450,11 +499,16 @@ def edge_pad(input, pad, mode):
     _check_edges(input, pad, mode)
     layout = input._layout
     if layout.dtype is _dtype.bool_ and mode != "circular":
-        raise errors.not_implemented(f"{'replication' if mode == 'replicate' else 'reflection'}_pad{len(pad) // 2}d", layout.dtype)
+        raise errors.not_implemented(
+            f"{'replication' if mode == 'replicate' else 'reflection'}_pad{len(pad) // 2}d",
+            layout.dtype,
+        )
     widths = _widths(layout.ndim, pad)
     shape = [n + low + high for n, (low, high) in zip(layout.shape, widths)]
     out = empty_like_layout(
-        dense_layout(Size(shape), layout.dtype, layout.device) if mode == "circular" else _shaped_like(layout, shape)
+        dense_layout(Size(shape), layout.dtype, layout.device)
+        if mode == "circular"
+        else _shaped_like(layout, shape)
     )
     if not out.numel():
         return out
@@ -465,4 +519,3 @@ def edge_pad(input, pad, mode):
         start = sum(b[0] * s for b, s in zip(box, layout.strides))
         copy_into(block(out, [b[2] for b in box], sizes), part(input, sizes, strides, start))
     return out
-

@@ -1,9 +1,9 @@
 """a[...] and a[...] = b: what stands between the brackets, taken apart.
 
 Integers, slices, None and Ellipsis give a view; one pass over them works out its shape, strides and
-offset. If gradients are wanted, the view is made item by item with the view rows instead, so that the
-graph shows what PyTorch's does. Tensors, masks and sequences then index that view (eager/indexing.py).
-As in call.py, speed outranks prose in the paths without gradients.
+offset. If gradients are wanted, the view is made item by item with the view rows instead, so that
+the graph shows what PyTorch's does. Tensors, masks and sequences then index that view
+(eager/indexing.py). As in call.py, speed outranks prose in the paths without gradients.
 """
 
 import operator
@@ -41,7 +41,8 @@ def _too_many(ndim):
 
 def _no_dims():
     return IndexError(
-        "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim "
+        "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
+        "C++ to convert a 0-dim "
         "tensor to a number"
     )
 
@@ -52,14 +53,19 @@ def _no_slice():
 
 def _invalid(item):
     kind = type(item)
-    name = kind.__name__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__name__}"
+    name = (
+        kind.__name__
+        if kind.__module__ in ("builtins", "__main__")
+        else f"{kind.__module__}.{kind.__name__}"
+    )
     return IndexError(
-        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
+        "valid indices "
         f"(got {name})"
     )
 
 
-# -- views ---------------------------------------------------------------------------------------------
+# -- views -----------------------------------------------------------------------------------------
 
 
 def _view(input, layout, offset):
@@ -104,8 +110,12 @@ def _sliced(layout, key):
 
 
 def _basic(layout, items):
-    """(layout, byte offset) of a view for integers, slices, None and Ellipsis; None for anything else."""
-    shape, strides, ndim = tuple(layout.shape), layout.strides, layout.ndim  # a Size is slow to index
+    """(layout, byte offset) for integers, slices, None and Ellipsis; None for other items."""
+    shape, strides, ndim = (
+        tuple(layout.shape),
+        layout.strides,
+        layout.ndim,
+    )  # a Size is slow to index
     sizes, steps, dim, offset = [], [], 0, 0
     for n, item in enumerate(items):
         kind = type(item)
@@ -155,20 +165,24 @@ def _basic(layout, items):
     if dim < ndim:
         sizes.extend(shape[dim:])
         steps.extend(strides[dim:])
-    return make_layout(tuple(sizes), tuple(steps), layout.dtype, layout.device), offset * layout.itemsize
+    return make_layout(
+        tuple(sizes), tuple(steps), layout.dtype, layout.device
+    ), offset * layout.itemsize
 
 
 def _bad_step(item):
     try:
         operator.index(item.step)
     except TypeError:
-        raise TypeError("slice indices must be integers or None or have an __index__ method") from None
+        raise TypeError(
+            "slice indices must be integers or None or have an __index__ method"
+        ) from None
     if item.step == 0:
         raise ValueError("slice step cannot be zero")
     raise ValueError("step must be greater than zero")
 
 
-# -- anything between brackets -----------------------------------------------------------------------
+# -- anything between brackets ---------------------------------------------------------------------
 
 
 def _as_tuple(key):
@@ -182,11 +196,19 @@ def _as_tuple(key):
         return tuple(key)
     if kind is list and len(key) < 32:
         for item in key:
-            if item is None or item is Ellipsis or isinstance(item, (Tensor, slice, list, tuple, range, str)) or _is_array(item):
+            if (
+                item is None
+                or item is Ellipsis
+                or isinstance(item, (Tensor, slice, list, tuple, range, str))
+                or _is_array(item)
+            ):
                 warnings.warn(
-                    "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in "
-                    "pytorch 2.9; use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor "
-                    "index, x[torch.tensor(seq)], which will result either in an error or a different result",
+                    "Using a non-tuple sequence for multidimensional indexing is deprecated and "
+                    "will be changed in "
+                    "pytorch 2.9; use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will "
+                    "be interpreted as tensor "
+                    "index, x[torch.tensor(seq)], which will result either in an error or a "
+                    "different result",
                     stacklevel=4,
                 )
                 return tuple(key)
@@ -221,7 +243,11 @@ def _sequence(item):
     if isinstance(item, str):
         raise TypeError("new(): invalid data type 'str'")
     found = function_of("tensor")(list(item) if isinstance(item, (range, tuple)) else item)
-    return found.to(d.int64) if not found._layout.numel and found.dtype.category == d.FLOATING else found
+    return (
+        found.to(d.int64)
+        if not found._layout.numel and found.dtype.category == d.FLOATING
+        else found
+    )
 
 
 def function_of(name):
@@ -316,7 +342,7 @@ def _slice(input, dim, item):
     return function("slice")(input, dim, start, max(start, stop), step)
 
 
-def __getitem__(self, key):
+def get_item(self, key):
     """A view for integers, slices, None and Ellipsis; with tensors, a copy of what they name."""
     layout = self._layout
     if not self._requires_grad or not modes.grad:
@@ -324,7 +350,9 @@ def __getitem__(self, key):
         if kind is int:
             sub, size, step = _heads.get(layout) or _head(layout)
             if -size <= key < size:
-                return _view(self, sub, self._offset + (key * step if key >= 0 else (key + size) * step))
+                return _view(
+                    self, sub, self._offset + (key * step if key >= 0 else (key + size) * step)
+                )
             raise _outside(key, 0, size)
         if kind is tuple:
             found = _basic(layout, key)
@@ -339,7 +367,12 @@ def __getitem__(self, key):
         if not -size <= key < size:
             raise _outside(key, 0, size)
         return function("select")(self, 0, key)
-    if isinstance(key, Tensor) and key._layout.ndim and key._layout.dtype is d.int64 and layout.ndim:
+    if (
+        isinstance(key, Tensor)
+        and key._layout.ndim
+        and key._layout.dtype is d.int64
+        and layout.ndim
+    ):
         return _indexed(self, (key,))
     result, indices = _take_apart(self, key)
     if indices is None:
@@ -360,7 +393,9 @@ def _warn_bytes(indices):
     for t in indices:
         if t is not None and t._layout.dtype is d.uint8:
             warnings.warn(
-                "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", stacklevel=3
+                "indexing with dtype torch.uint8 is now deprecated, please use a dtype "
+                "torch.bool instead.",
+                stacklevel=3,
             )
 
 
@@ -378,10 +413,12 @@ def _value(input, value):
     raise TypeError(f"can't assign a {name} to a torch.{input.dtype.scalar_name}Tensor")
 
 
-def __setitem__(self, key, value):
+def set_item(self, key, value):
     """Write a tensor or a number over the elements that key names."""
     value = _value(self, value)
-    if not modes.grad or not (self._requires_grad or (isinstance(value, Tensor) and value._requires_grad)):
+    if not modes.grad or not (
+        self._requires_grad or (isinstance(value, Tensor) and value._requires_grad)
+    ):
         kind = type(key)
         if kind is tuple or kind is int or kind is slice or key is None or key is Ellipsis:
             if kind is int and not self._layout.ndim:
@@ -389,7 +426,12 @@ def __setitem__(self, key, value):
             found = _basic(self._layout, key if kind is tuple else (key,))
             if found is not None:
                 return _assign_plain(_view(self, found[0], self._offset + found[1]), value)
-    if isinstance(key, Tensor) and key._layout.ndim and key._layout.dtype in (d.int64, d.bool_) and self._layout.ndim:
+    if (
+        isinstance(key, Tensor)
+        and key._layout.ndim
+        and key._layout.dtype in (d.int64, d.bool_)
+        and self._layout.ndim
+    ):
         return _put(self, (key,), value)
     if type(key) is bool:
         return _assign(function("unsqueeze")(self, 0), value) if key else None
@@ -402,7 +444,9 @@ def __setitem__(self, key, value):
 
 def _put(part, indices, value):
     """part[indices] = value, through index_put_."""
-    plain = not modes.grad or not (part._requires_grad or (isinstance(value, Tensor) and value._requires_grad))
+    plain = not modes.grad or not (
+        part._requires_grad or (isinstance(value, Tensor) and value._requires_grad)
+    )
     if plain and not isinstance(value, Tensor) and whole_mask(part, indices) is not None:
         part.masked_fill_(indices[0], value)
         return None
@@ -421,7 +465,11 @@ def _put(part, indices, value):
 def _assign_plain(part, value):
     """Memory alone: nobody differentiates."""
     if isinstance(value, Tensor):
-        if value._layout.shape != part._layout.shape or value._storage is part._storage or value.device is not part.device:
+        if (
+            value._layout.shape != part._layout.shape
+            or value._storage is part._storage
+            or value.device is not part.device
+        ):
             return _assign(part, value)
         if not part._layout.is_contiguous:
             check_overlap(part, ())
@@ -464,16 +512,20 @@ def _check_expand(value, shape):
     own = value._layout.shape
     if len(own) > len(shape):
         raise RuntimeError(
-            f"expand(torch.{value.dtype.scalar_name}Tensor{{{list(own)}}}, size={list(shape)}): the number of sizes "
-            f"provided ({len(shape)}) must be greater or equal to the number of dimensions in the tensor ({len(own)})"
+            f"expand(torch.{value.dtype.scalar_name}Tensor{{{list(own)}}}, size={list(shape)}): "
+            "the number of sizes "
+            f"provided ({len(shape)}) must be greater or equal to the number of dimensions in the "
+            f"tensor ({len(own)})"
         )
     missing = len(shape) - len(own)
     for k in range(len(own) - 1, -1, -1):
         if own[k] != 1 and own[k] != shape[missing + k]:
             raise RuntimeError(
-                f"The expanded size of the tensor ({shape[missing + k]}) must match the existing size ({own[k]}) at "
-                f"non-singleton dimension {missing + k}.  Target sizes: {list(shape)}.  Tensor sizes: {list(own)}"
+                f"The expanded size of the tensor ({shape[missing + k]}) must match the existing "
+                f"size ({own[k]}) at "
+                f"non-singleton dimension {missing + k}.  Target sizes: {list(shape)}.  Tensor "
+                f"sizes: {list(own)}"
             )
 
 
-Tensor.__getitem__, Tensor.__setitem__ = __getitem__, __setitem__
+Tensor.__getitem__, Tensor.__setitem__ = get_item, set_item

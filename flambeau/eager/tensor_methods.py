@@ -18,6 +18,7 @@ from flambeau.autograd.node import add_hook, current_grad_fn
 from flambeau.eager import creation, interchange
 from flambeau.eager.copying import CHANNELS_LAST, copy_, fill_into, formatted_layout
 from flambeau.eager.methods import function
+from flambeau.eager.nested import from_numbers
 from flambeau.ops.table import TABLE
 from flambeau.runtime.cpu import buffer_at
 from flambeau.storage import Storage
@@ -77,13 +78,23 @@ def stride(self, dim=None):
 
 @method
 def is_contiguous(self, memory_format=None):
+    """Do the elements lie side by side, in the order of the format?"""
     if memory_format is None or memory_format is contiguous_format:
+        return self._layout.is_contiguous
+    name = getattr(memory_format, "name", None)
+    if name == "preserve_format":
         return self._layout.is_contiguous
     order = CHANNELS_LAST.get(self._layout.ndim)
     if order is None or (memory_format is channels_last) != (self._layout.ndim == 4):
         return False
-    wanted = formatted_layout(self._layout, memory_format).strides
-    return all(n == 1 or a == b for n, a, b in zip(self._layout.shape, self._layout.strides, wanted))
+    expected = 1
+    for d in reversed(order):
+        size = self._layout.shape[d]
+        if size != 1:
+            if self._layout.strides[d] != expected:
+                return False
+            expected *= size
+    return True
 
 
 @method
@@ -256,25 +267,28 @@ def is_nonzero(self):
     return __bool__(self)
 
 
-def _one(self, kind):
+def _one(self, kind, dtype):
     if self._layout.numel != 1:
-        raise RuntimeError(f"a Tensor with {self._layout.numel} elements cannot be converted to Scalar")
-    return kind(interchange.item(self))
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    value = interchange.item(self)
+    if type(value) is complex and kind is not complex:
+        value = _dtype.check_fits(value, dtype).real
+    return kind(value)
 
 
 @method
 def __float__(self):
-    return _one(self, float)
+    return _one(self, float, _dtype.float64)
 
 
 @method
 def __int__(self):
-    return _one(self, int)
+    return _one(self, int, _dtype.int64)
 
 
 @method
 def __complex__(self):
-    return _one(self, complex)
+    return _one(self, complex, _dtype.complex128)
 
 
 @method
@@ -654,13 +668,15 @@ def __deepcopy__(self, memo):
     return out
 
 
-def rebuild(cls, shape, strides, dtype, offset, data, requires_grad, attributes):
+def rebuild(cls, shape, strides, dtype, offset, data, requires_grad, attributes, device="cpu"):
     """The inverse of pickling."""
+    device = _device.device(device)
     storage = new_storage(len(data))
     if data:
         buffer_at(storage.pointer, len(data))[:] = data
-    layout = make_layout(Size(shape), tuple(strides), _dtype.BY_NAME[dtype], _device.cpu)
-    out = make_tensor(layout, storage, offset, cls)
+    layout = make_layout(Size(shape), tuple(strides), _dtype.BY_NAME[dtype], device)
+    # the class is None for plain tensors, which are known under several names
+    out = make_tensor(layout, storage, offset, cls or Tensor)
     out._requires_grad = requires_grad
     out.__dict__.update(attributes)
     return out
@@ -672,9 +688,17 @@ def __reduce_ex__(self, protocol):
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment"
         )
-    t = self if self._storage.nbytes <= 2 * self.nbytes + 64 else self.detach().clone()
-    data = bytes(buffer_at(t._storage.pointer, t._storage.nbytes)) if t._storage.nbytes else b""
-    state = (type(self), tuple(t.shape), t._layout.strides, self.dtype.name, t._offset, data, self._requires_grad, self.__dict__)
+    data, t = b"", self
+    if not self.is_meta and self._storage.nbytes:
+        if self._storage.nbytes > 2 * self.nbytes + 64:
+            t = self.detach().clone()  # a small part of a large storage travels alone
+        data = bytes(buffer_at(t._storage.pointer, t._storage.nbytes))
+    cls = None if type(self) is Tensor else type(self)
+    layout = t._layout
+    state = (
+        cls, tuple(layout.shape), layout.strides, layout.dtype.name, t._offset, data,
+        self._requires_grad, self.__dict__, self.device.type,
+    )  # fmt: skip
     return rebuild, state
 
 
@@ -687,14 +711,14 @@ def __setstate__(self, state):
 def apply_(self, f):
     """Apply a Python function to each element, in place (slow; CPU only)."""
     flat = [f(x) for x in self.flatten().tolist()]
-    return copy_(self, interchange.from_numbers(flat, self.shape, self.dtype))
+    return copy_(self, from_numbers(flat, self.shape, self.dtype))
 
 
 @method
 def map_(self, other, f):
     """Combine two tensors elementwise by a Python function, in place (slow)."""
     pairs = zip(self.flatten().tolist(), other.expand(self.shape).flatten().tolist())
-    return copy_(self, interchange.from_numbers([f(a, b) for a, b in pairs], self.shape, self.dtype))
+    return copy_(self, from_numbers([f(a, b) for a, b in pairs], self.shape, self.dtype))
 
 
 @method

@@ -1,9 +1,10 @@
 """View rows become functions: a look-up, a tensor over the same memory and, if wanted, a node.
 
-What a view row does depends only on the input's layout and the other arguments, so it is worked out once
-and kept as a plan; the public functions are generated text around the look-up (as in call.py, speed
-outranks prose in that text). Rows may return several views, no view at all (their `otherwise` then makes
-a copy) or a place in the storage instead of one relative to the input (`absolute`).
+What a view row does depends only on the input's layout and the other arguments, so it is worked
+out once and kept as a plan; the public functions are generated text around the look-up (as in
+call.py, speed outranks prose in that text). Rows may return several views, no view at all (their
+`otherwise` then makes a copy) or a place in the storage instead of one relative to the input
+(`absolute`).
 """
 
 from flambeau._layout import Size, make_layout, span
@@ -43,19 +44,33 @@ class ViewNode(Node):
 class ViewPlan:
     """What a view row does to one layout.
 
-    parts: (layout, byte offset from the input) per output; formula with arguments: its derivative, where
-    `moving` lists the places that incoming gradients take.
+    parts: (layout, byte offset from the input) per output; formula with arguments: its derivative,
+    where `moving` lists the places that incoming gradients take.
     """
 
-    __slots__ = ("input", "parts", "formula", "arguments", "moving", "saved", "node_class", "outputs", "fresh")
+    __slots__ = (
+        "input",
+        "parts",
+        "formula",
+        "arguments",
+        "moving",
+        "saved",
+        "node_class",
+        "outputs",
+        "fresh",
+    )
 
 
 def _node_class(op, name):
     found = _classes.get((op.name, name))
     if found is None:
         names = next(iter(op.grads.values())).names
-        kept = tuple(n for n in names if n not in ("g", "gs") and not n.endswith(("_shape", "_layout")))
-        found = _classes[op.name, name] = type(name, (ViewNode,), {"__slots__": (), "saved_names": kept})
+        kept = tuple(
+            n for n in names if n not in ("g", "gs") and not n.endswith(("_shape", "_layout"))
+        )
+        found = _classes[op.name, name] = type(
+            name, (ViewNode,), {"__slots__": (), "saved_names": kept}
+        )
     return found
 
 
@@ -83,7 +98,13 @@ def make_plan(op, layout, values, found, inplace=False, origin=0):
         names = next(iter(op.grads.values())).names
         first = op.params[0].name
         known = dict(zip([p.name for p in op.params[1:]], values))
-        known |= {f"{first}_shape": layout.shape, f"{first}_layout": layout, "g": None, "gs": None, "origin": origin}
+        known |= {
+            f"{first}_shape": layout.shape,
+            f"{first}_layout": layout,
+            "g": None,
+            "gs": None,
+            "origin": origin,
+        }
         plan.formula = next(iter(op.grads.values())).function
         plan.arguments = [known[n] for n in names]
         plan.moving = [(k, n) for k, n in enumerate(names) if n in ("g", "gs")]
@@ -166,13 +187,22 @@ def _function_text(op):
     text = f"def {op.name}({signature}):\n    try:\n        {first}, delta, plan = plans[{key}]\n"
     text += f"    except (KeyError, TypeError, AttributeError):\n        {first} = plan = None\n"
     text += f"    if {first} is None or kwargs:\n        if plan is None or kwargs:\n"
-    text += f"            return slow(input, {arguments}, kwargs)\n        return otherwise(input, *plan)\n"
+    text += f"            return slow(input, {arguments}, kwargs)\n"
+    text += "        return otherwise(input, *plan)\n"
     view = "    out._view = None\n" if op.options.get("fresh") else _VIEW
     if multi:
         kind = "" if op.options.get("fresh") else '        view.kind = "multi"\n'
         text += "    outs, at = [], input._offset\n    for layout, delta in parts:\n"
-        text += _indented(_BODY.format(offset="at + delta") + view) + kind + "        outs.append(out)\n"
-        return text + "    if input._requires_grad:\n        record(plan, input, *outs)\n    return tuple(outs)\n"
+        text += (
+            _indented(_BODY.format(offset="at + delta") + view)
+            + kind
+            + "        outs.append(out)\n"
+        )
+        return (
+            text
+            + "    if input._requires_grad:\n        record(plan, input, *outs)\n"
+            + "    return tuple(outs)\n"
+        )
     text += _BODY.format(offset="input._offset + delta")
     if "aligned" in op.options:
         text += "    if out._offset % layout.itemsize:\n        misaligned(input, layout)\n"
@@ -193,7 +223,9 @@ class Viewer:
             kwargs = {("size" if n == "dtype" else n): v for n, v in kwargs.items()}
         if not self.options.get("varargs"):
             # the generated function passes every argument on, those left at their defaults too
-            kwargs = {p.name: a for p, a in zip(self.op.params[1:], args) if a is not p.default} | kwargs
+            kwargs = {
+                p.name: a for p, a in zip(self.op.params[1:], args) if a is not p.default
+            } | kwargs
             args = ()
         return tuple(bind(self.op, (input, *args), kwargs).values())[1:]
 
@@ -214,7 +246,9 @@ class Viewer:
         if type(plan) is tuple:
             self.plans[key] = None, None, plan
         else:
-            self.plans[key] = (plan.parts, None, plan) if self.options.get("multi") else (*plan.parts[0], plan)
+            self.plans[key] = (
+                (plan.parts, None, plan) if self.options.get("multi") else (*plan.parts[0], plan)
+            )
 
     def outputs(self, plan, input):
         """What the generated function does with a plan, in plain words."""
@@ -237,7 +271,12 @@ class Viewer:
 def _keepable(argument):
     """May a plan's key hold this argument?"""
     kind = type(argument)
-    return kind is int or argument is None or kind is Size or (kind is tuple and all(type(a) is int for a in argument))
+    return (
+        kind is int
+        or argument is None
+        or kind is Size
+        or (kind is tuple and all(type(a) is int for a in argument))
+    )
 
 
 def view_function(op):
@@ -247,10 +286,17 @@ def view_function(op):
         function = _absolute_function(op)
     else:
         space = {
-            "plans": viewer.plans, "slow": viewer.slow, "otherwise": op.options.get("otherwise"), "new": _new,
-            "Tensor": Tensor, "View": View, "modes": modes, "record": record, "misaligned": viewer.misaligned,
+            "plans": viewer.plans,
+            "slow": viewer.slow,
+            "otherwise": op.options.get("otherwise"),
+            "new": _new,
+            "Tensor": Tensor,
+            "View": View,
+            "modes": modes,
+            "record": record,
+            "misaligned": viewer.misaligned,
             **{f"_d_{p.name}": p.default for p in op.params},
-        }  # fmt: skip
+        }
         function = compile_text(_function_text(op), space, f"{op.name} view")[op.name]
     function.__doc__, function.__module__ = op.doc, "flambeau"
     function.__name__ = function.__qualname__ = op.name
@@ -282,8 +328,10 @@ def absolute_plan(op, input, values, inplace=False):
     needed = (offset + span(new)) * new.itemsize if new.numel else 0
     if needed > input._storage.nbytes and layout.device.type != "meta":
         raise RuntimeError(
-            f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, and itemsize "
-            f"{new.itemsize} requiring a storage size of {needed} are out of bounds for storage of size "
+            f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, "
+            "and itemsize "
+            f"{new.itemsize} requiring a storage size of {needed} are out of bounds for storage of "
+            "size "
             f"{input._storage.nbytes}"
         )
     return plan, offset * new.itemsize
@@ -315,7 +363,9 @@ def view_inplace(op):
         if op.options.get("absolute"):
             plan, offset = absolute_plan(op, input, values, inplace=True)
         else:
-            plan = make_plan(op, input._layout, values, op.body(input._layout, *values), inplace=True)
+            plan = make_plan(
+                op, input._layout, values, op.body(input._layout, *values), inplace=True
+            )
             offset = input._offset + plan.parts[0][1]
         if input._requires_grad and modes.grad:
             input._grad_fn, input._output_nr = history(plan, input), 0

@@ -1,7 +1,10 @@
 """Putting tensors together: cat, stack and their kin, grids and products of vectors.
 
-`cat` copies each input into its place of the output (eager/joining.py); most others are cat of views.
+`cat` copies each input into its place of the output (eager/joining.py); most others are cat of
+views.
 """
+
+import itertools
 
 from flambeau.ops.table import Tensors, composite, public, template
 
@@ -19,16 +22,16 @@ def _cat_backward(g, layouts, dim):
 
 
 @template(
-    "cat", grad=dict(tensors=lambda g, tensors_layout, dim: _cat_backward(g, tensors_layout, dim)),
-    variants="function out", aliases="concat concatenate",
-)  # fmt: skip
+    "cat",
+    grad=dict(tensors=lambda g, tensors_layout, dim: _cat_backward(g, tensors_layout, dim)),
+    variants="function out",
+    aliases="concat concatenate",
+)
 def cat(tensors: Tensors, dim: int = 0):
     """The tensors one after the other along dim."""
 
 
-@template(
-    "stack", grad=dict(tensors=lambda g, dim: g.unbind(dim)), variants="function out"
-)
+@template("stack", grad=dict(tensors=lambda g, dim: g.unbind(dim)), variants="function out")
 def stack(tensors: Tensors, dim: int = 0):
     """Tensors of one shape along a new dimension."""
 
@@ -61,7 +64,9 @@ def dstack(tensors: Tensors):
 @composite(variants="function out")
 def column_stack(tensors: Tensors):
     """cat along the second dimension; vectors are columns."""
-    columns = [t.reshape(t.numel(), 1) if t.ndim < 2 else t for t in _not_empty(tensors, "column_stack")]
+    columns = [
+        t.reshape(t.numel(), 1) if t.ndim < 2 else t for t in _not_empty(tensors, "column_stack")
+    ]
     return cat(columns, 1)
 
 
@@ -79,9 +84,11 @@ def _block(shape):
 
 
 @template(
-    "block_diag", grad=dict(tensors=lambda g, tensors_layout: _block_diag_backward(g, tensors_layout)),
-    variants="function", varargs="tensors",
-)  # fmt: skip
+    "block_diag",
+    grad=dict(tensors=lambda g, tensors_layout: _block_diag_backward(g, tensors_layout)),
+    variants="function",
+    varargs="tensors",
+)
 def block_diag(tensors: Tensors):
     """A matrix with the tensors along its diagonal and zeros elsewhere."""
 
@@ -96,17 +103,22 @@ def meshgrid(tensors: Tensors, *, indexing: str = None):
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     for t in tensors:
         if t.ndim > 1:
-            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {t}")
+            raise RuntimeError(
+                f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {t}"
+            )
         if t.dtype is not tensors[0].dtype:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     if indexing not in (None, "ij", "xy"):
-        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+        raise RuntimeError(
+            f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
+        )
     swapped = indexing == "xy" and len(tensors) > 1
     if swapped:
         tensors[0], tensors[1] = tensors[1], tensors[0]
     shape = [t.numel() for t in tensors]
     grids = [
-        t.view([-1 if k == n else 1 for k in range(len(tensors))]).expand(shape) for n, t in enumerate(tensors)
+        t.view([-1 if k == n else 1 for k in range(len(tensors))]).expand(shape)
+        for n, t in enumerate(tensors)
     ]
     if swapped:
         grids[0], grids[1] = grids[1], grids[0]
@@ -141,6 +153,6 @@ def combinations(input, r: int = 2, with_replacement: bool = False):
     places = public("arange")(input.numel(), device=input.device)
     indices = meshgrid(*[places] * r, indexing="ij")
     wanted = indices[0] >= 0
-    for a, b in zip(indices, indices[1:]):
+    for a, b in itertools.pairwise(indices):
         wanted = wanted & (a <= b if with_replacement else a < b)
     return stack([g.masked_select(wanted) for g in grids], 1)

@@ -14,7 +14,10 @@ def _negative(pad):
 
 
 @template(
-    "constant_pad", grad=lambda g, pad: constant_pad_nd(g, _negative(pad), 0), variants="function", node="ConstantPadNdBackward0"
+    "constant_pad",
+    grad=lambda g, pad: constant_pad_nd(g, _negative(pad), 0),
+    variants="function",
+    node="ConstantPadNdBackward0",
 )
 def constant_pad_nd(input, pad: object, value: object = 0):
     """value around the tensor; negative widths cut."""
@@ -73,9 +76,11 @@ def _edge_row(mode, dims):
     body.__name__ = f"_{mode}_pad{dims}d"
     body.__doc__ = f"pad with mode {mode} in {dims} dimensions."
     return template(
-        "edge_pad", grad=lambda g, input_shape, pad: _pad_backward(g, input_shape, pad, mode), variants="",
+        "edge_pad",
+        grad=lambda g, input_shape, pad: _pad_backward(g, input_shape, pad, mode),
+        variants="",
         node=f"{_NAMES[mode]}{dims}DBackward0",
-    )(body)  # fmt: skip
+    )(body)
 
 
 _EDGES = {(mode, dims): _edge_row(mode, dims) for mode in _NAMES for dims in (1, 2, 3)}
@@ -99,7 +104,8 @@ def pad(input, pad: object, mode: str = "constant", value: object = None):
         raise RuntimeError("Padding length must be divisible by 2")
     if len(pad) > 2 * input.ndim:
         raise RuntimeError(
-            "Padding length should be less than or equal to two times the input dimension but got padding length "
+            "Padding length should be less than or equal to two times the input dimension but got "
+            "padding length "
             f"{len(pad)} and input of dimension {input.ndim}"
         )
     if mode == "constant":

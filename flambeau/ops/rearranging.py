@@ -1,7 +1,7 @@
 """Elements in other places: flips, rolls, repeats, triangles, diagonals, and writing into a part.
 
-Every op here makes a new tensor by strided copies (eager/joining.py), so none of them needs an index
-tensor; a flip is a copy from a layout with negative strides.
+Every op here makes a new tensor by strided copies (eager/joining.py), so none of them needs an
+index tensor; a flip is a copy from a layout with negative strides.
 """
 
 from flambeau import _dtype as d
@@ -50,7 +50,9 @@ def rot90(input, k: int = 1, dims: Dims = (0, 1)):
         raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
     a, b = (wrap_dim(dim, input.ndim) for dim in dims)
     if a == b:
-        raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
+        raise RuntimeError(
+            f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
+        )
     turned = {0: (), 1: (b,), 2: (a, b), 3: (a,)}[k % 4]
     if not turned:
         return input.clone(memory_format=contiguous_format)
@@ -58,7 +60,9 @@ def rot90(input, k: int = 1, dims: Dims = (0, 1)):
     return flipped.transpose_(a, b) if k % 2 else flipped
 
 
-@template("roll", grad=lambda g, shifts, dims: g.roll(_negative(shifts), dims), variants="function method")
+@template(
+    "roll", grad=lambda g, shifts, dims: g.roll(_negative(shifts), dims), variants="function method"
+)
 def roll(input, shifts: Dims, dims: Dims = ()):
     """Shift elements along dimensions; those pushed out come in at the other end."""
 
@@ -67,7 +71,7 @@ def _negative(shifts):
     return tuple(-s for s in ints("roll", "shifts", shifts))
 
 
-# -- repeats --------------------------------------------------------------------------------------------
+# -- repeats --------------------------------------------------------------------------------------
 
 
 def _repeat_backward(g, shape, repeats):
@@ -80,9 +84,11 @@ def _repeat_backward(g, shape, repeats):
 
 
 @template(
-    "repeat", grad=lambda g, input_shape, repeats: _repeat_backward(g, input_shape, repeats), varargs="repeats",
+    "repeat",
+    grad=lambda g, input_shape, repeats: _repeat_backward(g, input_shape, repeats),
+    varargs="repeats",
     variants="method",
-)  # fmt: skip
+)
 def repeat(input, repeats: Dims):
     """Copies side by side: so many along each dimension."""
 
@@ -94,7 +100,7 @@ def tile(input, dims: Dims):
     return input.repeat((1,) * (input.ndim - len(dims)) + dims)
 
 
-# -- triangles and diagonals ----------------------------------------------------------------------------------
+# -- triangles and diagonals ----------------------------------------------------------------------
 
 
 @template("triangle", grad=lambda g, diagonal: g.tril(diagonal))
@@ -108,28 +114,47 @@ def triu(input, diagonal: int = 0, _lower: bool = False):
 
 
 @template("triangle_places", variants="function")
-def tril_indices(row: int, col: int, offset: int = 0, *, dtype: object = d.int64, device: object = None, layout: object = None,
-                 _lower: bool = True):  # fmt: skip
+def tril_indices(
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: object = d.int64,
+    device: object = None,
+    layout: object = None,
+    _lower: bool = True,
+):
     """Row and column numbers of the elements on and below a diagonal."""
 
 
 @template("triangle_places", variants="function")
-def triu_indices(row: int, col: int, offset: int = 0, *, dtype: object = d.int64, device: object = None, layout: object = None,
-                 _lower: bool = False):  # fmt: skip
+def triu_indices(
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: object = d.int64,
+    device: object = None,
+    layout: object = None,
+    _lower: bool = False,
+):
     """Row and column numbers of the elements on and above a diagonal."""
 
 
 @template(
-    "diag_embed", grad=lambda g, offset, dim1, dim2: g.diagonal(offset, dim1, dim2), variants="function method"
+    "diag_embed",
+    grad=lambda g, offset, dim1, dim2: g.diagonal(offset, dim1, dim2),
+    variants="function method",
 )
 def diag_embed(input, offset: int = 0, dim1: int = -2, dim2: int = -1):
     """The last dimension as a diagonal of two new dimensions."""
 
 
 @composite(
-    grad=lambda g, input_shape, offset: placed(g, input_shape, lambda z: z.diagonal(offset)), variants="",
+    grad=lambda g, input_shape, offset: placed(g, input_shape, lambda z: z.diagonal(offset)),
+    variants="",
     node="DiagonalBackward0_copy",
-)  # fmt: skip
+)
 def _diagonal_copy(input, offset: int = 0):
     """A copy of a diagonal."""
     return input.diagonal(offset).clone(memory_format=contiguous_format)
@@ -149,7 +174,7 @@ def diagflat(input, offset: int = 0):
     return input.reshape(-1).diag_embed(offset)
 
 
-# -- writing into a part, out of place ---------------------------------------------------------------------
+# -- writing into a part, out of place ------------------------------------------------------------
 
 
 def _written(input, src, part):
@@ -171,35 +196,55 @@ def _without(g, part):
     return rest
 
 
-@composite(variants="function method", grad=dict(
-    input=lambda g, offset, dim1, dim2: _without(g, lambda z: z.diagonal(offset, dim1, dim2)),
-    src=lambda g, offset, dim1, dim2: g.diagonal(offset, dim1, dim2)))  # fmt: skip
+@composite(
+    variants="function method",
+    grad=dict(
+        input=lambda g, offset, dim1, dim2: _without(g, lambda z: z.diagonal(offset, dim1, dim2)),
+        src=lambda g, offset, dim1, dim2: g.diagonal(offset, dim1, dim2),
+    ),
+)
 def diagonal_scatter(input, src, offset: int = 0, dim1: int = 0, dim2: int = 1):
     """input with src on a diagonal."""
     return _written(input, src, lambda z: z.diagonal(offset, dim1, dim2))
 
 
-@composite(variants="function method", grad=dict(
-    input=lambda g, dim, index: _without(g, lambda z: z.select(dim, index)),
-    src=lambda g, dim, index: g.select(dim, index)))  # fmt: skip
+@composite(
+    variants="function method",
+    grad=dict(
+        input=lambda g, dim, index: _without(g, lambda z: z.select(dim, index)),
+        src=lambda g, dim, index: g.select(dim, index),
+    ),
+)
 def select_scatter(input, src, dim: int, index: int):
     """input with src at one position of a dimension."""
     return _written(input, src, lambda z: z.select(dim, index))
 
 
-@composite(variants="function method", grad=dict(
-    input=lambda g, dim, start, end, step: _without(g, lambda z: slice(z, dim, start, end, step)),
-    src=lambda g, dim, start, end, step: slice(g, dim, start, end, step)))  # fmt: skip
+@composite(
+    variants="function method",
+    grad=dict(
+        input=lambda g, dim, start, end, step: _without(
+            g, lambda z: slice(z, dim, start, end, step)
+        ),
+        src=lambda g, dim, start, end, step: slice(g, dim, start, end, step),
+    ),
+)
 def slice_scatter(input, src, dim: int = 0, start: int = None, end: int = None, step: int = 1):
     """input with src in a slice of a dimension."""
     return _written(input, src, lambda z: slice(z, dim, start, end, step))
 
 
-@composite(variants="function method", grad=dict(
-    input=lambda g, size, stride, storage_offset: _without(
-        g.contiguous(), lambda z: z.as_strided(size, stride, storage_offset)),
-    src=lambda g, size, stride, storage_offset: g.contiguous().as_strided(size, stride, storage_offset)))  # fmt: skip
+@composite(
+    variants="function method",
+    grad=dict(
+        input=lambda g, size, stride, storage_offset: _without(
+            g.contiguous(), lambda z: z.as_strided(size, stride, storage_offset)
+        ),
+        src=lambda g, size, stride, storage_offset: g.contiguous().as_strided(
+            size, stride, storage_offset
+        ),
+    ),
+)
 def as_strided_scatter(input, src, size: Dims, stride: Dims, storage_offset: int = None):
     """input with src in a strided part of it."""
     return _written(input, src, lambda z: z.as_strided(size, stride, storage_offset))
-

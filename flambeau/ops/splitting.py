@@ -1,9 +1,11 @@
 """Cutting a tensor into several views, and giving several tensors a common shape.
 
 A row marked `multi` gives a list of (shape, strides, offset); its outputs share one node, whose
-derivative puts the pieces (`gs`, one gradient per output) together again. The unsafe variants make the
-same pieces, but autograd does not treat them as views.
+derivative puts the pieces (`gs`, one gradient per output) together again. The unsafe variants make
+the same pieces, but autograd does not treat them as views.
 """
+
+import itertools
 
 from flambeau._layout import Size, broadcast_shape, wrap_dim
 from flambeau.ops import table
@@ -27,11 +29,15 @@ def _even(layout, split_size, dim):
     if not layout.ndim:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     if split_size < 0:
-        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={split_size}")
+        raise RuntimeError(
+            f"split expects split_size be non-negative, but got split_size={split_size}"
+        )
     size = layout.shape[dim]
     if split_size == 0:
         if size:
-            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
+            raise RuntimeError(
+                f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}"
+            )
         return [0]
     return [min(split_size, size - k) for k in range(0, size, split_size)] or [0]
 
@@ -43,11 +49,13 @@ def _given(layout, split_sizes, dim):
     size = layout.shape[dim]
     if min(sizes, default=0) < 0:
         raise RuntimeError(
-            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(sizes)}"
+            "split_with_sizes expects split_sizes have only non-negative entries, but got "
+            f"split_sizes={list(sizes)}"
         )
     if sum(sizes) != size:
         raise RuntimeError(
-            f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {dim}), but got "
+            f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size "
+            f"at dimension {dim}), but got "
             f"split_sizes={list(sizes)}"
         )
     return sizes
@@ -132,7 +140,9 @@ def unbind(input, dim: int = 0):
 def tensor_split(input, indices_or_sections: object, dim: int = 0):
     """Pieces of nearly equal size, or cut before the given positions."""
     if not input.ndim:
-        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+        raise RuntimeError(
+            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+        )
     dim, where = wrap_dim(dim, input.ndim), indices_or_sections
     if hasattr(where, "_layout"):
         where = where.tolist()
@@ -144,7 +154,7 @@ def tensor_split(input, indices_or_sections: object, dim: int = 0):
         raise RuntimeError(f"number of sections must be larger than 0, got {where}")
     least, larger = divmod(size, where)
     ends = [k * least + min(k, larger) for k in range(where + 1)]
-    return tuple(slice(input, dim, a, b) for a, b in zip(ends, ends[1:]))
+    return tuple(slice(input, dim, a, b) for a, b in itertools.pairwise(ends))
 
 
 def _along(name, dims, dim):
@@ -153,13 +163,19 @@ def _along(name, dims, dim):
     def body(input, indices_or_sections):
         if input.ndim < dims:
             raise RuntimeError(
-                f"torch.{name} requires a tensor with at least {dims} dimension, but got a tensor with {input.ndim} dimensions!"
+                f"torch.{name} requires a tensor with at least {dims} dimension, but got a tensor "
+                f"with {input.ndim} dimensions!"
             )
         axis = dim if input.ndim > dim else 0
         size = input.shape[axis]
-        if isinstance(indices_or_sections, int) and indices_or_sections and size % indices_or_sections:
+        if (
+            isinstance(indices_or_sections, int)
+            and indices_or_sections
+            and size % indices_or_sections
+        ):
             raise RuntimeError(
-                f"torch.{name} attempted to split along dimension {axis}, but the size of the dimension {size} is not "
+                f"torch.{name} attempted to split along dimension {axis}, but the size of the "
+                f"dimension {size} is not "
                 f"divisible by the split_size {indices_or_sections}!"
             )
         return input.tensor_split(indices_or_sections, axis)
@@ -185,7 +201,7 @@ def dsplit(input, indices_or_sections: object):
     return _along("dsplit", 3, 2)(input, indices_or_sections)
 
 
-# -- a common shape -------------------------------------------------------------------------------------
+# -- a common shape -------------------------------------------------------------------------------
 
 
 def listed(tensors):
@@ -208,7 +224,10 @@ def broadcast_tensors(tensors: Tensors):
 @composite(variants="function", varargs="shapes")
 def broadcast_shapes(shapes: object):
     """The common shape of several shapes."""
-    shapes = [(s,) if isinstance(s, int) else tuple(s) for s in ([shapes] if isinstance(shapes, int) else shapes)]
+    shapes = [
+        (s,) if isinstance(s, int) else tuple(s)
+        for s in ([shapes] if isinstance(shapes, int) else shapes)
+    ]
     found = [1] * max(map(len, shapes), default=0)
     for index, shape in enumerate(shapes):
         for k in range(-1, -1 - len(shape), -1):
@@ -218,7 +237,8 @@ def broadcast_shapes(shapes: object):
                 continue
             if found[k] != 1:
                 raise RuntimeError(
-                    f"Attempting to broadcast a dimension of length {shape[k]} at {k}! Mismatching argument at index {index} "
+                    f"Attempting to broadcast a dimension of length {shape[k]} at {k}! Mismatching "
+                    f"argument at index {index} "
                     f"had {shape}; but expected shape should be broadcastable to {found}"
                 )
             found[k] = shape[k]
@@ -241,7 +261,9 @@ def atleast_1d(tensors: Tensors):
 @composite(variants="function", varargs="tensors")
 def atleast_2d(tensors: Tensors):
     """Tensors with at least two dimensions."""
-    return _each(tensors, lambda t: t.reshape(1, 1) if t.ndim == 0 else t.unsqueeze(0) if t.ndim == 1 else t)
+    return _each(
+        tensors, lambda t: t.reshape(1, 1) if t.ndim == 0 else t.unsqueeze(0) if t.ndim == 1 else t
+    )
 
 
 @composite(variants="function", varargs="tensors")
@@ -251,6 +273,8 @@ def atleast_3d(tensors: Tensors):
     def lifted(t):
         if t.ndim == 0:
             return t.reshape(1, 1, 1)
-        return t.unsqueeze(0).unsqueeze(-1) if t.ndim == 1 else t.unsqueeze(-1) if t.ndim == 2 else t
+        return (
+            t.unsqueeze(0).unsqueeze(-1) if t.ndim == 1 else t.unsqueeze(-1) if t.ndim == 2 else t
+        )
 
     return _each(tensors, lifted)

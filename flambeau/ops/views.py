@@ -1,15 +1,16 @@
 """Views: the same memory under another shape.
 
-The body of a view row takes the input's layout and gives (shape, strides, offset in elements), so these
-are plain functions on tuples. Derivatives are written on tensors and are usually the opposite view.
-A body that gives None leaves the call to its `otherwise`, which may copy. Rows that cut a tensor into
-several views are in splitting.py; what moves elements around is in rearranging.py.
+The body of a view row takes the input's layout and gives (shape, strides, offset in elements), so
+these are plain functions on tuples. Derivatives are written on tensors and are usually the
+opposite view. A body that gives None leaves the call to its `otherwise`, which may copy. Rows that
+cut a tensor into several views are in splitting.py; what looks at the storage
+(other dtypes, complex parts, as_strided) in memory_views.py; what moves elements in rearranging.py.
 """
 
 import operator
 
 from flambeau import _dtype as d
-from flambeau._layout import infer_size, maybe_overlaps, view_strides, wrap_dim
+from flambeau._layout import infer_size, view_strides, wrap_dim
 from flambeau._memory_format import contiguous_format, preserve_format
 from flambeau.ops import table
 from flambeau.ops.table import Dims, composite, public
@@ -26,8 +27,14 @@ def ints(op, name, values):
             try:
                 operator.index(v)
             except TypeError:
-                what = f"not {type(v).__name__}" if len(values) == 1 else f"but found element of type {type(v).__name__} at pos {k}"
-                raise TypeError(f"{op}(): argument '{name}' (position 1) must be tuple of ints, {what}") from None
+                what = (
+                    f"not {type(v).__name__}"
+                    if len(values) == 1
+                    else f"but found element of type {type(v).__name__} at pos {k}"
+                )
+                raise TypeError(
+                    f"{op}(): argument '{name}' (position 1) must be tuple of ints, {what}"
+                ) from None
     return tuple(map(operator.index, values))
 
 
@@ -43,7 +50,7 @@ def _replaced(values, k, new):
     return (*values[:k], *new, *values[k + 1 :])
 
 
-# -- shapes -----------------------------------------------------------------------------------------
+# -- shapes ---------------------------------------------------------------------------------------
 
 
 def _shaped(layout, shape):
@@ -55,28 +62,35 @@ def _shaped(layout, shape):
 
 def _view_otherwise(input, size):
     if isinstance(size, d.dtype):
-        return _view_dtype(input, size)
+        return public("_view_dtype")(input, size)
     if len(size) == 1 and isinstance(size[0], d.dtype):
-        return _view_dtype(input, size[0])
+        return public("_view_dtype")(input, size[0])
     raise RuntimeError(
-        "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+        "view size is not compatible with input tensor's size and stride (at least one dimension "
+        "spans across two "
         "contiguous subspaces). Use .reshape(...) instead."
     )
 
 
 @table.view(
-    grad=lambda g, input_shape: g.reshape(input_shape), varargs="size", variants="method", otherwise=_view_otherwise
+    grad=lambda g, input_shape: g.reshape(input_shape),
+    varargs="size",
+    variants="method",
+    otherwise=_view_otherwise,
 )
 def view(input, size: Dims = None):
     """The same memory in another shape, or read as another dtype."""
-    if isinstance(size, d.dtype) or (type(size) is tuple and len(size) == 1 and isinstance(size[0], d.dtype)):
+    if isinstance(size, d.dtype) or (
+        type(size) is tuple and len(size) == 1 and isinstance(size[0], d.dtype)
+    ):
         return None
     try:
         size = ints("view", "size", size)
     except TypeError:
         kinds = ", ".join(type(s).__name__ for s in size or ())
         raise TypeError(
-            f"view() received an invalid combination of arguments - got ({kinds}), but expected one of:\n"
+            f"view() received an invalid combination of arguments - got ({kinds}), but expected "
+            "one of:\n"
             " * (torch.dtype dtype)\n * (tuple of ints size)\n"
         ) from None
     return _shaped(input, size)
@@ -97,42 +111,15 @@ def _copied(input, shape):
 
 
 @table.view(
-    grad=lambda g, input_shape: g.reshape(input_shape), varargs="shape", variants="function method",
-    naming=_reshape_name, otherwise=lambda input, shape: _copied(input, ints("reshape", "shape", shape)),
-)  # fmt: skip
+    grad=lambda g, input_shape: g.reshape(input_shape),
+    varargs="shape",
+    variants="function method",
+    naming=_reshape_name,
+    otherwise=lambda input, shape: _copied(input, ints("reshape", "shape", shape)),
+)
 def reshape(input, shape: Dims):
     """The same elements in another shape: a view where strides allow it, else a copy."""
     return _shaped(input, ints("reshape", "shape", shape))
-
-
-def _misaligned(input, layout):
-    source, target = input.dtype, layout.dtype
-    return RuntimeError(
-        f"self.storage_offset() must be divisible by {target.itemsize // source.itemsize} to view {source.scalar_name} "
-        f"as {target.scalar_name} (different element sizes), but got {input.storage_offset()}"
-    )
-
-
-@table.view(variants="", fresh=True, aligned=_misaligned)
-def _view_dtype(input, dtype: object):
-    """The same bytes read as another dtype."""
-    old, new = input.dtype.itemsize, dtype.itemsize
-    if old == new:
-        return input.shape, input.strides, 0, dtype
-    names = f"to view {input.dtype.scalar_name} as {dtype.scalar_name} (different element sizes)"
-    if input.ndim == 0:
-        raise RuntimeError(f"self.dim() cannot be 0 {names}")
-    n = max(old, new) // min(old, new)
-    if old < new and input.shape[-1] % n:
-        raise RuntimeError(f"self.size(-1) must be divisible by {n} {names}, but got {input.shape[-1]}")
-    if input.strides[-1] != 1:
-        raise RuntimeError(f"self.stride(-1) must be 1 {names}, but got {input.strides[-1]}")
-    if old > new:
-        return (*input.shape[:-1], input.shape[-1] * n), (*[s * n for s in input.strides[:-1]], 1), 0, dtype
-    for k, s in enumerate(input.strides[:-1]):
-        if s % n:
-            raise RuntimeError(f"self.stride({k}) must be divisible by {n} {names}, but got {s}")
-    return (*input.shape[:-1], input.shape[-1] // n), (*[s // n for s in input.strides[:-1]], 1), 0, dtype
 
 
 @composite(variants="method")
@@ -163,9 +150,11 @@ def _flat_shape(layout, start_dim, end_dim):
 
 
 @table.view(
-    grad=lambda g, input_shape: g.reshape(input_shape), variants="function method", naming=_reshape_name,
+    grad=lambda g, input_shape: g.reshape(input_shape),
+    variants="function method",
+    naming=_reshape_name,
     otherwise=_flatten_otherwise,
-)  # fmt: skip
+)
 def flatten(input, start_dim: int = 0, end_dim: int = -1):
     """Merge dimensions start_dim to end_dim into one."""
     shape = _flat_shape(input, start_dim, end_dim)
@@ -173,15 +162,21 @@ def flatten(input, start_dim: int = 0, end_dim: int = -1):
 
 
 @table.view(
-    grad=lambda g, input_shape: g.reshape(input_shape), variants="function method", node="ViewBackward0",
+    grad=lambda g, input_shape: g.reshape(input_shape),
+    variants="function method",
+    node="ViewBackward0",
     otherwise=lambda input: input.contiguous().view(-1),
-)  # fmt: skip
+)
 def ravel(input):
     """All elements in one dimension."""
     return ((input.numel,), (1,), 0) if input.is_contiguous else None
 
 
-@table.view(grad=lambda g, input_shape: g.reshape(input_shape), variants="function method", node="ViewBackward0")
+@table.view(
+    grad=lambda g, input_shape: g.reshape(input_shape),
+    variants="function method",
+    node="ViewBackward0",
+)
 def unflatten(input, dim: int, sizes: Dims):
     """Cut one dimension into several; one of sizes may be -1."""
     sizes = ints("unflatten", "sizes", sizes)
@@ -195,12 +190,13 @@ def unflatten(input, dim: int, sizes: Dims):
         if "is invalid" not in str(error):
             raise RuntimeError(f"unflatten got an unexpected error:\n{error}") from None
         raise RuntimeError(
-            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({size}) in the input tensor"
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} "
+            f"({size}) in the input tensor"
         ) from None
     return _shaped(input, _replaced(input.shape, dim, new))
 
 
-# -- order of dimensions ------------------------------------------------------------------------------
+# -- order of dimensions --------------------------------------------------------------------------
 
 
 def _transposed(layout, a, b):
@@ -220,7 +216,9 @@ def t(input):
 
 
 @table.view(
-    grad=lambda g, dim0, dim1: g.transpose(dim0, dim1), variants="function method inplace", aliases="swapdims swapaxes"
+    grad=lambda g, dim0, dim1: g.transpose(dim0, dim1),
+    variants="function method inplace",
+    aliases="swapdims swapaxes",
 )
 def transpose(input, dim0: int, dim1: int):
     """Swap two dimensions."""
@@ -235,8 +233,10 @@ def _order(layout, dims):
     dims = ints("permute", "dims", dims)
     if len(dims) != layout.ndim:
         raise RuntimeError(
-            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
-            f"ordering of dimensions i.e. input.dim() = {layout.ndim} is not equal to len(dims) = {len(dims)}"
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the "
+            "length of the desired "
+            f"ordering of dimensions i.e. input.dim() = {layout.ndim} is not equal to len(dims) = "
+            f"{len(dims)}"
         )
     found = [wrap_dim(k, layout.ndim) for k in dims]
     if len(set(found)) < len(found):
@@ -250,21 +250,29 @@ def _inverse(order):
 
 @table.view(
     grad=lambda g, dims, input_layout: g.permute(_inverse(_order(input_layout, dims))),
-    varargs="dims", variants="function method",
-)  # fmt: skip
+    varargs="dims",
+    variants="function method",
+)
 def permute(input, dims: Dims):
     """Dimensions in another order."""
     return _permuted(input, _order(input, dims))
 
 
 def _moved(layout, source, destination):
-    source, destination = ints("movedim", "source", source), ints("movedim", "destination", destination)
+    source, destination = (
+        ints("movedim", "source", source),
+        ints("movedim", "destination", destination),
+    )
     if len(source) != len(destination):
         raise RuntimeError(
-            f"movedim: Invalid source or destination dims: source ({list(source)} dims) should contain the same number of "
+            f"movedim: Invalid source or destination dims: source ({list(source)} dims) should "
+            "contain the same number of "
             f"dims as destination ({list(destination)} dims)"
         )
-    src, dst = [wrap_dim(k, layout.ndim) for k in source], [wrap_dim(k, layout.ndim) for k in destination]
+    src, dst = (
+        [wrap_dim(k, layout.ndim) for k in source],
+        [wrap_dim(k, layout.ndim) for k in destination],
+    )
     for name, dims, given in (("source", src, source), ("destination", dst, destination)):
         if len(set(dims)) < len(dims):
             raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(given)})")
@@ -274,15 +282,23 @@ def _moved(layout, source, destination):
 
 
 @table.view(
-    grad=lambda g, input_layout, source, destination: g.permute(_inverse(_moved(input_layout, source, destination))),
-    variants="function method", aliases="moveaxis", node="PermuteBackward0",
-)  # fmt: skip
+    grad=lambda g, input_layout, source, destination: g.permute(
+        _inverse(_moved(input_layout, source, destination))
+    ),
+    variants="function method",
+    aliases="moveaxis",
+    node="PermuteBackward0",
+)
 def movedim(input, source: Dims, destination: Dims):
     """Move dimensions to other places; the rest keep their order."""
     return _permuted(input, _moved(input, source, destination) if input.ndim else [])
 
 
-@table.view(grad=lambda g: g.permute(tuple(range(g.ndim))[::-1]), variants="property", node="PermuteBackward0")
+@table.view(
+    grad=lambda g: g.permute(tuple(range(g.ndim))[::-1]),
+    variants="property",
+    node="PermuteBackward0",
+)
 def T(input):
     """The tensor with its dimensions reversed."""
     return input.shape[::-1], input.strides[::-1], 0
@@ -290,7 +306,9 @@ def T(input):
 
 def _needs_matrix(input, name, shown):
     if input.ndim == 1:
-        raise RuntimeError(f"{shown} is only supported on matrices or batches of matrices. Got 1-D tensor.")
+        raise RuntimeError(
+            f"{shown} is only supported on matrices or batches of matrices. Got 1-D tensor."
+        )
     return input.transpose(-2, -1) if input.ndim else input
 
 
@@ -321,11 +339,14 @@ def H(input):
     """The conjugate transpose of a matrix."""
     if input.ndim not in (0, 2):
         more = " For batches of matrices, consider using tensor.mH" if input.ndim > 2 else ""
-        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D tensor.{more}")
+        raise RuntimeError(
+            f"tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D "
+            f"tensor.{more}"
+        )
     return _conj(input.transpose(0, 1)) if input.ndim else input
 
 
-# -- dimensions of size one -----------------------------------------------------------------------------
+# -- dimensions of size one -----------------------------------------------------------------------
 
 
 def _squeezed(layout, dim):
@@ -339,9 +360,18 @@ def _squeezed(layout, dim):
 
 
 @table.view(
-    grad=lambda g, input_shape, dim: g.reshape(input_shape), variants="function method inplace", varargs="dim",
-    number=lambda dim: 0 if dim is None else 1 if type(dim) is int or (len(dim) == 1 and type(dim[0]) is int) else 2, numbers=3,
-)  # fmt: skip
+    grad=lambda g, input_shape, dim: g.reshape(input_shape),
+    variants="function method inplace",
+    varargs="dim",
+    number=lambda dim: (
+        0
+        if dim is None
+        else 1
+        if type(dim) is int or (len(dim) == 1 and type(dim[0]) is int)
+        else 2
+    ),
+    numbers=3,
+)
 def squeeze(input, dim: Dims = None):
     """Drop dimensions of size one: all, or those named."""
     return _permuted(input, _squeezed(input, dim))
@@ -356,7 +386,7 @@ def unsqueeze(input, dim: int):
     return (*shape[:dim], 1, *shape[dim:]), (*strides[:dim], step, *strides[dim:]), 0
 
 
-# -- larger and smaller ------------------------------------------------------------------------------------
+# -- larger and smaller ---------------------------------------------------------------------------
 
 
 @table.view(grad=lambda g: g, varargs="size", variants="method")
@@ -366,24 +396,35 @@ def expand(input, size: Dims):
     missing = len(size) - input.ndim
     if missing < 0:
         raise RuntimeError(
-            f"expand(torch.{input.dtype.scalar_name}Tensor{{{list(input.shape)}}}, size={list(size)}): the number of sizes "
-            f"provided ({len(size)}) must be greater or equal to the number of dimensions in the tensor ({input.ndim})"
+            f"expand(torch.{input.dtype.scalar_name}Tensor{{{list(input.shape)}}}, "
+            f"size={list(size)}): the number of sizes "
+            f"provided ({len(size)}) must be greater or equal to the number of dimensions in the "
+            f"tensor ({input.ndim})"
         )
     shape, strides = list(size), [0] * len(size)
     for k in range(len(size) - 1, -1, -1):
         old = input.shape[k - missing] if k >= missing else 1
-        strides[k] = input.strides[k - missing] if k >= missing else shape[k + 1] * strides[k + 1] if k + 1 < len(size) else 0
+        strides[k] = (
+            input.strides[k - missing]
+            if k >= missing
+            else shape[k + 1] * strides[k + 1]
+            if k + 1 < len(size)
+            else 0
+        )
         if shape[k] == -1:
             if k < missing:
                 raise RuntimeError(
-                    f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {k}"
+                    "The expanded size of the tensor (-1) isn't allowed in a leading, "
+                    f"non-existing dimension {k}"
                 )
             shape[k] = old
         elif shape[k] != old:
             if old != 1:
                 raise RuntimeError(
-                    f"The expanded size of the tensor ({shape[k]}) must match the existing size ({old}) at non-singleton "
-                    f"dimension {k}.  Target sizes: {list(size)}.  Tensor sizes: {list(input.shape)}"
+                    f"The expanded size of the tensor ({shape[k]}) must match the existing size "
+                    f"({old}) at non-singleton "
+                    f"dimension {k}.  Target sizes: {list(size)}.  Tensor sizes: "
+                    f"{list(input.shape)}"
                 )
             strides[k] = 0
     return shape, strides if input.ndim else [0] * len(size), 0
@@ -411,9 +452,11 @@ def _sliced(layout, dim, start, end, step):
 
 
 @table.view(
-    grad=lambda g, input_shape, dim, start, end, step: placed(g, input_shape, lambda z: slice(z, dim, start, end, step)),
+    grad=lambda g, input_shape, dim, start, end, step: placed(
+        g, input_shape, lambda z: slice(z, dim, start, end, step)
+    ),
     variants="",
-)  # fmt: skip
+)
 def slice(input, dim: int = 0, start: int = None, end: int = None, step: int = 1):
     """input[start:end:step] along one dimension."""
     if not input.ndim:
@@ -421,13 +464,18 @@ def slice(input, dim: int = 0, start: int = None, end: int = None, step: int = 1
     if step <= 0:
         raise RuntimeError("slice step must be positive")
     dim = wrap_dim(dim, input.ndim)
-    return _sliced(input, dim, 0 if start is None else start, input.shape[dim] if end is None else end, step)
+    return _sliced(
+        input, dim, 0 if start is None else start, input.shape[dim] if end is None else end, step
+    )
 
 
 @table.view(
-    grad=lambda g, input_shape, dim, start, length: placed(g, input_shape, lambda z: z.narrow(dim, start, length)),
-    variants="function method", node="SliceBackward0",
-)  # fmt: skip
+    grad=lambda g, input_shape, dim, start, length: placed(
+        g, input_shape, lambda z: z.narrow(dim, start, length)
+    ),
+    variants="function method",
+    node="SliceBackward0",
+)
 def narrow(input, dim: int, start: int, length: int):
     """length elements from start on, along one dimension."""
     if not input.ndim:
@@ -437,7 +485,9 @@ def narrow(input, dim: int, start: int, length: int):
     dim = wrap_dim(dim, input.ndim)
     size = input.shape[dim]
     if not -size <= start <= size:
-        raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {start})")
+        raise IndexError(
+            f"start out of range (expected to be in range of [{-size}, {size}], but got {start})"
+        )
     start += size if start < 0 else 0
     if start + length > size:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
@@ -446,14 +496,15 @@ def narrow(input, dim: int, start: int, length: int):
 
 def _select_error(input, dim, index):
     return IndexError(
-        f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {dim}"
+        f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension "
+        f"{dim}"
     )
 
 
 @table.view(
     grad=lambda g, input_shape, dim, index: placed(g, input_shape, lambda z: z.select(dim, index)),
     variants="function method",
-)  # fmt: skip
+)
 def select(input, dim: int, index: int):
     """One position of a dimension, which disappears."""
     if not input.ndim:
@@ -467,9 +518,11 @@ def select(input, dim: int, index: int):
 
 
 @table.view(
-    grad=lambda g, input_shape, offset, dim1, dim2: placed(g, input_shape, lambda z: z.diagonal(offset, dim1, dim2)),
+    grad=lambda g, input_shape, offset, dim1, dim2: placed(
+        g, input_shape, lambda z: z.diagonal(offset, dim1, dim2)
+    ),
     variants="function method",
-)  # fmt: skip
+)
 def diagonal(input, offset: int = 0, dim1: int = 0, dim2: int = 1):
     """The diagonals of two dimensions, as the last dimension."""
     a, b = wrap_dim(dim1, input.ndim), wrap_dim(dim2, input.ndim)
@@ -479,7 +532,11 @@ def diagonal(input, offset: int = 0, dim1: int = 0, dim2: int = 1):
     length = max(min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns), 0)
     keep = [k for k in range(input.ndim) if k not in (a, b)]
     place = 0 if not length else offset * step[b] if offset >= 0 else -offset * step[a]
-    return [input.shape[k] for k in keep] + [length], [step[k] for k in keep] + [step[a] + step[b]], place
+    return (
+        [input.shape[k] for k in keep] + [length],
+        [step[k] for k in keep] + [step[a] + step[b]],
+        place,
+    )
 
 
 def _unfold_backward(g, shape, dimension, size, step):
@@ -494,9 +551,11 @@ def _unfold_backward(g, shape, dimension, size, step):
 
 
 @table.view(
-    grad=lambda g, input_shape, dimension, size, step: _unfold_backward(g, input_shape, dimension, size, step),
+    grad=lambda g, input_shape, dimension, size, step: _unfold_backward(
+        g, input_shape, dimension, size, step
+    ),
     variants="method",
-)  # fmt: skip
+)
 def unfold(input, dimension: int, size: int, step: int):
     """Windows of a dimension, their elements in a new last dimension."""
     dim = wrap_dim(dimension, input.ndim)
@@ -504,13 +563,18 @@ def unfold(input, dimension: int, size: int, step: int):
     if size < 0:
         raise RuntimeError(f"size is {size} but must be >= 0")
     if size > longest:
-        raise RuntimeError(f"maximum size for tensor at dimension {dim} is {longest} but size is {size}")
+        raise RuntimeError(
+            f"maximum size for tensor at dimension {dim} is {longest} but size is {size}"
+        )
     if step <= 0:
         raise RuntimeError(f"step is {step} but must be > 0")
     if not input.ndim:
         return (size,), (1,), 0
     count = (longest - size) // step + 1
-    shape, strides = _replaced(input.shape, dim, (count,)), _replaced(input.strides, dim, (input.strides[dim] * step,))
+    shape, strides = (
+        _replaced(input.shape, dim, (count,)),
+        _replaced(input.strides, dim, (input.strides[dim] * step,)),
+    )
     return (*shape, size), (*strides, input.strides[dim]), 0
 
 
@@ -520,104 +584,7 @@ def alias(input):
     return input.shape, input.strides, 0
 
 
-# -- anywhere in the storage ----------------------------------------------------------------------------------
-
-
-def as_strided_backward(g, layout, size, stride, offset, origin):
-    """Gradient of a tensor (layout, at element `origin` of its storage) from that of a strided view of it."""
-    dims = [k for k, (n, s) in enumerate(zip(size, stride)) if s == 0 and n > 1]
-    if dims:  # repeated elements: their gradients add up
-        g = g.sum(dims, keepdim=True)
-        size = tuple(g.shape)
-    low = min(offset, origin)
-    end = max(_end(size, stride, offset), _end(layout.shape, layout.strides, origin)) - low
-    if maybe_overlaps(size, stride):
-        where = public("arange")(end, device=g.device).as_strided(size, stride, offset - low).reshape(-1)
-        flat = g.new_zeros((end,)).index_add(0, where, g.reshape(-1))
-    else:
-        flat = g.new_zeros((end,))
-        if g.numel():
-            flat.as_strided(size, stride, offset - low).copy_(g)
-    if maybe_overlaps(layout.shape, layout.strides):
-        # several elements of the input are one in memory: each gets its share
-        where = public("arange")(end, device=g.device).as_strided(layout.shape, layout.strides, origin - low).reshape(-1)
-        ones = g.new_ones((where.numel(),))
-        flat = flat / g.new_zeros((end,)).index_add(0, where, ones)
-    return flat.as_strided(layout.shape, layout.strides, origin - low)
-
-
-def _end(shape, strides, start):
-    return start + (1 + sum((n - 1) * s for n, s in zip(shape, strides)) if all(shape) else 0)
-
-
-@table.view(
-    grad=lambda g, input_layout, size, stride, storage_offset, origin: as_strided_backward(
-        g, input_layout, size, stride, storage_offset, origin
-    ),
-    variants="function method inplace", absolute=True,
-)  # fmt: skip
-def as_strided(input, size: Dims, stride: Dims, storage_offset: int = None):
-    """Any view of the storage; storage_offset counts from its start."""
-    size, stride = ints("as_strided", "size", size), ints("as_strided", "stride", stride)
-    if len(size) != len(stride):
-        raise RuntimeError("mismatch in length of strides and shape")
-    if any(s < 0 for s in stride):
-        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
-    if any(n < 0 for n in size):
-        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
-    if storage_offset is not None and storage_offset < 0:
-        raise RuntimeError(f"Tensor: invalid storage offset {storage_offset}")
-    return size, stride, storage_offset
-
-
-# -- complex numbers ------------------------------------------------------------------------------------------
-
-
-@table.view(grad=lambda g: view_as_complex(g.contiguous()), variants="function")
-def view_as_real(input):
-    """A complex tensor as pairs of real numbers, in a last dimension of size two."""
-    if not input.dtype.is_complex:
-        raise RuntimeError("view_as_real is only supported for complex tensors")
-    return (*input.shape, 2), (*[2 * s for s in input.strides], 1), 0, input.dtype.to_real()
-
-
-@table.view(
-    grad=lambda g: view_as_real(g), variants="function",
-    aligned=lambda input, layout: RuntimeError("Tensor must have a storage_offset divisible by 2"),
-)  # fmt: skip
-def view_as_complex(input):
-    """Pairs of real numbers in the last dimension as complex numbers."""
-    if input.dtype not in (d.float32, d.float64, d.float16):
-        raise RuntimeError(
-            "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: "
-            + input.dtype.scalar_name
-        )
-    if not input.ndim:
-        raise RuntimeError("Input tensor must have one or more dimensions")
-    if input.shape[-1] != 2:
-        raise RuntimeError("Tensor must have a last dimension of size 2")
-    if input.strides[-1] != 1:
-        raise RuntimeError("Tensor must have a last dimension with stride 1")
-    if any(s % 2 for s in input.strides[:-1]):
-        raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
-    return input.shape[:-1], [s // 2 for s in input.strides[:-1]], 0, input.dtype.to_complex()
-
-
-@composite(variants="function property")
-def real(input):
-    """The real parts, sharing memory."""
-    return view_as_real(input).select(-1, 0) if input.dtype.is_complex else input
-
-
-@composite(variants="function property")
-def imag(input):
-    """The imaginary parts, sharing memory."""
-    if not input.dtype.is_complex:
-        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
-    return view_as_real(input).select(-1, 1)
-
-
-# -- memory formats -----------------------------------------------------------------------------------------------
+# -- memory formats -------------------------------------------------------------------------------
 
 
 @composite(variants="method")
@@ -627,5 +594,8 @@ def contiguous(input, memory_format: object = contiguous_format):
         return input if input._layout.is_contiguous else input.clone(memory_format=memory_format)
     if memory_format is preserve_format:
         raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
-    return input if input.is_contiguous(memory_format=memory_format) else input.clone(memory_format=memory_format)
-
+    return (
+        input
+        if input.is_contiguous(memory_format=memory_format)
+        else input.clone(memory_format=memory_format)
+    )

@@ -1,7 +1,7 @@
 """The kernel that lists the places of a triangle: row numbers, then column numbers.
 
-It writes runs of numbers one after the other, so it is a short serial loop. Everything else that joins
-and rearranges tensors is done with copies (eager/joining.py).
+It writes runs of numbers one after the other, so it is a short serial loop. Everything else that
+joins and rearranges tensors is done with copies (eager/joining.py).
 """
 
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
