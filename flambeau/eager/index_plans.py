@@ -1,9 +1,9 @@
 """Plans of indexed walks: from strides and sizes to a kernel and its launch description.
 
-A walk is described dimension by dimension: how far the table, the list and each index step. Writes may
-hit one element twice; so that the result never depends on threads, work is split only along *safe*
-dimensions, those in which different coordinates reach different elements of the table.
-The kernels are written by `codegen/templates/indexing.py`.
+A walk is described dimension by dimension: how far the table, the list and each index step. Writes
+may hit one element twice; so that the result never depends on threads, work is split only along
+*safe* dimensions, those in which different coordinates reach different elements of the table. The
+kernels are written by `codegen/templates/indexing.py`.
 """
 
 import math
@@ -31,14 +31,16 @@ def walk_kernel(*facts):
     if found is None:
         from flambeau.codegen.templates import indexing
 
-        found = _kernels[facts] = load_kernel(indexing.build_walk(indexing.Walk(*facts)), "indexed_" + facts[0])
+        found = _kernels[facts] = load_kernel(
+            indexing.build_walk(indexing.Walk(*facts)), "indexed_" + facts[0]
+        )
     return found
 
 
 def plan_walk(mode, dtype, shape, table, items, indices, sizes, steps, safe=None, wraps=False):
     """(kernel, description address, owner of the description).
 
-    shape: the iteration space; table, items and each of indices: byte strides in it; sizes and steps: per
+    shape: the iteration space; table, items and indices: byte strides in it; sizes and steps: per
     index its bound and its byte stride in the table; safe: per dimension, may work be split there?
     (None for reads: everywhere).
     """
@@ -67,10 +69,14 @@ def plan_walk(mode, dtype, shape, table, items, indices, sizes, steps, safe=None
 
 
 def _collapse(shape, strides, safe):
-    """Merge dimensions that every operand walks in one run, safe with safe and unsafe with unsafe."""
+    """Merge dimensions that every operand walks in one run, if both are safe or neither is."""
     sizes, steps, kinds = [], [[] for _ in strides], []
     for d, size in enumerate(shape):
-        if sizes and kinds[-1] == safe[d] and all(st[-1] == s[d] * size for st, s in zip(steps, strides)):
+        if (
+            sizes
+            and kinds[-1] == safe[d]
+            and all(st[-1] == s[d] * size for st, s in zip(steps, strides))
+        ):
             sizes[-1] *= size
             for st, s in zip(steps, strides):
                 st[-1] = s[d]
@@ -99,7 +105,10 @@ def _describe(lengths, strides, safe, itemsize, sizes, steps):
         if work > CHUNK:
             # pieces of whole cache lines, long enough that finding a row's place costs little
             line = max(1, 64 // itemsize)
-            piece = min(length, max(16 * line, -(-length // 16 // line) * line, CHUNK // together // line * line))
+            piece = min(
+                length,
+                max(16 * line, -(-length // 16 // line) * line, CHUNK // together // line * line),
+            )
     per_chunk = min(per_chunk, rows)
     pieces = -(-length // piece)
     chunks = pieces * -(-rows // per_chunk)

@@ -1,4 +1,4 @@
-"""Launching walks with one index per slice: index_select, index_add, index_copy, index_fill, index_reduce.
+"""Launching walks with one index per slice: index_select, index_add and their kin.
 
 A vector of indices spread over the other dimensions makes each of them a gather or a scatter whose
 innermost loop moves whole rows; what is said here is what PyTorch asks of the arguments.
@@ -32,7 +32,9 @@ def spread(index, dim, shape):
     index = index64(index)
     stride = index._layout.strides[0] if index._layout.ndim else 0
     strides = tuple(stride if k == dim else 0 for k in range(len(shape)))
-    return make_tensor(make_layout(Size(shape), strides, d.int64, index.device), index._storage, index._offset)
+    return make_tensor(
+        make_layout(Size(shape), strides, d.int64, index.device), index._storage, index._offset
+    )
 
 
 def count_of(index):
@@ -51,7 +53,9 @@ def index_select(input, dim, index):
     n = count_of(index)
     if not layout.ndim:
         return _select_scalar(input, index, n)
-    out = empty_tensor(Size((*layout.shape[:dim], n, *layout.shape[dim + 1 :])), layout.dtype, layout.device)
+    out = empty_tensor(
+        Size((*layout.shape[:dim], n, *layout.shape[dim + 1 :])), layout.dtype, layout.device
+    )
     if not out._layout.numel or is_meta(input, index):
         return out
     index = index64(index)
@@ -59,12 +63,24 @@ def index_select(input, dim, index):
     def build():
         table = list(byte_strides(layout))
         step, table[dim] = table[dim], 0
-        along = [8 * (index._layout.strides[0] if index._layout.ndim else 0) if k == dim else 0 for k in range(layout.ndim)]
+        along = [
+            8 * (index._layout.strides[0] if index._layout.ndim else 0) if k == dim else 0
+            for k in range(layout.ndim)
+        ]
         return plan_walk(
-            "read", layout.dtype, out.shape, table, byte_strides(out._layout), [along], [layout.shape[dim]], [step]
+            "read",
+            layout.dtype,
+            out.shape,
+            table,
+            byte_strides(out._layout),
+            [along],
+            [layout.shape[dim]],
+            [step],
         )
 
-    run, description, *_ = planned(("index_select", layout, index._layout, dim), lambda: (*build(), out._layout))
+    run, description, *_ = planned(
+        ("index_select", layout, index._layout, dim), lambda: (*build(), out._layout)
+    )
     if run(description, address(input), address(out), address(index)) is not None:
         raise _select_failed(input, dim, index)
     return out
@@ -79,12 +95,18 @@ FRONTS["index_select"] = quick_front(_select_failed)
 
 def _select_scalar(input, index, n):
     if n != 1:
-        raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {n} value(s)")
+        raise RuntimeError(
+            f"index_select(): Index to scalar can have only 1 value, got {n} value(s)"
+        )
     out = empty_tensor(Size(()), input.dtype, input.device)
     if not is_meta(input, index):
         index = index64(index)
-        index = make_tensor(dense_layout(Size((1,)), d.int64, index.device), index._storage, index._offset)
-        source = make_tensor(dense_layout(Size((1,)), input.dtype, input.device), input._storage, input._offset)
+        index = make_tensor(
+            dense_layout(Size((1,)), d.int64, index.device), index._storage, index._offset
+        )
+        source = make_tensor(
+            dense_layout(Size((1,)), input.dtype, input.device), input._storage, input._offset
+        )
         found = index_select(source, 0, index)
         out = make_tensor(out._layout, found._storage, found._offset)
     return out
@@ -98,21 +120,26 @@ def _check_slices(op, target, dim, index, source):
     n = count_of(index)
     if index._layout.ndim > 1:
         raise IndexError(
-            f"{op}_(): Index is supposed to be a vector, but got dim: {index._layout.ndim} with type: "
+            f"{op}_(): Index is supposed to be a vector, but got dim: {index._layout.ndim} with "
+            "type: "
             f"{index.dtype.scalar_name} and size: {list(index.shape)}"
         )
     if index.dtype not in (d.int64, d.int32):
-        raise RuntimeError(f"{op}_(): Expected dtype int32/int64 for index but got: {index.dtype.scalar_name}")
+        raise RuntimeError(
+            f"{op}_(): Expected dtype int32/int64 for index but got: {index.dtype.scalar_name}"
+        )
     if target.dtype is not source.dtype:
         raise RuntimeError(
-            f"{op}_(): self ({target.dtype.scalar_name}) and source ({source.dtype.scalar_name}) must have the same scalar type"
+            f"{op}_(): self ({target.dtype.scalar_name}) and source ({source.dtype.scalar_name}) "
+            "must have the same scalar type"
         )
     length = source._layout.shape[dim] if dim < source._layout.ndim else 1
     if source._layout.ndim and dim >= source._layout.ndim:
         wrap_dim(dim, source._layout.ndim)
     if n != length:
         raise RuntimeError(
-            f"{op}_(): Number of indices ({n}) should be equal to source.size(dim): ({length}), for dim: {dim}"
+            f"{op}_(): Number of indices ({n}) should be equal to source.size(dim): ({length}), "
+            f"for dim: {dim}"
         )
     own, given = list(target.shape), list(source.shape)
     if own and given:
@@ -120,7 +147,8 @@ def _check_slices(op, target, dim, index, source):
         given.pop(dim)
     if own != given and source._layout.ndim:
         raise RuntimeError(
-            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+            "source tensor shape must match self tensor shape, excluding the specified "
+            "dimension. Got self.shape = "
             f"{list(target.shape)} source.shape = {list(source.shape)}"
         )
     return dim
@@ -130,7 +158,9 @@ def _shapes(target, dim, index, source):
     """Index and source in the number of dimensions of target (a 0-d side counts as one element)."""
     shape = source.shape if source._layout.ndim else Size((1,) * max(target._layout.ndim, 1))
     if not source._layout.ndim and target._layout.ndim:
-        source = make_tensor(dense_layout(shape, source.dtype, source.device), source._storage, source._offset)
+        source = make_tensor(
+            dense_layout(shape, source.dtype, source.device), source._storage, source._offset
+        )
     return spread(index, dim, shape), source
 
 
@@ -153,10 +183,15 @@ def index_add(target, dim, index, source, alpha):
 @writer("index_reduce")
 def index_reduce(target, dim, index, source, reduce, include_self):
     if reduce not in ("prod", "mean", "amax", "amin"):
-        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+        raise RuntimeError(
+            "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got "
+            f"{reduce}."
+        )
     dim = _check_slices("index_reduce", target, dim, index, source)
     if target.dtype.is_complex and reduce in ("amax", "amin"):
-        raise errors.not_implemented("maximum_cpu" if reduce == "amax" else "minimum_cpu", target.dtype)
+        raise errors.not_implemented(
+            "maximum_cpu" if reduce == "amax" else "minimum_cpu", target.dtype
+        )
     spreaded, source = _shapes(target, dim, index, source)
 
     def run(mode, written, dim, index, given):
@@ -179,14 +214,18 @@ def index_copy(target, dim, index, source):
         raise IndexError(f"{start}When source is scalar, index should have one element (got {n})")
     if given.ndim != own.ndim and given.ndim and own.ndim:
         raise IndexError(
-            f"{start}When source and destination are not scalars, their dimensionality must match. Source dimensionality "
+            f"{start}When source and destination are not scalars, their dimensionality must "
+            "match. Source dimensionality "
             f"({given.ndim}), destination dimensionality ({own.ndim})"
         )
     if index.dtype is not d.int64:
-        raise RuntimeError(f"{start}Expected a long tensor for index, but got {index.dtype.scalar_name}")
+        raise RuntimeError(
+            f"{start}Expected a long tensor for index, but got {index.dtype.scalar_name}"
+        )
     if own.dtype is not given.dtype:
         raise RuntimeError(
-            f"{start}self and source expected to have the same dtype, but got (self) {own.dtype.scalar_name} and "
+            f"{start}self and source expected to have the same dtype, but got (self) "
+            f"{own.dtype.scalar_name} and "
             f"(source) {given.dtype.scalar_name}"
         )
     a, b = list(own.shape), list(given.shape)
@@ -196,11 +235,16 @@ def index_copy(target, dim, index, source):
         b.pop(dim)
     if a != b and given.ndim:
         raise RuntimeError(
-            f"{start}Source/destination tensor must have same slice shapes. Destination slice shape: "
-            f"{' '.join(map(str, a))} at dimension {dim} and source slice shape: {' '.join(map(str, b))} at dimension 0."
+            f"{start}Source/destination tensor must have same slice shapes. Destination slice "
+            "shape: "
+            f"{' '.join(map(str, a))} at dimension {dim} and source slice shape: "
+            f"{' '.join(map(str, b))} at dimension 0."
         )
     if given.ndim and n != given.shape[dim]:
-        raise IndexError(f"{start}Number of indices ({n}) should be equal to source.size(dim) ({given.shape[dim]})")
+        raise IndexError(
+            f"{start}Number of indices ({n}) should be equal to source.size(dim) "
+            f"({given.shape[dim]})"
+        )
     if not given.numel or is_meta(target, index):
         return
     spreaded, source = _shapes(target, dim, index, source)
@@ -226,7 +270,9 @@ def index_fill(target, dim, index, value):
     if index.dtype is not d.int64:
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
     if type(value) is complex and not layout.dtype.is_complex:
-        raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
+        raise RuntimeError(
+            "index_fill_(): Converting complex Scalar to non-complex type is not supported"
+        )
     dim = wrap_dim(dim, layout.ndim)
     if index._layout.ndim > 1:
         raise RuntimeError("Index has to be a vector/scalar")
@@ -234,17 +280,32 @@ def index_fill(target, dim, index, value):
         return
     if not isinstance(value, Tensor):
         value = number_tensor(value, layout.dtype, layout.device)
-    shape = (*layout.shape[:dim], count_of(index), *layout.shape[dim + 1 :]) if layout.ndim else (1,)
+    shape = (
+        (*layout.shape[:dim], count_of(index), *layout.shape[dim + 1 :]) if layout.ndim else (1,)
+    )
 
     def build():
         table = list(byte_strides(layout))
         step, table[dim] = table[dim], 0
-        along = [8 * (index._layout.strides[0] if index._layout.ndim else 0) if k == dim else 0 for k in range(len(shape))]
+        along = [
+            8 * (index._layout.strides[0] if index._layout.ndim else 0) if k == dim else 0
+            for k in range(len(shape))
+        ]
         return plan_walk(
-            "set", layout.dtype, shape, table, (0,) * len(shape), [along], [layout.shape[dim] if layout.ndim else 1], [step],
-            [k != dim for k in range(len(shape))], wraps=True,
-        )  # fmt: skip
+            "set",
+            layout.dtype,
+            shape,
+            table,
+            (0,) * len(shape),
+            [along],
+            [layout.shape[dim] if layout.ndim else 1],
+            [step],
+            [k != dim for k in range(len(shape))],
+            wraps=True,
+        )
 
     run, description, _ = planned(("fill", layout, index._layout, dim), build)
     if run(description, address(target), address(value), address(index)) is not None:
-        raise out_of_bounds(index, dim, layout.shape[dim] if layout.ndim else 1, wraps=True, kind=IndexError)
+        raise out_of_bounds(
+            index, dim, layout.shape[dim] if layout.ndim else 1, wraps=True, kind=IndexError
+        )

@@ -1,9 +1,9 @@
 """Launching indexed walks: index, gather, scatter and their kin on plain tensors.
 
-Each launcher checks its arguments in PyTorch's order and words, describes a walk (see index_plans.py) and
-runs it. The `writer`s write their first argument; the op itself copies first, its in-place form does not
-(`write_row` then tells autograd). Indices become int64 before a kernel sees them. What a kernel refuses
-is looked up again, to name the offending index.
+Each launcher checks its arguments in PyTorch's order and words, describes a walk (see
+index_plans.py) and runs it. The `writer`s write their first argument; the op itself copies first,
+its in-place form does not (`write_row` then tells autograd). Indices become int64 before a kernel
+sees them. What a kernel refuses is looked up again, to name the offending index.
 """
 
 from flambeau import _dtype as d
@@ -25,7 +25,7 @@ _plans: dict = {}
 WRITERS: dict = {}
 
 
-# -- common ground -----------------------------------------------------------------------------------
+# -- common ground ---------------------------------------------------------------------------------
 
 
 def address(t):
@@ -43,7 +43,7 @@ def planned(key, build):
 
 
 def writer(name, keep_order=False):
-    """Register a function that writes its first argument: as the op (on a copy) and as its in-place form."""
+    """Register a function that writes its first argument: the op does it on a copy."""
 
     def register(write):
         def launch(input, *rest):
@@ -79,12 +79,20 @@ def write_row(op, bound):
 
 def _check_write(target, others):
     """Nothing that is read may lie where the target is written, not even in the same places."""
-    tensors = [t for v in others for t in (v if type(v) is tuple else (v,)) if isinstance(t, Tensor)]
+    tensors = [
+        t for v in others for t in (v if type(v) is tuple else (v,)) if isinstance(t, Tensor)
+    ]
     check_overlap(target, tensors)
     for t in tensors:
-        if t._storage is target._storage and t._offset == target._offset and t._layout is target._layout and t._layout.numel:
+        if (
+            t._storage is target._storage
+            and t._offset == target._offset
+            and t._layout is target._layout
+            and t._layout.numel
+        ):
             raise RuntimeError(
-                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+                "unsupported operation: some elements of the input tensor and the written-to "
+                "tensor refer to a single memory "
                 "location. Please clone() the tensor before performing the operation."
             )
 
@@ -98,14 +106,18 @@ def _record_write(op, bound, target):
         before._grad_fn, before._output_nr = target._grad_fn, target._output_nr
         before._requires_grad = target._requires_grad
         node.saved = tuple(
-            save_input(before) if type(item) is SavedInput and item.tensor is target else item for item in node.saved
+            save_input(before) if type(item) is SavedInput and item.tensor is target else item
+            for item in node.saved
         )
     return node
 
 
 def tensor_argument(op, name, position, value):
     if not isinstance(value, Tensor):
-        raise TypeError(f"{op}(): argument '{name}' (position {position}) must be Tensor, not {type(value).__name__}")
+        raise TypeError(
+            f"{op}(): argument '{name}' (position {position}) must be Tensor, not "
+            f"{type(value).__name__}"
+        )
 
 
 def index64(index):
@@ -147,7 +159,7 @@ def is_meta(*tensors):
     return any(t._layout.device.type == "meta" for t in tensors)
 
 
-# -- an index per element ----------------------------------------------------------------------------
+# -- an index per element --------------------------------------------------------------------------
 
 
 def _index_dtype(op, index):
@@ -173,11 +185,19 @@ def gather(input, dim, index, sparse_grad):
         table = list(byte_strides(layout))
         step, table[dim] = table[dim], 0
         return plan_walk(
-            "read", layout.dtype, index.shape or (1,), table, byte_strides(out._layout), [byte_strides(index._layout)],
-            [layout.shape[dim] if layout.ndim else 1], [step],
-        )  # fmt: skip
+            "read",
+            layout.dtype,
+            index.shape or (1,),
+            table,
+            byte_strides(out._layout),
+            [byte_strides(index._layout)],
+            [layout.shape[dim] if layout.ndim else 1],
+            [step],
+        )
 
-    run, description, *_ = planned(("gather", layout, index._layout, dim), lambda: (*build(), out._layout))
+    run, description, *_ = planned(
+        ("gather", layout, index._layout, dim), lambda: (*build(), out._layout)
+    )
     if run(description, address(input), address(out), address(index)) is not None:
         raise _gather_failed(input, dim, index)
     return out
@@ -200,7 +220,9 @@ def quick_front(failed):
             dim, index = args
             try:
                 layout = input._layout
-                found = plans.get((name, layout, index._layout, dim if dim >= 0 else dim + layout.ndim))
+                found = plans.get(
+                    (name, layout, index._layout, dim if dim >= 0 else dim + layout.ndim)
+                )
             except (AttributeError, TypeError):
                 found = None
             if found is None:
@@ -208,10 +230,15 @@ def quick_front(failed):
             run, description, _, to = found
             out = empty_like_layout(to)
             at = input._storage.pointer + input._offset
-            if run(description, at, out._storage.pointer, index._storage.pointer + index._offset) is not None:
+            if (
+                run(description, at, out._storage.pointer, index._storage.pointer + index._offset)
+                is not None
+            ):
                 raise failed(input, dim if dim >= 0 else dim + layout.ndim, index)
             if input._requires_grad and modes.grad:
-                record_formula(op, {"input": input, "dim": dim, "index": index, "sparse_grad": False}, (out,))
+                record_formula(
+                    op, {"input": input, "dim": dim, "index": index, "sparse_grad": False}, (out,)
+                )
             return out
 
         return function
@@ -228,13 +255,14 @@ def _check_gather(layout, dim, index):
     for k in range(layout.ndim if index.ndim else 0):
         if k != dim and index.shape[k] > layout.shape[k]:
             raise RuntimeError(
-                f"Size does not match at dimension {k} expected index {list(index.shape)} to be no larger than self "
+                f"Size does not match at dimension {k} expected index {list(index.shape)} to be "
+                "no larger than self "
                 f"{list(layout.shape)} apart from dimension {dim}"
             )
 
 
 def scatter_walk(mode, target, dim, index, src):
-    """Send src (a tensor, or a 0-d one for all) into target along dim; True if an index was out of bounds."""
+    """Send src (0-d: one for all) into target along dim; True if an index was out of bounds."""
     layout = target._layout
     index = index64(index)
 
@@ -244,9 +272,16 @@ def scatter_walk(mode, target, dim, index, src):
         step, table[dim] = table[dim], 0
         items = byte_strides(src._layout) if src._layout.ndim else (0,) * len(shape)
         return plan_walk(
-            mode, layout.dtype, shape, table, items, [byte_strides(index._layout)],
-            [layout.shape[dim] if layout.ndim else 1], [step], [k != dim for k in range(len(shape))],
-        )  # fmt: skip
+            mode,
+            layout.dtype,
+            shape,
+            table,
+            items,
+            [byte_strides(index._layout)],
+            [layout.shape[dim] if layout.ndim else 1],
+            [step],
+            [k != dim for k in range(len(shape))],
+        )
 
     run, description, _ = planned((mode, layout, index._layout, src._layout, dim), build)
     return run(description, address(target), address(src), address(index)) is not None
@@ -274,7 +309,8 @@ def _check_scatter(layout, dim, index, src):
     if not fits or (given is not None and any(a > b for a, b in zip(sizes, given))):
         tail = "" if src is None else f" and to be no larger size than src {list(src.shape)}"
         raise RuntimeError(
-            f"Expected index {list(index.shape)} to be no larger than self {list(layout.shape)} apart from dimension {dim}{tail}"
+            f"Expected index {list(index.shape)} to be no larger than self {list(layout.shape)} "
+            f"apart from dimension {dim}{tail}"
         )
 
 
@@ -302,7 +338,9 @@ def number_tensor(value, dtype, device):
 def scatter(target, dim, index, src, value, reduce):
     tensor_argument("scatter", "index", 3, index)
     if src is None and value is None:
-        raise TypeError("scatter() received an invalid combination of arguments - got (Tensor, int, Tensor)")
+        raise TypeError(
+            "scatter() received an invalid combination of arguments - got (Tensor, int, Tensor)"
+        )
     dim = wrap_dim(dim, target._layout.ndim)
     if reduce is not None and reduce not in ("add", "multiply"):
         raise RuntimeError("reduce argument must be either add or multiply.")
@@ -312,7 +350,9 @@ def scatter(target, dim, index, src, value, reduce):
     else:
         _check_scatter(target._layout, dim, index, None)
         number = number_tensor(number, target.dtype, target.device)
-    scatter_along({None: "set", "add": "add", "multiply": "mul"}[reduce], target, dim, index, number)
+    scatter_along(
+        {None: "set", "add": "add", "multiply": "mul"}[reduce], target, dim, index, number
+    )
 
 
 @writer("scatter_add")
@@ -333,7 +373,9 @@ def scatter_reduce(target, dim, index, src, reduce, include_self):
     tensor_argument("scatter_reduce", "src", 4, src)
     dim = wrap_dim(dim, target._layout.ndim)
     if reduce not in _MODES:
-        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+        raise RuntimeError(
+            f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
+        )
     _check_scatter(target._layout, dim, index, src)
     if target.dtype.is_complex and reduce in ("amax", "amin"):
         raise errors.not_implemented(f"scatter_gather_tensor_cpu_reduce_{reduce}", target.dtype)
@@ -345,11 +387,19 @@ def reduce_along(target, dim, index, src, reduce, include_self, run):
     if not index._layout.numel or is_meta(target, index):
         return
     if not include_self:
-        run("set", target, dim, index, number_tensor(_identity(reduce, target.dtype), target.dtype, target.device))
+        run(
+            "set",
+            target,
+            dim,
+            index,
+            number_tensor(_identity(reduce, target.dtype), target.dtype, target.device),
+        )
     run(_MODES[reduce], target, dim, index, src)
     if reduce == "mean":
         plain = views.detached(target)
-        count = filled(dense_layout(target.shape, target.dtype, target.device), 1 if include_self else 0)
+        count = filled(
+            dense_layout(target.shape, target.dtype, target.device), 1 if include_self else 0
+        )
         run("add", count, dim, index, number_tensor(1, target.dtype, target.device))
         count.masked_fill_(count == 0, 1)
         if target.dtype.category < d.FLOATING:
@@ -373,7 +423,7 @@ def _identity(reduce, dtype):
     return value - 2**64 if value >= 2**63 else value
 
 
-# -- the tensor as if it were flat -------------------------------------------------------------------
+# -- the tensor as if it were flat -----------------------------------------------------------------
 
 
 def _flat_walk(mode, table, index, items):
@@ -382,21 +432,33 @@ def _flat_walk(mode, table, index, items):
     def build():
         shape = index.shape or (1,)
         return plan_walk(
-            mode, layout.dtype, shape, (0,) * len(shape), byte_strides(items._layout), [byte_strides(index._layout)],
-            [layout.numel], [layout.itemsize], [False] * len(shape), wraps=True,
-        )  # fmt: skip
+            mode,
+            layout.dtype,
+            shape,
+            (0,) * len(shape),
+            byte_strides(items._layout),
+            [byte_strides(index._layout)],
+            [layout.numel],
+            [layout.itemsize],
+            [False] * len(shape),
+            wraps=True,
+        )
 
     run, description, _ = planned(("flat", mode, layout, index._layout, items._layout), build)
     if run(description, address(table), address(items), address(index)) is not None:
         value = first_outside(index, -layout.numel, layout.numel)
-        raise IndexError(f"out of range: tried to access index {value} on a tensor of {layout.numel} elements.")
+        raise IndexError(
+            f"out of range: tried to access index {value} on a tensor of {layout.numel} elements."
+        )
 
 
 @launches("take")
 def take(input, index):
     tensor_argument("take", "index", 2, index)
     if index.dtype is not d.int64:
-        raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype.scalar_name}")
+        raise RuntimeError(
+            f"take(): Expected a long tensor for index, but got {index.dtype.scalar_name}"
+        )
     if not input._layout.numel and index._layout.numel:
         raise IndexError("take(): tried to take from an empty tensor")
     out = empty_tensor(index.shape, input.dtype, input.device)
@@ -410,7 +472,9 @@ def put(target, index, source, accumulate):
     tensor_argument("put", "index", 2, index)
     tensor_argument("put", "source", 3, source)
     if index.dtype is not d.int64:
-        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {index.dtype.scalar_name}")
+        raise RuntimeError(
+            f"put_(): Expected a long tensor for index, but got {index.dtype.scalar_name}"
+        )
     if target.dtype is not source.dtype:
         raise RuntimeError(
             "put_(): self and source expected to have the same dtype, but got self.dtype = "
@@ -418,7 +482,8 @@ def put(target, index, source, accumulate):
         )
     if source._layout.numel != index._layout.numel:
         raise IndexError(
-            "put_(): Expected source and index to have the same number of elements, but got source.numel() = "
+            "put_(): Expected source and index to have the same number of elements, but got "
+            "source.numel() = "
             f"{source._layout.numel}, index.numel() = {index._layout.numel}"
         )
     if not target._layout.numel and index._layout.numel:
@@ -427,14 +492,16 @@ def put(target, index, source, accumulate):
         return
     if source._layout.shape != index._layout.shape:
         index, source = side_by_side(index), side_by_side(source)
-        source = make_tensor(dense_layout(index.shape, source.dtype, source.device), source._storage, source._offset)
+        source = make_tensor(
+            dense_layout(index.shape, source.dtype, source.device), source._storage, source._offset
+        )
     whole = side_by_side(target)
     _flat_walk("add" if accumulate else "set", whole, index, source)
     if whole is not target:
         copy_into(target, whole)
 
 
-# -- a[...] with tensors -----------------------------------------------------------------------------
+# -- a[...] with tensors ---------------------------------------------------------------------------
 
 
 class Subscript:
@@ -451,19 +518,32 @@ class Subscript:
         kept = [k for k in range(layout.ndim) if k >= len(indices) or indices[k] is None]
         before, after = kept[:first], kept[first:]
         strides, n = byte_strides(layout), len(common)
-        self.shape = Size([*(layout.shape[k] for k in before), *common, *(layout.shape[k] for k in after)])
+        self.shape = Size(
+            [*(layout.shape[k] for k in before), *common, *(layout.shape[k] for k in after)]
+        )
         self.table = [*(strides[k] for k in before), *[0] * n, *(strides[k] for k in after)]
         self.safe = [True] * len(before) + [False] * n + [True] * len(after)
         self.indices = [
-            [0] * len(before) + [8 * s for s in expanded_strides(indices[k], common)] + [0] * len(after) for k in dims
+            [0] * len(before)
+            + [8 * s for s in expanded_strides(indices[k], common)]
+            + [0] * len(after)
+            for k in dims
         ]
         self.sizes, self.steps = [layout.shape[k] for k in dims], [strides[k] for k in dims]
 
     def plan(self, mode, dtype, items):
         return plan_walk(
-            mode, dtype, self.shape or (1,), self.table or (0,), items or (0,), [i or (0,) for i in self.indices],
-            self.sizes, self.steps, self.safe or (False,), wraps=True,
-        )  # fmt: skip
+            mode,
+            dtype,
+            self.shape or (1,),
+            self.table or (0,),
+            items or (0,),
+            [i or (0,) for i in self.indices],
+            self.sizes,
+            self.steps,
+            self.safe or (False,),
+            wraps=True,
+        )
 
 
 def broadcast_indices(layouts):
@@ -477,7 +557,7 @@ def broadcast_indices(layouts):
 
 
 def index_tensors(input, indices):
-    """Index tensors per dimension of input as int64, masks turned into coordinates; None where there is none."""
+    """Index tensors per dimension as int64 (or None), masks turned into coordinates."""
     found = []
     for t in indices:
         if t is None or t._layout.dtype is d.int64:
@@ -489,7 +569,9 @@ def index_tensors(input, indices):
         else:
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     if len(found) > input._layout.ndim:
-        raise IndexError(f"too many indices for tensor of dimension {input._layout.ndim} (got {len(found)})")
+        raise IndexError(
+            f"too many indices for tensor of dimension {input._layout.ndim} (got {len(found)})"
+        )
     return found
 
 
@@ -498,7 +580,8 @@ def check_mask(input, mask, dim):
     for k, size in enumerate(shape):
         if dim + k >= len(own) or own[dim + k] != size:
             raise IndexError(
-                f"The shape of the mask {list(shape)} at index {k} does not match the shape of the indexed tensor "
+                f"The shape of the mask {list(shape)} at index {k} does not match the shape of "
+                "the indexed tensor "
                 f"{list(own)} at index {dim + k}"
             )
 
@@ -508,7 +591,10 @@ def _mask_columns(input, mask, dim):
     rows = LAUNCHERS["nonzero"](mask)
     count = rows._layout.shape[0]
     layout = dense_layout(Size((count,)), d.int64, rows.device)
-    return [make_tensor(layout, rows._storage, rows._offset + 8 * count * k) for k in range(mask._layout.ndim)]
+    return [
+        make_tensor(layout, rows._storage, rows._offset + 8 * count * k)
+        for k in range(mask._layout.ndim)
+    ]
 
 
 def whole_mask(input, indices):
@@ -537,14 +623,18 @@ def _refuse(tensors, subscript):
         raise IndexError("index is out of bounds for dimension with size 0")
     for k, (t, size) in enumerate(zip(tensors, subscript.sizes)):
         if first_outside(t, -size, size) is not None:
-            raise out_of_bounds(t, k, size, wraps=True, kind=IndexError)  # PyTorch counts the tensors
+            raise out_of_bounds(
+                t, k, size, wraps=True, kind=IndexError
+            )  # PyTorch counts the tensors
     raise IndexError("index out of bounds")
 
 
 @launches("index")
 def index(input, indices):
     layout = input._layout
-    found = _plans.get(("index", layout, tuple([None if i is None else i._layout for i in indices])))
+    found = _plans.get(
+        ("index", layout, tuple([None if i is None else i._layout for i in indices]))
+    )
     if found is None:
         mask = whole_mask(input, indices)
         if mask is not None and not is_meta(input):
@@ -558,13 +648,17 @@ def index(input, indices):
             _check_empty(subscript, indices)
             return empty_like_layout(to)
         found = planned(
-            ("index", layout, layouts), lambda: (to, subscript, *subscript.plan("read", layout.dtype, byte_strides(to)))
+            ("index", layout, layouts),
+            lambda: (to, subscript, *subscript.plan("read", layout.dtype, byte_strides(to))),
         )
     to, subscript, run, description, _ = found
     out = empty_like_layout(to)
     tensors = [i for i in indices if i is not None]
     places = [i._storage.pointer + i._offset for i in tensors]
-    if run(description, input._storage.pointer + input._offset, out._storage.pointer, *places) is not None:
+    if (
+        run(description, input._storage.pointer + input._offset, out._storage.pointer, *places)
+        is not None
+    ):
         _refuse(tensors, subscript)
     return out
 
@@ -583,12 +677,18 @@ def _check_empty(subscript, indices):
 def index_put(target, indices, values, accumulate):
     tensor_argument("index_put_", "values", 3, values)
     layout = target._layout
-    if values.dtype is not layout.dtype and values._layout.numel == 1 and _is_mask(indices) and not accumulate:
+    if (
+        values.dtype is not layout.dtype
+        and values._layout.numel == 1
+        and _is_mask(indices)
+        and not accumulate
+    ):
         values = views.detached(values).to(layout.dtype)  # as masked_fill does
     if values.dtype is not layout.dtype:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
-            f"{layout.dtype.scalar_name} for the destination and {values.dtype.scalar_name} for the source."
+            f"{layout.dtype.scalar_name} for the destination and {values.dtype.scalar_name} for "
+            "the source."
         )
     mask = whole_mask(target, indices)
     if mask is not None and not accumulate and not is_meta(target):
@@ -623,6 +723,7 @@ def _check_values(values, shape):
         fits = all(v in (1, s) for v, s in zip(values.shape, shape[missing:]))
     if not fits:
         raise RuntimeError(
-            f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of "
+            f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to "
+            "indexing result of "
             f"shape {list(shape)}"
         )

@@ -1,7 +1,7 @@
 """Launching what masks ask for: masked_select, masked_scatter, nonzero, counting, repetition.
 
-Two passes over fixed chunks (see codegen/templates/compaction.py): how many elements each chunk keeps,
-then, once the starting places are known, the writing.
+Two passes over fixed chunks (see codegen/templates/compaction.py): how many elements each chunk
+keeps, then, once the starting places are known, the writing.
 """
 
 from itertools import accumulate
@@ -14,7 +14,15 @@ from flambeau.autograd import views
 from flambeau.eager.binding import LAUNCHERS, launches
 from flambeau.eager.copying import copy_into
 from flambeau.eager.index_plans import kernel
-from flambeau.eager.indexing import address, index64, is_meta, number_tensor, side_by_side, tensor_argument, writer
+from flambeau.eager.indexing import (
+    address,
+    index64,
+    is_meta,
+    number_tensor,
+    side_by_side,
+    tensor_argument,
+    writer,
+)
 from flambeau.eager.kernels import pool
 from flambeau.eager.plan import MAX_PLANS
 from flambeau.runtime.cpu import words
@@ -37,7 +45,7 @@ def description(numel, *more):
 
 
 def counted(name, t, *facts):
-    """(status, starting places: one per chunk, then the total) of the first pass over a contiguous tensor."""
+    """(status, starting places per chunk, then the total) of the first pass."""
     owner, at = description(t._layout.numel)
     counts, place = words(bytes(8 * owner[0]))
     status = kernel(name, *facts)(at, address(t), place)
@@ -64,7 +72,8 @@ def spread(t, shape):
 def no_meta(name, *tensors):
     if is_meta(*tensors):
         raise NotImplementedError(
-            f"The register_meta function for torch.{name}() raises unimplemented by default, as a correct "
+            f"The register_meta function for torch.{name}() raises unimplemented by default, as a "
+            "correct "
             "data-independent implementation does not exist."
         )
 
@@ -83,7 +92,9 @@ def masked_select(input, mask):
     out = empty_tensor(Size((starts[-1],)), input.dtype, input.device)
     if starts[-1]:
         owner, at = description(mask._layout.numel)
-        kernel("select", f"b{input._layout.itemsize}")(at, address(source), address(mask), place, address(out))
+        kernel("select", f"b{input._layout.itemsize}")(
+            at, address(source), address(mask), place, address(out)
+        )
         del owner
     return out
 
@@ -106,7 +117,9 @@ LAUNCHERS["masked_put"] = masked_put
 def _write(target, mask, place, source):
     whole, source = side_by_side(target), side_by_side(source)
     owner, at = description(mask._layout.numel)
-    kernel("scatter", f"b{target._layout.itemsize}")(at, address(whole), address(mask), place, address(source))
+    kernel("scatter", f"b{target._layout.itemsize}")(
+        at, address(whole), address(mask), place, address(source)
+    )
     del owner
     if whole is not target:
         copy_into(target, whole)
@@ -131,11 +144,15 @@ def masked_scatter(target, mask, source):
     _check_scatter(target, mask, source)
     if mask._layout.ndim > target._layout.ndim:
         raise RuntimeError(
-            f"expand(CPUBoolType{{{list(mask.shape)}}}, size={list(target.shape)}): the number of sizes provided "
-            f"({target._layout.ndim}) must be greater or equal to the number of dimensions in the tensor ({mask._layout.ndim})"
+            f"expand(CPUBoolType{{{list(mask.shape)}}}, size={list(target.shape)}): the number of "
+            "sizes provided "
+            f"({target._layout.ndim}) must be greater or equal to the number of dimensions in the "
+            f"tensor ({mask._layout.ndim})"
         )
     if broadcast_shape(target.shape, mask.shape) != target.shape:
-        raise RuntimeError(f"The expanded size of the tensor must match the existing size {list(mask.shape)}")
+        raise RuntimeError(
+            f"The expanded size of the tensor must match the existing size {list(mask.shape)}"
+        )
     masked_scatter_(target, mask, source)
 
 
@@ -146,7 +163,10 @@ def _check_scatter(target, mask, source):
             f"{target.dtype.scalar_name} and {source.dtype.scalar_name}"
         )
     if mask.dtype is not d.bool_:
-        raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype.scalar_name}")
+        raise RuntimeError(
+            "masked_scatter_ only supports boolean masks, but got mask with dtype "
+            f"{mask.dtype.scalar_name}"
+        )
 
 
 @launches("masked_scatter")
@@ -172,7 +192,9 @@ def nonzero(input):
     starts, place = counts_of(source)
     total, rank = starts[-1], layout.ndim
     # columns lie side by side, as in PyTorch
-    out = empty_like_layout(make_layout(Size((total, rank)), (1, max(total, 1)), d.int64, input.device))
+    out = empty_like_layout(
+        make_layout(Size((total, rank)), (1, max(total, 1)), d.int64, input.device)
+    )
     if total and rank:
         owner, at = description(layout.numel, rank, *layout.shape)
         kernel("nonzero", input.dtype.code)(at, address(source), place, address(out))
@@ -199,7 +221,9 @@ def repeated_positions(repeats, output_size):
             no_meta("repeat_interleave", repeats)
         return empty_tensor(Size((output_size,)), repeats.dtype, repeats.device)
     dtype, repeats = repeats.dtype, side_by_side(index64(repeats))
-    status, (starts, place) = counted("sum_repeats", repeats) if repeats._layout.numel else (None, words([0, 0]))
+    status, (starts, place) = (
+        counted("sum_repeats", repeats) if repeats._layout.numel else (None, words([0, 0]))
+    )
     if status is not None:
         raise RuntimeError("repeats can not be negative")
     if output_size is not None and output_size != starts[-1]:

@@ -1,8 +1,8 @@
 """Reading and writing through indices and masks: index, gather, scatter, nonzero and their kin.
 
-The kernels' launchers are in eager/indexing.py (indices) and eager/masking.py (masks); `a[...]` itself is
-taken apart in eager/subscripts.py. Derivatives write into fresh zeros in place: those are recorded as
-well as the others, and nothing is copied.
+The kernels' launchers are in eager/indexing.py (indices) and eager/masking.py (masks); `a[...]`
+itself is taken apart in eager/subscripts.py. Derivatives write into fresh zeros in place: those are
+recorded as well as the others, and nothing is copied.
 """
 
 import math
@@ -24,31 +24,39 @@ def zeros(g, shape):
 # -- a[...] ----------------------------------------------------------------------------------------
 
 
-@template(
-    "index", variants="", grad=lambda g, input_shape, indices: zeros(g, input_shape).index_put_(indices, g, accumulate=True)
-)
+def _index_backward(g, input_shape, indices):
+    # masks name no element twice, and writing is quicker than adding
+    twice = any(i is not None and i.dtype is not d.bool_ for i in indices)
+    return zeros(g, input_shape).index_put_(indices, g, accumulate=twice)
+
+
+@template("index", variants="", grad=_index_backward)
 def index(input, indices: tuple):
     """The elements that index tensors name; None keeps a dimension."""
 
 
 @template(
-    "index_put", variants=WRITE,
+    "index_put",
+    variants=WRITE,
     grad=dict(
-        input=lambda g, indices, accumulate: g if accumulate else g.index_put(indices, g.new_zeros(())),
+        input=lambda g, indices, accumulate: (
+            g if accumulate else g.index_put(indices, g.new_zeros(()))
+        ),
         values=lambda g, indices: index(g, indices),
     ),
-)  # fmt: skip
+)
 def index_put(input, indices: tuple, values, accumulate: bool = False):
     """A copy of input with the named elements replaced by (or increased by) values."""
 
 
-# -- along one dimension, an index per element -----------------------------------------------------------
+# -- along one dimension, an index per element -----------------------------------------------------
 
 
 @template(
-    "gather", variants=READ,
+    "gather",
+    variants=READ,
     grad=lambda g, input_shape, dim, index: zeros(g, input_shape).scatter_add_(dim, index, g),
-)  # fmt: skip
+)
 def gather(input, dim: int, index, *, sparse_grad: bool = False):
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on."""
 
@@ -77,7 +85,9 @@ def padded(g, shape):
 
 def cut(src, shape):
     """The part of src that index speaks of."""
-    return src if src.shape == shape or not src.ndim else index(src, tuple(_corner(shape, src.device)))
+    return (
+        src if src.shape == shape or not src.ndim else index(src, tuple(_corner(shape, src.device)))
+    )
 
 
 def _corner(shape, device):
@@ -88,11 +98,20 @@ def _corner(shape, device):
 
 
 @template("scatter", variants=WRITE, grad=dict(input=_scatter_input, src=_scatter_src))
-def scatter(input, dim: int, index, src: OptionalTensor = None, value: Scalar = None, *, reduce: str = None):
+def scatter(
+    input, dim: int, index, src: OptionalTensor = None, value: Scalar = None, *, reduce: str = None
+):
     """A copy of input with out[index[i][j]][j] = src[i][j] for dim 0, and so on."""
 
 
-@template("scatter_add", variants=WRITE, grad=dict(input=lambda g: g, src=lambda g, dim, index, src_shape: padded(g.gather(dim, index), src_shape)))
+@template(
+    "scatter_add",
+    variants=WRITE,
+    grad=dict(
+        input=lambda g: g,
+        src=lambda g, dim, index, src_shape: padded(g.gather(dim, index), src_shape),
+    ),
+)
 def scatter_add(input, dim: int, index, src):
     """A copy of input with src[i][j] added to out[index[i][j]][j] for dim 0, and so on."""
 
@@ -122,13 +141,15 @@ def scatter_reduce_backward(g, input, dim, index, src, reduce, include_self, out
 
 
 def _prod_backward(g, input, dim, index, src, include_self, out):
-    # out / x is the product of the others, unless x is the only zero among them: then take it out first
+    # out / x is the product of the others, unless x is the only zero: then take it out first
     own_one = input.masked_fill(input == 0, 1)
     own = g * own_one.scatter_reduce(dim, index, src, "prod", include_self=include_self) / own_one
     zero = src == 0
     among = zeros(g, g.shape).scatter_add_(dim, index, zero.to(g.dtype)).gather(dim, index)
     alone = zero & (among == 1)
-    others = input.scatter_reduce(dim, index, src.masked_fill(alone, 1), "prod", include_self=include_self)
+    others = input.scatter_reduce(
+        dim, index, src.masked_fill(alone, 1), "prod", include_self=include_self
+    )
     quotient = (g * out).gather(dim, index) / src.masked_fill(zero, 1)
     return own, m.where(alone, (g * others).gather(dim, index), quotient)
 
@@ -143,7 +164,7 @@ def scatter_reduce(input, dim: int, index, src, reduce: str, *, include_self: bo
     """A copy of input where the elements of src that index sends to one place are reduced."""
 
 
-# -- along one dimension, an index per slice ---------------------------------------------------------
+# -- along one dimension, an index per slice -------------------------------------------------------
 
 
 def spread_index(index, dim, shape):
@@ -155,22 +176,28 @@ def spread_index(index, dim, shape):
 
 
 @template(
-    "index_select", variants=READ,
-    grad=lambda g, input_shape, dim, index: zeros(g, input_shape).index_add_(dim, index, g if input_shape else g.reshape(())),
-)  # fmt: skip
+    "index_select",
+    variants=READ,
+    grad=lambda g, input_shape, dim, index: zeros(g, input_shape).index_add_(
+        dim, index, g if input_shape else g.reshape(())
+    ),
+)
 def index_select(input, dim: int, index):
     """The slices of input that a vector of indices names."""
 
 
 @template(
-    "index_add", variants=WRITE,
+    "index_add",
+    variants=WRITE,
     grad=dict(
         input=lambda g: g,
-        source=lambda g, dim, index, alpha, source_shape: _slices(g, dim, index, source_shape) * alpha,
+        source=lambda g, dim, index, alpha, source_shape: (
+            _slices(g, dim, index, source_shape) * alpha
+        ),
     ),
-)  # fmt: skip
+)
 def index_add(input, dim: int, index, source, *, alpha: Scalar = 1):
-    """A copy of input with alpha times the slices of source added to the slices that index names."""
+    """A copy of input with alpha * source added to the slices that index names."""
 
 
 def _slices(g, dim, index, shape):
@@ -179,23 +206,25 @@ def _slices(g, dim, index, shape):
 
 
 @template(
-    "index_copy", variants=WRITE,
+    "index_copy",
+    variants=WRITE,
     grad=dict(
         input=lambda g, dim, index: g.index_fill(dim, index, 0),
         source=lambda g, dim, index, source_shape: _slices(g, dim, index, source_shape),
     ),
-)  # fmt: skip
+)
 def index_copy(input, dim: int, index, source):
     """A copy of input with the slices that index names replaced by those of source."""
 
 
 @template(
-    "index_fill", variants=WRITE,
+    "index_fill",
+    variants=WRITE,
     grad=dict(
         input=lambda g, dim, index: g.index_fill(dim, index, 0),
         value=lambda g, dim, index: g.index_select(dim, index).sum(),
     ),
-)  # fmt: skip
+)
 def index_fill(input, dim: int, index, value):
     """A copy of input with the slices that index names set to value."""
 
@@ -211,21 +240,28 @@ def index_reduce(input, dim: int, index, source, reduce: str, *, include_self: b
     """A copy of input where the slices of source that index sends to one place are reduced."""
 
 
-# -- the tensor as if it were flat -----------------------------------------------------------------------
+# -- the tensor as if it were flat -----------------------------------------------------------------
 
 
-@template("take", variants=READ, grad=lambda g, input_shape, index: zeros(g, input_shape).put_(index, g, accumulate=True))
+@template(
+    "take",
+    variants=READ,
+    grad=lambda g, input_shape, index: zeros(g, input_shape).put_(index, g, accumulate=True),
+)
 def take(input, index):
     """The elements at flat positions."""
 
 
 @template(
-    "put", variants=WRITE,
+    "put",
+    variants=WRITE,
     grad=dict(
-        input=lambda g, index, accumulate: g if accumulate else g.put(index, g.new_zeros(()).expand(index.shape)),
+        input=lambda g, index, accumulate: (
+            g if accumulate else g.put(index, g.new_zeros(()).expand(index.shape))
+        ),
         source=lambda g, index, source_shape: g.take(index).reshape(source_shape),
     ),
-)  # fmt: skip
+)
 def put(input, index, source, accumulate: bool = False):
     """A copy of input with the elements at flat positions replaced by (or increased by) source."""
 
@@ -235,12 +271,15 @@ def take_along_dim(input, indices, dim: int = None):
     """gather, with broadcasting; without dim, from the flattened input."""
     name = "torch.take_along_dim()"
     if indices.dtype.name != "int64":
-        raise RuntimeError(f"{name}: dtype of indices should be Long but got {indices.dtype.scalar_name}")
+        raise RuntimeError(
+            f"{name}: dtype of indices should be Long but got {indices.dtype.scalar_name}"
+        )
     if dim is None:
         return input.reshape(-1).gather(0, indices.reshape(-1) % max(input.numel(), 1))
     if input.ndim != indices.ndim:
         raise RuntimeError(
-            f"{name}: input and indices should have the same number of dimensions, but got {input.ndim} dimensions "
+            f"{name}: input and indices should have the same number of dimensions, but got "
+            f"{input.ndim} dimensions "
             f"for input, and {indices.ndim} dimensions for indices"
         )
     dim = wrap_dim(dim, input.ndim)
@@ -253,35 +292,62 @@ def take_along_dim(input, indices, dim: int = None):
     return input.expand(own).gather(dim, indices.expand(wanted) % max(input.shape[dim], 1))
 
 
-# -- masks -----------------------------------------------------------------------------------------------
+# -- masks -----------------------------------------------------------------------------------------
 
 
 _CPP_NAMES = {
-    "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int",
-    "uint16": "unsigned short", "uint32": "unsigned int", "uint64": "unsigned long", "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double", "complex64": "c10::complex<float>",
+    "bool": "bool",
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short int",
+    "int32": "int",
+    "int64": "long int",
+    "uint16": "unsigned short",
+    "uint32": "unsigned int",
+    "uint64": "unsigned long",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "c10::complex<float>",
     "complex128": "c10::complex<double>",
-}  # fmt: skip
+}
 
 
 def _check_masked_fill(op, operands):
     _, mask, value = operands
     if mask.dtype.name != "bool":
-        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {_CPP_NAMES[mask.dtype.name]}")
+        raise RuntimeError(
+            "masked_fill_ only supports boolean masks, but got mask with dtype "
+            f"{_CPP_NAMES[mask.dtype.name]}"
+        )
     if not isinstance(value, type) and value.ndim:
         raise RuntimeError(
-            f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+            "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+            f"{value.ndim} dimension(s)."
         )
 
 
 _C_NAMES = {
-    "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t", "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double", "bool": "bool", "uint16": "uint16_t",
-    "uint32": "uint32_t", "uint64": "uint64_t", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
-}  # fmt: skip
+    "uint8": "uint8_t",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "int32": "int",
+    "int64": "int64_t",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "float32": "float",
+    "float64": "double",
+    "bool": "bool",
+    "uint16": "uint16_t",
+    "uint32": "uint32_t",
+    "uint64": "uint64_t",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}
 
 
-_RANGE = {t: (-(2.0**63), 2.0**63) for t in d.ALL}  # bounds that surely hold, for a quick answer
+_RANGE = dict.fromkeys(d.ALL, (-(2.0**63), 2.0**63))  # bounds that surely hold, for a quick answer
 _RANGE |= {t: (d.iinfo(t).min, d.iinfo(t).max) for t in d.ALL if t.category == d.INTEGER}
 _RANGE |= {t: (d.finfo(t).min, d.finfo(t).max) for t in d.ALL if t.category == d.FLOATING}
 
@@ -304,7 +370,9 @@ def check_fits(value, dtype):
     else:
         fits = True
     if not fits:
-        raise RuntimeError(f"value cannot be converted to type {_C_NAMES[dtype.name]} without overflow")
+        raise RuntimeError(
+            f"value cannot be converted to type {_C_NAMES[dtype.name]} without overflow"
+        )
 
 
 def _check_fits(bound):
@@ -318,12 +386,15 @@ def _check_fits(bound):
 
 
 @pointwise(
-    dtype=same, dtypes=_check_masked_fill, variants=WRITE, prepare=_check_fits,
+    dtype=same,
+    dtypes=_check_masked_fill,
+    variants=WRITE,
+    prepare=_check_fits,
     grad=dict(
         input=lambda g, mask: m.where(mask != 0, 0, g),
         value=lambda g, mask: m.where(mask != 0, g, 0),
     ),
-)  # fmt: skip
+)
 def masked_fill(input, mask, value):
     """A copy of input with value where mask is true."""
     return m.where(mask != 0, value, input)
@@ -347,16 +418,19 @@ def _masked_scatter_source(g, mask, source_shape):
     picked = g.masked_select(mask)
     rest = math.prod(source_shape) - picked.numel()
     if rest:
-        picked = zeros(g, (math.prod(source_shape),)).index_put_((public("arange")(picked.numel()),), picked)
+        picked = zeros(g, (math.prod(source_shape),)).index_put_(
+            (public("arange")(picked.numel()),), picked
+        )
     return picked.reshape(source_shape)
 
 
 @template(
-    "masked_scatter", variants=WRITE,
+    "masked_scatter",
+    variants=WRITE,
     grad=dict(input=lambda g, mask: g.masked_fill(mask, 0), source=_masked_scatter_source),
-)  # fmt: skip
+)
 def masked_scatter(input, mask, source):
-    """A copy of input where the elements under the mask are taken from source, one after the other."""
+    """A copy of input where the elements under the mask are taken from source in order."""
 
 
 @template("nonzero", variants="")
@@ -393,7 +467,7 @@ def count_nonzero(input, dim: Dims = None):
     return (input != 0).sum(dim)
 
 
-# -- repetition --------------------------------------------------------------------------------------------
+# -- repetition ------------------------------------------------------------------------------------
 
 
 @template("repeated_positions", variants="")
@@ -416,14 +490,20 @@ def repeat_interleave(input, repeats: object = None, dim: int = None, *, output_
         if repeats < 0:
             raise RuntimeError("Repeats must be non-negative")
         shape = [*input.shape[: dim + 1], repeats, *input.shape[dim + 1 :]]
-        return input.unsqueeze(dim + 1).expand(shape).clone(memory_format=contiguous_format).flatten(dim, dim + 1)
+        return (
+            input.unsqueeze(dim + 1)
+            .expand(shape)
+            .clone(memory_format=contiguous_format)
+            .flatten(dim, dim + 1)
+        )
     if repeats.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
     if repeats.numel() == 1:
         repeats = repeats.reshape(1).expand(size)
     if repeats.numel() != size:
         raise RuntimeError(
-            f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.numel()} and "
+            "repeats must have the same size as input along dim, but got repeats.size(0) = "
+            f"{repeats.numel()} and "
             f"input.size({dim}) = {size}"
         )
     return input.index_select(dim, repeated_positions(repeats, output_size))

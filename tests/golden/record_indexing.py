@@ -1,7 +1,7 @@
-"""Records what PyTorch makes of indices and masks, in indexing.json: python tests/golden/record_indexing.py
+"""Records what PyTorch makes of indices and masks: python tests/golden/record_indexing.py
 
-For every line of tests/ops/indexing_cases.py: dtype, shape and values, or the type and the first line of
-the complaint.
+For every line of tests/ops/indexing_cases.py: dtype, shape and values, or the type and the first
+line of the complaint.
 """
 
 import json

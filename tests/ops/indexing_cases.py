@@ -1,7 +1,7 @@
 """Expressions with indices and masks, to be evaluated by flambeau and by PyTorch alike.
 
-READS are expressions, WRITES statements that change `a`; `run` gives a result (or a complaint) as plain
-values that can be compared and recorded. In scope: torch, np, a (3 by 4) and b (2 by 3 by 4).
+READS are expressions, WRITES statements that change `a`; `run` gives a result (or a complaint) as
+plain values that can be compared and recorded. In scope: torch, np, a (3 by 4) and b (2 by 3 by 4).
 """
 
 import warnings
@@ -341,13 +341,22 @@ def plain(result):
     if isinstance(result, (tuple, list)):
         return [plain(r) for r in result]
     if hasattr(result, "dtype") and hasattr(result, "tolist"):
-        return [str(result.dtype).replace("flambeau", "torch"), list(result.shape), repr(result.tolist())]
+        return [
+            str(result.dtype).replace("flambeau", "torch"),
+            list(result.shape),
+            repr(result.tolist()),
+        ]
     return repr(result)
 
 
 def run(torch, text):
     """What an expression gives, or what a statement makes of a; complaints by their first line."""
-    space = {"torch": torch, "np": np, "a": torch.arange(12.0).reshape(3, 4), "b": torch.arange(24.0).reshape(2, 3, 4)}
+    space = {
+        "torch": torch,
+        "np": np,
+        "a": torch.arange(12.0).reshape(3, 4),
+        "b": torch.arange(24.0).reshape(2, 3, 4),
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -1,11 +1,11 @@
-"""Indices and masks: against NumPy, against what PyTorch gave, against PyTorch itself, against differences."""
+"""Indices and masks: against NumPy, PyTorch (recorded and live) and finite differences."""
 
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import flambeau as torch
@@ -41,9 +41,12 @@ def slices(size):
 
 
 def arrays(size):
-    shape = st.sampled_from([(2,), (1,), (3, 2), (0,), (1, 2)])
-    return shape.flatmap(lambda s: st.lists(ints(size), min_size=int(np.prod(s)), max_size=int(np.prod(s))).map(
-        lambda values: np.array(values, dtype="int64").reshape(s)))  # fmt: skip
+    def of(shape):
+        n = int(np.prod(shape))
+        values = st.lists(ints(size), min_size=n, max_size=n)
+        return values.map(lambda v: np.array(v, dtype="int64").reshape(shape))
+
+    return st.sampled_from([(2,), (1,), (3, 2), (0,), (1, 2)]).flatmap(of)
 
 
 @st.composite
@@ -70,7 +73,9 @@ def array_keys(draw):
         np.broadcast_shapes(*[i.shape for i in items if isinstance(i, np.ndarray)])
     except ValueError:
         items = [i if isinstance(i, slice) else i.reshape(-1)[:1] for i in items]
-        items = [np.zeros(1, "int64") if isinstance(i, np.ndarray) and not i.size else i for i in items]
+        items = [
+            np.zeros(1, "int64") if isinstance(i, np.ndarray) and not i.size else i for i in items
+        ]
     return tuple(items)
 
 
@@ -110,29 +115,28 @@ def test_assignment_writes_as_numpy_does(key):
 
 @given(array_keys(), st.sampled_from(["float32", "int32", "bool", "complex64"]))
 def test_accumulating_adds_every_occurrence(key, dtype):
+    key = tuple(i for i in key if isinstance(i, np.ndarray) and (i < 3).all() and (i >= -3).all())
+    assume(key)
     array, tensor = sample(dtype).copy(), torch.from_numpy(sample(dtype).copy())
     values = np.ones(array[key].shape, dtype)
     np.add.at(array, key, values)
-    tensor.index_put_(_all_tensors(key), torch.from_numpy(values), accumulate=True) if _only_arrays(key) else None
-    if _only_arrays(key):
-        np.testing.assert_array_equal(tensor.numpy(), array)
+    tensor.index_put_(as_key(key), torch.from_numpy(values), accumulate=True)
+    np.testing.assert_array_equal(tensor.numpy(), array)
 
 
-def _only_arrays(key):
-    return all(isinstance(i, np.ndarray) for i in key)
-
-
-def _all_tensors(key):
-    return tuple(torch.from_numpy(i) for i in key)
-
-
-@pytest.mark.parametrize("shape", [(0,), (7,), (3, 5), (2, 3, 4, 5), (70000,), (300, 301), (40000, 2)])
-@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "int64", "float16", "float32", "float64", "complex64"])
+@pytest.mark.parametrize(
+    "shape", [(0,), (7,), (3, 5), (2, 3, 4, 5), (70000,), (300, 301), (40000, 2)]
+)
+@pytest.mark.parametrize(
+    "dtype", ["bool", "uint8", "int16", "int64", "float16", "float32", "float64", "complex64"]
+)
 def test_masks_keep_the_elements_they_name(shape, dtype, rng):
     mask = rng.random(shape) > 0.6
     array = (rng.integers(1, 100, shape) * mask).astype(dtype)
     t, m = torch.tensor(array), torch.tensor(mask)
-    np.testing.assert_array_equal(t.nonzero().numpy(), np.argwhere(array).reshape(np.count_nonzero(array), len(shape)))
+    np.testing.assert_array_equal(
+        t.nonzero().numpy(), np.argwhere(array).reshape(np.count_nonzero(array), len(shape))
+    )
     assert t.count_nonzero().item() == np.count_nonzero(array)
     np.testing.assert_array_equal(t.masked_select(m).numpy(), array[mask])
     np.testing.assert_array_equal(t[m].numpy().reshape(-1), array[mask].reshape(-1))
@@ -150,7 +154,9 @@ def test_gather_and_scatter_walk_any_strides(dtype, dim, rng):
     index = index[: array.shape[0], : array.shape[1], : array.shape[2]]
     part = tuple(slice(None) if k == dim else slice(0, n) for k, n in enumerate(index.shape))
     t, i = torch.from_numpy(array), torch.from_numpy(index)
-    np.testing.assert_array_equal(t.gather(dim, i).numpy(), np.take_along_axis(array[part], index, dim))
+    np.testing.assert_array_equal(
+        t.gather(dim, i).numpy(), np.take_along_axis(array[part], index, dim)
+    )
     expected = array.copy()
     places = list(np.indices(index.shape))
     places[dim] = index
@@ -158,7 +164,7 @@ def test_gather_and_scatter_walk_any_strides(dtype, dim, rng):
     np.testing.assert_array_equal(t.scatter_add(dim, i, t).numpy(), expected)
 
 
-# -- threads -----------------------------------------------------------------------------------------
+# -- threads ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dim", [0, 1])
@@ -171,11 +177,17 @@ def test_results_do_not_depend_on_threads(dim, rng):
     try:
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
-            found.append([
-                torch.zeros(300, 301).scatter_add(dim, index, src), torch.zeros(301).index_put((flat,), src.reshape(-1), True),
-                torch.zeros(300, 301).scatter(dim, index, src), src.gather(dim, index), src[src > 0], src.nonzero(),
-                torch.zeros(300, 301).index_add(0, index[:, 0], src),
-            ])  # fmt: skip
+            found.append(
+                [
+                    torch.zeros(300, 301).scatter_add(dim, index, src),
+                    torch.zeros(301).index_put((flat,), src.reshape(-1), True),
+                    torch.zeros(300, 301).scatter(dim, index, src),
+                    src.gather(dim, index),
+                    src[src > 0],
+                    src.nonzero(),
+                    torch.zeros(300, 301).index_add(0, index[:, 0], src),
+                ]
+            )
     finally:
         torch.set_num_threads(before)
     for other in found[1:]:
@@ -191,23 +203,31 @@ def test_the_last_of_several_writes_stays():
         assert t[0].item() == 99
 
 
-# -- bounds --------------------------------------------------------------------------------------------
+# -- bounds -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("value", [5, -6, 2**62, -(2**63), 2**63 - 1])
 def test_indices_out_of_bounds_are_named(value):
     index = torch.tensor([1, 0] * 20 + [value])
-    with pytest.raises(IndexError, match=f"index {value} is out of bounds for dimension 0 with size 5"):
+    with pytest.raises(
+        IndexError, match=f"index {value} is out of bounds for dimension 0 with size 5"
+    ):
         torch.zeros(5)[index]
-    with pytest.raises(IndexError, match=f"index {value} is out of bounds for dimension 0 with size 5"):
+    with pytest.raises(
+        IndexError, match=f"index {value} is out of bounds for dimension 0 with size 5"
+    ):
         torch.zeros(5).index_put_((index,), torch.tensor(1.0))
-    with pytest.raises(RuntimeError, match=f"index {value} is out of bounds for dimension 0 with size 5"):
+    with pytest.raises(
+        RuntimeError, match=f"index {value} is out of bounds for dimension 0 with size 5"
+    ):
         torch.zeros(5).gather(0, index)
-    with pytest.raises(RuntimeError, match=f"index {value} is out of bounds for dimension 0 with size 5"):
+    with pytest.raises(
+        RuntimeError, match=f"index {value} is out of bounds for dimension 0 with size 5"
+    ):
         torch.zeros(5).scatter_add(0, index, torch.ones(41))
 
 
-# -- derivatives -----------------------------------------------------------------------------------------
+# -- derivatives ------------------------------------------------------------------------------------
 
 
 def numbers(*shape, seed=0):
@@ -251,16 +271,18 @@ PAIRS = {
     "put": lambda x, y: x.put(torch.tensor([1, 5, 2]), y[0]),
     "put accumulate": lambda x, y: x.put(torch.tensor([1, 5, 1]), y[0], accumulate=True),
     "scatter_add_": lambda x, y: (x * 1).scatter_add_(1, INDEX, y),
-    "index_put_ on a view": lambda x, y: _written(x, lambda z: z[1:].index_put_((torch.tensor([0]),), y[:1])),
+    "index_put_ on a view": lambda x, y: _written(
+        x, lambda z: z[1:].index_put_((torch.tensor([0]),), y[:1])
+    ),
 }
 for _reduce in ("sum", "prod", "mean", "amax", "amin"):
     for _self in (True, False):
-        PAIRS[f"scatter_reduce {_reduce} {_self}"] = (
-            lambda x, y, r=_reduce, s=_self: x.scatter_reduce(0, INDEX, y, r, include_self=s)
+        PAIRS[f"scatter_reduce {_reduce} {_self}"] = lambda x, y, r=_reduce, s=_self: (
+            x.scatter_reduce(0, INDEX, y, r, include_self=s)
         )
         if _reduce != "sum":
-            PAIRS[f"index_reduce {_reduce} {_self}"] = (
-                lambda x, y, r=_reduce, s=_self: x.index_reduce(0, VECTOR, y, r, include_self=s)
+            PAIRS[f"index_reduce {_reduce} {_self}"] = lambda x, y, r=_reduce, s=_self: (
+                x.index_reduce(0, VECTOR, y, r, include_self=s)
             )
 
 
@@ -287,7 +309,9 @@ def test_derivatives_of_writes_agree_with_differences(name):
 def test_nodes_are_named_as_in_pytorch():
     x = torch.ones(3, 4, requires_grad=True)
     chain = x[1, 2:4].grad_fn
-    assert chain.name() == "SliceBackward0" and chain.next_functions[0][0].name() == "SelectBackward0"
+    assert (
+        chain.name() == "SliceBackward0" and chain.next_functions[0][0].name() == "SelectBackward0"
+    )
     assert x[VECTOR].grad_fn.name() == "IndexBackward0"
     assert x[None].grad_fn.name() == "UnsqueezeBackward0"
     assert x[...].grad_fn.name() == "AliasBackward0"
@@ -296,14 +320,20 @@ def test_nodes_are_named_as_in_pytorch():
 
 def test_writing_to_a_leaf_that_needs_gradients_is_refused():
     x = torch.ones(3, requires_grad=True)
-    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place operation"):
+    with pytest.raises(
+        RuntimeError,
+        match="a leaf Variable that requires grad is being used in an in-place operation",
+    ):
         x.index_put_((VECTOR,), torch.tensor(1.0))
-    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad is being used in an in-place"):
+    with pytest.raises(
+        RuntimeError,
+        match="a view of a leaf Variable that requires grad is being used in an in-place",
+    ):
         x[0] = 1
     assert x.tolist() == [1, 1, 1]
 
 
-# -- against PyTorch ---------------------------------------------------------------------------------------
+# -- against PyTorch --------------------------------------------------------------------------------
 
 
 @st.composite

@@ -1,14 +1,15 @@
 """Kernels that keep the elements a mask names: counting, nonzero, masked_select, masked_scatter.
 
-All work in two passes over fixed chunks: `count` notes how many elements of each chunk are kept, the
-caller turns the counts into starting places, and the second pass writes, each chunk its own part of the
-result. `repeats` is the inverse: how often each position occurs, written out. Memory is contiguous.
+All work in two passes over fixed chunks: `count` notes how many elements of each chunk are kept,
+the caller turns the counts into starting places, and the second pass writes, each chunk its own
+part of the result. `repeats` is the inverse: how often each position occurs, written out. Memory is
+contiguous.
 """
 
 from flambeau.codegen.llvm import load_element, masked_store
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, host, module_text
 from flambeau.codegen.llvm_names import MEMORY_TYPE
-from flambeau.codegen.loops import I64, PTR, V, Module, bytes_of, mangle, vector
+from flambeau.codegen.loops import I64, PTR, Module, V, bytes_of, mangle, vector
 from flambeau.codegen.templates.indexing import MOVES
 
 # description: chunks, elements per chunk, elements; for nonzero also rank, sizes
@@ -61,7 +62,10 @@ def build_count(dtype):
     k = _Kernel(2)
     fn, (source, counts) = k.fn, k.pointers
     e = MEMORY_TYPE[dtype]
-    w = max(1, min(64, host().vector_bytes // max(bytes_of(e), 1 if dtype in ("bool", "u8", "i8") else 4)))
+    w = max(
+        1,
+        min(64, host().vector_bytes // max(bytes_of(e), 1 if dtype in ("bool", "u8", "i8") else 4)),
+    )
     total = fn.var(V(fn, I64, "0"))
     whole = k.begin + ((k.end - k.begin) / w) * w
     with fn.loop(k.begin, whole, w) as i:
@@ -94,7 +98,7 @@ def _put(fn, value, target, position, kept, limit, w, e):
 
 
 def build_select(dtype):
-    """masked_select. Arguments: description, elements, mask (bool), starts (one more than chunks), result."""
+    """masked_select. Arguments: description, elements, mask, starts (and the total), result."""
     k = _Kernel(4)
     fn, (source, mask, starts, result) = k.fn, k.pointers
     e = MOVES[dtype]
@@ -116,19 +120,18 @@ def build_select(dtype):
                 at = position.get()
                 _put(fn, value, result, at, count, limit, w, e)
                 position.set(at + count)
-    with fn.loop(whole, k.end) as i:
-        with fn.when(_mask(fn, mask, "bool", i, 1)):
-            at = position.get()
-            fn.store(fn.load(fn.gep(source, i, e), e), fn.gep(result, at, e))
-            position.set(at + 1)
+    with fn.loop(whole, k.end) as i, fn.when(_mask(fn, mask, "bool", i, 1)):
+        at = position.get()
+        fn.store(fn.load(fn.gep(source, i, e), e), fn.gep(result, at, e))
+        position.set(at + 1)
     return k.text()
 
 
 def build_nonzero(dtype):
     """Coordinates of elements that are not zero.
 
-    Arguments: description (with rank and sizes), elements, starts, result: a column of kept elements per
-    dimension, the first dimension first.
+    Arguments: description (with rank and sizes), elements, starts, result: a column per dimension,
+    the first dimension first.
     """
     k = _Kernel(3)
     fn, (source, starts, result) = k.fn, k.pointers
@@ -206,18 +209,19 @@ def build_scatter(dtype):
             with fn.when(count != 0):
                 at, to = position.get(), fn.gep(target, i, e)
                 name = f"llvm.masked.expandload.{mangle(t)}"
-                fn.store(fn.call(name, t, fn.gep(source, at, e), keep, fn.load(to, t), pure=False), to)
+                fn.store(
+                    fn.call(name, t, fn.gep(source, at, e), keep, fn.load(to, t), pure=False), to
+                )
                 position.set(at + count)
-    with fn.loop(whole, k.end) as i:
-        with fn.when(_mask(fn, mask, "bool", i, 1)):
-            at = position.get()
-            fn.store(fn.load(fn.gep(source, at, e), e), fn.gep(target, i, e))
-            position.set(at + 1)
+    with fn.loop(whole, k.end) as i, fn.when(_mask(fn, mask, "bool", i, 1)):
+        at = position.get()
+        fn.store(fn.load(fn.gep(source, at, e), e), fn.gep(target, i, e))
+        position.set(at + 1)
     return k.text()
 
 
 def build_sum_repeats():
-    """Arguments: description, repeats (int64), sums (one per chunk); status 1 if one is negative."""
+    """Arguments: description, repeats, sums (one per chunk); status 1 if one is negative."""
     k = _Kernel(2)
     fn, (repeats, sums) = k.fn, k.pointers
     total = fn.var(V(fn, I64, "0"))
@@ -242,5 +246,3 @@ def build_repeats():
             fn.store(i, fn.gep(result, j, I64))
         position.set(until)
     return k.text()
-
-

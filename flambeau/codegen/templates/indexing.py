@@ -1,10 +1,11 @@
 """Kernels that reach elements through indices: gather, scatter, index, take and their kin.
 
-All of them are one walk. At every point of an iteration space a *table* is addressed by strides plus
-index values times strides, a *list* by strides alone, and an element moves from the one to the other
-(`read`, `set`) or is combined into the table (`add`, `mul`, `max`, `min`). Where an index stays the same
-along the innermost dimension, whole rows move. Sizes and strides are words of the launch description
-(see eager/index_plans.py); an index out of bounds sets the status word and moves nothing.
+All of them are one walk. At every point of an iteration space a *table* is addressed by strides
+plus index values times strides, a *list* by strides alone, and an element moves from the one to the
+other (`read`, `set`) or is combined into the table (`add`, `mul`, `max`, `min`). Where an index
+stays the same along the innermost dimension, whole rows move. Sizes and strides are words of the
+launch description (see eager/index_plans.py); an index out of bounds sets the status word and moves
+nothing.
 """
 
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from typing import NamedTuple
 from flambeau.codegen.llvm import load_element, masked_load, masked_store, store_element
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, host, module_text
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, MEMORY_TYPE
-from flambeau.codegen.loops import I1, I64, PTR, V, Module, bytes_of, is_float_type, vector
+from flambeau.codegen.loops import I1, I64, PTR, Module, V, bytes_of, is_float_type, vector
 
 
 class Walk(NamedTuple):
@@ -21,7 +22,7 @@ class Walk(NamedTuple):
     mode: str  # read, set, add, mul, max or min
     dtype: str  # dtype code; for read and set the element size as b1, b2, b4, b8 or b16
     indices: int  # how many
-    access: str  # index along the innermost dimension: s (one for the row), c (side by side), n (strided)
+    access: str  # an index along a row: s (one for all), c (side by side), n (strided)
     rows: str  # the list there (and, for access s, the table too): c (side by side) or n
     wraps: bool  # do negative indices count from the end?
 
@@ -45,7 +46,11 @@ class _Walker:
         self.fn, self.walk = fn, walk
         self.block, self.chunk = fn.params
         self.moves = walk.mode in ("read", "set")
-        self.size = int(walk.dtype[1:]) if self.moves else bytes_of(MEMORY_TYPE[walk.dtype]) * (1 + (walk.dtype[0] == "c"))
+        self.size = (
+            int(walk.dtype[1:])
+            if self.moves
+            else bytes_of(MEMORY_TYPE[walk.dtype]) * (1 + (walk.dtype[0] == "c"))
+        )
         self.operands = 2 + walk.indices
 
     def word(self, index):
@@ -56,7 +61,9 @@ class _Walker:
         self.description = argument_word(fn, self.block, 0, "p")
         bases = [argument_word(fn, self.block, 1 + n, "p") for n in range(self.operands)]
         self.status = fn.gep(self.block, 1 + self.operands, I64)
-        pieces, piece, per_chunk, rows, length, middle, rank = (self.word(n) for n in range(1, HEADER))
+        pieces, piece, per_chunk, rows, length, middle, rank = (
+            self.word(n) for n in range(1, HEADER)
+        )
         self.sizes = [self.word(HEADER + n) for n in range(k)]
         self.steps = [self.word(HEADER + k + n) for n in range(k)]
         at = HEADER + 2 * k
@@ -83,15 +90,17 @@ class _Walker:
             row.set(now + count)
 
     def _hoist(self):
-        """Spread over lanes what the innermost loop uses; written here, it is known everywhere below."""
+        """Spread over lanes what the innermost loop uses; written here, it is known below."""
         fn = self.fn
-        w = self.width = host().vector_bytes // 8 if self.size < 16 and self.walk.access != "s" else 1
+        w = self.width = (
+            host().vector_bytes // 8 if self.size < 16 and self.walk.access != "s" else 1
+        )
         for value in (*self.sizes, *self.steps):
             fn.splat(value, w)
         self.table_lanes = fn.iota(vector(I64, w)) * fn.splat(self.inner[0], w)
 
     def _outer_bases(self, bases, outside, rank, outer):
-        """Where the operands stand at a coordinate of the outer dimensions (as many as there are)."""
+        """Where the operands stand at a coordinate of the outer dimensions."""
         fn = self.fn
         rest = fn.var(outside)
         offsets = [fn.var(V(fn, I64, "0")) for _ in bases]
@@ -138,7 +147,9 @@ class _Walker:
         fn, walk = self.fn, self.walk
         if walk.rows == "n":
             with fn.loop(begin, end) as i:
-                self._one(fn.gep(table, i * self.inner[0], "i8"), fn.gep(items, i * self.inner[1], "i8"))
+                self._one(
+                    fn.gep(table, i * self.inner[0], "i8"), fn.gep(items, i * self.inner[1], "i8")
+                )
             return
         start = begin * self.size
         table, items = fn.gep(table, start, "i8"), fn.gep(items, start, "i8")
@@ -155,8 +166,19 @@ class _Walker:
         w = max(1, host().vector_bytes // max(bytes_of(e), 4) // lanes)
 
         def step(i, mask, width):
-            a, b = (load_element(fn, fn.gep(p, i * lanes, e), dtype, width, "c", mask=mask) for p in (table, items))
-            store_element(fn, combine(fn, self.walk, a, b), fn.gep(table, i * lanes, e), dtype, width, "c", mask=mask)
+            a, b = (
+                load_element(fn, fn.gep(p, i * lanes, e), dtype, width, "c", mask=mask)
+                for p in (table, items)
+            )
+            store_element(
+                fn,
+                combine(fn, self.walk, a, b),
+                fn.gep(table, i * lanes, e),
+                dtype,
+                width,
+                "c",
+                mask=mask,
+            )
 
         blocks, whole = (count / (4 * w)) * (4 * w), (count / w) * w
         with fn.loop(0, blocks, 4 * w) as i:
@@ -204,24 +226,33 @@ class _Walker:
                 return
             if w == 1:
                 self._one(
-                    fn.gep(table, offset + i * self.inner[0], "i8"), fn.gep(items, i * self.inner[1], "i8")
+                    fn.gep(table, offset + i * self.inner[0], "i8"),
+                    fn.gep(items, i * self.inner[1], "i8"),
                 )
                 return
-            self._lanes(fn.gep(table, i * self.inner[0], "i8"), offset + self.table_lanes, items, i, w)
+            self._lanes(
+                fn.gep(table, i * self.inner[0], "i8"), offset + self.table_lanes, items, i, w
+            )
 
         fn.if_else(bad, self._fail, move)
 
     def _combine_lanes(self, table, items, indices, i, w):
-        """Element after element, for two may go to one place; reading an index again beats extracting it."""
+        """One after the other, for two may meet; reading an index again beats extracting it."""
         fn, walk = self.fn, self.walk
         for lane in range(w):
             j = i + lane
             values = [
-                fn.load(fn.gep(p, j, I64) if walk.access == "c" else fn.gep(p, j * stride, "i8"), I64, 8)
+                fn.load(
+                    fn.gep(p, j, I64) if walk.access == "c" else fn.gep(p, j * stride, "i8"), I64, 8
+                )
                 for p, stride in zip(indices, self.inner[2:])
             ]
             offset, _ = self._offset(values)
-            at = fn.gep(items, j * self.size, "i8") if walk.rows == "c" else fn.gep(items, j * self.inner[1], "i8")
+            at = (
+                fn.gep(items, j * self.size, "i8")
+                if walk.rows == "c"
+                else fn.gep(items, j * self.inner[1], "i8")
+            )
             self._one(fn.gep(table, offset + j * self.inner[0], "i8"), at)
 
     def _lanes(self, table, places, items, i, w):
@@ -239,7 +270,7 @@ class _Walker:
 
 
 def gather_lanes(fn, addresses, e, w):
-    """Elements from w addresses, lane by lane: measured to be faster than the gather instruction."""
+    """Elements from w addresses, lane by lane: measured faster than the gather instruction."""
     value = V(fn, vector(e, w), "poison")
     for lane in range(w):
         value = fn.insert(value, fn.load(fn.extract(addresses, lane), e), lane)
@@ -284,7 +315,9 @@ def copy_bytes(fn, target, source, count):
             masked_store(fn, masked_load(fn, source, t, mask), target, mask)
         else:
             # only AVX-512 masks bytes; elsewhere the C library knows best
-            fn.call("llvm.memcpy.p0.p0.i64", "void", target, source, count - whole, V(fn, I1, "false"))
+            fn.call(
+                "llvm.memcpy.p0.p0.i64", "void", target, source, count - whole, V(fn, I1, "false")
+            )
 
 
 def combine(fn, walk, a, b):
