@@ -47,6 +47,7 @@ from flambeau.eager import methods as _methods
 from flambeau.eager import public as _public
 from flambeau.eager import random_tensors as _random_tensors
 from flambeau.eager import tensor_methods as _tensor_methods
+from flambeau.eager import windows as _windows
 from flambeau.eager.kernels import get_num_threads, set_num_threads
 from flambeau.printing import set_printoptions
 
@@ -61,6 +62,8 @@ for _name in _creation.PUBLIC:
     globals()[_name] = getattr(_creation, _name)
 for _name in _random_tensors.PUBLIC:
     globals()[_name] = getattr(_random_tensors, _name)
+for _name in _windows.PUBLIC:
+    globals()[_name] = getattr(_windows, _name)
 for _name in _public.NAMES:
     globals()[_name] = getattr(_public, _name)
 globals()["range"] = _creation.range_

@@ -26,6 +26,9 @@ def function(name):
     """The public function of a row (or of an alias of one)."""
     found = _functions.get(name)
     if found is None:
+        if name.endswith("_copy") and name not in TABLE:
+            found = _functions[name] = _view_copy(name)
+            return found
         op = TABLE[_aliases.get(name, name)]
         if op.kind == "pointwise":
             found = pointwise_function(op)
@@ -39,8 +42,25 @@ def function(name):
     return found
 
 
+def _view_copy(name):
+    """transpose_copy and the like: the view, then a copy of it."""
+    view = function(name.removesuffix("_copy"))
+
+    def copied(*args, out=None, **kwargs):
+        found = view(*args, **kwargs)
+        if isinstance(found, (tuple, list)):
+            return tuple(t.clone() for t in found)
+        return found.clone() if out is None else out.copy_(found)
+
+    copied.__name__ = copied.__qualname__ = name
+    return copied
+
+
 def is_function(name):
     """Does a row (or alias) of this name have a public function?"""
+    if name.endswith("_copy") and name not in TABLE:
+        row = TABLE.get(name.removesuffix("_copy"))
+        return row is not None and row.kind == "view"
     row = TABLE.get(_aliases.get(name, name))
     return row is not None and "function" in row.variants
 

@@ -2,6 +2,8 @@
 
 from flambeau import _dtype
 from flambeau._tensor import Tensor
+from flambeau.autograd.grad_mode import modes
+from flambeau.eager import creation
 
 
 def is_tensor(obj):
@@ -36,6 +38,70 @@ def is_same_size(input, other):
 
 def is_inference(input):
     return input.is_inference()
+
+
+def is_signed(input):
+    return input.dtype.is_signed
+
+
+def detach(input):
+    """The same memory outside the graph."""
+    return input.detach()
+
+
+def detach_(input):
+    return input.detach_()
+
+
+def zero_(input):
+    return input.zero_()
+
+
+def resize_as_(input, the_template, *, memory_format=None):
+    return input.resize_as_(the_template)
+
+
+def is_anomaly_enabled():
+    return modes.anomaly
+
+
+def get_float32_matmul_precision():
+    return "highest"
+
+
+def set_float32_matmul_precision(precision):
+    """Accepted: float32 products are computed in float32."""
+    if precision not in ("highest", "high", "medium"):
+        raise RuntimeError(f"{precision} is not one of 'highest', 'high', or 'medium'.")
+
+
+def unravel_index(indices, shape):
+    """Coordinates of flat indices in a shape."""
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    found = []
+    for size in reversed(shape):
+        found.append(indices % size)
+        indices = indices // size
+    return tuple(reversed(found))
+
+
+def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False):
+    """Uninitialised memory whose dimensions lie in the given order."""
+    t = creation.empty([size[k] for k in physical_layout], dtype=dtype, device=device)
+    inverse = sorted(range(len(size)), key=lambda k: physical_layout[k])
+    return t.permute(*inverse).requires_grad_(requires_grad)
+
+
+def compiled_with_cxx11_abi():
+    return True
+
+
+def is_warn_always_enabled():
+    return False
+
+
+def set_warn_always(mode):
+    """Accepted: Python's own filters decide how often a warning shows."""
 
 
 def is_conj(input):

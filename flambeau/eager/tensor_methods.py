@@ -722,6 +722,49 @@ def map_(self, other, f):
 
 
 @method
+def fill_diagonal_(self, fill_value, wrap=False):
+    """Write a value on the main diagonal."""
+    if self.ndim < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if self.ndim > 2 and len(set(self.shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    strides, shape = self._layout.strides, self.shape
+    count = min(shape)
+    step = sum(strides)
+    self.as_strided((count,), (step,), self.storage_offset()).fill_(fill_value)
+    if wrap and self.ndim == 2 and shape[0] > shape[1] + 1:
+        width = shape[1]
+        for start in range(width + 1, shape[0], width + 1):
+            rest = min(width, shape[0] - start)
+            self[start : start + rest].as_strided(
+                (rest,), (step,), self.storage_offset() + start * strides[0]
+            ).fill_(fill_value)
+    return self
+
+
+@method
+def __reversed__(self):
+    return self if self.ndim == 0 else self.flip(0)
+
+
+@method
+def as_subclass(self, cls):
+    out = make_tensor(self._layout, self._storage, self._offset, cls)
+    out._requires_grad, out._grad_fn, out._output_nr = self._requires_grad, self._grad_fn, self._output_nr
+    return out
+
+
+@method
+def share_memory_(self):
+    return self
+
+
+@method
+def const_data_ptr(self):
+    return self.data_ptr()
+
+
+@method
 def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
     from flambeau.utils.dlpack import export
 
