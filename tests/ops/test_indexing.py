@@ -164,7 +164,7 @@ def test_gather_and_scatter_walk_any_strides(dtype, dim, rng):
     np.testing.assert_array_equal(t.scatter_add(dim, i, t).numpy(), expected)
 
 
-# -- threads ----------------------------------------------------------------------------------------
+# -- threads ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dim", [0, 1])
@@ -203,7 +203,7 @@ def test_the_last_of_several_writes_stays():
         assert t[0].item() == 99
 
 
-# -- bounds -----------------------------------------------------------------------------------------
+# -- bounds ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("value", [5, -6, 2**62, -(2**63), 2**63 - 1])
@@ -227,7 +227,7 @@ def test_indices_out_of_bounds_are_named(value):
         torch.zeros(5).scatter_add(0, index, torch.ones(41))
 
 
-# -- derivatives ------------------------------------------------------------------------------------
+# -- derivatives -----------------------------------------------------------------------------------
 
 
 def numbers(*shape, seed=0):
@@ -333,7 +333,7 @@ def test_writing_to_a_leaf_that_needs_gradients_is_refused():
     assert x.tolist() == [1, 1, 1]
 
 
-# -- against PyTorch --------------------------------------------------------------------------------
+# -- against PyTorch -------------------------------------------------------------------------------
 
 
 @st.composite
