@@ -1,7 +1,7 @@
 """Launching counts and searches: unique, searchsorted, bucketize, bincount.
 
-Kernels are in `codegen/templates/counting.py`, the rows of the table in `ops/counting.py`. unique sorts
-(`sorting.py`) and then walks over runs of equal values.
+Kernels are in `codegen/templates/counting.py`, the rows of the table in `ops/counting.py`. unique
+sorts (`sorting.py`) and then walks over runs of equal values.
 """
 
 from flambeau import _dtype as d
@@ -101,7 +101,8 @@ def unique_lines(input, dim, sorting):
     if not input.numel():
         if any(s == 0 for k, s in enumerate(input.shape) if k != dim):
             raise RuntimeError(
-                "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+                "There are 0 sized dimensions, and they aren't selected, so unique cannot be "
+                "applied"
             )
         return empty_tensor(input.shape, input.dtype, cpu), _integers(0), _integers(0)
     m = input.numel() // n
@@ -154,13 +155,13 @@ def _check_search(boundaries, values, right, side, sorter):
     ndim, shape = (0, Size(())) if is_number else (values.ndim, values.shape)
     if ndim == 0 and boundaries.ndim != 1:
         raise RuntimeError(
-            f"{name}input value can be a scalar only when boundaries tensor dimension is 1, but we got "
-            f"boundaries tensor dim({boundaries.ndim}) and input value's dim(0) numel(1)"
+            f"{name}input value can be a scalar only when boundaries tensor dimension is 1, but we "
+            f"got boundaries tensor dim({boundaries.ndim}) and input value's dim(0) numel(1)"
         )
     if boundaries.ndim != 1 and boundaries.shape[:-1] != shape[:-1]:
         raise RuntimeError(
-            f"{name}boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
-            f"tensor and input value tensor must match, but we got boundaries tensor "
+            f"{name}boundaries tensor should be 1 dimension or the first N-1 dimensions of "
+            "boundaries tensor and input value tensor must match, but we got boundaries tensor "
             f"{list(boundaries.shape)} and input value tensor {list(shape)}"
         )
     if sorter is not None:
@@ -171,7 +172,8 @@ def _check_search(boundaries, values, right, side, sorter):
             )
         if sorter.dtype is not d.int64:
             raise RuntimeError(
-                f"{name}sorter must be a tensor of long dtype but got dtype {sorter.dtype.scalar_name}"
+                f"{name}sorter must be a tensor of long dtype but got dtype "
+                f"{sorter.dtype.scalar_name}"
             )
 
 

@@ -1,7 +1,7 @@
 """Launching scans: cumsum, cumprod, cummax, cummin and logcumsumexp along a dimension.
 
-A contiguous tensor is outer x n x inner; with inner 1 the kernel scans rows (long ones in blocks of a
-fixed size), else columns. Kernels: `codegen/templates/scans.py`; rows of the table: `ops/scans.py`.
+A contiguous tensor is outer x n x inner; with inner 1 the kernel scans rows (long ones in blocks of
+a fixed size), else columns. Kernels: `codegen/templates/scans.py`; table rows: `ops/scans.py`.
 """
 
 import math
@@ -20,8 +20,9 @@ from flambeau.runtime.cpu import words
 _kernels: dict = {}
 _plans: dict = {}
 CPP_NAMES = {
-    "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int",
-    "int64": "long int", "uint16": "unsigned short", "uint32": "unsigned int", "uint64": "unsigned long",
+    "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int",
+    "int32": "int", "int64": "long int", "uint16": "unsigned short", "uint32": "unsigned int",
+    "uint64": "unsigned long",
     "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
     "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
 }  # fmt: skip
@@ -61,7 +62,7 @@ def scan(name, input, dim, dtypes):
         run(description, *places, input._storage.pointer + input._offset)
         return outs
     source = input._storage.pointer + input._offset
-    sums, at = words([0] * (2 * owner[1] if totals else 0))
+    _sums, at = words([0] * (2 * owner[1] if totals else 0))
     if totals:
         totals(description, at, source)
     run(description, *places, source, at)
@@ -121,8 +122,8 @@ def _in_place(op, bound):
     input, dtype = bound["input"], bound["dtype"]
     if dtype is not None and dtype is not input.dtype:
         raise RuntimeError(
-            f"Bad in-place call: input tensor dtype {CPP_NAMES[input.dtype.name]} and output tensor "
-            f"dtype {CPP_NAMES[dtype.name]} should match"
+            f"Bad in-place call: input tensor dtype {CPP_NAMES[input.dtype.name]} and output "
+            f"tensor dtype {CPP_NAMES[dtype.name]} should match"
         )
     return input.copy_(call_row(op, bound))
 

@@ -1,8 +1,8 @@
 """Launching sorts: sort, topk, kthvalue, median and mode along a dimension.
 
-Kernels work on rows that lie side by side (`rows.py`); a long row is sorted by all threads together,
-many short ones in parallel. The kernels are in `codegen/templates/sorting.py` and `selection.py`,
-the rows of the table in `ops/sorting.py`; counting and searching in `counting.py`.
+Kernels work on rows that lie side by side (`rows.py`); a long row is sorted by all threads
+together, many short ones in parallel. The kernels are in `codegen/templates/sorting.py` and
+`selection.py`, the rows of the table in `ops/sorting.py`; counting and searching in `counting.py`.
 """
 
 import operator

@@ -121,8 +121,8 @@ def isin(elements, test_elements, *, assume_unique: bool = False, invert: bool =
 # -- histograms ------------------------------------------------------------------------------------
 
 
-@template("bincount", variants="function method",
-          grad={"weights": not_implemented_derivative("bincount")}, node="NotImplemented")  # fmt: skip
+@template("bincount", variants="function method", node="NotImplemented",
+          grad={"weights": not_implemented_derivative("bincount")})  # fmt: skip
 def bincount(input, weights: OptionalTensor = None, minlength: int = 0):
     """How often each of 0, 1, 2, ... occurs, or the sum of the weights where it does."""
 
@@ -133,7 +133,7 @@ def _number(x):
 
 
 def _bounds(input, low, high):
-    """The range of a histogram: the data's own if both ends are equal, widened if that is a point."""
+    """The range of a histogram: the data's own if both ends are equal, never a point."""
     if low == high and input.numel() and input.device.type == "cpu":
         low, high = input.amin().item(), input.amax().item()
     if low == high:
@@ -180,14 +180,14 @@ def _check_histogram(input, weight):
     if weight is not None:
         if weight.shape != input.shape:
             raise RuntimeError(
-                "torch.histogramdd: if weight tensor is provided it should have the same shape as the "
-                "input tensor excluding its innermost dimension, but got input with shape "
+                "torch.histogramdd: if weight tensor is provided it should have the same shape as "
+                "the input tensor excluding its innermost dimension, but got input with shape "
                 f"{[input.numel(), 1]} and weight with shape {list(weight.shape)}"
             )
         if weight.dtype is not input.dtype:
             raise RuntimeError(
-                "torch.histogramdd: if weight tensor is provided, input tensor and weight tensor should "
-                f"have the same dtype, but got input(float) and weight({weight.dtype.name})"
+                "torch.histogramdd: if weight tensor is provided, input tensor and weight tensor "
+                f"should have the same dtype, but got input(float) and weight({weight.dtype.name})"
             )
 
 
@@ -200,8 +200,8 @@ def _edges(input, bins, range):
         if bins.dtype is not input.dtype:
             names = [_CPP.get(t.dtype.name, t.dtype.name) for t in (input, bins)]
             raise RuntimeError(
-                "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got "
-                f"input with dtype {names[0]} and bins for dimension 0 with dtype {names[1]}"
+                "torch.histogramdd: input tensor and bins tensors should have the same dtype, but "
+                f"got input with dtype {names[0]} and bins for dimension 0 with dtype {names[1]}"
             )
         return bins
     if bins <= 0:
@@ -214,13 +214,14 @@ def _edges(input, bins, range):
     else:
         if len(range) != 2:
             raise RuntimeError(
-                "torch.histogramdd: for a 1-dimensional histogram range should have 2 elements, but "
-                f"got {len(range)}"
+                "torch.histogramdd: for a 1-dimensional histogram range should have 2 elements, "
+                f"but got {len(range)}"
             )
         low, high = range
     if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(
-            f"torch.histogramdd: dimension 0's range [{_number(low)}, {_number(high)}] is not finite"
+            f"torch.histogramdd: dimension 0's range [{_number(low)}, {_number(high)}] is not "
+            "finite"
         )
     if low > high:
         raise RuntimeError(

@@ -195,11 +195,13 @@ def cumulative_trapezoid(y, x: OptionalTensor = None, *, dx: Scalar = 1, dim: in
 def _check_weights(name, w, n, is_right, kind):
     if w.ndim > 1:
         raise RuntimeError(
-            f"cov(): expected {name} to have one or fewer dimensions but got {name} with {w.ndim} dimensions"
+            f"cov(): expected {name} to have one or fewer dimensions but got {name} with {w.ndim} "
+            "dimensions"
         )
     if not is_right(w.dtype):
         raise RuntimeError(
-            f"cov(): expected {name} to have {kind} dtype but got {name} with {w.dtype.scalar_name} dtype"
+            f"cov(): expected {name} to have {kind} dtype but got {name} with "
+            f"{w.dtype.scalar_name} dtype"
         )
     if w.numel() != n:
         raise RuntimeError(

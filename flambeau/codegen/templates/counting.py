@@ -1,6 +1,6 @@
 """Counting and searching: runs of equal values, binary search, occurrences of integers.
 
-Runs turn sorted values into unique ones; lines are compared as their keys (see `sorting.py`), with a
+Runs turn sorted values into unique ones; lines are compared as their keys (see `sorting.py`), by a
 merge sort that reads two lines at a time. Launchers: `eager/counting.py`.
 """
 
@@ -15,7 +15,9 @@ def _value(fn, base, i, dtype):
 
 
 def build_runs(dtype):
-    """Runs of equal values: (found, inverse, starts, values, places); words n, has places, out: runs.
+    """Runs of equal values: (found, inverse, starts, values, places).
+
+    Words: n, has places, and out: the number of runs.
 
     found gets the first value of each run, starts where it begins (and n at the end), inverse the
     run of each element, at places[i] if there are places.
@@ -131,7 +133,8 @@ def build_line_runs(dtype):
 def build_search(dtype, out):
     """Where values belong among sorted boundaries: (found, boundaries, values, sorter).
 
-    Words: values, block, boundaries per row, values per row (0: one row for all), right, has sorter.
+    Words: values, block, boundaries per row, values per row (0: one row for all), right, has a
+    sorter.
     """
     kernel = Kernel("pppp")
     fn, (found, boundaries, values, sorter) = kernel.fn, kernel.arguments

@@ -3,12 +3,13 @@
 A scan is a state, how an element becomes one and how two states combine, written in the scalar
 language. Along columns (the dimension is not the last) lanes are independent lines. Along a row the
 lanes of a vector are combined in registers, by doubling distances, and the state before the vector
-is combined in last, so one addition is all that each vector waits for. A long row is cut into blocks
-of a fixed size: totals first, then every block starts from the totals before it.
+is combined in last, so one addition is all that each vector waits for. A long row is cut into
+blocks of a fixed size: totals first, then every block starts from the totals before it.
 """
 
 import math
-from typing import Callable, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from flambeau.codegen import scalar as m
 from flambeau.codegen.llvm import Emitter, load_element, store_element
@@ -145,7 +146,7 @@ class _Walk:
         return self.evaluate(self.scan.combine(a, b), dict(enumerate((*before, *after))), width)
 
     def load(self, base, at, position, width, mask=None):
-        """States of the elements base[at], base[at + 1], ...; position is their place in the line."""
+        """States of the elements base[at], base[at + 1], ... at a position of their line."""
         fn, code = self.fn, self.source
         parts = 2 if code[0] == "c" else 1
         found = load_element(

@@ -1,9 +1,9 @@
 """Selecting from rows: the k best, the k-th smallest, the most frequent value.
 
-All work on the items of `sorting.py` (a key and its position in one integer), so that ties always go
-to the lowest position. The k best are found by a scan that compares vectors of keys with the worst
-one still wanted, and keeps the few that are better; the k-th smallest by narrowing down to the items
-that share its leading digits.
+All work on the items of `sorting.py` (a key and its position in one integer), so that ties always
+go to the lowest position. The k best are found by a scan that compares vectors of keys with the
+worst one still wanted, and keeps the few that are better; the k-th smallest by narrowing down to
+the items that share its leading digits.
 """
 
 from flambeau.codegen.loops import I1, I32, I64, PTR, V, vector, width_of
@@ -142,7 +142,7 @@ def build_best_rows(dtype):
 
 
 def selector(module, dtype, sort_items):
-    """Add `select_items(a, b, n, k)`: items n items, 0 <= k < n; returns where the k-th one lies."""
+    """Add `select_items(a, b, n, k)`, 0 <= k < n, which returns where the k-th item lies."""
     fn = module.function(
         "select_items", [(PTR, "a"), (PTR, "b"), (I64, "n"), (I64, "k")], PTR, internal=True
     )

@@ -1,11 +1,11 @@
-"""Sorting: keys that order as PyTorch orders, items that carry their index, and the sorts themselves.
+"""Sorting: keys that order as PyTorch orders, items that carry their index, and the sorts.
 
 Every value becomes an unsigned key of its width whose order is the order of values (-0.0 equal to
 0.0, nan above all); descending order flips its bits. An item is a key with its position below it,
 in one integer: items never tie, so every way of sorting them is stable and gives the same result.
-Short rows are sorted by rank, long ones distributed digit by digit (least significant first, digits that do
-not vary are skipped); one long row is distributed by many chunks together. Selecting (topk, median)
-is in `selection.py`, counting and searching in `counting.py`.
+Short rows are sorted by rank, long ones distributed digit by digit (least significant first, digits
+that do not vary are skipped); one long row is distributed by many chunks together. Selecting (topk,
+median) is in `selection.py`, counting and searching in `counting.py`.
 """
 
 from flambeau.codegen.llvm import gather
@@ -200,7 +200,7 @@ def sorter(module, dtype):
 
 
 def _ranks(fn, a, b, n, dtype, most):
-    """Send each item to its rank: how many are smaller. Quadratic, but eight comparisons at once."""
+    """Send each item to its rank, how many are smaller: quadratic, but a vector at a time."""
     t, w = item_type(dtype), lanes(dtype)
     lots = vector(I64, w)
     places = fn.alloca(I64, most + w)
@@ -349,7 +349,8 @@ def build_send_digits(dtype):
     n, block, shift, digits, blocks = kernel.words(5)
     places = fn.alloca(I32, 1 << DIGIT)
     total = fn.var(fn.value(0, I32))
-    # where each digit of this block goes: after smaller digits of all blocks and its own of earlier ones
+    # where each digit of this block goes: after smaller digits of all blocks, and after the same
+    # digit of earlier blocks
     with fn.loop(0, digits) as d:
         count, mine = fn.var(total.get()), fn.var(total.get())
         with fn.loop(0, blocks) as c:
