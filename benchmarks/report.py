@@ -57,8 +57,8 @@ def same_bits(cases: Sequence[timing.Case]) -> str:
     found = ops.differences(cases)
     if not found:
         return (
-            f"The results of all {len(cases)} ops are the same bit for bit with 1 and 2 threads, "
-            "and agree with PyTorch's up to rounding (`python benchmarks/ops.py --bits`)."
+            f"The results of all {len(cases)} cases are the same bit for bit with 1 and 2 threads, "
+            "and agree with PyTorch's up to rounding."
         )
     return "Differences found:\n\n" + "\n".join(f"- {line}" for line in found)
 
@@ -68,17 +68,19 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=None, help="where the page goes")
     options = parser.parse_args()
     busy = timing.busy_cores()
-    # First, while this process is small and idle.
-    measures = list(startup.run_measures())
     sections = []
     results = []
+    # Before any timing: a case that fails or computes something else is not worth timing.
+    agreement = same_bits(timing.select([*overhead.CASES, *ops.CASES], options.only))
+    print(agreement, end="\n\n")
+    measures = list(startup.run_measures())
     for title, cases in (("Small ops", overhead.CASES), ("Large ops", ops.CASES)):
         print()
         chosen = timing.select(cases, options.only)
         found = list(timing.run_cases(chosen, options.threads, options.seconds))
         results += found
         sections.append(f"## {title}\n\n" + table(timing.HEADER, [*map(timing.cells, found)]))
-    sections[-1] += "\n\n" + same_bits(timing.select(ops.CASES, options.only))
+    sections[-1] += "\n\n" + agreement
     sections.append(
         "## Start and memory\n\n" + table(startup.HEADER, [*map(startup.cells, measures)])
     )
