@@ -78,7 +78,10 @@ class Task:
                     node.saved = None
             # the body of send(), written out: this loop is all there is to backward
             for edge, grad in zip(node.edges, results):
-                if grad is None or edge is None:
+                if edge is None:
+                    continue
+                if grad is None:
+                    self._undefined(edge)
                     continue
                 target, number = edge
                 if isinstance(target, Tensor):
@@ -106,6 +109,13 @@ class Task:
                     slots = entry[1]
                     old = slots[number]
                     slots[number] = grad if old is None else self.sum(old, grad)
+
+    def _undefined(self, edge):
+        """A gradient that is missing: custom functions run all the same, everything else is skipped."""
+        node, _ = edge
+        if getattr(node, "runs_undefined", False) and node.seq not in self.pending:
+            self.pending[node.seq] = (node, [None] * node.outputs)
+            heapq.heappush(self.heap, -node.seq)
 
     def _before(self, node, grads):
         """Tensor hooks, retained gradients and captures; None if the node need not run."""

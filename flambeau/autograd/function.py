@@ -41,6 +41,7 @@ class FunctionNode(Node, FunctionCtx):
     """The node of a custom function; backward sees it as ctx."""
 
     _function: type = None  # type: ignore[assignment]
+    runs_undefined = True
 
     def __init__(self):
         self.edges, self.saved, self.hooks, self.outputs = (), (), None, 1

@@ -97,10 +97,10 @@ class Node:
 
     def __getattr__(self, name):
         if name.startswith("_saved_"):
-            return self._saved_value(name[7:])
+            return self._look_up_saved(name[7:])
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
-    def _saved_value(self, name):
+    def _look_up_saved(self, name):
         if name not in self.saved_names:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '_saved_{name}'")
         if self.saved is None:

@@ -97,11 +97,13 @@ def _names(op):
     return found
 
 
-def node_class(op):
-    found = _classes.get(op.name)
+def node_class(op, name=None):
+    """The class of an op's nodes; some ops have a name per overload."""
+    name = name or op.node_name
+    found = _classes.get((op.name, name))
     if found is None:
         space = {"__slots__": (), "op": op, "saved_names": tuple(_names(op))}
-        found = _classes[op.name] = type(op.node_name, (FormulaNode,), space)
+        found = _classes[op.name, name] = type(name, (FormulaNode,), space)
     return found
 
 

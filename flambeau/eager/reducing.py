@@ -51,7 +51,7 @@ def reduced_shape(shape, dims, keepdim):
 class _Call:
     """A reduction row on one layout with given arguments: what it makes and how."""
 
-    __slots__ = ("layouts", "plan", "numbers", "values", "sources", "node_layouts")
+    __slots__ = ("layouts", "plan", "numbers", "values", "sources", "node_layouts", "node_class")
 
     def __init__(self, op, layout, given):
         options = op.options
@@ -69,7 +69,11 @@ class _Call:
             self.plan = _Plan(op, layout, dims, compute, self.layouts, static)
         self.node_layouts = {op.params[0].name: layout}
         self.values = given
-        self.sources = [_source(n, op, given) for n in node_class(op).saved_names] if op.grads or op.joint_grad else ()
+        name = op.node_name
+        if op.options.get("overloads") and given.get("dim") is not None:
+            name = name[:-1] + "1"  # PyTorch counts the overload with dimensions as the second
+        self.node_class = node_class(op, name)
+        self.sources = [_source(n, op, given) for n in self.node_class.saved_names] if op.grads or op.joint_grad else ()
 
     def run(self, input):
         outs = [empty_like_layout(layout) for layout in self.layouts]
@@ -78,7 +82,7 @@ class _Call:
         return outs
 
     def record(self, op, input, outs):
-        node = object.__new__(node_class(op))
+        node = object.__new__(self.node_class)
         saved = []
         for kind, value in self.sources:
             saved.append(value if kind == "value" else save_input(input) if kind == "input" else save_output(outs[value], value))

@@ -69,7 +69,7 @@ def one(type, code):
     return scalar.Complex(m.const(1, type), m.const(0, type)) if code[0] == "c" else m.const(1, type)
 
 
-@reduction(result=summed, state=same_state, init=zero, combine=lambda a, b: a + b, variants="function method out",
+@reduction(result=summed, state=same_state, init=zero, combine=lambda a, b: a + b, variants="function method out", overloads=True,
            grad=lambda g, input_shape, dim, keepdim: restore_dims(g, input_shape, dim, keepdim))  # fmt: skip
 def sum(input, dim: Dims = None, keepdim: bool = False, *, dtype: object = None):
     """Sum over the given dimensions."""
@@ -77,7 +77,7 @@ def sum(input, dim: Dims = None, keepdim: bool = False, *, dtype: object = None)
 
 
 @reduction(result=averaged, state=same_state, init=zero, combine=lambda a, b: a + b, finish=lambda s, count: _divide(s, count),
-           variants="function method out",
+           variants="function method out", overloads=True,
            grad=lambda g, input_shape, dim, keepdim: restore_dims(g, input_shape, dim, keepdim) / reduced_count(input_shape, dim))  # fmt: skip
 def mean(input, dim: Dims = None, keepdim: bool = False, *, dtype: object = None):
     """Mean over the given dimensions."""
@@ -118,7 +118,7 @@ def _cat(tensors, dim):
     return public("cat")(tensors, dim)
 
 
-@reduction(result=summed, state=same_state, init=one, combine=lambda a, b: a * b, variants="function method out", single_dim=True,
+@reduction(result=summed, state=same_state, init=one, combine=lambda a, b: a * b, variants="function method out", overloads=True,
            grad=lambda g, input, out, dim, keepdim: prod_grad(g, input, out, dim, keepdim))  # fmt: skip
 def prod(input, dim: object = None, keepdim: bool = False, *, dtype: object = None):
     """Product over a dimension, or of all elements."""
