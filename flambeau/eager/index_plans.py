@@ -55,7 +55,8 @@ def plan_walk(mode, dtype, shape, table, items, indices, sizes, steps, safe=None
     inner = [st[-1] for st in strides]
     if not any(inner[2:]):
         access = "s"
-        rows = "c" if inner[0] == inner[1] == itemsize else "n"
+        rows = {itemsize: "c", 0: "s" if writes else "n"}.get(inner[1], "n")
+        rows = rows if inner[0] == itemsize else "n"
     else:
         access = "c" if all(s == 8 for s in inner[2:]) else "n"
         rows = "c" if inner[1] == itemsize else "n"

@@ -23,7 +23,7 @@ class Walk(NamedTuple):
     dtype: str  # dtype code; for read and set the element size as b1, b2, b4, b8 or b16
     indices: int  # how many
     access: str  # an index along a row: s (one for all), c (side by side), n (strided)
-    rows: str  # the list there (and, for access s, the table too): c (side by side) or n
+    rows: str  # the list there (and, for access s, the table): c, n, or s (one element for a row)
     wraps: bool  # do negative indices count from the end?
 
 
@@ -152,42 +152,53 @@ class _Walker:
                 )
             return
         start = begin * self.size
-        table, items = fn.gep(table, start, "i8"), fn.gep(items, start, "i8")
-        if self.moves:
+        table = fn.gep(table, start, "i8")
+        items = items if walk.rows == "s" else fn.gep(items, start, "i8")
+        if self.moves and walk.rows == "c":
             target, source = (items, table) if walk.mode == "read" else (table, items)
             copy_bytes(fn, target, source, (end - begin) * self.size)
+        elif self.moves:
+            self._fill_row(table, items, end - begin)
         else:
             self._combine_row(table, items, end - begin)
 
+    def _fill_row(self, table, items, count):
+        """One value for the whole row."""
+        fn, e = self.fn, MOVES[self.walk.dtype]
+        value = fn.load(items, e)
+        w = 1 if self.size == 16 else host().vector_bytes // self.size
+        self._steps(
+            count, w, lambda i, width: fn.store(fn.splat(value, width), fn.gep(table, i, e))
+        )
+
     def _combine_row(self, table, items, count):
-        fn, dtype = self.fn, self.walk.dtype
+        fn, walk = self.fn, self.walk
+        dtype = walk.dtype
         e = MEMORY_TYPE[dtype]
         lanes = 2 if dtype[0] == "c" else 1
         w = max(1, host().vector_bytes // max(bytes_of(e), 4) // lanes)
 
-        def step(i, mask, width):
-            a, b = (
-                load_element(fn, fn.gep(p, i * lanes, e), dtype, width, "c", mask=mask)
-                for p in (table, items)
-            )
-            store_element(
-                fn,
-                combine(fn, self.walk, a, b),
-                fn.gep(table, i * lanes, e),
-                dtype,
-                width,
-                "c",
-                mask=mask,
-            )
+        def step(i, width):
+            at = fn.gep(table, i * lanes, e)
+            a = load_element(fn, at, dtype, width, "c")
+            given = items if walk.rows == "s" else fn.gep(items, i * lanes, e)
+            b = load_element(fn, given, dtype, width, walk.rows)
+            store_element(fn, combine(fn, walk, a, b), at, dtype, width, "c")
 
+        self._steps(count, w, step)
+
+    def _steps(self, count, w, step):
+        """step(i, width) over count elements, in vectors as far as they go."""
+        fn = self.fn
         blocks, whole = (count / (4 * w)) * (4 * w), (count / w) * w
         with fn.loop(0, blocks, 4 * w) as i:
             for k in range(4):
-                step(i + k * w, None, w)
+                step(i + k * w, w)
         with fn.loop(blocks, whole, w) as i:
-            step(i, None, w)
-        with fn.loop(whole, count) as i:
-            step(i, None, 1)
+            step(i, w)
+        if w > 1:
+            with fn.loop(whole, count) as i:
+                step(i, 1)
 
     def _one(self, table, items):
         """One element, scalars."""
