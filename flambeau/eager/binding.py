@@ -15,11 +15,20 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import SavedInput, SavedOutput
 from flambeau.eager.call import SCALARS, Variant, compile_text
 from flambeau.eager.formula import record_formula, wants_grad
+from flambeau.eager.fronts import quick_function
 from flambeau.ops.table import REQUIRED, TABLE
 
 NUMBERS = (bool, int, float, complex)
-KEYWORDS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other", "a": "input", "axis0": "dim0",
-            "axis1": "dim1"}
+KEYWORDS = {
+    "axis": "dim",
+    "keepdims": "keepdim",
+    "x": "input",
+    "x1": "input",
+    "x2": "other",
+    "a": "input",
+    "axis0": "dim0",
+    "axis1": "dim1",
+}
 LAUNCHERS: dict = {}  # template name -> function on plain tensors
 FRONTS: dict = {}  # template name -> builder(op, general function) of a quicker public function
 
@@ -37,7 +46,9 @@ def launches(*names):
 
 def type_error(op, param, position, value, wanted="Tensor"):
     where = f" (position {position})" if position else ""
-    return TypeError(f"{op.name}(): argument '{param}'{where} must be {wanted}, not {type(value).__name__}")
+    return TypeError(
+        f"{op.name}(): argument '{param}'{where} must be {wanted}, not {type(value).__name__}"
+    )
 
 
 def bind(op, args, kwargs):
@@ -48,7 +59,9 @@ def bind(op, args, kwargs):
         args = _pack_rest(op, args)
     for p, value in zip(params, args):
         if p.keyword_only:
-            raise TypeError(f"{op.name}() takes {sum(not q.keyword_only for q in params)} positional arguments but {len(args)} were given")
+            raise TypeError(
+                f"{op.name}() takes {sum(not q.keyword_only for q in params)} positional arguments but {len(args)} were given"
+            )
         bound[p.name] = value
     if kwargs:
         names = {p.name for p in params}
@@ -63,9 +76,13 @@ def bind(op, args, kwargs):
         for p in params:
             if p.name not in bound:
                 if p.default is REQUIRED:
-                    missing = [q.name for q in params if q.default is REQUIRED and q.name not in bound]
+                    missing = [
+                        q.name for q in params if q.default is REQUIRED and q.name not in bound
+                    ]
                     text = ", ".join(f'"{n}"' for n in missing)
-                    raise TypeError(f"{op.name}() missing {len(missing)} required positional arguments: {text}")
+                    raise TypeError(
+                        f"{op.name}() missing {len(missing)} required positional arguments: {text}"
+                    )
                 bound[p.name] = p.default
     return {p.name: _normal(op, k, p, bound[p.name]) for k, p in enumerate(params)}
 
@@ -74,7 +91,9 @@ def _pack_rest(op, args):
     """view(2, 3) means view((2, 3)): pack trailing integers into the parameter that wants them."""
     name = op.options.get("varargs")
     if name is None:
-        raise TypeError(f"{op.name}() takes {len(op.params)} positional arguments but {len(args)} were given")
+        raise TypeError(
+            f"{op.name}() takes {len(op.params)} positional arguments but {len(args)} were given"
+        )
     k = [p.name for p in op.params].index(name)
     if len(args) > k + 1 or (len(args) == k + 1 and not isinstance(args[k], (tuple, list))):
         return (*args[:k], tuple(args[k:]))
@@ -216,7 +235,9 @@ class PointwiseCalls:
 
     def _lift(self, pattern, values):
         """All numbers (where(c, 1, 2) has at least c; pow(2, 3) has none): the first becomes 0-d."""
-        raise TypeError(f"{self.op.name}(): at least one argument must be Tensor, not {type(values[0]).__name__}")
+        raise TypeError(
+            f"{self.op.name}(): at least one argument must be Tensor, not {type(values[0]).__name__}"
+        )
 
     def call(self, *args, out=None, **kwargs):
         bound = bind(self.op, args, kwargs)
@@ -273,11 +294,14 @@ class PointwiseCalls:
         return calls.inplace_bound(args[0], bound)
 
     def inplace_bound(self, target, bound):
-        row = self.op.options.get("inplace_row")  # where only the result says what the derivative is
+        row = self.op.options.get(
+            "inplace_row"
+        )  # where only the result says what the derivative is
         if row is not None and modes.grad and target._requires_grad:
             if TABLE[row].runtime is None:
                 pointwise_function(TABLE[row])
-            return TABLE[row].runtime.inplace_bound(target, bound)
+            calls, bound = TABLE[row].runtime._prepared(bound)
+            return calls.inplace_bound(target, bound)
         variant, values = self.choose(bound)
         tensors = [v for v in values if isinstance(v, Tensor)]
         _, dtypes = variant._types(variant.family.operands(values))
@@ -299,7 +323,11 @@ class PointwiseCalls:
         target._storage.version += 1
         if node is not None:
             for k, item in enumerate(node.saved):
-                if type(item) is SavedOutput and item.storage is target._storage and variant.saved_names[k] == "out":
+                if (
+                    type(item) is SavedOutput
+                    and item.storage is target._storage
+                    and variant.saved_names[k] == "out"
+                ):
                     item.version = target._storage.version
             views.rebase(target, node)
         elif target._view is None and not tensors[1:]:
@@ -319,7 +347,8 @@ def keep_original(node, target):
     if any(type(item) is SavedInput and item.tensor is target for item in node.saved):
         original = SavedInput(target.clone())
         node.saved = tuple(
-            original if type(item) is SavedInput and item.tensor is target else item for item in node.saved
+            original if type(item) is SavedInput and item.tensor is target else item
+            for item in node.saved
         )
 
 
@@ -336,7 +365,11 @@ def check_overlap(target, tensors):
         if t._offset == target._offset and t._layout is target._layout:
             continue
         # as PyTorch: gaps make the question too hard, and then nobody complains
-        if is_dense_in_some_order(t._layout) and is_dense_in_some_order(target._layout) and _ranges_meet(t, target):
+        if (
+            is_dense_in_some_order(t._layout)
+            and is_dense_in_some_order(target._layout)
+            and _ranges_meet(t, target)
+        ):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
                 "single memory location. Please clone() the tensor before performing the operation."
@@ -361,7 +394,9 @@ def _ranges_meet(a, b):
 
 def _interleaved(a, b):
     difference = abs(a._offset - b._offset) // a._layout.itemsize
-    inner = min((abs(s) for s, n in zip(a._layout.strides, a._layout.shape) if n > 1 and s), default=0)
+    inner = min(
+        (abs(s) for s, n in zip(a._layout.strides, a._layout.shape) if n > 1 and s), default=0
+    )
     return inner > 0 and difference % inner != 0
 
 
@@ -392,10 +427,18 @@ def pointwise_function(op):
     out = ", out=out" if "out" in op.variants else ""
     slow = f"return slow({names[0]}{', ' + everything if everything else ''}{out})"
     conditions = ["out is not None"] if out else []
-    conditions += [f"{p.name} is not _d_{p.name}" for p in op.params if p.kind in ("static", "scalar")]
-    conditions += [f"{p.name} is None" for p in op.params if p.kind in ("float", "int") and p.default is None]
+    conditions += [
+        f"{p.name} is not _d_{p.name}" for p in op.params if p.kind in ("static", "scalar")
+    ]
+    conditions += [
+        f"{p.name} is None" for p in op.params if p.kind in ("float", "int") and p.default is None
+    ]
     optional = any(p.kind == "optional" for p in op.params)
-    if optional or "prepare" in op.options or any(p.default is REQUIRED for p in op.params if p.kind in ("static", "scalar")):
+    if (
+        optional
+        or "prepare" in op.options
+        or any(p.default is REQUIRED for p in op.params if p.kind in ("static", "scalar"))
+    ):
         return _plain(op, calls.call)
     statics = tuple((p.name, p.default) for p in op.params if p.kind in ("static", "scalar"))
     letters = {"tensor": "t", "float": "f", "int": "i"}
@@ -409,9 +452,15 @@ def pointwise_function(op):
     variant = calls.variant(pattern, statics)
     names = [p.name for p in moving]
     function = variant.family.compile_run(
-        names, variant.record, variant.differentiable, name=op.name, signature=signature, head=head, fallback=slow,
+        names,
+        variant.record,
+        variant.differentiable,
+        name=op.name,
+        signature=signature,
+        head=head,
+        fallback=slow,
         extra={**scope, "slow": calls.call, "SCALARS": SCALARS},
-    )  # fmt: skip
+    )
     function.__doc__, function.__module__ = op.doc, "flambeau"
     return function
 
@@ -432,11 +481,20 @@ def pointwise_operator(op, name, swapped=False):
             return calls.call(other, input) if op.first_scalar else NotImplemented
         return calls.call(input, other)
 
-    head = "    if type(other) in SCALARS:\n        return with_number(input, other)\n" if not swapped else ""
+    head = (
+        "    if type(other) in SCALARS:\n        return with_number(input, other)\n"
+        if not swapped
+        else ""
+    )
     return variant.family.compile_run(
-        ["input", "other"], variant.record, variant.differentiable, name=name, head=head,
-        fallback="return slow(input, other)", extra={"with_number": number, "slow": slow},
-    )  # fmt: skip
+        ["input", "other"],
+        variant.record,
+        variant.differentiable,
+        name=name,
+        head=head,
+        fallback="return slow(input, other)",
+        extra={"with_number": number, "slow": slow},
+    )
 
 
 def pointwise_inplace(op):
@@ -448,7 +506,9 @@ def pointwise_inplace(op):
     if [p.kind for p in op.params if p.kind not in ("scalar", "static")] != ["tensor", "tensor"]:
         return _plain(op, calls.inplace, name)
     rest = [n for n in names[2:]]
-    signature = f"input, {names[1]}" + "".join(f", {'*, ' if k == 0 else ''}{n}=_d_{n}" for k, n in enumerate(rest))
+    signature = f"input, {names[1]}" + "".join(
+        f", {'*, ' if k == 0 else ''}{n}=_d_{n}" for k, n in enumerate(rest)
+    )
     other = names[1]
     slow = f"return slow(input, {other}{''.join(f', {n}={n}' for n in rest)})"
     guard = "".join(f"    if {n} is not _d_{n}:\n        {slow}\n" for n in rest)
@@ -473,9 +533,12 @@ def pointwise_inplace(op):
     return input
 """
     scope = {f"_d_{p.name}": p.default for p in op.params} | {
-        "SCALARS": SCALARS, "Tensor": Tensor, "slow": calls.inplace, "plans": calls.variant("tt", statics).family.inplace_plans,
+        "SCALARS": SCALARS,
+        "Tensor": Tensor,
+        "slow": calls.inplace,
+        "plans": calls.variant("tt", statics).family.inplace_plans,
         "number_plans": calls.variant("ts", statics).family.inplace_plans,
-    }  # fmt: skip
+    }
     if op.error is not None:
         return _plain(op, calls.inplace, name)
     return compile_text(text, scope, f"{op.name} inplace")[name]
@@ -508,7 +571,15 @@ def call_row(op, bound):
     else:
         result = run(*bound.values())
     if recording:
-        record_formula(op, bound, result if type(result) in (tuple, list) else tuple(result) if isinstance(result, tuple) else (result,))
+        record_formula(
+            op,
+            bound,
+            result
+            if type(result) in (tuple, list)
+            else tuple(result)
+            if isinstance(result, tuple)
+            else (result,),
+        )
     return result
 
 
@@ -525,13 +596,28 @@ def row_function(op):
                     "but one of the arguments requires grad."
                 )
             store_out(op, out, result if isinstance(result, tuple) else (result,))
-            return out if isinstance(out, Tensor) else type(result)(out) if type(result) is not tuple else tuple(out)
+            return (
+                out
+                if isinstance(out, Tensor)
+                else type(result)(out)
+                if type(result) is not tuple
+                else tuple(out)
+            )
         return result
 
-    if op.kind == "composite" and not op.grads and op.joint_grad is None and not op.options.get("bind"):
+    if (
+        op.kind == "composite"
+        and not op.grads
+        and op.joint_grad is None
+        and not op.options.get("bind")
+    ):
         function = _composite_function(op)
     if op.template in FRONTS:
         function = FRONTS[op.template](op, function)
+    elif op.kind == "template":
+        function = quick_function(
+            op, LAUNCHERS[op.template], function, lambda bound: call_row(op, bound)
+        )
     if function is not op.body:
         function.__name__ = function.__qualname__ = op.name
         function.__doc__, function.__module__ = op.doc, "flambeau"
@@ -545,19 +631,29 @@ def _composite_function(op):
     if body.__code__.co_flags & 4:  # *operands: nothing to bind
         return body
 
-    def function(*args, out=None, **kwargs):
+    def general(*args, out=None, **kwargs):
         if varargs:
             args = _pack_rest(op, args)
         if kwargs:
             kwargs = {n if n in names else KEYWORDS.get(n, n): v for n, v in kwargs.items()}
         if len(args) + len(kwargs) < len(names) or kwargs or len(args) > len(names):
             bind(op, args, kwargs)  # for its complaints
-        if args and op.params[0].kind == "tensor" and not isinstance(args[0], Tensor) and not op.first_scalar:
+        if (
+            args
+            and op.params[0].kind == "tensor"
+            and not isinstance(args[0], Tensor)
+            and not op.first_scalar
+        ):
             raise type_error(op, names[0], 1, args[0])
         result = body(*args, **kwargs)
-        return result if out is None else store_out(op, out, result if isinstance(result, tuple) else (result,))
+        return (
+            result
+            if out is None
+            else store_out(op, out, result if isinstance(result, tuple) else (result,))
+        )
 
-    return function
+    general.__name__ = general.__qualname__ = op.name
+    return general if varargs else quick_function(op, body, general)
 
 
 def row_inplace(op):
@@ -573,7 +669,12 @@ def row_inplace(op):
             views.check_inplace(input)
         result = call_row(op, bound)
         node = result._grad_fn
-        if not recording or node is None or result.dtype is not input.dtype or result.shape != input.shape:
+        if (
+            not recording
+            or node is None
+            or result.dtype is not input.dtype
+            or result.shape != input.shape
+        ):
             return input.copy_(result)
         keep_original(node, input)
         input.detach().copy_(result.detach())

@@ -10,7 +10,8 @@ reach kernels as run-time arguments; `Scalar` is any number, folded into the ker
 `x_layout` only the layout of argument x; every other name is an argument, and is saved.
 """
 
-from typing import Any, Callable, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 TABLE: dict = {}
 
@@ -41,7 +42,13 @@ class Param(NamedTuple):
 
 
 REQUIRED: Any = type("REQUIRED", (), {"__repr__": lambda self: "REQUIRED"})()
-_KINDS = {float: "float", int: "int", Scalar: "scalar", Tensors: "tensors", OptionalTensor: "optional"}
+_KINDS = {
+    float: "float",
+    int: "int",
+    Scalar: "scalar",
+    Tensors: "tensors",
+    OptionalTensor: "optional",
+}
 
 
 class Formula(NamedTuple):
@@ -55,10 +62,29 @@ class Op:
     """A row of the table."""
 
     __slots__ = (
-        "name", "kind", "body", "params", "tensor_names", "rule", "grads", "joint_grad", "variants", "namespaces",
-        "domain", "doc", "template", "outputs", "node_name", "first_scalar", "linear", "error", "options", "aliases",
-        "dtypes", "runtime",
-    )  # fmt: skip
+        "name",
+        "kind",
+        "body",
+        "params",
+        "tensor_names",
+        "rule",
+        "grads",
+        "joint_grad",
+        "variants",
+        "namespaces",
+        "domain",
+        "doc",
+        "template",
+        "outputs",
+        "node_name",
+        "first_scalar",
+        "linear",
+        "error",
+        "options",
+        "aliases",
+        "dtypes",
+        "runtime",
+    )
 
     def __repr__(self):
         return f"<Op {self.name} ({self.kind})>"
@@ -89,7 +115,12 @@ def _params(body):
     defaults = dict(zip(reversed(positional), reversed(body.__defaults__ or ())))
     defaults.update(body.__kwdefaults__ or {})
     return tuple(
-        Param(n, _KINDS.get(notes.get(n), "static") if n in notes else "tensor", defaults.get(n, REQUIRED), n in keyword)
+        Param(
+            n,
+            _KINDS.get(notes.get(n), "static") if n in notes else "tensor",
+            defaults.get(n, REQUIRED),
+            n in keyword,
+        )
         for n in positional + keyword
     )
 
@@ -112,9 +143,26 @@ def _camel(name):
     return "".join(part.title() for part in name.strip("_").split("_"))
 
 
-def _row(kind, body, *, dtype=None, grad=None, joint_grad=None, variants="function method inplace out", namespace="",
-         domain=None, template=None, outputs=1, node=None, first_scalar=False, linear=False, error=None,
-         aliases="", dtypes=None, **options):  # fmt: skip
+def _row(
+    kind,
+    body,
+    *,
+    dtype=None,
+    grad=None,
+    joint_grad=None,
+    variants="function method inplace out",
+    namespace="",
+    domain=None,
+    template=None,
+    outputs=1,
+    node=None,
+    first_scalar=False,
+    linear=False,
+    error=None,
+    aliases="",
+    dtypes=None,
+    **options,
+):
     op = Op()
     op.name = body.__name__
     op.kind, op.body, op.rule, op.domain, op.template = kind, body, dtype, domain, template
@@ -123,8 +171,14 @@ def _row(kind, body, *, dtype=None, grad=None, joint_grad=None, variants="functi
     op.grads = _grads(grad, op.tensor_names)
     op.joint_grad = Formula(joint_grad, names_of(joint_grad)) if joint_grad else None
     op.variants, op.namespaces = tuple(variants.split()), tuple(namespace.split())
-    op.doc, op.outputs, op.first_scalar, op.linear, op.error = body.__doc__, outputs, first_scalar, linear, error
-    op.node_name = (node or _camel(op.name) + "Backward0")
+    op.doc, op.outputs, op.first_scalar, op.linear, op.error = (
+        body.__doc__,
+        outputs,
+        first_scalar,
+        linear,
+        error,
+    )
+    op.node_name = node or _camel(op.name) + "Backward0"
     op.options, op.aliases, op.dtypes, op.runtime = options, tuple(aliases.split()), dtypes, None
     if op.name in TABLE:
         raise ValueError(f"op {op.name} has two rows")
@@ -144,6 +198,11 @@ pointwise = _decorator("pointwise")
 """The body is the value of one element, in the scalar language.
 
 dtype: rule; grad: formula per tensor, in the scalar language; outputs: how many values the body returns.
+Less usual facts: dtypes(op, operands) refuses dtypes (ops/support.py); check(bound) looks at arguments that
+are not at their defaults; prepare(bound) may change any, at the price of a slower call; overload(bound)
+names another row for some arguments (div with a rounding_mode); inplace_row names the row whose derivative
+the in-place form uses; numbers=False wants tensors only; fold lists numbers that become constants of the
+kernel (x ** 2); node may be a function of the tensor arguments (PowBackward0 or 1).
 """
 
 reduction = _decorator("reduction")

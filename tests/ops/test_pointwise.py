@@ -222,6 +222,14 @@ def test_activations_in_place_are_differentiated_from_their_result(name, rng):
     np.testing.assert_allclose(leaf.grad.numpy(), other.grad.numpy(), rtol=1e-12)
 
 
+def test_a_negative_slope_in_place_has_no_derivative():
+    from flambeau.eager.methods import inplace_function
+
+    x = T([1.0, -1.0], requires_grad=True) * 1
+    with pytest.raises(RuntimeError, match="In-place leakyReLu backward calculation"):
+        inplace_function("leaky_relu")(x, -0.5)
+
+
 # -- refusals --------------------------------------------------------------------------------------
 
 REFUSALS = [
