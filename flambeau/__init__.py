@@ -8,13 +8,21 @@ import importlib as _importlib
 import math as _math
 
 from flambeau import ops as _ops
-from flambeau._device import device, set_default_device
 from flambeau._device import default_device as get_default_device
+from flambeau._device import device, set_default_device
 from flambeau._dtype import (
     ALIASES as _ALIASES,
+)
+from flambeau._dtype import (
     BY_NAME as _BY_NAME,
+)
+from flambeau._dtype import (
     can_cast as _can_cast,
+)
+from flambeau._dtype import (
     default_dtype as get_default_dtype,
+)
+from flambeau._dtype import (
     dtype,
     finfo,
     iinfo,
@@ -74,12 +82,39 @@ Tensor.__new__ = _legacy.tensor_new
 Tensor.__module__ = "torch"
 
 _SUBPACKAGES = {
-    "autograd", "nn", "optim", "utils", "random", "viz", "special", "linalg", "fft", "jit", "onnx", "cuda", "vision",
-    "distributed", "return_types", "testing", "storage", "amp", "func", "backends", "version", "types", "multiprocessing",
-}  # fmt: skip
+    "autograd",
+    "nn",
+    "optim",
+    "utils",
+    "random",
+    "viz",
+    "special",
+    "linalg",
+    "fft",
+    "jit",
+    "onnx",
+    "cuda",
+    "vision",
+    "distributed",
+    "return_types",
+    "testing",
+    "storage",
+    "amp",
+    "func",
+    "backends",
+    "version",
+    "types",
+    "multiprocessing",
+}
 _RANDOM = {
-    "Generator", "default_generator", "manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_state",
-}  # fmt: skip
+    "Generator",
+    "default_generator",
+    "manual_seed",
+    "seed",
+    "initial_seed",
+    "get_rng_state",
+    "set_rng_state",
+}
 
 
 def __getattr__(name):

@@ -2,9 +2,7 @@
 
 import threading
 
-KNOWN = (
-    "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, privateuseone"
-)
+KNOWN = "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, privateuseone"
 
 
 class device:
@@ -13,7 +11,7 @@ class device:
     __slots__ = ("type", "index")
     _known: dict = {}
 
-    def __new__(cls, type="cpu", index=None):
+    def __new__(cls, type=None, index=None):
         if isinstance(type, device):
             return type
         if isinstance(type, int) and not isinstance(type, bool):
@@ -26,14 +24,26 @@ class device:
     @classmethod
     def _parse(cls, spec, index):
         if not isinstance(spec, str):
-            raise TypeError(f"device(): argument 'type' must be str, not {type(spec).__name__}")
+            kind = "" if spec is None else type(spec).__name__
+            raise TypeError(
+                f"device() received an invalid combination of arguments - got ({kind}), but expected "
+                "one of:\n * (torch.device device)\n * (str type, int index = -1)"
+            )
         name, colon, number = spec.partition(":")
+        if index is not None:
+            cls._check_index(spec, colon, index)
+        if not spec:
+            raise RuntimeError("Device string must not be empty")
+        if not name.isidentifier():
+            raise RuntimeError(f"Invalid device string: '{spec}'")
         if colon:
-            if not number.isdigit():
+            if not number.isdigit() or number != str(int(number)):
                 raise RuntimeError(f"Invalid device string: '{spec}'")
             index = int(number)
         if name not in KNOWN.split(", "):
-            raise RuntimeError(f"Expected one of {KNOWN} device type at start of device string: {name}")
+            raise RuntimeError(
+                f"Expected one of {KNOWN} device type at start of device string: {name}"
+            )
         self = cls._known.get((name, index))
         if self is None:
             self = object.__new__(cls)
@@ -42,8 +52,23 @@ class device:
         cls._known[spec, None if colon else index] = self
         return self
 
+    @staticmethod
+    def _check_index(spec, colon, index):
+        if not isinstance(index, int):
+            kind = type(index).__name__
+            raise TypeError(f"device(): argument 'index' (position 2) must be int, not {kind}")
+        if colon:
+            raise RuntimeError(
+                "type (string) must not include an index because index was passed explicitly: "
+                + spec
+            )
+        if index < 0:
+            raise RuntimeError("Device index must not be negative")
+
     def __repr__(self):
-        return f"device(type='{self.type}'" + (f", index={self.index})" if self.index is not None else ")")
+        return f"device(type='{self.type}'" + (
+            f", index={self.index})" if self.index is not None else ")"
+        )
 
     def __str__(self):
         return self.type if self.index is None else f"{self.type}:{self.index}"

@@ -13,7 +13,16 @@ BOOL, INTEGER, FLOATING, COMPLEX = range(4)
 class dtype:
     """The type of a tensor's elements."""
 
-    __slots__ = ("name", "code", "itemsize", "category", "is_signed", "scalar_name", "rank", "numpy_name")
+    __slots__ = (
+        "name",
+        "code",
+        "itemsize",
+        "category",
+        "is_signed",
+        "scalar_name",
+        "rank",
+        "numpy_name",
+    )
 
     def __new__(cls, *args):
         raise TypeError("cannot create 'torch.dtype' instances")
@@ -30,19 +39,26 @@ class dtype:
         return {"complex64": float32, "complex128": float64}.get(self.name, self)
 
     def to_complex(self):
+        if self.category < FLOATING:
+            raise RuntimeError(f"Unknown Complex ScalarType for {self.scalar_name}")
         return complex128 if self.name in ("float64", "complex128") else complex64
 
     def __repr__(self):
         return f"torch.{self.name}"
 
     def __reduce__(self):
-        return self.name
+        return named, (self.name,)
 
     def __copy__(self):
         return self
 
     def __deepcopy__(self, memo):
         return self
+
+
+def named(name):
+    """The dtype of a name; how pickles find it."""
+    return BY_NAME[name]
 
 
 def _make(name, code, itemsize, category, is_signed, scalar_name, numpy_name=None):
@@ -74,17 +90,27 @@ complex128 = _make("complex128", "c128", 16, COMPLEX, True, "ComplexDouble")
 BY_NAME = {d.name: d for d in ALL}
 BY_CODE = {d.code: d for d in ALL}
 ALIASES = {
-    "half": float16, "float": float32, "double": float64, "short": int16, "int": int32, "long": int64,
-    "cfloat": complex64, "cdouble": complex128,
-}  # fmt: skip
+    "half": float16,
+    "float": float32,
+    "double": float64,
+    "short": int16,
+    "int": int32,
+    "long": int64,
+    "cfloat": complex64,
+    "cdouble": complex128,
+}
 
-_SIGNED = (int8, int16, int32, int64)
-_WIDE_UNSIGNED = (uint16, uint32, uint64)
+_WIDE_UNSIGNED = {uint16, uint32, uint64}
 
 
 def _promote(a, b):
     if a is b:
         return a
+    if _WIDE_UNSIGNED & {a, b} and FLOATING not in (a.category, b.category):
+        raise RuntimeError(
+            "Promotion for uint16, uint32, uint64 types is not supported, "
+            f"attempted to promote {a.scalar_name} and {b.scalar_name}"
+        )
     if a.category > b.category:
         a, b = b, a
     if a.category < b.category:
@@ -98,13 +124,6 @@ def _promote(a, b):
 
 
 def _promote_integers(a, b):
-    if a in _WIDE_UNSIGNED or b in _WIDE_UNSIGNED:
-        if a.is_signed or b.is_signed:
-            raise RuntimeError(
-                "Promotion for uint16, uint32, uint64 types is not supported, "
-                f"attempted to promote {a.scalar_name} and {b.scalar_name}"
-            )
-        return a if a.itemsize > b.itemsize else b
     if uint8 in (a, b):
         other = b if a is uint8 else a
         return int16 if other is int8 else other
@@ -114,22 +133,29 @@ def _promote_integers(a, b):
 _promotions: dict = {}
 
 
+def _check_dtypes(function, names, values):
+    for position, (name, value) in enumerate(zip(names, values), 1):
+        if not isinstance(value, dtype):
+            kind = type(value).__name__
+            raise TypeError(
+                f"{function}(): argument '{name}' (position {position}) must be torch.dtype, not {kind}"
+            )
+
+
 def promote_types(type1, type2):
     """The smallest dtype that holds both."""
     key = (type1, type2)
     found = _promotions.get(key)
     if found is None:
+        _check_dtypes("promote_types", ("type1", "type2"), key)
         found = _promotions[key] = _promote(type1, type2)
     return found
 
 
 def can_cast(from_, to):
     """May a result of dtype from_ be stored as dtype to?"""
-    if from_.category > to.category:
-        return False
-    if not to.is_signed and from_.is_signed and to.category == INTEGER and from_.category == INTEGER:
-        return True
-    return True
+    _check_dtypes("can_cast", ("from_", "to"), (from_, to))
+    return from_.category <= to.category
 
 
 class Defaults:
@@ -145,7 +171,9 @@ def default_dtype():
 def set_default_dtype(d):
     """Use d for floats without a dtype and for integers that become floats."""
     if not isinstance(d, dtype):
-        raise TypeError("invalid dtype object: only floating-point types are supported as the default type")
+        raise TypeError(
+            "invalid dtype object: only floating-point types are supported as the default type"
+        )
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
     Defaults.dtype = d
@@ -193,7 +221,7 @@ def _lifted(heavy, light):
     # float tensor with a complex scalar: the float's own precision decides the complex type
     if light.category == COMPLEX and heavy.category == FLOATING:
         return complex128 if heavy is float64 else complex64
-    return light
+    return promote_types(heavy, light)
 
 
 _FLOAT_FACTS = {  # bits, mantissa bits, largest, smallest normal
@@ -209,9 +237,13 @@ class finfo:
     """Limits of a floating dtype."""
 
     def __init__(self, type=None):
-        type = type or Defaults.dtype
-        if not isinstance(type, dtype) or type.category < FLOATING:
-            raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{type}'")
+        type = Defaults.dtype if type is None else type
+        _check_dtypes("finfo", ("type",), (type,))
+        if type.category < FLOATING:
+            raise TypeError(
+                "torch.finfo() requires a floating point input type. "
+                f"Use torch.iinfo to handle '{type}'"
+            )
         real = type.to_real()
         self.bits, mantissa, self.max, self.tiny = _FLOAT_FACTS[real.name]
         self.min, self.eps, self.dtype = -self.max, 2.0**-mantissa, real.name
@@ -234,15 +266,19 @@ class iinfo:
     """Limits of an integer dtype."""
 
     def __init__(self, type):
-        if not isinstance(type, dtype) or type.category != INTEGER:
-            kind = "bool" if type is bool_ else type
-            raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{kind}'")
+        _check_dtypes("iinfo", ("type",), (type,))
+        if type is bool_:
+            raise TypeError("torch.bool is not supported by torch.iinfo")
+        if type.category != INTEGER:
+            raise TypeError(
+                f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type}'"
+            )
         self.bits, self.dtype = 8 * type.itemsize, type.name
         self.min = -(1 << (self.bits - 1)) if type.is_signed else 0
         self.max = (1 << (self.bits - type.is_signed)) - 1
 
     def __repr__(self):
-        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
 
     def __eq__(self, other):
         return isinstance(other, iinfo) and self.dtype == other.dtype
@@ -252,9 +288,14 @@ class iinfo:
 
 
 _C_NAMES = {
-    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-    "int32": "int", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
-}  # fmt: skip
+    "float32": "float",
+    "float64": "double",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "int32": "int",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}
 
 
 def check_fits(value, dtype):

@@ -11,6 +11,17 @@ from itertools import accumulate
 from flambeau import errors
 
 
+def _whole(place_and_value):
+    place, value = place_and_value
+    try:
+        return operator.index(value)
+    except TypeError:
+        name = type(value).__name__
+        raise TypeError(
+            f"torch.Size() takes an iterable of 'int' (item {place} is '{name}')"
+        ) from None
+
+
 class Size(tuple):
     """The shape of a tensor: a tuple with a number of elements."""
 
@@ -20,7 +31,7 @@ class Size(tuple):
         self = tuple.__new__(cls, sizes)
         for s in self:
             if type(s) is not int:
-                return tuple.__new__(cls, map(operator.index, self))
+                return tuple.__new__(cls, map(_whole, enumerate(self)))
         return self
 
     def numel(self):
@@ -30,13 +41,16 @@ class Size(tuple):
         return f"torch.Size([{', '.join(map(str, self))}])"
 
     def __add__(self, other):
-        return Size(tuple.__add__(self, tuple(other)))
+        if not isinstance(other, tuple):
+            name = type(other).__name__
+            raise TypeError(f"can only concatenate tuple (not {name}) to torch.Size")
+        return Size(tuple.__add__(self, other))
 
     def __radd__(self, other):
-        return Size(tuple(other) + tuple(self))
+        return Size(tuple(other) + tuple(self)) if isinstance(other, tuple) else NotImplemented
 
     def __mul__(self, times):
-        return Size(tuple.__mul__(self, times))
+        return Size(tuple(self) * times)
 
     __rmul__ = __mul__
 
@@ -52,11 +66,22 @@ class Layout:
     """How a tensor's elements are arranged; compare with `is`. Strides count elements."""
 
     __slots__ = (
-        "shape", "strides", "dtype", "device", "ndim", "numel", "nbytes", "itemsize", "is_contiguous", "pool"
-    )  # fmt: skip
+        "shape",
+        "strides",
+        "dtype",
+        "device",
+        "ndim",
+        "numel",
+        "nbytes",
+        "itemsize",
+        "is_contiguous",
+        "pool",
+    )
 
     def __repr__(self):
-        return f"Layout({tuple(self.shape)}, strides={self.strides}, {self.dtype.name}, {self.device})"
+        return (
+            f"Layout({tuple(self.shape)}, strides={self.strides}, {self.dtype.name}, {self.device})"
+        )
 
     def __reduce__(self):
         return make_layout, (self.shape, self.strides, self.dtype, self.device)
@@ -125,7 +150,9 @@ def is_dense_in_some_order(layout):
 
 def overlaps_itself(layout):
     """Do several index tuples name the same element (an expanded dimension)? Only the sure cases."""
-    return any(st == 0 and s > 1 for s, st in zip(layout.shape, layout.strides)) and layout.numel > 0
+    return (
+        any(st == 0 and s > 1 for s, st in zip(layout.shape, layout.strides)) and layout.numel > 0
+    )
 
 
 def maybe_overlaps(shape, strides):
@@ -178,7 +205,8 @@ def expanded_strides(layout, shape):
     """Strides of a tensor spread over a larger shape: 0 where it repeats."""
     missing = len(shape) - layout.ndim
     return (0,) * missing + tuple(
-        0 if s == 1 and n != 1 else st for s, st, n in zip(layout.shape, layout.strides, shape[missing:])
+        0 if s == 1 and n != 1 else st
+        for s, st, n in zip(layout.shape, layout.strides, shape[missing:])
     )
 
 

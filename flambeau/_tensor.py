@@ -19,9 +19,18 @@ class Tensor:
     # _view is None, or a View for a tensor that shares its base's memory; _extra is None or an Extra
     # with what few tensors have (hooks, retained gradients). _offset counts bytes.
     __slots__ = (
-        "_layout", "_storage", "_offset", "_requires_grad", "_grad", "_grad_fn", "_output_nr", "_view", "_extra",
-        "__weakref__", "__dict__",
-    )  # fmt: skip
+        "_layout",
+        "_storage",
+        "_offset",
+        "_requires_grad",
+        "_grad",
+        "_grad_fn",
+        "_output_nr",
+        "_view",
+        "_extra",
+        "__weakref__",
+        "__dict__",
+    )
 
     __hash__ = object.__hash__
     __array_priority__ = 1000
@@ -160,5 +169,15 @@ def alias(t, layout, offset):
     return make_tensor(layout, t._storage, offset)
 
 
-__all__ = ["Extra", "Tensor", "View", "alias", "empty_like_layout", "empty_tensor", "extra_of", "make_tensor",
-           "new_storage", "pool_of"]  # fmt: skip
+__all__ = [
+    "Extra",
+    "Tensor",
+    "View",
+    "alias",
+    "empty_like_layout",
+    "empty_tensor",
+    "extra_of",
+    "make_tensor",
+    "new_storage",
+    "pool_of",
+]

@@ -82,7 +82,11 @@ class TypedStorage:
         from flambeau._layout import Size, make_layout
         from flambeau._tensor import make_tensor
 
-        return make_tensor(make_layout(Size((self.size(),)), (1,), self.dtype, cpu), self._untyped_storage._storage, 0)
+        return make_tensor(
+            make_layout(Size((self.size(),)), (1,), self.dtype, cpu),
+            self._untyped_storage._storage,
+            0,
+        )
 
     def tolist(self):
         return self._tensor().tolist()

@@ -9,6 +9,12 @@ class OutOfMemoryError(RuntimeError):
     """No memory block of the wanted size could be had."""
 
 
+def kind_name(value):
+    """The name of a value's type as C code knows it: NumPy's carry their package."""
+    kind = type(value)
+    return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
+
+
 def dimension_out_of_range(dim, ndim):
     low, high = (-ndim, ndim - 1) if ndim else (-1, 0)
     return IndexError(
@@ -30,4 +36,4 @@ def cannot_cast(source, target):
 
 
 def not_implemented(op, dtype):
-    return NotImplementedError(f'"{op}" not implemented for \'{dtype.scalar_name}\'')
+    return NotImplementedError(f"\"{op}\" not implemented for '{dtype.scalar_name}'")

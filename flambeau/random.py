@@ -16,9 +16,14 @@ from flambeau._tensor import Tensor, empty_tensor
 from flambeau.runtime import cpu
 
 __all__ = [
-    "set_rng_state", "get_rng_state", "manual_seed", "seed", "initial_seed", "fork_rng",
+    "set_rng_state",
+    "get_rng_state",
+    "manual_seed",
+    "seed",
+    "initial_seed",
+    "fork_rng",
     "thread_safe_generator",
-]  # fmt: skip
+]
 
 DEFAULT_SEED = 67280421310721  # of a generator nobody has seeded
 STATE_WORDS = 624

@@ -5,7 +5,6 @@ _INTEGERS = "uint8 int8 int16 int32 int64".split()
 
 ARANGE = [
     "torch.arange(1, 'a')",
-    "torch.arange(None)",
     "torch.arange(1j)",
     "torch.arange(torch.tensor([1, 2]))",
     "torch.arange(2**63)",

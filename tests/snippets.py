@@ -90,5 +90,10 @@ def outcome(torch, snippet):
             # a subclass of ours stands for PyTorch's own class of the same purpose
             name = kind.__name__ if kind.__module__ == "builtins" else kind.__mro__[1].__name__
             text = f"{name}: {sentence(error)}"
-    told = {f"warns {w.category.__name__}: {sentence(w.message)}" for w in seen}
+    # deprecations are NumPy's and Python's remarks on PyTorch's own methods
+    told = {
+        f"warns {w.category.__name__}: {sentence(w.message)}"
+        for w in seen
+        if w.category is UserWarning and "TypedStorage is deprecated" not in str(w.message)
+    }
     return " | ".join([*sorted(told), text])

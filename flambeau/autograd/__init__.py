@@ -25,7 +25,14 @@ def _tuple(value):
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
-def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
+def backward(
+    tensors,
+    grad_tensors=None,
+    retain_graph=None,
+    create_graph=False,
+    grad_variables=None,
+    inputs=None,
+):
     """Sum of gradients of tensors with respect to leaves, accumulated into their .grad."""
     tensors = _tuple(tensors)
     grads = _tuple(grad_tensors) if grad_tensors is not None else (None,) * len(tensors)
@@ -42,8 +49,17 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     run_backward(tensors, grads, keep, create_graph, inputs)
 
 
-def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True,
-         allow_unused=None, is_grads_batched=False, materialize_grads=False):  # fmt: skip
+def grad(
+    outputs,
+    inputs,
+    grad_outputs=None,
+    retain_graph=None,
+    create_graph=False,
+    only_inputs=True,
+    allow_unused=None,
+    is_grads_batched=False,
+    materialize_grads=False,
+):
     """Gradients of outputs with respect to inputs, returned and not accumulated."""
     outputs, inputs = _tuple(outputs), _tuple(inputs)
     for t in inputs:
@@ -53,7 +69,9 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
             raise RuntimeError("One of the differentiated Tensors does not require grad")
     grads = _tuple(grad_outputs) if grad_outputs is not None else (None,) * len(outputs)
     if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
     keep = create_graph if retain_graph is None else retain_graph
     allow_unused = bool(allow_unused) or materialize_grads
     if is_grads_batched:
@@ -68,10 +86,19 @@ def _batched(outputs, inputs, grads, keep, create_graph, allow_unused, materiali
     """One backward pass per entry of the leading dimension of the gradients."""
     count = next(len(g) for g in grads if g is not None)
     rows = [
-        grad(outputs, inputs, [None if g is None else g[k] for g in grads], keep or k + 1 < count, create_graph, True,
-             allow_unused, False, materialize)
+        grad(
+            outputs,
+            inputs,
+            [None if g is None else g[k] for g in grads],
+            keep or k + 1 < count,
+            create_graph,
+            True,
+            allow_unused,
+            False,
+            materialize,
+        )
         for k in range(count)
-    ]  # fmt: skip
+    ]
     from flambeau.eager.methods import function
 
     return tuple(None if column[0] is None else function("stack")(column) for column in zip(*rows))
@@ -110,7 +137,22 @@ def __getattr__(name):
 
 
 __all__ = [
-    "Function", "Variable", "backward", "detect_anomaly", "enable_grad", "functional", "grad", "gradcheck",
-    "gradgradcheck", "graph", "inference_mode", "is_anomaly_enabled", "is_grad_enabled", "modes", "no_grad", "saved_tensors_hooks",
-    "set_detect_anomaly", "set_grad_enabled",
-]  # fmt: skip
+    "Function",
+    "Variable",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "functional",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "graph",
+    "inference_mode",
+    "is_anomaly_enabled",
+    "is_grad_enabled",
+    "modes",
+    "no_grad",
+    "saved_tensors_hooks",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+]

@@ -23,7 +23,9 @@ class Task:
         self.heap = []
         self.pending = {}  # sequence number -> [node, gradient per output]
         self.leaves = {}  # id of a leaf -> [leaf, gradient, may it be added to in place?]
-        self.owned = set()  # ids of gradients that this pass made by adding: may be added to in place
+        self.owned = (
+            set()
+        )  # ids of gradients that this pass made by adding: may be added to in place
         self.captures = None  # (id of node, output number) -> index of a wanted input
 
     def send(self, edge, grad):
@@ -92,7 +94,9 @@ class Task:
                         entry[1].add_(grad)
                     else:
                         entry[1] = entry[1] + grad
-                        entry[2] = not create_graph  # a sum of our own: the next may be added in place
+                        entry[
+                            2
+                        ] = not create_graph  # a sum of our own: the next may be added in place
                     continue
                 seq = target.seq
                 entry = pending.get(seq)
@@ -153,7 +157,9 @@ class Task:
             for k, r in enumerate(results):
                 if r is not None and r.dtype.is_floating_point and bool((r != r).any()):
                     _warn_origin(node)
-                    raise RuntimeError(f"Function '{node.name()}' returned nan values in its {k}th output.")
+                    raise RuntimeError(
+                        f"Function '{node.name()}' returned nan values in its {k}th output."
+                    )
         return results
 
     def deliver(self):
@@ -168,7 +174,8 @@ def _warn_origin(node):
     lines = node.metadata.get("traceback_")
     text = "".join(lines) if lines else "(no forward pass information: it ran outside anomaly mode)"
     warnings.warn(
-        f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{text}", stacklevel=2
+        f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{text}",
+        stacklevel=2,
     )
 
 
@@ -245,7 +252,11 @@ def _own(leaf, grad):
     # references: deliver's and accumulate's variables, our parameter, getrefcount's own
     shared = sys.getrefcount(grad) > OWN_REFERENCES or sys.getrefcount(grad._storage) > 2
     if shared or grad._view is not None or grad._layout.strides != _grad_strides(leaf):
-        dense = leaf.new_empty(leaf.shape, dtype=grad.dtype) if grad._layout.shape == leaf._layout.shape else None
+        dense = (
+            leaf.new_empty(leaf.shape, dtype=grad.dtype)
+            if grad._layout.shape == leaf._layout.shape
+            else None
+        )
         if dense is None:
             return grad.clone()
         return dense.copy_(grad.detach())
@@ -265,7 +276,10 @@ def set_ones(function):
 
 
 def _ones(layout):
-    return _make_ones(layout if layout.is_contiguous else dense_layout(layout.shape, layout.dtype, layout.device), 1)
+    return _make_ones(
+        layout if layout.is_contiguous else dense_layout(layout.shape, layout.dtype, layout.device),
+        1,
+    )
 
 
 def _check_root(t, grad):
@@ -275,7 +289,9 @@ def _check_root(t, grad):
         if t._layout.numel != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         if not t.dtype.is_floating_point:
-            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {t.dtype}")
+            raise RuntimeError(
+                f"grad can be implicitly created only for real scalar outputs but got {t.dtype}"
+            )
         return _ones(t._layout)
     if not isinstance(grad, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(grad).__name__}")
@@ -291,7 +307,9 @@ def _check_root(t, grad):
     return grad
 
 
-def run_backward(tensors, grads, keep_graph, create_graph, inputs=None, accumulate_grad=True, allow_unused=True):
+def run_backward(
+    tensors, grads, keep_graph, create_graph, inputs=None, accumulate_grad=True, allow_unused=True
+):
     """Send grads from tensors down to the leaves (or to the given inputs)."""
     roots = [(edge_of(t), _check_root(t, g)) for t, g in zip(tensors, grads)]
     task = Task(keep_graph, create_graph)
@@ -332,7 +350,12 @@ def _captured(task, inputs, accumulate_grad, allow_unused):
         if isinstance(target, Tensor):
             entry = task.leaves.get(id(target))
             grad = entry[1] if entry else None
-            if grad is not None and not accumulate_grad and target._extra is not None and target._extra.hooks:
+            if (
+                grad is not None
+                and not accumulate_grad
+                and target._extra is not None
+                and target._extra.hooks
+            ):
                 grad = run_hooks(target._extra.hooks, grad)
                 entry[1] = grad
         else:

@@ -18,7 +18,9 @@ class FunctionCtx:
         """Keep tensors for backward; each is checked for in-place changes when it is used."""
         for t in tensors:
             if t is not None and not isinstance(t, Tensor):
-                raise TypeError(f"save_for_backward can only save variables, but argument is of type {type(t).__name__}")
+                raise TypeError(
+                    f"save_for_backward can only save variables, but argument is of type {type(t).__name__}"
+                )
         self.to_save = tensors
 
     def save_for_forward(self, *tensors):
@@ -87,8 +89,8 @@ class FunctionNode(Node, FunctionCtx):
 
 
 def layout_zeros(layout):
-    from flambeau.eager.copying import filled
     from flambeau._layout import dense_layout
+    from flambeau.eager.copying import filled
 
     return filled(dense_layout(layout.shape, layout.dtype, layout.device), 0)
 
@@ -99,7 +101,9 @@ _node_classes: dict = {}
 def _node_class(function):
     found = _node_classes.get(function)
     if found is None:
-        found = _node_classes[function] = type(f"{function.__name__}Backward", (FunctionNode,), {"_function": function})
+        found = _node_classes[function] = type(
+            f"{function.__name__}Backward", (FunctionNode,), {"_function": function}
+        )
     return found
 
 
@@ -110,7 +114,9 @@ class Function:
 
     @staticmethod
     def forward(*args, **kwargs):
-        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+        raise NotImplementedError(
+            "You must implement the forward function for custom autograd.Function."
+        )
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -136,7 +142,9 @@ class Function:
         node.needs_input_grad = tuple(isinstance(a, Tensor) and a._requires_grad for a in args)
         separate = cls.setup_context is not Function.setup_context
         with no_grad():
-            result = cls.forward(*args, **kwargs) if separate else cls.forward(node, *args, **kwargs)
+            result = (
+                cls.forward(*args, **kwargs) if separate else cls.forward(node, *args, **kwargs)
+            )
             if separate:
                 cls.setup_context(node, args, result)
         outs = result if isinstance(result, tuple) else (result,)
@@ -192,7 +200,12 @@ def once_differentiable(function):
         if not modes.grad or not any(isinstance(g, Tensor) and g._requires_grad for g in grads):
             return results
         many = results if isinstance(results, tuple) else (results,)
-        node = init_node(object.__new__(_Once), tuple(edge_of(g) for g in grads if g is not None and g._requires_grad), (), len(many))
+        node = init_node(
+            object.__new__(_Once),
+            tuple(edge_of(g) for g in grads if g is not None and g._requires_grad),
+            (),
+            len(many),
+        )
         found = []
         for k, r in enumerate(many):
             if r is not None:
@@ -208,4 +221,6 @@ class _Once(Node):
     __slots__ = ()
 
     def apply(self, grads, create_graph):
-        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+        raise RuntimeError(
+            "trying to differentiate twice a function that was marked with @once_differentiable"
+        )

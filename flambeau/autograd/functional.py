@@ -193,9 +193,13 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
         is_outputs_tuple, outputs = _as_tuple(func(*inputs), _OUTPUTS, "vjp")
         _require_history(outputs, "outputs", strict)
         v = _vector(
-            v, outputs, is_outputs_tuple, "vjp", create_graph,
+            v,
+            outputs,
+            is_outputs_tuple,
+            "vjp",
+            create_graph,
             "the user-provided function returns a single Tensor with a single element.",
-        )  # fmt: skip
+        )
     with _last_pass(create_graph):
         found = _grad(outputs, inputs, v, create_graph=create_graph)
         product = _zeros_for_none(found, inputs, strict, create_graph, "back")
@@ -219,9 +223,13 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
         is_inputs_tuple, inputs = _as_tuple(inputs, "inputs", "jvp")
         inputs = _entering(inputs, create_graph, requires_grad=True)
         v = _vector(
-            v, inputs, is_inputs_tuple, "jvp", create_graph,
+            v,
+            inputs,
+            is_inputs_tuple,
+            "jvp",
+            create_graph,
             "the input to the user-provided function is a single Tensor with a single element.",
-        )  # fmt: skip
+        )
         is_outputs_tuple, outputs = _as_tuple(func(*inputs), _OUTPUTS, "jvp")
         _require_history(outputs, "outputs", strict)
         # Any value of g will do, the backward pass being linear in it; it must only need grad.
@@ -388,9 +396,13 @@ def _gradient_graph(func, inputs, v, create_graph, strict, function):
     is_tuple, inputs = _as_tuple(inputs, "inputs", function)
     inputs = _entering(inputs, create_graph, requires_grad=True)
     v = _vector(
-        v, inputs, is_tuple, function, create_graph,
+        v,
+        inputs,
+        is_tuple,
+        function,
+        create_graph,
         "the input to the user-provided function is a single Tensor with a single element.",
-    )  # fmt: skip
+    )
     out = func(*inputs)
     _require_history(_as_tuple(out, _OUTPUTS, function)[1], "outputs", strict)
     out = _single_number(out, function)

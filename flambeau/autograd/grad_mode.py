@@ -22,7 +22,6 @@ def _update():
     modes.watched = bool(modes.anomaly or modes.saved_hooks)
 
 
-
 modes = _Modes()
 
 
@@ -100,7 +99,9 @@ class set_grad_enabled(_Switch):
 
     def __init__(self, mode):
         if not isinstance(mode, bool):
-            raise TypeError(f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}")
+            raise TypeError(
+                f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
+            )
         self.mode = mode
         self.previous = modes.grad
         modes.grad = mode

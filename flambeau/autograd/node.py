@@ -72,8 +72,12 @@ class Node:
 
     @property
     def next_functions(self):
-        return tuple((None, 0) if e is None else (accumulator_of(e[0]) if isinstance(e[0], Tensor) else e[0], e[1])
-                     for e in self.edges)  # fmt: skip
+        return tuple(
+            (None, 0)
+            if e is None
+            else (accumulator_of(e[0]) if isinstance(e[0], Tensor) else e[0], e[1])
+            for e in self.edges
+        )
 
     @property
     def metadata(self):
@@ -235,11 +239,15 @@ def unpack(item, node):
         t = item.tensor
         if t._storage.version != item.version:
             writer = current_grad_fn(t)
-            raise RuntimeError(_modified(t._layout, t._storage.version, item.version, writer, t._output_nr))
+            raise RuntimeError(
+                _modified(t._layout, t._storage.version, item.version, writer, t._output_nr)
+            )
         return t
     if kind is SavedOutput:
         if item.storage.version != item.version:
-            raise RuntimeError(_modified(item.layout, item.storage.version, item.version, node, item.output_nr))
+            raise RuntimeError(
+                _modified(item.layout, item.storage.version, item.version, node, item.output_nr)
+            )
         t = make_tensor(item.layout, item.storage, item.offset)
         if node is not None and item.layout.dtype.category >= 2:
             t._grad_fn, t._output_nr, t._requires_grad = node, item.output_nr, True

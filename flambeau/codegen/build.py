@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from flambeau.codegen import scalar
 from flambeau.codegen.llvm import Emitter, load_element, store_element
-from flambeau.codegen.llvm_names import COMPUTE_TYPE, MEMORY_TYPE
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, host, module_text
+from flambeau.codegen.llvm_names import COMPUTE_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, PTR, Module, bytes_of, vector
 
 
@@ -37,7 +37,9 @@ def arguments_for(inputs, scalars):
     for k, (dtype, _) in enumerate(inputs):
         type = COMPUTE_TYPE[dtype]
         if dtype[0] == "c":
-            found.append(scalar.Complex(scalar.argument((k, 0), type), scalar.argument((k, 1), type)))
+            found.append(
+                scalar.Complex(scalar.argument((k, 0), type), scalar.argument((k, 1), type))
+            )
         else:
             found.append(scalar.argument(k, type))
     for k, kind in enumerate(scalars):
@@ -85,7 +87,8 @@ class _Body:
         self.description = argument_word(fn, self.block, 0, "p")
         self.bases = [argument_word(fn, self.block, 1 + k, "p") for k in range(len(self.operands))]
         self.scalars = [
-            argument_word(fn, self.block, 1 + len(self.operands) + k, kind) for k, kind in enumerate(nest.scalars)
+            argument_word(fn, self.block, 1 + len(self.operands) + k, kind)
+            for k, kind in enumerate(nest.scalars)
         ]
         self.uniform = self._hoist_uniform()
         words = HEADER + nest.rank
@@ -150,7 +153,11 @@ class _Body:
 
     def _unroll(self):
         """Vectors per turn of the loop: a few for cheap bodies, one where the body is long already."""
-        if self.nest.rank or any(access == "n" for _, access in self.operands) or self.uses_coordinates:
+        if (
+            self.nest.rank
+            or any(access == "n" for _, access in self.operands)
+            or self.uses_coordinates
+        ):
             return 1
         return 4 if sum(1 for v in _parts(self.nest.values) for _ in _nodes(v)) <= 6 else 1
 
@@ -199,7 +206,15 @@ class _Body:
             if id(e) not in seen:
                 if e.op == "argument":
                     seen[id(e)] = isinstance(e.data, int) and e.data >= first
-                elif e.op in ("coordinate", "variable", "repeat", "part", "check", "rarely", "table"):
+                elif e.op in (
+                    "coordinate",
+                    "variable",
+                    "repeat",
+                    "part",
+                    "check",
+                    "rarely",
+                    "table",
+                ):
                     seen[id(e)] = False
                 else:
                     seen[id(e)] = all(map(uniform, e.args))

@@ -18,8 +18,12 @@ inf, nan = math.inf, math.nan
 _exp, _expm1, _log = mathlib.exp, mathlib.expm1, mathlib.log
 _sin, _cos, _tan = triglib.sin, triglib.cos, triglib.tan
 _sinh, _cosh, _asinh, _atan, _atan2 = (
-    mathlib.sinh, mathlib.cosh, mathlib.asinh, triglib.atan, triglib.atan2,
-)  # fmt: skip
+    mathlib.sinh,
+    mathlib.cosh,
+    mathlib.asinh,
+    triglib.atan,
+    triglib.atan2,
+)
 
 
 def for_complex(function):

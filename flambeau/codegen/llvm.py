@@ -8,11 +8,37 @@ and threads are the business of `llvm_cpu.py` and the templates.
 
 from flambeau.codegen import scalar
 from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
-from flambeau.codegen.loops import I1, I64, PTR, V, bytes_of, element, literal, mangle, vector, width_of
+from flambeau.codegen.loops import (
+    I1,
+    I64,
+    PTR,
+    V,
+    bytes_of,
+    element,
+    literal,
+    mangle,
+    vector,
+    width_of,
+)
 
-_INT_OPS = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor", "shl": "shl"}
+_INT_OPS = {
+    "add": "add",
+    "sub": "sub",
+    "mul": "mul",
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+    "shl": "shl",
+}
 _FLOAT_OPS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "rem": "frem"}
-_INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint", "abs": "fabs"}
+_INTRINSICS = {
+    "sqrt": "sqrt",
+    "floor": "floor",
+    "ceil": "ceil",
+    "trunc": "trunc",
+    "rint": "rint",
+    "abs": "fabs",
+}
 _INTRINSICS |= {"copysign": "copysign", "fma": "fma"}
 _FCMP = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 
@@ -69,7 +95,9 @@ class Emitter:
         if op == "shr":
             return fn.pure(f"{'a' if sign == 's' else 'l'}shr {args[0]}, {args[1].name}", type)
         if op in ("rem", "quot"):
-            return fn.pure(f"{sign}{'rem' if op == 'rem' else 'div'} {args[0]}, {args[1].name}", type)
+            return fn.pure(
+                f"{sign}{'rem' if op == 'rem' else 'div'} {args[0]}, {args[1].name}", type
+            )
         if op == "select":
             return fn.pure(f"select {args[0]}, {args[1]}, {args[2]}", type)
         if op == "neg":
@@ -238,7 +266,9 @@ def from_memory(fn, raw, dtype):
         wide = fn.convert("zext", raw, vector("i32", w)) << 16
         return fn.convert("bitcast", wide, vector("float", w))
     if dtype == "f16":
-        return fn.convert("fpext", fn.convert("bitcast", raw, vector("half", w)), vector("float", w))
+        return fn.convert(
+            "fpext", fn.convert("bitcast", raw, vector("half", w)), vector("float", w)
+        )
     return raw
 
 
@@ -274,7 +304,14 @@ def scatter(fn, value, pointers, mask):
     t = value.type
     mask = mask or V(fn, vector(I1, width_of(t)), literal(True, vector(I1, width_of(t))))
     align = V(fn, "i32", str(bytes_of(element(t))))
-    fn.call(f"llvm.masked.scatter.{mangle(t)}.{mangle(pointers.type)}", "void", value, pointers, align, mask)
+    fn.call(
+        f"llvm.masked.scatter.{mangle(t)}.{mangle(pointers.type)}",
+        "void",
+        value,
+        pointers,
+        align,
+        mask,
+    )
 
 
 def masked_load(fn, pointer, type, mask):
@@ -282,7 +319,9 @@ def masked_load(fn, pointer, type, mask):
         return fn.load(pointer, type)
     align = V(fn, "i32", str(bytes_of(element(type))))
     zero = V(fn, type, "zeroinitializer")
-    return fn.call(f"llvm.masked.load.{mangle(type)}.p0", type, pointer, align, mask, zero, pure=False)
+    return fn.call(
+        f"llvm.masked.load.{mangle(type)}.p0", type, pointer, align, mask, zero, pure=False
+    )
 
 
 def masked_store(fn, value, pointer, mask):
@@ -324,7 +363,8 @@ def _load_complex(fn, pointer, e, width, access, stride, mask):
         raw = masked_load(fn, pointer, vector(e, 2 * width), pair_mask)
         return tuple(fn.shuffle(raw, None, range(k, 2 * width, 2)) for k in (0, 1))
     return tuple(
-        gather(fn, _lane_pointers(fn, fn.gep(pointer, k * size, "i8"), stride, width), e, mask) for k in (0, 1)
+        gather(fn, _lane_pointers(fn, fn.gep(pointer, k * size, "i8"), stride, width), e, mask)
+        for k in (0, 1)
     )
 
 

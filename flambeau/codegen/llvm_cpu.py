@@ -10,7 +10,7 @@ import threading
 
 import llvmlite.binding as llvm
 
-from flambeau.codegen.loops import I1, I64, PTR, V, Module
+from flambeau.codegen.loops import I1, I64, PTR, Module, V
 
 CODEGEN_VERSION = 1
 
@@ -79,7 +79,9 @@ PASSES = (
 def optimise(module, upto=None):
     """Run the pass list on a parsed module."""
     h = host()
-    builder = llvm.create_pass_builder(h.machine, llvm.create_pipeline_tuning_options(speed_level=1))
+    builder = llvm.create_pass_builder(
+        h.machine, llvm.create_pipeline_tuning_options(speed_level=1)
+    )
     manager = llvm.create_new_module_pass_manager()
     for _, add in PASSES[:upto]:
         getattr(manager, add)()

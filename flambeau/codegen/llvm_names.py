@@ -6,5 +6,16 @@ LLVM_TYPE = {"bool": "i1", "f32": "float", "f64": "double"}
 LLVM_TYPE |= {t: f"i{t[1:]}" for t in scalar.INTS + scalar.UINTS}
 
 # How a dtype lies in memory, and the scalar type it is computed with.
-MEMORY_TYPE = LLVM_TYPE | {"bool": "i8", "f16": "i16", "bf16": "i16", "c64": "float", "c128": "double"}
-COMPUTE_TYPE = {t: t for t in LLVM_TYPE} | {"f16": "f32", "bf16": "f32", "c64": "f32", "c128": "f64"}
+MEMORY_TYPE = LLVM_TYPE | {
+    "bool": "i8",
+    "f16": "i16",
+    "bf16": "i16",
+    "c64": "float",
+    "c128": "double",
+}
+COMPUTE_TYPE = {t: t for t in LLVM_TYPE} | {
+    "f16": "f32",
+    "bf16": "f32",
+    "c64": "f32",
+    "c128": "f64",
+}

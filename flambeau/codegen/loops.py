@@ -232,7 +232,10 @@ class Fn:
     def extract(self, x, lane):
         if width_of(x.type) == 1:
             return x
-        return self.pure(f"extractelement {x}, i64 {lane if not isinstance(lane, V) else lane.name}", element(x.type))
+        return self.pure(
+            f"extractelement {x}, i64 {lane if not isinstance(lane, V) else lane.name}",
+            element(x.type),
+        )
 
     def insert(self, x, value, lane):
         return self.pure(f"insertelement {x}, {value}, i64 {lane}", x.type)
@@ -240,7 +243,10 @@ class Fn:
     def shuffle(self, a, b, lanes):
         t = vector(element(a.type), len(lanes))
         mask = ", ".join(f"i32 {k}" for k in lanes)
-        return self.pure(f"shufflevector {a}, {a.type} {b.name if b is not None else 'poison'}, <{len(lanes)} x i32> <{mask}>", t)
+        return self.pure(
+            f"shufflevector {a}, {a.type} {b.name if b is not None else 'poison'}, <{len(lanes)} x i32> <{mask}>",
+            t,
+        )
 
     def select(self, condition, a, b):
         if not isinstance(a, V):
@@ -328,7 +334,9 @@ class Fn:
             self.open(latch)
             following = self.emit(f"add {i}, {step.name}", type)
             self.jump(head)
-        self.lines[slot] = f"  {i.name} = phi {type} [{low.name}, %{before}], [{following.name}, %{latch}]"
+        self.lines[slot] = (
+            f"  {i.name} = phi {type} [{low.name}, %{before}], [{following.name}, %{latch}]"
+        )
         self.open(done)
 
     @contextmanager
@@ -437,7 +445,9 @@ class Module:
         ]
         declares = [text for name, text in self.declared.items() if name not in defined]
         bodies = [f.text() for f in self.functions]
-        return "\n".join([*tables, *declares, *bodies, f"attributes #0 = {{ nounwind {attributes} }}", ""])
+        return "\n".join(
+            [*tables, *declares, *bodies, f"attributes #0 = {{ nounwind {attributes} }}", ""]
+        )
 
 
 def function_names(ir):

@@ -12,6 +12,7 @@ import math
 from types import SimpleNamespace
 
 from flambeau.codegen.scalar import (
+    Expr,
     abs_,
     bitcast,
     cast,
@@ -22,7 +23,6 @@ from flambeau.codegen.scalar import (
     scale,
     select,
     spelled,
-    Expr,
 )
 from flambeau.codegen.scalar import copysign as _copysign
 from flambeau.codegen.scalar import fma as _fma

@@ -214,7 +214,9 @@ def cast(a, type):
         return const(a, type)
     if a.type == type:
         return a
-    if a.op == "const" and not (is_float(a.type) and not math.isfinite(a.data) and not is_float(type)):
+    if a.op == "const" and not (
+        is_float(a.type) and not math.isfinite(a.data) and not is_float(type)
+    ):
         return const(a.data, type)
     if type == "bool":
         return a != 0

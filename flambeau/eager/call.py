@@ -14,7 +14,17 @@ import linecache
 from flambeau import _dtype
 from flambeau._tensor import Tensor, make_tensor, pool_of
 from flambeau.autograd.grad_mode import modes
-from flambeau.autograd.node import Node, SavedInput, SavedOutput, edge_of, init_node, next_sequence, save_input, save_output, unpack
+from flambeau.autograd.node import (
+    Node,
+    SavedInput,
+    SavedOutput,
+    edge_of,
+    init_node,
+    next_sequence,
+    save_input,
+    save_output,
+    unpack,
+)
 from flambeau.codegen import scalar
 from flambeau.eager.plan import MAX_PLANS, cast_value, plan_nest, result_types, scalar_kinds
 from flambeau.ops.table import names_of
@@ -57,17 +67,29 @@ _ALLOCATE = """
 
 
 def _key(pattern, names):
-    parts = [f"{n}._layout" if c == "t" else f"type({n})" for c, n in zip(pattern, names) if c in "tsn"]
+    parts = [
+        f"{n}._layout" if c == "t" else f"type({n})" for c, n in zip(pattern, names) if c in "tsn"
+    ]
     return f"{parts[0]}" if len(parts) == 1 else ", ".join(parts)
 
 
 def _kernel_arguments(pattern, names):
-    return "".join(f", {n}._storage.pointer + {n}._offset" for c, n in zip(pattern, names) if c == "t") + "".join(
-        f", {n}" for c, n in zip(pattern, names) if c != "t"
-    )
+    return "".join(
+        f", {n}._storage.pointer + {n}._offset" for c, n in zip(pattern, names) if c == "t"
+    ) + "".join(f", {n}" for c, n in zip(pattern, names) if c != "t")
 
 
-def run_text(pattern, names, outputs, differentiable, checked, head="", name="run", signature=None, fallback=None):
+def run_text(
+    pattern,
+    names,
+    outputs,
+    differentiable,
+    checked,
+    head="",
+    name="run",
+    signature=None,
+    fallback=None,
+):
     """Source of a family's run function. head: lines before the look-up; fallback: what a miss does."""
     outs = range(outputs)
     unpacked = ", ".join(f"layout{k}, pool{k}" for k in outs)
@@ -75,7 +97,9 @@ def run_text(pattern, names, outputs, differentiable, checked, head="", name="ru
     # a miss must leave the except clause first, or every error below would be chained to a KeyError
     text += f"    try:\n        found = plans[{_key(pattern, names)}]\n"
     text += "    except (KeyError, AttributeError):\n        found = None\n"
-    text += f"    if found is None:\n        {fallback or 'found = plan(' + ', '.join(names) + ')'}\n"
+    text += (
+        f"    if found is None:\n        {fallback or 'found = plan(' + ', '.join(names) + ')'}\n"
+    )
     text += f"    {unpacked}, kernel, desc = found\n"
     text += "".join(_ALLOCATE.format(k=k) for k in outs)
     call = f"kernel(desc{''.join(f', p{k}' for k in outs)}{_kernel_arguments(pattern, names)})"
@@ -91,7 +115,13 @@ class Family:
     """Kernels of one computation for one pattern of arguments."""
 
     def __init__(self, key, trace, pattern, types, outputs=1, error=None, promoting=True):
-        self.key, self.trace, self.pattern, self.types, self.outputs = key, trace, pattern, types, outputs
+        self.key, self.trace, self.pattern, self.types, self.outputs = (
+            key,
+            trace,
+            pattern,
+            types,
+            outputs,
+        )
         self.plans, self.inplace_plans, self.keep = {}, {}, []
         self.error, self.promoting = error, promoting
 
@@ -100,20 +130,31 @@ class Family:
         return [a._layout if c == "t" else type(a) for c, a in zip(self.pattern, args) if c in "ts"]
 
     def key_of(self, args):
-        return tuple(a._layout if c == "t" else type(a) for c, a in zip(self.pattern, args) if c in "tsn")
+        return tuple(
+            a._layout if c == "t" else type(a) for c, a in zip(self.pattern, args) if c in "tsn"
+        )
 
     def work_out(self, args, outs=None):
         """The plan of a call: output layouts, kernel, description."""
         operands = self.operands(args)
         compute, out_dtypes = self.types(operands)
         kinds = "".join(
-            scalar_kinds(type(a)) if c in "sn" else c for c, a in zip(self.pattern, args) if c != "t"
+            scalar_kinds(type(a)) if c in "sn" else c
+            for c, a in zip(self.pattern, args)
+            if c != "t"
         )
         layouts = [a._layout for c, a in zip(self.pattern, args) if c == "t"]
         check_devices(layouts)
-        key = (self.key, compute.code, self.pattern, tuple(type(a) for c, a in zip(self.pattern, args) if c in "sn"))
+        key = (
+            self.key,
+            compute.code,
+            self.pattern,
+            tuple(type(a) for c, a in zip(self.pattern, args) if c in "sn"),
+        )
         trace = self._tracer(compute, [type(a) for a in args])
-        found = plan_nest(key, trace, layouts, kinds, out_dtypes, outs, shape=outs[0].shape if outs else None)
+        found = plan_nest(
+            key, trace, layouts, kinds, out_dtypes, outs, shape=outs[0].shape if outs else None
+        )
         self.keep.append(found[3])
         return found
 
@@ -193,11 +234,27 @@ class Family:
 
     def compile_run(self, names, record=None, differentiable=(), name="run", extra=(), **parts):
         differentiable = differentiable if record else ()
-        text = run_text(self.pattern, names, self.outputs, differentiable, self.error is not None, name=name, **parts)
+        text = run_text(
+            self.pattern,
+            names,
+            self.outputs,
+            differentiable,
+            self.error is not None,
+            name=name,
+            **parts,
+        )
         space = {
-            "plans": self.plans, "plan": self.plan, "new": _new, "Storage": Storage, "Tensor": Tensor, "modes": modes,
-            "record": record, "fail": self.fail, "SCALARS": SCALARS, **dict(extra),
-        }  # fmt: skip
+            "plans": self.plans,
+            "plan": self.plan,
+            "new": _new,
+            "Storage": Storage,
+            "Tensor": Tensor,
+            "modes": modes,
+            "record": record,
+            "fail": self.fail,
+            "SCALARS": SCALARS,
+            **dict(extra),
+        }
         return compile_text(text, space, f"{self.key} {name}")[name]
 
 
@@ -249,7 +306,11 @@ class Backward:
 
     def __init__(self, variant, needs):
         self.variant, op = variant, variant.op
-        self.formulas = [(k, op.grads[name]) for k, name in enumerate(variant.tensors) if needs >> k & 1 and name in op.grads]
+        self.formulas = [
+            (k, op.grads[name])
+            for k, name in enumerate(variant.tensors)
+            if needs >> k & 1 and name in op.grads
+        ]
         self.constants = dict(variant.statics)
         wanted = []
         for _, formula in self.formulas:
@@ -270,7 +331,11 @@ class Backward:
         pointers, numbers, kinds = [], [], []
         for n, k in self.wanted:
             if n in tensors or n in ("out", "out0", "out1"):
-                saved, mark = ("SavedInput", f"s{k}.tensor._storage") if n in tensors else ("SavedOutput", f"s{k}.storage")
+                saved, mark = (
+                    ("SavedInput", f"s{k}.tensor._storage")
+                    if n in tensors
+                    else ("SavedOutput", f"s{k}.storage")
+                )
                 text += f"    s{k} = saved[{k}]\n"
                 text += f"    if type(s{k}) is not {saved} or {mark}.version != s{k}.version:\n        return fused(node, g)\n"
                 pointers.append(f"{mark}.pointer + s{k}.{'tensor._' if n in tensors else ''}offset")
@@ -291,7 +356,13 @@ class Backward:
         if outs:
             text += f"    {unpacked}kernel, desc, sums = found\n"
             text += "".join(_ALLOCATE.format(k=k) for k in range(outs))
-            arguments = ["desc", *(f"p{k}" for k in range(outs)), "g._storage.pointer + g._offset", *pointers, *numbers]
+            arguments = [
+                "desc",
+                *(f"p{k}" for k in range(outs)),
+                "g._storage.pointer + g._offset",
+                *pointers,
+                *numbers,
+            ]
             text += f"    kernel({', '.join(arguments)})\n"
         else:
             text += "    sums = found\n"
@@ -299,9 +370,15 @@ class Backward:
         text += f"    results = [{', '.join(map(str, slots))}]\n"
         text += "    for k in sums:\n        results[k] = fit(results[k], node.layouts[k])\n    return results\n"
         space = {
-            "SavedInput": SavedInput, "SavedOutput": SavedOutput, "fused": self.fused, "plans": self.quick_plans, "fit": fit,
-            "new": _new, "Storage": Storage, "Tensor": Tensor,
-        }  # fmt: skip
+            "SavedInput": SavedInput,
+            "SavedOutput": SavedOutput,
+            "fused": self.fused,
+            "plans": self.quick_plans,
+            "fit": fit,
+            "new": _new,
+            "Storage": Storage,
+            "Tensor": Tensor,
+        }
         self.quick_slots = [None if x is None else -1 if x == "g" else int(x[3:]) for x in slots]
         return compile_text(text, space, f"{self.variant.op.name} backward")["quick"]
 
@@ -311,7 +388,10 @@ class Backward:
             return
         for n, k in self.wanted:
             item = node.saved[k]
-            if type(item) is SavedInput and item.tensor._layout is not node.layouts[self.variant.tensors.index(n)]:
+            if (
+                type(item) is SavedInput
+                and item.tensor._layout is not node.layouts[self.variant.tensors.index(n)]
+            ):
                 return
         kinds = [type(a) for a, (n, _) in zip(args[1:], self.wanted) if not isinstance(a, Tensor)]
         if family is None:
@@ -337,7 +417,12 @@ class Backward:
             values["gs"] = grads
         results = [None] * self.slots
         for k, formula in self.formulas:
-            args = [node.layouts[self.variant.tensors.index(n[:-7])] if n.endswith("_layout") else values[n] for n in formula.names]
+            args = [
+                node.layouts[self.variant.tensors.index(n[:-7])]
+                if n.endswith("_layout")
+                else values[n]
+                for n in formula.names
+            ]
             grad = formula.function(*args)
             results[k] = fit(_as_tensor(grad, values["g"]), node.layouts[k])
         return results
@@ -361,7 +446,9 @@ class Backward:
             plan = self.plans[key] = self._plan(node, args)
         family, slots, sums = plan
         if complex in key:
-            outs = family.run_any(args) if family is not None else ()  # two words per complex number
+            outs = (
+                family.run_any(args) if family is not None else ()
+            )  # two words per complex number
         else:
             outs = family.run(*args) if family is not None else ()
             if family is not None and family.outputs == 1:
@@ -386,16 +473,33 @@ class Backward:
             slots[k] = len(traced)
             traced.append(formula)
             dtypes.append(target if target.category >= _dtype.FLOATING else compute)
-        sums = [k for k, s in enumerate(slots) if s is not None and node.layouts[k].shape != g._layout.shape]
+        sums = [
+            k
+            for k, s in enumerate(slots)
+            if s is not None and node.layouts[k].shape != g._layout.shape
+        ]
         if not traced:
             return None, slots, sums
         names = ["g"] + [n for n, _ in self.wanted]
-        key = (variant.op.name, "backward", variant.pattern, variant.statics, tuple(k for k, _ in self.formulas), pattern,
-               compute.code, tuple(d.code for d in dtypes))  # fmt: skip
+        key = (
+            variant.op.name,
+            "backward",
+            variant.pattern,
+            variant.statics,
+            tuple(k for k, _ in self.formulas),
+            pattern,
+            compute.code,
+            tuple(d.code for d in dtypes),
+        )
         family = _backward_families.get(key)
         if family is None:
-            family = Family(key, _trace_formulas(traced, names, node.layouts, variant), pattern,
-                            lambda operands, c=compute, o=tuple(dtypes): (c, o), len(traced))  # fmt: skip
+            family = Family(
+                key,
+                _trace_formulas(traced, names, node.layouts, variant),
+                pattern,
+                lambda operands, c=compute, o=tuple(dtypes): (c, o),
+                len(traced),
+            )
             family.run = family.compile_run([f"a{k}" for k in range(len(args))], name="run")
             _backward_families[key] = family
         return family, slots, sums
@@ -417,7 +521,10 @@ def _trace_formulas(formulas, names, layouts, variant):
         known = dict(variant.statics) | dict(zip(names, values))
         results = []
         for formula in formulas:
-            args = [layouts[variant.tensors.index(n[:-7])] if n.endswith("_layout") else known[n] for n in formula.names]
+            args = [
+                layouts[variant.tensors.index(n[:-7])] if n.endswith("_layout") else known[n]
+                for n in formula.names
+            ]
             results.append(formula.function(*args))
         return tuple(results)
 
@@ -448,7 +555,9 @@ class Variant:
     def __init__(self, op, pattern, statics=()):
         self.op, self.pattern = op, pattern
         self.statics = statics
-        names = [p.name for p in op.params if p.kind in ("tensor", "optional", "float", "int", "scalar")]
+        names = [
+            p.name for p in op.params if p.kind in ("tensor", "optional", "float", "int", "scalar")
+        ]
         self.names = [n for n in names if n not in dict(statics)]
         self.tensors = [n for n, c in zip(self.names, pattern) if c == "t"]
         key = (op.name, statics) if statics else op.name
@@ -459,8 +568,10 @@ class Variant:
 
             def traced(*values, _names=tuple(self.names)):
                 given = dict(zip(_names, values)) | constants
-                return body(*[given[n] for n in names_of(body) if n in given],
-                            **{n: given[n] for n in order if n not in names_of(body)})  # fmt: skip
+                return body(
+                    *[given[n] for n in names_of(body) if n in given],
+                    **{n: given[n] for n in order if n not in names_of(body)},
+                )
 
             trace = traced
         else:
@@ -468,12 +579,24 @@ class Variant:
         self.family = Family(key, trace, pattern, self._types, op.outputs, op.error)
         self.backwards = {}
         self.saved_names = self._saved_names()
-        self.differentiable = [k for k, (n, c) in enumerate(zip(self.names, pattern)) if c == "t" and n in op.grads]
-        name = op.node_name if isinstance(op.node_name, str) else op.node_name(self.tensors, dict(statics))
+        self.differentiable = [
+            k for k, (n, c) in enumerate(zip(self.names, pattern)) if c == "t" and n in op.grads
+        ]
+        name = (
+            op.node_name
+            if isinstance(op.node_name, str)
+            else op.node_name(self.tensors, dict(statics))
+        )
         self.node_class = type(
-            name, (PointwiseNode,),
-            {"__slots__": (), "variant": self, "backwards": self.backwards, "saved_names": tuple(self.saved_names)},
-        )  # fmt: skip
+            name,
+            (PointwiseNode,),
+            {
+                "__slots__": (),
+                "variant": self,
+                "backwards": self.backwards,
+                "saved_names": tuple(self.saved_names),
+            },
+        )
         self.record = self._compile_record() if self.differentiable else None
         self.run = self.family.compile_run(self.names, self.record, self.differentiable)
         if pattern == "ts" and "fold" in op.options:
@@ -521,13 +644,22 @@ class Variant:
         for name in self.tensors:
             if name in self.op.grads:
                 for n in self.op.grads[name].names:
-                    if n != "g" and not n.endswith("_layout") and n not in constants and n not in found:
+                    if (
+                        n != "g"
+                        and not n.endswith("_layout")
+                        and n not in constants
+                        and n not in found
+                    ):
                         found.append(n)
         return found
 
     def users(self, name):
         """Numbers of the tensor arguments whose derivative wants a saved name."""
-        return [k for k, t in enumerate(self.tensors) if t in self.op.grads and name in self.op.grads[t].names]
+        return [
+            k
+            for k, t in enumerate(self.tensors)
+            if t in self.op.grads and name in self.op.grads[t].names
+        ]
 
     def _compile_record(self):
         """def record(out, *args): make the node. Saves only what the wanted gradients need.
@@ -535,12 +667,21 @@ class Variant:
         There are two texts: the quick one, and one that asks hooks and anomaly mode.
         """
         space = {
-            "new": _new, "NodeClass": self.node_class, "edge_of": edge_of, "next_sequence": next_sequence, "modes": modes,
-            "save_input": save_input, "save_output": save_output, "init_node": init_node, "SavedInput": SavedInput,
+            "new": _new,
+            "NodeClass": self.node_class,
+            "edge_of": edge_of,
+            "next_sequence": next_sequence,
+            "modes": modes,
+            "save_input": save_input,
+            "save_output": save_output,
+            "init_node": init_node,
+            "SavedInput": SavedInput,
             "SavedOutput": SavedOutput,
-        }  # fmt: skip
+        }
         compile_text(self._record_text("watched", False), space, f"{self.op.name} record, watched")
-        return compile_text(self._record_text("record", True), space, f"{self.op.name} record")["record"]
+        return compile_text(self._record_text("record", True), space, f"{self.op.name} record")[
+            "record"
+        ]
 
     def _record_text(self, title, quick):
         names, outs = self.names, [f"out{k}" for k in range(self.op.outputs)]
@@ -550,14 +691,24 @@ class Variant:
             text += f"    if modes.watched:\n        return watched({arguments})\n"
         text += "    node = new(NodeClass)\n"
         for k, t in enumerate(self.tensors):
-            text += f"    n{k} = {t}._requires_grad\n" if t in self.op.grads else f"    n{k} = False\n"
-        text += "    node.edges = (" + "".join(
-            f"(edge_of({t}) if {t}._view is not None else ({t}._grad_fn or {t}, {t}._output_nr)) if n{k} else None, "
-            for k, t in enumerate(self.tensors)
-        ) + ")\n"
+            text += (
+                f"    n{k} = {t}._requires_grad\n" if t in self.op.grads else f"    n{k} = False\n"
+            )
+        text += (
+            "    node.edges = ("
+            + "".join(
+                f"(edge_of({t}) if {t}._view is not None else ({t}._grad_fn or {t}, {t}._output_nr)) if n{k} else None, "
+                for k, t in enumerate(self.tensors)
+            )
+            + ")\n"
+        )
         text += "".join(self._saving(k, n, quick) for k, n in enumerate(self.saved_names))
-        text += "    node.saved = (" + "".join(f"s{k}, " for k in range(len(self.saved_names))) + ")\n"
-        text += f"    node.needs = {' + '.join(f'n{k} * {1 << k}' for k in range(len(self.tensors)))}\n"
+        text += (
+            "    node.saved = (" + "".join(f"s{k}, " for k in range(len(self.saved_names))) + ")\n"
+        )
+        text += (
+            f"    node.needs = {' + '.join(f'n{k} * {1 << k}' for k in range(len(self.tensors)))}\n"
+        )
         text += f"    node.layouts = ({''.join(f'{t}._layout, ' for t in self.tensors)})\n"
         text += f"    node.outputs = {self.op.outputs}\n    node.seq = next_sequence()\n    node.hooks = None\n"
         numbers = [n for n, c in zip(names, self.pattern) if c == "s"]
@@ -579,16 +730,32 @@ class Variant:
         if number is None and name not in self.tensors:
             return f"    s{k} = {name}\n"
         if not quick:
-            lines = [f"s{k} = save_input({name})" if number is None else f"s{k} = save_output(out{number}, {number})"]
+            lines = [
+                f"s{k} = save_input({name})"
+                if number is None
+                else f"s{k} = save_output(out{number}, {number})"
+            ]
         elif number is None:
-            lines = [f"s{k} = new(SavedInput)", f"s{k}.tensor = {name}", f"s{k}.version = {name}._storage.version"]
+            lines = [
+                f"s{k} = new(SavedInput)",
+                f"s{k}.tensor = {name}",
+                f"s{k}.version = {name}._storage.version",
+            ]
         else:
             o = f"out{number}"
-            lines = [f"s{k} = new(SavedOutput)", f"s{k}.layout = {o}._layout", f"s{k}.storage = st = {o}._storage",
-                     f"s{k}.offset = {o}._offset", f"s{k}.version = st.version", f"s{k}.output_nr = {number}"]  # fmt: skip
+            lines = [
+                f"s{k} = new(SavedOutput)",
+                f"s{k}.layout = {o}._layout",
+                f"s{k}.storage = st = {o}._storage",
+                f"s{k}.offset = {o}._offset",
+                f"s{k}.version = st.version",
+                f"s{k}.output_nr = {number}",
+            ]
         if not condition:
             return "".join(f"    {line}\n" for line in lines)
-        return f"    s{k} = None\n    if {condition}:\n" + "".join(f"        {line}\n" for line in lines)
+        return f"    s{k} = None\n    if {condition}:\n" + "".join(
+            f"        {line}\n" for line in lines
+        )
 
 
 __all__ = ["Backward", "Family", "PointwiseNode", "SavedOutput", "Variant", "compile_text", "fit"]

@@ -4,8 +4,14 @@ A copy is a pointwise kernel whose body is its argument; half types of equal dty
 that their bits survive. Fills are kernels without inputs.
 """
 
-from flambeau import _dtype
-from flambeau._layout import broadcast_shape, contiguous_strides, dense_layout, make_layout, ordered_strides
+from flambeau import _dtype, errors
+from flambeau._layout import (
+    broadcast_shape,
+    contiguous_strides,
+    dense_layout,
+    make_layout,
+    ordered_strides,
+)
 from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.autograd import views
 from flambeau.autograd.engine import set_ones
@@ -23,7 +29,11 @@ _BITS = {"f16": _dtype.int16, "bf16": _dtype.int16}
 def _raw(layout):
     """The same layout with integer elements, for dtypes that a copy must not look into."""
     stand_in = _BITS.get(layout.dtype.code)
-    return layout if stand_in is None else make_layout(layout.shape, layout.strides, stand_in, layout.device)
+    return (
+        layout
+        if stand_in is None
+        else make_layout(layout.shape, layout.strides, stand_in, layout.device)
+    )
 
 
 def copy_into(target, source):
@@ -68,7 +78,9 @@ def broadcast_shape_into(shape, wanted):
         )
     found = broadcast_shape(wanted, shape)
     if found != wanted:
-        raise RuntimeError(f"output with shape {list(wanted)} doesn't match the broadcast shape {list(found)}")
+        raise RuntimeError(
+            f"output with shape {list(wanted)} doesn't match the broadcast shape {list(found)}"
+        )
     return found
 
 
@@ -94,7 +106,13 @@ class CopyBackwards(Node):
 def copy_(input, src, non_blocking=False):
     """Copy the elements of src into this tensor, casting and broadcasting, and return it."""
     if not isinstance(src, Tensor):
-        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+        if getattr(src, "shape", None) == () and hasattr(src, "item"):
+            src = src.item()  # a NumPy number
+        if type(src) not in (int, float, bool, complex):
+            raise TypeError(
+                f"copy_(): argument 'other' (position 1) must be Tensor, not {errors.kind_name(src)}"
+            )
+        return input.fill_(src)
     if src is input:
         return input
     target_layout, source_layout = input._layout, src._layout
@@ -104,7 +122,11 @@ def copy_(input, src, non_blocking=False):
         check_overlap(input, (src,))
         src = _apart(input, src)
     check_overlap(input, ())
-    recording = modes.grad and (input._requires_grad or src._requires_grad) and target_layout.dtype.category >= 2
+    recording = (
+        modes.grad
+        and (input._requires_grad or src._requires_grad)
+        and target_layout.dtype.category >= 2
+    )
     if recording:
         views.check_inplace(input)
         node = object.__new__(CopyBackwards)
@@ -161,7 +183,12 @@ def clone(input, memory_format):
 def duplicate(out, input):
     """copy_into, by one memory move where both are laid out alike."""
     layout = input._layout
-    if layout is out._layout and layout.device.type == "cpu" and layout.nbytes < 1 << 16 and layout.is_contiguous:
+    if (
+        layout is out._layout
+        and layout.device.type == "cpu"
+        and layout.nbytes < 1 << 16
+        and layout.is_contiguous
+    ):
         if layout.nbytes:
             copy_bytes(out._storage.pointer, input._storage.pointer + input._offset, layout.nbytes)
     else:
@@ -204,7 +231,14 @@ def _plan_fill(layout, kind):
         return (scalar.Complex(*numbers) if len(numbers) == 2 else numbers[0],)
 
     _, kernel, desc, owner = plan_nest(
-        ("fill", kind.__name__), trace, [], scalar_kinds(kind), (layout.dtype,), (layout,), layout.shape, layout.device
+        ("fill", kind.__name__),
+        trace,
+        [],
+        scalar_kinds(kind),
+        (layout.dtype,),
+        (layout,),
+        layout.shape,
+        layout.device,
     )
     return kernel, desc, owner
 

@@ -9,7 +9,7 @@ from flambeau import errors
 from flambeau._device import cpu
 from flambeau._layout import Size, dense_layout, wrap_dim
 from flambeau._tensor import Tensor, alias, empty_tensor
-from flambeau.eager.binding import launches
+from flambeau.eager.binding import FRONTS, launches
 from flambeau.eager.copying import copy_into, filled
 from flambeau.eager.kernels import load_kernel
 from flambeau.eager.rows import address, as_rows, blocks, contiguous, from_rows, is_computed, launch
@@ -220,6 +220,24 @@ def searchsorted(sorted_sequence, input, out_int32, right, side, sorter):
         address(sorter) if sorter is not None else 0,
     )
     return found
+
+
+def _checks_out(op, function):
+    """out= must be what out_int32 says."""
+
+    def front(*args, out=None, out_int32=False, **kwargs):
+        if out is not None and out.dtype is not (d.int32 if out_int32 else d.int64):
+            raise RuntimeError(
+                "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) "
+                "or Long(int64) depending on whether out_int32 flag is True, but we got output "
+                f"tensor's dtype {out.dtype.scalar_name} and out_int32 flag is {out_int32}"
+            )
+        return function(*args, out=out, out_int32=out_int32, **kwargs)
+
+    return front
+
+
+FRONTS |= {"searchsorted": _checks_out, "bucketize": _checks_out}
 
 
 @launches("bucketize")

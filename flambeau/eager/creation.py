@@ -7,14 +7,15 @@ in ranges.py, what all of them are told (sizes, dtypes, devices) in options.py.
 import warnings
 
 from flambeau import _device, _dtype
-from flambeau._layout import Size, make_layout
+from flambeau._layout import make_layout
 from flambeau._tensor import Tensor, empty_like_layout, make_tensor, new_storage
 from flambeau.eager import interchange
 from flambeau.eager.copying import fill_into, filled, formatted_layout
+from flambeau.eager.nested import from_data, infer_dtype
 from flambeau.eager.options import (
     MAX_BYTES,
-    dtype_of,
     device_of,
+    dtype_of,
     fill_number,
     finish,
     into,
@@ -24,14 +25,18 @@ from flambeau.eager.options import (
     size_from,
     size_tuple,
 )
-from flambeau.eager.ranges import arange, eye, linspace, logspace, range_
-from flambeau.storage import borrowed_storage
+from flambeau.eager.ranges import arange as arange
+from flambeau.eager.ranges import eye as eye
+from flambeau.eager.ranges import linspace as linspace
+from flambeau.eager.ranges import logspace as logspace
+from flambeau.eager.ranges import range_ as range_
+
 
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
     """A new leaf with a copy of data; the dtype is inferred unless given."""
     _warn_copy(data, "torch.tensor(sourceTensor)")
-    dtype = None if dtype is None else dtype_of(dtype)
-    return finish(interchange.from_data(data, dtype, _device.resolve(device)), requires_grad)
+    dtype = None if dtype is None else dtype_of(dtype, "tensor")
+    return finish(from_data(data, dtype, device_of(device, "tensor")), requires_grad)
 
 
 def _warn_copy(data, call):
@@ -46,19 +51,58 @@ def _warn_copy(data, call):
 
 def as_tensor(data, dtype=None, device=None):
     """data as a tensor, sharing memory where that is possible."""
+    if dtype is not None:
+        dtype = dtype_of(dtype, "as_tensor")
     if isinstance(data, Tensor):
-        return data.to(dtype=dtype or data.dtype, device=device)
-    if hasattr(data, "__array_interface__"):
-        t = interchange.from_numpy(data, warn=False)
-        return t if dtype is None and device is None else t.to(dtype=dtype or t.dtype, device=_device.resolve(device))
-    if hasattr(data, "__dlpack__"):
+        return data.to(
+            dtype=dtype, device=None if device is None else device_of(device, "as_tensor")
+        )
+    if hasattr(data, "__array_interface__") and hasattr(data, "__len__"):
+        return interchange.from_numpy(data, warn=False).to(
+            dtype=dtype, device=device_of(device, "as_tensor")
+        )
+    return from_data(data, dtype, device_of(device, "as_tensor"))
+
+
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+    """obj as a tensor, sharing its memory unless that is impossible or a copy is asked for."""
+    t, shared = _shared(obj, dtype)
+    if t is None:
+        if copy is False:
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
+        t = from_data(obj, dtype and dtype_of(dtype, "asarray"), device_of(device, "asarray"))
+        return finish(t, requires_grad)
+    where = t.device if device is None else device_of(device, "asarray")
+    wanted = t.dtype if dtype is None else dtype_of(dtype, "asarray")
+    if copy is False and where != t.device:
+        raise ValueError(f"can't alias tensor from device '{t.device}' to '{where}'.")
+    if copy is False and wanted is not t.dtype:
+        raise ValueError(
+            f"can't alias tensor with dtype '{t.dtype.scalar_name}' into dtype '{wanted.scalar_name}'."
+        )
+    if copy:
+        shared = shared.clone()
+    result = shared.to(dtype=wanted, device=where)
+    if isinstance(obj, Tensor):
+        return result if requires_grad else result.detach() if obj.requires_grad else result
+    return finish(result, requires_grad)
+
+
+def _shared(obj, dtype):
+    """A tensor over the memory of obj, twice, or (None, None)."""
+    if isinstance(obj, Tensor):
+        return obj, obj
+    if hasattr(obj, "__array_interface__"):
+        t = interchange.from_numpy(obj, warn=False)
+    elif hasattr(obj, "__dlpack__"):
         from flambeau.utils.dlpack import from_dlpack
 
-        return from_dlpack(data).to(dtype=dtype, device=device)
-    return interchange.from_data(data, dtype and dtype_of(dtype), _device.resolve(device))
-
-
-asarray = as_tensor
+        t = from_dlpack(obj)
+    elif isinstance(obj, (bytes, bytearray, memoryview)):
+        t = interchange.from_buffer(obj, dtype_of(dtype, "asarray"), -1, 0)
+    else:
+        return None, None
+    return t, t
 
 
 def from_numpy(array):
@@ -68,30 +112,7 @@ def from_numpy(array):
 
 def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     """A 1-d tensor over the memory of an object with the buffer protocol."""
-    import ctypes
-
-    view = memoryview(buffer).cast("B")
-    if not len(view):
-        raise ValueError("both buffer length (0) and count (-1) must not be 0")
-    available = len(view) - offset
-    if count < 0:
-        if available % dtype.itemsize:
-            raise ValueError(
-                f"buffer length ({available} bytes) after offset ({offset} bytes) must be a multiple of element size ({dtype.itemsize})"
-            )
-        count = available // dtype.itemsize
-    if count * dtype.itemsize > available:
-        raise ValueError(
-            f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) must not be greater "
-            f"than actual buffer length ({len(view)} bytes)"
-        )
-    if view.readonly:
-        hold = (ctypes.c_char * len(view)).from_buffer_copy(view)
-    else:
-        hold = (ctypes.c_char * len(view)).from_buffer(view)
-    storage = borrowed_storage(ctypes.addressof(hold), len(view), (hold, buffer))
-    layout = make_layout(Size((count,)), (1,), dtype, _device.cpu)
-    return finish(make_tensor(layout, storage, offset), requires_grad)
+    return finish(interchange.from_buffer(buffer, dtype, count, offset), requires_grad)
 
 
 def _shape(sizes, size, name):
@@ -101,9 +122,17 @@ def _shape(sizes, size, name):
 
 
 def empty(
-    *sizes, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
-    pin_memory=False, memory_format=None, names=None,
-):  # fmt: skip
+    *sizes,
+    size=None,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+    memory_format=None,
+    names=None,
+):
     """A tensor with uninitialised memory."""
     shape = _shape(sizes, size, "empty")
     if out is not None:
@@ -134,9 +163,17 @@ def empty_strided(
 
 
 def full(
-    size, fill_value, *, out=None, dtype=None, layout=None, device=None, requires_grad=False,
-    pin_memory=False, names=None,
-):  # fmt: skip
+    size,
+    fill_value,
+    *,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+    names=None,
+):
     """A tensor with every element equal to fill_value."""
     fill_value = number(fill_value, "full", "fill_value", 2)
     shape = size_tuple(size, "full")
@@ -145,7 +182,7 @@ def full(
         fill_into(out, _checked(fill_value, out.dtype))
         out._storage.version += 1
         return out
-    dtype = interchange.infer_dtype([fill_value]) if dtype is None else dtype_of(dtype, "full")
+    dtype = infer_dtype([fill_value]) if dtype is None else dtype_of(dtype, "full")
     plan = new_layout(shape, dtype, device, "full")
     return finish(filled(plan, _checked(fill_value, dtype)), requires_grad)
 
@@ -156,9 +193,16 @@ def _checked(value, dtype):
 
 
 def zeros(
-    *sizes, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
-    pin_memory=False, names=None,
-):  # fmt: skip
+    *sizes,
+    size=None,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+    names=None,
+):
     """A tensor of zeros."""
     shape = _shape(sizes, size, "zeros")
     if out is not None:
@@ -167,9 +211,16 @@ def zeros(
 
 
 def ones(
-    *sizes, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
-    pin_memory=False, names=None,
-):  # fmt: skip
+    *sizes,
+    size=None,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+    names=None,
+):
     """A tensor of ones."""
     shape = _shape(sizes, size, "ones")
     if out is not None:
@@ -186,41 +237,70 @@ def _like(input, dtype, device, memory_format, name):
 
 
 def empty_like(
-    input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None,
+    input,
+    *,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    memory_format=None,
     pin_memory=False,
-):  # fmt: skip
+):
     """An uninitialised tensor of the same shape, dtype and device."""
     plan = _like(input, dtype, device, memory_format, "empty_like")
     return finish(empty_like_layout(plan), requires_grad)
 
 
 def zeros_like(
-    input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None,
+    input,
+    *,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    memory_format=None,
     pin_memory=False,
-):  # fmt: skip
+):
     """Zeros of the same shape, dtype and device."""
-    return finish(filled(_like(input, dtype, device, memory_format, "zeros_like"), 0), requires_grad)
+    return finish(
+        filled(_like(input, dtype, device, memory_format, "zeros_like"), 0), requires_grad
+    )
 
 
 def ones_like(
-    input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None,
+    input,
+    *,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    memory_format=None,
     pin_memory=False,
-):  # fmt: skip
+):
     """Ones of the same shape, dtype and device."""
     return finish(filled(_like(input, dtype, device, memory_format, "ones_like"), 1), requires_grad)
 
 
 def full_like(
-    input, fill_value, *, dtype=None, layout=None, device=None, requires_grad=False,
-    memory_format=None, pin_memory=False,
-):  # fmt: skip
+    input,
+    fill_value,
+    *,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    memory_format=None,
+    pin_memory=False,
+):
     """A constant tensor of the same shape, dtype and device."""
     plan = _like(input, dtype, device, memory_format, "full_like")
     value = _checked(number(fill_value, "full_like", "fill_value", 2), plan.dtype)
     return finish(filled(plan, value), requires_grad)
 
 
-def scalar_tensor(s, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+def scalar_tensor(
+    s, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False
+):
     """A 0-d tensor."""
     s = number(s, "scalar_tensor", "s", 1)
     return full((), s, dtype=dtype_of(dtype), device=device, requires_grad=requires_grad)
@@ -234,9 +314,15 @@ def _new_options(self, dtype, device):
 
 
 def new_empty(
-    self, *sizes, size=None, dtype=None, device=None, requires_grad=False, layout=None,
+    self,
+    *sizes,
+    size=None,
+    dtype=None,
+    device=None,
+    requires_grad=False,
+    layout=None,
     pin_memory=False,
-):  # fmt: skip
+):
     """An uninitialised tensor with the dtype and device of this one."""
     shape = _shape(sizes, size, "new_empty")
     return empty(shape, **_new_options(self, dtype, device), requires_grad=requires_grad)
@@ -251,27 +337,46 @@ def new_empty_strided(
 
 
 def new_zeros(
-    self, *sizes, size=None, dtype=None, device=None, requires_grad=False, layout=None,
+    self,
+    *sizes,
+    size=None,
+    dtype=None,
+    device=None,
+    requires_grad=False,
+    layout=None,
     pin_memory=False,
-):  # fmt: skip
+):
     """Zeros with the dtype and device of this tensor."""
     shape = _shape(sizes, size, "new_zeros")
     return zeros(shape, **_new_options(self, dtype, device), requires_grad=requires_grad)
 
 
 def new_ones(
-    self, *sizes, size=None, dtype=None, device=None, requires_grad=False, layout=None,
+    self,
+    *sizes,
+    size=None,
+    dtype=None,
+    device=None,
+    requires_grad=False,
+    layout=None,
     pin_memory=False,
-):  # fmt: skip
+):
     """Ones with the dtype and device of this tensor."""
     shape = _shape(sizes, size, "new_ones")
     return ones(shape, **_new_options(self, dtype, device), requires_grad=requires_grad)
 
 
 def new_full(
-    self, size, fill_value, *, dtype=None, device=None, requires_grad=False, layout=None,
+    self,
+    size,
+    fill_value,
+    *,
+    dtype=None,
+    device=None,
+    requires_grad=False,
+    layout=None,
     pin_memory=False,
-):  # fmt: skip
+):
     """A constant tensor with the dtype and device of this one."""
     fill_value = number(fill_value, "new_full", "fill_value", 2)
     options = _new_options(self, dtype, device)
@@ -284,7 +389,7 @@ def new_tensor(
     """A copy of data with the dtype and device of this tensor."""
     _warn_copy(data, "tensor.new_tensor(sourceTensor)")
     device = _device.resolve(device or self.device)
-    return finish(interchange.from_data(data, dtype or self.dtype, device), requires_grad)
+    return finish(from_data(data, dtype or self.dtype, device), requires_grad)
 
 
 PUBLIC = """tensor as_tensor asarray from_numpy frombuffer empty empty_strided full zeros ones empty_like zeros_like

@@ -33,10 +33,15 @@ class FormulaNode(Node):
                 elif formula is None or self.edges[len(results)] is None:
                     results.append(None)
                 else:
-                    results.append(fit(formula.function(*[values[n] for n in formula.names]), layout))
+                    results.append(
+                        fit(formula.function(*[values[n] for n in formula.names]), layout)
+                    )
             return results
         layouts = _flatten(self.layouts.values())
-        return [fit(r, layout) if e is not None else None for r, layout, e in zip(results, layouts, self.edges)]
+        return [
+            fit(r, layout) if e is not None else None
+            for r, layout, e in zip(results, layouts, self.edges)
+        ]
 
     def _list_grads(self, name, formula, values, layouts):
         if formula is None:
@@ -92,7 +97,11 @@ def _names(op):
     found = []
     for f in formulas:
         for n in f.names:
-            if n not in ("g", "gs", "needs") and not n.endswith(("_layout", "_shape")) and n not in found:
+            if (
+                n not in ("g", "gs", "needs")
+                and not n.endswith(("_layout", "_shape"))
+                and n not in found
+            ):
                 found.append(n)
     return found
 
@@ -138,7 +147,11 @@ def record_formula(op, bound, outs):
         if p.kind in ("tensor", "optional"):
             is_tensor = isinstance(value, Tensor)
             if is_tensor or op.joint_grad is not None or p.name in allowed:
-                edges.append(edge_of(value) if is_tensor and value._requires_grad and p.name in allowed else None)
+                edges.append(
+                    edge_of(value)
+                    if is_tensor and value._requires_grad and p.name in allowed
+                    else None
+                )
                 layouts[p.name] = value._layout if is_tensor else None
         elif p.kind == "tensors":
             edges.extend(edge_of(v) if v._requires_grad else None for v in value)

@@ -1,8 +1,7 @@
 """Launchers of what joins, pads and rearranges tensors: strided copies into a fresh output.
 
-`part` names a block of a tensor by shape, strides and place; `copy_into` moves elements between
-blocks, whatever their strides (negative ones too: a flip). `cat` keeps plans, because it is called
-often.
+What goes where depends on layouts and arguments only, so it is worked out once and kept: a list of
+boxes, each copied by the pointwise copy kernel whatever its strides (negative ones too: a flip).
 """
 
 import itertools
@@ -17,9 +16,12 @@ from flambeau._layout import (
     wrap_dim,
 )
 from flambeau._tensor import alias, empty_like_layout, empty_tensor
+from flambeau.autograd.grad_mode import modes
+from flambeau.autograd.node import edge_of, init_node
 from flambeau.codegen import scalar
-from flambeau.eager.binding import launches
-from flambeau.eager.copying import CHANNELS_LAST, copy_into, fill_into, preserved_layout
+from flambeau.eager.binding import FRONTS, launches
+from flambeau.eager.copying import CHANNELS_LAST, fill_into, preserved_layout
+from flambeau.eager.formula import node_class
 from flambeau.eager.kernels import load_kernel
 from flambeau.eager.plan import MAX_PLANS, plan_nest
 from flambeau.ops.rearranging import distinct_dims
@@ -27,16 +29,9 @@ from flambeau.ops.views import ints
 from flambeau.runtime.cpu import words
 
 
-def part(t, shape, strides, place):
-    """A block of a tensor's memory; place counts elements from the tensor's first."""
-    layout = make_layout(Size(shape), tuple(strides), t.dtype, t.device)
-    return alias(t, layout, t._offset + place * layout.itemsize)
-
-
-def block(t, starts, sizes):
-    """The box of a tensor that begins at starts."""
-    strides = t._layout.strides
-    return part(t, sizes, strides, sum(a * s for a, s in zip(starts, strides)))
+def place_of(starts, strides):
+    """Where the box that begins at starts lies, in elements."""
+    return sum(a * s for a, s in zip(starts, strides))
 
 
 def _format(layout):
@@ -176,6 +171,47 @@ def cat(tensors, dim):
     return joined(_plan_cat, tensors, dim)
 
 
+def _join_front(plan):
+    """A quicker public function for joins of layouts that were joined before."""
+
+    def build(op, general):
+        cls = node_class(op)
+
+        def join(tensors, dim=0, *, out=None, **kwargs):
+            try:
+                found = _cats[(plan, dim, *[t._layout for t in tensors])]
+            except (KeyError, TypeError, AttributeError):
+                found = None
+            if found is None or out is not None or kwargs or type(tensors) not in (list, tuple):
+                kwargs = kwargs if out is None else kwargs | {"out": out}
+                return (
+                    general(tensors, **kwargs)
+                    if "axis" in kwargs
+                    else general(tensors, dim, **kwargs)
+                )
+            result = _run_copies(empty_like_layout(found[0]), tensors, found[1])
+            for t in tensors:
+                if t._requires_grad:
+                    if modes.grad:
+                        _record_join(cls, result, tensors, dim)
+                    break
+            return result
+
+        return join
+
+    return build
+
+
+def _record_join(cls, out, tensors, dim):
+    """What record_formula does, for a node that saves only dim."""
+    node = object.__new__(cls)
+    edges = tuple([edge_of(t) if t._requires_grad else None for t in tensors])
+    node.layouts = {"tensors": tuple([t._layout for t in tensors])}
+    node.out_layouts = (out._layout,)
+    init_node(node, edges, (dim,))
+    out._grad_fn, out._requires_grad = node, True
+
+
 def _plan_stack(layouts, dim):
     if not layouts:
         raise RuntimeError("stack expects a non-empty TensorList")
@@ -205,97 +241,160 @@ def stack(tensors, dim):
     return joined(_plan_stack, tensors, dim)
 
 
+FRONTS["cat"], FRONTS["stack"] = _join_front(_plan_cat), _join_front(_plan_stack)
+
+
 @launches("block_diag")
 def block_diag(tensors):
-    for k, t in enumerate(tensors):
-        if t.ndim > 2:
-            raise RuntimeError(
-                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {k} has "
-                f"{t.ndim} dimensions"
-            )
     if not tensors:
         return empty_tensor(Size((1, 0)), _dtype.default_dtype(), _device.cpu)
-    shapes = [(1,) * (2 - t.ndim) + tuple(t.shape) for t in tensors]
+    key = (_plan_block_diag, *[t._layout for t in tensors])
+    found = _cats.get(key) or _cats.setdefault(key, _plan_block_diag(key[1:]))
+    return _run_copies(fill_into(empty_like_layout(found[0]), 0), tensors, found[1])
+
+
+def _plan_block_diag(layouts):
+    shapes = []
+    for k, layout in enumerate(layouts):
+        if layout.ndim > 2:
+            raise RuntimeError(
+                "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input "
+                f"{k} has {layout.ndim} dimensions"
+            )
+        shapes.append((1,) * (2 - layout.ndim) + tuple(layout.shape))
     size = Size((sum(s[0] for s in shapes), sum(s[1] for s in shapes)))
-    out = empty_tensor(size, _common_dtype([t._layout for t in tensors]), tensors[0].device)
-    fill_into(out, 0)
-    row = column = 0
-    for t, (height, width) in zip(tensors, shapes):
-        strides = (0,) * (2 - t.ndim) + t._layout.strides
-        copy_into(block(out, (row, column), (height, width)), part(t, (height, width), strides, 0))
+    out = dense_layout(size, _common_dtype(layouts), layouts[0].device)
+    places, row, column = [], 0, 0
+    for k, (height, width) in enumerate(shapes):
+        if height and width:
+            places.append((k, (height, width), place_of((row, column), out.strides)))
         row, column = row + height, column + width
+    lifted = [
+        make_layout(Size(s), (0,) * (2 - x.ndim) + x.strides, x.dtype, x.device)
+        for x, s in zip(layouts, shapes)
+    ]
+    return out, _plan_copies(out, lifted, places)
+
+
+# -- copies by plan -----------------------------------------------------------------------------------
+
+_arrangements: dict = {}
+
+
+def arranged(plan, input, *args, fill=None):
+    """A new tensor made of boxes of input.
+
+    plan(layout, *args) gives the output's layout and boxes: (shape, strides and place in the output,
+    strides and place in the input). Where boxes leave gaps, fill says what is there.
+    """
+    key = (plan, input._layout, args)
+    found = _arrangements.get(key)
+    if found is None:
+        if len(_arrangements) > MAX_PLANS:
+            _arrangements.clear()
+        layout, boxes = plan(input._layout, *args)
+        found = _arrangements[key] = layout, _plan_boxes(layout, input._layout, boxes)
+    out = empty_like_layout(found[0])
+    if fill is not None and found[0].numel:
+        fill_into(out, fill)
+    target, source = out._storage.pointer, input._storage.pointer + input._offset
+    for to, start, kernel, desc, _ in found[1]:
+        kernel(desc, target + to, source + start)
     return out
 
 
-# -- other places ---------------------------------------------------------------------------------
+def _plan_boxes(out, input, boxes):
+    out, input, found = _moved(out), _moved(input), []
+    for shape, strides, place, source_strides, start in boxes if out.device.type == "cpu" else ():
+        if 0 in shape:
+            continue
+        target = make_layout(Size(shape), tuple(strides), out.dtype, out.device)
+        source = make_layout(Size(shape), tuple(source_strides), out.dtype, out.device)
+        _, kernel, desc, owner = plan_nest(
+            ("copy", out.dtype.code),
+            lambda x: (x,),
+            [source],
+            "",
+            (out.dtype,),
+            (target,),
+            target.shape,
+        )
+        found.append((place * out.itemsize, start * out.itemsize, kernel, desc, owner))
+    return found
+
+
+def _plan_flip(layout, dims):
+    dims = distinct_dims(ints("flip", "dims", dims), layout.ndim)
+    out = preserved_layout(layout)
+    strides = [-s if k in dims else s for k, s in enumerate(layout.strides)]
+    last = sum((layout.shape[k] - 1) * layout.strides[k] for k in dims if layout.ndim)
+    return out, [(layout.shape, out.strides, 0, strides, last)]
 
 
 @launches("flip")
 def flip(input, dims):
-    layout = input._layout
-    dims = distinct_dims(ints("flip", "dims", dims), layout.ndim)
-    out = empty_like_layout(preserved_layout(layout))
-    if layout.numel:
-        strides = [-s if k in dims else s for k, s in enumerate(layout.strides)]
-        last = sum((layout.shape[k] - 1) * layout.strides[k] for k in dims if layout.ndim)
-        copy_into(out, part(input, layout.shape, strides, last))
-    return out
+    return arranged(_plan_flip, input, dims)
 
 
-@launches("roll")
-def roll(input, shifts, dims):
+def _plan_roll(layout, shifts, dims):
     shifts, dims = ints("roll", "shifts", shifts), ints("roll", "dims", dims)
     if not shifts:
         raise RuntimeError("`shifts` required")
-    if not dims and len(shifts) == 1:
-        flat = input.contiguous()
-        found = _rolled(part(flat, (flat.numel(),), (1,), 0), shifts, [0])
-        return part(found, input.shape, contiguous_strides(input.shape), 0)
     if len(shifts) != len(dims):
         raise RuntimeError(
             f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}"
         )
-    if not input.ndim:
+    if not layout.ndim:
         raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")
-    return _rolled(input, shifts, [wrap_dim(k, input.ndim) for k in dims])
-
-
-def _rolled(input, shifts, dims):
-    shape = input.shape
-    out = empty_tensor(shape, input.dtype, input.device)
-    if not out.numel():
-        return out
-    total = [0] * len(shape)
-    for s, k in zip(shifts, dims):
-        total[k] = (total[k] + s) % shape[k]
+    shape, total = layout.shape, [0] * layout.ndim
+    out = dense_layout(shape, layout.dtype, layout.device)
+    for s, k in zip(shifts, (wrap_dim(k, layout.ndim) for k in dims)):
+        total[k] = (total[k] + s) % max(shape[k], 1)
     # along each dimension two pieces change places: (start in input, start in output, length)
     pieces = [[(0, s, n - s), (n - s, 0, s)] if s else [(0, 0, n)] for n, s in zip(shape, total)]
+    boxes = []
     for box in itertools.product(*pieces):
-        sizes = [b[2] for b in box]
-        copy_into(block(out, [b[1] for b in box], sizes), block(input, [b[0] for b in box], sizes))
-    return out
+        source, target, sizes = zip(*box)
+        places = place_of(target, out.strides), place_of(source, layout.strides)
+        boxes.append((sizes, out.strides, places[0], layout.strides, places[1]))
+    return out, boxes
 
 
-@launches("repeat")
-def repeat(input, repeats):
+@launches("roll")
+def roll(input, shifts, dims):
+    if dims == () and (type(shifts) is int or len(shifts) == 1):
+        flat = input.contiguous()
+        line = dense_layout(Size((flat.numel(),)), flat.dtype, flat.device)
+        found = arranged(_plan_roll, alias(flat, line, flat._offset), shifts, 0)
+        shape = input._layout.shape
+        return alias(
+            found, make_layout(shape, contiguous_strides(shape), flat.dtype, flat.device), 0
+        )
+    return arranged(_plan_roll, input, shifts, dims)
+
+
+def _plan_repeat(layout, repeats):
     repeats = ints("repeat", "repeats", repeats)
-    missing = len(repeats) - input.ndim
+    missing = len(repeats) - layout.ndim
     if missing < 0:
         raise RuntimeError(
             "Number of dimensions of repeat dims can not be smaller than number of dimensions of "
             "tensor"
         )
-    sizes = (1,) * missing + tuple(input.shape)
+    sizes = (1,) * missing + tuple(layout.shape)
     shape = [r * s for r, s in zip(repeats, sizes)]
     if min(shape, default=0) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {shape}")
-    out = empty_tensor(Size(shape), input.dtype, input.device)
-    if out.numel():
-        pairs = [n for pair in zip(repeats, sizes) for n in pair]
-        source = [n for s in (0,) * missing + input._layout.strides for n in (0, s)]
-        target = [n for s, st in zip(sizes, out._layout.strides) for n in (s * st, st)]
-        copy_into(part(out, pairs, target, 0), part(input, pairs, source, 0))
-    return out
+    out = dense_layout(Size(shape), layout.dtype, layout.device)
+    pairs = [n for pair in zip(repeats, sizes) for n in pair]
+    source = [n for s in (0,) * missing + layout.strides for n in (0, s)]
+    target = [n for s, st in zip(sizes, out.strides) for n in (s * st, st)]
+    return out, [(pairs, target, 0, source, 0)]
+
+
+@launches("repeat")
+def repeat(input, repeats):
+    return arranged(_plan_repeat, input, repeats)
 
 
 # -- triangles and diagonals ----------------------------------------------------------------------
@@ -383,26 +482,23 @@ def _count_below(rows, columns, offset):
     return partial + max(0, rows - max(full, first)) * columns
 
 
-@launches("diag_embed")
-def diag_embed(input, offset, dim1, dim2):
-    ndim = input.ndim + 1
+def _plan_diag_embed(layout, offset, dim1, dim2):
+    ndim = layout.ndim + 1
     a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    length = input.shape[-1]
-    rest = iter(input.shape[:-1])
-    shape = [length + abs(offset) if k in (a, b) else next(rest) for k in range(ndim)]
-    out = empty_tensor(Size(shape), input.dtype, input.device)
-    fill_into(out, 0)
-    strides = out._layout.strides
+    length, rest = layout.shape[-1], iter(layout.shape[:-1])
+    shape = Size(length + abs(offset) if k in (a, b) else next(rest) for k in range(ndim))
+    out = dense_layout(shape, layout.dtype, layout.device)
+    strides = out.strides
     place = offset * strides[b] if offset >= 0 else -offset * strides[a]
-    if out.numel():
-        kept = [k for k in range(ndim) if k not in (a, b)]
-        copy_into(
-            part(out, input.shape, [*[strides[k] for k in kept], strides[a] + strides[b]], place),
-            input,
-        )
-    return out
+    kept = [strides[k] for k in range(ndim) if k not in (a, b)]
+    return out, [(layout.shape, [*kept, strides[a] + strides[b]], place, layout.strides, 0)]
+
+
+@launches("diag_embed")
+def diag_embed(input, offset, dim1, dim2):
+    return arranged(_plan_diag_embed, input, offset, dim1, dim2, fill=0)
 
 
 # -- padding --------------------------------------------------------------------------------------
@@ -416,27 +512,26 @@ def _widths(ndim, pad):
     return found
 
 
-@launches("constant_pad")
-def constant_pad(input, pad, value):
+def _plan_constant_pad(layout, pad):
     pad = ints("constant_pad_nd", "pad", pad)
-    layout = input._layout
     if len(pad) % 2:
         raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
     widths = _widths(layout.ndim, pad)
-    shape = [n + low + high for n, (low, high) in zip(layout.shape, widths)]
-    starts = [max(0, -low) for low, _ in widths]
     sizes = [n + min(0, low) + min(0, high) for n, (low, high) in zip(layout.shape, widths)]
     if min(sizes, default=0) < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
-    out = empty_like_layout(_shaped_like(layout, shape))
-    if not out.numel():
-        return out
-    if any(low > 0 or high > 0 for low, high in widths):
-        fill_into(out, _number(value, layout.dtype))
-    if 0 not in sizes:
-        inner = block(out, [max(0, low) for low, _ in widths], sizes)
-        copy_into(inner, block(input, starts, sizes))
-    return out
+    out = _shaped_like(layout, [n + low + high for n, (low, high) in zip(layout.shape, widths)])
+    place = place_of([max(0, low) for low, _ in widths], out.strides)
+    start = place_of([max(0, -low) for low, _ in widths], layout.strides)
+    return out, [(sizes, out.strides, place, layout.strides, start)]
+
+
+@launches("constant_pad")
+def constant_pad(input, pad, value):
+    number = _number(value, input._layout.dtype)
+    return arranged(
+        _plan_constant_pad, input, pad, fill=number if max(pad, default=0) > 0 else None
+    )
 
 
 def _number(value, dtype):
@@ -444,8 +539,8 @@ def _number(value, dtype):
     return int(value) if dtype.category == _dtype.INTEGER and type(value) is float else value
 
 
-def _check_edges(input, pad, mode):
-    shape, dims = input.shape, len(pad) // 2
+def _check_edges(layout, pad, mode):
+    shape, dims = layout.shape, len(pad) // 2
     ndim = len(shape)
     batched = ndim == dims + 2
     if 0 in shape[1 if batched else 0 :] and mode != "circular":
@@ -494,28 +589,27 @@ def _sides(size, low, high, mode):
     return [p for p in pieces if p[3] > 0]
 
 
+def _plan_edge_pad(layout, pad, mode):
+    _check_edges(layout, pad, mode)
+    if layout.dtype is _dtype.bool_ and mode != "circular":
+        name = "replication" if mode == "replicate" else "reflection"
+        raise errors.not_implemented(f"{name}_pad{len(pad) // 2}d", layout.dtype)
+    widths = _widths(layout.ndim, pad)
+    shape = Size(n + low + high for n, (low, high) in zip(layout.shape, widths))
+    if mode == "circular":
+        out = dense_layout(shape, layout.dtype, layout.device)
+    else:
+        out = _shaped_like(layout, shape)
+    sides = [_sides(n, low, high, mode) for n, (low, high) in zip(layout.shape, widths)]
+    boxes = []
+    for box in itertools.product(*sides):
+        source, steps, target, sizes = zip(*box)
+        strides = [a * s for a, s in zip(steps, layout.strides)]
+        places = place_of(target, out.strides), place_of(source, layout.strides)
+        boxes.append((sizes, out.strides, places[0], strides, places[1]))
+    return out, boxes
+
+
 @launches("edge_pad")
 def edge_pad(input, pad, mode):
-    _check_edges(input, pad, mode)
-    layout = input._layout
-    if layout.dtype is _dtype.bool_ and mode != "circular":
-        raise errors.not_implemented(
-            f"{'replication' if mode == 'replicate' else 'reflection'}_pad{len(pad) // 2}d",
-            layout.dtype,
-        )
-    widths = _widths(layout.ndim, pad)
-    shape = [n + low + high for n, (low, high) in zip(layout.shape, widths)]
-    out = empty_like_layout(
-        dense_layout(Size(shape), layout.dtype, layout.device)
-        if mode == "circular"
-        else _shaped_like(layout, shape)
-    )
-    if not out.numel():
-        return out
-    sides = [_sides(n, low, high, mode) for n, (low, high) in zip(layout.shape, widths)]
-    for box in itertools.product(*sides):
-        sizes = [b[3] for b in box]
-        strides = [b[1] * s for b, s in zip(box, layout.strides)]
-        start = sum(b[0] * s for b, s in zip(box, layout.strides))
-        copy_into(block(out, [b[2] for b in box], sizes), part(input, sizes, strides, start))
-    return out
+    return arranged(_plan_edge_pad, input, pad, mode)

@@ -1,20 +1,20 @@
 """Launchers of templates; importing them registers them (see binding.launches)."""
 
 from flambeau.eager import (
-    sorting,
-    scans,
-    counting,
     copying,
+    counting,
     distributions,
-    subscripts,
-    masking,
-    indexing,
     index_slices,
+    indexing,
     joining,
+    masking,
     products,
     random_integers,
     reducing,
     sampling,
+    scans,
+    sorting,
+    subscripts,
 )
 
 MODULES = (

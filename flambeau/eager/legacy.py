@@ -6,30 +6,36 @@ of their own only for isinstance and construction: every tensor is a plain Tenso
 
 from flambeau import _device, _dtype
 from flambeau._tensor import Tensor, make_tensor
-from flambeau.eager import creation, interchange
+from flambeau.eager import creation
+from flambeau.eager.nested import from_data
+from flambeau.eager.options import size_from
 
 
-def construct(dtype, args, cls=Tensor):
+def construct(dtype, args, strict=True):
     if not args:
         return creation.empty(0, dtype=dtype)
     first = args[0]
     if len(args) == 1 and isinstance(first, Tensor):
-        return first.detach() if first.dtype is dtype else first.detach().to(dtype)
+        if first.dtype is not dtype and strict:
+            raise TypeError(
+                f"expected a tensor of dtype {dtype} (got one of dtype {first.dtype}); use .to({dtype})"
+            )
+        return first.detach()
     if len(args) == 1 and hasattr(first, "_untyped_storage"):
         return first._tensor()
     if len(args) == 1 and not isinstance(first, int):
         if type(first).__name__ == "Size":
             return creation.empty(first, dtype=dtype)
-        if isinstance(first, float):
-            raise TypeError("new(): data must be a sequence (got float)")
-        return interchange.from_data(first, dtype, _device.cpu)
-    return creation.empty(*args, dtype=dtype)
+        if not hasattr(first, "__len__"):
+            raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
+        return from_data(first, dtype, _device.cpu)
+    return creation.empty(size_from(args, "new"), dtype=dtype)
 
 
 def tensor_new(cls, *args, device=None, **kwargs):
     """Tensor(...) and subclasses of Tensor."""
     data = kwargs.pop("data", None)
-    t = construct(_dtype.default_dtype(), (data,) if data is not None else args)
+    t = construct(_dtype.default_dtype(), (data,) if data is not None else args, strict=False)
     if cls is Tensor:
         return t
     return make_tensor(t._layout, t._storage, t._offset, cls)
@@ -59,4 +65,8 @@ def typed_class(dtype):
     return _TypedMeta(name, (), {"dtype": dtype, "__module__": "torch"})
 
 
-TYPED = {f"{d.scalar_name}Tensor": typed_class(d) for d in _dtype.ALL if not d.is_complex and not d.name.startswith("uint1")}
+TYPED = {
+    f"{d.scalar_name}Tensor": typed_class(d)
+    for d in _dtype.ALL
+    if not d.is_complex and not d.name.startswith("uint1")
+}

@@ -119,17 +119,46 @@ def _stub_property(name):
 
 
 OPERATORS = {
-    "__add__": "add", "__sub__": "sub", "__mul__": "mul", "__truediv__": "div", "__pow__": "pow", "__and__": "bitwise_and",
-    "__or__": "bitwise_or", "__xor__": "bitwise_xor", "__mod__": "remainder", "__floordiv__": "floor_divide",
-    "__lshift__": "bitwise_left_shift", "__rshift__": "bitwise_right_shift", "__eq__": "eq", "__ne__": "ne", "__lt__": "lt",
-    "__le__": "le", "__gt__": "gt", "__ge__": "ge",
-}  # fmt: skip
-COMMUTING = {"__radd__": "add", "__rmul__": "mul", "__rand__": "bitwise_and", "__ror__": "bitwise_or", "__rxor__": "bitwise_xor"}
+    "__add__": "add",
+    "__sub__": "sub",
+    "__mul__": "mul",
+    "__truediv__": "div",
+    "__pow__": "pow",
+    "__and__": "bitwise_and",
+    "__or__": "bitwise_or",
+    "__xor__": "bitwise_xor",
+    "__mod__": "remainder",
+    "__floordiv__": "floor_divide",
+    "__lshift__": "bitwise_left_shift",
+    "__rshift__": "bitwise_right_shift",
+    "__eq__": "eq",
+    "__ne__": "ne",
+    "__lt__": "lt",
+    "__le__": "le",
+    "__gt__": "gt",
+    "__ge__": "ge",
+}
+COMMUTING = {
+    "__radd__": "add",
+    "__rmul__": "mul",
+    "__rand__": "bitwise_and",
+    "__ror__": "bitwise_or",
+    "__rxor__": "bitwise_xor",
+}
 INPLACE = {
-    "__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div", "__ipow__": "pow", "__iand__": "bitwise_and",
-    "__ior__": "bitwise_or", "__ixor__": "bitwise_xor", "__imod__": "remainder", "__ifloordiv__": "floor_divide",
-    "__ilshift__": "bitwise_left_shift", "__irshift__": "bitwise_right_shift",
-}  # fmt: skip
+    "__iadd__": "add",
+    "__isub__": "sub",
+    "__imul__": "mul",
+    "__itruediv__": "div",
+    "__ipow__": "pow",
+    "__iand__": "bitwise_and",
+    "__ior__": "bitwise_or",
+    "__ixor__": "bitwise_xor",
+    "__imod__": "remainder",
+    "__ifloordiv__": "floor_divide",
+    "__ilshift__": "bitwise_left_shift",
+    "__irshift__": "bitwise_right_shift",
+}
 UNARY = {"__neg__": "neg", "__invert__": "bitwise_not", "__abs__": "abs"}
 
 
@@ -157,8 +186,13 @@ def attach():
 
 
 _WORDS = {
-    "rem": "fmod", "fma": None, "rint": "round", "isnan": "isnan", "select": "where", "lgamma": "lgamma",
-}  # fmt: skip
+    "rem": "fmod",
+    "fma": None,
+    "rint": "round",
+    "isnan": "isnan",
+    "select": "where",
+    "lgamma": "lgamma",
+}
 
 
 def _tensor_word(name):

@@ -6,18 +6,21 @@ The functions themselves are in creation.py and ranges.py.
 
 import operator
 
-from flambeau import _device, _dtype
+from flambeau import _device, _dtype, errors
 from flambeau._layout import Size, dense_layout
 from flambeau._tensor import Tensor
 
 MAX_BYTES = 1 << 62
 _PYTHON = {
-    float: _dtype.float64, int: _dtype.int64, bool: _dtype.bool_, complex: _dtype.complex128,
-}  # fmt: skip
+    float: _dtype.float64,
+    int: _dtype.int64,
+    bool: _dtype.bool_,
+    complex: _dtype.complex128,
+}
 
 
 def _is_integer(value):
-    return hasattr(value, "__index__") and not isinstance(value, (bool, Tensor)) or (
+    return (hasattr(value, "__index__") and not isinstance(value, (bool, Tensor))) or (
         isinstance(value, Tensor)
         and value._layout.numel == 1
         and value._layout.dtype.category <= _dtype.INTEGER
@@ -33,7 +36,7 @@ def size_from(size, name="empty", argument="size"):
     elif not size:
         raise TypeError(f'{name}() missing 1 required positional arguments: "{argument}"')
     elif not _is_integer(size[0]):
-        kind = type(size[0]).__name__
+        kind = errors.kind_name(size[0])
         raise TypeError(
             f"{name}(): argument '{argument}' (position 1) must be tuple of ints, not {kind}"
         )
@@ -49,7 +52,7 @@ def size_from(size, name="empty", argument="size"):
 
 def _not_a_size(size, name, argument):
     place, bad = next((k, s) for k, s in enumerate(size) if not _is_integer(s))
-    kind = type(bad).__name__
+    kind = errors.kind_name(bad)
     if place == 0:
         return TypeError(
             f"{name}(): argument '{argument}' (position 1) must be tuple of ints, "
@@ -70,7 +73,7 @@ def negative_size(size, shape, name):
 def size_tuple(size, name, argument="size", position=1):
     """A size that must be a tuple or list."""
     if not isinstance(size, (tuple, list)):
-        kind = type(size).__name__
+        kind = errors.kind_name(size)
         raise TypeError(
             f"{name}(): argument '{argument}' (position {position}) must be tuple of ints, not {kind}"
         )
@@ -85,7 +88,7 @@ def dtype_of(dtype, name="zeros"):
         # a type may be unhashable through its metaclass, but then it is no number type either
         named = _PYTHON.get(dtype) if isinstance(dtype, type) else None
         if named is None:
-            kind = type(dtype).__name__
+            kind = errors.kind_name(dtype)
             raise TypeError(f"{name}(): argument 'dtype' must be torch.dtype, not {kind}")
         return named
     return dtype
@@ -93,7 +96,7 @@ def dtype_of(dtype, name="zeros"):
 
 def device_of(device, name):
     if device is not None and not isinstance(device, (str, int, _device.device)):
-        kind = type(device).__name__
+        kind = errors.kind_name(device)
         raise TypeError(f"{name}(): argument 'device' must be torch.device, not {kind}")
     return _device.resolve(device)
 
@@ -120,7 +123,7 @@ def finish(t, requires_grad):
 def into(out, shape, dtype=None, name="zeros"):
     """An out= tensor, given its shape without a word (creation functions resize silently)."""
     if not isinstance(out, Tensor):
-        kind = type(out).__name__
+        kind = errors.kind_name(out)
         raise TypeError(f"{name}(): argument 'out' must be Tensor, not {kind}")
     if dtype is not None and out.dtype is not dtype:
         raise RuntimeError(
@@ -133,7 +136,7 @@ def into(out, shape, dtype=None, name="zeros"):
 def like(input, name):
     """The argument of a *_like function."""
     if not isinstance(input, Tensor):
-        kind = type(input).__name__
+        kind = errors.kind_name(input)
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {kind}")
     return input
 
@@ -147,15 +150,19 @@ def number(value, name, argument, position):
     for kind in (int, float, complex):
         if isinstance(value, kind):
             return kind(value)
-    kind = type(value).__name__
-    raise TypeError(f"{name}(): argument '{argument}' (position {position}) must be Number, not {kind}")
+    kind = errors.kind_name(value)
+    raise TypeError(
+        f"{name}(): argument '{argument}' (position {position}) must be Number, not {kind}"
+    )
 
 
 def integer(value, name, argument, position):
     """An argument that must be an integer."""
     if not _is_integer(value):
-        kind = type(value).__name__
-        raise TypeError(f"{name}(): argument '{argument}' (position {position}) must be int, not {kind}")
+        kind = errors.kind_name(value)
+        raise TypeError(
+            f"{name}(): argument '{argument}' (position {position}) must be int, not {kind}"
+        )
     return operator.index(value)
 
 

@@ -86,7 +86,9 @@ def _dense(layout):
     return True
 
 
-def plan_nest(key, trace, inputs, scalars, out_dtypes, outs=None, shape=None, device=None, collapsing=True):
+def plan_nest(
+    key, trace, inputs, scalars, out_dtypes, outs=None, shape=None, device=None, collapsing=True
+):
     """(output layouts, kernel, description address, owner of the description).
 
     key: names the computation; trace(*arguments) gives its values (expressions, one per output);
@@ -97,13 +99,19 @@ def plan_nest(key, trace, inputs, scalars, out_dtypes, outs=None, shape=None, de
     device = device or inputs[0].device
     if outs is None:
         first = output_layout(shape, inputs, out_dtypes[0], device)
-        outs = tuple(first if d is first.dtype else make_layout(shape, first.strides, d, device) for d in out_dtypes)
+        outs = tuple(
+            first if d is first.dtype else make_layout(shape, first.strides, d, device)
+            for d in out_dtypes
+        )
     if outs[0].numel == 0 or device.type != "cpu":
         owner, address = words([0])
         return outs, nothing, address, owner
     operands = [(o, expanded_strides(o, shape)) for o in (*outs, *inputs)]
     sizes, strides = _walk(shape, operands, collapsing)
-    accesses = [_access(st[-1] if st else 0, o.itemsize, k < len(outs)) for k, ((o, _), st) in enumerate(zip(operands, strides))]
+    accesses = [
+        _access(st[-1] if st else 0, o.itemsize, k < len(outs))
+        for k, ((o, _), st) in enumerate(zip(operands, strides))
+    ]
     if not sizes:
         sizes, strides = [1], [[o.itemsize] for o, _ in operands]
         accesses = ["c"] * len(operands)

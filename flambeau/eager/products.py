@@ -36,10 +36,18 @@ def check_same_dtype(a, b, name="mat2"):
 
 def _c_name(dtype):
     return {
-        "float32": "float", "float64": "double", "int64": "long long", "int32": "int", "int16": "short", "int8": "signed char",
-        "uint8": "unsigned char", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "complex64": "c10::complex<float>",
+        "float32": "float",
+        "float64": "double",
+        "int64": "long long",
+        "int32": "int",
+        "int16": "short",
+        "int8": "signed char",
+        "uint8": "unsigned char",
+        "float16": "c10::Half",
+        "bfloat16": "c10::BFloat16",
+        "complex64": "c10::complex<float>",
         "complex128": "c10::complex<double>",
-    }.get(dtype.name, dtype.name)  # fmt: skip
+    }.get(dtype.name, dtype.name)
 
 
 def product(a, b):
@@ -66,7 +74,12 @@ def multiply_into(out, a, b, batch):
     kernel, desc, dense_a, dense_b, _ = plan
     a = _dense(a) if dense_a else a
     b = _dense(b) if dense_b else b
-    kernel(desc, out._storage.pointer + out._offset, a._storage.pointer + a._offset, b._storage.pointer + b._offset)
+    kernel(
+        desc,
+        out._storage.pointer + out._offset,
+        a._storage.pointer + a._offset,
+        b._storage.pointer + b._offset,
+    )
 
 
 def _dense(t):
@@ -80,16 +93,18 @@ def _plan(out, a, b, batch):
     m, k = a.shape[-2:]
     n = b.shape[-1]
     dense_a = dense_b = False
-    columns = b.strides[-1] == 1 or n == 1 and k == 1
+    columns = b.strides[-1] == 1 or (n == 1 and k == 1)
     dots = (a.strides[-1] == 1 or k == 1) and (b.strides[-2] == 1 or k == 1)
-    if dots and (not columns or n < 8 and k >= 16):
+    if dots and (not columns or (n < 8 and k >= 16)):
         schedule = "k"
     else:
         schedule = "n"
         if b.strides[-1] != 1:
             dense_b = True
             b = dense_layout(b.shape, b.dtype, b.device)
-    strides = [[s * size for s in expanded_strides(t, (*batch, *t.shape[-2:]))] for t in (out, a, b)]
+    strides = [
+        [s * size for s in expanded_strides(t, (*batch, *t.shape[-2:]))] for t in (out, a, b)
+    ]
     sizes, (cb, ab, bb) = collapse(batch, [st[:-2] for st in strides])
     per_chunk = max(8, min(m, CHUNK // max(1, n * k)) & -8)
     chunks = prod(sizes) * -(-m // per_chunk)
@@ -103,7 +118,9 @@ def _plan(out, a, b, batch):
 
 def _expect(t, ndim, name, position):
     if t.ndim != ndim:
-        raise RuntimeError(f"{name} must be a matrix" if ndim == 2 else f"{name} must be a {ndim}D tensor")
+        raise RuntimeError(
+            f"{name} must be a matrix" if ndim == 2 else f"{name} must be a {ndim}D tensor"
+        )
 
 
 @launches("mm")
@@ -145,14 +162,20 @@ def bmm(input, mat2):
 @launches("mv")
 def mv(input, vec):
     if input.ndim != 2 or vec.ndim != 1:
-        raise RuntimeError(
-            f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}"
-        )
+        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}")
     if input.shape[1] != vec.shape[0]:
-        raise RuntimeError(f"size mismatch, got input ({input.shape[0]}), mat ({input.shape[0]}x{input.shape[1]}), vec ({vec.shape[0]})")
+        raise RuntimeError(
+            f"size mismatch, got input ({input.shape[0]}), mat ({input.shape[0]}x{input.shape[1]}), vec ({vec.shape[0]})"
+        )
     if input.dtype is not vec.dtype:
-        raise RuntimeError(f"expected scalar type {input.dtype.scalar_name} but found {vec.dtype.scalar_name}")
-    return _view(product(input, _view(vec, (vec.shape[0], 1), (vec._layout.strides[0], 1))), (input.shape[0],), (1,))
+        raise RuntimeError(
+            f"expected scalar type {input.dtype.scalar_name} but found {vec.dtype.scalar_name}"
+        )
+    return _view(
+        product(input, _view(vec, (vec.shape[0], 1), (vec._layout.strides[0], 1))),
+        (input.shape[0],),
+        (1,),
+    )
 
 
 def _view(t, shape, strides):

@@ -1,5 +1,7 @@
 """Public functions that ask about tensors rather than compute: is_tensor, numel, result_type and the like."""
 
+import warnings
+
 from flambeau import _dtype
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
@@ -85,7 +87,9 @@ def unravel_index(indices, shape):
     return tuple(reversed(found))
 
 
-def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False):
+def empty_permuted(
+    size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False
+):
     """Uninitialised memory whose dimensions lie in the given order."""
     t = creation.empty([size[k] for k in physical_layout], dtype=dtype, device=device)
     inverse = sorted(range(len(size)), key=lambda k: physical_layout[k])
@@ -123,8 +127,15 @@ def result_type(tensor1, tensor2):
     for t in (tensor1, tensor2):
         if isinstance(t, Tensor):
             pairs.append((t.dtype, 2 if t._layout.ndim else 1))
-        else:
-            pairs.append((_dtype.scalar_dtype(type(t)), 0))
+            continue
+        kind = next((k for k in (bool, int, float, complex) if isinstance(t, k)), None)
+        if kind is None:
+            kinds = ", ".join(type(x).__name__ for x in (tensor1, tensor2))
+            raise TypeError(
+                f"result_type() received an invalid combination of arguments - got ({kinds}), but "
+                "expected tensors and numbers"
+            )
+        pairs.append((_dtype.scalar_dtype(kind), 0))
     return _dtype.result_dtype(pairs)
 
 
@@ -163,10 +174,20 @@ def set_num_interop_threads(count):
 
 def set_default_tensor_type(t):
     """Set the default dtype by the name or class of a tensor type."""
+    warnings.warn(
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use "
+        "torch.set_default_dtype() and torch.set_default_device() as alternatives.",
+        UserWarning,
+        stacklevel=2,
+    )
     from flambeau.eager.legacy import TYPED
 
     name = t.removeprefix("torch.") if isinstance(t, str) else t.__name__
     _dtype.set_default_dtype(TYPED[name].dtype)
 
 
-NAMES = [n for n, v in list(globals().items()) if callable(v) and getattr(v, "__module__", None) == __name__]
+NAMES = [
+    n
+    for n, v in list(globals().items())
+    if callable(v) and getattr(v, "__module__", None) == __name__
+]

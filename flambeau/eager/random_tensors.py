@@ -24,9 +24,15 @@ def _filled(fill, target, requires_grad, out, *arguments):
 
 
 def rand(
-    *size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
+    *size,
+    generator=None,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
     pin_memory=False,
-):  # fmt: skip
+):
     """Numbers from the uniform distribution on [0, 1)."""
     check_generator("rand", generator)
     target = empty(_size("rand", size), out=out, dtype=dtype, device=device)
@@ -34,9 +40,15 @@ def rand(
 
 
 def randn(
-    *size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
+    *size,
+    generator=None,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
     pin_memory=False,
-):  # fmt: skip
+):
     """Numbers from the normal distribution with mean 0 and standard deviation 1."""
     check_generator("randn", generator)
     target = empty(_size("randn", size), out=out, dtype=dtype, device=device)
@@ -53,9 +65,18 @@ def _size(name, size):
 
 
 def randint(
-    low=None, high=None, size=None, *, generator=None, out=None, dtype=None, layout=None,
-    device=None, requires_grad=False, pin_memory=False,
-):  # fmt: skip
+    low=None,
+    high=None,
+    size=None,
+    *,
+    generator=None,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+):
     """Integers from [low, high), as in randint(high, size) and randint(low, high, size)."""
     check_generator("randint", generator)
     if size is None:
@@ -91,9 +112,16 @@ def _integer(name, argument, position, value):
 
 
 def randperm(
-    n, *, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
+    n,
+    *,
+    generator=None,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
     pin_memory=False,
-):  # fmt: skip
+):
     """The integers from 0 to n - 1 in random order."""
     check_generator("randperm", generator)
     n = _integer("randperm", "n", 1, n)
@@ -103,9 +131,16 @@ def randperm(
 
 
 def rand_like(
-    input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None,
-    pin_memory=False, generator=None,
-):  # fmt: skip
+    input,
+    *,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    memory_format=None,
+    pin_memory=False,
+    generator=None,
+):
     """Numbers from the uniform distribution on [0, 1), in the shape of input."""
     check_generator("rand_like", generator)
     target = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
@@ -113,9 +148,16 @@ def rand_like(
 
 
 def randn_like(
-    input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None,
-    pin_memory=False, generator=None,
-):  # fmt: skip
+    input,
+    *,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    memory_format=None,
+    pin_memory=False,
+    generator=None,
+):
     """Numbers from the standard normal distribution, in the shape of input."""
     check_generator("randn_like", generator)
     target = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
@@ -123,9 +165,18 @@ def randn_like(
 
 
 def randint_like(
-    input, low=None, high=None, *, dtype=None, layout=None, device=None, requires_grad=False,
-    memory_format=None, pin_memory=False, generator=None,
-):  # fmt: skip
+    input,
+    low=None,
+    high=None,
+    *,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    memory_format=None,
+    pin_memory=False,
+    generator=None,
+):
     """Integers from [low, high), in the shape of input: randint_like(input, [low,] high)."""
     check_generator("randint_like", generator)
     low, high = _bounds("randint_like", low, high)
@@ -137,9 +188,18 @@ def randint_like(
 
 
 def normal(
-    mean, std=1.0, size=None, *, generator=None, out=None, dtype=None, layout=None, device=None,
-    requires_grad=False, pin_memory=False,
-):  # fmt: skip
+    mean,
+    std=1.0,
+    size=None,
+    *,
+    generator=None,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+):
     """Normal numbers. mean and std are tensors or numbers; two numbers want a size."""
     check_generator("normal", generator)
     if isinstance(std, Tensor):

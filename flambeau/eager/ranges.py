@@ -28,9 +28,16 @@ def grid(key, trace, numbers, layout, out=None):
         if len(_grids) > 1024:
             _grids.clear()
         found = _grids[cached] = plan_nest(
-            (key, kinds), lambda *n: (trace(*n),), [], kinds, (t.dtype,), (t._layout,),
-            t._layout.shape, t.device, collapsing=False,
-        )  # fmt: skip
+            (key, kinds),
+            lambda *n: (trace(*n),),
+            [],
+            kinds,
+            (t.dtype,),
+            (t._layout,),
+            t._layout.shape,
+            t.device,
+            collapsing=False,
+        )
     found[1](found[2], t._storage.pointer + t._offset, *numbers)
     if out is not None:
         out._storage.version += 1
@@ -41,9 +48,17 @@ def grid(key, trace, numbers, layout, out=None):
 
 
 def arange(
-    start=None, end=None, step=1, *, out=None, dtype=None, layout=None, device=None,
-    requires_grad=False, pin_memory=False,
-):  # fmt: skip
+    start=None,
+    end=None,
+    step=1,
+    *,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+):
     """start, start + step, ... up to but without end."""
     if start is None and end is not None:
         start = 0
@@ -65,7 +80,9 @@ def arange(
             _dtype.check_fits(x, dtype)
         start, end, step = int(start), int(end), int(step)
     check_range(start, end, step)
-    return _spread("arange", start, step, _count(start, end, step), dtype, device, out, requires_grad)
+    return _spread(
+        "arange", start, step, _count(start, end, step), dtype, device, out, requires_grad
+    )
 
 
 def _bounds(name, start, end, step):
@@ -122,11 +139,15 @@ def _spread(name, start, step, count, dtype, device, out, requires_grad):
     if out is not None:
         into(out, plan.shape, dtype)
     if dtype.category == _dtype.INTEGER:
-        t = grid("arange", lambda a, b: a + scalar.coordinate(0) * b, (int(start), int(step)), plan, out)
+        t = grid(
+            "arange", lambda a, b: a + scalar.coordinate(0) * b, (int(start), int(step)), plan, out
+        )
         return finish(t, requires_grad)
     lanes = _LANES[dtype.name]
     numbers = (float(start), float(step), count // (2 * lanes) * (2 * lanes))
-    return finish(grid(f"arange_{dtype.code}", _arange_trace(dtype), numbers, plan, out), requires_grad)
+    return finish(
+        grid(f"arange_{dtype.code}", _arange_trace(dtype), numbers, plan, out), requires_grad
+    )
 
 
 def _arange_trace(dtype):
@@ -140,7 +161,11 @@ def _arange_trace(dtype):
         i = scalar.coordinate(0)
         lane = i & (lanes - 1)
         first = fma(b, scalar.cast(i - lane, wide), a)
-        first = rounded(first, dtype.code) if own is None else scalar.cast(scalar.cast(first, own), wide)
+        first = (
+            rounded(first, dtype.code)
+            if own is None
+            else scalar.cast(scalar.cast(first, own), wide)
+        )
         in_vector = fma(b, scalar.cast(lane, wide), first)
         return scalar.select(i < whole, in_vector, fma(b, scalar.cast(i, wide), a))
 
@@ -163,8 +188,16 @@ def rounded(x, code):
 
 
 def range_(
-    start, end, step=1, *, out=None, dtype=None, layout=None, device=None, requires_grad=False,
-):  # fmt: skip
+    start,
+    end,
+    step=1,
+    *,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+):
     """Like arange, but with the end included (deprecated in PyTorch)."""
     warnings.warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is "
@@ -184,9 +217,17 @@ def range_(
 
 
 def linspace(
-    start, end, steps, *, out=None, dtype=None, layout=None, device=None, requires_grad=False,
+    start,
+    end,
+    steps,
+    *,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
     pin_memory=False,
-):  # fmt: skip
+):
     """steps values from start to end, evenly spaced, both included."""
     start, end, dtype = _ends("linspace", start, end, steps, dtype, out)
     plan = new_layout(Size((steps,)), dtype, device, "linspace")
@@ -307,9 +348,18 @@ def half_number(x, dtype):
 
 
 def logspace(
-    start, end, steps, base=10.0, *, out=None, dtype=None, layout=None, device=None,
-    requires_grad=False, pin_memory=False,
-):  # fmt: skip
+    start,
+    end,
+    steps,
+    base=10.0,
+    *,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+):
     """base to the power of evenly spaced exponents."""
     start, end, dtype = _ends("logspace", start, end, steps, dtype, out)
     wide = dtype if dtype.category >= _dtype.FLOATING else _dtype.float64
@@ -323,9 +373,16 @@ def logspace(
 
 
 def eye(
-    n, m=None, *, out=None, dtype=None, layout=None, device=None, requires_grad=False,
+    n,
+    m=None,
+    *,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
     pin_memory=False,
-):  # fmt: skip
+):
     """Ones on the diagonal, zeros elsewhere."""
     n = integer(n, "eye", "n", 1)
     m = n if m is None else integer(m, "eye", "m", 2)

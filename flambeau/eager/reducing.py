@@ -8,10 +8,10 @@ from math import prod
 
 from flambeau._layout import Size, collapse, contiguous_strides, dense_layout, wrap_dim
 from flambeau._tensor import Tensor, empty_like_layout
-from flambeau.codegen import scalar
-from flambeau.codegen.llvm_names import COMPUTE_TYPE
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import edge_of, init_node, save_input, save_output
+from flambeau.codegen import scalar
+from flambeau.codegen.llvm_names import COMPUTE_TYPE
 from flambeau.eager.binding import bind, store_out, type_error
 from flambeau.eager.formula import attach_float, node_class
 from flambeau.eager.kernels import load_kernel, pool
@@ -73,7 +73,11 @@ class _Call:
         if op.options.get("overloads") and given.get("dim") is not None:
             name = name[:-1] + "1"  # PyTorch counts the overload with dimensions as the second
         self.node_class = node_class(op, name)
-        self.sources = [_source(n, op, given) for n in self.node_class.saved_names] if op.grads or op.joint_grad else ()
+        self.sources = (
+            [_source(n, op, given) for n in self.node_class.saved_names]
+            if op.grads or op.joint_grad
+            else ()
+        )
 
     def run(self, input):
         outs = [empty_like_layout(layout) for layout in self.layouts]
@@ -85,7 +89,13 @@ class _Call:
         node = object.__new__(self.node_class)
         saved = []
         for kind, value in self.sources:
-            saved.append(value if kind == "value" else save_input(input) if kind == "input" else save_output(outs[value], value))
+            saved.append(
+                value
+                if kind == "value"
+                else save_input(input)
+                if kind == "input"
+                else save_output(outs[value], value)
+            )
         node.layouts, node.out_layouts = self.node_layouts, self.layouts
         init_node(node, (edge_of(input),), tuple(saved), len(outs))
         attach_float(node, outs)
@@ -152,7 +162,13 @@ class _Plan:
     def __init__(self, op, layout, dims, compute, outs, static):
         self.op = op
         self.r = describe(op, layout.dtype, compute, tuple(o.dtype for o in outs), dict(static))
-        self.key = (op.name, layout.dtype.code, compute.code, tuple(o.dtype.code for o in outs), static)
+        self.key = (
+            op.name,
+            layout.dtype.code,
+            compute.code,
+            tuple(o.dtype.code for o in outs),
+            static,
+        )
         self.second = None
         self.scratch = None
         self.results = prod(s for d, s in enumerate(layout.shape) if d not in dims)
@@ -165,13 +181,24 @@ class _Plan:
         position = _positions(layout.shape, dims)
         order = sorted(range(layout.ndim), key=lambda d: -abs(layout.strides[d]))
         kept = [d for d in order if d not in dims]
-        reduced = sorted(dims) if self.op.options.get("indexed") else [d for d in order if d in dims]
-        ks, (kst, kout) = collapse([layout.shape[d] for d in kept],
-                                   [[layout.strides[d] * size for d in kept], [position[d] for d in kept]])  # fmt: skip
-        rs, (rst,) = collapse([layout.shape[d] for d in reduced], [[layout.strides[d] * size for d in reduced]])
+        reduced = (
+            sorted(dims) if self.op.options.get("indexed") else [d for d in order if d in dims]
+        )
+        ks, (kst, kout) = collapse(
+            [layout.shape[d] for d in kept],
+            [[layout.strides[d] * size for d in kept], [position[d] for d in kept]],
+        )
+        rs, (rst,) = collapse(
+            [layout.shape[d] for d in reduced], [[layout.strides[d] * size for d in reduced]]
+        )
         if not rs:
             rs, rst = [1 if self.count else 0], [size]
-        columns = bool(ks) and ks[-1] > 1 and abs(kst[-1]) < abs(rst[-1]) and (ks[-1] >= 8 or kst[-1] == size)
+        columns = (
+            bool(ks)
+            and ks[-1] > 1
+            and abs(kst[-1]) < abs(rst[-1])
+            and (ks[-1] >= 8 or kst[-1] == size)
+        )
         if columns:
             self._columns(ks, kst, kout, rs, rst, size)
         else:
@@ -190,9 +217,31 @@ class _Plan:
         per_chunk = 1 if pieces > 1 else max(1, CHUNK // max(total, 1))
         chunks = pieces * -(-rows // per_chunk)
         long = min(length, piece) >= LONG if not outer else length >= LONG
-        shape = (len(ks), len(outer), "c" if stride == size else "n", "elements", "states" if pieces > 1 else "results", long)
-        described = [chunks, per_chunk, rows, pieces, piece, length, stride, self.count, 1, 0,
-                     *ks, *kst, *kout, *outer, *outer_strides]  # fmt: skip
+        shape = (
+            len(ks),
+            len(outer),
+            "c" if stride == size else "n",
+            "elements",
+            "states" if pieces > 1 else "results",
+            long,
+        )
+        described = [
+            chunks,
+            per_chunk,
+            rows,
+            pieces,
+            piece,
+            length,
+            stride,
+            self.count,
+            1,
+            0,
+            *ks,
+            *kst,
+            *kout,
+            *outer,
+            *outer_strides,
+        ]
         self._first(shape, False, described, "c")
         if pieces > 1:
             self._join(pieces, rows, ks, kout)
@@ -210,9 +259,30 @@ class _Plan:
             # whole vectors per block; enough columns that a row of them is worth a trip to memory
             block = max(128, min(length, CHUNK // max(1, min(runs, piece)) & -128))
         chunks = rows * pieces * -(-length // block)
-        shape = (len(ks) - 1, len(rs), "c" if stride == size else "n", "elements", "states" if pieces > 1 else "results")
-        described = [chunks, block, rows, pieces, piece, length, stride, self.count, out_stride, 0,
-                     *ks[:-1], *kst[:-1], *kout[:-1], *rs, *rst]  # fmt: skip
+        shape = (
+            len(ks) - 1,
+            len(rs),
+            "c" if stride == size else "n",
+            "elements",
+            "states" if pieces > 1 else "results",
+        )
+        described = [
+            chunks,
+            block,
+            rows,
+            pieces,
+            piece,
+            length,
+            stride,
+            self.count,
+            out_stride,
+            0,
+            *ks[:-1],
+            *kst[:-1],
+            *kout[:-1],
+            *rs,
+            *rst,
+        ]
         self._first(shape, True, described, "c" if out_stride == 1 else "n")
         if pieces > 1:
             self._join(pieces, results, ks, kout)
@@ -231,8 +301,23 @@ class _Plan:
         rows = results // length
         # strides of states differ in bytes per component: see join_kernel, which scales them itself
         self.second = _join_kernel(self.key, self.r, shape, "c" if out_stride == 1 else "n")
-        described = [rows, max(length, 1), rows, 1, pieces, length, 0, self.count, out_stride, results,
-                     *ks[:-1], *_dense(ks), *kout[:-1], pieces, results]  # fmt: skip
+        described = [
+            rows,
+            max(length, 1),
+            rows,
+            1,
+            pieces,
+            length,
+            0,
+            self.count,
+            out_stride,
+            results,
+            *ks[:-1],
+            *_dense(ks),
+            *kout[:-1],
+            pieces,
+            results,
+        ]
         self.keep2, self.desc2 = words(described)
 
     def launch(self, input, outs, numbers):
@@ -335,8 +420,17 @@ def describe(op, dtype, compute, outputs, static):
         arguments = [value, count][: 2 if "count" in names else 1]
         return end(*arguments, *numbers, **extra)
 
-    return Reduction(dtype.code, tuple(d.code for d in outputs), state_types, start, step, joined, finish,
-                     "f" * len(options.get("numbers", ())), bool(options.get("indexed")))  # fmt: skip
+    return Reduction(
+        dtype.code,
+        tuple(d.code for d in outputs),
+        state_types,
+        start,
+        step,
+        joined,
+        finish,
+        "f" * len(options.get("numbers", ())),
+        bool(options.get("indexed")),
+    )
 
 
 __all__ = ["normal_dims", "reduced_shape", "reduction_function"]

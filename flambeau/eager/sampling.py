@@ -33,12 +33,22 @@ COMMON = HALF_AND_UP | {
 }  # what most kernels are made for
 DIGITS = {d.float64: 53, d.float32: 24, d.float16: 11, d.bfloat16: 8}
 CPP_NAMES = {
-    d.float64: "double", d.float32: "float", d.float16: "c10::Half", d.bfloat16: "c10::BFloat16",
-    d.bool_: "bool", d.uint8: "unsigned char", d.int8: "signed char", d.int16: "short int",
-    d.int32: "int", d.int64: "long int", d.uint16: "short unsigned int",
-    d.uint32: "unsigned int", d.uint64: "long unsigned int",
-    d.complex64: "c10::complex<float>", d.complex128: "c10::complex<double>",
-}  # fmt: skip
+    d.float64: "double",
+    d.float32: "float",
+    d.float16: "c10::Half",
+    d.bfloat16: "c10::BFloat16",
+    d.bool_: "bool",
+    d.uint8: "unsigned char",
+    d.int8: "signed char",
+    d.int16: "short int",
+    d.int32: "int",
+    d.int64: "long int",
+    d.uint16: "short unsigned int",
+    d.uint32: "unsigned int",
+    d.uint64: "long unsigned int",
+    d.complex64: "c10::complex<float>",
+    d.complex128: "c10::complex<double>",
+}
 
 
 # -- kernels and memory ----------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from flambeau import _dtype as d
 from flambeau import errors, return_types
 from flambeau._layout import dense_layout
 from flambeau._tensor import empty_like_layout, empty_tensor
-from flambeau.eager.binding import LAUNCHERS, call_row, launches
+from flambeau.eager import outs
+from flambeau.eager.binding import FRONTS, LAUNCHERS, call_row, launches
 from flambeau.eager.copying import copy_into
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.plan import MAX_PLANS
@@ -19,13 +20,6 @@ from flambeau.runtime.cpu import words
 
 _kernels: dict = {}
 _plans: dict = {}
-CPP_NAMES = {
-    "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int",
-    "int32": "int", "int64": "long int", "uint16": "unsigned short", "uint32": "unsigned int",
-    "uint64": "unsigned long",
-    "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
-    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
-}  # fmt: skip
 BLOCK = 1 << 15  # elements of a long row that a chunk scans
 LONG = 1 << 17
 
@@ -122,13 +116,30 @@ def _in_place(op, bound):
     input, dtype = bound["input"], bound["dtype"]
     if dtype is not None and dtype is not input.dtype:
         raise RuntimeError(
-            f"Bad in-place call: input tensor dtype {CPP_NAMES[input.dtype.name]} and output "
-            f"tensor dtype {CPP_NAMES[dtype.name]} should match"
+            f"Bad in-place call: input tensor dtype {outs.CPP_NAMES[input.dtype.name]} and output "
+            f"tensor dtype {outs.CPP_NAMES[dtype.name]} should match"
         )
     return input.copy_(call_row(op, bound))
 
 
 LAUNCHERS |= {"cumsum_": _in_place, "cumprod_": _in_place}
+
+
+def _takes_dtype_of_out(op, function):
+    """cumsum(x, 0, out=o) computes in the dtype of o, unless another is given."""
+
+    def front(*args, out=None, dtype=None, **kwargs):
+        if out is not None:
+            if dtype is not None and dtype is not out.dtype:
+                raise outs.not_exact(dtype, out.dtype)
+            dtype = out.dtype
+        return function(*args, out=out, dtype=dtype, **kwargs)
+
+    return front
+
+
+FRONTS |= {"cumsum": _takes_dtype_of_out, "cumprod": _takes_dtype_of_out}
+FRONTS |= dict.fromkeys(("cummax", "cummin", "logcumsumexp"), outs.exact(outs.not_expected))
 
 
 def _extreme(name, input, dim):

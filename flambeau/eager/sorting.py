@@ -13,7 +13,8 @@ from flambeau import errors, return_types
 from flambeau._device import cpu
 from flambeau._layout import Size, dense_layout, make_layout
 from flambeau._tensor import alias, empty_like_layout, empty_tensor
-from flambeau.eager.binding import launches
+from flambeau.eager import outs
+from flambeau.eager.binding import FRONTS, launches
 from flambeau.eager.copying import copy_into, filled
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.plan import MAX_PLANS
@@ -311,3 +312,18 @@ def mode(input, dim, keepdim):
     _nonempty("mode", input, dim)
     check_dtype("mode_cpu", input.dtype)
     return return_types.mode(_per_row("mode_rows", input, dim, keepdim))
+
+
+def _kthvalue_out(wanted, got, name):
+    kind = "same type as input" if name == "values" else "scalar type Long"
+    return RuntimeError(f"output {name} must be of {kind}")
+
+
+def _mode_out(wanted, got, name):
+    return RuntimeError(
+        f"expected scalar type '{wanted.scalar_name}' but got '{got.scalar_name}' for {name} output"
+    )
+
+
+FRONTS |= {"sort": outs.exact(outs.not_exact), "topk": outs.exact(outs.not_exact)}
+FRONTS |= {"kthvalue": outs.exact(_kthvalue_out), "mode": outs.exact(_mode_out)}

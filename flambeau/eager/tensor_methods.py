@@ -9,26 +9,33 @@ from collections import OrderedDict
 
 from flambeau import _device, _dtype, printing
 from flambeau._layout import Size, contiguous_strides, make_layout, wrap_dim
-from flambeau._memory_format import channels_last, channels_last_3d, contiguous_format, memory_format, strided
+from flambeau._memory_format import (
+    channels_last,
+    contiguous_format,
+    strided,
+)
 from flambeau._tensor import Tensor, alias, extra_of, make_tensor, new_storage
 from flambeau.autograd import backward as autograd_backward
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import add_hook, current_grad_fn
 from flambeau.eager import creation, interchange
+from flambeau.eager.binding import as_number
 from flambeau.eager.copying import CHANNELS_LAST, copy_, fill_into, formatted_layout
 from flambeau.eager.methods import function
 from flambeau.eager.nested import from_numbers
-from flambeau.ops.table import TABLE
 from flambeau.runtime.cpu import buffer_at
-from flambeau.storage import Storage
 
 _methods: dict = {}
 _properties: dict = {}
 
 
 def method(f):
-    _methods[f.__name__.rstrip("_") if f.__name__ in ("bool_", "float_", "int_", "type_", "is_contiguous_") else f.__name__] = f
+    _methods[
+        f.__name__.rstrip("_")
+        if f.__name__ in ("bool_", "float_", "int_", "type_", "is_contiguous_")
+        else f.__name__
+    ] = f
     return f
 
 
@@ -51,9 +58,19 @@ def attach_methods():
 
 
 _CASTS = {
-    "float": "float", "double": "double", "half": "half", "bfloat16": "bfloat16", "int": "int", "long": "long", "short": "short",
-    "int8": "char", "uint8": "byte", "bool": "bool", "cfloat": "cfloat", "cdouble": "cdouble",
-}  # fmt: skip
+    "float": "float",
+    "double": "double",
+    "half": "half",
+    "bfloat16": "bfloat16",
+    "int": "int",
+    "long": "long",
+    "short": "short",
+    "int8": "char",
+    "uint8": "byte",
+    "bool": "bool",
+    "cfloat": "cfloat",
+    "cdouble": "cdouble",
+}
 
 
 def _caster(d):
@@ -68,12 +85,24 @@ def _caster(d):
 
 @method
 def size(self, dim=None):
-    return self._layout.shape if dim is None else self._layout.shape[wrap_dim(dim, self._layout.ndim, False)]
+    """The shape, or its length in one dimension."""
+    return self._layout.shape if dim is None else self._layout.shape[_dim(self, dim, "size")]
 
 
 @method
 def stride(self, dim=None):
-    return self._layout.strides if dim is None else self._layout.strides[wrap_dim(dim, self._layout.ndim, False)]
+    """Steps between neighbours in each dimension, or in one, counted in elements."""
+    return self._layout.strides if dim is None else self._layout.strides[_dim(self, dim, "stride")]
+
+
+def _dim(self, dim, name):
+    if not hasattr(dim, "__index__"):
+        raise TypeError(
+            f"{name}(): argument 'dim' (position 1) must be int, not {type(dim).__name__}"
+        )
+    if not self._layout.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return wrap_dim(dim, self._layout.ndim)
 
 
 @method
@@ -119,7 +148,11 @@ def is_same_size(self, other):
 
 @method
 def is_set_to(self, tensor):
-    return self._storage is tensor._storage and self._layout is tensor._layout and self._offset == tensor._offset
+    return (
+        self._storage is tensor._storage
+        and self._layout is tensor._layout
+        and self._offset == tensor._offset
+    )
 
 
 @method
@@ -177,18 +210,21 @@ def is_cpu(self):
     return self._layout.device.type == "cpu"
 
 
-for _name in ("is_sparse", "is_sparse_csr", "is_quantized", "is_mkldnn", "is_mps", "is_xpu", "is_nested"):
+for _name in (
+    "is_sparse",
+    "is_sparse_csr",
+    "is_quantized",
+    "is_mkldnn",
+    "is_mps",
+    "is_xpu",
+    "is_nested",
+):
     _properties[_name] = property(lambda self: False)
 
 
 @prop
 def layout(self):
     return strided
-
-
-@prop
-def names(self):
-    return (None,) * self._layout.ndim
 
 
 @prop
@@ -248,7 +284,7 @@ def __array__(self, dtype=None, copy=None):
 @method
 def __array_wrap__(self, array, context=None, return_scalar=False):
     if array.dtype == bool:
-        array = array.astype("uint8").view("bool")
+        array = array.astype("uint8")  # as PyTorch does, from the days before boolean tensors
     return creation.from_numpy(array if array.ndim else array.reshape(()).copy())
 
 
@@ -324,7 +360,11 @@ def convert(self, dtype=None, device=None, copy=False, memory_format=None):
     dtype = dtype or own.dtype
     device = device or own.device
     if dtype is own.dtype and device is own.device and not copy:
-        if memory_format is None or is_contiguous(self, memory_format) or memory_format.name == "preserve_format":
+        if (
+            memory_format is None
+            or is_contiguous(self, memory_format)
+            or memory_format.name == "preserve_format"
+        ):
             return self
     if dtype is own.dtype and device is own.device:
         return function("clone")(self, memory_format=memory_format)
@@ -354,7 +394,9 @@ def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, mem
                 " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
                 " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)"
             )
-    return convert(self, dtype, None if device is None else _device.resolve(device), copy, memory_format)
+    return convert(
+        self, dtype, None if device is None else _device.resolve(device), copy, memory_format
+    )
 
 
 @method
@@ -419,21 +461,49 @@ def _fill_recorded(self, value):
     return self
 
 
+_C_TYPES = {
+    "float32": "float",
+    "float64": "double",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "int64": "long int",
+    "int32": "int",
+    "int16": "short int",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "uint16": "short unsigned int",
+    "uint32": "unsigned int",
+    "uint64": "long unsigned int",
+    "bool": "bool",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}
+
+
 @method
 def set_(self, source=None, storage_offset=0, size=None, stride=None):
     """Take over the memory of another tensor or storage."""
     if source is None:
         source = creation.empty(0, dtype=self.dtype, device=self.device)
     if isinstance(source, Tensor):
+        if source.dtype is not self.dtype:
+            raise RuntimeError(
+                f"Could not set tensor of type {_C_TYPES[source.dtype.name]} to a tensor of type "
+                f"{_C_TYPES[self.dtype.name]}"
+            )
         self._storage, self._offset, self._layout = source._storage, source._offset, source._layout
         if size is not None:
-            self._layout = make_layout(Size(size), tuple(stride or contiguous_strides(size)), self.dtype, self.device)
+            self._layout = make_layout(
+                Size(size), tuple(stride or contiguous_strides(size)), self.dtype, self.device
+            )
             self._offset = storage_offset * self.itemsize
         return self
     inner = source._untyped_storage if hasattr(source, "_untyped_storage") else source
     self._storage, self._offset = inner._storage, storage_offset * self.itemsize
     size = Size(size) if size is not None else Size((inner.nbytes() // self.itemsize,))
-    self._layout = make_layout(size, tuple(stride or contiguous_strides(size)), self.dtype, self.device)
+    self._layout = make_layout(
+        size, tuple(stride or contiguous_strides(size)), self.dtype, self.device
+    )
     return self
 
 
@@ -457,10 +527,15 @@ def _resize_output(self, shape):
 @method
 def resize_(self, *shape, memory_format=None):
     """Change the shape; memory grows if needed, old elements stay."""
-    shape = creation.size_from(shape, "resize_")
+    try:
+        shape = creation.size_from(shape, "resize_")
+    except RuntimeError:
+        raise RuntimeError("numel: integer multiplication overflow") from None
     if self._requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
     layout = make_layout(shape, contiguous_strides(shape), self.dtype, self.device)
+    if memory_format is not None:
+        layout = formatted_layout(layout, memory_format)
     grow_storage(self._storage, self._offset + layout.nbytes)
     self._layout = layout
     return self
@@ -485,7 +560,26 @@ def grow_storage(storage, nbytes):
 
 @method
 def resize_as_(self, other, memory_format=None):
-    return resize_(self, other.shape)
+    """Change the shape to that of another tensor."""
+    return resize_(self, other.shape, memory_format=memory_format)
+
+
+@method
+def as_subclass(self, cls):
+    """The same tensor as an instance of a subclass of Tensor; gradients flow through."""
+    out = (
+        function("alias")(self) if self._requires_grad else alias(self, self._layout, self._offset)
+    )
+    if cls is Tensor:
+        return out
+    new = make_tensor(out._layout, out._storage, out._offset, cls)
+    new._requires_grad, new._grad_fn, new._output_nr = (
+        out._requires_grad,
+        out._grad_fn,
+        out._output_nr,
+    )
+    new._view = out._view
+    return new
 
 
 @method
@@ -512,7 +606,9 @@ def _get_grad(self):
 def _set_grad(self, value):
     if value is not None:
         if not isinstance(value, Tensor):
-            raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+            raise TypeError(
+                f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
+            )
         if value is self:
             raise RuntimeError("can't assign Variable as its own grad")
         if value.dtype is not self.dtype:
@@ -536,6 +632,8 @@ _properties["grad"] = property(_get_grad, _set_grad, _del_grad)
 
 
 def _set_requires_grad(self, value):
+    if value and self._layout.dtype.category < _dtype.FLOATING:
+        raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
     requires_grad_(self, value)
 
 
@@ -554,7 +652,7 @@ def requires_grad_(self, requires_grad=True):
             "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
         )
     if value and self._layout.dtype.category < _dtype.FLOATING:
-        raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+        raise RuntimeError("only Tensors of floating point dtype can require gradients")
     self._requires_grad = value
     return self
 
@@ -585,7 +683,9 @@ def detach(self):
 def detach_(self):
     """Leave the graph."""
     if self._view is not None and self._view.kind != "own":
-        raise RuntimeError("Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be called on these gradients.")
+        raise RuntimeError(
+            "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be called on these gradients."
+        )
     self._grad_fn, self._requires_grad, self._output_nr = None, False, 0
     return self
 
@@ -608,7 +708,9 @@ def retain_grad(self):
     fn._hooks().retain[self._output_nr] = weakref.ref(self)
 
 
-_properties["retains_grad"] = property(lambda self: self._extra is not None and self._extra.retains_grad)
+_properties["retains_grad"] = property(
+    lambda self: self._extra is not None and self._extra.retains_grad
+)
 
 
 @method
@@ -656,7 +758,9 @@ def __deepcopy__(self, memo):
     if storage is None:
         storage = new_storage(self._storage.nbytes if not self.is_meta else 0)
         if storage.pointer:
-            buffer_at(storage.pointer, self._storage.nbytes)[:] = buffer_at(self._storage.pointer, self._storage.nbytes)
+            buffer_at(storage.pointer, self._storage.nbytes)[:] = buffer_at(
+                self._storage.pointer, self._storage.nbytes
+            )
         memo["storage", id(self._storage)] = storage
     out = make_tensor(self._layout, storage, self._offset, type(self))
     out._requires_grad = self._requires_grad
@@ -696,9 +800,16 @@ def __reduce_ex__(self, protocol):
     cls = None if type(self) is Tensor else type(self)
     layout = t._layout
     state = (
-        cls, tuple(layout.shape), layout.strides, layout.dtype.name, t._offset, data,
-        self._requires_grad, self.__dict__, self.device.type,
-    )  # fmt: skip
+        cls,
+        tuple(layout.shape),
+        layout.strides,
+        layout.dtype.name,
+        t._offset,
+        data,
+        self._requires_grad,
+        self.__dict__,
+        self.device.type,
+    )
     return rebuild, state
 
 
@@ -750,7 +861,11 @@ def __reversed__(self):
 @method
 def as_subclass(self, cls):
     out = make_tensor(self._layout, self._storage, self._offset, cls)
-    out._requires_grad, out._grad_fn, out._output_nr = self._requires_grad, self._grad_fn, self._output_nr
+    out._requires_grad, out._grad_fn, out._output_nr = (
+        self._requires_grad,
+        self._grad_fn,
+        self._output_nr,
+    )
     return out
 
 
@@ -793,42 +908,32 @@ def polygamma_(self, n):
     return copy_(self, function("polygamma")(n, self))
 
 
-@method
-def __rsub__(self, other):
-    return function("rsub")(self, other)
+def reflected(name, compute):
+    """A method such as __rsub__: for numbers and tensors; strangers may try for themselves."""
+
+    def operate(self, other):
+        if not isinstance(other, (int, float, complex, Tensor)):
+            other = as_number(other)
+            if other is None:
+                return NotImplemented
+        return compute(self, other)
+
+    operate.__name__ = operate.__qualname__ = name
+    _methods[name] = operate
 
 
-@method
-def __rtruediv__(self, other):
-    return self.reciprocal() * other
+def _tensor_of(number, like):
+    return creation.tensor(number, device=like.device)
 
 
-__rdiv__ = __rtruediv__
-
-
-@method
-def __rpow__(self, other):
-    return function("pow")(other, self)
-
-
-@method
-def __rfloordiv__(self, other):
-    return function("floor_divide")(creation.tensor(other, device=self.device), self)
-
-
-@method
-def __rmod__(self, other):
-    return function("remainder")(other, self)
-
-
-@method
-def __rlshift__(self, other):
-    return function("bitwise_left_shift")(creation.tensor(other), self)
-
-
-@method
-def __rrshift__(self, other):
-    return function("bitwise_right_shift")(creation.tensor(other), self)
+reflected("__rsub__", lambda self, x: function("rsub")(self, x))
+reflected("__rtruediv__", lambda self, x: self.reciprocal() * x)
+reflected("__rdiv__", lambda self, x: self.reciprocal() * x)
+reflected("__rpow__", lambda self, x: function("pow")(x, self))
+reflected("__rmod__", lambda self, x: function("remainder")(x, self))
+reflected("__rfloordiv__", lambda self, x: function("floor_divide")(_tensor_of(x, self), self))
+reflected("__rlshift__", lambda self, x: function("bitwise_left_shift")(_tensor_of(x, self), self))
+reflected("__rrshift__", lambda self, x: function("bitwise_right_shift")(_tensor_of(x, self), self))
 
 
 @method
@@ -854,10 +959,10 @@ def sum_to_size(self, *size):
     extra = len(shape) - len(size)
     if extra < 0 or any(n not in (1, s) for n, s in zip(size, shape[extra:])):
         raise RuntimeError(f"size {{{list(size)}}} is not expandable to size {{{list(shape)}}}.")
-    dims = list(range(extra)) + [extra + k for k, n in enumerate(size) if n == 1 and shape[extra + k] != 1]
+    dims = list(range(extra)) + [
+        extra + k for k, n in enumerate(size) if n == 1 and shape[extra + k] != 1
+    ]
     if not dims:
         return self if not extra else self.reshape(size)
     summed = self.sum(dims, keepdim=True)
     return summed.view(size) if extra else summed
-
-

@@ -306,9 +306,24 @@ def view_function(op):
 def _absolute_function(op):
     """as_strided: the place is counted from the start of the storage and must lie inside it."""
 
+    plans = op.runtime.plans
+
+    def plan_for(input, args, kwargs):
+        found = absolute_plan(op, input, op.runtime.values(input, args, kwargs))
+        if not kwargs and all(map(_keepable, args)):
+            if len(plans) > MAX_PLANS:
+                plans.clear()
+            plans[input._layout, input._offset, input._storage.nbytes, args] = found
+        return found
+
     def function(input, *args, **kwargs):
-        values = op.runtime.values(input, args, kwargs)
-        plan, offset = absolute_plan(op, input, values)
+        try:
+            found = plans.get((input._layout, input._offset, input._storage.nbytes, args))
+        except (TypeError, AttributeError):
+            found = None
+        if found is None or kwargs:
+            found = plan_for(input, args, kwargs)
+        plan, offset = found
         out = _alias(input, plan.parts[0][0], offset)
         if input._requires_grad:
             record(plan, input, out)

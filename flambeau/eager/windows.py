@@ -12,7 +12,9 @@ def _window(name, window_length, periodic, dtype, device, requires_grad, shape):
     if not dtype.is_floating_point:
         raise RuntimeError(f"{name} expects floating point dtypes, got: {dtype}")
     if window_length < 0:
-        raise RuntimeError(f"{name} requires non-negative window_length, got window_length={window_length}")
+        raise RuntimeError(
+            f"{name} requires non-negative window_length, got window_length={window_length}"
+        )
     if window_length < 2:
         return creation.ones(window_length, dtype=dtype, device=device, requires_grad=requires_grad)
     length = window_length + 1 if periodic else window_length
@@ -33,23 +35,49 @@ def _cosines(*weights):
     return shape
 
 
-def hann_window(window_length, periodic=True, *, dtype=None, layout=None, device=None, requires_grad=False):
+def hann_window(
+    window_length, periodic=True, *, dtype=None, layout=None, device=None, requires_grad=False
+):
     """Raised cosine, zero at the ends."""
-    return _window("hann_window", window_length, periodic, dtype, device, requires_grad, _cosines(0.5, -0.5))
+    return _window(
+        "hann_window", window_length, periodic, dtype, device, requires_grad, _cosines(0.5, -0.5)
+    )
 
 
-def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype=None, layout=None, device=None, requires_grad=False):
+def hamming_window(
+    window_length,
+    periodic=True,
+    alpha=0.54,
+    beta=0.46,
+    *,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+):
     """Raised cosine on a pedestal."""
-    return _window("hamming_window", window_length, periodic, dtype, device, requires_grad, _cosines(alpha, -beta))
+    return _window(
+        "hamming_window",
+        window_length,
+        periodic,
+        dtype,
+        device,
+        requires_grad,
+        _cosines(alpha, -beta),
+    )
 
 
-def blackman_window(window_length, periodic=True, *, dtype=None, layout=None, device=None, requires_grad=False):
+def blackman_window(
+    window_length, periodic=True, *, dtype=None, layout=None, device=None, requires_grad=False
+):
     """Three-term cosine sum."""
     shape = _cosines(0.42, -0.5, 0.08)
     return _window("blackman_window", window_length, periodic, dtype, device, requires_grad, shape)
 
 
-def bartlett_window(window_length, periodic=True, *, dtype=None, layout=None, device=None, requires_grad=False):
+def bartlett_window(
+    window_length, periodic=True, *, dtype=None, layout=None, device=None, requires_grad=False
+):
     """Triangle."""
 
     def shape(t, length):
@@ -59,7 +87,16 @@ def bartlett_window(window_length, periodic=True, *, dtype=None, layout=None, de
     return _window("bartlett_window", window_length, periodic, dtype, device, requires_grad, shape)
 
 
-def kaiser_window(window_length, periodic=True, beta=12.0, *, dtype=None, layout=None, device=None, requires_grad=False):
+def kaiser_window(
+    window_length,
+    periodic=True,
+    beta=12.0,
+    *,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+):
     """Bessel window with shape parameter beta."""
 
     def shape(t, length):

@@ -32,13 +32,17 @@ _NO_COMPLEX = (NotImplementedError, "clamp is not supported for complex types")
 
 
 @pointwise(
-    dtype=promoted, namespace=NN, variants="function method inplace",
+    dtype=promoted,
+    namespace=NN,
+    variants="function method inplace",
     dtypes=refuses(
-        "clamp_min_scalar_cpu", "wide", complex=_NO_COMPLEX,
+        "clamp_min_scalar_cpu",
+        "wide",
+        complex=_NO_COMPLEX,
         bool=(RuntimeError, "Boolean inputs not supported for relu"),
     ),
     grad=lambda g, out: m.where(out <= 0, 0, g),
-)  # fmt: skip
+)
 def relu(input):
     """input where positive, else 0."""
     return m.where(input < 0, 0, input)  # -0.0 and nan stay
@@ -60,20 +64,25 @@ def _check_limits(bound):
 
 
 @pointwise(
-    dtype=promoted, namespace=NN, variants="", prepare=_check_limits,
+    dtype=promoted,
+    namespace=NN,
+    variants="",
+    prepare=_check_limits,
     inplace_row="hardtanh_of_result",
     dtypes=refuses("clamp_scalar_cpu", "wide", complex=_NO_COMPLEX),
     grad=lambda g, input, min_val, max_val: m.where((input <= min_val) | (input >= max_val), 0, g),
-)  # fmt: skip
+)
 def hardtanh(input, min_val: Scalar = -1.0, max_val: Scalar = 1.0):
     """input, no less than min_val and no more than max_val."""
     return _between(input, min_val, max_val)
 
 
 @pointwise(
-    dtype=promoted, variants="", node="HardtanhBackward0",
+    dtype=promoted,
+    variants="",
+    node="HardtanhBackward0",
     grad=lambda g, out, min_val, max_val: m.where((out <= min_val) | (out >= max_val), 0, g),
-)  # fmt: skip
+)
 def hardtanh_of_result(input, min_val: Scalar = -1.0, max_val: Scalar = 1.0):
     """hardtanh, with the derivative told by the result."""
     return _between(input, min_val, max_val)
@@ -86,30 +95,37 @@ def relu6(input):
 
 
 @pointwise(
-    dtype=same, namespace=NN, variants="function inplace",
+    dtype=same,
+    namespace=NN,
+    variants="function inplace",
     dtypes=refuses("threshold_cpu", "bool wide complex"),
     inplace_row="threshold_of_result",
     grad=lambda g, input, threshold: m.where(input <= threshold, 0, g),
-)  # fmt: skip
+)
 def threshold(input, threshold: Scalar, value: Scalar):
     """input where it is above the threshold, else value."""
     return m.where(input <= threshold, value, input)
 
 
 @pointwise(
-    dtype=same, variants="", node="ThresholdBackward0",
+    dtype=same,
+    variants="",
+    node="ThresholdBackward0",
     grad=lambda g, out, threshold: m.where(out <= threshold, 0, g),
-)  # fmt: skip
+)
 def threshold_of_result(input, threshold: Scalar, value: Scalar):
     """threshold, with the derivative told by the result."""
     return m.where(input <= threshold, value, input)
 
 
 @pointwise(
-    dtype=same, namespace=NN, variants="", dtypes=_floats("leaky_relu_cpu"),
+    dtype=same,
+    namespace=NN,
+    variants="",
+    dtypes=_floats("leaky_relu_cpu"),
     inplace_row="leaky_relu_of_result",
     grad=lambda g, input, negative_slope: m.where(input > 0, g, g * negative_slope),
-)  # fmt: skip
+)
 def leaky_relu(input, negative_slope: float = 0.01):
     """input where positive, a small multiple of it elsewhere."""
     return m.where(input > 0, input, input * negative_slope)
@@ -126,21 +142,27 @@ def _check_slope(bound):
 
 
 @pointwise(
-    dtype=same, variants="", node="LeakyReluBackward0", prepare=_check_slope,
+    dtype=same,
+    variants="",
+    node="LeakyReluBackward0",
+    prepare=_check_slope,
     grad=lambda g, out, negative_slope: m.where(out > 0, g, g * negative_slope),
-)  # fmt: skip
+)
 def leaky_relu_of_result(input, negative_slope: float = 0.01):
     """leaky_relu, with the derivative told by the result."""
     return m.where(input > 0, input, input * negative_slope)
 
 
 @pointwise(
-    dtype=promoted, variants="", dtypes=_floats("prelu_cpu"), node="PreluKernelBackward0",
+    dtype=promoted,
+    variants="",
+    dtypes=_floats("prelu_cpu"),
+    node="PreluKernelBackward0",
     grad=dict(
         input=lambda g, input, weight: m.where(input > 0, g, weight * g),
         weight=lambda g, input: m.where(input > 0, 0, input * g),
     ),
-)  # fmt: skip
+)
 def prelu_kernel(input, weight):
     """input where positive, weight times it elsewhere."""
     return m.where(input > 0, input, weight * input)
@@ -150,8 +172,10 @@ def prelu_kernel(input, weight):
 def prelu(input, weight):
     """input where positive, elsewhere weight times it: one weight for all or one per channel."""
     if input.dtype is not weight.dtype:
-        raise RuntimeError("prelu: Type promoting not supported. Got "
-                           f"{_lower(input.dtype)} and {_lower(weight.dtype)}")  # fmt: skip
+        raise RuntimeError(
+            "prelu: Type promoting not supported. Got "
+            f"{_lower(input.dtype)} and {_lower(weight.dtype)}"
+        )
     if weight.numel() != 1:
         if input.ndim == 0:
             raise RuntimeError("Not allow zero-dim input tensor.")
@@ -162,8 +186,9 @@ def prelu(input, weight):
                 f"{weight.numel()} and channel size = {channels}."
             )
     if weight.ndim > 1:
-        raise RuntimeError("prelu: Expected `weight` to be a scalar or 1D tensor, but got: "
-                           f"ndim = {weight.ndim}")  # fmt: skip
+        raise RuntimeError(
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}"
+        )
     if weight.ndim:
         shape = [1] * max(input.ndim, 1)
         shape[1 if input.ndim > 1 else 0] = weight.numel()
@@ -176,28 +201,36 @@ def _lower(dtype):
 
 
 @pointwise(
-    dtype=same, namespace=NN, variants="", dtypes=_floats("hardsigmoid_cpu"),
+    dtype=same,
+    namespace=NN,
+    variants="",
+    dtypes=_floats("hardsigmoid_cpu"),
     grad=lambda g, input: m.where((input > -3) & (input < 3), g / 6, 0),
-)  # fmt: skip
+)
 def hardsigmoid(input):
     """A sigmoid of straight lines."""
     return m.minimum(m.maximum(input + 3, 0), 6) / 6
 
 
 @pointwise(
-    dtype=same, namespace=NN, variants="", dtypes=_floats("hardswish_cpu"),
-    grad=lambda g, input: m.where(
-        input <= -3, 0, m.where(input < 3, g * (input / 3 + 0.5), g)),
-)  # fmt: skip
+    dtype=same,
+    namespace=NN,
+    variants="",
+    dtypes=_floats("hardswish_cpu"),
+    grad=lambda g, input: m.where(input <= -3, 0, m.where(input < 3, g * (input / 3 + 0.5), g)),
+)
 def hardswish(input):
     """input times hardsigmoid(input)."""
     return input * m.minimum(m.maximum(input + 3, 0), 6) / 6
 
 
 @pointwise(
-    dtype=same, namespace=NN, variants="function method", dtypes=_floats("hardshrink_cpu"),
+    dtype=same,
+    namespace=NN,
+    variants="function method",
+    dtypes=_floats("hardshrink_cpu"),
     grad=lambda g, input, lambd: m.where((input >= -lambd) & (input <= lambd), 0, g),
-)  # fmt: skip
+)
 def hardshrink(input, lambd: Scalar = 0.5):
     """0 between -lambd and lambd, elsewhere input."""
     return m.where((input >= -lambd) & (input <= lambd), 0, input)
@@ -221,9 +254,13 @@ def _check_lambda(bound):
 
 
 @pointwise(
-    dtype=same, namespace=NN, variants="", dtypes=_floats("softshrink_check"), check=_check_lambda,
+    dtype=same,
+    namespace=NN,
+    variants="",
+    dtypes=_floats("softshrink_check"),
+    check=_check_lambda,
     grad=lambda g, input, lambd: m.where((input >= -lambd) & (input <= lambd), 0, g),
-)  # fmt: skip
+)
 def softshrink(input, lambd: Scalar = 0.5):
     """input, brought nearer to 0 by lambd."""
     inside = m.where(input != input, input, 0)
@@ -234,9 +271,13 @@ def softshrink(input, lambd: Scalar = 0.5):
 
 
 @pointwise(
-    dtype=same, namespace=NN, variants="", dtypes=_floats("elu_cpu"), inplace_row="elu_of_result",
+    dtype=same,
+    namespace=NN,
+    variants="",
+    dtypes=_floats("elu_cpu"),
+    inplace_row="elu_of_result",
     grad=lambda g, input, alpha: m.where(input <= 0, g * alpha * m.exp(input), g),
-)  # fmt: skip
+)
 def elu(input, alpha: Scalar = 1.0):
     """input where positive, alpha * (exp(input) - 1) elsewhere."""
     return m.where(input <= 0, m.expm1(input) * alpha, input)
@@ -252,9 +293,12 @@ def _check_alpha(bound):
 
 
 @pointwise(
-    dtype=same, variants="", node="EluBackward0", check=_check_alpha,
+    dtype=same,
+    variants="",
+    node="EluBackward0",
+    check=_check_alpha,
     grad=lambda g, out, alpha: m.where(out <= 0, g * (out + alpha), g),
-)  # fmt: skip
+)
 def elu_of_result(input, alpha: Scalar = 1.0):
     """elu, with the derivative told by the result."""
     return m.where(input <= 0, m.expm1(input) * alpha, input)
@@ -269,21 +313,27 @@ def _selu(input):
 
 
 @pointwise(
-    dtype=same, namespace=NN, variants="function inplace", dtypes=_floats("elu_cpu"),
+    dtype=same,
+    namespace=NN,
+    variants="function inplace",
+    dtypes=_floats("elu_cpu"),
     node="EluBackward0",
     inplace_row="selu_of_result",
     grad=lambda g, input: m.where(
-        input <= 0, g * (SELU_ALPHA * SELU_SCALE) * m.exp(input), g * SELU_SCALE),
-)  # fmt: skip
+        input <= 0, g * (SELU_ALPHA * SELU_SCALE) * m.exp(input), g * SELU_SCALE
+    ),
+)
 def selu(input):
     """elu scaled so that means and variances stay what they are."""
     return _selu(input)
 
 
 @pointwise(
-    dtype=same, variants="", node="EluBackward0",
+    dtype=same,
+    variants="",
+    node="EluBackward0",
     grad=lambda g, out: m.where(out <= 0, g * (out + SELU_ALPHA * SELU_SCALE), g * SELU_SCALE),
-)  # fmt: skip
+)
 def selu_of_result(input):
     """selu, with the derivative told by the result."""
     return _selu(input)
@@ -295,20 +345,25 @@ def _check_celu(bound):
 
 
 @pointwise(
-    dtype=same, namespace=NN, variants="function inplace", dtypes=_floats("elu_cpu"),
+    dtype=same,
+    namespace=NN,
+    variants="function inplace",
+    dtypes=_floats("elu_cpu"),
     check=_check_celu,
     inplace_row="celu_of_result",
     grad=lambda g, input, alpha: m.where(input <= 0, g * m.exp(input / alpha), g),
-)  # fmt: skip
+)
 def celu(input, alpha: Scalar = 1.0):
     """input where positive, alpha * (exp(input / alpha) - 1) elsewhere."""
     return m.where(input <= 0, m.expm1(input / alpha) * alpha, input)
 
 
 @pointwise(
-    dtype=same, variants="", node="CeluBackward0",
+    dtype=same,
+    variants="",
+    node="CeluBackward0",
     grad=lambda g, out, alpha: m.where(out <= 0, g * (out / alpha + 1), g),
-)  # fmt: skip
+)
 def celu_of_result(input, alpha: Scalar = 1.0):
     """celu, with the derivative told by the result."""
     return m.where(input <= 0, m.expm1(input / alpha) * alpha, input)
@@ -340,10 +395,13 @@ def _check_approximate(bound):
 
 
 @pointwise(
-    dtype=same, namespace=NN, variants="", dtypes=_floats("GeluKernelImpl"),
+    dtype=same,
+    namespace=NN,
+    variants="",
+    dtypes=_floats("GeluKernelImpl"),
     check=_check_approximate,
     grad=_gelu_gradient,
-)  # fmt: skip
+)
 def gelu(input, *, approximate: str = "none"):
     """input times the share of a normal distribution below it."""
     return input * _normal_share(input, approximate)
@@ -401,10 +459,13 @@ def _logsigmoid_gradient(g, input):
 
 
 @pointwise(
-    dtype=same, namespace=NN, variants="", dtypes=_floats("log_sigmoid_cpu"),
+    dtype=same,
+    namespace=NN,
+    variants="",
+    dtypes=_floats("log_sigmoid_cpu"),
     node="LogSigmoidBackward0",
     grad=_logsigmoid_gradient,
-)  # fmt: skip
+)
 def logsigmoid(input):
     """log(sigmoid(input)), without overflow."""
     return m.minimum(input, 0) - m.log1p(m.exp(-m.abs(input)))

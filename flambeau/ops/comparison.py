@@ -130,12 +130,14 @@ def isreal(input):
 
 
 @pointwise(
-    dtype=real_boolean, variants="function method out",
+    dtype=real_boolean,
+    variants="function method out",
     dtypes=refuses(
-        "signbit", "",
+        "signbit",
+        "",
         complex=(NotImplementedError, "signbit is not implemented for complex tensors."),
     ),
-)  # fmt: skip
+)
 def signbit(input):
     """Is its sign bit set? (That of -0.0 is.)"""
     if not m.is_float(input.type):
@@ -235,52 +237,60 @@ def _extreme(name, kernel):
 
 
 @pointwise(
-    dtype=promoted, dtypes=_extreme("maximum", "maximum_cpu"), numbers=False,
+    dtype=promoted,
+    dtypes=_extreme("maximum", "maximum_cpu"),
+    numbers=False,
     variants="function method out",
     grad=dict(
         input=lambda g, input, other: m.where(input == other, g / 2, m.where(input < other, 0, g)),
         other=lambda g, input, other: m.where(input == other, g / 2, m.where(input > other, 0, g)),
     ),
-)  # fmt: skip
+)
 def maximum(input, other):
     """The larger of two; nan if one of them is."""
     return m.maximum(input, other)
 
 
 @pointwise(
-    dtype=promoted, dtypes=_extreme("minimum", "minimum_cpu"), numbers=False,
+    dtype=promoted,
+    dtypes=_extreme("minimum", "minimum_cpu"),
+    numbers=False,
     variants="function method out",
     grad=dict(
         input=lambda g, input, other: m.where(input == other, g / 2, m.where(input > other, 0, g)),
         other=lambda g, input, other: m.where(input == other, g / 2, m.where(input < other, 0, g)),
     ),
-)  # fmt: skip
+)
 def minimum(input, other):
     """The smaller of two; nan if one of them is."""
     return m.minimum(input, other)
 
 
 @pointwise(
-    dtype=promoted, dtypes=_extreme("fmax", "maximum_cpu"), numbers=False,
+    dtype=promoted,
+    dtypes=_extreme("fmax", "maximum_cpu"),
+    numbers=False,
     variants="function method out",
     grad=dict(
         input=lambda g, input, other: m.where((input >= other) | (other != other), g, 0),
         other=lambda g, input, other: m.where((input >= other) | (other != other), 0, g),
     ),
-)  # fmt: skip
+)
 def fmax(input, other):
     """The larger of two, leaving out a nan."""
     return m.where((input >= other) | m.isnan(other), input, other)
 
 
 @pointwise(
-    dtype=promoted, dtypes=_extreme("fmin", "minimum_cpu"), numbers=False,
+    dtype=promoted,
+    dtypes=_extreme("fmin", "minimum_cpu"),
+    numbers=False,
     variants="function method out",
     grad=dict(
         input=lambda g, input, other: m.where((input <= other) | (other != other), g, 0),
         other=lambda g, input, other: m.where((input <= other) | (other != other), 0, g),
     ),
-)  # fmt: skip
+)
 def fmin(input, other):
     """The smaller of two, leaving out a nan."""
     return m.where((input <= other) | m.isnan(other), input, other)
@@ -352,14 +362,17 @@ def _high_gradient(g, input, min, max):
 
 
 @pointwise(
-    dtype=promoted, dtypes=_clamp_dtypes, check=_check_bounds, aliases="clip",
+    dtype=promoted,
+    dtypes=_clamp_dtypes,
+    check=_check_bounds,
+    aliases="clip",
     node=_clamp_node("Clamp"),
     grad=dict(
         input=lambda g, input, min, max: m.where(_within(input, min, max), g, 0),
         min=_low_gradient,
         max=_high_gradient,
     ),
-)  # fmt: skip
+)
 def clamp(input, min: OptionalTensor = None, max: OptionalTensor = None):
     """input, no less than min and no more than max."""
     if min is not None:
@@ -368,24 +381,28 @@ def clamp(input, min: OptionalTensor = None, max: OptionalTensor = None):
 
 
 @pointwise(
-    dtype=promoted, dtypes=_one_bound("clamp_min", "maximum"), node=_clamp_node("ClampMin"),
+    dtype=promoted,
+    dtypes=_one_bound("clamp_min", "maximum"),
+    node=_clamp_node("ClampMin"),
     grad=dict(
         input=lambda g, input, min: m.where(input >= min, g, 0),
         min=lambda g, input, min: m.where(input < min, g, 0),
     ),
-)  # fmt: skip
+)
 def clamp_min(input, min):
     """input, no less than min."""
     return at_least(input, min)
 
 
 @pointwise(
-    dtype=promoted, dtypes=_one_bound("clamp_max", "minimum"), node=_clamp_node("ClampMax"),
+    dtype=promoted,
+    dtypes=_one_bound("clamp_max", "minimum"),
+    node=_clamp_node("ClampMax"),
     grad=dict(
         input=lambda g, input, max: m.where(input <= max, g, 0),
         max=lambda g, input, max: m.where(input > max, g, 0),
     ),
-)  # fmt: skip
+)
 def clamp_max(input, max):
     """input, no more than max."""
     return at_most(input, max)
@@ -404,12 +421,14 @@ def _check_condition(op, operands):
 
 
 @pointwise(
-    dtype=lambda operands: promoted(operands[1:]), dtypes=_check_condition, variants="function out",
+    dtype=lambda operands: promoted(operands[1:]),
+    dtypes=_check_condition,
+    variants="function out",
     grad=dict(
         input=lambda g, condition: m.where(condition != 0, g, 0),
         other=lambda g, condition: m.where(condition != 0, 0, g),
     ),
-)  # fmt: skip
+)
 def where(condition, input, other):
     """input where the condition holds, else other."""
     return m.where(condition != 0, input, other)

@@ -81,23 +81,29 @@ def _check_parts(op, operands):
 
 
 @pointwise(
-    dtype=_complex_of_parts, dtypes=_check_parts, numbers=False, variants="function out",
+    dtype=_complex_of_parts,
+    dtypes=_check_parts,
+    numbers=False,
+    variants="function out",
     grad=dict(real=lambda g: real_part_of(g), imag=lambda g: real_part_of(g * -1j)),
-)  # fmt: skip
+)
 def complex(real, imag):
     """Complex numbers with these parts."""
     return m.Complex(real, imag)
 
 
 @pointwise(
-    dtype=_complex_of_parts, dtypes=_check_parts, numbers=False, variants="function out",
+    dtype=_complex_of_parts,
+    dtypes=_check_parts,
+    numbers=False,
+    variants="function out",
     domain=(0, math.inf),
     grad=dict(
         abs=lambda g, out: real_part_of(m.conj(g) * sgn_of(out)),
         angle=lambda g, out: real_part_of(m.conj(g) * out * 1j),
-         # along the angle out moves by i * out
+        # along the angle out moves by i * out
     ),
-)  # fmt: skip
+)
 def polar(abs, angle):
     """Complex numbers with these sizes and angles."""
     return m.Complex(abs * m.cos(angle), abs * m.sin(angle))

@@ -14,20 +14,35 @@ from flambeau.ops.table import OptionalTensor, Scalar, composite, public, templa
 # -- unique ----------------------------------------------------------------------------------------
 
 
-@template("unique_all", variants="function", outputs=3, node="Unique2Backward0",
-          grad=not_implemented_derivative("_unique2"))  # fmt: skip
+@template(
+    "unique_all",
+    variants="function",
+    outputs=3,
+    node="Unique2Backward0",
+    grad=not_implemented_derivative("_unique2"),
+)
 def _unique2(input, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False):
     """Distinct elements in order, which of them each element is, and how often each occurs."""
 
 
-@template("unique_consecutive_all", variants="", outputs=3, node="UniqueConsecutiveBackward0",
-          grad=not_implemented_derivative("unique_consecutive"))  # fmt: skip
+@template(
+    "unique_consecutive_all",
+    variants="",
+    outputs=3,
+    node="UniqueConsecutiveBackward0",
+    grad=not_implemented_derivative("unique_consecutive"),
+)
 def _unique_runs(input):
     """Elements without repetitions of their neighbours, as _unique2."""
 
 
-@template("unique_lines", variants="", outputs=3, node="UniqueDimBackward0",
-          grad=not_implemented_derivative("unique_dim"))  # fmt: skip
+@template(
+    "unique_lines",
+    variants="",
+    outputs=3,
+    node="UniqueDimBackward0",
+    grad=not_implemented_derivative("unique_dim"),
+)
 def _unique_lines(input, dim: int, sorting: bool):
     """Distinct slices along dim, as _unique2."""
 
@@ -121,8 +136,12 @@ def isin(elements, test_elements, *, assume_unique: bool = False, invert: bool =
 # -- histograms ------------------------------------------------------------------------------------
 
 
-@template("bincount", variants="function method", node="NotImplemented",
-          grad={"weights": not_implemented_derivative("bincount")})  # fmt: skip
+@template(
+    "bincount",
+    variants="function method",
+    node="NotImplemented",
+    grad={"weights": not_implemented_derivative("bincount")},
+)
 def bincount(input, weights: OptionalTensor = None, minlength: int = 0):
     """How often each of 0, 1, 2, ... occurs, or the sum of the weights where it does."""
 

@@ -13,7 +13,11 @@ def evaluate(equation, operands):
     parts = [_diagonal(t, o, sizes) for t, o in zip(terms, operands)]
     current, labels = parts[0]
     for k, (other, other_labels) in enumerate(parts[1:], 1):
-        later = set(output).union(*(p[1] for p in parts[k + 1 :])) if k + 1 < len(parts) else set(output)
+        later = (
+            set(output).union(*(p[1] for p in parts[k + 1 :]))
+            if k + 1 < len(parts)
+            else set(output)
+        )
         current, labels = _contract(current, labels, other, other_labels, later)
     drop = [k for k, x in enumerate(labels) if x not in output]
     if drop:
@@ -44,13 +48,19 @@ def _parse(equation, operands):
     terms = left.split(",")
     if len(terms) != len(operands):
         more = "more" if len(terms) < len(operands) else "fewer"
-        raise RuntimeError(f"einsum(): {more} operands were provided than specified in the equation")
+        raise RuntimeError(
+            f"einsum(): {more} operands were provided than specified in the equation"
+        )
     for k, t in enumerate(terms):
         for c in t.replace("...", ""):
             if c not in LETTERS:
-                raise RuntimeError(f"einsum(): invalid subscript given at index {equation.index(c)} in the equation string, subscripts must be in [a-zA-Z]")
+                raise RuntimeError(
+                    f"einsum(): invalid subscript given at index {equation.index(c)} in the equation string, subscripts must be in [a-zA-Z]"
+                )
         if t.count("...") > 1 or ("." in t.replace("...", "")):
-            raise RuntimeError(f"einsum(): found '.' for operand {k} that is not part of any ellipsis")
+            raise RuntimeError(
+                f"einsum(): found '.' for operand {k} that is not part of any ellipsis"
+            )
     wide = 0
     for k, (t, o) in enumerate(zip(terms, operands)):
         named = len(t.replace("...", ""))
@@ -74,9 +84,13 @@ def _parse(equation, operands):
             out.extend(dots if piece == "." else [piece])
         for c in out:
             if out.count(c) > 1:
-                raise RuntimeError(f"einsum(): output subscript {c} appears more than once in the output")
+                raise RuntimeError(
+                    f"einsum(): output subscript {c} appears more than once in the output"
+                )
             if not any(c in t for t in expanded) and c not in dots:
-                raise RuntimeError(f"einsum(): output subscript {c} does not appear in the equation for any input operand")
+                raise RuntimeError(
+                    f"einsum(): output subscript {c} does not appear in the equation for any input operand"
+                )
     else:
         every = [c for t in expanded for c in t if c[0] != "#"]
         out = dots + sorted(c for c in set(every) if every.count(c) == 1)
@@ -154,15 +168,21 @@ def _contract(a, la, b, lb, later):
     y = b.permute(*[lb.index(c) for c in batch + summed + free_b])
     x = x.expand([sizes[c] for c in batch] + [size_a[c] for c in free_a + summed])
     y = y.expand([sizes[c] for c in batch] + [size_b[c] for c in summed + free_b])
-    nb, na, ns, nf = (_prod(sizes[c] for c in batch), _prod(size_a[c] for c in free_a),
-                      _prod(size_a[c] for c in summed), _prod(size_b[c] for c in free_b))  # fmt: skip
+    nb, na, ns, nf = (
+        _prod(sizes[c] for c in batch),
+        _prod(size_a[c] for c in free_a),
+        _prod(size_a[c] for c in summed),
+        _prod(size_b[c] for c in free_b),
+    )
     product = x.reshape(nb, na, ns).bmm(y.reshape(nb, ns, nf))
     shape = [sizes[c] for c in batch] + [size_a[c] for c in free_a] + [size_b[c] for c in free_b]
     return product.reshape(shape), batch + free_a + free_b
 
 
 def _stretch(t, labels, shared, size_a, size_b):
-    return t.expand([max(size_a[c], size_b[c]) if c in shared else n for c, n in zip(labels, t.shape)])
+    return t.expand(
+        [max(size_a[c], size_b[c]) if c in shared else n for c, n in zip(labels, t.shape)]
+    )
 
 
 def _prod(values):

@@ -30,9 +30,11 @@ _NEGATED_BOOL = (
 
 
 @pointwise(
-    dtype=promoted, aliases="negative", grad=lambda g: -g,
+    dtype=promoted,
+    aliases="negative",
+    grad=lambda g: -g,
     dtypes=refuses("neg_cpu", "wide", bool=(RuntimeError, _NEGATED_BOOL)),
-)  # fmt: skip
+)
 def neg(input):
     """The opposite of each element."""
     return -input
@@ -62,22 +64,29 @@ def _sign(x):
 
 
 @pointwise(
-    dtype=magnitude, aliases="absolute", dtypes=refuses("abs_cpu", "bool wide"),
+    dtype=magnitude,
+    aliases="absolute",
+    dtypes=refuses("abs_cpu", "bool wide"),
     grad=lambda g, input: g * sgn_of(input),
-)  # fmt: skip
+)
 def abs(input):
     """Absolute value of each element."""
     return m.abs(input)
 
 
 @pointwise(
-    dtype=promoted, grad=nothing,
-    dtypes=refuses("sign_cpu", "wide", complex=(
-        NotImplementedError,
-        "Unlike NumPy, torch.sign is not intended to support complex numbers. "
-        "Please use torch.sgn instead.",
-    )),
-)  # fmt: skip
+    dtype=promoted,
+    grad=nothing,
+    dtypes=refuses(
+        "sign_cpu",
+        "wide",
+        complex=(
+            NotImplementedError,
+            "Unlike NumPy, torch.sign is not intended to support complex numbers. "
+            "Please use torch.sgn instead.",
+        ),
+    ),
+)
 def sign(input):
     """-1, 0 or 1, as each element is negative, zero or positive."""
     return _sign(input)
@@ -110,10 +119,11 @@ def _copysign_gradient(g, input, out):
 
 
 @pointwise(
-    dtype=floating, dtypes=refuses("copysign_cpu", "complex"),
+    dtype=floating,
+    dtypes=refuses("copysign_cpu", "complex"),
     node=lambda tensors, _: f"CopysignBackward{2 - len(tensors)}",
     grad=dict(input=_copysign_gradient, other=nothing),
-)  # fmt: skip
+)
 def copysign(input, other):
     """The size of input with the sign of other."""
     return m.copysign(input, other)
@@ -146,19 +156,23 @@ def trunc(input):
 
 
 @pointwise(
-    dtype=promoted, dtypes=refuses("round_vml_cpu", "bool complex"), grad=nothing,
+    dtype=promoted,
+    dtypes=refuses("round_vml_cpu", "bool complex"),
+    grad=nothing,
     overload=lambda bound: "round_decimals" if bound["decimals"] else None,
-)  # fmt: skip
+)
 def round(input, *, decimals: object = 0):
     """The nearest integer (of two, the even one), or the nearest number with so many decimals."""
     return m.rint(input) if m.is_float(input.type) else input
 
 
 @pointwise(
-    dtype=promoted, dtypes=refuses("round_cpu", INTEGRAL + " complex"), variants="",
+    dtype=promoted,
+    dtypes=refuses("round_cpu", INTEGRAL + " complex"),
+    variants="",
     node="RoundBackward1",
     grad=nothing,
-)  # fmt: skip
+)
 def round_decimals(input, *, decimals: object = 0):
     """The nearest number with so many decimals."""
     scale = 10.0 ** builtin_abs(decimals)
@@ -214,9 +228,10 @@ def _fill_bounds(bound):
 
 
 @pointwise(
-    dtype=promoted, prepare=_fill_bounds,
+    dtype=promoted,
+    prepare=_fill_bounds,
     grad=lambda g, input: m.where(m.isnan(input) | m.isinf(input), 0, g),
-)  # fmt: skip
+)
 def nan_to_num(input, nan: float = None, posinf: float = None, neginf: float = None):
     """input with numbers in place of nan and the infinities."""
     if isinstance(input, m.Complex):
@@ -362,12 +377,15 @@ def _inverse_square(a, b):
 
 
 @pointwise(
-    dtype=floating, aliases="arctan2", dtypes=refuses("atan2_cpu", "complex"), numbers=False,
+    dtype=floating,
+    aliases="arctan2",
+    dtypes=refuses("atan2_cpu", "complex"),
+    numbers=False,
     grad=dict(
         input=lambda g, input, other: g * other * _inverse_square(input, other),
         other=lambda g, input, other: g * -input * _inverse_square(input, other),
     ),
-)  # fmt: skip
+)
 def atan2(input, other):
     """The angle of the point (other, input), in its quadrant."""
     return m.atan2(input, other)
@@ -429,9 +447,10 @@ def sinc_slope(x):
 
 
 @pointwise(
-    dtype=floating, namespace="special",
+    dtype=floating,
+    namespace="special",
     grad=lambda g, input: m.where(input == 0, 0, g * m.conj(sinc_slope(input))),
-)  # fmt: skip
+)
 def sinc(input):
     """sin(pi x) / (pi x), and 1 at zero."""
     z = input * math.pi
@@ -442,12 +461,14 @@ def sinc(input):
 
 
 @pointwise(
-    dtype=promoted, dtypes=refuses("hypot_cpu", INTEGRAL + " complex"), numbers=False,
+    dtype=promoted,
+    dtypes=refuses("hypot_cpu", INTEGRAL + " complex"),
+    numbers=False,
     grad=dict(
         input=lambda g, input, out: g * (input / out),
         other=lambda g, other, out: g * (other / out),
     ),
-)  # fmt: skip
+)
 def hypot(input, other):
     """The hypotenuse of a right triangle with these legs."""
     return m.hypot(input, other)
@@ -460,13 +481,15 @@ def _log_sum_of_powers(a, b, exp, log1p):
 
 
 @pointwise(
-    dtype=promoted, dtypes=refuses("logaddexp_cpu", INTEGRAL), numbers=False,
+    dtype=promoted,
+    dtypes=refuses("logaddexp_cpu", INTEGRAL),
+    numbers=False,
     variants="function method out",
     grad=dict(
         input=lambda g, input, other: g / m.conj(1 + m.exp(other - input)),
         other=lambda g, input, other: g / m.conj(1 + m.exp(input - other)),
     ),
-)  # fmt: skip
+)
 def logaddexp(input, other):
     """log(exp(input) + exp(other)), without overflow."""
     if isinstance(input, m.Complex):
@@ -482,13 +505,15 @@ def _ordered(a, b):
 
 
 @pointwise(
-    dtype=promoted, dtypes=refuses("logaddexp2_cpu", INTEGRAL + " complex"), numbers=False,
+    dtype=promoted,
+    dtypes=refuses("logaddexp2_cpu", INTEGRAL + " complex"),
+    numbers=False,
     variants="function method out",
     grad=dict(
         input=lambda g, input, other: g / (1 + m.exp2(other - input)),
         other=lambda g, input, other: g / (1 + m.exp2(input - other)),
     ),
-)  # fmt: skip
+)
 def logaddexp2(input, other):
     """log2(2 ** input + 2 ** other), without overflow."""
     return _log_sum_of_powers(input, other, m.exp2, lambda x: m.log1p(x) / LN2)
@@ -501,12 +526,13 @@ def nextafter(input, other):
 
 
 @pointwise(
-    dtype=floating, numbers=False,
+    dtype=floating,
+    numbers=False,
     grad=dict(
         input=lambda g, other: g * m.conj(m.pow(2.0, other)),
         other=lambda g, out: g * m.conj(out) * LN2,
     ),
-)  # fmt: skip
+)
 def ldexp(input, other):
     """input times two to the power of other."""
     two = m.as_complex(2.0, other) if isinstance(other, m.Complex) else m.const(2.0, other.type)
@@ -523,9 +549,13 @@ def _only_floating(op, operands):
 
 
 @pointwise(
-    dtype=_frexp_dtypes, dtypes=_only_floating, outputs=2, variants="function method out",
-    names="mantissa exponent", grad=lambda g, out1: m.ldexp(g, -out1),
-)  # fmt: skip
+    dtype=_frexp_dtypes,
+    dtypes=_only_floating,
+    outputs=2,
+    variants="function method out",
+    names="mantissa exponent",
+    grad=lambda g, out1: m.ldexp(g, -out1),
+)
 def frexp(input):
     """mantissa and exponent: input is mantissa * 2 ** exponent, the mantissa from 0.5 to 1."""
     odd = (input == 0) | m.isinf(input) | m.isnan(input)
@@ -580,10 +610,12 @@ def _check_fill(bound):
 
 
 @pointwise(
-    dtype=same, check=_check_fill, variants="function inplace",
+    dtype=same,
+    check=_check_fill,
+    variants="function inplace",
     node=lambda tensors, _: f"FillBackward{len(tensors) - 1}",
     grad=dict(input=nothing, value=lambda g: g),
-)  # fmt: skip
+)
 def fill(input, value):
     """A tensor like input, full of value."""
     return value

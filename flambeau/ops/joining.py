@@ -115,9 +115,10 @@ def meshgrid(tensors: Tensors, *, indexing: str = None):
     swapped = indexing == "xy" and len(tensors) > 1
     if swapped:
         tensors[0], tensors[1] = tensors[1], tensors[0]
-    shape = [t.numel() for t in tensors]
+    shape = tuple(t.numel() for t in tensors)
+    ranks = range(len(tensors))
     grids = [
-        t.view([-1 if k == n else 1 for k in range(len(tensors))]).expand(shape)
+        t.view(tuple(-1 if k == n else 1 for k in ranks)).expand(shape)
         for n, t in enumerate(tensors)
     ]
     if swapped:

@@ -31,7 +31,9 @@ def cross(input, other, dim: object = None):
         dim = sizes[0]
     a, b = m._tensor_word("broadcast_tensors")(input, other)
     if a.shape[dim] != 3 or b.shape[dim] != 3:
-        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {a.shape[dim]} and {b.shape[dim]}")
+        raise RuntimeError(
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {a.shape[dim]} and {b.shape[dim]}"
+        )
     return a.roll(-1, dim) * b.roll(-2, dim) - a.roll(-2, dim) * b.roll(-1, dim)
 
 
@@ -51,7 +53,9 @@ def vander(x, N: object = None, increasing: bool = False):
 def renorm(input, p: object, dim: int, maxnorm: object):
     """Scale every slice along dim whose p-norm is above maxnorm down to it."""
     if input.ndim < 2:
-        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
+        raise RuntimeError(
+            f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions"
+        )
     others = tuple(k for k in range(input.ndim) if k != dim % input.ndim)
     norms = input.norm(p, others, keepdim=True)
     factor = m.where(norms > maxnorm, maxnorm / (norms + 1e-7), norms.new_ones(()))
@@ -64,16 +68,24 @@ def _float(input, dtype):
     return input
 
 
-@composite(variants="function", node="SoftmaxBackward0",
-           grad=lambda g, out, dim: out * (g - (g * out).sum(dim, keepdim=True)), bind=True)  # fmt: skip
+@composite(
+    variants="function",
+    node="SoftmaxBackward0",
+    grad=lambda g, out, dim: out * (g - (g * out).sum(dim, keepdim=True)),
+    bind=True,
+)
 def _softmax(input, dim: int):
     """Exponentials along dim, scaled to sum to one."""
     e = (input - input.amax(dim, keepdim=True)).exp() if input.numel() else input.exp()
     return e / e.sum(dim, keepdim=True)
 
 
-@composite(variants="function", node="LogSoftmaxBackward0",
-           grad=lambda g, out, dim: g - out.exp() * g.sum(dim, keepdim=True), bind=True)  # fmt: skip
+@composite(
+    variants="function",
+    node="LogSoftmaxBackward0",
+    grad=lambda g, out, dim: g - out.exp() * g.sum(dim, keepdim=True),
+    bind=True,
+)
 def _log_softmax(input, dim: int):
     """Logarithm of softmax, without overflow."""
     return input - input.logsumexp(dim, keepdim=True)
@@ -97,5 +109,7 @@ def log_softmax(input, dim: object, dtype: object = None):
 def _soft(name, row, input, dim, dtype):
     input = _float(input, dtype)
     if input.dtype.category < 2:
-        raise NotImplementedError(f"\"{name}_lastdim_kernel_impl\" not implemented for '{input.dtype.scalar_name}'")
+        raise NotImplementedError(
+            f"\"{name}_lastdim_kernel_impl\" not implemented for '{input.dtype.scalar_name}'"
+        )
     return m._tensor_word(row)(input, dim)

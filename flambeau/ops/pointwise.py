@@ -71,9 +71,12 @@ def _no_bool_operand(op, operands):
 
 
 @pointwise(
-    dtype=promoted, dtypes=refuses("add_stub", "wide"), check=_check_alpha, first_scalar=True,
+    dtype=promoted,
+    dtypes=refuses("add_stub", "wide"),
+    check=_check_alpha,
+    first_scalar=True,
     grad=dict(input=lambda g: g, other=lambda g, alpha: scaled(g, m.conj(alpha))),
-)  # fmt: skip
+)
 def add(input, other, *, alpha: Scalar = 1):
     """Sum of input and alpha times other; for booleans, whether one of them is true."""
     if input.type == "bool":
@@ -82,45 +85,55 @@ def add(input, other, *, alpha: Scalar = 1):
 
 
 @pointwise(
-    dtype=promoted, dtypes=every(_no_bool_operand, refuses("add_stub", "wide")), check=_check_alpha,
-    aliases="subtract", first_scalar=True,
+    dtype=promoted,
+    dtypes=every(_no_bool_operand, refuses("add_stub", "wide")),
+    check=_check_alpha,
+    aliases="subtract",
+    first_scalar=True,
     grad=dict(input=lambda g: g, other=lambda g, alpha: -scaled(g, m.conj(alpha))),
-)  # fmt: skip
+)
 def sub(input, other, *, alpha: Scalar = 1):
     """Difference of input and alpha times other."""
     return input - scaled(other, alpha)
 
 
 @pointwise(
-    dtype=promoted, dtypes=every(_no_bool_operand, refuses("add_stub", "wide")), check=_check_alpha,
-    variants="function", node=lambda tensors, _: f"RsubBackward{2 - len(tensors)}",
+    dtype=promoted,
+    dtypes=every(_no_bool_operand, refuses("add_stub", "wide")),
+    check=_check_alpha,
+    variants="function",
+    node=lambda tensors, _: f"RsubBackward{2 - len(tensors)}",
     grad=dict(input=lambda g, alpha: -scaled(g, m.conj(alpha)), other=lambda g: g),
-)  # fmt: skip
+)
 def rsub(input, other, *, alpha: Scalar = 1):
     """Difference of other and alpha times input."""
     return other - scaled(input, alpha)
 
 
 @pointwise(
-    dtype=promoted, aliases="multiply", first_scalar=True,
+    dtype=promoted,
+    aliases="multiply",
+    first_scalar=True,
     grad=dict(
         input=lambda g, other: g * m.conj(other),
         other=lambda g, input: g * m.conj(input),
     ),
-)  # fmt: skip
+)
 def mul(input, other):
     """Product of two tensors, with broadcasting."""
     return input * other
 
 
 @pointwise(
-    dtype=promoted, dtypes=refuses("addcmul_cpu_out", "bool wide"), numbers=False,
+    dtype=promoted,
+    dtypes=refuses("addcmul_cpu_out", "bool wide"),
+    numbers=False,
     grad=dict(
         input=lambda g: g,
         tensor1=lambda g, tensor2, value: scaled(g * m.conj(tensor2), m.conj(value)),
         tensor2=lambda g, tensor1, value: scaled(g * m.conj(tensor1), m.conj(value)),
     ),
-)  # fmt: skip
+)
 def addcmul(input, tensor1, tensor2, *, value: Scalar = 1):
     """input plus value times the product of tensor1 and tensor2."""
     return input + scaled(tensor1, value) * tensor2
@@ -139,14 +152,17 @@ def _no_integer_division(op, operands):
 
 
 @pointwise(
-    dtype=promoted, dtypes=_no_integer_division, numbers=False,
+    dtype=promoted,
+    dtypes=_no_integer_division,
+    numbers=False,
     grad=dict(
         input=lambda g: g,
         tensor1=lambda g, tensor2, value: g * m.conj(value / tensor2),
-        tensor2=lambda g, tensor1, tensor2, value: -g * m.conj(
-            scaled(tensor1, value) / (tensor2 * tensor2)),
+        tensor2=lambda g, tensor1, tensor2, value: (
+            -g * m.conj(scaled(tensor1, value) / (tensor2 * tensor2))
+        ),
     ),
-)  # fmt: skip
+)
 def addcdiv(input, tensor1, tensor2, *, value: Scalar = 1):
     """input plus value times the quotient of tensor1 and tensor2."""
     return input + scaled(tensor1, value) / tensor2
@@ -175,13 +191,15 @@ def _c_name(dtype):
 
 
 @pointwise(
-    dtype=same, dtypes=_lerp_dtypes, node=lambda tensors, _: f"LerpBackward{len(tensors) - 2}",
+    dtype=same,
+    dtypes=_lerp_dtypes,
+    node=lambda tensors, _: f"LerpBackward{len(tensors) - 2}",
     grad=dict(
         input=lambda g, weight: g * (1 - m.conj(weight)),
         end=lambda g, weight: g * m.conj(weight),
         weight=lambda g, input, end: g * m.conj(end - input),
     ),
-)  # fmt: skip
+)
 def lerp(input, end, weight):
     """Linear interpolation: input + weight * (end - input)."""
     # each end is reached exactly: near end, count backwards from it
@@ -201,13 +219,16 @@ def _check_mode(bound):
 
 
 @pointwise(
-    dtype=floating, check=_check_mode, aliases="divide true_divide", first_scalar=True,
+    dtype=floating,
+    check=_check_mode,
+    aliases="divide true_divide",
+    first_scalar=True,
     overload=lambda bound: bound["rounding_mode"] and f"div_{bound['rounding_mode']}",
     grad=dict(
         input=lambda g, other: g / m.conj(other),
         other=lambda g, input, other: -g * m.conj((input / other) / other),
     ),
-)  # fmt: skip
+)
 def div(input, other, *, rounding_mode: str = None):
     """Quotient of two tensors; rounding_mode "trunc" or "floor" rounds it to an integer."""
     return input / other
@@ -253,10 +274,14 @@ def _floor_quotient(a, b):
 
 
 @pointwise(
-    dtype=promoted, dtypes=refuses("div_trunc_cpu", "bool wide complex"), variants="",
-    node="DivBackward2", error=DIVISION_BY_ZERO, first_scalar=True,
+    dtype=promoted,
+    dtypes=refuses("div_trunc_cpu", "bool wide complex"),
+    variants="",
+    node="DivBackward2",
+    error=DIVISION_BY_ZERO,
+    first_scalar=True,
     grad=dict(input=lambda g: 0, other=lambda g: 0),
-)  # fmt: skip
+)
 def div_trunc(input, other):
     """Quotient rounded toward zero."""
     if not m.is_float(input.type):
@@ -265,23 +290,30 @@ def div_trunc(input, other):
 
 
 @pointwise(
-    dtype=promoted, dtypes=refuses("div_floor_cpu", "bool wide complex"), variants="",
-    node="DivBackward2", error=DIVISION_BY_ZERO, first_scalar=True,
+    dtype=promoted,
+    dtypes=refuses("div_floor_cpu", "bool wide complex"),
+    variants="",
+    node="DivBackward2",
+    error=DIVISION_BY_ZERO,
+    first_scalar=True,
     grad=dict(input=lambda g: 0, other=lambda g: 0),
-)  # fmt: skip
+)
 def div_floor(input, other):
     """Quotient rounded down."""
     return _floor_quotient(input, other)
 
 
 @pointwise(
-    dtype=promoted, dtypes=refuses("div_floor_cpu", "bool wide complex"), first_scalar=True,
-    error=DIVISION_BY_ZERO, node="NotImplemented",
+    dtype=promoted,
+    dtypes=refuses("div_floor_cpu", "bool wide complex"),
+    first_scalar=True,
+    error=DIVISION_BY_ZERO,
+    node="NotImplemented",
     grad=dict(
         input=not_implemented_derivative("floor_divide"),
         other=not_implemented_derivative("floor_divide"),
     ),
-)  # fmt: skip
+)
 def floor_divide(input, other):
     """Quotient rounded down."""
     return _floor_quotient(input, other)
@@ -294,13 +326,16 @@ def _remainder_node(tensors, _):
 
 
 @pointwise(
-    dtype=promoted, dtypes=refuses("remainder_cpu", "bool wide complex"), first_scalar=True,
-    error=DIVISION_BY_ZERO, node=_remainder_node,
+    dtype=promoted,
+    dtypes=refuses("remainder_cpu", "bool wide complex"),
+    first_scalar=True,
+    error=DIVISION_BY_ZERO,
+    node=_remainder_node,
     grad=dict(
         input=lambda g: g,
         other=lambda g, input, other: -g * floor_quotient(input, other),
     ),
-)  # fmt: skip
+)
 def remainder(input, other):
     """What a floored division leaves: it has the sign of other."""
     if not m.is_float(input.type):
@@ -311,13 +346,15 @@ def remainder(input, other):
 
 
 @pointwise(
-    dtype=promoted, dtypes=refuses("fmod_cpu", "bool wide complex"), error=DIVISION_BY_ZERO,
+    dtype=promoted,
+    dtypes=refuses("fmod_cpu", "bool wide complex"),
+    error=DIVISION_BY_ZERO,
     node=lambda tensors, _: f"FmodBackward{len(tensors) - 1}",
     grad=dict(
         input=lambda g: g,
         other=lambda g, input, other: -g * m.trunc(input / other),
     ),
-)  # fmt: skip
+)
 def fmod(input, other):
     """What a division cut toward zero leaves: it has the sign of input."""
     if not m.is_float(input.type):
@@ -398,10 +435,14 @@ def _pow_node(tensors, statics):
 
 
 @pointwise(
-    dtype=promoted, dtypes=refuses("pow", "bool wide"), check=_check_power, first_scalar=True,
-    fold=FOLDED_POWERS, node=_pow_node,
+    dtype=promoted,
+    dtypes=refuses("pow", "bool wide"),
+    check=_check_power,
+    first_scalar=True,
+    fold=FOLDED_POWERS,
+    node=_pow_node,
     grad=dict(input=_base_gradient, exponent=_exponent_gradient),
-)  # fmt: skip
+)
 def pow(input, exponent):
     """input to the power of exponent."""
     return power(input, exponent)

@@ -12,22 +12,46 @@ def _adjoint(t):
     return m.conj(t.transpose(-2, -1))
 
 
-@template("mm", variants=_PLAIN, grad=dict(input=lambda g, mat2: g.mm(_adjoint(mat2)), mat2=lambda g, input: _adjoint(input).mm(g)))
+@template(
+    "mm",
+    variants=_PLAIN,
+    grad=dict(
+        input=lambda g, mat2: g.mm(_adjoint(mat2)), mat2=lambda g, input: _adjoint(input).mm(g)
+    ),
+)
 def mm(input, mat2):
     """Product of two matrices."""
 
 
-@template("bmm", variants=_PLAIN, grad=dict(input=lambda g, mat2: g.bmm(_adjoint(mat2)), mat2=lambda g, input: _adjoint(input).bmm(g)))
+@template(
+    "bmm",
+    variants=_PLAIN,
+    grad=dict(
+        input=lambda g, mat2: g.bmm(_adjoint(mat2)), mat2=lambda g, input: _adjoint(input).bmm(g)
+    ),
+)
 def bmm(input, mat2):
     """Products of two batches of matrices."""
 
 
-@template("mv", variants=_PLAIN, grad=dict(input=lambda g, vec: g.outer(m.conj(vec)), vec=lambda g, input: _adjoint(input).mv(g)))
+@template(
+    "mv",
+    variants=_PLAIN,
+    grad=dict(
+        input=lambda g, vec: g.outer(m.conj(vec)), vec=lambda g, input: _adjoint(input).mv(g)
+    ),
+)
 def mv(input, vec):
     """Product of a matrix and a vector."""
 
 
-@template("dot", variants=_PLAIN, grad=dict(input=lambda g, tensor: g * m.conj(tensor), tensor=lambda g, input: g * m.conj(input)))
+@template(
+    "dot",
+    variants=_PLAIN,
+    grad=dict(
+        input=lambda g, tensor: g * m.conj(tensor), tensor=lambda g, input: g * m.conj(input)
+    ),
+)
 def dot(input, tensor):
     """Product of two vectors."""
 
@@ -51,7 +75,9 @@ def _combine(input, product, beta, alpha):
     """beta * input + alpha * product, with the names PyTorch's addmm family uses."""
     if product.dtype.category < 2 and (isinstance(alpha, float) or isinstance(beta, float)):
         which = "beta" if isinstance(beta, float) else "alpha"
-        raise RuntimeError(f"For integral input tensors, argument {which} must not be a floating point number.")
+        raise RuntimeError(
+            f"For integral input tensors, argument {which} must not be a floating point number."
+        )
     if beta == 0:  # nan and inf in input do not count then
         return product if alpha == 1 else product * alpha
     scaled = input if beta == 1 else input * beta
@@ -62,8 +88,14 @@ def _addmm_grads(left, right):
     """Derivatives of beta * input + alpha * left @ right."""
     return {
         "input": lambda g, beta: g * beta,
-        left: eval(f"lambda g, {right}, alpha: product(g, adjoint({right})) * alpha", {"product": _mm, "adjoint": _adjoint}),
-        right: eval(f"lambda g, {left}, alpha: product(adjoint({left}), g) * alpha", {"product": _mm, "adjoint": _adjoint}),
+        left: eval(
+            f"lambda g, {right}, alpha: product(g, adjoint({right})) * alpha",
+            {"product": _mm, "adjoint": _adjoint},
+        ),
+        right: eval(
+            f"lambda g, {left}, alpha: product(adjoint({left}), g) * alpha",
+            {"product": _mm, "adjoint": _adjoint},
+        ),
     }
 
 
@@ -73,14 +105,20 @@ def _mm(a, b):
 
 def _expandable(input, product, name):
     missing = product.ndim - input.ndim
-    fits = missing >= 0 and all(s in (1, n) for s, n in zip(input.shape, product.shape[max(missing, 0) :]))
+    fits = missing >= 0 and all(
+        s in (1, n) for s, n in zip(input.shape, product.shape[max(missing, 0) :])
+    )
     if not fits:
         if missing < 0:
             raise RuntimeError(
                 f"expand({_type_name(input)}{{{list(input.shape)}}}, size={list(product.shape)}): the number of sizes provided "
                 f"({product.ndim}) must be greater or equal to the number of dimensions in the tensor ({input.ndim})"
             )
-        bad = max(k for k, (s, n) in enumerate(zip(input.shape, product.shape[missing:])) if s not in (1, n))
+        bad = max(
+            k
+            for k, (s, n) in enumerate(zip(input.shape, product.shape[missing:]))
+            if s not in (1, n)
+        )
         raise RuntimeError(
             f"The expanded size of the tensor ({product.shape[missing + bad]}) must match the existing size ({input.shape[bad]}) at "
             f"non-singleton dimension {missing + bad}.  Target sizes: {list(product.shape)}.  Tensor sizes: {list(input.shape)}"
@@ -130,7 +168,9 @@ def matmul(input, other):
     """Matrix product; batch dimensions broadcast, vectors are rows or columns as needed."""
     a, b = input.ndim, other.ndim
     if a == 0 or b == 0:
-        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {a}D and {b}D")
+        raise RuntimeError(
+            f"both arguments to matmul need to be at least 1D, but they are {a}D and {b}D"
+        )
     if a == 1 and b == 1:
         return input.dot(other)
     if a == 2 and b == 1:
@@ -145,7 +185,9 @@ def matmul(input, other):
 
 
 def _batched(input, other):
-    if other.ndim == 2 or other.ndim > 2 and math.prod(other.shape[:-2]) == 1 and input.ndim >= other.ndim:
+    if other.ndim == 2 or (
+        other.ndim > 2 and math.prod(other.shape[:-2]) == 1 and input.ndim >= other.ndim
+    ):
         # one matrix for the whole batch: fold the batch into its rows
         last = other.reshape(other.shape[-2:])
         folded = input.reshape(-1, input.shape[-1]).mm(last)
@@ -206,7 +248,11 @@ def tensordot(a, b, dims: object = 2):
 @composite(variants="function")
 def chain_matmul(*matrices):
     """Product of several matrices, in the cheapest order."""
-    return _chain(list(matrices[0] if len(matrices) == 1 and not hasattr(matrices[0], "_layout") else matrices))
+    return _chain(
+        list(
+            matrices[0] if len(matrices) == 1 and not hasattr(matrices[0], "_layout") else matrices
+        )
+    )
 
 
 def _chain(ms):
@@ -218,7 +264,8 @@ def _chain(ms):
         for i in range(n - span):
             j = i + span
             options = [
-                (best[i, k][0] + best[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
+                (best[i, k][0] + best[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
+                for k in range(i, j)
             ]
             best[i, j] = min(options)
 
@@ -250,4 +297,3 @@ def einsum(equation: object, *operands):
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = operands[0]
     return evaluate(equation, list(operands))
-

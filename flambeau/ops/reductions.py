@@ -62,23 +62,43 @@ def same_state(type, code):
 
 
 def zero(type, code):
-    return scalar.Complex(m.const(0, type), m.const(0, type)) if code[0] == "c" else m.const(0, type)
+    return (
+        scalar.Complex(m.const(0, type), m.const(0, type)) if code[0] == "c" else m.const(0, type)
+    )
 
 
 def one(type, code):
-    return scalar.Complex(m.const(1, type), m.const(0, type)) if code[0] == "c" else m.const(1, type)
+    return (
+        scalar.Complex(m.const(1, type), m.const(0, type)) if code[0] == "c" else m.const(1, type)
+    )
 
 
-@reduction(result=summed, state=same_state, init=zero, combine=lambda a, b: a + b, variants="function method out", overloads=True,
-           grad=lambda g, input_shape, dim, keepdim: restore_dims(g, input_shape, dim, keepdim))  # fmt: skip
+@reduction(
+    result=summed,
+    state=same_state,
+    init=zero,
+    combine=lambda a, b: a + b,
+    variants="function method out",
+    overloads=True,
+    grad=lambda g, input_shape, dim, keepdim: restore_dims(g, input_shape, dim, keepdim),
+)
 def sum(input, dim: Dims = None, keepdim: bool = False, *, dtype: object = None):
     """Sum over the given dimensions."""
     return input
 
 
-@reduction(result=averaged, state=same_state, init=zero, combine=lambda a, b: a + b, finish=lambda s, count: _divide(s, count),
-           variants="function method out", overloads=True,
-           grad=lambda g, input_shape, dim, keepdim: restore_dims(g, input_shape, dim, keepdim) / reduced_count(input_shape, dim))  # fmt: skip
+@reduction(
+    result=averaged,
+    state=same_state,
+    init=zero,
+    combine=lambda a, b: a + b,
+    finish=lambda s, count: _divide(s, count),
+    variants="function method out",
+    overloads=True,
+    grad=lambda g, input_shape, dim, keepdim: (
+        restore_dims(g, input_shape, dim, keepdim) / reduced_count(input_shape, dim)
+    ),
+)
 def mean(input, dim: Dims = None, keepdim: bool = False, *, dtype: object = None):
     """Mean over the given dimensions."""
     return input
@@ -118,8 +138,15 @@ def _cat(tensors, dim):
     return public("cat")(tensors, dim)
 
 
-@reduction(result=summed, state=same_state, init=one, combine=lambda a, b: a * b, variants="function method out", overloads=True,
-           grad=lambda g, input, out, dim, keepdim: prod_grad(g, input, out, dim, keepdim))  # fmt: skip
+@reduction(
+    result=summed,
+    state=same_state,
+    init=one,
+    combine=lambda a, b: a * b,
+    variants="function method out",
+    overloads=True,
+    grad=lambda g, input, out, dim, keepdim: prod_grad(g, input, out, dim, keepdim),
+)
 def prod(input, dim: object = None, keepdim: bool = False, *, dtype: object = None):
     """Product over a dimension, or of all elements."""
     return input
@@ -150,7 +177,9 @@ def _limit(type, value):
 def needs_elements(op, layout, dims, given):
     """Extremes of nothing do not exist."""
     if layout.dtype.is_complex:
-        raise NotImplementedError(f"\"{op.name}_cpu\" not implemented for '{layout.dtype.scalar_name}'")
+        raise NotImplementedError(
+            f"\"{op.name}_cpu\" not implemented for '{layout.dtype.scalar_name}'"
+        )
     if layout.numel == 0:
         name = op.name.strip("_").split("_")[0] if op.name.startswith("_") else op.name
         if given.get("dim") in (None, ()):
@@ -195,13 +224,26 @@ def _extreme(limit, beats):
         return scalar.select(beats(x, state[0]), x, state[0]), state[1] | (x != x)
 
     def finish(s):
-        return scalar.select(s[1], m.const(math.nan, s[0].type), s[0]) if isinstance(s, tuple) else s
+        return (
+            scalar.select(s[1], m.const(math.nan, s[0].type), s[0]) if isinstance(s, tuple) else s
+        )
 
-    return dict(init=init, combine=combine, step=step, finish=finish, state=_extreme_state, result=unchanged, check=needs_elements)
+    return dict(
+        init=init,
+        combine=combine,
+        step=step,
+        finish=finish,
+        state=_extreme_state,
+        result=unchanged,
+        check=needs_elements,
+    )
 
 
 _HIGHEST, _LOWEST = _extreme(lowest, lambda a, b: a > b), _extreme(highest, lambda a, b: a < b)
-_EXTREME = dict(variants="function method out", grad=lambda g, input, out, dim, keepdim: spread_evenly(g, input, out, dim, keepdim))
+_EXTREME = dict(
+    variants="function method out",
+    grad=lambda g, input, out, dim, keepdim: spread_evenly(g, input, out, dim, keepdim),
+)
 
 
 @reduction(**_HIGHEST, **_EXTREME)
@@ -220,17 +262,29 @@ def _minmax(dtype, given):
     return dtype, (dtype, dtype)
 
 
-@reduction(result=_minmax, outputs=2, state=lambda type, code: (type, type), check=needs_elements, variants="",
-           init=lambda type, code: (highest(type), lowest(type)),
-           combine=lambda a, b: (m.minimum(a[0], b[0]), m.maximum(a[1], b[1])), node="AminmaxBackward0",
-           joint_grad=lambda gs, input, out0, out1, dim, keepdim: _aminmax_grad(gs, input, out0, out1, dim, keepdim))  # fmt: skip
+@reduction(
+    result=_minmax,
+    outputs=2,
+    state=lambda type, code: (type, type),
+    check=needs_elements,
+    variants="",
+    init=lambda type, code: (highest(type), lowest(type)),
+    combine=lambda a, b: (m.minimum(a[0], b[0]), m.maximum(a[1], b[1])),
+    node="AminmaxBackward0",
+    joint_grad=lambda gs, input, out0, out1, dim, keepdim: _aminmax_grad(
+        gs, input, out0, out1, dim, keepdim
+    ),
+)
 def _aminmax(input, dim: object = None, keepdim: bool = False):
     """Smallest and largest element."""
     return input, input
 
 
 def _aminmax_grad(gs, input, low, high, dim, keepdim):
-    return (spread_evenly(gs[0], input, low, dim, keepdim) + spread_evenly(gs[1], input, high, dim, keepdim),)
+    return (
+        spread_evenly(gs[0], input, low, dim, keepdim)
+        + spread_evenly(gs[1], input, high, dim, keepdim),
+    )
 
 
 # States that remember where: (value, index). Of equal values the first wins; nan beats everything.
@@ -252,7 +306,11 @@ def _takes(beats):
 
     def step(state, x, index, *numbers):
         best, where = state
-        take = beats(x, best) | (m.isnan(x) & ~m.isnan(best)) if scalar.is_float(x.type) else beats(x, best)
+        take = (
+            beats(x, best) | (m.isnan(x) & ~m.isnan(best))
+            if scalar.is_float(x.type)
+            else beats(x, best)
+        )
         take = take | ((where == NOWHERE) & (x == best))
         return scalar.select(take, x, best), scalar.select(take, index, where)
 
@@ -260,8 +318,14 @@ def _takes(beats):
 
 
 def _located(limit, beats):
-    return dict(state=lambda type, code: (type, "i64"), init=lambda type, code: (limit(type), m.const(NOWHERE, "i64")),
-                combine=_better(beats), step=_takes(beats), indexed=True, check=needs_elements)  # fmt: skip
+    return dict(
+        state=lambda type, code: (type, "i64"),
+        init=lambda type, code: (limit(type), m.const(NOWHERE, "i64")),
+        combine=_better(beats),
+        step=_takes(beats),
+        indexed=True,
+        check=needs_elements,
+    )
 
 
 def _index_result(dtype, given):
@@ -274,13 +338,23 @@ def _argument_check(op, layout, dims, given):
     needs_elements(op, layout, dims, given)
 
 
-@reduction(**{**_located(lowest, lambda a, b: a > b), "check": _argument_check}, result=_index_result, finish=lambda s: s[1], variants="function method out")
+@reduction(
+    **{**_located(lowest, lambda a, b: a > b), "check": _argument_check},
+    result=_index_result,
+    finish=lambda s: s[1],
+    variants="function method out",
+)
 def argmax(input, dim: object = None, keepdim: bool = False):
     """Where the largest element is."""
     return input
 
 
-@reduction(**{**_located(highest, lambda a, b: a < b), "check": _argument_check}, result=_index_result, finish=lambda s: s[1], variants="function method out")
+@reduction(
+    **{**_located(highest, lambda a, b: a < b), "check": _argument_check},
+    result=_index_result,
+    finish=lambda s: s[1],
+    variants="function method out",
+)
 def argmin(input, dim: object = None, keepdim: bool = False):
     """Where the smallest element is."""
     return input
@@ -299,8 +373,12 @@ def select_grad(g, input_shape, out1, dim, keepdim):
     return g.new_zeros(input_shape).scatter(dim, out1, g)
 
 
-_CHOOSING = dict(result=_value_and_index, outputs=2, variants="",
-                 grad=lambda g, input_shape, out1, dim, keepdim: select_grad(g, input_shape, out1, dim, keepdim))  # fmt: skip
+_CHOOSING = dict(
+    result=_value_and_index,
+    outputs=2,
+    variants="",
+    grad=lambda g, input_shape, out1, dim, keepdim: select_grad(g, input_shape, out1, dim, keepdim),
+)
 
 
 @reduction(**_located(lowest, lambda a, b: a > b), **_CHOOSING, node="MaxBackward0")
@@ -315,15 +393,23 @@ def _min_dim(input, dim: int, keepdim: bool = False):
     return input
 
 
-@reduction(**_HIGHEST, variants="", node="MaxBackward1",
-           grad=lambda g, input, out: spread_evenly(g, input, out, None, False))  # fmt: skip
+@reduction(
+    **_HIGHEST,
+    variants="",
+    node="MaxBackward1",
+    grad=lambda g, input, out: spread_evenly(g, input, out, None, False),
+)
 def _max_all(input):
     """Largest of all elements."""
     return input
 
 
-@reduction(**_LOWEST, variants="", node="MinBackward1",
-           grad=lambda g, input, out: spread_evenly(g, input, out, None, False))  # fmt: skip
+@reduction(
+    **_LOWEST,
+    variants="",
+    node="MinBackward1",
+    grad=lambda g, input, out: spread_evenly(g, input, out, None, False),
+)
 def _min_all(input):
     """Smallest of all elements."""
     return input
@@ -336,15 +422,25 @@ def _truth(dtype, given):
     return d.bool_, (d.uint8 if dtype is d.uint8 else d.bool_,)
 
 
-@reduction(result=_truth, state=lambda type, code: ("bool",), init=lambda type, code: m.const(True, "bool"),
-           combine=lambda a, b: a & b, variants="function method out")  # fmt: skip
+@reduction(
+    result=_truth,
+    state=lambda type, code: ("bool",),
+    init=lambda type, code: m.const(True, "bool"),
+    combine=lambda a, b: a & b,
+    variants="function method out",
+)
 def all(input, dim: Dims = None, keepdim: bool = False):
     """Are all elements true?"""
     return input
 
 
-@reduction(result=_truth, state=lambda type, code: ("bool",), init=lambda type, code: m.const(False, "bool"),
-           combine=lambda a, b: a | b, variants="function method out")  # fmt: skip
+@reduction(
+    result=_truth,
+    state=lambda type, code: ("bool",),
+    init=lambda type, code: m.const(False, "bool"),
+    combine=lambda a, b: a | b,
+    variants="function method out",
+)
 def any(input, dim: Dims = None, keepdim: bool = False):
     """Is any element true?"""
     return input
@@ -382,8 +478,14 @@ def _welford_join(a, b):
     return n, mean_, a[2] + b[2] + delta * delta * a[0] * weight
 
 
-_WELFORD = dict(state=lambda type, code: (type,) * 3, init=lambda type, code: (m.const(0, type),) * 3, combine=_welford_join,
-                step=_welford_step, numbers=("correction",), variants="")  # fmt: skip
+_WELFORD = dict(
+    state=lambda type, code: (type,) * 3,
+    init=lambda type, code: (m.const(0, type),) * 3,
+    combine=_welford_join,
+    step=_welford_step,
+    numbers=("correction",),
+    variants="",
+)
 
 
 def _variance(s, count, correction):
@@ -403,8 +505,13 @@ def var_grad(g, input, dim, correction, keepdim):
     return (scale * g) * (input - input.mean(tuple(_dims(dim, len(input.shape))), keepdim=True))
 
 
-@reduction(result=_spread, finish=_variance, **_WELFORD, node="VarBackward0",
-           grad=lambda g, input, dim, correction, keepdim: var_grad(g, input, dim, correction, keepdim))  # fmt: skip
+@reduction(
+    result=_spread,
+    finish=_variance,
+    **_WELFORD,
+    node="VarBackward0",
+    grad=lambda g, input, dim, correction, keepdim: var_grad(g, input, dim, correction, keepdim),
+)
 def _var(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
     """Variance over the given dimensions."""
     return input
@@ -414,8 +521,15 @@ def std_grad(g, input, out, dim, correction, keepdim):
     return var_grad((g / (2 * out)).masked_fill(out == 0, 0), input, dim, correction, keepdim)
 
 
-@reduction(result=_spread, finish=lambda s, count, correction: m.sqrt(_variance(s, count, correction)), **_WELFORD,
-           node="StdBackward0", grad=lambda g, input, out, dim, correction, keepdim: std_grad(g, input, out, dim, correction, keepdim))  # fmt: skip
+@reduction(
+    result=_spread,
+    finish=lambda s, count, correction: m.sqrt(_variance(s, count, correction)),
+    **_WELFORD,
+    node="StdBackward0",
+    grad=lambda g, input, out, dim, correction, keepdim: std_grad(
+        g, input, out, dim, correction, keepdim
+    ),
+)
 def _std(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
     """Standard deviation over the given dimensions."""
     return input
@@ -424,21 +538,34 @@ def _std(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False
 def _with_mean_grad(spread):
     def grad(gs, input, out0, dim, correction, keepdim):
         g = spread(gs[0], input, out0, dim, correction, keepdim)
-        return (g + restore_dims(gs[1], input.shape, dim, keepdim) / reduced_count(input.shape, dim),)
+        return (
+            g + restore_dims(gs[1], input.shape, dim, keepdim) / reduced_count(input.shape, dim),
+        )
 
     return grad
 
 
-@reduction(result=_spread_mean, outputs=2, finish=lambda s, count, correction: (_variance(s, count, correction), s[1]), **_WELFORD,
-           node="VarMeanBackward0",
-           joint_grad=_with_mean_grad(lambda g, x, out, dim, c, k: var_grad(g, x, dim, c, k)))  # fmt: skip
+@reduction(
+    result=_spread_mean,
+    outputs=2,
+    finish=lambda s, count, correction: (_variance(s, count, correction), s[1]),
+    **_WELFORD,
+    node="VarMeanBackward0",
+    joint_grad=_with_mean_grad(lambda g, x, out, dim, c, k: var_grad(g, x, dim, c, k)),
+)
 def _var_mean(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
     """Variance and mean."""
     return input
 
 
-@reduction(result=_spread_mean, outputs=2, finish=lambda s, count, correction: (m.sqrt(_variance(s, count, correction)), s[1]),
-           **_WELFORD, node="StdMeanBackward0", joint_grad=_with_mean_grad(std_grad))  # fmt: skip
+@reduction(
+    result=_spread_mean,
+    outputs=2,
+    finish=lambda s, count, correction: (m.sqrt(_variance(s, count, correction)), s[1]),
+    **_WELFORD,
+    node="StdMeanBackward0",
+    joint_grad=_with_mean_grad(std_grad),
+)
 def _std_mean(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
     """Standard deviation and mean."""
     return input
@@ -491,9 +618,15 @@ def norm_grad(g, input, out, ord, dim, keepdim):
         hits = size == out
         return input.sgn() * ((g / hits.sum(tuple(_dims(dim, len(shape))), keepdim=True)) * hits)
     if ord < 1:
-        return input.sgn() * (input.abs() ** (ord - 1)).masked_fill(input == 0, 0) * (g * out ** (1 - ord))
+        return (
+            input.sgn()
+            * (input.abs() ** (ord - 1)).masked_fill(input == 0, 0)
+            * (g * out ** (1 - ord))
+        )
     if ord < 2:
-        return input.sgn() * input.abs() ** (ord - 1) * (g / out ** (ord - 1)).masked_fill(out == 0, 0)
+        return (
+            input.sgn() * input.abs() ** (ord - 1) * (g / out ** (ord - 1)).masked_fill(out == 0, 0)
+        )
     return input * input.abs() ** (ord - 2) * (g / out ** (ord - 1)).masked_fill(out == 0, 0)
 
 
@@ -501,25 +634,40 @@ def _norm_state(type, code):
     return (type,)
 
 
-_NORM = dict(result=_norm_result, state=_norm_state, complex_state=False, statics=("ord",), variants="", finish=_norm_finish,
-             node="LinalgVectorNormBackward0",
-             grad=lambda g, input, out, ord, dim, keepdim: norm_grad(g, input, out, ord, dim, keepdim))  # fmt: skip
+_NORM = dict(
+    result=_norm_result,
+    state=_norm_state,
+    complex_state=False,
+    statics=("ord",),
+    variants="",
+    finish=_norm_finish,
+    node="LinalgVectorNormBackward0",
+    grad=lambda g, input, out, ord, dim, keepdim: norm_grad(g, input, out, ord, dim, keepdim),
+)
 
 
 @reduction(init=lambda type, code: m.const(0, type), combine=lambda a, b: a + b, **_NORM)
-def _norm_sum(input, ord: object = 2, dim: Dims = None, keepdim: bool = False, *, dtype: object = None):
+def _norm_sum(
+    input, ord: object = 2, dim: Dims = None, keepdim: bool = False, *, dtype: object = None
+):
     """A vector norm that adds something up."""
     return _norm_body(input, ord)
 
 
 @reduction(init=lambda type, code: m.const(0, type), combine=lambda a, b: m.maximum(a, b), **_NORM)
-def _norm_max(input, ord: object = math.inf, dim: Dims = None, keepdim: bool = False, *, dtype: object = None):
+def _norm_max(
+    input, ord: object = math.inf, dim: Dims = None, keepdim: bool = False, *, dtype: object = None
+):
     """The largest magnitude."""
     return _norm_body(input, ord)
 
 
-@reduction(init=lambda type, code: m.const(math.inf, type), combine=lambda a, b: m.minimum(a, b), **_NORM)
-def _norm_min(input, ord: object = -math.inf, dim: Dims = None, keepdim: bool = False, *, dtype: object = None):
+@reduction(
+    init=lambda type, code: m.const(math.inf, type), combine=lambda a, b: m.minimum(a, b), **_NORM
+)
+def _norm_min(
+    input, ord: object = -math.inf, dim: Dims = None, keepdim: bool = False, *, dtype: object = None
+):
     """The smallest magnitude."""
     return _norm_body(input, ord)
 
@@ -528,11 +676,19 @@ def _norm_min(input, ord: object = -math.inf, dim: Dims = None, keepdim: bool = 
 
 
 def _without_nan(x):
-    return scalar.select(m.isnan(x), zero(x.type if not isinstance(x, scalar.Complex) else x.re.type, x.type), x)
+    return scalar.select(
+        m.isnan(x), zero(x.type if not isinstance(x, scalar.Complex) else x.re.type, x.type), x
+    )
 
 
-@reduction(result=summed, state=same_state, init=zero, combine=lambda a, b: a + b, variants="function method out",
-           grad=lambda g, input, dim, keepdim: restore_dims(g, input.shape, dim, keepdim) * ~input.isnan())  # fmt: skip
+@reduction(
+    result=summed,
+    state=same_state,
+    init=zero,
+    combine=lambda a, b: a + b,
+    variants="function method out",
+    grad=lambda g, input, dim, keepdim: restore_dims(g, input.shape, dim, keepdim) * ~input.isnan(),
+)
 def nansum(input, dim: Dims = None, keepdim: bool = False, *, dtype: object = None):
     """Sum over the given dimensions, nan counted as zero."""
     return _without_nan(input)

@@ -11,7 +11,8 @@ from flambeau._dtype import result_dtype
 def weighted(operands):
     """Layouts and Python number types as the (dtype, weight) pairs that rules want."""
     return [
-        (d.scalar_dtype(o), 0) if isinstance(o, type) else (o.dtype, 2 if o.ndim else 1) for o in operands
+        (d.scalar_dtype(o), 0) if isinstance(o, type) else (o.dtype, 2 if o.ndim else 1)
+        for o in operands
     ]
 
 

@@ -134,7 +134,11 @@ def _rrelu_grad(g, input, noise, lower, upper, training):
 
 @template("rrelu_with_noise", variants="", grad={"input": _rrelu_grad})
 def rrelu_with_noise(
-    input, noise, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
+    input,
+    noise,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
     generator: object = None,
-):  # fmt: skip
+):
     """input where positive, elsewhere input times a slope from [lower, upper), kept in noise."""

@@ -20,37 +20,45 @@ SPECIAL = "function out"  # functions of torch.special are not methods
 
 
 @pointwise(
-    dtype=floating, dtypes=refuses("erf_vml_cpu", "complex"), namespace="special",
+    dtype=floating,
+    dtypes=refuses("erf_vml_cpu", "complex"),
+    namespace="special",
     grad=lambda g, input: 2 / SQRT_PI * m.exp(-(input * input)) * g,
-)  # fmt: skip
+)
 def erf(input):
     """Error function of each element."""
     return m.erf(input)
 
 
 @pointwise(
-    dtype=floating, dtypes=refuses("erfc_vml_cpu", "complex"), namespace="special",
+    dtype=floating,
+    dtypes=refuses("erfc_vml_cpu", "complex"),
+    namespace="special",
     grad=lambda g, input: -2 / SQRT_PI * m.exp(-(input * input)) * g,
-)  # fmt: skip
+)
 def erfc(input):
     """1 - erf(input), precise where that is small."""
     return m.erfc(input)
 
 
 @pointwise(
-    dtype=floating, dtypes=refuses("erfinv_vml_cpu", "complex"), namespace="special",
+    dtype=floating,
+    dtypes=refuses("erfinv_vml_cpu", "complex"),
+    namespace="special",
     domain=(-1, 1),
     grad=lambda g, out: 0.5 * SQRT_PI * m.exp(out * out) * g,
-)  # fmt: skip
+)
 def erfinv(input):
     """Inverse of the error function."""
     return m.erfinv(input)
 
 
 @pointwise(
-    dtype=floating, dtypes=refuses("erfcx_cpu", "half complex"), variants=SPECIAL,
+    dtype=floating,
+    dtypes=refuses("erfcx_cpu", "half complex"),
+    variants=SPECIAL,
     grad=lambda g, input, out: (2 * input * out - 2 / SQRT_PI) * g,
-)  # fmt: skip
+)
 def special_erfcx(input):
     """exp(input ** 2) * erfc(input)."""
     return m.erfcx(input)
@@ -63,18 +71,23 @@ def special_ndtr(input):
 
 
 @pointwise(
-    dtype=floating, dtypes=refuses("ndtri_cpu", "half complex"), variants=SPECIAL, domain=(0, 1),
+    dtype=floating,
+    dtypes=refuses("ndtri_cpu", "half complex"),
+    variants=SPECIAL,
+    domain=(0, 1),
     grad=lambda g, out: g * math.sqrt(2 * math.pi) * m.exp(out * out * 0.5),
-)  # fmt: skip
+)
 def special_ndtri(input):
     """Inverse of the distribution function of the standard normal distribution."""
     return m.ndtri(input)
 
 
 @pointwise(
-    dtype=floating, dtypes=refuses("log_ndtr_cpu", "half complex"), variants=SPECIAL,
+    dtype=floating,
+    dtypes=refuses("log_ndtr_cpu", "half complex"),
+    variants=SPECIAL,
     grad=lambda g, input: g / m.erfcx(input * -math.sqrt(0.5)) * math.sqrt(2 / math.pi),
-)  # fmt: skip
+)
 def special_log_ndtr(input):
     """Logarithm of the distribution function of the standard normal distribution."""
     return m.log_ndtr(input)
@@ -91,9 +104,12 @@ def _logit_gradient(g, input, eps):
 
 
 @pointwise(
-    dtype=floating, dtypes=refuses("logit_cpu", "complex"), namespace="special", domain=(0, 1),
+    dtype=floating,
+    dtypes=refuses("logit_cpu", "complex"),
+    namespace="special",
+    domain=(0, 1),
     grad=_logit_gradient,
-)  # fmt: skip
+)
 def logit(input, eps: float = None):
     """log(x / (1 - x)), with x held between eps and 1 - eps if eps is given."""
     if eps is not None:
@@ -116,35 +132,44 @@ def _overloads(name):
 
 
 @pointwise(
-    dtype=floating, dtypes=refuses("xlogy_cpu", "complex"), namespace="special", first_scalar=True,
+    dtype=floating,
+    dtypes=refuses("xlogy_cpu", "complex"),
+    namespace="special",
+    first_scalar=True,
     node=_overloads("XlogyBackward"),
     grad=dict(
         input=lambda g, input, other: m.where((input == 0) & (other <= 0), 0, g * m.log(other)),
         other=lambda g, input, other: g * input / other,
     ),
-)  # fmt: skip
+)
 def xlogy(input, other):
     """input * log(other), and 0 where input is 0."""
     return _xlogy(input, other, m.log)
 
 
 @pointwise(
-    dtype=floating, dtypes=refuses("xlog1py_cpu", "complex"), variants=SPECIAL, first_scalar=True,
+    dtype=floating,
+    dtypes=refuses("xlog1py_cpu", "complex"),
+    variants=SPECIAL,
+    first_scalar=True,
     node=_overloads("SpecialXlog1PyBackward"),
     grad=dict(
         input=lambda g, input, other: m.where((input == 0) & (other <= -1), 0, g * m.log1p(other)),
         other=lambda g, input, other: g * input / (other + 1),
     ),
-)  # fmt: skip
+)
 def special_xlog1py(input, other):
     """input * log1p(other), and 0 where input is 0."""
     return _xlogy(input, other, m.log1p)
 
 
 @pointwise(
-    dtype=floating, dtypes=refuses("entr_cpu", "complex"), variants=SPECIAL, domain=(0, math.inf),
+    dtype=floating,
+    dtypes=refuses("entr_cpu", "complex"),
+    variants=SPECIAL,
+    domain=(0, math.inf),
     grad=lambda g, input: g * -(m.log(input) + 1),
-)  # fmt: skip
+)
 def special_entr(input):
     """The entropy -x log(x): 0 at zero, minus infinity below."""
     value = m.where(input > 0, -input * m.log(input), -math.inf)
@@ -165,9 +190,11 @@ def lgamma(input):
 
 
 @pointwise(
-    dtype=floating, dtypes=refuses("digamma", "complex"), namespace="special",
+    dtype=floating,
+    dtypes=refuses("digamma", "complex"),
+    namespace="special",
     grad=lambda g, input: g * m.polygamma(1, input),
-)  # fmt: skip
+)
 def digamma(input):
     """Logarithmic derivative of the gamma function."""
     return m.digamma(input)
@@ -179,10 +206,13 @@ def _check_order(bound):
 
 
 @pointwise(
-    dtype=floating, dtypes=refuses("polygamma", "complex"), namespace="special",
+    dtype=floating,
+    dtypes=refuses("polygamma", "complex"),
+    namespace="special",
     variants="function out",
-    prepare=_check_order, grad=dict(input=lambda g, n, input: g * m.polygamma(n + 1, input)),
-)  # fmt: skip
+    prepare=_check_order,
+    grad=dict(input=lambda g, n, input: g * m.polygamma(n + 1, input)),
+)
 def polygamma(n: object, input):
     """The n-th derivative of the digamma function."""
     if n == 0:
@@ -215,23 +245,27 @@ def _igamma_slope(g, input, other):
 
 
 @pointwise(
-    dtype=promoted, dtypes=refuses("igamma_cpu", INTEGRAL + " complex"), numbers=False,
+    dtype=promoted,
+    dtypes=refuses("igamma_cpu", INTEGRAL + " complex"),
+    numbers=False,
     domain=(0, math.inf),
     grad=dict(input=not_implemented_derivative("igamma"), other=_igamma_slope),
-)  # fmt: skip
+)
 def igamma(input, other):
     """The regularised lower incomplete gamma function."""
     return m.igamma(input, other)
 
 
 @pointwise(
-    dtype=promoted, dtypes=refuses("igammac_cpu", INTEGRAL + " complex"), numbers=False,
+    dtype=promoted,
+    dtypes=refuses("igammac_cpu", INTEGRAL + " complex"),
+    numbers=False,
     domain=(0, math.inf),
     grad=dict(
         input=not_implemented_derivative("igammac"),
         other=lambda g, input, other: -_igamma_slope(g, input, other),
     ),
-)  # fmt: skip
+)
 def igammac(input, other):
     """The regularised upper incomplete gamma function."""
     return m.igammac(input, other)
@@ -242,10 +276,14 @@ def _zeta_slope(g, input, other):
 
 
 @pointwise(
-    dtype=floating, dtypes=refuses("zeta_cpu", "half complex"), variants=SPECIAL, first_scalar=True,
-    domain=(1, math.inf), node=_overloads("SpecialZetaBackward"),
+    dtype=floating,
+    dtypes=refuses("zeta_cpu", "half complex"),
+    variants=SPECIAL,
+    first_scalar=True,
+    domain=(1, math.inf),
+    node=_overloads("SpecialZetaBackward"),
     grad=dict(input=not_implemented_derivative("special_zeta"), other=_zeta_slope),
-)  # fmt: skip
+)
 def special_zeta(input, other):
     """The Hurwitz zeta function: the sum of (k + other) ** -input over k."""
     return m.zeta(input, other)
@@ -263,9 +301,11 @@ def i0(input):
 
 
 @pointwise(
-    dtype=floating, dtypes=refuses("i0e_cpu", "complex"), variants=SPECIAL,
+    dtype=floating,
+    dtypes=refuses("i0e_cpu", "complex"),
+    variants=SPECIAL,
     grad=lambda g, input, out: g * (m.i1e(input) - sgn_of(input) * out),
-)  # fmt: skip
+)
 def special_i0e(input):
     """i0 times exp(-|input|)."""
     return m.i0e(input)
@@ -352,13 +392,16 @@ _POLYNOMIALS = {
     "chebyshev_polynomial_v": _chebyshev(lambda x: x + x - 1),
     "chebyshev_polynomial_w": _chebyshev(lambda x: x + x + 1),
     "hermite_polynomial_h": lambda x, n: _recurrence(
-        n, 1, x + x, lambda k, p, q: (x + x) * p - (k + k) * q),
+        n, 1, x + x, lambda k, p, q: (x + x) * p - (k + k) * q
+    ),
     "hermite_polynomial_he": lambda x, n: _recurrence(n, 1, x, lambda k, p, q: x * p - k * q),
     "laguerre_polynomial_l": lambda x, n: _recurrence(
-        n, 1, 1 - x, lambda k, p, q: ((k + k + (1 - x)) * p - k * q) / (k + 1)),
+        n, 1, 1 - x, lambda k, p, q: ((k + k + (1 - x)) * p - k * q) / (k + 1)
+    ),
     "legendre_polynomial_p": lambda x, n: _recurrence(
-        n, 1, x, lambda k, p, q: ((k + k + 1) * x * p - k * q) / (k + 1)),
-}  # fmt: skip
+        n, 1, x, lambda k, p, q: ((k + k + 1) * x * p - k * q) / (k + 1)
+    ),
+}
 
 
 def _shifted(polynomial):

@@ -28,13 +28,31 @@ def _word(name):
 @composite(variants=_NO_INPLACE)
 def max(input, dim: object = None, keepdim: bool = False, *, other: object = None):
     """The largest element; along a dimension, also where it is; of two tensors, elementwise."""
-    return _extreme(input, dim, keepdim, other, _word("maximum"), _word("_max_dim"), _word("_max_all"), named.max)
+    return _extreme(
+        input,
+        dim,
+        keepdim,
+        other,
+        _word("maximum"),
+        _word("_max_dim"),
+        _word("_max_all"),
+        named.max,
+    )
 
 
 @composite(variants=_NO_INPLACE)
 def min(input, dim: object = None, keepdim: bool = False, *, other: object = None):
     """The smallest element; along a dimension, also where it is; of two tensors, elementwise."""
-    return _extreme(input, dim, keepdim, other, _word("minimum"), _word("_min_dim"), _word("_min_all"), named.min)
+    return _extreme(
+        input,
+        dim,
+        keepdim,
+        other,
+        _word("minimum"),
+        _word("_min_dim"),
+        _word("_min_all"),
+        named.min,
+    )
 
 
 @composite(variants=_NO_INPLACE)
@@ -62,31 +80,63 @@ def _spread(row, input, dim, unbiased, keepdim, correction):
 
 
 @composite(variants=_NO_INPLACE)
-def var(input, dim: Dims = None, unbiased: object = None, keepdim: bool = False, *, correction: object = None):
+def var(
+    input,
+    dim: Dims = None,
+    unbiased: object = None,
+    keepdim: bool = False,
+    *,
+    correction: object = None,
+):
     """Variance over the given dimensions."""
     return _spread("_var", input, dim, unbiased, keepdim, correction)
 
 
 @composite(variants=_NO_INPLACE)
-def std(input, dim: Dims = None, unbiased: object = None, keepdim: bool = False, *, correction: object = None):
+def std(
+    input,
+    dim: Dims = None,
+    unbiased: object = None,
+    keepdim: bool = False,
+    *,
+    correction: object = None,
+):
     """Standard deviation over the given dimensions."""
     return _spread("_std", input, dim, unbiased, keepdim, correction)
 
 
 @composite(variants="function")
-def var_mean(input, dim: Dims = None, unbiased: object = None, keepdim: bool = False, *, correction: object = None):
+def var_mean(
+    input,
+    dim: Dims = None,
+    unbiased: object = None,
+    keepdim: bool = False,
+    *,
+    correction: object = None,
+):
     """Variance and mean over the given dimensions."""
     if input.is_complex():
-        return var.body(input, dim, unbiased, keepdim, correction=correction), input.mean(dim, keepdim)
+        return var.body(input, dim, unbiased, keepdim, correction=correction), input.mean(
+            dim, keepdim
+        )
     dim, correction = _correction(dim, unbiased, correction)
     return tuple(_word("_var_mean")(input, dim, correction, keepdim))
 
 
 @composite(variants="function")
-def std_mean(input, dim: Dims = None, unbiased: object = None, keepdim: bool = False, *, correction: object = None):
+def std_mean(
+    input,
+    dim: Dims = None,
+    unbiased: object = None,
+    keepdim: bool = False,
+    *,
+    correction: object = None,
+):
     """Standard deviation and mean over the given dimensions."""
     if input.is_complex():
-        return std.body(input, dim, unbiased, keepdim, correction=correction), input.mean(dim, keepdim)
+        return std.body(input, dim, unbiased, keepdim, correction=correction), input.mean(
+            dim, keepdim
+        )
     dim, correction = _correction(dim, unbiased, correction)
     return tuple(_word("_std_mean")(input, dim, correction, keepdim))
 
@@ -95,7 +145,9 @@ def std_mean(input, dim: Dims = None, unbiased: object = None, keepdim: bool = F
 def nanmean(input, dim: Dims = None, keepdim: bool = False, *, dtype: object = None):
     """Mean over the given dimensions of the elements that are not nan."""
     if not (input.is_floating_point() or input.is_complex()):
-        raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype.scalar_name}")
+        raise RuntimeError(
+            f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype.scalar_name}"
+        )
     count = (~input.isnan()).sum(dim, keepdim)
     return input.nansum(dim, keepdim, dtype=dtype) / count
 
@@ -107,7 +159,10 @@ def logsumexp_grad(g, input, out, dim, keepdim):
     return g * (input - out).exp()
 
 
-@composite(variants=_NO_INPLACE, grad=lambda g, input, out, dim, keepdim: logsumexp_grad(g, input, out, dim, keepdim))
+@composite(
+    variants=_NO_INPLACE,
+    grad=lambda g, input, out, dim, keepdim: logsumexp_grad(g, input, out, dim, keepdim),
+)
 def logsumexp(input, dim: Dims, keepdim: bool = False):
     """log(sum(exp(input))) without overflow."""
     if not (input.is_floating_point() or input.is_complex()):
@@ -130,9 +185,13 @@ def _vector_norm(x, ord, dim, keepdim, dtype):
 
 
 @composite(variants="", bind=True)
-def linalg_vector_norm(input, ord: object = 2, dim: Dims = None, keepdim: bool = False, *, dtype: object = None):
+def linalg_vector_norm(
+    input, ord: object = 2, dim: Dims = None, keepdim: bool = False, *, dtype: object = None
+):
     """The ord-norm of vectors."""
-    if input.numel() == 0 and float(ord) in (math.inf,) or float(ord) < 0 and input.numel() == 0:
+    if (input.numel() == 0 and float(ord) in (math.inf,)) or (
+        float(ord) < 0 and input.numel() == 0
+    ):
         raise RuntimeError(
             f"linalg.vector_norm cannot compute the {float(ord)} norm on an empty tensor because the operation does not have an identity"
         )
@@ -140,7 +199,9 @@ def linalg_vector_norm(input, ord: object = 2, dim: Dims = None, keepdim: bool =
 
 
 @composite(variants="function method")
-def norm(input, p: object = "fro", dim: Dims = None, keepdim: bool = False, *, dtype: object = None):
+def norm(
+    input, p: object = "fro", dim: Dims = None, keepdim: bool = False, *, dtype: object = None
+):
     """A vector norm over the given dimensions (Frobenius by default)."""
     if p == "nuc":
         raise NotImplementedError("the nuclear norm needs singular values: see linalg.matrix_norm")

@@ -91,7 +91,9 @@ class Op:
 
     def __call__(self, *args, **kwargs):
         """Rows use each other by name: this runs the row's public function on tensors."""
-        return public(self.name)(*args, **kwargs)
+        if self.function is None:
+            self.function = public(self.name)
+        return self.function(*args, **kwargs)
 
 
 _public = None
@@ -180,6 +182,7 @@ def _row(
     )
     op.node_name = node or _camel(op.name) + "Backward0"
     op.options, op.aliases, op.dtypes, op.runtime = options, tuple(aliases.split()), dtypes, None
+    op.function = None
     if op.name in TABLE:
         raise ValueError(f"op {op.name} has two rows")
     TABLE[op.name] = op

@@ -304,18 +304,23 @@ def T(input):
     return input.shape[::-1], input.strides[::-1], 0
 
 
-def _needs_matrix(input, name, shown):
+def _check_matrix(input, shown):
     if input.ndim == 1:
         raise RuntimeError(
             f"{shown} is only supported on matrices or batches of matrices. Got 1-D tensor."
         )
-    return input.transpose(-2, -1) if input.ndim else input
 
 
-@composite(variants="property")
+@table.view(
+    grad=lambda g: g.transpose(-2, -1),
+    variants="property",
+    node="TransposeBackward0",
+    otherwise=lambda input: input,
+)
 def mT(input):
     """The matrix, or every matrix of the batch, transposed."""
-    return _needs_matrix(input, "mT", "tensor.mT")
+    _check_matrix(input, "tensor.mT")
+    return _transposed(input, -2, -1) if input.ndim else None
 
 
 def _conj(input):
@@ -325,13 +330,15 @@ def _conj(input):
 @composite(variants="property")
 def mH(input):
     """mT, conjugated."""
-    return _conj(_needs_matrix(input, "mH", "tensor.mH"))
+    _check_matrix(input, "tensor.mH")
+    return _conj(input.mT)
 
 
 @composite(variants="function method")
 def adjoint(input):
     """mT, conjugated."""
-    return _conj(_needs_matrix(input, "adjoint", "tensor.adjoint()"))
+    _check_matrix(input, "tensor.adjoint()")
+    return _conj(input.mT)
 
 
 @composite(variants="property")

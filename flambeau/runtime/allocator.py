@@ -15,7 +15,7 @@ from flambeau import config, errors
 SMALL = 1 << 20  # blocks up to this size are cut from slabs
 SLAB = 1 << 22
 HUGE = 1 << 21
-ALIGN = 64
+SLACK = 96 << 20  # bytes of large blocks that may be cached above the peak in use
 
 
 def size_class(nbytes):
@@ -96,13 +96,27 @@ class Allocator:
     def _map(self, pool):
         in_use = self.mapped - self.cached() + pool.size
         self.peak = max(self.peak, in_use)
-        limit = min(self.peak + (self.peak >> 4), in_use + config.cache_bytes())
+        near = self._near(pool.size)
+        if near is not None:
+            return near
+        # Sizes that take turns would push each other out if only the peak were allowed, so there is
+        # some room above it; a block that is mapped anew costs a page fault per page.
+        limit = min(self.peak + max(self.peak >> 4, SLACK), in_use + config.cache_bytes())
         if self.mapped + pool.size > limit:
             self._release(self.mapped + pool.size - limit)
         address, mapping = _map_block(pool.size)
-        self.maps[address] = mapping
+        self.maps[address] = mapping, pool.size
         self.mapped += pool.size
         return address
+
+    def _near(self, size):
+        """A cached block that is at most a quarter larger; it belongs to this size from now on."""
+        for other in sorted(s for s, p in self.pools.items() if size < s <= size + size // 4 and p):
+            try:
+                return self.pools[other].pop()
+            except IndexError:
+                continue  # somebody else was quicker
+        return None
 
     def _cut(self, pool):
         """Cut a slab (or part of one) into blocks of this class."""
@@ -127,9 +141,10 @@ class Allocator:
                     address = pool.pop()
                 except IndexError:
                     break
-                self.maps.pop(address).close()
-                self.mapped -= size
-                nbytes -= size
+                mapping, mapped = self.maps.pop(address)
+                mapping.close()
+                self.mapped -= mapped
+                nbytes -= mapped
         return nbytes
 
     def empty_cache(self):

@@ -12,8 +12,11 @@ METH_FASTCALL = 0x80
 
 class _MethodDef(ctypes.Structure):
     _fields_ = [
-        ("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p),
-    ]  # fmt: skip
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
 
 
 _kept = []

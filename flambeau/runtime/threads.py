@@ -188,7 +188,9 @@ class Pool:
     SPIN = 4000  # pauses before a worker sleeps: some 50 to 100 microseconds
 
     def __init__(self, addresses):
-        self.worker = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(addresses["flambeau_worker"])
+        self.worker = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(
+            addresses["flambeau_worker"]
+        )
         block = ctypes.CFUNCTYPE(ctypes.c_void_p)(addresses["flambeau_pool_block"])
         self.block = block()
         self.allowed = ctypes.c_int64.from_address(self.block + 280)
@@ -216,7 +218,9 @@ class Pool:
             self.started += 1
             name = f"flambeau-worker-{self.started}"
             # daemon: a worker never comes back from native code, and must not hold up the exit
-            threading.Thread(target=self.worker, args=(self.block, self.started), name=name, daemon=True).start()
+            threading.Thread(
+                target=self.worker, args=(self.block, self.started), name=name, daemon=True
+            ).start()
 
     def after_fork(self):
         """The child has none of the parent's threads: forget them."""

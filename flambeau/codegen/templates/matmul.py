@@ -35,9 +35,18 @@ class _Product:
         fn = self.fn
         self.description = argument_word(fn, self.block, 0, "p")
         bases = [argument_word(fn, self.block, k, "p") for k in (1, 2, 3)]
-        (per_chunk, self.m, self.n, self.k, self.am, self.ak, self.bk, self.bn, self.cm, self.cn) = (
-            self.word(k) for k in range(1, HEADER)
-        )
+        (
+            per_chunk,
+            self.m,
+            self.n,
+            self.k,
+            self.am,
+            self.ak,
+            self.bk,
+            self.bn,
+            self.cm,
+            self.cn,
+        ) = (self.word(k) for k in range(1, HEADER))
         blocks = (self.m + per_chunk - 1) / per_chunk
         rest, block = self.chunk / blocks, self.chunk % blocks
         for d in range(self.batch - 1, -1, -1):
@@ -56,14 +65,19 @@ class _Product:
 
     def zero(self, width):
         t = vector(LLVM_TYPE[self.compute], width)
-        return [V(self.fn, t, "zeroinitializer") if width > 1 else self.fn.value(0, t) for _ in range(self.parts)]
+        return [
+            V(self.fn, t, "zeroinitializer") if width > 1 else self.fn.value(0, t)
+            for _ in range(self.parts)
+        ]
 
     def multiply_add(self, width, acc, a, b):
         """acc + a * b on lists of parts."""
         t = self.compute
         symbols = [scalar.argument(k, t) for k in range(3 * self.parts)]
         if self.parts == 2:
-            x = scalar.Complex(*symbols[0:2]) + scalar.Complex(*symbols[2:4]) * scalar.Complex(*symbols[4:6])
+            x = scalar.Complex(*symbols[0:2]) + scalar.Complex(*symbols[2:4]) * scalar.Complex(
+                *symbols[4:6]
+            )
         elif scalar.is_float(t):
             x = scalar.fma(symbols[1], symbols[2], symbols[0])
         else:
@@ -72,17 +86,30 @@ class _Product:
         return list(found) if isinstance(found, tuple) else [found]
 
     def load(self, base, offset, width, access, stride=None, mask=None):
-        value = load_element(self.fn, self.fn.gep(base, offset, "i8"), self.code, width, access, stride, mask)
+        value = load_element(
+            self.fn, self.fn.gep(base, offset, "i8"), self.code, width, access, stride, mask
+        )
         return list(value) if isinstance(value, tuple) else [value]
 
     def store(self, value, offset, width, access, stride, mask):
         value = tuple(value) if self.parts == 2 else value[0]
-        store_element(self.fn, value, self.fn.gep(self.c, offset, "i8"), self.code, width, access, stride, mask)
+        store_element(
+            self.fn,
+            value,
+            self.fn.gep(self.c, offset, "i8"),
+            self.code,
+            width,
+            access,
+            stride,
+            mask,
+        )
 
     def tail_mask(self, left):
         fn, w = self.fn, self.width
         lanes = fn.iota(vector("i32", w))
-        return fn.pure(f"icmp ult {lanes}, {fn.splat(fn.convert('trunc', left, 'i32'), w).name}", vector(I1, w))
+        return fn.pure(
+            f"icmp ult {lanes}, {fn.splat(fn.convert('trunc', left, 'i32'), w).name}", vector(I1, w)
+        )
 
     def tiles(self, low, high, size, run):
         """run(i, size) over whole tiles, then one by one."""
@@ -103,10 +130,20 @@ class ColumnProduct(_Product):
         wide = 2 * w
         whole = (self.n / wide) * wide
         with fn.loop(0, whole, wide) as j:
-            self.tiles(low, high, 8 if self.parts == 1 else 3, lambda i, rows: self.tile(i, rows, j, 2, None))
+            self.tiles(
+                low,
+                high,
+                8 if self.parts == 1 else 3,
+                lambda i, rows: self.tile(i, rows, j, 2, None),
+            )
         with fn.loop(whole, self.n, w) as j:
             mask = self.tail_mask(fn.min(self.n - j, w)) if w > 1 else None
-            self.tiles(low, high, 8 if self.parts == 1 else 3, lambda i, rows: self.tile(i, rows, j, 1, mask))
+            self.tiles(
+                low,
+                high,
+                8 if self.parts == 1 else 3,
+                lambda i, rows: self.tile(i, rows, j, 1, mask),
+            )
 
     def tile(self, i, rows, j, columns, mask):
         fn, w = self.fn, self.width
@@ -114,7 +151,10 @@ class ColumnProduct(_Product):
         a_base = fn.gep(self.a, i * self.am, "i8")
         b_base = fn.gep(self.b, j * self.size, "i8")
         with fn.loop(0, self.k) as k:
-            bs = [self.load(b_base, k * self.bk + c * w * self.size, w, "c", None, mask) for c in range(columns)]
+            bs = [
+                self.load(b_base, k * self.bk + c * w * self.size, w, "c", None, mask)
+                for c in range(columns)
+            ]
             for r in range(rows):
                 a = self.load(a_base, k * self.ak + self.am * r, w, "s")
                 for c in range(columns):
@@ -147,7 +187,9 @@ class DotProduct(_Product):
         self.tiles(low, high, tile, lambda i, rows: self.columns(i, rows, tile))
 
     def columns(self, i, rows, tile):
-        self.tiles(self.fn.value(0, I64), self.n, tile, lambda j, columns: self.tile(i, rows, j, columns))
+        self.tiles(
+            self.fn.value(0, I64), self.n, tile, lambda j, columns: self.tile(i, rows, j, columns)
+        )
 
     def tile(self, i, rows, j, columns):
         fn, w = self.fn, self.width
@@ -156,8 +198,13 @@ class DotProduct(_Product):
 
         def step(k, mask):
             at = k * self.size
-            xs = [self.load(self.a, (i + r) * self.am + at, w, "c", None, mask) for r in range(rows)]
-            ys = [self.load(self.b, (j + c) * self.bn + at, w, "c", None, mask) for c in range(columns)]
+            xs = [
+                self.load(self.a, (i + r) * self.am + at, w, "c", None, mask) for r in range(rows)
+            ]
+            ys = [
+                self.load(self.b, (j + c) * self.bn + at, w, "c", None, mask)
+                for c in range(columns)
+            ]
             for r in range(rows):
                 for c in range(columns):
                     new = self.multiply_add(w, [v.get() for v in acc[r][c]], xs[r], ys[c])

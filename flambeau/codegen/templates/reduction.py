@@ -6,7 +6,8 @@ there are few results and much to reduce, the work is cut into pieces of fixed s
 scratch array; a second launch joins them in order. So the tree of additions depends on sizes only.
 """
 
-from typing import Callable, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from flambeau.codegen import scalar
 from flambeau.codegen.llvm import Emitter, load_element, store_element
@@ -51,7 +52,9 @@ HEADER = 10
 
 def vector_width(r):
     sizes = [bytes_of(MEMORY_TYPE[COMPUTE_TYPE[r.input]]), bytes_of(MEMORY_TYPE[r.input])]
-    sizes += [bytes_of(LLVM_TYPE[t]) if t != "bool" else 1 for t in r.state if t != "i64" or not r.indexed]
+    sizes += [
+        bytes_of(LLVM_TYPE[t]) if t != "bool" else 1 for t in r.state if t != "i64" or not r.indexed
+    ]
     return max(1, host().vector_bytes // max(sizes))
 
 
@@ -73,11 +76,24 @@ class _Program:
         fn = self.fn
         self.description = argument_word(fn, self.block, 0, "p")
         self.outs = [argument_word(fn, self.block, 1 + k, "p") for k in range(self.n_out)]
-        self.ins = [argument_word(fn, self.block, 1 + self.n_out + k, "p") for k in range(self.n_in)]
+        self.ins = [
+            argument_word(fn, self.block, 1 + self.n_out + k, "p") for k in range(self.n_in)
+        ]
         first = 1 + self.n_out + self.n_in
-        self.scalars = [argument_word(fn, self.block, first + k, kind) for k, kind in enumerate(self.r.scalars)]
-        (self.per_chunk, self.rows, self.pieces, self.piece, self.length, self.stride, self.count, self.out_stride,
-         self.states) = (self.word(k) for k in range(1, HEADER))  # fmt: skip
+        self.scalars = [
+            argument_word(fn, self.block, first + k, kind) for k, kind in enumerate(self.r.scalars)
+        ]
+        (
+            self.per_chunk,
+            self.rows,
+            self.pieces,
+            self.piece,
+            self.length,
+            self.stride,
+            self.count,
+            self.out_stride,
+            self.states,
+        ) = (self.word(k) for k in range(1, HEADER))
         kept, reduced = self.shape.kept, self.shape.reduced
         at = HEADER
         self.kept_sizes = [self.word(at + k) for k in range(kept)]
@@ -144,7 +160,10 @@ class _Program:
             new = self.join(width, state, x)
         else:
             position = fn.splat(index, width) if index.type == I64 and width > 1 else index
-            numbers = [(fn.splat(s, width), "f64" if k == "f" else "i64") for s, k in zip(self.scalars, r.scalars)]
+            numbers = [
+                (fn.splat(s, width), "f64" if k == "f" else "i64")
+                for s, k in zip(self.scalars, r.scalars)
+            ]
             kind = r.input if r.input[0] == "c" else COMPUTE_TYPE[r.input]
             new = self.emit(width, r.step, (state, r.state), (x, kind), (position, "i64"), *numbers)
         return new if mask is None else [fn.select(mask, n, o) for n, o in zip(new, state)]
@@ -155,7 +174,8 @@ class _Program:
         if self.shape.source == "elements":
             return load_element(fn, base[0], self.r.input, width, access, self.stride, mask)
         return [
-            load_element(fn, b, _memory(t), width, access, self.stride, mask) for b, t in zip(base, self.r.state)
+            load_element(fn, b, _memory(t), width, access, self.stride, mask)
+            for b, t in zip(base, self.r.state)
         ]
 
     def at(self, bases, index, access):
@@ -165,7 +185,9 @@ class _Program:
             if access == "n":
                 found.append(fn.gep(b, index * self.stride, "i8"))
             else:
-                dtype = self.r.input if self.shape.source == "elements" else _memory(self.r.state[k])
+                dtype = (
+                    self.r.input if self.shape.source == "elements" else _memory(self.r.state[k])
+                )
                 found.append(fn.gep(b, index * 2 if dtype[0] == "c" else index, MEMORY_TYPE[dtype]))
         return found
 
@@ -178,10 +200,19 @@ class _Program:
         if self.shape.sink == "states":
             values, dtypes = state, [_memory(t) for t in r.state]
         else:
-            numbers = [(fn.splat(s, width), "f64" if k == "f" else "i64") for s, k in zip(self.scalars, r.scalars)]
+            numbers = [
+                (fn.splat(s, width), "f64" if k == "f" else "i64")
+                for s, k in zip(self.scalars, r.scalars)
+            ]
             count = (fn.splat(self.count, width), "i64")
             dtypes = r.outputs
-            values = self.emit(width, lambda s, c, *n: _as_outputs(r.finish(s, c, *n), dtypes), (state, r.state), count, *numbers)
+            values = self.emit(
+                width,
+                lambda s, c, *n: _as_outputs(r.finish(s, c, *n), dtypes),
+                (state, r.state),
+                count,
+                *numbers,
+            )
         for value, out, dtype in zip(values, self.outs, dtypes):
             size = bytes_of(MEMORY_TYPE[dtype]) * (2 if dtype[0] == "c" else 1)
             pointer = fn.gep(out, position * size, "i8")
@@ -226,7 +257,11 @@ class RowProgram(_Program):
     def reduce_row(self, bases, part):
         fn = self.fn
         low, high = part * self.piece, part * self.piece + self.piece
-        unroll = 4 if self.n_state == 1 and self.shape.source == "elements" and self.r.input[0] != "c" else 2
+        unroll = (
+            4
+            if self.n_state == 1 and self.shape.source == "elements" and self.r.input[0] != "c"
+            else 2
+        )
         cells = [self.cells(self.width) for _ in range(unroll)]
         if not self.shape.reduced:
             self.run(bases, low, fn.min(high, self.length), fn_zero(fn), cells)
@@ -236,7 +271,9 @@ class RowProgram(_Program):
                 rows = rows * s
             with fn.loop(low, fn.min(high, rows)) as k:
                 (offset,) = self.offsets(k, self.reduced_sizes, self.reduced_strides)
-                self.run(self.moved(bases, offset), fn_zero(fn), self.length, k * self.length, cells)
+                self.run(
+                    self.moved(bases, offset), fn_zero(fn), self.length, k * self.length, cells
+                )
         return self.across([self.gathered(c) for c in cells])
 
     def gathered(self, cells):
@@ -277,7 +314,11 @@ class RowProgram(_Program):
         x = self.load(self.at(bases, i, self.shape.access), w, self.shape.access, mask)
         index = i + base_index
         if w > 1:
-            index = fn.splat(index, w) + fn.iota(vector(I64, w)) if self.r.indexed else V(fn, vector(I64, w), "zeroinitializer")
+            index = (
+                fn.splat(index, w) + fn.iota(vector(I64, w))
+                if self.r.indexed
+                else V(fn, vector(I64, w), "zeroinitializer")
+            )
         new = self.step(w, self.gathered(cells), x, index, mask)
         for cell, value in zip(cells, new):
             cell.set(value)
@@ -292,7 +333,9 @@ class RowProgram(_Program):
         while w > 1:
             w //= 2
             low = [fn.shuffle(v, None, range(w)) if w > 1 else fn.extract(v, 0) for v in state]
-            high = [fn.shuffle(v, None, range(w, 2 * w)) if w > 1 else fn.extract(v, 1) for v in state]
+            high = [
+                fn.shuffle(v, None, range(w, 2 * w)) if w > 1 else fn.extract(v, 1) for v in state
+            ]
             state = self.join(w, low, high)
         return state
 
@@ -331,7 +374,9 @@ class ColumnProgram(_Program):
         if w > 1:
             with fn.when(rest < high):
                 left = fn.convert("trunc", high - rest, "i32")
-                mask = fn.pure(f"icmp ult {fn.iota(vector('i32', w))}, {fn.splat(left, w).name}", vector(I1, w))
+                mask = fn.pure(
+                    f"icmp ult {fn.iota(vector('i32', w))}, {fn.splat(left, w).name}", vector(I1, w)
+                )
                 self.columns(bases, rest, 1, mask, part, out)
 
     def columns(self, bases, j, count, mask, part, out):
@@ -363,7 +408,9 @@ class ColumnProgram(_Program):
         for c in range(count):
             column = j + c * w
             position = out + (column if states else column * self.out_stride)
-            self.put(w, [v.get() for v in total[c]], position, "c" if states else self.out_access, mask)
+            self.put(
+                w, [v.get() for v in total[c]], position, "c" if states else self.out_access, mask
+            )
 
     out_access = "n"
 
@@ -383,7 +430,9 @@ class JoinProgram(ColumnProgram):
 
     def moved(self, bases, offset):
         fn = self.fn
-        return [fn.gep(b, offset * bytes_of(MEMORY_TYPE[t]), "i8") for b, t in zip(bases, self.r.state)]
+        return [
+            fn.gep(b, offset * bytes_of(MEMORY_TYPE[t]), "i8") for b, t in zip(bases, self.r.state)
+        ]
 
 
 def build_join(r, shape, out_access):

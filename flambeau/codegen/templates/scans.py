@@ -40,9 +40,12 @@ def _summed(code):
     t = _wide(code)
     parts = 2 if code[0] == "c" else 1
     return Scan(
-        (t,) * parts, (0,) * parts, lambda x, i: _parts(x, t),
-        lambda a, b: tuple(p + q for p, q in zip(a, b)), lambda s: (s,),
-    )  # fmt: skip
+        (t,) * parts,
+        (0,) * parts,
+        lambda x, i: _parts(x, t),
+        lambda a, b: tuple(p + q for p, q in zip(a, b)),
+        lambda s: (s,),
+    )
 
 
 def _multiplied(code):
@@ -104,9 +107,12 @@ def _log_summed(code):
         return top, scaled[0] + scaled[1]
 
     return Scan(
-        ("f64", "f64"), (-math.inf, 0), lambda x, i: (m.cast(x, "f64"), m.const(1, "f64")), combine,
+        ("f64", "f64"),
+        (-math.inf, 0),
+        lambda x, i: (m.cast(x, "f64"), m.const(1, "f64")),
+        combine,
         lambda s: ((s[0] + m.log(s[1]),),),
-    )  # fmt: skip
+    )
 
 
 SCANS = {

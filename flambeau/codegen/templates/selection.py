@@ -223,9 +223,16 @@ def build_select_rows(dtype):
                 rank.set(fn.max(n - nans - 1, 0) / 2)
         item = select_items(fn, a, b, n, rank.get())
         write_items(
-            fn, item, zero, fn.value(1, I64), fn.gep(values, row, kt), fn.gep(indices, row, I64),
-            x, zero, dtype,
-        )  # fmt: skip
+            fn,
+            item,
+            zero,
+            fn.value(1, I64),
+            fn.gep(values, row, kt),
+            fn.gep(indices, row, I64),
+            x,
+            zero,
+            dtype,
+        )
     return kernel.text()
 
 
@@ -273,7 +280,14 @@ def build_mode_rows(dtype):
             run.set(length)
             before.set(key)
         write_items(
-            fn, fn.gep(items, best.get(), t), zero, fn.value(1, I64), fn.gep(values, row, kt),
-            fn.gep(indices, row, I64), x, zero, dtype,
-        )  # fmt: skip
+            fn,
+            fn.gep(items, best.get(), t),
+            zero,
+            fn.value(1, I64),
+            fn.gep(values, row, kt),
+            fn.gep(indices, row, I64),
+            x,
+            zero,
+            dtype,
+        )
     return kernel.text()

@@ -302,9 +302,16 @@ def build_sort_rows(dtype):
         make_items(fn, x, fn.value(0, I64), n, a, descending, dtype)
         items = sort_items(fn, a, b, n)
         write_items(
-            fn, items, fn.value(0, I64), n, fn.gep(values, start, k), fn.gep(indices, start, I64),
-            x, descending, dtype,
-        )  # fmt: skip
+            fn,
+            items,
+            fn.value(0, I64),
+            n,
+            fn.gep(values, start, k),
+            fn.gep(indices, start, I64),
+            x,
+            descending,
+            dtype,
+        )
     return kernel.text()
 
 

@@ -1,0 +1,90 @@
+"""Quick public functions for templates and composites.
+
+The general function of a row (binding.row_function) binds by names, checks and normalises; that takes
+microseconds. A front is generated text with the row's own signature: if every argument already has
+the plain type the row wants, it calls the launcher (or the body) at once; everything unusual goes to
+the general function. Speed outranks prose in the generated text.
+"""
+
+from flambeau._tensor import Tensor
+from flambeau.autograd.grad_mode import modes
+from flambeau.eager.call import compile_text
+
+_PLAIN = {
+    "tensor": "isinstance({n}, Tensor)",
+    "optional": "({n} is None or isinstance({n}, Tensor))",
+    "float": "type({n}) is float",
+    "int": "(type({n}) is int or {n} is None)",
+    "scalar": "type({n}) in NUMBERS",
+    "static": "type({n}) is not list",
+}
+_NUMBERS = frozenset((bool, int, float, complex))
+
+
+def quick_function(op, run, general, record=None):
+    """A front for general; run takes all parameters in order; record(bound) runs and records."""
+    params = op.params
+    if any(p.kind == "tensors" for p in params) or not params or params[0].kind != "tensor":
+        return general
+    varargs = op.options.get("varargs")
+    if varargs:
+        if len(params) != 2:
+            return general
+        text = _packing_text(op)
+    else:
+        text = _plain_text(op)
+    names = [p.name for p in params]
+    text += _call_text(op, names, record is not None)
+    space = {"Tensor": Tensor, "NUMBERS": _NUMBERS, "modes": modes, "run": run, "general": general}
+    space |= {"record": record, **{f"_d_{p.name}": p.default for p in params}}
+    return compile_text(text, space, f"{op.name} front")[op.name]
+
+
+def _plain_text(op):
+    parts, starred = [], False
+    for p in op.params:
+        if p.keyword_only and not starred:
+            parts.append("*")
+            starred = True
+        parts.append(f"{p.name}=_d_{p.name}")
+    parts += ["out=None"] if starred else ["*", "out=None"]
+    conditions = " and ".join(_PLAIN[p.kind].format(n=p.name) for p in op.params)
+    given = ", ".join(f"('{p.name}', {p.name}, _d_{p.name})" for p in op.params)
+    return (
+        f"def {op.name}({', '.join(parts)}, **kwargs):\n"
+        f"    if kwargs or out is not None or not ({conditions}):\n"
+        f"        given = {{n: v for n, v, d in ({given},) if v is not d}}\n"
+        "        return general(**given, **kwargs) if out is None else general(**given, out=out, **kwargs)\n"
+    )
+
+
+def _packing_text(op):
+    """f(input, 1, 2) and f(input, (1, 2)): the rest becomes a tuple."""
+    first, rest = (p.name for p in op.params)
+    return (
+        f"def {op.name}({first}, *args, **kwargs):\n"
+        f"    if kwargs or not args or not isinstance({first}, Tensor):\n"
+        f"        return general({first}, *args, **kwargs)\n"
+        f"    {rest} = args[0] if type(args[0]) is tuple and len(args) == 1 else args\n"
+        f"    if type({rest}[0] if {rest} else None) is list:\n"
+        f"        return general({first}, *args)\n"
+    )
+
+
+def _call_text(op, names, recording):
+    arguments = ", ".join(names)
+    if not recording:
+        return f"    return run({arguments})\n"
+    tensors = [p for p in op.params if p.kind in ("tensor", "optional")]
+    needs = " or ".join(
+        f"{p.name}._requires_grad"
+        if p.kind == "tensor"
+        else f"({p.name} is not None and {p.name}._requires_grad)"
+        for p in tensors
+    )
+    bound = ", ".join(f"'{n}': {n}" for n in names)
+    return (
+        f"    if ({needs}) and modes.grad:\n"
+        f"        return record({{{bound}}})\n"
+        f"    return run({arguments})\n"
+    )

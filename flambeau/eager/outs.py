@@ -1,0 +1,54 @@
+"""What out= must be for ops that do not cast into it: exactly the dtypes of their results.
+
+PyTorch words the refusal differently from op to op; each launcher module picks its own.
+"""
+
+from flambeau import _dtype as d
+
+CPP_NAMES = {
+    "bool": "bool",
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short int",
+    "int32": "int",
+    "int64": "long int",
+    "uint16": "unsigned short",
+    "uint32": "unsigned int",
+    "uint64": "unsigned long",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}
+
+
+def not_exact(wanted, got, name=""):
+    return RuntimeError(
+        f"Expected out tensor to have dtype {CPP_NAMES[wanted.name]}, but got "
+        f"{CPP_NAMES[got.name]} instead"
+    )
+
+
+def not_expected(wanted, got, name=""):
+    return RuntimeError(f"expected scalar_type {wanted.scalar_name} but found {got.scalar_name}")
+
+
+def exact(refusal):
+    """A front that checks out=: values of the input's dtype, then indices."""
+
+    def make(op, function):
+        def front(*args, out=None, **kwargs):
+            if out is None:
+                return function(*args, **kwargs)
+            wanted = (args[0] if args else kwargs["input"]).dtype, d.int64
+            given = (out,) if op.outputs == 1 else out
+            for w, o, name in zip(wanted, given, ("values", "indices")):
+                if o.dtype is not w:
+                    raise refusal(w, o.dtype, name)
+            return function(*args, out=out, **kwargs)
+
+        return front
+
+    return make
