@@ -1,9 +1,9 @@
 """Quick public functions for templates and composites.
 
-The general function of a row (binding.row_function) binds by names, checks and normalises; that takes
-microseconds. A front is generated text with the row's own signature: if every argument already has
-the plain type the row wants, it calls the launcher (or the body) at once; everything unusual goes to
-the general function. Speed outranks prose in the generated text.
+The general function of a row (binding.row_function) binds by names, checks and normalises; that
+takes microseconds. A front is generated text with the row's own signature: if every argument
+already has the plain type the row wants, it calls the launcher (or the body) at once; everything
+unusual goes to the general function. Speed outranks prose in the generated text.
 """
 
 from flambeau._tensor import Tensor
@@ -54,7 +54,9 @@ def _plain_text(op):
         f"def {op.name}({', '.join(parts)}, **kwargs):\n"
         f"    if kwargs or out is not None or not ({conditions}):\n"
         f"        given = {{n: v for n, v, d in ({given},) if v is not d}}\n"
-        "        return general(**given, **kwargs) if out is None else general(**given, out=out, **kwargs)\n"
+        "        if out is not None:\n"
+        "            given['out'] = out\n"
+        "        return general(**given, **kwargs)\n"
     )
 
 
@@ -73,7 +75,8 @@ def _packing_text(op):
 
 def _call_text(op, names, recording):
     arguments = ", ".join(names)
-    if not recording:
+    if not recording:  # the body of a composite, which has its own keyword-only parameters
+        arguments = ", ".join(f"{p.name}={p.name}" if p.keyword_only else p.name for p in op.params)
         return f"    return run({arguments})\n"
     tensors = [p for p in op.params if p.kind in ("tensor", "optional")]
     needs = " or ".join(

@@ -276,7 +276,7 @@ def _plan_block_diag(layouts):
     return out, _plan_copies(out, lifted, places)
 
 
-# -- copies by plan -----------------------------------------------------------------------------------
+# -- copies by plan -------------------------------------------------------------------------------
 
 _arrangements: dict = {}
 
@@ -284,8 +284,8 @@ _arrangements: dict = {}
 def arranged(plan, input, *args, fill=None):
     """A new tensor made of boxes of input.
 
-    plan(layout, *args) gives the output's layout and boxes: (shape, strides and place in the output,
-    strides and place in the input). Where boxes leave gaps, fill says what is there.
+    plan(layout, *args) gives the output's layout and boxes: (shape, strides and place in the
+    output, strides and place in the input). Where boxes leave gaps, fill says what is there.
     """
     key = (plan, input._layout, args)
     found = _arrangements.get(key)

@@ -103,26 +103,36 @@ def split(input, split_size_or_sections: object, dim: int = 0):
     return _split(input, split_size_or_sections, dim)
 
 
-def _chunk(input, chunks, dim, even, given):
-    if not input.ndim:
+def _chunked(layout, chunks, dim):
+    if not layout.ndim:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    size = input.shape[wrap_dim(dim, input.ndim)]
+    dim = wrap_dim(dim, layout.ndim)
+    size = layout.shape[dim]
     # an empty dimension still gives the number of pieces that was asked for
-    return even(input, -(-size // chunks), dim) if size else given(input, (0,) * chunks, dim)
+    sizes = _even(layout, -(-size // chunks), dim) if size else (0,) * chunks
+    return _pieces(layout, dim, sizes)
 
 
-@composite(variants="function method")
+@table.view(
+    grad=lambda gs, dim: cat(gs, dim), multi=True, variants="function method", node="SplitBackward0"
+)
 def chunk(input, chunks: int, dim: int = 0):
     """At most `chunks` pieces of equal size along dim, the last one smaller."""
-    return _chunk(input, chunks, dim, _split, split_with_sizes)
+    return _chunked(input, chunks, dim)
 
 
-@composite(variants="function method")
+@table.view(
+    grad=lambda gs, dim: cat(gs, dim),
+    multi=True,
+    fresh=True,
+    variants="function method",
+    node="UnsafeSplitBackward0",
+)
 def unsafe_chunk(input, chunks: int, dim: int = 0):
     """chunk, whose results do not count as views."""
-    return _chunk(input, chunks, dim, unsafe_split, unsafe_split_with_sizes)
+    return _chunked(input, chunks, dim)
 
 
 @table.view(grad=lambda gs, dim: stack(gs, dim), multi=True, variants="function method")

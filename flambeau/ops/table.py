@@ -84,6 +84,7 @@ class Op:
         "aliases",
         "dtypes",
         "runtime",
+        "function",
     )
 
     def __repr__(self):
