@@ -201,9 +201,7 @@ def test_out():
     x = F.tensor([3.0, 1.0, 2.0])
     out = F.empty(0), F.empty(0, dtype=F.int64)
     assert F.sort(x, out=out).values is out[0] and out[1].tolist() == [1, 2, 0]
-    with pytest.raises(
-        RuntimeError, match="out tensor to have dtype float, but got double"
-    ):
+    with pytest.raises(RuntimeError, match="out tensor to have dtype float, but got double"):
         F.topk(x, 2, out=(F.empty(0, dtype=F.float64), out[1]))
     with pytest.raises(RuntimeError, match="output indices must be of scalar type Long"):
         F.kthvalue(x, 2, out=(out[0], F.empty(0)))
