@@ -4,6 +4,7 @@ Plain functions here become methods by `attach_methods`; the op table supplies a
 """
 
 import copy
+import warnings
 import weakref
 from collections import OrderedDict
 
@@ -366,6 +367,10 @@ def convert(self, dtype=None, device=None, copy=False, memory_format=None):
             or memory_format.name == "preserve_format"
         ):
             return self
+    if own.dtype.is_complex and dtype.category in (_dtype.INTEGER, _dtype.FLOATING):
+        warnings.warn(
+            "Casting complex values to real discards the imaginary part", UserWarning, stacklevel=3
+        )
     if dtype is own.dtype and device is own.device:
         return function("clone")(self, memory_format=memory_format)
     return function("_to_copy")(self, dtype, device, memory_format)
@@ -889,6 +894,15 @@ def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None
 @method
 def __dlpack_device__(self):
     return (1, 0)
+
+
+@method
+def __invert__(self):
+    if self._layout.dtype.category > _dtype.INTEGER:
+        raise TypeError(
+            "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
+        )
+    return function("bitwise_not")(self)
 
 
 @method

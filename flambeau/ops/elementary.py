@@ -8,6 +8,7 @@ Derivatives of complex functions use the conjugate of the slope, as PyTorch does
 import math
 
 from flambeau import _dtype as d
+from flambeau import return_types
 from flambeau.codegen import scalar as m
 from flambeau.ops.rules import floating, magnitude, promoted, same
 from flambeau.ops.support import INTEGRAL, group_of, refuses
@@ -519,10 +520,45 @@ def logaddexp2(input, other):
     return _log_sum_of_powers(input, other, m.exp2, lambda x: m.log1p(x) / LN2)
 
 
-@pointwise(dtype=promoted, dtypes=refuses("nextafter_cpu", INTEGRAL + " complex"), numbers=False)
+def _half_neighbours(bound):
+    """Half types have neighbours of their own, which float32 would miss."""
+    dtype = bound["input"].dtype
+    if dtype is not bound["other"].dtype:
+        return None
+    return {d.float16: "nextafter_float16", d.bfloat16: "nextafter_bfloat16"}.get(dtype)
+
+
+@pointwise(
+    dtype=promoted, dtypes=refuses("nextafter_cpu", INTEGRAL + " complex"), numbers=False,
+    prepare=lambda bound: None, overload=_half_neighbours,
+)  # fmt: skip
 def nextafter(input, other):
     """The next floating-point number after input toward other."""
     return m.nextafter(input, other)
+
+
+def _half_step(x, y, step, smallest, normal, largest):
+    """nextafter in a half type that is held in a float32: its last bit is `step` there."""
+    outward = (y > x) == (x > 0)
+    size, bits = m.abs(x), m.bitcast(x, "i32")
+    grown = m.where(size < normal, size + smallest, m.abs(m.bitcast(bits + step, "f32")))
+    shrunk = m.where(size <= normal, size - smallest, m.abs(m.bitcast(bits - step, "f32")))
+    shrunk = m.where(size == math.inf, largest, shrunk)
+    moved = m.copysign(m.where(outward, grown, shrunk), x)
+    moved = m.where(x == 0, m.copysign(m.const(smallest, "f32"), y), moved)
+    return m.where(x == y, y, m.where(m.isnan(x) | m.isnan(y), math.nan, moved))
+
+
+@pointwise(dtype=promoted, variants="")
+def nextafter_float16(input, other):
+    """nextafter among float16 numbers."""
+    return _half_step(input, other, 1 << 13, 2.0**-24, 2.0**-14, 65504.0)
+
+
+@pointwise(dtype=promoted, variants="")
+def nextafter_bfloat16(input, other):
+    """nextafter among bfloat16 numbers."""
+    return _half_step(input, other, 1 << 16, 2.0**-133, 2.0**-126, 3.3895313892515355e38)
 
 
 @pointwise(
@@ -549,18 +585,20 @@ def _only_floating(op, operands):
 
 
 @pointwise(
-    dtype=_frexp_dtypes,
-    dtypes=_only_floating,
-    outputs=2,
-    variants="function method out",
-    names="mantissa exponent",
+    dtype=_frexp_dtypes, dtypes=_only_floating, outputs=2, variants="", node="FrexpBackward0",
     grad=lambda g, out1: m.ldexp(g, -out1),
-)
-def frexp(input):
-    """mantissa and exponent: input is mantissa * 2 ** exponent, the mantissa from 0.5 to 1."""
+)  # fmt: skip
+def frexp_kernel(input):
+    """mantissa and exponent."""
     odd = (input == 0) | m.isinf(input) | m.isnan(input)
     exponent = m.where(odd, 0, m.cast(m.frexp_exponent(input), "i32"))
     return m.where(odd, input, m.frexp_mantissa(input)), exponent
+
+
+@composite(variants="function method out")
+def frexp(input):
+    """mantissa and exponent: input is mantissa * 2 ** exponent, the mantissa from 0.5 to 1."""
+    return return_types.frexp(m.tensor_word("frexp_kernel")(input))
 
 
 def _euclid(a, b):

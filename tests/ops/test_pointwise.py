@@ -245,6 +245,11 @@ REFUSALS = [
     (lambda: flambeau.fmod(T([1]), 0), RuntimeError, "ZeroDivisionError"),
     (lambda: flambeau.div(T([1]), 0, rounding_mode="trunc"), RuntimeError, "ZeroDivisionError"),
     (lambda: T([2]) ** -1, RuntimeError, "Integers to negative integer powers are not allowed."),
+    (
+        lambda: ~T([1.0]),
+        TypeError,
+        "~ (operator.invert) is only implemented on integer and Boolean",
+    ),
     (lambda: T([1.0]) & 1, NotImplementedError, "\"bitwise_and_cpu\" not implemented for 'Float'"),
     (lambda: T([1.0]) << 1, NotImplementedError, "\"lshift_cpu\" not implemented for 'Float'"),
     (
