@@ -2,7 +2,10 @@
 
 import threading
 
-KNOWN = "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, privateuseone"
+KNOWN = (
+    "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, "
+    "mps, meta, hpu, mtia, privateuseone"
+)
 
 
 class device:
@@ -26,8 +29,8 @@ class device:
         if not isinstance(spec, str):
             kind = "" if spec is None else type(spec).__name__
             raise TypeError(
-                f"device() received an invalid combination of arguments - got ({kind}), but expected "
-                "one of:\n * (torch.device device)\n * (str type, int index = -1)"
+                f"device() received an invalid combination of arguments - got ({kind}), but "
+                "expected one of:\n * (torch.device device)\n * (str type, int index = -1)"
             )
         name, colon, number = spec.partition(":")
         if index is not None:

@@ -138,7 +138,8 @@ def _check_dtypes(function, names, values):
         if not isinstance(value, dtype):
             kind = type(value).__name__
             raise TypeError(
-                f"{function}(): argument '{name}' (position {position}) must be torch.dtype, not {kind}"
+                f"{function}(): argument '{name}' (position {position}) must be torch.dtype, "
+                f"not {kind}"
             )
 
 
@@ -221,7 +222,7 @@ def _lifted(heavy, light):
     # float tensor with a complex scalar: the float's own precision decides the complex type
     if light.category == COMPLEX and heavy.category == FLOATING:
         return complex128 if heavy is float64 else complex64
-    return promote_types(heavy, light)
+    return promote_types(heavy, light) if heavy is bool_ else light
 
 
 _FLOAT_FACTS = {  # bits, mantissa bits, largest, smallest normal
@@ -252,7 +253,8 @@ class finfo:
     def __repr__(self):
         return (
             f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, "
-            f"eps={self.eps:g}, smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+            f"eps={self.eps:g}, smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, "
+            f"dtype={self.dtype})"
         )
 
     def __eq__(self, other):
@@ -299,7 +301,7 @@ _C_NAMES = {
 
 
 def check_fits(value, dtype):
-    """Complain if a Python number lies outside a dtype (a tensor can be filled with it otherwise)."""
+    """The number, if it lies within a dtype; complains otherwise."""
     if not _fits(value, dtype):
         name = _C_NAMES.get(dtype.name, f"{dtype.name}_t")
         raise RuntimeError(f"value cannot be converted to type {name} without overflow")

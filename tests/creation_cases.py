@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (a snippet is one line)
 """Snippets about creation functions: values, inferred dtypes, out=, errors (see snippets.py)."""
 
 _FLOATS = "float16 bfloat16 float32 float64".split()

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (a snippet is one line)
 """Snippets about tensors themselves: making, sharing, converting, copying (see snippets.py)."""
 
 MAKING = [

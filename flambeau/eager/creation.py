@@ -1,7 +1,7 @@
 """Creation functions: tensor, zeros, full and their kin.
 
-Each gives a new tensor; filling is done by kernels without inputs (copying.py). Ranges and grids are
-in ranges.py, what all of them are told (sizes, dtypes, devices) in options.py.
+Each gives a new tensor; filling is done by kernels without inputs (copying.py). Ranges and grids
+are in ranges.py, what all of them are told (sizes, dtypes, devices) in options.py.
 """
 
 import warnings
@@ -42,8 +42,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
 def _warn_copy(data, call):
     if isinstance(data, Tensor):
         warnings.warn(
-            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-            f"sourceTensor.detach().clone().requires_grad_(True), rather than {call}.",
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() "
+            f"or sourceTensor.detach().clone().requires_grad_(True), rather than {call}.",
             UserWarning,
             stacklevel=3,
         )

@@ -1,0 +1,86 @@
+"""Tensors are made, shared, converted, copied and asked about as in PyTorch."""
+
+import gc
+import json
+import pathlib
+import pickle
+import weakref
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from tests.snippets import outcome
+from tests.tensor_cases import SNIPPETS
+
+GOLDEN = pathlib.Path(__file__).parent / "golden/front.json"
+RECORDED = json.loads(GOLDEN.read_text())["tensor"]
+
+
+@pytest.mark.parametrize("snippet", SNIPPETS)
+def test_outcome_is_the_recorded_one(snippet):
+    assert outcome(torch, snippet) == RECORDED[snippet]
+
+
+@pytest.mark.oracle
+def test_outcome_is_that_of_torch():
+    oracle = pytest.importorskip("torch")
+    for snippet in SNIPPETS:
+        assert outcome(torch, snippet) == outcome(oracle, snippet), snippet
+
+
+def test_an_array_keeps_the_memory_of_its_tensor_alive():
+    array = torch.arange(1000).numpy()
+    gc.collect()
+    others = [torch.full((1000,), 7) for _ in range(3)]
+    assert array.sum() == 499500 and others
+
+
+def test_a_tensor_keeps_its_array_alive():
+    array = np.arange(4.0)
+    t, watch = torch.from_numpy(array), weakref.ref(array)
+    del array
+    assert t.tolist() == [0.0, 1.0, 2.0, 3.0] and watch() is not None
+    view = t[1:]
+    del t
+    assert watch() is not None and view.tolist() == [1.0, 2.0, 3.0]
+    del view
+    assert watch() is None
+
+
+def test_a_pickle_of_a_slice_does_not_carry_the_whole():
+    large = torch.zeros(100_000)
+    small = pickle.dumps(large[:10])
+    assert len(small) < 2000
+    assert pickle.loads(small).tolist() == [0.0] * 10
+
+
+def test_a_subclass_survives_pickling_and_copying():
+    import copy
+
+    t = torch.ones(2).as_subclass(Marked)
+    t.mark = "kept"
+    for other in (pickle.loads(pickle.dumps(t)), copy.deepcopy(t)):
+        assert type(other) is Marked and other.mark == "kept" and other.tolist() == [1.0, 1.0]
+
+
+class Marked(torch.Tensor):
+    pass
+
+
+def test_casting_complex_numbers_to_real_ones_is_mentioned():
+    with pytest.warns(UserWarning, match="Casting complex values to real discards"):
+        assert torch.tensor([1 + 2j]).to(torch.float32).tolist() == [1.0]
+
+
+def test_large_lists_are_taken_in():
+    rows = [[float(i * 100 + j) for j in range(100)] for i in range(50)]
+    assert torch.tensor(rows).tolist() == rows
+    assert torch.tensor(rows).shape == (50, 100)
+
+
+def test_numpy_functions_give_tensors_back():
+    t = torch.tensor([0.0, 1.0])
+    assert isinstance(np.exp(t), torch.Tensor)
+    assert np.exp(t).dtype is torch.float32
+    assert isinstance(t * np.ones(2), torch.Tensor)
