@@ -1,7 +1,8 @@
 """From a row, dtypes and layouts to a kernel: the pointwise nest.
 
 A pointwise kernel walks rows (up to `rank` outer dimensions, any strides) and, inside a row, vectors of
-elements. Each operand is read side by side (c), as one value for all (s) or with a stride (n). Sizes and
+elements. Each operand is read side by side (c), as one value for all (s), with a stride (n), or with a
+stride while its next outer dimension lies side by side (t): that is turned in square tiles. Sizes and
 strides are run-time words of the launch description (see `describe`), so a new shape compiles nothing.
 """
 
@@ -52,7 +53,20 @@ def vector_width(nest):
     types = [MEMORY_TYPE[d] for d, _ in nest.inputs + nest.outputs]
     types += [{"bool": "i8"}.get(v.type) or MEMORY_TYPE[v.type] for v in _parts(nest.values)]
     types += [MEMORY_TYPE[COMPUTE_TYPE[d]] for d, _ in nest.inputs + nest.outputs]
-    return max(1, host().vector_bytes // max(map(bytes_of, types)))
+    width = max(1, host().vector_bytes // max(map(bytes_of, types)))
+    # turning a square takes log2(width) shuffles per vector: more than 16 do not pay
+    return min(width, 16) if any(access == "t" for _, access in nest.inputs) else width
+
+
+def transpose(fn, rows):
+    """Columns of a square of vectors, by interleaving halves log2(n) times."""
+    n = len(rows)
+    low = [x for k in range(n // 2) for x in (k, n + k)]
+    high = [x + n // 2 for x in low]
+    for _ in range(n.bit_length() - 1):
+        half = n // 2
+        rows = [fn.shuffle(rows[k // 2], rows[k // 2 + half], high if k % 2 else low) for k in range(n)]
+    return rows
 
 
 def _parts(values):
@@ -80,6 +94,7 @@ class _Body:
         self.block, self.chunk = fn.params
         self.width = vector_width(nest)
         self.operands = nest.outputs + nest.inputs
+        self.buffers = {}
         self.uses_coordinates = any(_mentions(v, "coordinate") for v in _parts(nest.values))
 
     def write(self):
@@ -107,9 +122,67 @@ class _Body:
         begin = (self.chunk % pieces) * piece
         end = fn.min(begin + piece, length)
         sizes = [self._word(HEADER + d) for d in range(nest.rank)]
-        with fn.loop(first, fn.min(first + per_chunk, rows)) as row:
+        last = fn.min(first + per_chunk, rows)
+        if any(access == "t" for _, access in self.operands):
+            return self._tiled_rows(first, last, sizes, begin, end)
+        with fn.loop(first, last) as row:
             bases, coordinates = self._row_bases(row, sizes)
             self._row(bases, begin, end, coordinates)
+
+    def _tiled_rows(self, first, last, sizes, begin, end):
+        """Rows in blocks of a vector's width where a block fits, one by one elsewhere."""
+        fn, w = self.fn, self.width
+        cell = fn.var(first)
+        with fn.while_(lambda: cell.get() < last):
+            row = cell.get()
+            inside = fn.pure(f"urem {row}, {sizes[-1].name}", I64)
+            fits = (inside + w <= sizes[-1]) & (row + w <= last)
+            bases, coordinates = self._row_bases(row, sizes)
+
+            def block(bases=bases, coordinates=coordinates):
+                whole = begin + ((end - begin) / w) * w
+                with fn.loop(begin, whole, w) as j:
+                    self._tile(bases, j)
+                with fn.when(whole < end), fn.loop(0, w) as r:
+                    moved = [
+                        fn.gep(b, r * s[-1], "i8") for b, s in zip(bases, self.outer_strides)
+                    ]
+                    self._row(moved, whole, end, coordinates)
+                return fn.value(w, I64)
+
+            def single(bases=bases, coordinates=coordinates):
+                self._row(bases, begin, end, coordinates)
+                return fn.value(1, I64)
+
+            cell.set(row + fn.if_else(fits, block, single))
+
+    def _tile(self, bases, j):
+        """A square of rows and columns: operands that lie the other way are turned in registers."""
+        fn, w = self.fn, self.width
+        turned = {}
+        for k, (dtype, access) in enumerate(self.operands):
+            if access == "t":
+                e = MEMORY_TYPE[dtype]
+                columns = [
+                    fn.load(fn.gep(bases[k], (j + c) * self.inner_strides[k], "i8"), vector(e, w))
+                    for c in range(w)
+                ]
+                turned[k] = self._buffer(k, e)
+                for r, value in enumerate(transpose(fn, columns)):
+                    fn.store(value, fn.gep(turned[k], r * w, e))
+        with fn.loop(0, w) as r:
+            rows = []
+            for k, (dtype, access) in enumerate(self.operands):
+                if access == "t":
+                    rows.append(fn.gep(turned[k], r * w, MEMORY_TYPE[dtype]))
+                else:
+                    rows.append(fn.gep(bases[k], r * self.outer_strides[k][-1], "i8"))
+            self._step(rows, j, None, [], tiled=True)
+
+    def _buffer(self, k, e):
+        if k not in self.buffers:
+            self.buffers[k] = self.fn.alloca(e, self.width * self.width)
+        return self.buffers[k]
 
     def _word(self, index):
         return self.fn.load(self.fn.gep(self.description, index, I64), I64, 8)
@@ -155,18 +228,25 @@ class _Body:
         """Vectors per turn of the loop: a few for cheap bodies, one where the body is long already."""
         if (
             self.nest.rank
-            or any(access == "n" for _, access in self.operands)
+            or any(access in "nt" for _, access in self.operands)
             or self.uses_coordinates
         ):
             return 1
         return 4 if sum(1 for v in _parts(self.nest.values) for _ in _nodes(v)) <= 6 else 1
 
-    def _step(self, bases, i, mask, coordinates):
+    def _step(self, bases, i, mask, coordinates, tiled=False):
+        """One vector of every operand; in a tile, turned operands lie in their buffer, side by side."""
         fn, nest, w = self.fn, self.nest, self.width
         outs = len(nest.outputs)
         arguments = {}
         for k, (dtype, access) in enumerate(nest.inputs):
-            pointer = self._at(bases[outs + k], i, outs + k, dtype, access)
+            if access == "t":
+                access = "c" if tiled else "n"
+                pointer = (
+                    bases[outs + k] if tiled else self._at(bases[outs + k], i, outs + k, dtype, access)
+                )
+            else:
+                pointer = self._at(bases[outs + k], i, outs + k, dtype, access)
             value = load_element(fn, pointer, dtype, w, access, self.inner_strides[outs + k], mask)
             if isinstance(value, tuple):
                 arguments[k, 0], arguments[k, 1] = value

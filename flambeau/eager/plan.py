@@ -109,8 +109,7 @@ def plan_nest(
     operands = [(o, expanded_strides(o, shape)) for o in (*outs, *inputs)]
     sizes, strides = _walk(shape, operands, collapsing)
     accesses = [
-        _access(st[-1] if st else 0, o.itemsize, k < len(outs))
-        for k, ((o, _), st) in enumerate(zip(operands, strides))
+        _access(sizes, st, o, k < len(outs)) for k, ((o, _), st) in enumerate(zip(operands, strides))
     ]
     if not sizes:
         sizes, strides = [1], [[o.itemsize] for o, _ in operands]
@@ -136,10 +135,19 @@ def _walk(shape, operands, collapsing):
     return collapse([shape[d] for d in order], [[st[d] for d in order] for st in strides])
 
 
-def _access(stride, itemsize, is_output):
-    if stride == itemsize:
+TILE = 16  # both sides must have this many elements for tiles to pay
+
+
+def _access(sizes, strides, layout, is_output):
+    """How a kernel reads an operand along its innermost dimension: see codegen/build.py."""
+    if not sizes or strides[-1] == layout.itemsize:
         return "c"
-    return "s" if stride == 0 and not is_output else "n"
+    if is_output:
+        return "n"
+    if strides[-1] == 0:
+        return "s"
+    turned = len(sizes) > 1 and strides[-2] == layout.itemsize and min(sizes[-2:]) >= TILE
+    return "t" if turned and not layout.dtype.is_complex else "n"
 
 
 def _describe(sizes, strides, chunk):
@@ -150,7 +158,8 @@ def _describe(sizes, strides, chunk):
     if length >= chunk or len(sizes) == 1:
         piece, per_chunk = chunk, 1
     else:
-        piece, per_chunk = length, max(1, chunk // length)
+        per_chunk = max(1, chunk // length)
+        piece, per_chunk = length, per_chunk & -TILE or per_chunk
     pieces = -(-length // piece)
     chunks = pieces * (-(-rows // per_chunk))
     found = [chunks, pieces, piece, per_chunk, rows, length, *sizes[:-1]]

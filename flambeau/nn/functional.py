@@ -1,0 +1,22 @@
+"""torch.nn.functional: activations and other rows that name this namespace, looked up on first use."""
+
+from flambeau.eager import methods as _methods
+from flambeau.ops.table import TABLE as _TABLE
+
+_NAMESPACE = "nn.functional"
+# PyTorch keeps these at the top level and here.
+_SHARED = frozenset("relu relu_ tanh sigmoid softmax log_softmax selu_ celu_ rrelu_ threshold_ dropout".split())
+
+
+def __getattr__(name):
+    plain = name.removesuffix("_")
+    row = _TABLE.get(plain)
+    if row is None or not (_NAMESPACE in row.namespaces or name in _SHARED):
+        raise AttributeError(f"module 'flambeau.nn.functional' has no attribute '{name}'")
+    build = _methods.inplace_function if name.endswith("_") else _methods.function
+    value = globals()[name] = build(plain)
+    return value
+
+
+def __dir__():
+    return sorted([*globals(), *(n for n, row in _TABLE.items() if _NAMESPACE in row.namespaces)])
