@@ -9,6 +9,7 @@ from flambeau import errors
 from flambeau._device import cpu
 from flambeau._layout import Size, dense_layout, wrap_dim
 from flambeau._tensor import Tensor, alias, empty_tensor
+from flambeau.eager import outs
 from flambeau.eager.binding import FRONTS, launches
 from flambeau.eager.copying import copy_into, filled
 from flambeau.eager.kernels import load_kernel
@@ -208,12 +209,12 @@ def searchsorted(sorted_sequence, input, out_int32, right, side, sorter):
         check = kernel("sorter_check", None)
         if launch(check, [1, sorter.numel(), length], address(sorter))[0]:
             raise RuntimeError("torch.searchsorted(): sorter index out of range")
-    per_row = input.shape[-1] if boundaries.ndim > 1 else 0
+    in_rows = boundaries.ndim > 1
     count, block = blocks(input.numel(), 1 << 12)
-    flags = [int(right or side == "right"), int(sorter is not None)]
+    facts = (bool(right or side == "right"), in_rows, sorter is not None)
     launch(
-        kernel("search", dtype.code, found.dtype.code),
-        [count, input.numel(), block, length, per_row, *flags],
+        kernel("search", dtype.code, found.dtype.code, *facts),
+        [count, input.numel(), block, length, input.shape[-1] if in_rows else 1],
         address(found),
         address(boundaries),
         address(values),
@@ -222,22 +223,19 @@ def searchsorted(sorted_sequence, input, out_int32, right, side, sorter):
     return found
 
 
-def _checks_out(op, function):
+def _check_out(op, function, args, kwargs, out):
     """out= must be what out_int32 says."""
-
-    def front(*args, out=None, out_int32=False, **kwargs):
-        if out is not None and out.dtype is not (d.int32 if out_int32 else d.int64):
-            raise RuntimeError(
-                "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) "
-                "or Long(int64) depending on whether out_int32 flag is True, but we got output "
-                f"tensor's dtype {out.dtype.scalar_name} and out_int32 flag is {out_int32}"
-            )
-        return function(*args, out=out, out_int32=out_int32, **kwargs)
-
-    return front
+    narrow = kwargs.get("out_int32", False)
+    if out.dtype is not (d.int32 if narrow else d.int64):
+        raise RuntimeError(
+            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or "
+            "Long(int64) depending on whether out_int32 flag is True, but we got output tensor's "
+            f"dtype {out.dtype.scalar_name} and out_int32 flag is {narrow}"
+        )
+    return function(*args, out=out, **kwargs)
 
 
-FRONTS |= {"searchsorted": _checks_out, "bucketize": _checks_out}
+FRONTS |= dict.fromkeys(("searchsorted", "bucketize"), outs.checked(_check_out))
 
 
 @launches("bucketize")

@@ -125,20 +125,15 @@ def _in_place(op, bound):
 LAUNCHERS |= {"cumsum_": _in_place, "cumprod_": _in_place}
 
 
-def _takes_dtype_of_out(op, function):
-    """cumsum(x, 0, out=o) computes in the dtype of o, unless another is given."""
-
-    def front(*args, out=None, dtype=None, **kwargs):
-        if out is not None:
-            if dtype is not None and dtype is not out.dtype:
-                raise outs.not_exact(dtype, out.dtype)
-            dtype = out.dtype
-        return function(*args, out=out, dtype=dtype, **kwargs)
-
-    return front
+def _in_dtype_of_out(op, function, args, kwargs, out):
+    """cumsum(x, 0, out=o) computes in the dtype of o; another one must not be asked for."""
+    dtype = kwargs.pop("dtype", None)
+    if dtype is not None and dtype is not out.dtype:
+        raise outs.not_exact(dtype, out.dtype)
+    return function(*args, out=out, dtype=out.dtype, **kwargs)
 
 
-FRONTS |= {"cumsum": _takes_dtype_of_out, "cumprod": _takes_dtype_of_out}
+FRONTS |= dict.fromkeys(("cumsum", "cumprod"), outs.checked(_in_dtype_of_out))
 FRONTS |= dict.fromkeys(("cummax", "cummin", "logcumsumexp"), outs.exact(outs.not_expected))
 
 

@@ -130,39 +130,38 @@ def build_line_runs(dtype):
 # -- search ----------------------------------------------------------------------------------------
 
 
-def build_search(dtype, out):
+def build_search(dtype, out, right, in_rows, by_sorter):
     """Where values belong among sorted boundaries: (found, boundaries, values, sorter).
 
-    Words: values, block, boundaries per row, values per row (0: one row for all), right, has a
-    sorter.
+    Words: values, block, boundaries per row, values per row. The number of steps depends on the
+    number of boundaries only, so the processor predicts them all and works ahead.
     """
     kernel = Kernel("pppp")
     fn, (found, boundaries, values, sorter) = kernel.fn, kernel.arguments
-    count, block, length, per_row, right, has_sorter = kernel.words(6)
+    count, block, length, per_row = kernel.words(4)
     low = kernel.chunk * block
-    rows, sorted_by = per_row != 0, has_sorter != 0
-    divisor = fn.max(per_row, 1)
-    to_right = right != 0
+
+    def is_before(at, value, base):
+        """Does the value go behind boundary `at`? Written with "not": a nan goes to the end."""
+        if by_sorter:
+            at = fn.load(fn.gep(sorter, base + at, I64), I64)
+        here = _value(fn, boundaries, base + at, dtype)
+        if dtype[0] == "u":
+            return ~value.below(here) if right else here.below(value)
+        return ~(here > value) if right else ~(here >= value)
+
     with fn.loop(low, fn.min(low + block, count)) as i:
         value = _value(fn, values, i, dtype)
-        base = fn.select(rows, (i / divisor) * length, 0)
+        base = (i / per_row) * length if in_rows else fn.value(0, I64)
         start, left = fn.var(fn.value(0, I64)), fn.var(length)
-        with fn.while_(lambda left=left: left.get() > 0):
+        with fn.while_(lambda left=left: left.get() > 1):
             n, at = left.get(), start.get()
-            half = n / 2
-            middle = base + at + half
-            place = fn.if_else(
-                sorted_by,
-                lambda p=middle, base=base: base + fn.load(fn.gep(sorter, p, I64), I64),
-                lambda p=middle: p,
-            )
-            here = _value(fn, boundaries, place, dtype)
-            # written with "not" so that a nan goes to the end
-            signed = dtype[0] != "u"
-            above = here > value if signed else value.below(here)
-            reached = above | ((here == value) & ~to_right)
-            start.set(fn.select(reached, at, at + half + 1))
-            left.set(fn.select(reached, half, n - half - 1))
+            half = n >> 1
+            start.set(fn.select(is_before(at + half - 1, value, base), at + half, at))
+            left.set(n - half)
+        with fn.when(left.get() == 1):
+            at = start.get()
+            start.set(at + fn.convert("zext", is_before(at, value, base), I64))
         result = convert(fn, start.get(), "i64", out)
         fn.store(result, fn.gep(found, i, MEMORY_TYPE[out]))
     return kernel.text()
