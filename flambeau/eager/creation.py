@@ -11,6 +11,8 @@ from flambeau._layout import make_layout
 from flambeau._tensor import Tensor, empty_like_layout, make_tensor, new_storage
 from flambeau.eager import interchange
 from flambeau.eager.copying import fill_into, filled, formatted_layout
+from flambeau.eager.dlpack import from_dlpack as from_dlpack
+from flambeau.eager.dlpack import to_dlpack as to_dlpack
 from flambeau.eager.nested import from_data, infer_dtype
 from flambeau.eager.options import (
     MAX_BYTES,
@@ -95,8 +97,6 @@ def _shared(obj, dtype):
     if hasattr(obj, "__array_interface__"):
         t = interchange.from_numpy(obj, warn=False)
     elif hasattr(obj, "__dlpack__"):
-        from flambeau.utils.dlpack import from_dlpack
-
         t = from_dlpack(obj)
     elif isinstance(obj, (bytes, bytearray, memoryview)):
         t = interchange.from_buffer(obj, dtype_of(dtype, "asarray"), -1, 0)
@@ -392,6 +392,6 @@ def new_tensor(
     return finish(from_data(data, dtype or self.dtype, device), requires_grad)
 
 
-PUBLIC = """tensor as_tensor asarray from_numpy frombuffer empty empty_strided full zeros ones empty_like zeros_like
+PUBLIC = """tensor as_tensor asarray from_dlpack to_dlpack from_numpy frombuffer empty empty_strided full zeros ones empty_like zeros_like
 ones_like full_like arange linspace logspace eye scalar_tensor""".split()
 METHODS = "new_empty new_empty_strided new_zeros new_ones new_full new_tensor".split()

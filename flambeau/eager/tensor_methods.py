@@ -20,7 +20,7 @@ from flambeau.autograd import backward as autograd_backward
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import add_hook, current_grad_fn
-from flambeau.eager import creation, interchange
+from flambeau.eager import creation, dlpack, interchange
 from flambeau.eager.binding import as_number
 from flambeau.eager.copying import CHANNELS_LAST, copy_, fill_into, formatted_layout
 from flambeau.eager.methods import function
@@ -885,41 +885,14 @@ def const_data_ptr(self):
 
 
 @method
-def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-    from flambeau.utils.dlpack import export
-
-    return export(self, max_version, dl_device, copy)
+def __dlpack__(self, *, stream=-1, max_version=None, dl_device=None, copy=None):
+    """A DLPack capsule over the same memory."""
+    return dlpack.export(self, stream, max_version, dl_device, copy)
 
 
 @method
 def __dlpack_device__(self):
-    return (1, 0)
-
-
-@method
-def __invert__(self):
-    if self._layout.dtype.category > _dtype.INTEGER:
-        raise TypeError(
-            "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
-        )
-    return function("bitwise_not")(self)
-
-
-@method
-def where(self, condition, other):
-    """self where the condition holds, else other."""
-    return function("where")(condition, self, other)
-
-
-@method
-def polygamma(self, n):
-    """The n-th derivative of the digamma function."""
-    return function("polygamma")(n, self)
-
-
-@method
-def polygamma_(self, n):
-    return copy_(self, function("polygamma")(n, self))
+    return dlpack.device_of(self)
 
 
 def reflected(name, compute):

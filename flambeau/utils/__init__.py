@@ -1,0 +1,11 @@
+"""Utilities around tensors, under PyTorch's paths: data loading, DLPack and others."""
+
+import importlib as _importlib
+
+_MODULES = {"dlpack"}
+
+
+def __getattr__(name):
+    if name in _MODULES:
+        return _importlib.import_module(f"flambeau.utils.{name}")
+    raise AttributeError(f"module 'flambeau.utils' has no attribute '{name}'")
