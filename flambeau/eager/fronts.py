@@ -6,6 +6,8 @@ already has the plain type the row wants, it calls the launcher (or the body) at
 unusual goes to the general function. Speed outranks prose in the generated text.
 """
 
+import keyword
+
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager.call import compile_text
@@ -25,6 +27,8 @@ def quick_function(op, run, general, record=None):
     """A front for general; run takes all parameters in order; record(bound) runs and records."""
     params = op.params
     if any(p.kind == "tensors" for p in params) or not params or params[0].kind != "tensor":
+        return general
+    if any(keyword.iskeyword(p.name) for p in params):  # uniform_(from, to)
         return general
     varargs = op.options.get("varargs")
     if varargs:
