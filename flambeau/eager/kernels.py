@@ -7,7 +7,7 @@ starts the native side of the thread pool.
 import threading
 import time
 
-from flambeau.codegen import cache
+from flambeau.codegen import cache, dump
 from flambeau.runtime import cpu, threads
 
 _lock = threading.RLock()
@@ -51,10 +51,12 @@ def _start_pool():
     return found
 
 
-def load_kernel(ir, name="kernel"):
+def load_kernel(ir, name="kernel", nest=None):
     """Compile (or fetch) IR with an `entry` and return it as a builtin."""
     from flambeau.codegen import llvm_cpu
 
+    if dump.seen is not None:
+        dump.seen.append(dump.Kernel(name, ir, nest))
     symbols = [("flambeau_pool_run", pool().run_address)]
     with _lock:
         address = llvm_cpu.link(_object(ir), ("entry",), symbols)["entry"]
@@ -70,13 +72,10 @@ def load_functions(ir, names):
         return llvm_cpu.link(_object(ir), names, symbols)
 
 
-_requested_threads = None
-
-
 def set_num_threads(count):
     """How many threads kernels may use."""
     if type(count) is not int:
-        raise TypeError(f"set_num_threads expects an int, but got {type(count).__name__}")
+        raise RuntimeError(f"set_num_threads expects an int, but got {type(count).__name__}")
     if count <= 0:
         raise RuntimeError("set_num_threads expects a positive integer")
     pool().set_num_threads(count)

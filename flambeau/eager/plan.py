@@ -181,7 +181,7 @@ def _kernel(key, trace, outputs, inputs, scalars, rank):
         name = key
         while isinstance(name, tuple):
             name = name[0]
-        found = _kernels[full] = load_kernel(build.build_pointwise(nest), name), cost(values)
+        found = _kernels[full] = load_kernel(build.build_pointwise(nest), name, nest), cost(values)
     return found
 
 
