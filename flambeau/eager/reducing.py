@@ -6,6 +6,7 @@ across it (column program). Few results and much to reduce make two launches wit
 
 from math import prod
 
+from flambeau import errors
 from flambeau._layout import Size, collapse, contiguous_strides, dense_layout, wrap_dim
 from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.autograd.grad_mode import modes
@@ -13,10 +14,13 @@ from flambeau.autograd.node import edge_of, init_node, save_input, save_output
 from flambeau.codegen import scalar
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
 from flambeau.eager.binding import bind, store_out, type_error
+from flambeau.eager.outs import not_exact
 from flambeau.eager.formula import attach_float, node_class
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.plan import MAX_PLANS, cast_value
-from flambeau.ops.table import names_of
+from flambeau.eager.signatures import Overloads
+from flambeau.ops.support import group_of
+from flambeau.ops.table import REQUIRED, names_of
 from flambeau.runtime.cpu import words
 from flambeau.storage import new_storage
 
@@ -51,35 +55,37 @@ def reduced_shape(shape, dims, keepdim):
 class _Call:
     """A reduction row on one layout with given arguments: what it makes and how."""
 
-    __slots__ = ("layouts", "plan", "numbers", "values", "sources", "node_layouts", "node_class")
+    __slots__ = ("layouts", "plan", "numbers", "values", "sources", "node_layouts", "node_class", "note")
 
-    def __init__(self, op, layout, given):
+    def __init__(self, op, layout, given, overload):
         options = op.options
+        compute, outputs = options["result"](layout.dtype, given)
         dims = normal_dims(given.get("dim"), layout.ndim, options.get("all_if_empty", True))
         check = options.get("check")
         if check is not None:
             check(op, layout, dims, given)
-        compute, outputs = options["result"](layout.dtype, given)
         shape = reduced_shape(layout.shape, dims, given.get("keepdim", False))
         self.layouts = tuple(dense_layout(shape, d, layout.device) for d in outputs)
         self.numbers = [given[n] for n in options.get("numbers", ())]
         static = tuple((n, given[n]) for n in options.get("statics", ()))
-        self.plan = None
+        self.plan = self.note = None
+        if "note" in options:
+            self.note = options["note"](layout.shape, dims, given)
         if layout.device.type == "cpu":
+            if "refuses" in options and self.layouts[0].numel:
+                _refuse(dense_layout(shape, compute, layout.device), *options["refuses"])
             self.plan = _Plan(op, layout, dims, compute, self.layouts, static)
         self.node_layouts = {op.params[0].name: layout}
         self.values = given
         name = op.node_name
-        if op.options.get("overloads") and given.get("dim") is not None:
+        if overload and op.options.get("overloads"):
             name = name[:-1] + "1"  # PyTorch counts the overload with dimensions as the second
         self.node_class = node_class(op, name)
-        self.sources = (
-            [_source(n, op, given) for n in self.node_class.saved_names]
-            if op.grads or op.joint_grad
-            else ()
-        )
+        self.sources = [_source(n, op, given) for n in self.node_class.saved_names] if op.grads or op.joint_grad else ()
 
     def run(self, input):
+        if self.note is not None:
+            self.note()
         outs = [empty_like_layout(layout) for layout in self.layouts]
         if self.plan is not None:
             self.plan.launch(input, outs, self.numbers)
@@ -89,16 +95,16 @@ class _Call:
         node = object.__new__(self.node_class)
         saved = []
         for kind, value in self.sources:
-            saved.append(
-                value
-                if kind == "value"
-                else save_input(input)
-                if kind == "input"
-                else save_output(outs[value], value)
-            )
+            saved.append(value if kind == "value" else save_input(input) if kind == "input" else save_output(outs[value], value))
         node.layouts, node.out_layouts = self.node_layouts, self.layouts
         init_node(node, (edge_of(input),), tuple(saved), len(outs))
         attach_float(node, outs)
+
+
+def _refuse(compute, name, groups):
+    """PyTorch has no kernel for some dtypes; it says so when there is something to compute."""
+    if group_of(compute) in groups.split():
+        raise errors.not_implemented(name, compute.dtype)
 
 
 def _source(name, op, given):
@@ -110,43 +116,103 @@ def _source(name, op, given):
     return "out", 0 if name == "out" else int(name[3:])
 
 
+# What out= does to a reduction, by the row's `out` option: the computation takes out's dtype ("cast"),
+# out must have exactly the result's dtype ("exact"), that of the input ("match"), or be bool or uint8
+# ("truth"); without the option the result is cast as usual.
+
+
+def _fit_out(op, input, given, out):
+    rule, dtype = op.options.get("out"), out[0].dtype
+    if rule == "nansum":
+        if given["dtype"] not in (None, dtype) and given["dtype"].category >= 2:
+            raise RuntimeError(
+                "nansum: provided dtype must match dtype of result. Got "
+                f"{dtype.scalar_name} and {given['dtype'].scalar_name}."
+            )
+        if input.dtype.is_floating_point and not dtype.is_floating_point:
+            raise errors.not_implemented("nansum_cpu", dtype)
+        rule = "cast"
+    if rule in ("cast", "average"):
+        wanted = given["dtype"]
+        op.options["result"](input.dtype, given)  # for its complaints
+        if wanted is not None and wanted is not dtype:
+            raise not_exact(wanted, dtype)
+        if rule == "cast" or wanted is None and dtype.category >= 2 and input.dtype.category >= 2:
+            given["dtype"] = dtype
+    elif rule == "match" and dtype is not input.dtype:
+        raise RuntimeError(
+            f"Expected the dtype for input and out to match, but got {input.dtype.scalar_name} for input's dtype and "
+            f"{dtype.scalar_name} for out's dtype."
+        )
+    elif rule == "truth" and dtype.name not in ("bool", "uint8"):
+        raise RuntimeError(f"{op.name} only supports bool tensor for result, got: {dtype.scalar_name}")
+
+
+def _check_exact(call, out):
+    for layout, o in zip(call.layouts, out):
+        if o.dtype is not layout.dtype:
+            raise not_exact(layout.dtype, o.dtype)
+
+
 def reduction_function(op):
     """The public function of a reduction row: worked out once per layout and arguments."""
     calls: dict = {}
     differentiable = bool(op.grads or op.joint_grad)
     wrap = op.options.get("named")
+    first, rest = op.params[0].name, op.params[1:]
+    name = op.options.get("public", op.name)
+    overloads = Overloads(op.name, op.options["signatures"]) if "signatures" in op.options else None
 
-    def prepare(input, args, kwargs, key):
-        bound = bind(op, (input, *args), kwargs)
-        if not isinstance(input, Tensor):
-            raise type_error(op, op.params[0].name, 1, input)
-        call = _Call(op, input._layout, {n: v for n, v in bound.items() if n != op.params[0].name})
-        if len(calls) > MAX_PLANS:
-            calls.clear()
-        try:
-            calls[key] = call
-        except TypeError:
-            pass  # a list among the arguments: not worth a plan
+    def arguments(args, kwargs, out):
+        """(tensor, number of the overload, the other arguments by name)."""
+        if overloads is None:
+            bound = bind(op, args, kwargs)
+            if not isinstance(bound[first], Tensor):
+                raise type_error(op, first, 1, bound[first])
+            return bound.pop(first), bound.get("dim") is not None, bound
+        overload, bound = overloads.choose(args, kwargs if out is None else {**kwargs, "out": out})
+        return bound[first], overload, {p.name: bound.get(p.name, p.default) for p in rest}
+
+    def find(input, overload, given):
+        key = (input._layout, overload, *given.items())
+        call = calls.get(key)
+        if call is None:
+            if len(calls) > MAX_PLANS:
+                calls.clear()
+            call = calls[key] = _Call(op, input._layout, given, overload)
         return call
 
-    def function(input, *args, out=None, **kwargs):
+    def into(args, kwargs, out):
+        input, overload, given = arguments(args, kwargs, out)
+        outs = out if isinstance(out, (tuple, list)) else (out,)
+        _fit_out(op, input, given, outs)
+        call = find(input, overload, given)
+        if op.options.get("out") == "exact":
+            _check_exact(call, outs)
+        if differentiable and modes.grad and (input._requires_grad or outs[0]._requires_grad):
+            raise RuntimeError(
+                f"{name}(): functions with out=... arguments don't support automatic differentiation, "
+                "but one of the arguments requires grad."
+            )
+        return store_out(op, out, call.run(input))
+
+    def function(input=REQUIRED, *args, out=None, **kwargs):
         try:
             key = (input._layout, args, *kwargs.items()) if kwargs else (input._layout, args)
             call = calls.get(key)
         except (TypeError, AttributeError):
             call = key = None
-        if call is None:
-            call = prepare(input, args, kwargs, key)
+        if call is None or out is not None:
+            given = args if input is REQUIRED else (input, *args)
+            if out is not None:
+                return into(given, kwargs, out)
+            input, overload, given = arguments(given, kwargs, None)
+            call = find(input, overload, given)
+            if key is not None:
+                calls[key] = call
         outs = call.run(input)
         if differentiable and input._requires_grad and modes.grad:
-            if out is not None:
-                raise RuntimeError(
-                    f"{op.name}(): functions with out=... arguments don't support automatic differentiation, "
-                    "but one of the arguments requires grad."
-                )
             call.record(op, input, outs)
-        if out is not None:
-            return store_out(op, out, outs)
         if len(outs) == 1:
             return outs[0]
         return wrap(outs) if wrap else tuple(outs)

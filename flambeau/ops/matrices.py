@@ -1,4 +1,4 @@
-"""Small matrix ops put together from others: trace, cross, vander, renorm, softmax over a dimension."""
+"""Small matrix ops put together from others: trace, cross, vander, softmax over a dimension."""
 
 from flambeau.codegen import scalar as m
 from flambeau.ops.table import composite
@@ -47,19 +47,6 @@ def vander(x, N: object = None, increasing: bool = False):
     if not columns:
         return x.new_empty(x.shape[0], 0)
     return m._tensor_word("stack")(columns if increasing else columns[::-1], 1)
-
-
-@composite(variants="function method inplace out")
-def renorm(input, p: object, dim: int, maxnorm: object):
-    """Scale every slice along dim whose p-norm is above maxnorm down to it."""
-    if input.ndim < 2:
-        raise RuntimeError(
-            f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions"
-        )
-    others = tuple(k for k in range(input.ndim) if k != dim % input.ndim)
-    norms = input.norm(p, others, keepdim=True)
-    factor = m.where(norms > maxnorm, maxnorm / (norms + 1e-7), norms.new_ones(()))
-    return input * factor
 
 
 def _float(input, dtype):

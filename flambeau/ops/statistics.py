@@ -1,218 +1,332 @@
-"""Reductions in their public spellings: overloads of max, var, norm and others, put together from rows."""
+"""Variance, standard deviation, means without nan, and logsumexp.
+
+Variances are Welford's running mean and sum of squares, joined by Chan's formula, so one pass over
+memory gives mean and variance; float32 keeps its states in double, as PyTorch does.
+"""
 
 import math
+import warnings
 
-from flambeau import return_types as named
+from flambeau import _dtype as d
+from flambeau import errors
+from flambeau.codegen import scalar
 from flambeau.codegen import scalar as m
-from flambeau.ops.table import Dims, composite
+from flambeau.ops.reductions import (
+    reduced_count,
+    reduced_dims,
+    restore_dims,
+    unsqueezed,
+)
+from flambeau.ops.table import Dims, composite, public, reduction
 
-_NO_INPLACE = "function method out"
-
-
-def _is_tensor(value):
-    return hasattr(value, "_layout")
-
-
-def _extreme(input, dim, keepdim, other, pairwise, along, full, result):
-    if other is not None or _is_tensor(dim):
-        return pairwise(input, dim if other is None else other)
-    if dim is None:
-        return full(input)
-    return result(along(input, dim, keepdim))
+_PLAIN = "function method out"
 
 
-def _word(name):
-    return lambda *args: m._tensor_word(name)(*args)
+def _spread_result(outputs):
+    return lambda dtype, given: (dtype, (dtype,) * outputs)
 
 
-@composite(variants=_NO_INPLACE)
-def max(input, dim: object = None, keepdim: bool = False, *, other: object = None):
-    """The largest element; along a dimension, also where it is; of two tensors, elementwise."""
-    return _extreme(
-        input,
-        dim,
-        keepdim,
-        other,
-        _word("maximum"),
-        _word("_max_dim"),
-        _word("_max_all"),
-        named.max,
+def _welford_step(state, x, index, *numbers):
+    n, mean_, m2 = state
+    n, x = n + 1, m.cast(x, mean_.type)
+    delta = x - mean_
+    mean_ = m.fma(delta, 1 / n, mean_)
+    return n, mean_, m.fma(delta, x - mean_, m2)
+
+
+def _welford_join(a, b):
+    n = a[0] + b[0]
+    safe = scalar.select(n == 0, m.const(1, n.type), n)
+    delta = b[1] - a[1]
+    weight = b[0] / safe
+    # an empty side leaves the other exactly as it is
+    mean_ = scalar.select(a[0] == 0, b[1], m.fma(delta, weight, a[1]))
+    return n, mean_, a[2] + b[2] + delta * delta * a[0] * weight
+
+
+def _variance(s, count, correction):
+    n = m.cast(count, s[2].type) - m.cast(correction, s[2].type)
+    # fewer elements than the correction: nan or inf, never a negative variance
+    return s[2] / m.maximum(n, 0)
+
+
+def _deviation(s, count, correction):
+    return m.sqrt(_variance(s, count, correction))
+
+
+def _mean_of(s, count):
+    """The mean of nothing is nan."""
+    return scalar.select(count == 0, m.const(math.nan, s[1].type), s[1])
+
+
+def var_grad(g, input, dim, correction, keepdim):
+    n = reduced_count(input.shape, dim) - correction
+    if not input.shape:
+        return g * (math.nan if n <= 0 else 0) + input * 0
+    g = unsqueezed(g, input.shape, dim, keepdim)
+    away = input - input.mean(tuple(reduced_dims(dim, len(input.shape))), keepdim=True)
+    if n <= 0:  # as PyTorch: no degrees of freedom, no gradient worth a number
+        return g * math.inf * m.where(away == 0, math.nan, 1.0) if n == 0 else g * 0 * away
+    return (2 / n * g) * away
+
+
+def std_grad(g, input, out, dim, correction, keepdim):
+    return var_grad(
+        (g / (2 * out)).masked_fill(out == 0, 0), input, dim, correction, keepdim
     )
 
 
-@composite(variants=_NO_INPLACE)
-def min(input, dim: object = None, keepdim: bool = False, *, other: object = None):
-    """The smallest element; along a dimension, also where it is; of two tensors, elementwise."""
-    return _extreme(
-        input,
-        dim,
-        keepdim,
-        other,
-        _word("minimum"),
-        _word("_min_dim"),
-        _word("_min_all"),
-        named.min,
+def _with_mean_grad(spread):
+    def grad(gs, input, out0, dim, correction, keepdim):
+        g = spread(gs[0], input, out0, dim, correction, keepdim)
+        count = reduced_count(input.shape, dim)
+        return (g + restore_dims(gs[1], input.shape, dim, keepdim) / count,)
+
+    return grad
+
+
+def _degrees(name):
+    """A warning when the correction leaves nothing to divide by."""
+
+    def note(shape, dims, given):
+        kept = math.prod(s for k, s in enumerate(shape) if k not in dims)
+        if kept and math.prod(shape[k] for k in dims) - given["correction"] > 0:
+            return None
+        return lambda: warnings.warn(
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the "
+            "reduction factor (input numel divided by output numel).",
+            UserWarning,
+            stacklevel=5,
+        )
+
+    return note
+
+
+def _row(name, outputs=1):
+    return dict(
+        result=_spread_result(outputs),
+        outputs=outputs,
+        state=lambda type, code: ("f64" if type == "f32" else type,) * 3,
+        init=lambda type, code: (m.const(0, "f64" if type == "f32" else type),) * 3,
+        combine=_welford_join,
+        step=_welford_step,
+        numbers=("correction",),
+        note=_degrees(name),
+        variants="",
+        public=name,
     )
 
 
-@composite(variants=_NO_INPLACE)
-def aminmax(input, *, dim: object = None, keepdim: bool = False):
-    """Smallest and largest element."""
-    return named.aminmax(_word("_aminmax")(input, dim, keepdim))
-
-
-def _correction(dim, unbiased, correction):
-    """var(False), var(0, False) and var(0, correction=0) all say how much to take off the count."""
-    if isinstance(dim, bool):
-        dim, unbiased = None, dim
-    if correction is None:
-        correction = 1 if unbiased is None else int(unbiased)
-    return dim, float(correction)
-
-
-def _spread(row, input, dim, unbiased, keepdim, correction):
-    dim, correction = _correction(dim, unbiased, correction)
-    if input.is_complex():
-        parts = [_word("_var")(part, dim, correction, keepdim) for part in (input.real, input.imag)]
-        total = parts[0] + parts[1]
-        return total.sqrt() if row == "_std" else total
-    return _word(row)(input, dim, correction, keepdim)
-
-
-@composite(variants=_NO_INPLACE)
-def var(
-    input,
-    dim: Dims = None,
-    unbiased: object = None,
-    keepdim: bool = False,
-    *,
-    correction: object = None,
-):
+@reduction(
+    **_row("var"),
+    finish=_variance,
+    node="VarBackward0",
+    grad=lambda g, input, dim, correction, keepdim: var_grad(g, input, dim, correction, keepdim),
+)
+def _var(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
     """Variance over the given dimensions."""
-    return _spread("_var", input, dim, unbiased, keepdim, correction)
+    return input
 
 
-@composite(variants=_NO_INPLACE)
-def std(
-    input,
-    dim: Dims = None,
-    unbiased: object = None,
-    keepdim: bool = False,
-    *,
-    correction: object = None,
-):
+@reduction(
+    **_row("std"),
+    finish=_deviation,
+    node="StdBackward0",
+    grad=lambda g, input, out, dim, correction, keepdim: std_grad(
+        g, input, out, dim, correction, keepdim
+    ),
+)
+def _std(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
     """Standard deviation over the given dimensions."""
-    return _spread("_std", input, dim, unbiased, keepdim, correction)
+    return input
 
 
-@composite(variants="function")
-def var_mean(
-    input,
-    dim: Dims = None,
-    unbiased: object = None,
-    keepdim: bool = False,
-    *,
-    correction: object = None,
-):
+@reduction(
+    **_row("var_mean", 2),
+    finish=lambda s, count, correction: (_variance(s, count, correction), _mean_of(s, count)),
+    node="VarMeanBackward0",
+    joint_grad=_with_mean_grad(lambda g, x, out, dim, c, k: var_grad(g, x, dim, c, k)),
+)
+def _var_mean(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
+    """Variance and mean."""
+    return input
+
+
+@reduction(
+    **_row("std_mean", 2),
+    finish=lambda s, count, correction: (_deviation(s, count, correction), _mean_of(s, count)),
+    node="StdMeanBackward0",
+    joint_grad=_with_mean_grad(std_grad),
+)
+def _std_mean(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
+    """Standard deviation and mean."""
+    return input
+
+
+# -- overloads: how much to take off the count is said by a bool or by a number -------------------
+
+_THREE = (
+    "Tensor input, ints? dim, bool unbiased=True, bool keepdim=False, *, Tensor out=None",
+    "Tensor input, ints? dim=None, *, Scalar correction=None, bool keepdim=False, Tensor out=None",
+    "Tensor input, bool unbiased=True",
+)
+
+
+def _spread(name):
+    def choose(overload, out, arguments):
+        input, dim, keepdim = arguments[0], None, False
+        if overload == 0:
+            _, dim, correction, keepdim = arguments
+        elif overload == 1:
+            _, dim, correction, keepdim = arguments
+            correction = 1 if correction is None else correction
+        else:
+            correction = arguments[1]
+        if input.dtype.category < d.FLOATING:
+            raise RuntimeError(f"{_family(name)} only support floating point and complex dtypes")
+        found = _compute(name, input, dim, float(correction), keepdim, out)
+        return found if out is None else out
+
+    return choose
+
+
+def _family(name):
+    return "std and var" if "mean" not in name else f"{name}"
+
+
+def _compute(name, input, dim, correction, keepdim, out):
+    if input.dtype.is_complex:
+        return _complex_spread(name, input, dim, correction, keepdim, out)
+    row = public("_" + name)
+    if out is None:
+        return row(input, dim, correction, keepdim)
+    if out.dtype.is_complex:
+        raise errors.not_implemented("std_cpu", out.dtype)
+    if out.dtype is d.float64 and not input._requires_grad:
+        input = input.double()
+    return row(input, dim, correction, keepdim, out=out)
+
+
+def _complex_spread(name, input, dim, correction, keepdim, out):
+    """The variance of complex numbers is that of both parts together."""
+    parts = [public("_var")(part, dim, correction, keepdim) for part in (input.real, input.imag)]
+    total = parts[0] + parts[1]
+    if name.startswith("std"):
+        total = total.sqrt()
+    if out is not None:
+        out._resize_output(total.shape)
+        return out.copy_(total)
+    return (total, input.mean(dim, keepdim)) if "mean" in name else total
+
+
+@composite("overloads", variants=_PLAIN, signatures=_THREE, choose=_spread("var"))
+def var(input, dim: Dims = None, unbiased: object = None, keepdim: bool = False, *, correction: object = None):
+    """Variance over the given dimensions."""
+
+
+@composite("overloads", variants=_PLAIN, signatures=_THREE, choose=_spread("std"))
+def std(input, dim: Dims = None, unbiased: object = None, keepdim: bool = False, *, correction: object = None):
+    """Standard deviation over the given dimensions."""
+
+
+_NO_OUT = tuple(s.removesuffix(", Tensor out=None").removesuffix(", *") for s in _THREE)
+
+
+@composite("overloads", variants="function", signatures=_NO_OUT, choose=_spread("var_mean"))
+def var_mean(input, dim: Dims = None, unbiased: object = None, keepdim: bool = False, *, correction: object = None):
     """Variance and mean over the given dimensions."""
-    if input.is_complex():
-        return var.body(input, dim, unbiased, keepdim, correction=correction), input.mean(
-            dim, keepdim
-        )
-    dim, correction = _correction(dim, unbiased, correction)
-    return tuple(_word("_var_mean")(input, dim, correction, keepdim))
 
 
-@composite(variants="function")
-def std_mean(
-    input,
-    dim: Dims = None,
-    unbiased: object = None,
-    keepdim: bool = False,
-    *,
-    correction: object = None,
-):
+@composite("overloads", variants="function", signatures=_NO_OUT, choose=_spread("std_mean"))
+def std_mean(input, dim: Dims = None, unbiased: object = None, keepdim: bool = False, *, correction: object = None):
     """Standard deviation and mean over the given dimensions."""
-    if input.is_complex():
-        return std.body(input, dim, unbiased, keepdim, correction=correction), input.mean(
-            dim, keepdim
-        )
-    dim, correction = _correction(dim, unbiased, correction)
-    return tuple(_word("_std_mean")(input, dim, correction, keepdim))
 
 
-@composite(variants=_NO_INPLACE)
-def nanmean(input, dim: Dims = None, keepdim: bool = False, *, dtype: object = None):
-    """Mean over the given dimensions of the elements that are not nan."""
-    if not (input.is_floating_point() or input.is_complex()):
+# -- means without nan, logarithms of sums --------------------------------------------------------
+
+
+def _nanmean(overload, out, arguments):
+    input, dim, keepdim, dtype = arguments
+    if input.dtype.category < d.FLOATING:
         raise RuntimeError(
-            f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype.scalar_name}"
+            "nanmean(): expected input to have floating point or complex dtype but got "
+            f"{input.dtype.scalar_name}"
+        )
+    if dtype is not None and dtype.category < d.FLOATING:
+        raise RuntimeError(
+            "nanmean(): could not infer output dtype. Optional dtype must be either a floating "
+            f"point or complex dtype. Got: {dtype.scalar_name}"
         )
     count = (~input.isnan()).sum(dim, keepdim)
-    return input.nansum(dim, keepdim, dtype=dtype) / count
-
-
-def logsumexp_grad(g, input, out, dim, keepdim):
-    if not keepdim and input.shape:
-        for k in sorted(k % len(input.shape) for k in (dim if isinstance(dim, tuple) else (dim,))):
-            g, out = g.unsqueeze(k), out.unsqueeze(k)
-    return g * (input - out).exp()
+    if out is None:
+        return input.nansum(dim, keepdim, dtype=dtype) / count
+    return public("nansum")(input, dim, keepdim, dtype=dtype, out=out).div_(count)
 
 
 @composite(
-    variants=_NO_INPLACE,
+    "overloads",
+    variants=_PLAIN,
+    choose=_nanmean,
+    signatures=("Tensor input, ints? dim=None, bool keepdim=False, *, dtype dtype=None, Tensor out=None",),
+)
+def nanmean(input, dim: Dims = None, keepdim: bool = False, *, dtype: object = None):
+    """Mean over the given dimensions of the elements that are not nan."""
+
+
+def logsumexp_grad(g, input, out, dim, keepdim):
+    g, out = (unsqueezed(t, input.shape, dim, keepdim) for t in (g, out))
+    # -inf everywhere gives -inf: no element had a part in it
+    return g * (input - out).exp().masked_fill(out == -math.inf, 0) if not input.is_complex() else (
+        g * m.conj((input - out).exp())
+    )
+
+
+@composite(
+    variants="",
+    bind=True,
+    node="LogsumexpBackward0",
     grad=lambda g, input, out, dim, keepdim: logsumexp_grad(g, input, out, dim, keepdim),
+)
+def _logsumexp(input, dim: Dims, keepdim: bool = False):
+    """log(sum(exp(input))) without overflow."""
+    if input.numel() == 0:
+        return input.exp().sum(dim, keepdim=keepdim).log()
+    top = (input.real if input.is_complex() else input).amax(dim, keepdim=True)
+    # an infinite maximum would give inf - inf
+    shift = m.where(top.abs() == math.inf, top.new_zeros(()), top)
+    total = (input - shift).exp().sum(dim, keepdim=keepdim).log()
+    return total + (shift if keepdim else shift.reshape(total.shape))
+
+
+def _logsumexp_of(overload, out, arguments):
+    input, dim, keepdim = arguments
+    if dim == () and input.ndim and not keepdim:
+        raise RuntimeError(
+            f"output with shape [] doesn't match the broadcast shape {[1] * input.ndim}"
+        )
+    if out is not None and out.dtype.category < d.FLOATING:
+        raise RuntimeError(
+            f"logsumexp(): Expected floating point type for result tensor, but got: {out.dtype.scalar_name}"
+        )
+    if input.dtype.category < d.FLOATING:
+        input = input.to(d.default_dtype() if out is None else out.dtype)
+    if out is None:
+        return public("_logsumexp")(input, dim, keepdim)
+    if input._requires_grad:
+        raise RuntimeError(
+            "logsumexp(): functions with out=... arguments don't support automatic differentiation, "
+            "but one of the arguments requires grad."
+        )
+    if out.dtype is d.float64 and input.dtype is d.float32:
+        input = input.double()
+    return public("_logsumexp")(input, dim, keepdim, out=out)
+
+
+@composite(
+    "overloads",
+    variants=_PLAIN,
+    choose=_logsumexp_of,
+    signatures=("Tensor input, ints dim, bool keepdim=False, *, Tensor out=None",),
 )
 def logsumexp(input, dim: Dims, keepdim: bool = False):
     """log(sum(exp(input))) without overflow."""
-    if not (input.is_floating_point() or input.is_complex()):
-        input = input * 1.0  # becomes the default float
-    if input.numel() == 0:
-        return input.exp().sum(dim, keepdim=keepdim).log()
-    top = input.amax(dim, keepdim=True)
-    # an infinite maximum would give inf - inf
-    shift = m.where(top.abs() == math.inf, top.new_zeros(()), top)
-    total = (input - shift).exp().sum(dim, keepdim=keepdim)
-    if not keepdim:
-        shift = shift.squeeze(dim if isinstance(dim, tuple) else (dim,)) if input.shape else shift
-    return total.log() + shift
-
-
-def _vector_norm(x, ord, dim, keepdim, dtype):
-    ord = float(ord)
-    row = "_norm_max" if ord == math.inf else "_norm_min" if ord == -math.inf else "_norm_sum"
-    return m._tensor_word(row)(x, int(ord) if ord in (0, 1, 2) else ord, dim, keepdim, dtype=dtype)
-
-
-@composite(variants="", bind=True)
-def linalg_vector_norm(
-    input, ord: object = 2, dim: Dims = None, keepdim: bool = False, *, dtype: object = None
-):
-    """The ord-norm of vectors."""
-    if (input.numel() == 0 and float(ord) in (math.inf,)) or (
-        float(ord) < 0 and input.numel() == 0
-    ):
-        raise RuntimeError(
-            f"linalg.vector_norm cannot compute the {float(ord)} norm on an empty tensor because the operation does not have an identity"
-        )
-    return _vector_norm(input, ord, dim, keepdim, dtype)
-
-
-@composite(variants="function method")
-def norm(
-    input, p: object = "fro", dim: Dims = None, keepdim: bool = False, *, dtype: object = None
-):
-    """A vector norm over the given dimensions (Frobenius by default)."""
-    if p == "nuc":
-        raise NotImplementedError("the nuclear norm needs singular values: see linalg.matrix_norm")
-    if not (input.is_floating_point() or input.is_complex()) and dtype is None:
-        raise RuntimeError(
-            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {input.dtype.scalar_name}"
-        )
-    return _vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype)
-
-
-@composite(variants="function method")
-def dist(input, other, p: float = 2):
-    """The p-norm of the difference."""
-    return _vector_norm(input - other, p, None, False, None)

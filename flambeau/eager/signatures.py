@@ -1,0 +1,227 @@
+"""Overloads as PyTorch's argument parser sees them: which one a call means, and what is wrong with it.
+
+A row lists its overloads as text: `"Tensor input, ints dim, bool keepdim=False, *, dtype dtype=None"`.
+The first one that fits wins; if none does, the complaint is PyTorch's: about one argument if only one
+overload has the right number of them, else about the combination. This is a slow path: callers
+remember what it found, or come here only after something failed.
+"""
+
+import operator
+from typing import Any, NamedTuple
+
+from flambeau._dtype import dtype as DType
+from flambeau._tensor import Tensor
+from flambeau.eager.binding import FRONTS
+from flambeau.errors import kind_name
+
+_NAMES = {"Scalar": "Number", "ints": "tuple of ints", "dtype": "torch.dtype", "Tensors": "tuple of Tensors"}
+_ALIASES = {"dim": "axis", "keepdim": "keepdims", "input": "x", "other": "x2"}  # NumPy's spellings
+
+
+class Parameter(NamedTuple):
+    """One parameter of an overload. kind: Tensor, int, ints, bool, float, Scalar, dtype, str or Tensors."""
+
+    name: str
+    kind: str
+    optional: bool  # may be None
+    default: Any
+    required: bool
+    keyword_only: bool
+
+
+class Signature(NamedTuple):
+    parameters: tuple
+    positional: int
+    least: int
+    most: int
+
+
+def read(text):
+    """A Signature from its text; `int? dim` may be None."""
+    found, starred = [], False
+    for piece in text.split(", "):
+        if piece == "*":
+            starred = True
+            continue
+        left, equals, default = piece.partition("=")
+        kind, name = left.split(" ")
+        optional = kind.endswith("?")
+        value = eval(default, {}) if equals else None
+        found.append(Parameter(name, kind.rstrip("?"), optional or (bool(equals) and value is None), value, not equals, starred))
+    positional = sum(not p.keyword_only for p in found)
+    return Signature(tuple(found), positional, sum(p.required for p in found), len(found))
+
+
+class Overloads:
+    """All overloads of one function."""
+
+    def __init__(self, name, texts):
+        self.name, self.texts = name, texts
+        self.signatures = [read(t) for t in texts]
+
+    def choose(self, args, kwargs):
+        """(number of the overload, arguments by name)."""
+        for k, signature in enumerate(self.signatures):
+            bound = self._match(signature, args, kwargs, len(self.signatures) == 1)
+            if bound is not None:
+                return k, bound
+        given = len(args) + len(kwargs)
+        likely = [s for s in self.signatures if s.least <= given <= s.most]
+        if len(likely) == 1:
+            self._match(likely[0], args, kwargs, True)
+        raise TypeError(
+            f"{self.name}() received an invalid combination of arguments - got {_described(args, kwargs)}, "
+            "but expected one of:\n" + "".join(f" * ({_shown(t)})\n" for t in self.texts)
+        )
+
+    def _match(self, signature, args, kwargs, complain):
+        if len(args) > signature.positional:
+            if complain:
+                raise TypeError(_too_many(self.name, signature, len(args)))
+            return None
+        bound, used = {}, 0
+        for k, p in enumerate(signature.parameters):
+            if k < len(args):
+                value, position = args[k], k + 1
+            else:
+                spelled = p.name if p.name in kwargs else _ALIASES.get(p.name)
+                position = 0
+                if spelled in kwargs:
+                    value = kwargs[spelled]
+                    used += 1
+                elif p.required:
+                    if complain:
+                        raise TypeError(_missing(self.name, signature, len(args), kwargs))
+                    return None
+                else:
+                    bound[p.name] = p.default
+                    continue
+            if not (value is None and p.optional) and not _fits(p.kind, value):
+                if complain:
+                    raise TypeError(_wrong(self.name, p, position, value))
+                return None
+            bound[p.name] = _plain(p.kind, value)
+        if used < len(kwargs):
+            if complain:
+                raise TypeError(_leftover(self.name, signature, len(args), kwargs))
+            return None
+        return bound
+
+
+def is_int(value):
+    if type(value) is int:
+        return True
+    if isinstance(value, (bool, float, str)) or value is None:
+        return False
+    if isinstance(value, Tensor):
+        return value._layout.numel == 1 and value.dtype.category < 2 and value.dtype.category > 0
+    return hasattr(value, "__index__") and not hasattr(value, "__len__")
+
+
+def _is_number(value):
+    if isinstance(value, Tensor):
+        return value._layout.ndim == 0 and not value._requires_grad
+    return isinstance(value, (bool, int, float, complex)) or (hasattr(value, "item") and getattr(value, "shape", None) == ())
+
+
+def _fits(kind, value):
+    if kind == "Tensor":
+        return isinstance(value, Tensor)
+    if kind == "int":
+        return is_int(value)
+    if kind == "ints":
+        return is_int(value) or (isinstance(value, (tuple, list)) and all(map(is_int, value)))
+    if kind == "bool":
+        return isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")
+    if kind in ("Scalar", "float"):
+        return _is_number(value) and (kind == "Scalar" or not isinstance(value, complex))
+    if kind == "dtype":
+        return isinstance(value, DType)
+    if kind == "str":
+        return isinstance(value, str)
+    return isinstance(value, (tuple, list)) and all(isinstance(v, Tensor) for v in value)
+
+
+def _plain(kind, value):
+    """Arguments as rows want them: ints as ints, lists as tuples, 0-d tensors as numbers."""
+    if kind == "ints" and isinstance(value, (tuple, list)):
+        return tuple(map(operator.index, value))
+    if kind in ("int", "ints") and value is not None:
+        return operator.index(value)
+    if kind == "bool":
+        return bool(value)
+    if kind in ("Scalar", "float") and hasattr(value, "item"):
+        return value.item()
+    return value
+
+
+def _too_many(name, signature, given):
+    if signature.least != signature.positional:
+        return f"{name}() takes from {signature.least} to {signature.positional} positional arguments but {given} were given"
+    s = "" if signature.positional == 1 else "s"
+    return f"{name}() takes {signature.positional} positional argument{s} but {given} {'was' if given == 1 else 'were'} given"
+
+
+def _missing(name, signature, given, kwargs):
+    missing = [p.name for p in signature.parameters[given:] if p.required and not {p.name, _ALIASES.get(p.name)} & kwargs.keys()]
+    s = "s" if len(missing) == 1 else ""  # PyTorch's own plural
+    return f"{name}() missing {len(missing)} required positional argument{s}: " + ", ".join(f'"{n}"' for n in missing)
+
+
+def _wrong(name, p, position, value):
+    where = f" (position {position})" if position else ""
+    wanted = _NAMES.get(p.kind, p.kind)
+    if p.kind == "ints" and isinstance(value, (tuple, list)):
+        at = next(k for k, v in enumerate(value) if not is_int(v))
+        inside = kind_name(value[at])
+        return f"{name}(): argument '{p.name}'{where} must be {wanted}, but found element of type {inside} at pos {at}"
+    return f"{name}(): argument '{p.name}'{where} must be {wanted}, not {_type_name(value)}"
+
+
+def _leftover(name, signature, given, kwargs):
+    names = [p.name for p in signature.parameters]
+    for k in kwargs:
+        target = next((n for n in names if k in (n, _ALIASES.get(n))), None)
+        if target is None:
+            return f"{name}() got an unexpected keyword argument '{k}'"
+        if names.index(target) < given:
+            return f"{name}() got multiple values for argument '{k}'"
+    return f"{name}() got an unexpected keyword argument '{next(iter(kwargs))}'"
+
+
+def _type_name(value):
+    return "Tensor" if type(value) is Tensor else "torch.dtype" if isinstance(value, DType) else kind_name(value)
+
+
+def _described(args, kwargs):
+    parts = [_type_name(a) for a in args] + [f"{k}={_type_name(v)}" for k, v in kwargs.items()]
+    return f"({', '.join(parts)}{'' if args or not kwargs else ', '})"
+
+
+def _shown(text):
+    return ", ".join(
+        _NAMES.get(p.rstrip("?"), p) if p == "*" else _piece(p) for p in text.split(", ")
+    )
+
+
+def _piece(piece):
+    left, equals, default = piece.partition("=")
+    kind, name = left.split(" ")
+    return f"{_NAMES.get(kind.rstrip('?'), kind.rstrip('?'))} {name}" + (f" = {default}" if equals else "")
+
+
+def overloaded(op, general):
+    """The public function of a row with overloads: its `choose` runs the one that fits."""
+    overloads, choose = Overloads(op.name, op.options["signatures"]), op.options["choose"]
+
+    def function(*args, **kwargs):
+        if kwargs and kwargs.get("out", 0) is None:
+            kwargs = {k: v for k, v in kwargs.items() if k != "out"}
+        overload, bound = overloads.choose(args, kwargs)
+        out = bound.pop("out", None)
+        return choose(overload, out, tuple(bound.values()))
+
+    return function
+
+
+FRONTS["overloads"] = overloaded

@@ -1,0 +1,231 @@
+"""Norms of vectors, and what is built on them: dist and renorm.
+
+Order 2 sums squares, 0 counts, infinities are extremes; the rest are sums of powers. Each order is a
+kernel of its own, because `ord` is a static argument.
+"""
+
+import math
+
+from flambeau import _dtype as d
+from flambeau.codegen import scalar
+from flambeau.codegen import scalar as m
+from flambeau.ops.reductions import reduced_dims, unsqueezed
+from flambeau.ops.table import Dims, composite, public, reduction
+
+_PLAIN = "function method out"
+_ENDS = (math.inf, -math.inf)
+
+
+def _norm_result(dtype, given):
+    wanted = given.get("dtype") or dtype
+    return wanted, (wanted.to_real(),)
+
+
+def _norm_body(input, ord=2):
+    if isinstance(input, scalar.Complex) and ord == 2:
+        return input.re * input.re + input.im * input.im
+    size = m.abs(input)
+    if ord == 2:
+        return size * size
+    if ord == 0:
+        return m.cast(size != 0, size.type)
+    if ord == 1 or ord in _ENDS:
+        return size
+    return m.pow(size, m.const(ord, size.type))
+
+
+def _norm_finish(s, ord=2):
+    if ord == 2:
+        return m.sqrt(s)
+    return s if ord in (0, 1) or ord in _ENDS else m.pow(s, m.const(1 / ord, s.type))
+
+
+def norm_grad(g, input, out, ord, dim, keepdim):
+    """Derivatives by order; zero vectors get the subgradient zero."""
+    shape = input.shape
+    g, out = (unsqueezed(t, shape, dim, keepdim) for t in (g, out))
+    if ord == 0:
+        return input * 0
+    if ord == 1:
+        return input.sgn() * g
+    if ord == 2:
+        return g * (input / out).masked_fill(out == 0, 0)
+    if ord in _ENDS:
+        size = input.abs()
+        hits = (size == out) | (size.isnan() & out.isnan())
+        count = hits.sum(tuple(reduced_dims(dim, len(shape))), keepdim=True) if shape else 1
+        return input.sgn() * ((g / count) * hits)
+    if ord < 1:
+        powers = (input.abs() ** (ord - 1)).masked_fill(input == 0, 0)
+        return input.sgn() * powers * (g * out ** (1 - ord))
+    scale = (g / out ** (ord - 1)).masked_fill(out == 0, 0)
+    if ord < 2:
+        return input.sgn() * input.abs() ** (ord - 1) * scale
+    return input * input.abs() ** (ord - 2) * scale
+
+
+_NORM = dict(
+    result=_norm_result,
+    state=lambda type, code: (type,),
+    complex_state=False,
+    statics=("ord",),
+    variants="",
+    out="exact",
+    public="linalg_vector_norm",
+    finish=_norm_finish,
+    node="LinalgVectorNormBackward0",
+    grad=lambda g, input, out, ord, dim, keepdim: norm_grad(g, input, out, ord, dim, keepdim),
+)
+
+
+@reduction(init=lambda type, code: m.const(0, type), combine=lambda a, b: a + b, **_NORM)
+def _norm_sum(
+    input, ord: object = 2, dim: Dims = None, keepdim: bool = False, *, dtype: object = None
+):
+    """A vector norm that adds something up."""
+    return _norm_body(input, ord)
+
+
+@reduction(init=lambda type, code: m.const(0, type), combine=lambda a, b: m.maximum(a, b), **_NORM)
+def _norm_max(
+    input, ord: object = math.inf, dim: Dims = None, keepdim: bool = False, *, dtype: object = None
+):
+    """The largest magnitude."""
+    return _norm_body(input, ord)
+
+
+@reduction(
+    init=lambda type, code: m.const(math.inf, type), combine=lambda a, b: m.minimum(a, b), **_NORM
+)
+def _norm_min(
+    input, ord: object = -math.inf, dim: Dims = None, keepdim: bool = False, *, dtype: object = None
+):
+    """The smallest magnitude."""
+    return _norm_body(input, ord)
+
+
+# -- public functions -----------------------------------------------------------------------------
+
+
+def _check_norm(input, ord, dim, dtype):
+    kind = dtype or input.dtype
+    if input.dtype.category < d.FLOATING:
+        raise RuntimeError(
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
+            f"{input.dtype.scalar_name}"
+        )
+    if dtype is not None and kind.category < d.FLOATING:
+        raise RuntimeError(
+            f"linalg.vector_norm: dtype should be floating point or complex, but got {kind.scalar_name}"
+        )
+    if dtype is not None and input.dtype.is_complex != kind.is_complex:
+        mine, wanted = ("complex", "complex") if input.dtype.is_complex else ("real", "real")
+        raise RuntimeError(
+            f"linalg.vector_norm: dtype should be {wanted} for {mine} inputs, but got {kind.scalar_name}"
+        )
+    if dtype is not None and d.promote_types(input.dtype, kind) is not kind:
+        raise RuntimeError(
+            f"linalg.vector_norm: the dtype of the input ({input.dtype.scalar_name}) should be "
+            f"convertible without narrowing to the specified dtype ({kind.scalar_name})"
+        )
+    if input.numel() == 0 and (ord < 0 or ord == math.inf):
+        _check_identity(input, ord, dim)
+
+
+def _check_identity(input, ord, dim):
+    shown = str(float(ord)).removesuffix(".0")
+    if dim is None or dim == ():
+        raise RuntimeError(
+            f"linalg.vector_norm cannot compute the {shown} norm on an empty tensor because the "
+            "operation does not have an identity"
+        )
+    for k in (dim if isinstance(dim, tuple) else (dim,)):
+        if input.shape and input.shape[k] == 0:
+            raise RuntimeError(
+                f"linalg.vector_norm cannot compute the {shown} norm on the dimension {k} because "
+                "this dimension is empty and the operation does not have an identity"
+            )
+
+
+def _vector_norm(input, ord, dim, keepdim, dtype, out=None):
+    ord = float(ord)
+    _check_norm(input, ord, dim, dtype)
+    row = public("_norm_max" if ord == math.inf else "_norm_min" if ord == -math.inf else "_norm_sum")
+    ord = int(ord) if ord in (0, 1, 2) else ord
+    if dtype is input.dtype:
+        dtype = None
+    if dtype is not None:  # the gradient is taken in the wider dtype
+        input, dtype = input.to(dtype), None
+    if out is None:
+        return row(input, ord, dim, keepdim, dtype=dtype)
+    return row(input, ord, dim, keepdim, dtype=dtype, out=out)
+
+
+def _linalg(overload, out, arguments):
+    input, ord, dim, keepdim, dtype = arguments
+    return _vector_norm(input, ord, dim, keepdim, dtype, out)
+
+
+@composite(
+    "overloads",
+    variants="",
+    choose=_linalg,
+    signatures=(
+        "Tensor input, Scalar ord=2, ints? dim=None, bool keepdim=False, *, dtype dtype=None, Tensor out=None",
+    ),
+)
+def linalg_vector_norm(
+    input, ord: object = 2, dim: Dims = None, keepdim: bool = False, *, dtype: object = None
+):
+    """The ord-norm of vectors."""
+
+
+@composite(variants="function method", bind=True)
+def norm(
+    input,
+    p: object = "fro",
+    dim: Dims = None,
+    keepdim: bool = False,
+    out: object = None,
+    dtype: object = None,
+):
+    """A vector norm over the given dimensions (Frobenius by default)."""
+    if p == "nuc":
+        raise NotImplementedError("the nuclear norm needs singular values: see linalg.matrix_norm")
+    if isinstance(p, str) and p != "fro":
+        raise RuntimeError(f"only valid values for p are 'fro' and 'nuc', got {p}")
+    return _vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype, out)
+
+
+def dist_grad(g, input, other, out, p):
+    return norm_grad(g, input - other, out, int(p) if p in (0, 1, 2) else p, None, False)
+
+
+@composite(
+    variants="function method",
+    node="DistBackward0",
+    grad=dict(
+        input=lambda g, input, other, out, p: dist_grad(g, input, other, out, p),
+        other=lambda g, input, other, out, p: -dist_grad(g, input, other, out, p),
+    ),
+)
+def dist(input, other, p: float = 2.0):
+    """The p-norm of the difference."""
+    return _vector_norm(input - other, p, None, False, None)
+
+
+@composite(variants="function method inplace out")
+def renorm(input, p: object, dim: int, maxnorm: object):
+    """Scale every slice along dim whose p-norm is above maxnorm down to it."""
+    if input.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
+    if p <= 0:
+        raise RuntimeError("renorm: non-positive norm not supported")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+    others = tuple(k for k in range(input.ndim) if k != dim % input.ndim)
+    # half types measure in float32
+    wide = d.float32 if input.dtype.itemsize == 2 else None
+    norms = _vector_norm(input, p, others, True, wide)
+    factor = m.where(norms > maxnorm, maxnorm / (norms + 1e-7), norms.new_ones(()))
+    return input * factor.to(input.dtype)
