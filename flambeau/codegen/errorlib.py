@@ -270,3 +270,29 @@ def log_ndtr(x):
     low = log(0.5 * erfcx(a)) - t * t
     high = log1p(-0.5 * erfc(at_least(t, -0.8)))
     return select(x < -1.0, low, high)
+
+
+# (normal_cdf(x) - 1/2) / x on |x| <= 5.6 as a quotient in x**2: error 9.3e-9, in f32 arithmetic 1.9e-7
+_CDF_ABOVE = (
+    0.398942232131958, 0.03437567502260208, 0.004707222804427147, 0.00017384470265824348,
+    6.356351150316186e-06, 2.214484240425918e-08,
+)  # fmt: skip
+_CDF_BELOW = (
+    1.0, 0.2528327405452728, 0.028939813375473022, 0.0019129456486552954, 7.509922579629347e-05,
+    1.1801844266301487e-06,
+)  # fmt: skip
+
+
+@spelled
+def normal_cdf(x):
+    """The share of a normal distribution below x, with a small absolute (not relative) error.
+
+    gelu multiplies it by x and needs no more; a third of the instructions of erf.
+    """
+    if x.type == "f64":
+        return 0.5 * (1.0 + erf(x * 0.7071067811865476))
+    y = at_most(x, 5.6)
+    z = y * y
+    share = _fma(y, horner(z, _CDF_ABOVE) / horner(z, _CDF_BELOW), 0.5)
+    # below -5.6 the quotient overshoots: nothing is left there (nor where z overflows, to nan)
+    return select(share > 0, share, const(0.0, x.type))

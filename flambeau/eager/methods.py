@@ -192,6 +192,7 @@ _WORDS = {
     "isnan": "isnan",
     "select": "where",
     "lgamma": "lgamma",
+    "normal_cdf": "special_ndtr",
 }
 
 

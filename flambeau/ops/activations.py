@@ -375,7 +375,7 @@ _TANH_SCALE, _CUBE = math.sqrt(2 / math.pi), 0.044715
 def _normal_share(x, approximate):
     """How much of a normal distribution lies below x."""
     if approximate == "none":
-        return 0.5 * (1 + m.erf(x * math.sqrt(0.5)))
+        return m.normal_cdf(x)
     return 0.5 * (1 + m.tanh(_TANH_SCALE * (x + _CUBE * (x * x * x))))
 
 
