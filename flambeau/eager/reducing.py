@@ -433,7 +433,10 @@ def _join_kernel(key, r, shape, access):
     return found
 
 
-def describe(op, dtype, compute, outputs, static):
+_WIDE = {"f32": "f64"}  # what totals of sums are kept in
+
+
+def describe(op, dtype, compute, outputs, static, wide=False):
     """The Reduction of a row for dtypes: elements are cast to the compute dtype, then contribute."""
     from flambeau.codegen.templates.reduction import Reduction
 
@@ -443,6 +446,11 @@ def describe(op, dtype, compute, outputs, static):
     wanted = names_of(body)
     fixed = {n: v for n, v in static.items() if n in wanted}
     state_types = options["state"](COMPUTE_TYPE[code], code)
+    wider = None
+    if wide:
+        state_types = tuple(_WIDE.get(t, t) for t in state_types)
+    elif options.get("wide") and any(t in _WIDE for t in state_types):
+        wider = describe(op, dtype, compute, outputs, static, True)
     join = options["combine"]
     custom_step = options.get("step")
 
@@ -496,6 +504,7 @@ def describe(op, dtype, compute, outputs, static):
         finish,
         "f" * len(options.get("numbers", ())),
         bool(options.get("indexed")),
+        wider,
     )
 
 

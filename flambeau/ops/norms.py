@@ -7,6 +7,7 @@ kernel of its own, because `ord` is a static argument.
 import math
 
 from flambeau import _dtype as d
+from flambeau import errors
 from flambeau.codegen import scalar
 from flambeau.codegen import scalar as m
 from flambeau.ops.reductions import reduced_dims, unsqueezed
@@ -78,7 +79,9 @@ _NORM = dict(
 )
 
 
-@reduction(init=lambda type, code: m.const(0, type), combine=lambda a, b: a + b, **_NORM)
+@reduction(
+    init=lambda type, code: m.const(0, type), combine=lambda a, b: a + b, wide=True, **_NORM
+)
 def _norm_sum(
     input, ord: object = 2, dim: Dims = None, keepdim: bool = False, *, dtype: object = None
 ):
@@ -142,7 +145,7 @@ def _check_identity(input, ord, dim):
     for k in (dim if isinstance(dim, tuple) else (dim,)):
         if input.shape and input.shape[k] == 0:
             raise RuntimeError(
-                f"linalg.vector_norm cannot compute the {shown} norm on the dimension {k} because "
+                f"linalg.vector_norm cannot compute the {shown} norm on the dimension {k}because "
                 "this dimension is empty and the operation does not have an identity"
             )
 
@@ -193,7 +196,10 @@ def norm(
     if p == "nuc":
         raise NotImplementedError("the nuclear norm needs singular values: see linalg.matrix_norm")
     if isinstance(p, str) and p != "fro":
-        raise RuntimeError(f"only valid values for p are 'fro' and 'nuc', got {p}")
+        raise RuntimeError(f"linalg.matrix_norm: Order {p} not supported.")
+    if p == "fro" and isinstance(dim, tuple) and len(dim) > 2:
+        shown = " ".join(map(str, dim))
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {shown}")
     return _vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype, out)
 
 
@@ -204,6 +210,7 @@ def dist_grad(g, input, other, out, p):
 @composite(
     variants="function method",
     node="DistBackward0",
+    numbers=False,
     grad=dict(
         input=lambda g, input, other, out, p: dist_grad(g, input, other, out, p),
         other=lambda g, input, other, out, p: -dist_grad(g, input, other, out, p),
@@ -211,21 +218,46 @@ def dist_grad(g, input, other, out, p):
 )
 def dist(input, other, p: float = 2.0):
     """The p-norm of the difference."""
-    return _vector_norm(input - other, p, None, False, None)
+    difference = input - other
+    if difference.dtype.category < d.FLOATING:
+        raise RuntimeError(
+            "norm(): input dtype should be either floating point or complex. Got "
+            f"{difference.dtype.scalar_name} instead."
+        )
+    return _vector_norm(difference, p, None, False, None)
 
 
-@composite(variants="function method inplace out")
-def renorm(input, p: object, dim: int, maxnorm: object):
-    """Scale every slice along dim whose p-norm is above maxnorm down to it."""
-    if input.ndim < 2:
-        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
-    if p <= 0:
-        raise RuntimeError("renorm: non-positive norm not supported")
-    if maxnorm < 0:
-        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+def _renorm_parts(input, p, dim, maxnorm):
+    """Norms of the slices, which of them are too long, and what to scale by."""
     others = tuple(k for k in range(input.ndim) if k != dim % input.ndim)
     # half types measure in float32
-    wide = d.float32 if input.dtype.itemsize == 2 else None
-    norms = _vector_norm(input, p, others, True, wide)
-    factor = m.where(norms > maxnorm, maxnorm / (norms + 1e-7), norms.new_ones(()))
-    return input * factor.to(input.dtype)
+    norms = _vector_norm(input, p, others, True, d.float32 if input.dtype.itemsize == 2 else None)
+    long = norms > maxnorm
+    return others, norms, long, m.where(long, maxnorm / (norms + 1e-7), norms.new_ones(()))
+
+
+def renorm_grad(g, input, p, dim, maxnorm):
+    others, norms, long, factor = _renorm_parts(input, p, dim, maxnorm)
+    along = (g * m.conj(input)).sum(others, keepdim=True)
+    along = along.real if along.is_complex() else along
+    slope = m.where(long, -maxnorm / (norms + 1e-7) ** 2, norms.new_zeros(()))
+    order = int(p) if p in (0, 1, 2) else float(p)
+    return g * factor + norm_grad(along * slope, input, norms, order, others, True)
+
+
+@composite(
+    variants="function method inplace out",
+    node="RenormBackward0",
+    grad=lambda g, input, p, dim, maxnorm: renorm_grad(g, input, p, dim, maxnorm),
+)
+def renorm(input, p: object, dim: int, maxnorm: object):
+    """Scale every slice along dim whose p-norm is above maxnorm down to it."""
+    if p <= 0:
+        raise RuntimeError("renorm: non-positive-norm not supported")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+    if input.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
+    if not -input.ndim <= dim < input.ndim:
+        raise errors.dimension_out_of_range(dim, input.ndim)
+    return input * _renorm_parts(input, p, dim, maxnorm)[3].to(input.dtype)

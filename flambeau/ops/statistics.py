@@ -60,14 +60,14 @@ def _mean_of(s, count):
 
 
 def var_grad(g, input, dim, correction, keepdim):
-    n = reduced_count(input.shape, dim) - correction
-    if not input.shape:
-        return g * (math.nan if n <= 0 else 0) + input * 0
-    g = unsqueezed(g, input.shape, dim, keepdim)
-    away = input - input.mean(tuple(reduced_dims(dim, len(input.shape))), keepdim=True)
-    if n <= 0:  # as PyTorch: no degrees of freedom, no gradient worth a number
-        return g * math.inf * m.where(away == 0, math.nan, 1.0) if n == 0 else g * 0 * away
-    return (2 / n * g) * away
+    shape = input.shape
+    n = reduced_count(shape, dim) - correction
+    everything = tuple(reduced_dims(dim, len(shape))) if shape else ()
+    away = input - input.mean(everything, keepdim=True)
+    g = unsqueezed(g, shape, dim, keepdim)
+    if n <= 0 and (dim in (None, ()) or not shape):
+        return g * m.where(away == 0, math.nan, math.inf)
+    return (2 / n if n else math.inf) * g * away
 
 
 def std_grad(g, input, out, dim, correction, keepdim):

@@ -15,7 +15,10 @@ from flambeau.codegen.llvm_cpu import add_entry, argument_word, host, module_tex
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, PTR, Module, V, bytes_of, element, vector
 
-BLOCK = 128  # rows a column program sums before it starts a new partial sum: keeps rounding errors small
+# Rounding errors stay small because partial results are short: a column program starts a new one every
+# BLOCK rows, a row program every STRETCH elements; totals of them have wider states where there are any.
+BLOCK = 32
+STRETCH = 1 << 14
 
 
 class Reduction(NamedTuple):
@@ -30,6 +33,7 @@ class Reduction(NamedTuple):
     finish: Callable  # (state, count, *scalars) -> results; count is the number of reduced elements
     scalars: str  # kind letters of extra numbers
     indexed: bool  # does step look at index?
+    wide: "Reduction | None" = None  # the same with wider states, for totals of many partial results
 
 
 class Shape(NamedTuple):
@@ -63,6 +67,7 @@ class _Program:
 
     def __init__(self, r, shape):
         self.r, self.shape = r, shape
+        self.wide = r.wide or r
         self.module = Module()
         self.fn = fn = self.module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
         self.block, self.chunk = fn.params
@@ -153,6 +158,27 @@ class _Program:
     def join(self, width, a, b):
         return self.emit(width, self.r.join, (a, self.r.state), (b, self.r.state))
 
+    def totals(self, width):
+        """Cells for a total."""
+        return [self.fn.var(v) for v in self.emit(width, lambda: self.wide.start())]
+
+    def widened(self, width, state):
+        if self.r.wide is None:
+            return state
+        types = self.wide.state
+        return self.emit(
+            width,
+            lambda s: tuple(scalar.cast(v, t) for v, t in zip(s, types)),
+            (state, self.r.state),
+        )
+
+    def fold(self, width, cells, state):
+        """A partial result into a total."""
+        total, types = [c.get() for c in cells], self.wide.state
+        found = self.emit(width, self.wide.join, (total, types), (self.widened(width, state), types))
+        for cell, value in zip(cells, found):
+            cell.set(value)
+
     def step(self, width, state, x, index, mask):
         """Take in one element per lane; masked lanes keep their state."""
         fn, r = self.fn, self.r
@@ -195,8 +221,8 @@ class _Program:
         return [self.fn.gep(b, offset, "i8") for b in bases]
 
     def put(self, width, state, position, access, mask):
-        """Store results (or states) at an element position of the outputs."""
-        fn, r = self.fn, self.r
+        """Store a total as results (or as a state) at an element position of the outputs."""
+        fn, r = self.fn, self.wide
         if self.shape.sink == "states":
             values, dtypes = state, [_memory(t) for t in r.state]
         else:
@@ -262,18 +288,34 @@ class RowProgram(_Program):
             if self.n_state == 1 and self.shape.source == "elements" and self.r.input[0] != "c"
             else 2
         )
-        cells = [self.cells(self.width) for _ in range(unroll)]
         if not self.shape.reduced:
-            self.run(bases, low, fn.min(high, self.length), fn_zero(fn), cells)
-        else:
-            rows = fn_one(fn)
-            for s in self.reduced_sizes:
-                rows = rows * s
-            with fn.loop(low, fn.min(high, rows)) as k:
+            high = fn.min(high, self.length)
+            if not self.shape.long:
+                return self.widened(1, self.partial(unroll, bases, low, high))
+            total = self.totals(1)
+            with fn.loop(low, high, STRETCH) as i:
+                state = self.partial(unroll, bases, i, fn.min(i + STRETCH, high))
+                self.fold(1, total, state)
+            return self.gathered(total)
+        rows = fn_one(fn)
+        for s in self.reduced_sizes:
+            rows = rows * s
+        high = fn.min(high, rows)
+        group = fn_one(fn) * STRETCH / fn.max(self.length, fn_one(fn)) + 1
+        total = self.totals(1)
+        with fn.loop(low, high, group) as first:
+            cells = [self.cells(self.width) for _ in range(unroll)]
+            with fn.loop(first, fn.min(first + group, high)) as k:
                 (offset,) = self.offsets(k, self.reduced_sizes, self.reduced_strides)
                 self.run(
                     self.moved(bases, offset), fn_zero(fn), self.length, k * self.length, cells
                 )
+            self.fold(1, total, self.across([self.gathered(c) for c in cells]))
+        return self.gathered(total)
+
+    def partial(self, unroll, bases, low, high):
+        cells = [self.cells(self.width) for _ in range(unroll)]
+        self.run(bases, low, high, fn_zero(self.fn), cells)
         return self.across([self.gathered(c) for c in cells])
 
     def gathered(self, cells):
@@ -382,7 +424,7 @@ class ColumnProgram(_Program):
     def columns(self, bases, j, count, mask, part, out):
         """Reduce `count` vectors of columns starting at column j."""
         fn, w = self.fn, self.width
-        total = [self.cells(w) for _ in range(count)]
+        total = [self.totals(w) for _ in range(count)]
         rows = fn_one(fn)
         for s in self.reduced_sizes:
             rows = rows * s
@@ -401,9 +443,7 @@ class ColumnProgram(_Program):
                     for cell, value in zip(cells[c], new):
                         cell.set(value)
             for t, c in zip(total, cells):
-                joined = self.join(w, [v.get() for v in t], [v.get() for v in c])
-                for cell, value in zip(t, joined):
-                    cell.set(value)
+                self.fold(w, t, [v.get() for v in c])
         states = self.shape.sink == "states"
         for c in range(count):
             column = j + c * w
@@ -436,7 +476,7 @@ class JoinProgram(ColumnProgram):
 
 
 def build_join(r, shape, out_access):
-    program = JoinProgram(r, shape)
+    program = JoinProgram(r.wide or r, shape)
     program.out_access = out_access
     return program.text()
 
