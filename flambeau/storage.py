@@ -29,6 +29,26 @@ def new_storage(nbytes):
     return self
 
 
+class Kept(list):
+    """Blocks that a storage has outgrown, kept because its twins still look at them."""
+
+
+def root_of(storage):
+    """The storage that owns the memory of a twin; other storages are their own."""
+    owner = getattr(storage, "owner", None)
+    return owner if type(owner) is Storage else storage
+
+
+def twin(storage, version=0):
+    """The same memory under a version counter of its own (what x.data gives)."""
+    root = root_of(storage)
+    if getattr(root, "owner", None) is None:
+        root.owner = Kept()
+    copy = borrowed_storage(root.pointer, root.nbytes, root)
+    copy.version = version
+    return copy
+
+
 def borrowed_storage(pointer, nbytes, owner):
     """Memory that belongs to somebody else, who is kept alive."""
     self = object.__new__(Storage)

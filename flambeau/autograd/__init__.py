@@ -4,8 +4,10 @@ The graph is made of nodes (node.py), walked by the engine (engine.py); views an
 their own rules (views.py). gradcheck and functional build on the public functions here.
 """
 
+import warnings
+
 from flambeau._tensor import Tensor
-from flambeau.autograd.engine import run_backward
+from flambeau.autograd.engine import GradientEdge, check_root, run_backward
 from flambeau.autograd.grad_mode import (
     detect_anomaly,
     enable_grad,
@@ -18,11 +20,19 @@ from flambeau.autograd.grad_mode import (
     set_detect_anomaly,
     set_grad_enabled,
 )
-from flambeau.autograd.node import Node
+from flambeau.ops.table import public
 
 
 def _tuple(value):
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    return (value,) if isinstance(value, (Tensor, GradientEdge)) else tuple(value)
+
+
+def _start(tensors, grads, batched=False):
+    """The gradients that a pass starts with, one for each tensor."""
+    grads = (None,) * len(tensors) if grads is None else _tuple(grads)
+    if len(grads) != len(tensors):
+        raise RuntimeError(f"got {len(tensors)} tensors and {len(grads)} gradients")
+    return [check_root(t, g, k, batched) for k, (t, g) in enumerate(zip(tensors, grads))]
 
 
 def backward(
@@ -34,17 +44,27 @@ def backward(
     inputs=None,
 ):
     """Sum of gradients of tensors with respect to leaves, accumulated into their .grad."""
+    if grad_variables is not None:
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to "
+                "`backward()`. Please only use `grad_tensors`."
+            )
+        warnings.warn(
+            "`grad_variables` is deprecated. Use `grad_tensors` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        grad_tensors = grad_variables
     tensors = _tuple(tensors)
-    grads = _tuple(grad_tensors) if grad_tensors is not None else (None,) * len(tensors)
-    if len(grads) != len(tensors):
-        raise RuntimeError(f"got {len(tensors)} tensors and {len(grads)} gradients")
     if inputs is not None:
         inputs = _tuple(inputs)
         if not inputs:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
         for t in inputs:
-            if not t._requires_grad:
-                raise RuntimeError("One of the differentiated Tensors does not require grad")
+            if type(t) is not GradientEdge:
+                t.retain_grad()
+    grads = _start(tensors, grad_tensors)
     keep = create_graph if retain_graph is None else retain_graph
     run_backward(tensors, grads, keep, create_graph, inputs)
 
@@ -61,63 +81,64 @@ def grad(
     materialize_grads=False,
 ):
     """Gradients of outputs with respect to inputs, returned and not accumulated."""
-    outputs, inputs = _tuple(outputs), _tuple(inputs)
-    for t in inputs:
-        if not isinstance(t, Tensor):
-            raise TypeError(f"grad(): inputs must be tensors, not {type(t).__name__}")
-        if not t._requires_grad:
-            raise RuntimeError("One of the differentiated Tensors does not require grad")
-    grads = _tuple(grad_outputs) if grad_outputs is not None else (None,) * len(outputs)
     if materialize_grads and allow_unused is False:
         raise ValueError(
-            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
+            "allow_unused=False."
         )
+    outputs, inputs = _tuple(outputs), _tuple(inputs)
+    if not inputs:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    grads = _start(outputs, grad_outputs, is_grads_batched)
+    for t in inputs:
+        if isinstance(t, Tensor):
+            if not t._requires_grad:
+                raise RuntimeError("One of the differentiated Tensors does not require grad")
+        elif type(t) is not GradientEdge:
+            raise RuntimeError(
+                f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}"
+            )
     keep = create_graph if retain_graph is None else retain_graph
     allow_unused = bool(allow_unused) or materialize_grads
     if is_grads_batched:
-        return _batched(outputs, inputs, grads, keep, create_graph, allow_unused, materialize_grads)
-    found = run_backward(outputs, grads, keep, create_graph, inputs, False, allow_unused)
+        found = _batched(outputs, inputs, grads, keep, create_graph, allow_unused)
+    else:
+        found = run_backward(outputs, grads, keep, create_graph, inputs, False, allow_unused)
     if materialize_grads:
         found = tuple(t.new_zeros(t.shape) if g is None else g for g, t in zip(found, inputs))
     return found
 
 
-def _batched(outputs, inputs, grads, keep, create_graph, allow_unused, materialize):
+def _batched(outputs, inputs, grads, keep, create_graph, allow_unused):
     """One backward pass per entry of the leading dimension of the gradients."""
     count = next(len(g) for g in grads if g is not None)
     rows = [
-        grad(
+        run_backward(
             outputs,
-            inputs,
             [None if g is None else g[k] for g in grads],
             keep or k + 1 < count,
             create_graph,
-            True,
-            allow_unused,
+            inputs,
             False,
-            materialize,
+            allow_unused,
         )
         for k in range(count)
     ]
-    from flambeau.eager.methods import function
-
-    return tuple(None if column[0] is None else function("stack")(column) for column in zip(*rows))
+    return tuple(None if column[0] is None else public("stack")(column) for column in zip(*rows))
 
 
-def variable(data, requires_grad=False):
-    """Variable(data): the tensor itself, as tensors and variables are one."""
-    t = data.detach() if data._requires_grad else data
-    return t.requires_grad_(requires_grad) if requires_grad else t
+class _Variable(type):
+    """Tensors and variables are one: every tensor is an instance of Variable."""
+
+    def __instancecheck__(cls, t):
+        return isinstance(t, Tensor)
 
 
-Variable = variable
+class Variable(metaclass=_Variable):
+    """Variable(data, requires_grad=False): data as a tensor of its own outside the graph."""
 
-
-class graph:
-    """Namespace of graph tools, as in torch.autograd.graph."""
-
-    Node = Node
-    saved_tensors_hooks = saved_tensors_hooks
+    def __new__(cls, data, requires_grad=False, volatile=False):
+        return data.detach().requires_grad_(requires_grad)
 
 
 def __getattr__(name):
@@ -131,8 +152,8 @@ def __getattr__(name):
         module = importlib.import_module("flambeau.autograd.gradcheck")
         value = globals()[name] = getattr(module, name)
         return value
-    if name == "functional":
-        return importlib.import_module("flambeau.autograd.functional")
+    if name in ("functional", "graph"):
+        return importlib.import_module(f"flambeau.autograd.{name}")
     raise AttributeError(f"module 'flambeau.autograd' has no attribute '{name}'")
 
 

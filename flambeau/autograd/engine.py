@@ -2,17 +2,21 @@
 
 A node's consumers were all created after it, so taking the pending node with the highest sequence
 number guarantees that its gradient is complete; nothing is counted beforehand and nothing recurses.
-Gradients that reach leaves are gathered and delivered at the end, once per leaf.
+Gradients that reach leaves are gathered and delivered at the end, once per leaf; only leaves with
+hooks are delivered as soon as nothing more can reach them. A pass towards given inputs
+(`autograd.grad`) first marks the nodes on the way to them and runs no others.
 """
 
 import heapq
 import sys
+import threading
 import warnings
+from typing import NamedTuple
 
-from flambeau._layout import dense_layout
+from flambeau._layout import dense_layout, is_dense_in_some_order
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
-from flambeau.autograd.node import FREED, edge_of
+from flambeau.autograd.node import FREED, AccumulateGrad, edge_of
 
 
 class Task:
@@ -23,13 +27,16 @@ class Task:
         self.heap = []
         self.pending = {}  # sequence number -> [node, gradient per output]
         self.leaves = {}  # id of a leaf -> [leaf, gradient, may it be added to in place?]
-        self.owned = (
-            set()
-        )  # ids of gradients that this pass made by adding: may be added to in place
-        self.captures = None  # (id of node, output number) -> index of a wanted input
+        self.owned = set()  # ids of gradients this pass made by adding: may be added to in place
+        self.wanted = None  # a Wanted, if only some inputs get gradients
+        self.touched = set()  # sequence numbers of nodes that were sent no gradient
+        self.roots = None  # edges this pass started from
+        self.expected = None  # id of a leaf -> edges still to come; counted if a leaf has hooks
 
     def send(self, edge, grad):
         target, number = edge
+        if self.wanted is not None and not self.wanted.leads(edge):
+            return
         if isinstance(target, Tensor):
             entry = self.leaves.get(id(target))
             if entry is None:
@@ -56,15 +63,22 @@ class Task:
     def run(self):
         heap, pending, leaves = self.heap, self.pending, self.leaves
         create_graph, keep = self.create_graph, self.keep_graph
-        captures, watched, owned = self.captures, modes.anomaly, self.owned
+        wanted, watched, owned = self.wanted, modes.anomaly, self.owned
+        touched = self.touched
         pop, push = heapq.heappop, heapq.heappush
+        hooked = any(_has_hooks(entry[0]) for entry in leaves.values())
+        if hooked:
+            self._count()
         while heap:
             node, grads = pending.pop(-pop(heap))
+            if touched and not node.custom and all(g is None for g in grads):
+                self._touch(node.edges)
+                continue
             if owned:
                 # a formula may hand its gradient on to several inputs: from here it is shared
                 owned.difference_update(map(id, grads))
             hooks = node.hooks
-            if hooks is not None or captures is not None:
+            if hooks is not None or wanted is not None:
                 grads = self._before(node, grads)
                 if grads is None:
                     continue
@@ -73,30 +87,36 @@ class Task:
             results = self._watched(node, grads) if watched else node.apply(grads, create_graph)
             if hooks is not None and hooks.post:
                 results = _run_post_hooks(node, results, grads)
-            if not keep and node.saved:
+            if not keep and node.frees and node.saved:
                 if node.releases_more:
                     node.release()
                 else:
                     node.saved = None
+            if wanted is not None:
+                results = [
+                    r if e is not None and wanted.leads(e) else None
+                    for r, e in zip(results, node.edges)
+                ]
             # the body of send(), written out: this loop is all there is to backward
             for edge, grad in zip(node.edges, results):
                 if edge is None:
                     continue
                 if grad is None:
-                    self._undefined(edge)
+                    self._touch((edge,))
                     continue
                 target, number = edge
                 if isinstance(target, Tensor):
                     entry = leaves.get(id(target))
                     if entry is None:
                         leaves[id(target)] = [target, grad, False]
+                        if target._extra is not None and not hooked:
+                            hooked = _has_hooks(target)
                     elif entry[2] and entry[1]._layout is grad._layout:
                         entry[1].add_(grad)
                     else:
                         entry[1] = entry[1] + grad
-                        entry[
-                            2
-                        ] = not create_graph  # a sum of our own: the next may be added in place
+                        # a sum of our own: the next may be added in place
+                        entry[2] = not create_graph
                     continue
                 seq = target.seq
                 entry = pending.get(seq)
@@ -113,37 +133,104 @@ class Task:
                     slots = entry[1]
                     old = slots[number]
                     slots[number] = grad if old is None else self.sum(old, grad)
+            if hooked:
+                grads = results = grad = entry = slots = old = None  # let go: a leaf may keep them
+                self._settle(node)
 
-    def _undefined(self, edge):
-        """A gradient that is missing: custom functions run all the same, everything else is skipped."""
-        node, _ = edge
-        if getattr(node, "runs_undefined", False) and node.seq not in self.pending:
-            self.pending[node.seq] = (node, [None] * node.outputs)
-            heapq.heappush(self.heap, -node.seq)
+    def _touch(self, edges):
+        """A gradient that does not exist: custom functions below run all the same, as in PyTorch."""
+        for edge in edges:
+            if edge is None or isinstance(edge[0], Tensor):
+                continue
+            if self.wanted is None or self.wanted.leads(edge):
+                target = edge[0]
+                if target.seq not in self.pending:
+                    self.touched.add(target.seq)
+                    self.pending[target.seq] = (target, [None] * target.outputs)
+                    heapq.heappush(self.heap, -target.seq)
 
+    def reachable(self, edges):
+        """How many of some edges this pass can still reach (asked by hooks on several gradients)."""
+        if self.roots is None:
+            return 0
+        seen, stack = set(), list(self.roots)
+        while stack:
+            edge = stack.pop()
+            if edge is None or (self.wanted is not None and not self.wanted.leads(edge)):
+                continue
+            target, number = edge
+            if (id(target), number) not in seen:
+                known = not isinstance(target, Tensor) and id(target) in seen
+                seen.add((id(target), number))
+                if not isinstance(target, Tensor) and not known:
+                    seen.add(id(target))
+                    stack += target.edges
+        return sum((id(target), number) in seen for target, number in edges)
+
+    # -- leaves with hooks ---------------------------------------------------------------------
+    def _count(self):
+        """How many edges lead to each leaf from here on."""
+        self.expected = counts = {}
+        seen, stack, wanted = set(), [entry[0] for entry in self.pending.values()], self.wanted
+        while stack:
+            node = stack.pop()
+            if node.seq in seen or (wanted is not None and id(node) not in wanted.nodes):
+                continue
+            seen.add(node.seq)
+            for edge in node.edges:
+                if edge is None:
+                    continue
+                target = edge[0]
+                if isinstance(target, Tensor):
+                    counts[id(target)] = counts.get(id(target), 0) + 1
+                else:
+                    stack.append(target)
+
+    def _settle(self, node):
+        """After a node has run: deliver leaves with hooks that nothing more can reach."""
+        counts = self.expected
+        if counts is None:
+            self._count()
+            ready = [key for key in self.leaves if key not in self.expected]
+        else:
+            ready = []
+            for edge in node.edges:
+                if edge is not None and isinstance(edge[0], Tensor):
+                    key = id(edge[0])
+                    counts[key] = counts.get(key, 0) - 1
+                    if counts[key] <= 0 and key in self.leaves and key not in ready:
+                        ready.append(key)
+        for key in ready:
+            if key in self.leaves and _has_hooks(self.leaves[key][0]):
+                self._deliver(key)
+
+    def _deliver(self, key):
+        if self.wanted is not None and not self.wanted.accumulate:
+            leaf, grad, _ = self.leaves.pop(key)
+            self.wanted.found[key] = _run_leaf_hooks(leaf, grad)
+        else:
+            hand_over(self.leaves, key, self.create_graph)
+
+    # -- around a node ---------------------------------------------------------------------------
     def _before(self, node, grads):
         """Tensor hooks, retained gradients and captures; None if the node need not run."""
-        hooks = node.hooks
-        if hooks is not None:
-            for number, table in hooks.tensor.items():
-                if grads[number] is not None:
-                    grads[number] = run_hooks(table, grads[number])
-            for number, reference in hooks.retain.items():
-                t = reference()
-                if t is not None and grads[number] is not None:
-                    t._grad = grads[number] if t._grad is None else t._grad + grads[number]
-        if self.captures is not None:
+        hooks, wanted = node.hooks, self.wanted
+        if wanted is not None:
+            needed = id(node) in wanted.nodes
+            if hooks is not None and not needed:
+                grads = _run_tensor_hooks(hooks, grads)
             for number, grad in enumerate(grads):
-                index = self.captures.get((id(node), number))
-                if index is not None and grad is not None:
-                    self.results[index] = grad
-            if node.seq <= self.stop:
+                # as in PyTorch, what is captured on the way to something else is not yet hooked
+                if grad is not None and (id(node), number) in wanted.edges:
+                    wanted.found[id(node), number] = grad
+            if not needed:
                 return None
         if hooks is not None:
+            grads = _run_tensor_hooks(hooks, grads)
             for hook in list(hooks.pre.values()):
                 new = hook(tuple(grads))
                 if new is not None:
-                    grads = list(new) if isinstance(new, (tuple, list)) else [new]
+                    grads = list(_checked(hook, new, grads))
         return grads
 
     def _watched(self, node, grads):
@@ -155,7 +242,7 @@ class Task:
             raise
         if modes.anomaly_check_nan:
             for k, r in enumerate(results):
-                if r is not None and r.dtype.is_floating_point and bool((r != r).any()):
+                if r is not None and r.dtype.category >= 2 and bool((r != r).any()):
                     _warn_origin(node)
                     raise RuntimeError(
                         f"Function '{node.name()}' returned nan values in its {k}th output."
@@ -164,108 +251,260 @@ class Task:
 
     def deliver(self):
         """Hand gathered gradients to the leaves."""
-        leaves, self.leaves = self.leaves, {}
+        leaves = self.leaves
         while leaves:
-            leaf, grad, _ = leaves.pop(next(iter(leaves)))
-            accumulate(leaf, grad, self.create_graph)
+            hand_over(leaves, next(iter(leaves)), self.create_graph)
+
+
+class Wanted:
+    """The inputs a pass is for: edges to them, and the nodes on the way.
+
+    nodes holds the ids of nodes that must run; found what arrived, by id of a leaf or by
+    (id of a node, output number).
+    """
+
+    def __init__(self, roots, targets, accumulate):
+        self.accumulate, self.found, self.keep = accumulate, {}, roots
+        self.leaves = {id(t) for t, _ in targets if isinstance(t, Tensor)}
+        self.edges = {(id(t), number) for t, number in targets if not isinstance(t, Tensor)}
+        self.nodes = nodes = set()
+        if accumulate:  # PyTorch runs these too, though nobody wants what they give
+            nodes.update(id(t) for t, _ in targets if not isinstance(t, Tensor))
+        order, seen = [], set()
+        stack = [t for t, _ in roots if not isinstance(t, Tensor)]
+        while stack:
+            node = stack.pop()
+            if node.seq not in seen:
+                seen.add(node.seq)
+                order.append(node)
+                stack += [e[0] for e in node.edges if e and not isinstance(e[0], Tensor)]
+        order.sort(key=_sequence)
+        for node in order:
+            for edge in node.edges:
+                if edge is not None and self.leads(edge):
+                    nodes.add(id(node))
+                    break
+
+    def leads(self, edge):
+        """Does a gradient sent this way end at a wanted input?"""
+        target = id(edge[0])
+        return target in self.nodes or target in self.leaves or (target, edge[1]) in self.edges
+
+
+def _sequence(node):
+    return node.seq
 
 
 def _warn_origin(node):
     lines = node.metadata.get("traceback_")
-    text = "".join(lines) if lines else "(no forward pass information: it ran outside anomaly mode)"
+    if not lines:
+        warnings.warn(
+            f"Error detected in {node.name()}. No forward pass information available. Enable "
+            "detect anomaly during forward pass for more information.",
+            stacklevel=2,
+        )
+        return
+    text = "".join(lines)
     warnings.warn(
         f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{text}",
         stacklevel=2,
     )
 
 
+# -- hooks -------------------------------------------------------------------------------------------
+
+
+def _name(hook):
+    return getattr(hook, "__name__", type(hook).__name__)
+
+
+def _check_value(hook, new, old):
+    """May a hook's gradient stand for the one it was given?"""
+    if new is not None and not isinstance(new, Tensor):
+        raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}'")
+    if old is None or new is None:
+        if old is not None:
+            raise RuntimeError(
+                f"can't replace a non-None gradient with None (hook '{_name(hook)}')"
+            )
+        return new
+    if new._layout is not old._layout:
+        if new.dtype is not old.dtype:
+            raise RuntimeError(
+                f"hook '{_name(hook)}' has changed the type of value (was {old.type()} got {new.type()})"
+            )
+        if new.shape != old.shape:
+            raise RuntimeError(f"hook '{_name(hook)}' has changed the size of value")
+    return new
+
+
+def _checked(hook, new, old):
+    """A tuple of gradients from a hook on a node."""
+    if not isinstance(new, tuple):
+        raise TypeError(f"expected tuple, but hook returned '{type(new).__name__}'")
+    if len(new) != len(old):
+        raise RuntimeError(
+            f"hook '{_name(hook)}' has returned an incorrect number of values "
+            f"(got {len(new)}, but expected {len(old)})"
+        )
+    return tuple(_check_value(hook, a, b) for a, b in zip(new, old))
+
+
 def _run_post_hooks(node, results, grads):
-    results = tuple(results)
+    shown = node.shown
+    seen = tuple(results) if shown is None else tuple(None if k < 0 else results[k] for k in shown)
     for hook in list(node.hooks.post.values()):
-        new = hook(results, tuple(grads))
+        new = hook(seen, tuple(grads))
         if new is not None:
-            results = new if isinstance(new, tuple) else (new,)
+            seen = _checked(hook, new, seen)
+    if shown is None:
+        return seen
+    results = list(results)
+    for k, r in zip(shown, seen):
+        if k >= 0:
+            results[k] = r
     return results
+
+
+def _run_tensor_hooks(hooks, grads):
+    for number, table in hooks.tensor.items():
+        if grads[number] is not None:
+            grads[number] = run_hooks(table, grads[number])
+    for number, reference in hooks.retain.items():
+        t = reference()
+        if t is not None and grads[number] is not None:
+            _retain(t, grads[number])
+    return grads
+
+
+def _retain(t, grad):
+    if t._grad is None:
+        t._grad = grad.clone()
+    else:
+        t._grad = t._grad + grad
 
 
 def run_hooks(table, grad):
     for hook in list(table.values()):
         new = hook(grad)
         if new is not None:
-            if not isinstance(new, Tensor):
-                raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}'")
-            grad = new
+            grad = _check_value(hook, new, grad)
     return grad
+
+
+def _accumulator(extra):
+    return extra.accumulator() if extra.accumulator is not None else None
+
+
+def _has_hooks(leaf):
+    extra = leaf._extra
+    if extra is None:
+        return False
+    if extra.hooks or extra.post_hooks:
+        return True
+    node = _accumulator(extra)
+    return node is not None and node.hooks is not None
+
+
+def _run_leaf_hooks(leaf, grad):
+    extra = leaf._extra
+    return run_hooks(extra.hooks, grad) if extra is not None and extra.hooks else grad
+
+
+# -- leaves ------------------------------------------------------------------------------------------
+
+_writing = threading.Lock()  # several passes may reach one leaf at the same time
+
+
+def hand_over(leaves, key, create_graph):
+    """Give a leaf its gradient, out of a pass's dictionary."""
+    leaf, grad, _ = leaves.pop(key)
+    accumulate(leaf, grad, create_graph)
 
 
 def accumulate(leaf, grad, create_graph):
     """Add a gradient to leaf.grad, running the leaf's hooks."""
     extra = leaf._extra
+    node = None
     if extra is not None:
         if extra.hooks:
             grad = run_hooks(extra.hooks, grad)
-        node = extra.accumulator() if extra.accumulator is not None else None
+        node = _accumulator(extra)
         if node is not None and node.hooks is not None:
             for hook in list(node.hooks.pre.values()):
                 new = hook((grad,))
                 if new is not None:
-                    grad = new[0] if isinstance(new, tuple) else new
-    old = leaf._grad
-    if old is None:
-        leaf._grad = grad if create_graph else _own(leaf, grad)
-    elif create_graph or old._requires_grad:
-        leaf._grad = old + grad
-    else:
-        old.add_(grad)
+                    (grad,) = _checked(hook, new, (grad,))
+    with _writing:
+        old = leaf._grad
+        if old is None:
+            leaf._grad = _own(leaf, grad, create_graph)
+        elif create_graph:
+            leaf._grad = old + grad
+        else:
+            old.add_(grad)
     if extra is not None:
+        for hook in list((extra.post_hooks or {}).values()):
+            new = hook(leaf)
+            if new is not None:
+                _check_value(hook, new, None)
         if node is not None and node.hooks is not None:
             for hook in list(node.hooks.post.values()):
                 hook((), (grad,))
-        for hook in list((extra.post_hooks or {}).values()):
-            hook(leaf)
 
 
-def _probe_own(leaf, grad):
+def _probe_own(leaf, grad, create_graph):
     return sys.getrefcount(grad)
 
 
 def _probe_accumulate(leaf, grad, create_graph):
-    return _probe_own(leaf, grad)
+    return _probe_own(leaf, grad, create_graph)
 
 
-def _probe_deliver():
-    """deliver -> accumulate -> _own on an object that nobody else holds.
-
-    How many references such a chain of calls shows differs between versions of Python, so it is measured.
-    """
-    leaves = {0: [None, object(), False]}
-    while leaves:
-        leaf, grad, _ = leaves.pop(next(iter(leaves)))
-        return _probe_accumulate(leaf, grad, False)
+def _probe_hand_over(leaves, key, create_graph):
+    leaf, grad, _ = leaves.pop(key)
+    return _probe_accumulate(leaf, grad, create_graph)
 
 
-OWN_REFERENCES = _probe_deliver()
+# hand_over -> accumulate -> _own on an object that nobody else holds: how many references such a
+# chain of calls shows differs between versions of Python, so it is measured
+OWN_REFERENCES = _probe_hand_over({0: [None, object(), False]}, 0, False)
 
 
-def _own(leaf, grad):
+def _own(leaf, grad, create_graph):
     """The first gradient is kept, not copied, unless somebody else may see its memory."""
-    # references: deliver's and accumulate's variables, our parameter, getrefcount's own
-    shared = sys.getrefcount(grad) > OWN_REFERENCES or sys.getrefcount(grad._storage) > 2
-    if shared or grad._view is not None or grad._layout.strides != _grad_strides(leaf):
-        dense = (
-            leaf.new_empty(leaf.shape, dtype=grad.dtype)
-            if grad._layout.shape == leaf._layout.shape
-            else None
-        )
-        if dense is None:
-            return grad.clone()
-        return dense.copy_(grad.detach())
-    return grad.detach() if grad._requires_grad else grad
+    # references: those of the calls that led here and getrefcount's own
+    if grad._view is not None:
+        shared = sys.getrefcount(grad._storage) > 3 or sys.getrefcount(grad._view.base) > 2
+    else:
+        shared = sys.getrefcount(grad._storage) > 2
+    if (
+        shared
+        or sys.getrefcount(grad) > OWN_REFERENCES
+        or (grad._layout.strides != leaf._layout.strides and not _like(grad._layout, leaf._layout))
+    ):
+        return _copied(leaf, grad, create_graph)
+    if grad._view is not None or (grad._requires_grad and not create_graph):
+        return grad.clone() if create_graph else grad.detach()
+    return grad
 
 
-def _grad_strides(leaf):
-    return leaf._layout.strides if leaf._layout.is_contiguous else ()
+def _like(layout, wanted):
+    """Is a gradient laid out as its leaf, or plainly where the leaf has gaps?"""
+    if not is_dense_in_some_order(wanted):
+        return layout.is_contiguous
+    return all(n == 1 or a == b for n, a, b in zip(layout.shape, layout.strides, wanted.strides))
 
+
+def _copied(leaf, grad, create_graph):
+    wanted, source = leaf._layout, grad if create_graph else grad.detach()
+    if wanted.shape != grad._layout.shape or not is_dense_in_some_order(wanted):
+        return source.clone()
+    fresh = grad.new_empty_strided(wanted.shape, wanted.strides, dtype=grad.dtype)
+    return fresh.copy_(source)
+
+
+# -- entry -------------------------------------------------------------------------------------------
 
 _make_ones = None  # set by eager.copying: layout -> tensor of ones
 
@@ -276,16 +515,20 @@ def set_ones(function):
 
 
 def _ones(layout):
-    return _make_ones(
-        layout if layout.is_contiguous else dense_layout(layout.shape, layout.dtype, layout.device),
-        1,
-    )
+    if not layout.is_contiguous:
+        layout = dense_layout(layout.shape, layout.dtype, layout.device)
+    return _make_ones(layout, 1)
 
 
-def _check_root(t, grad):
-    if not t._requires_grad:
-        raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn")
+def check_root(t, grad, k=0, batched=False):
+    """The gradient that starts at t: as given, checked, or one."""
+    if isinstance(t, GradientEdge):
+        if grad is None:
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        return grad
     if grad is None:
+        if not t._requires_grad:
+            return None
         if t._layout.numel != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         if not t.dtype.is_floating_point:
@@ -295,83 +538,90 @@ def _check_root(t, grad):
         return _ones(t._layout)
     if not isinstance(grad, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(grad).__name__}")
-    if grad.shape != t.shape:
-        raise RuntimeError(
-            f"Mismatch in shape: grad_output[0] has a shape of {grad.shape} and output[0] has a shape of {t.shape}."
-        )
+    shape = grad.shape[1:] if batched else grad.shape
+    if shape != t.shape:
+        found = f"grad_output[{k}] has a shape of {shape} and output[{k}] has a shape of {t.shape}."
+        if batched:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output "
+                "as the batch dimension. The sizes of the remaining dimensions are expected to "
+                "match the shape of corresponding output, but a mismatch was detected: "
+                f"{found} If you only want some tensors in `grad_output` to be considered batched, "
+                "consider using vmap."
+            )
+        raise RuntimeError(f"Mismatch in shape: {found}")
     if grad.dtype.is_complex != t.dtype.is_complex:
         raise RuntimeError(
-            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
-            f"grad_output[0] has a dtype of {grad.dtype} and output[0] has a dtype of {t.dtype}."
+            "For complex Tensors, both grad_output and output are required to have the same dtype. "
+            f"Mismatch in dtype: grad_output[{k}] has a dtype of {grad.dtype} and output[{k}] has a "
+            f"dtype of {t.dtype}."
         )
     return grad
+
+
+class GradientEdge(NamedTuple):
+    """A place in the graph that gradients pass: an output of a node."""
+
+    node: object
+    output_nr: int
+    ownership_token: object = None
+
+
+def _edge(t):
+    if type(t) is GradientEdge:
+        node = t[0]
+        return (node.variable if isinstance(node, AccumulateGrad) else node, t[1])
+    return edge_of(t)
 
 
 def run_backward(
     tensors, grads, keep_graph, create_graph, inputs=None, accumulate_grad=True, allow_unused=True
 ):
     """Send grads from tensors down to the leaves (or to the given inputs)."""
-    roots = [(edge_of(t), _check_root(t, g)) for t, g in zip(tensors, grads)]
+    for k, t in enumerate(tensors):
+        if type(t) is not GradientEdge and not t._requires_grad:
+            raise RuntimeError(
+                f"element {k} of tensors does not require grad and does not have a grad_fn"
+            )
+    roots = [(_edge(t), g) for t, g in zip(tensors, grads)]
     task = Task(keep_graph, create_graph)
+    task.roots = [edge for edge, _ in roots]
     if inputs is not None:
-        _capture(task, inputs)
+        targets = [_edge(t) for t in inputs]
+        task.wanted = Wanted(task.roots, targets, accumulate_grad)
     previous, modes.grad = modes.grad, create_graph
+    above, modes.task = modes.task, task
     try:
         for edge, grad in roots:
             task.send(edge, grad)
-        del roots
+        del roots, grads
         task.run()
-        if inputs is not None:
-            return _captured(task, inputs, accumulate_grad, allow_unused)
-        task.deliver()
+        if inputs is None or accumulate_grad:
+            task.deliver()
+            return None
+        return _captured(task, targets, allow_unused)
     finally:
-        modes.grad = previous
-    return None
+        modes.grad, modes.task = previous, above
 
 
-def _capture(task, inputs):
-    """Note where the wanted gradients pass, and how far down the pass must go."""
-    task.captures, task.results = {}, {}
-    lowest = 1 << 62
-    for index, t in enumerate(inputs):
-        target, number = edge_of(t)
-        if isinstance(target, Tensor):
-            lowest = 0  # a leaf: everything above it must run
-        else:
-            task.captures.setdefault((id(target), number), index)
-            lowest = min(lowest, target.seq)
-    task.stop = lowest if lowest > 0 else 0
+def current_pass():
+    """The Task that runs in this thread."""
+    return modes.task
 
 
-def _captured(task, inputs, accumulate_grad, allow_unused):
-    found = []
-    for t in inputs:
-        target, number = edge_of(t)
-        if isinstance(target, Tensor):
-            entry = task.leaves.get(id(target))
-            grad = entry[1] if entry else None
-            if (
-                grad is not None
-                and not accumulate_grad
-                and target._extra is not None
-                and target._extra.hooks
-            ):
-                grad = run_hooks(target._extra.hooks, grad)
-                entry[1] = grad
-        else:
-            index = task.captures[id(target), number]
-            grad = task.results.get(index)
-        found.append(grad)
-    if accumulate_grad:
-        done = set()
-        for t, grad in zip(inputs, found):
-            if grad is not None and id(t) not in done:
-                done.add(id(t))
-                accumulate(t, grad, task.create_graph)
-        return None
-    if not allow_unused and any(g is None for g in found):
-        raise RuntimeError(
-            "One of the differentiated Tensors appears to not have been used in the graph. "
-            "Set allow_unused=True if this is the desired behavior."
-        )
-    return tuple(found)
+def _captured(task, targets, allow_unused):
+    """What arrived at the inputs of autograd.grad."""
+    found = task.wanted.found
+    for key, (leaf, grad, _) in task.leaves.items():
+        found[key] = _run_leaf_hooks(leaf, grad)
+    results = []
+    for k, (target, number) in enumerate(targets):
+        key = id(target) if isinstance(target, Tensor) else (id(target), number)
+        grad = found.get(key)
+        if grad is None and not allow_unused:
+            raise RuntimeError(
+                f"The differentiated Tensor at index {k} appears to not have been used in the "
+                "graph. Set allow_unused=True if this is the desired behavior."
+            )
+        results.append(grad)
+    return tuple(results)

@@ -5,8 +5,10 @@ user's. `ctx` is that node, as in PyTorch.
 """
 
 import functools
+import warnings
 
-from flambeau._tensor import Tensor, make_tensor
+from flambeau._tensor import Tensor, View, make_tensor
+from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes, no_grad
 from flambeau.autograd.node import FREED, Node, edge_of, init_node, save_input, unpack
 
@@ -16,10 +18,11 @@ class FunctionCtx:
 
     def save_for_backward(self, *tensors):
         """Keep tensors for backward; each is checked for in-place changes when it is used."""
-        for t in tensors:
+        for k, t in enumerate(tensors):
             if t is not None and not isinstance(t, Tensor):
                 raise TypeError(
-                    f"save_for_backward can only save variables, but argument is of type {type(t).__name__}"
+                    f"save_for_backward can only save variables, but argument {k} is of type "
+                    f"{type(t).__name__}"
                 )
         self.to_save = tensors
 
@@ -42,6 +45,7 @@ class FunctionCtx:
 class FunctionNode(Node, FunctionCtx):
     """The node of a custom function; backward sees it as ctx."""
 
+    custom = True
     _function: type = None  # type: ignore[assignment]
     runs_undefined = True
 
@@ -63,29 +67,51 @@ class FunctionNode(Node, FunctionCtx):
     def apply(self, grads, create_graph):
         if self.materialize_grads:
             grads = [
-                g if g is not None else layout_zeros(layout)
+                layout_zeros(layout) if g is None and layout is not None else g
                 for g, layout in zip(grads, self.out_layouts)
             ]
         results = self._function.backward(self, *grads)
-        results = results if isinstance(results, (tuple, list)) else (results,)
-        if len(results) > len(self.slots) and all(r is None for r in results[len(self.slots) :]):
-            results = results[: len(self.slots)]
-        if len(results) != len(self.slots):
+        results = results if isinstance(results, tuple) else (results,)
+        slots = self.slots
+        if len(results) > len(slots) and all(r is None for r in results[len(slots) :]):
+            results = results[: len(slots)]
+        if len(results) != len(slots):
             raise RuntimeError(
                 f"function {type(self).__name__} returned an incorrect number of gradients "
-                f"(expected {len(self.slots)}, got {len(results)})"
+                f"(expected {len(slots)}, got {len(results)})"
             )
-        found = [r for r, is_tensor in zip(results, self.slots) if is_tensor]
-        for k, (r, layout) in enumerate(zip(found, self.in_layouts)):
-            if r is not None and self.edges[k] is not None and r.shape != layout.shape:
-                try:
-                    found[k] = r.sum_to_size(layout.shape)
-                except RuntimeError:
-                    raise RuntimeError(
-                        f"Function {type(self).__name__} returned an invalid gradient at index {k} - got {list(r.shape)} but "
-                        f"expected shape compatible with {list(layout.shape)}"
-                    ) from None
-        return found
+        for k, (r, is_tensor) in enumerate(zip(results, slots)):
+            if r is None:
+                continue
+            if not is_tensor:
+                raise RuntimeError(
+                    f"function {type(self).__name__} returned a gradient different than None at "
+                    f"position {k + 1}, but the corresponding forward input was not a Variable"
+                )
+            if not isinstance(r, Tensor):
+                raise RuntimeError(f"expected Variable or None (got {type(r).__name__})")
+        found = [r for r, is_tensor in zip(results, slots) if is_tensor]
+        return [
+            None if r is None or edge is None else self._fit(k, r, layout)
+            for k, (r, layout, edge) in enumerate(zip(found, self.in_layouts, self.edges))
+        ]
+
+    def _fit(self, k, grad, layout):
+        """A gradient from the user in the shape and dtype of the argument."""
+        if grad._layout.shape != layout.shape:
+            try:
+                grad = grad.sum_to_size(layout.shape)
+            except RuntimeError:
+                raise RuntimeError(
+                    f"Function {type(self).__name__} returned an invalid gradient at index {k} - "
+                    f"got {list(grad.shape)} but expected shape compatible with "
+                    f"{list(layout.shape)}"
+                ) from None
+        if grad._layout.dtype is not layout.dtype:
+            if grad._layout.dtype.is_complex and not layout.dtype.is_complex:
+                grad = grad.real
+            grad = grad.to(layout.dtype)
+        return grad
 
 
 def layout_zeros(layout):
@@ -128,6 +154,22 @@ class Function:
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
         )
 
+    def __init__(self, *args, **kwargs):
+        warnings.warn(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all "
+            "static, so you should invoke them on the class itself. Instantiating an autograd "
+            "function will raise an error in a future version of PyTorch.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args, **kwargs):
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use "
+            "new-style autograd function with static forward method. (Example: "
+            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
+        )
+
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
         if "vjp" in cls.__dict__ and "backward" not in cls.__dict__:
@@ -155,30 +197,66 @@ class Function:
 def _finish(node, args, tensors, outs, recording):
     dirty = set(map(id, node.dirty_tensors))
     blocked = set(map(id, node.non_differentiable))
+    returned = set(map(id, outs))
     for t in node.dirty_tensors:
         t._storage.version += 1
+        if id(t) not in returned:
+            raise RuntimeError(
+                "Some elements marked as dirty during the forward method were not returned as "
+                "output. The inputs that are modified inplace must all be outputs of the Function."
+            )
     if not recording:
-        node.saved = tuple(t for t in node.to_save)
+        node.saved = node.to_save
         return outs
+    edges = tuple(edge_of(t) if t._requires_grad else None for t in tensors)
     node.slots = tuple(isinstance(a, Tensor) for a in args)
     node.in_layouts = tuple(t._layout for t in tensors)
-    edges = tuple(edge_of(t) if t._requires_grad else None for t in tensors)
-    fresh = []
-    for o in outs:
-        # an input handed straight back becomes a view of itself, so that it can have this history
-        if isinstance(o, Tensor) and id(o) not in dirty and any(o is t for t in tensors):
-            o = make_tensor(o._layout, o._storage, o._offset)
-        fresh.append(o)
-    tensor_outs = [o for o in fresh if isinstance(o, Tensor)]
-    node.out_layouts = tuple(o._layout for o in tensor_outs)
-    init_node(node, edges, (), max(1, len(tensor_outs)))
-    for k, (o, original) in enumerate(zip(tensor_outs, [x for x in outs if isinstance(x, Tensor)])):
-        if id(original) in blocked or o._layout.dtype.category < 2:
+    given = set(map(id, tensors))
+    fresh = tuple(_alias(o) if id(o) in given and id(o) not in dirty else o for o in outs)
+    node.out_layouts = tuple(o._layout if isinstance(o, Tensor) else None for o in fresh)
+    init_node(node, edges, (), len(outs))
+    for k, (o, original) in enumerate(zip(fresh, outs)):
+        if not isinstance(o, Tensor) or id(original) in blocked or o._layout.dtype.category < 2:
             continue
+        if id(o) in dirty:
+            _rewritten(o, node, k)
+            continue
+        if o._view is not None:
+            o._view.kind = "custom"
         o._grad_fn, o._output_nr, o._requires_grad = node, k, True
-    node.saved = tuple(None if t is None else _save(t, node, tensor_outs) for t in node.to_save)
+    node.saved = tuple(None if t is None else _save(t, node, fresh) for t in node.to_save)
     node.to_save = ()
-    return tuple(fresh)
+    return fresh
+
+
+def _alias(t):
+    """An input handed straight back becomes a view of itself, so that it can have a history."""
+    out = make_tensor(t._layout, t._storage, t._offset)
+    out._view = View(t._view.base if t._view is not None else t, t._storage.version, "custom", None)
+    return out
+
+
+def _rewritten(t, node, k):
+    """An input that forward changed in place gets the function as its history."""
+    if t._requires_grad and t._grad_fn is None:
+        raise RuntimeError(
+            "a leaf Variable that requires grad has been used in an in-place operation."
+        )
+    if t._view is not None:
+        if t._view.kind != "plain":
+            views.check_inplace(t)
+        if node.outputs > 1:
+            raise RuntimeError(
+                "If your Function modifies inplace an input that is a view of another Tensor, your "
+                "Function cannot return more than one Tensor. This is not supported by the current "
+                "autograd engine. You should either make sure the input is not a view (using "
+                ".clone() for example) or make your Function only return one Tensor (potentially "
+                "splitting it into two Functions: one doing the inplace that returns a single "
+                "Tensor and a second one that does the other operations)."
+            )
+        views.rebase(t, node)
+        return
+    t._grad_fn, t._output_nr, t._requires_grad = node, k, True
 
 
 def _save(t, node, outs):
@@ -200,18 +278,14 @@ def once_differentiable(function):
         if not modes.grad or not any(isinstance(g, Tensor) and g._requires_grad for g in grads):
             return results
         many = results if isinstance(results, tuple) else (results,)
-        node = init_node(
-            object.__new__(_Once),
-            tuple(edge_of(g) for g in grads if g is not None and g._requires_grad),
-            (),
-            len(many),
-        )
-        found = []
-        for k, r in enumerate(many):
+        # the complaint waits in a node of its own, above nothing: only backward() gets there
+        ends = [None if r is None else r.detach().requires_grad_() for r in many]
+        edges = tuple(None if r is None else edge_of(r) for r in ends)
+        node = init_node(object.__new__(_Once), edges, (), len(many))
+        found = [None if r is None else r.detach() for r in many]
+        for k, r in enumerate(found):
             if r is not None:
-                r = r.detach()
                 r._grad_fn, r._output_nr, r._requires_grad = node, k, True
-            found.append(r)
         return tuple(found) if isinstance(results, tuple) else found[0]
 
     return wrapper

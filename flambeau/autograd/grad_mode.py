@@ -7,12 +7,15 @@ decorators and, for set_grad_enabled, as a plain call.
 import functools
 import inspect
 import threading
+import warnings
 
 
 class _Modes(threading.local):
     grad = True
     inference = False
     saved_hooks = ()  # stack of (pack, unpack), innermost last
+    saved_hooks_refused = None  # why saved_tensors_hooks may not be entered now
+    task = None  # the backward pass that runs
     anomaly = False
     anomaly_check_nan = True
     watched = False  # anomaly mode or hooks on saved tensors: recording takes the slower way
@@ -33,7 +36,14 @@ class _Switch:
 
     def __call__(self, function):
         if inspect.isclass(function):
-            raise TypeError(f"{type(self).__name__} cannot decorate a class; decorate its methods")
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions. You "
+                "should only decorate functions or methods. To preserve the current behavior of "
+                "class decoration, you can directly decorate the `__init__` method and nothing "
+                "else.",
+                FutureWarning,
+                stacklevel=2,
+            )
         if inspect.isgeneratorfunction(function):
             return self._wrap_generator(function)
 
@@ -59,7 +69,8 @@ class _Switch:
                     value = yield item
                     send = generator.send
                 except GeneratorExit:
-                    generator.close()
+                    with self.clone():
+                        generator.close()
                     raise
                 except BaseException as error:
                     value, send = error, generator.throw
@@ -134,7 +145,7 @@ class inference_mode(_Switch):
     def __enter__(self):
         self.previous = modes.grad, modes.inference
         modes.inference = self.mode
-        modes.grad = not self.mode and modes.grad
+        modes.grad = not self.mode
 
     def __exit__(self, *error):
         modes.grad, modes.inference = self.previous
@@ -153,6 +164,11 @@ class detect_anomaly:
 
     def __init__(self, check_nan=True):
         self.check_nan = check_nan
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should "
+            "only be enabled for debugging.",
+            stacklevel=2,
+        )
 
     def __enter__(self):
         self.previous = modes.anomaly, modes.anomaly_check_nan
@@ -180,6 +196,10 @@ def is_anomaly_enabled():
     return modes.anomaly
 
 
+def is_anomaly_check_nan_enabled():
+    return modes.anomaly_check_nan
+
+
 class saved_tensors_hooks:
     """Pack saved tensors when they are saved and unpack them when they are needed."""
 
@@ -187,9 +207,29 @@ class saved_tensors_hooks:
         self.pair = pack_hook, unpack_hook
 
     def __enter__(self):
-        modes.saved_hooks = modes.saved_hooks + (self.pair,)
+        if modes.saved_hooks_refused is not None:
+            raise RuntimeError(modes.saved_hooks_refused)
+        modes.saved_hooks = (*modes.saved_hooks, self.pair)
         _update()
 
     def __exit__(self, *error):
         modes.saved_hooks = modes.saved_hooks[:-1]
         _update()
+
+
+class disable_saved_tensors_hooks(_Switch):
+    """Refuse saved_tensors_hooks inside, with a message."""
+
+    def __init__(self, error_message, is_tracing=False):
+        self.message = error_message
+
+    def clone(self):
+        return disable_saved_tensors_hooks(self.message)
+
+    def __enter__(self):
+        if modes.saved_hooks:
+            raise RuntimeError(self.message)
+        self.previous, modes.saved_hooks_refused = modes.saved_hooks_refused, self.message
+
+    def __exit__(self, *error):
+        modes.saved_hooks_refused = self.previous

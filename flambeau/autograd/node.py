@@ -53,12 +53,18 @@ class RemovableHandle:
         self.remove()
 
 
+_OUR_NAMES = {"self": "input", "result": "out", "sizes": "size"}  # of saved values
+
+
 class Node:
     """An op in the graph. Subclasses implement apply(grads, create_graph)."""
 
     __slots__ = ("edges", "seq", "saved", "hooks", "outputs", "__weakref__", "__dict__")
     saved_names: tuple = ()
+    frees = True  # does it save tensors, which a pass gives up unless told to keep them?
+    custom = False  # written by a user? Then it runs without gradients, too
     releases_more = False  # does release() do more than forget `saved`?
+    shown: tuple | None = None  # PyTorch's order of edges, -1 where it counts a number; None: ours
 
     def name(self):
         return type(self).__name__
@@ -72,11 +78,13 @@ class Node:
 
     @property
     def next_functions(self):
+        shown = self.shown
+        edges = self.edges if shown is None else [None if k < 0 else self.edges[k] for k in shown]
         return tuple(
             (None, 0)
             if e is None
             else (accumulator_of(e[0]) if isinstance(e[0], Tensor) else e[0], e[1])
-            for e in self.edges
+            for e in edges
         )
 
     @property
@@ -105,6 +113,8 @@ class Node:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def _look_up_saved(self, name):
+        if name not in self.saved_names:
+            name = _OUR_NAMES.get(name, name)
         if name not in self.saved_names:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '_saved_{name}'")
         if self.saved is None:
@@ -139,6 +149,14 @@ class AccumulateGrad(Node):
         self.seq = 1 << 62
         self.outputs = 1
 
+    def name(self):
+        return "torch::autograd::AccumulateGrad"
+
+    def _hooks(self):
+        # a leaf forgets its accumulator when nobody looks at it, but not one with hooks
+        extra_of(self.variable).accumulator = lambda: self
+        return super()._hooks()
+
 
 def accumulator_of(leaf):
     """The AccumulateGrad that stands for a leaf; the same object as long as somebody holds it."""
@@ -159,7 +177,7 @@ def edge_of(t):
 def current_grad_fn(t):
     """The grad_fn of a tensor; a view of a base that was written since gets a new one."""
     view = t._view
-    if view is not None and view.version != t._storage.version and view.kind != "own":
+    if view is not None and view.version != t._storage.version:
         _regenerate(t, view)
     return t._grad_fn
 
@@ -206,15 +224,59 @@ class SavedInput:
 
 
 class Packed:
-    """A saved value in the care of saved_tensors_hooks."""
+    """A saved value in the care of saved_tensors_hooks.
 
-    __slots__ = ("value", "unpack", "leaf")
+    edge: where gradients of the saved value go, or None if it needs none or is the node's own output.
+    """
 
-    def __init__(self, t, hooks):
+    __slots__ = ("value", "unpack", "edge", "output_nr")
+
+    def __init__(self, t, hooks, output_nr=None):
         pack, self.unpack = hooks
-        self.leaf = None
-        with_no_graph = make_tensor(t._layout, t._storage, t._offset)
-        self.value = pack(t if t._grad_fn is None else with_no_graph)
+        self.output_nr = output_nr
+        self.edge = edge_of(t) if output_nr is None and t._requires_grad else None
+        version = t._storage.version
+        previous, modes.grad = modes.grad, False
+        try:
+            self.value = pack(t)
+        finally:
+            modes.grad = previous
+        if t._storage.version != version:
+            raise RuntimeError(
+                "A saved tensor pack hook is modifying its input in place. Tensors provided as "
+                "input to pack hook can not be modified by in-place operations as "
+                "this can lead to unexpected side-effects. Please open an issue if "
+                "you need to perform in-place operations on the input to a pack hook."
+            )
+
+    def restore(self, node):
+        """The saved value as a tensor with its place in the graph."""
+        t = self.unpack(self.value)
+        if not isinstance(t, Tensor):
+            raise TypeError(
+                "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                f"{type(t).__name__}"
+            )
+        edge = self.edge
+        if self.output_nr is not None:
+            edge = node, self.output_nr
+        if edge is None or edge[0] is t or t._layout.dtype.category < 2:
+            return t
+        t = make_tensor(t._layout, t._storage, t._offset)
+        target, number = edge
+        if isinstance(target, Tensor):
+            target, number = init_node(object.__new__(_Same), (edge,), ()), 0
+        t._grad_fn, t._output_nr, t._requires_grad = target, number, True
+        return t
+
+
+class _Same(Node):
+    """From what a hook unpacked to the leaf it stands for."""
+
+    __slots__ = ()
+
+    def apply(self, grads, create_graph):
+        return grads
 
 
 def save_input(t):
@@ -228,7 +290,8 @@ def save_input(t):
 
 def save_output(t, output_nr=0):
     if modes.saved_hooks:
-        return Packed(make_tensor(t._layout, t._storage, t._offset), modes.saved_hooks[-1])
+        bare = make_tensor(t._layout, t._storage, t._offset)
+        return Packed(bare, modes.saved_hooks[-1], output_nr)
     return SavedOutput(t, output_nr)
 
 
@@ -253,7 +316,7 @@ def unpack(item, node):
             t._grad_fn, t._output_nr, t._requires_grad = node, item.output_nr, True
         return t
     if kind is Packed:
-        return item.unpack(item.value)
+        return item.restore(node)
     return item
 
 

@@ -8,6 +8,7 @@ views of that base notice by the version counter and get a fresh grad_fn when so
 
 import gc
 import sys
+import weakref
 
 from flambeau._layout import maybe_overlaps
 from flambeau._tensor import Tensor, View, make_tensor
@@ -69,7 +70,7 @@ def _blank(like, layout):
 
 def _history(base, t):
     """The history of a view whose base was written."""
-    if t._view.kind in ("multi", "no_grad"):
+    if t._view.kind != "plain":
         raise RuntimeError(
             _forbidden(t, t._view.kind, "its base or another view of its base has been")
         )
@@ -83,8 +84,7 @@ set_view_history(_history)
 
 
 class CopySlices(Node):
-    """History of a base one of whose views was written: routes part of the gradient through "
-    "`function`."""
+    """History of a base whose view was written: sends part of a gradient through `function`."""
 
     __slots__ = ("base_layout", "base_offset", "layout", "offset", "function")
     releases_more = True
@@ -93,6 +93,10 @@ class CopySlices(Node):
         return "torch::autograd::CopySlices"
 
     short_name = name
+
+    @property
+    def shown(self):
+        return self.function.shown
 
     def apply(self, grads, create_graph):
         grad = grads[0]
@@ -109,8 +113,7 @@ class CopySlices(Node):
 
     def release(self):
         self.function.release()
-        if self.function.saved is None:
-            self.saved = None
+        self.saved = None
 
 
 _REPLACE = "You should replace the inplace operation by an out-of-place one."
@@ -128,13 +131,22 @@ _NO_GRAD = (
 )
 
 
+_CUSTOM = (
+    "This view was created inside a custom Function (or because an input was returned as-is) and "
+    "the autograd logic to handle view+inplace would override the custom backward associated with "
+    "the custom Function, leading to incorrect gradients. This behavior is forbidden. You can fix "
+    "this by cloning the output of the custom Function."
+)
+_REASONS = {"multi": _MULTI, "no_grad": _NO_GRAD, "custom": _CUSTOM}
+
+
 def check_inplace(t):
     """May autograd allow writing to t? Asked when the write would be recorded."""
     if not modes.grad:
         return
     view = t._view
     if view is not None:
-        if view.kind in ("multi", "no_grad"):
+        if view.kind != "plain":
             raise RuntimeError(_forbidden(t, view.kind, "is being"))
         if t._requires_grad and view.base._grad_fn is None:
             raise RuntimeError(
@@ -154,12 +166,15 @@ def _forbidden(t, kind, what):
     else:
         start = f"A view was created in no_grad mode and {what} modified inplace with grad "
         start += "mode enabled."
-    return f"{start} {_MULTI if kind == 'multi' else _NO_GRAD}"
+    return f"{start} {_REASONS[kind]}"
 
 
 def rebase(t, node):
     """node wrote t: make it t's history, or that of the written part of t's base."""
     view = t._view
+    extra = t._extra
+    if extra is not None and extra.retains_grad and t._grad_fn is not None:
+        _keep_retaining(t, node if view is None else None)
     if view is None:
         fresh = not t._requires_grad
         t._grad_fn, t._output_nr, t._requires_grad = node, 0, True
@@ -175,9 +190,19 @@ def rebase(t, node):
     init_node(copy, (first, *node.edges[1:]), ("function",))
     base._grad_fn, base._output_nr, base._requires_grad = copy, 0, True
     t._grad_fn, t._output_nr, t._requires_grad = _history(base, t), 0, True
+    if extra is not None and extra.retains_grad:
+        _keep_retaining(t, t._grad_fn)
     view.version = t._storage.version
     if fresh and sys.getrefcount(t._storage) > 3:
         _tell_views(base)
+
+
+def _keep_retaining(t, node):
+    """.grad belongs to the tensor as it is now: a retained gradient moves to its new history."""
+    if t._grad_fn is not node and t._grad_fn.hooks is not None:
+        t._grad_fn.hooks.retain.pop(t._output_nr, None)
+    if node is not None:
+        node._hooks().retain[0] = weakref.ref(t)
 
 
 def _tell_views(base):

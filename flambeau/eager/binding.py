@@ -316,7 +316,8 @@ class PointwiseCalls:
         recording = modes.grad and any(values[k]._requires_grad for k in variant.differentiable)
         if recording or (modes.grad and target._requires_grad):
             views.check_inplace(target)
-        check_overlap(target, tensors)
+        if self.op.name != "fill":  # every element gets the same
+            check_overlap(target, tensors)
         if recording:
             node = self._record_inplace(variant, values, target)
         variant.family.run_into((target,), values)
@@ -343,13 +344,14 @@ class PointwiseCalls:
 
 
 def keep_original(node, target):
-    """Where a node saved the tensor that is about to be written, let it keep a copy (as PyTorch does)."""
-    if any(type(item) is SavedInput and item.tensor is target for item in node.saved):
-        original = SavedInput(target.clone())
-        node.saved = tuple(
-            original if type(item) is SavedInput and item.tensor is target else item
-            for item in node.saved
-        )
+    """Where a node saved the tensor that is about to be written, let it keep a copy.
+
+    As in PyTorch only its own place is saved this way: x.mul_(x) still fails in backward.
+    """
+    for k, (name, item) in enumerate(zip(node.saved_names, node.saved)):
+        if name in ("input", "self") and type(item) is SavedInput and item.tensor is target:
+            original = SavedInput(target.clone())
+            node.saved = (*node.saved[:k], original, *node.saved[k + 1 :])
 
 
 def check_overlap(target, tensors):
@@ -360,7 +362,7 @@ def check_overlap(target, tensors):
             "location. Please clone() the tensor before performing the operation."
         )
     for t in tensors:
-        if t is target or t._storage is not target._storage:
+        if t is target or t._storage.pointer != target._storage.pointer:
             continue
         if t._offset == target._offset and t._layout is target._layout:
             continue
@@ -523,7 +525,7 @@ def pointwise_inplace(op):
             {slow}
         found[0](found[1], p, p, {other})
     else:
-        if not isinstance({other}, Tensor) or {other}._requires_grad or {other}._storage is st:
+        if not isinstance({other}, Tensor) or {other}._requires_grad or {other}._storage.pointer == st.pointer:
             {slow}
         found = plans.get((input._layout, {other}._layout, input._layout))
         if found is None:

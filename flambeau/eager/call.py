@@ -595,6 +595,9 @@ class Variant:
                 "variant": self,
                 "backwards": self.backwards,
                 "saved_names": tuple(self.saved_names),
+                "shown": (shown := self._shown(name)),
+                # a number that PyTorch wraps counts as a tensor here, too
+                "frees": -1 in (shown or ()) or any(map(self._is_tensor, self.saved_names)),
             },
         )
         self.record = self._compile_record() if self.differentiable else None
@@ -638,6 +641,22 @@ class Variant:
         if isinstance(result, _dtype.dtype) and result.is_complex and not compute.is_complex:
             compute = result  # complex(re, im): its gradient is complex
         return compute if compute.category >= _dtype.FLOATING else _dtype.default_dtype()
+
+    def _is_tensor(self, name):
+        return name in self.tensors or name.startswith("out")
+
+    def _shown(self, name):
+        """Edges as PyTorch lists them: numbers that it wraps as tensors count, flags do not."""
+        every = [n for n, c in zip(self.names, self.pattern) if c in "ts" and n in self.op.grads]
+        wraps = isinstance(self.op.node_name, str)
+        if not wraps:
+            wraps = self.op.node_name(every, dict(self.statics)) == name
+        shown = [
+            self.tensors.index(n) if n in self.tensors else -1
+            for n in every
+            if wraps or n in self.tensors
+        ]
+        return None if shown == list(range(len(self.tensors))) else tuple(shown)
 
     def _saved_names(self):
         found, constants = [], dict(self.statics)

@@ -97,6 +97,9 @@ class CopyBackwards(Node):
 
     __slots__ = ("target_layout", "source_layout")
 
+    def name(self):
+        return "torch::autograd::CopyBackwards"
+
     def apply(self, grads, create_graph):
         g = grads[0]
         own = g.new_zeros(self.target_layout.shape) if self.edges[0] is not None else None
@@ -118,7 +121,7 @@ def copy_(input, src, non_blocking=False):
     target_layout, source_layout = input._layout, src._layout
     if source_layout.shape != target_layout.shape:
         broadcast_shape_into(source_layout.shape, target_layout.shape)
-    if src._storage is input._storage and src._offset != input._offset:
+    if src._storage.pointer == input._storage.pointer and src._offset != input._offset:
         check_overlap(input, (src,))
         src = _apart(input, src)
     check_overlap(input, ())

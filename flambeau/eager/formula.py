@@ -18,6 +18,17 @@ class FormulaNode(Node):
     __slots__ = ("layouts", "out_layouts")
     op = None
 
+    @property
+    def shown(self):
+        """PyTorch counts only arguments that may have gradients."""
+        found, k = [], 0
+        for name, layout in self.layouts.items():
+            count = len(layout) if isinstance(layout, tuple) else 1
+            if name in (self.op.grads or self.layouts):
+                found.extend(range(k, k + count))
+            k += count
+        return found
+
     def apply(self, grads, create_graph):
         op = self.op
         values = _Values(self, grads)
@@ -111,7 +122,11 @@ def node_class(op, name=None):
     name = name or op.node_name
     found = _classes.get((op.name, name))
     if found is None:
-        space = {"__slots__": (), "op": op, "saved_names": tuple(_names(op))}
+        names = tuple(_names(op))
+        kinds = ("tensor", "optional", "tensors")
+        values = {p.name for p in op.params if p.kind not in kinds and p.name != "indices"}
+        frees = not values.issuperset(names)
+        space = {"__slots__": (), "op": op, "saved_names": names, "frees": frees}
         found = _classes[op.name, name] = type(name, (FormulaNode,), space)
     return found
 
@@ -172,7 +187,7 @@ def attach_float(node, outs):
 def _save(name, bound, outs):
     if name in bound:
         value = bound[name]
-        if type(value) in (list, tuple) and value and isinstance(value[0], Tensor):
+        if type(value) in (list, tuple) and any(isinstance(v, Tensor) for v in value):
             return [save_input(v) for v in value]
         return save_input(value)
     if name == "out":

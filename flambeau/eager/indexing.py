@@ -85,7 +85,7 @@ def _check_write(target, others):
     check_overlap(target, tensors)
     for t in tensors:
         if (
-            t._storage is target._storage
+            t._storage.pointer == target._storage.pointer
             and t._offset == target._offset
             and t._layout is target._layout
             and t._layout.numel

@@ -67,6 +67,10 @@ def is_anomaly_enabled():
     return modes.anomaly
 
 
+def is_anomaly_check_nan_enabled():
+    return modes.anomaly_check_nan
+
+
 def get_float32_matmul_precision():
     return "highest"
 

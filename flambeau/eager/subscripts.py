@@ -453,7 +453,7 @@ def _put(part, indices, value):
     if not isinstance(value, Tensor):
         check_fits(value, part.dtype)
         value = number_tensor(value, part.dtype, part.device)
-    if plain and part._layout.is_contiguous and value._storage is not part._storage:
+    if plain and part._layout.is_contiguous and value._storage.pointer != part._storage.pointer:
         index_put(part, indices, _without_ones(value), False)
         part._storage.version += 1
         return None
@@ -467,7 +467,7 @@ def _assign_plain(part, value):
     if isinstance(value, Tensor):
         if (
             value._layout.shape != part._layout.shape
-            or value._storage is part._storage
+            or value._storage.pointer == part._storage.pointer
             or value.device is not part.device
         ):
             return _assign(part, value)

@@ -26,6 +26,7 @@ from flambeau.eager.copying import CHANNELS_LAST, copy_, fill_into, formatted_la
 from flambeau.eager.methods import function
 from flambeau.eager.nested import from_numbers
 from flambeau.runtime.cpu import buffer_at
+from flambeau.storage import Kept, root_of, twin
 
 _methods: dict = {}
 _properties: dict = {}
@@ -81,7 +82,7 @@ def _caster(d):
     return cast
 
 
-# -- shape and memory ---------------------------------------------------------------------------------
+# -- shape and memory ------------------------------------------------------------------------------
 
 
 @method
@@ -256,7 +257,7 @@ def __contains__(self, element):
     )
 
 
-# -- numbers -------------------------------------------------------------------------------------------
+# -- numbers ---------------------------------------------------------------------------------------
 
 
 @method
@@ -352,7 +353,7 @@ def __dir__(self):
     return sorted(set(object.__dir__(self)))
 
 
-# -- conversion -----------------------------------------------------------------------------------------
+# -- conversion ------------------------------------------------------------------------------------
 
 
 def convert(self, dtype=None, device=None, copy=False, memory_format=None):
@@ -444,7 +445,7 @@ def zero_(self):
 def fill_checked(self, value):
     if modes.grad and self._requires_grad:
         views.check_inplace(self)
-        return self.mul_(0) if value == 0 and False else _fill_recorded(self, value)
+        return _fill_recorded(self, value)
     fill_into(self, value)
     self._storage.version += 1
     return self
@@ -516,8 +517,6 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
 def _resize_output(self, shape):
     """Give an out= tensor its shape."""
     if self._layout.numel:
-        import warnings
-
         warnings.warn(
             f"An output with one or more elements was resized since it had shape {list(self.shape)}, which does not "
             f"match the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch "
@@ -543,6 +542,7 @@ def resize_(self, *shape, memory_format=None):
         layout = formatted_layout(layout, memory_format)
     grow_storage(self._storage, self._offset + layout.nbytes)
     self._layout = layout
+    self._storage.version += 1
     return self
 
 
@@ -550,7 +550,8 @@ def grow_storage(storage, nbytes):
     """Make a storage at least nbytes large; its old content stays."""
     if nbytes <= storage.nbytes:
         return
-    if storage.owner is not None if hasattr(storage, "owner") else False:
+    owner = getattr(storage, "owner", None)
+    if owner is not None and type(owner) is not Kept:
         raise RuntimeError("Trying to resize storage that is not resizable")
     bigger = new_storage(nbytes)
     if storage.nbytes and storage.pointer:
@@ -561,6 +562,8 @@ def grow_storage(storage, nbytes):
     storage.pointer, bigger.pointer = bigger.pointer, storage.pointer
     storage.give, bigger.give = bigger.give, storage.give
     storage.nbytes, bigger.nbytes = bigger.nbytes, storage.nbytes
+    if owner is not None:
+        owner.append(bigger)
 
 
 @method
@@ -570,28 +573,10 @@ def resize_as_(self, other, memory_format=None):
 
 
 @method
-def as_subclass(self, cls):
-    """The same tensor as an instance of a subclass of Tensor; gradients flow through."""
-    out = (
-        function("alias")(self) if self._requires_grad else alias(self, self._layout, self._offset)
-    )
-    if cls is Tensor:
-        return out
-    new = make_tensor(out._layout, out._storage, out._offset, cls)
-    new._requires_grad, new._grad_fn, new._output_nr = (
-        out._requires_grad,
-        out._grad_fn,
-        out._output_nr,
-    )
-    new._view = out._view
-    return new
-
-
-@method
 def untyped_storage(self):
     from flambeau._typed_storage import UntypedStorage
 
-    return UntypedStorage(self._storage)
+    return UntypedStorage(root_of(self._storage))
 
 
 @method
@@ -601,11 +586,37 @@ def storage(self):
     return TypedStorage(self._storage, self.dtype)
 
 
-# -- autograd --------------------------------------------------------------------------------------------
+# -- autograd --------------------------------------------------------------------------------------
+
+
+_NO_GRAD_HERE = (
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
+    "attribute won't be populated during autograd.backward(). If you indeed want the .grad field to "
+    "be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you access "
+    "the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead. See "
+    "github.com/pytorch/pytorch/pull/30531 for more information."
+)
+_CPP_NAMES = {
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+    "int64": "long int",
+    "int32": "int",
+    "int16": "short int",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+}
 
 
 def _get_grad(self):
-    return self._grad
+    grad = self._grad
+    if grad is None and self._grad_fn is not None and self._requires_grad:
+        if self._extra is None or not self._extra.retains_grad:
+            warnings.warn(_NO_GRAD_HERE, UserWarning, stacklevel=2)
+    return grad
 
 
 def _set_grad(self, value):
@@ -618,8 +629,12 @@ def _set_grad(self, value):
             raise RuntimeError("can't assign Variable as its own grad")
         if value.dtype is not self.dtype:
             raise RuntimeError(
-                f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with dtype '{self.dtype}'. "
-                "Please ensure that the gradient and the tensor have the same dtype"
+                "attempting to assign a gradient with dtype "
+                f"'{_CPP_NAMES.get(value.dtype.name, value.dtype.name)}' to a tensor with grad_dtype "
+                f"'{self.dtype.scalar_name}'. The gradient must match the tensor's grad_dtype (defaults "
+                "to the tensor's dtype). You can set the tensor's grad_dtype attribute with a specific "
+                "dtype, or None to allow any dtype. Set grad_dtype with caution. Diverging the dtypes "
+                "of a tensor and its gradient may break downstream systems that assume they match."
             )
         if value.shape != self.shape:
             raise RuntimeError(
@@ -666,13 +681,20 @@ _properties["grad_fn"] = property(lambda self: current_grad_fn(self))
 
 
 def _get_data(self):
-    return alias(self, self._layout, self._offset)
+    """The same memory outside the graph; writes to it are not counted."""
+    return make_tensor(self._layout, twin(self._storage), self._offset)
 
 
 def _set_data(self, value):
     if not isinstance(value, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-    self._layout, self._storage, self._offset = value._layout, value._storage, value._offset
+    if self._requires_grad and value._layout.dtype.category < _dtype.FLOATING:
+        raise RuntimeError(
+            "data set to a tensor that requires gradients must be floating point or complex dtype"
+        )
+    if root_of(value._storage) is not root_of(self._storage):
+        self._storage = twin(value._storage, self._storage.version)
+    self._layout, self._offset = value._layout, value._offset
 
 
 _properties["data"] = property(_get_data, _set_data)
@@ -687,9 +709,13 @@ def detach(self):
 @method
 def detach_(self):
     """Leave the graph."""
-    if self._view is not None and self._view.kind != "own":
+    if self._view is not None:
         raise RuntimeError(
-            "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be called on these gradients."
+            "Can't detach views in-place. Use detach() instead. If you are using "
+            "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, "
+            "gradients are views of DDP buckets, and hence detach_() cannot be called on these "
+            "gradients. To fix this error, please refer to the Optimizer.zero_grad() function in "
+            "torch/optim/optimizer.py as a solution."
         )
     self._grad_fn, self._requires_grad, self._output_nr = None, False, 0
     return self
@@ -746,7 +772,7 @@ def register_post_accumulate_grad_hook(self, hook):
     return add_hook(extra.post_hooks, hook)
 
 
-# -- copying and pickling ----------------------------------------------------------------------------------
+# -- copying and pickling --------------------------------------------------------------------------
 
 
 @method

@@ -24,6 +24,7 @@ class ViewNode(Node):
     """History of a view: everything it needs is in the plan that made it."""
 
     __slots__ = ("plan",)
+    frees = False
 
     def apply(self, grads, create_graph):
         plan = self.plan

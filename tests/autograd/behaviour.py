@@ -93,8 +93,10 @@ def outcome(torch, function):
 def agree(ours, theirs, tolerance=2e-5):
     """The same structure and texts, numbers nearly."""
     if isinstance(theirs, dict):
-        return isinstance(ours, dict) and ours.keys() == theirs.keys() and all(
-            agree(ours[k], theirs[k], tolerance) for k in theirs
+        return (
+            isinstance(ours, dict)
+            and ours.keys() == theirs.keys()
+            and all(agree(ours[k], theirs[k], tolerance) for k in theirs)
         )
     if isinstance(theirs, list):
         return (

