@@ -306,7 +306,7 @@ def scalar_tensor(
     return full((), s, dtype=dtype_of(dtype), device=device, requires_grad=requires_grad)
 
 
-# -- new_* methods ---------------------------------------------------------------------------------------
+# -- new_* methods ---------------------------------------------------------------------------------
 
 
 def _new_options(self, dtype, device):

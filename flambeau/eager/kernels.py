@@ -4,6 +4,7 @@ Compiled objects come from the disk cache when they are there. The first kernel 
 starts the native side of the thread pool.
 """
 
+import os
 import threading
 import time
 
@@ -11,6 +12,11 @@ from flambeau.codegen import cache, dump
 from flambeau.runtime import cpu, threads
 
 _lock = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    # no thread may be compiling while the process is copied: in the child it would never finish
+    os.register_at_fork(
+        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+    )
 _pool = None
 compile_log = None  # a list collects (milliseconds, hit) per kernel while somebody measures
 

@@ -10,7 +10,7 @@ from flambeau import _device, _dtype, errors
 from flambeau._layout import Size, dense_layout
 from flambeau._tensor import Tensor
 
-MAX_BYTES = 1 << 62
+MAX_BYTES = 1 << 63
 _PYTHON = {
     float: _dtype.float64,
     int: _dtype.int64,

@@ -8,23 +8,33 @@ Small blocks are cut from slabs; large ones are mapped one by one, with huge pag
 
 import ctypes
 import mmap
+import os
 import threading
 
 from flambeau import config, errors
 
 SMALL = 1 << 20  # blocks up to this size are cut from slabs
 SLAB = 1 << 22
+EXACT = 1 << 34  # blocks from this size on waste nothing, and errors name the very number
 HUGE = 1 << 21
 SLACK = 96 << 20  # bytes of large blocks that may be cached above the peak in use
 
 
+# Blocks that all start at the same place in a page make loads wait for unrelated stores whose addresses
+# agree in the low twelve bits, so starts are staggered by an odd number of cache lines.
+STAGGER = 5 * 64
+PAGE = 4096
+
+
 def size_class(nbytes):
-    """Round up: multiples of 64 at first, then eight steps per doubling."""
+    """Round up: multiples of 64 at first, then eight steps per doubling, then not at all."""
     if nbytes <= 1024:
         return (nbytes + 63) & -64
-    step = 1 << (nbytes.bit_length() - 4)
-    step = max(step, 64)
-    return (nbytes + step - 1) & -step
+    if nbytes >= EXACT:
+        return nbytes
+    step = max(1 << (nbytes.bit_length() - 4), 64)
+    size = (nbytes + step - 1) & -step
+    return size + STAGGER if PAGE <= size <= SMALL else size
 
 
 class Pool(list):
@@ -67,6 +77,12 @@ class Allocator:
         self.mapped = 0  # bytes in large blocks, in use or cached
         self.peak = 0  # most large bytes ever in use at once
         self.slabs = []
+        if hasattr(os, "register_at_fork"):
+            # no thread may hold the lock while the process is copied: in the child it would for good
+            lock = self.lock
+            os.register_at_fork(
+                before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release
+            )
 
     def pool_for(self, nbytes):
         if nbytes == 0:
@@ -95,18 +111,26 @@ class Allocator:
 
     def _map(self, pool):
         in_use = self.mapped - self.cached() + pool.size
-        self.peak = max(self.peak, in_use)
+        peak = max(self.peak, in_use)
         near = self._near(pool.size)
         if near is not None:
+            self.peak = peak
             return near
         # Sizes that take turns would push each other out if only the peak were allowed, so there is
         # some room above it; a block that is mapped anew costs a page fault per page.
-        limit = min(self.peak + max(self.peak >> 4, SLACK), in_use + config.cache_bytes())
+        limit = min(peak + max(peak >> 4, SLACK), in_use + config.cache_bytes())
         if self.mapped + pool.size > limit:
             self._release(self.mapped + pool.size - limit)
-        address, mapping = _map_block(pool.size)
+        try:
+            address, mapping = _map_block(pool.size)
+        except errors.OutOfMemoryError:
+            if not self.cached():
+                raise
+            self._release(1 << 62)
+            address, mapping = _map_block(pool.size)
         self.maps[address] = mapping, pool.size
         self.mapped += pool.size
+        self.peak = peak  # only now: a block that could not be had was never in use
         return address
 
     def _near(self, size):
@@ -154,11 +178,18 @@ class Allocator:
             self.peak = self.mapped
 
 
+# Python maps shared memory unless told otherwise: a forked child would write into its parent's
+# tensors, and huge pages would not be had for the asking.
+_PRIVATE = (
+    {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+)
+
+
 class _Mapping:
     """An anonymous mapping with the address of its first aligned byte."""
 
     def __init__(self, size, align):
-        self.map = mmap.mmap(-1, size + align)
+        self.map = mmap.mmap(-1, size + align, **_PRIVATE)
         hold = ctypes.c_char.from_buffer(self.map)
         start = ctypes.addressof(hold)
         del hold
@@ -170,7 +201,7 @@ class _Mapping:
 
 def _map_block(size):
     try:
-        mapping = _Mapping(size, HUGE if size >= HUGE else 0)
+        mapping = _Mapping(size + PAGE, HUGE if size >= HUGE else 0)
     except (OSError, OverflowError, ValueError, MemoryError):
         raise errors.OutOfMemoryError(
             f"DefaultCPUAllocator: can't allocate memory: you tried to allocate {size} bytes. "
@@ -181,7 +212,10 @@ def _map_block(size):
             mapping.map.madvise(mmap.MADV_HUGEPAGE)
         except OSError:
             pass  # a kernel without transparent huge pages
-    return mapping.address, mapping
+    _map_block.count += 1
+    return mapping.address + _map_block.count * STAGGER % PAGE, mapping
 
+
+_map_block.count = 0
 
 host_allocator = Allocator()

@@ -74,7 +74,7 @@ class Described(NamedTuple):
     flags: int
 
 
-# -- export ----------------------------------------------------------------------------------------------
+# -- export ----------------------------------------------------------------------------------------
 
 _exported: dict = {}  # address of a structure -> what it needs alive
 
@@ -124,7 +124,7 @@ def capsule_of(described, owner, versioned):
     return _api.PyCapsule_New(at, _NAMES[kind], _address(_destroy_callback))
 
 
-# -- import ----------------------------------------------------------------------------------------------
+# -- import ----------------------------------------------------------------------------------------
 
 
 class Borrowed:

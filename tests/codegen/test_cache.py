@@ -151,7 +151,7 @@ def test_an_interruption_leaves_no_litter(folder, monkeypatch):
     assert [f for _, _, files in os.walk(folder) for f in files] == []
 
 
-# -- with real kernels -----------------------------------------------------------------------------------
+# -- with real kernels -----------------------------------------------------------------------------
 
 
 def compute_anew(n):
