@@ -10,6 +10,8 @@ what backward returns for a real `s`.
 from __future__ import annotations
 
 import itertools
+import sys
+import types
 import warnings
 from typing import NamedTuple
 
@@ -573,3 +575,16 @@ def gradgradcheck(
         fast_mode=fast_mode,
         masked=masked,
     )
+
+
+class _CallableModule(types.ModuleType):
+    """`torch.autograd.gradcheck` is a function and `torch.autograd.gradcheck.GradcheckError` a path.
+
+    Whoever imports the path first puts this module where the function should be, so it can be called.
+    """
+
+    def __call__(self, *args, **kwargs):
+        return gradcheck(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _CallableModule
