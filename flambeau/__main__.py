@@ -1,4 +1,4 @@
-"""`python -m flambeau`: run a script that says `import torch`, look inside a kernel, ask about the host.
+"""`python -m flambeau`: run a script that says `import torch`, look inside a kernel, ask for facts.
 
 python -m flambeau script.py [arguments]      torch is flambeau, torchvision is flambeau.vision
 python -m flambeau -m package [arguments]     the same for a module
@@ -43,7 +43,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return module
 
     def exec_module(self, module):
-        # importlib has just written the spec of the second name over the module's own: put that back
+        # importlib has just written the spec of the second name over the module's own: back with it
         module.__spec__ = self.specs[module.__spec__.name]
 
 

@@ -1,8 +1,8 @@
 """Short programs run under PyTorch and under flambeau, and what came of them as plain text.
 
 A snippet is a line of Python (statements separated by `;` or newlines, the last one an expression)
-that says `torch`. `outcome` runs it with either package and describes the value: numbers to the last
-bit, dtypes, shapes, strides, or the exception with the first sentence of its message.
+that says `torch`. `outcome` runs it with either package and describes the value: numbers to the
+last bit, dtypes, shapes, strides, or the exception with the first sentence of its message.
 """
 
 import ast

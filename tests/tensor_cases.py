@@ -246,6 +246,8 @@ SHARING = [
 ]
 
 NUMPY = [
+    "torch.ones(2) == np.ones(2), torch.ones(2) == np.array([1, 2])",
+    "torch.ones(2) == np.ones(3)",
     "torch.ones(2) - np.ones(2)",
     "torch.ones(2) + 'a'",
     "torch.ones(2) + None",
@@ -465,6 +467,8 @@ COPYING = [
 ]
 
 STORING = [
+    "x = torch.zeros(2, requires_grad=True); x.data.fill_(3); (x, x._version)",
+    "x = torch.zeros(2); x.is_set_to(x.data), x.untyped_storage().data_ptr() == x.data.untyped_storage().data_ptr()",
     "torch.arange(6).resize_(2, 3)",
     "torch.arange(6).resize_(2, 2)",
     "torch.arange(2).resize_(4)[:2]",

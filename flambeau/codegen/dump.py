@@ -1,7 +1,7 @@
-"""Every stage of a kernel as text: scalar expression, nest, LLVM IR before and after each pass, assembly.
+"""Every stage of a kernel as text: scalar expression, nest, LLVM IR after each pass, assembly.
 
-`record` collects the kernels that are loaded inside a `with`; the functions below print them. The row a
-kernel came from is known to the caller (`python -m flambeau explain`), not here.
+`record` collects the kernels that are loaded inside a `with`; the functions below print them. The
+row a kernel came from is known to the caller (`python -m flambeau explain`), not here.
 """
 
 import re

@@ -16,7 +16,7 @@ from flambeau.autograd.node import SavedInput, SavedOutput
 from flambeau.eager.call import SCALARS, Variant, compile_text
 from flambeau.eager.formula import record_formula, wants_grad
 from flambeau.eager.fronts import quick_function
-from flambeau.ops.table import REQUIRED, TABLE
+from flambeau.ops.table import REQUIRED, TABLE, public
 
 NUMBERS = (bool, int, float, complex)
 KEYWORDS = {
@@ -476,9 +476,13 @@ def pointwise_operator(op, name, swapped=False):
 
     def slow(input, other):
         if not isinstance(other, Tensor):
-            other = as_number(other)
-            if other is None:
-                return NotImplemented
+            number = as_number(other)
+            if number is None:
+                # NumPy leaves comparisons to us and Python would then compare identities
+                if op.name != "eq" or not hasattr(other, "__array_interface__"):
+                    return NotImplemented
+                number = public("as_tensor")(other)
+            other = number
         if swapped and not isinstance(other, Tensor):
             return calls.call(other, input) if op.first_scalar else NotImplemented
         return calls.call(input, other)

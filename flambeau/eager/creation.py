@@ -44,8 +44,9 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
 def _warn_copy(data, call):
     if isinstance(data, Tensor):
         warnings.warn(
-            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() "
-            f"or sourceTensor.detach().clone().requires_grad_(True), rather than {call}.",
+            "To copy construct from a tensor, it is recommended to use "
+            "sourceTensor.detach().clone() or "
+            f"sourceTensor.detach().clone().requires_grad_(True), rather than {call}.",
             UserWarning,
             stacklevel=3,
         )
@@ -80,7 +81,8 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
         raise ValueError(f"can't alias tensor from device '{t.device}' to '{where}'.")
     if copy is False and wanted is not t.dtype:
         raise ValueError(
-            f"can't alias tensor with dtype '{t.dtype.scalar_name}' into dtype '{wanted.scalar_name}'."
+            f"can't alias tensor with dtype '{t.dtype.scalar_name}' into dtype "
+            f"'{wanted.scalar_name}'."
         )
     if copy:
         shared = shared.clone()
@@ -150,13 +152,15 @@ def empty_strided(
     shape = size_tuple(size, "empty_strided")
     if len(shape) != len(stride):
         raise RuntimeError(
-            f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(stride)})"
+            f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides "
+            f"({len(stride)})"
         )
     plan = make_layout(shape, tuple(stride), dtype_of(dtype), device_of(device, "empty_strided"))
     elements = 1 + sum((s - 1) * st for s, st in zip(shape, stride)) if plan.numel else 0
     if elements * plan.itemsize >= MAX_BYTES or min(stride, default=0) < 0:
         raise RuntimeError(
-            f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(stride)}"
+            f"Storage size calculation overflowed with sizes={list(shape)} and "
+            f"strides={list(stride)}"
         )
     storage = new_storage(elements * plan.itemsize if plan.device.type == "cpu" else 0)
     return finish(make_tensor(plan, storage, 0), requires_grad)
@@ -392,6 +396,7 @@ def new_tensor(
     return finish(from_data(data, dtype or self.dtype, device), requires_grad)
 
 
-PUBLIC = """tensor as_tensor asarray from_dlpack to_dlpack from_numpy frombuffer empty empty_strided full zeros ones empty_like zeros_like
-ones_like full_like arange linspace logspace eye scalar_tensor""".split()
+PUBLIC = """tensor as_tensor asarray from_dlpack to_dlpack from_numpy frombuffer empty
+empty_strided full zeros ones empty_like zeros_like ones_like full_like arange linspace logspace eye
+scalar_tensor""".split()
 METHODS = "new_empty new_empty_strided new_zeros new_ones new_full new_tensor".split()

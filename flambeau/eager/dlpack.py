@@ -22,8 +22,8 @@ _CODES = {
 _DTYPES = {code: d for d, code in _CODES.items()}
 
 _INVALID = (
-    "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, "
-    "so you might have already constructed a tensor from it once."
+    "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only "
+    "once, so you might have already constructed a tensor from it once."
 )
 
 

@@ -62,8 +62,8 @@ def to_numpy(t, force=False):
         )
     if layout.device.type != "cpu":
         raise TypeError(
-            f"can't convert {layout.device} device type tensor to numpy. Use Tensor.cpu() to copy the "
-            "tensor to host memory first."
+            f"can't convert {layout.device} device type tensor to numpy. Use Tensor.cpu() to copy "
+            "the tensor to host memory first."
         )
     typestr = _TYPESTR.get(layout.dtype.name)
     if typestr is None:
@@ -104,8 +104,8 @@ def from_numpy(array, warn=True):
     if any(s < 0 for s in a.strides):
         raise ValueError(
             "At least one stride in the given numpy array is negative, and tensors with negative "
-            "strides are not currently supported. (You can probably work around this by making a copy "
-            "of your array  with array.copy().) "
+            "strides are not currently supported. (You can probably work around this by making a "
+            "copy of your array  with array.copy().) "
         )
     if any(s % a.itemsize for s in a.strides):
         raise ValueError(
@@ -121,8 +121,9 @@ def from_numpy(array, warn=True):
 
 def warn_read_only(kind, short):
     warnings.warn(
-        f"The given {kind} is not writable, and PyTorch does not support non-writable tensors. This "
-        "means writing to this tensor will result in undefined behavior. You may want to copy the "
+        f"The given {kind} is not writable, and PyTorch does not support non-writable tensors. "
+        "This means writing to this tensor will result in undefined behavior. You may want to copy "
+        "the "
         f"{short} to protect its data or make it writable before converting it to a tensor.",
         UserWarning,
         stacklevel=4,
@@ -151,8 +152,8 @@ def from_buffer(buffer, dtype, count, offset):
         count = (length - offset) // dtype.itemsize
     if count * dtype.itemsize > length - offset:
         raise ValueError(
-            f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) "
-            f"must not be greater than actual buffer length ({length} bytes)"
+            f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} "
+            f"bytes) must not be greater than actual buffer length ({length} bytes)"
         )
     if is_read_only:
         warn_read_only("buffer", "buffer")

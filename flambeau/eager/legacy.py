@@ -18,7 +18,7 @@ def construct(dtype, args, strict=True):
     if len(args) == 1 and isinstance(first, Tensor):
         if first.dtype is not dtype and strict:
             raise TypeError(
-                f"expected a tensor of dtype {dtype} (got one of dtype {first.dtype}); use .to({dtype})"
+                f"expected a tensor of dtype {dtype} (got {first.dtype}); use .to({dtype})"
             )
         return first.detach()
     if len(args) == 1 and hasattr(first, "_untyped_storage"):

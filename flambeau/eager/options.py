@@ -75,7 +75,8 @@ def size_tuple(size, name, argument="size", position=1):
     if not isinstance(size, (tuple, list)):
         kind = errors.kind_name(size)
         raise TypeError(
-            f"{name}(): argument '{argument}' (position {position}) must be tuple of ints, not {kind}"
+            f"{name}(): argument '{argument}' (position {position}) must be tuple of ints, "
+            f"not {kind}"
         )
     return size_from((size,), name, argument)
 

@@ -1,4 +1,4 @@
-"""Public functions that ask about tensors rather than compute: is_tensor, numel, result_type and the like."""
+"""Public functions that ask about tensors rather than compute: is_tensor, numel, result_type."""
 
 import warnings
 

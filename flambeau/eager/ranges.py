@@ -1,7 +1,7 @@
 """Tensors that are functions of their coordinates: arange, linspace, logspace, eye.
 
 One kernel without inputs per kind (`grid`). Where PyTorch's loops round in a way that shows (steps
-counted from the start of each vector, the upper half of linspace counted from the end), so do these.
+counted from the start of each vector, the upper half of linspace from the end), so do these.
 """
 
 import math
@@ -19,7 +19,7 @@ _grids: dict = {}
 
 
 def grid(key, trace, numbers, layout, out=None):
-    """Fill a tensor by a function of the coordinates: trace(*numbers) is the value of an element."""
+    """Fill a tensor by a function of its coordinates; trace(*numbers) is one element."""
     t = empty_like_layout(layout) if out is None else out
     kinds = "".join("f" if type(n) is float else "i" for n in numbers)
     cached = (key, kinds, t._layout)
@@ -116,8 +116,8 @@ def _count(start, end, step):
     return max(0, math.ceil((end - start) / step))
 
 
-# PyTorch counts from the start of each vector of its own, 32 bytes long, two vectors at a time; what
-# is left over is counted from the start of the range.
+# PyTorch counts from the start of each vector of its own, 32 bytes long, two vectors at a time;
+# what is left over is counted from the start of the range.
 _LANES = {"float64": 4, "float32": 8, "float16": 16, "bfloat16": 16}
 
 
@@ -129,9 +129,9 @@ def _spread(name, start, step, count, dtype, device, out, requires_grad):
         if out._layout.numel:
             warnings.warn(
                 f"The number of elements in the out tensor of shape {list(out.shape)} is "
-                f"{out._layout.numel} which does not match the computed number of elements {count}. "
-                "Note that this may occur as a result of rounding error. The out tensor will be "
-                f"resized to a tensor of shape ({count},).",
+                f"{out._layout.numel} which does not match the computed number of elements "
+                f"{count}. Note that this may occur as a result of rounding error. The out tensor "
+                f"will be resized to a tensor of shape ({count},).",
                 UserWarning,
                 stacklevel=3,
             )
@@ -201,8 +201,8 @@ def range_(
     """Like arange, but with the end included (deprecated in PyTorch)."""
     warnings.warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is "
-        "inconsistent with Python's range builtin. Instead, use torch.arange, which produces values "
-        "in [start, end).",
+        "inconsistent with Python's range builtin. Instead, use torch.arange, which produces "
+        "values in [start, end).",
         UserWarning,
         stacklevel=2,
     )

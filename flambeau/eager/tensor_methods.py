@@ -151,7 +151,7 @@ def is_same_size(self, other):
 @method
 def is_set_to(self, tensor):
     return (
-        self._storage is tensor._storage
+        self._storage.pointer == tensor._storage.pointer
         and self._layout is tensor._layout
         and self._offset == tensor._offset
     )

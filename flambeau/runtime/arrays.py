@@ -1,7 +1,7 @@
 """NumPy's side of the fence: arrays over native memory, and native memory of arrays.
 
-Arrays travel by their interface dictionary (address, shape, strides in bytes, type). NumPy is loaded
-by the first call that needs it. Which dtype is which is known to eager/interchange.py.
+Arrays travel by their interface dictionary (address, shape, strides in bytes, type). NumPy is
+loaded by the first call that needs it. Which dtype is which is known to eager/interchange.py.
 """
 
 import ctypes

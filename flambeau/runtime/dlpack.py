@@ -1,9 +1,9 @@
 """DLPack: the structures by which libraries hand each other tensors without copying.
 
-A capsule carries the address of a structure with a `deleter`; whoever takes the structure over renames
-the capsule and calls the deleter when done. What we export is kept in `_exported` until then. Version 1
-("dltensor_versioned") adds flags; both versions travel in both directions. Tensors are elsewhere
-(eager/dlpack.py): here are only addresses, sizes and codes.
+A capsule carries the address of a structure with a `deleter`; whoever takes the structure over
+renames the capsule and calls the deleter when done. What we export is kept in `_exported` until
+then. Version 1 ("dltensor_versioned") adds flags; both versions travel in both directions. Tensors
+are elsewhere (eager/dlpack.py): here are only addresses, sizes and codes.
 """
 
 import ctypes
@@ -93,7 +93,7 @@ def _destroy_capsule(capsule):
 
 _release_callback = _Deleter(_release)
 _destroy_callback = _Deleter(_destroy_capsule)
-# Arrays of others may outlive this module when the interpreter shuts down: never free the callbacks.
+# Arrays of others may outlive this module at the end of the process: never free the callbacks.
 for _callback in (_release_callback, _destroy_callback):
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(_callback))
 
@@ -145,7 +145,7 @@ def is_capsule(value):
 
 
 def take(capsule):
-    """(what a capsule describes, owner); the capsule is used up. None if it was, or is no DLPack."""
+    """(what a capsule describes, owner), using it up; None if it was, or is no DLPack."""
     if not is_capsule(capsule):
         return None
     for kind, name in _NAMES.items():

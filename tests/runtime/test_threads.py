@@ -29,6 +29,10 @@ def inputs():
     return torch.randn(300_000), torch.randn(500, 700)
 
 
+def slope(x):
+    return torch.autograd.grad(x.tanh().sum(), x)[0]
+
+
 KINDS = {
     "pointwise": lambda x, m: (x * 2 + 1).sigmoid(),
     "broadcast": lambda x, m: m + m[0] * m[:, :1],
@@ -43,7 +47,7 @@ KINDS = {
     "cumulative": lambda x, m: m.cumsum(1),
     "sort": lambda x, m: x.sort().values,
     "gather": lambda x, m: x[torch.arange(299_999, -1, -3)],
-    "backward": lambda x, m: torch.autograd.grad((w := x.clone().requires_grad_()).tanh().sum(), w)[0],
+    "backward": lambda x, m: slope(x.clone().requires_grad_()),
 }  # fmt: skip
 
 
@@ -127,7 +131,7 @@ def test_the_environment_sets_the_number_of_threads(value, expected):
 
 
 def in_child(compute):
-    """Exit status of a forked child that runs compute(); a child that hangs is ended after a while."""
+    """Exit status of a forked child that runs compute(); one that hangs is ended after a while."""
     pid = os.fork()
     if pid == 0:
         signal.alarm(60)

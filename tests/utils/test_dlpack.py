@@ -1,4 +1,4 @@
-"""Tensors travel to other libraries and back without a copy, and nobody frees too early or never."""
+"""Tensors travel to other libraries and back without a copy, and memory is freed in time."""
 
 import ctypes
 import gc
