@@ -9,7 +9,6 @@ import enum
 
 from flambeau.eager.dlpack import from_dlpack, to_dlpack
 
-
 _KINDS = {
     "CPU": 1, "CUDA": 2, "CUDAHost": 3, "OpenCL": 4, "Vulkan": 7, "Metal": 8, "VPI": 9, "ROCM": 10,
     "ROCMHost": 11, "ExtDev": 12, "CUDAManaged": 13, "OneAPI": 14, "WebGPU": 15, "Hexagon": 16,
