@@ -46,7 +46,7 @@ def new(self, *args, device=None):
     return construct(self.dtype, args)
 
 
-Tensor.new = new
+Tensor.new = new  # type: ignore[attr-defined]
 
 
 class _TypedMeta(type):
