@@ -1,53 +1,39 @@
 """flambeau: PyTorch's API in pure Python, with machine code generated through LLVM.
 
-The front door. Names come from the op table (`ops/`), the creation functions (`eager/creation.py`), the
-modes of autograd and the dtypes. Ops and subpackages load when first touched, so importing is cheap.
+The front door. Names come from the op table (`ops/`), the creation functions
+(`eager/creation.py`), the modes of autograd and the dtypes. Ops and subpackages load when first
+touched, so importing is cheap.
 """
 
 import importlib as _importlib
 import math as _math
 
+from flambeau import _dtype as _dtypes
 from flambeau import ops as _ops
 from flambeau._device import default_device as get_default_device
-from flambeau._device import device, set_default_device
-from flambeau._dtype import (
-    ALIASES as _ALIASES,
-)
-from flambeau._dtype import (
-    BY_NAME as _BY_NAME,
-)
-from flambeau._dtype import (
-    can_cast as _can_cast,
-)
-from flambeau._dtype import (
-    default_dtype as get_default_dtype,
-)
-from flambeau._dtype import (
-    dtype,
-    finfo,
-    iinfo,
-    promote_types,
-    set_default_dtype,
-)
-from flambeau._layout import Size
-from flambeau._memory_format import (
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
-    layout,
-    memory_format,
-    preserve_format,
-    strided,
-)
-from flambeau._tensor import Tensor
-from flambeau.autograd.grad_mode import (
-    enable_grad,
-    inference_mode,
-    is_grad_enabled,
-    is_inference_mode_enabled,
-    no_grad,
-    set_grad_enabled,
-)
+from flambeau._device import device as device
+from flambeau._device import set_default_device as set_default_device
+from flambeau._dtype import default_dtype as get_default_dtype
+from flambeau._dtype import dtype as dtype
+from flambeau._dtype import finfo as finfo
+from flambeau._dtype import iinfo as iinfo
+from flambeau._dtype import promote_types as promote_types
+from flambeau._dtype import set_default_dtype as set_default_dtype
+from flambeau._layout import Size as Size
+from flambeau._memory_format import channels_last as channels_last
+from flambeau._memory_format import channels_last_3d as channels_last_3d
+from flambeau._memory_format import contiguous_format as contiguous_format
+from flambeau._memory_format import layout as layout
+from flambeau._memory_format import memory_format as memory_format
+from flambeau._memory_format import preserve_format as preserve_format
+from flambeau._memory_format import strided as strided
+from flambeau._tensor import Tensor as Tensor
+from flambeau.autograd.grad_mode import enable_grad as enable_grad
+from flambeau.autograd.grad_mode import inference_mode as inference_mode
+from flambeau.autograd.grad_mode import is_grad_enabled as is_grad_enabled
+from flambeau.autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
+from flambeau.autograd.grad_mode import no_grad as no_grad
+from flambeau.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from flambeau.eager import creation as _creation
 from flambeau.eager import launchers as _launchers
 from flambeau.eager import legacy as _legacy
@@ -56,15 +42,18 @@ from flambeau.eager import public as _public
 from flambeau.eager import random_tensors as _random_tensors
 from flambeau.eager import tensor_methods as _tensor_methods
 from flambeau.eager import windows as _windows
-from flambeau.eager.kernels import get_num_threads, set_num_threads
-from flambeau.printing import set_printoptions
+from flambeau.eager.kernels import get_num_threads as get_num_threads
+from flambeau.eager.kernels import set_num_threads as set_num_threads
+from flambeau.printing import set_printoptions as set_printoptions
+
+_REGISTERED = (_ops.FAMILIES, _launchers.MODULES)  # importing them filled the table
 
 __version__ = "0.1.0"
 
 inf, nan, pi, e, newaxis = _math.inf, _math.nan, _math.pi, _math.e, None
 
-globals().update(_BY_NAME)
-globals().update(_ALIASES)
+globals().update(_dtypes.BY_NAME)
+globals().update(_dtypes.ALIASES)
 globals().update(_legacy.TYPED)
 for _name in _creation.PUBLIC:
     globals()[_name] = getattr(_creation, _name)

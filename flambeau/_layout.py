@@ -253,7 +253,8 @@ def ordered_strides(shape, order):
 def collapse(shape, strides):
     """Merge dimensions that every operand walks in one run.
 
-    shape: sizes from outermost to innermost; strides: per operand, same order. Returns both, shorter.
+    shape: sizes from outermost to innermost; strides: per operand, same order. Returns both,
+    shorter.
     """
     sizes, steps = [], [[] for _ in strides]
     for d in range(len(shape)):
@@ -283,7 +284,7 @@ def infer_size(shape, numel):
         else:
             known *= s
     if unknown is not None and known > 0 and numel % known == 0:
-        return tuple(shape[:unknown]) + (numel // known,) + tuple(shape[unknown + 1 :])
+        return (*shape[:unknown], numel // known, *shape[unknown + 1 :])
     if unknown is not None and known == 0 and numel == 0:
         raise RuntimeError(
             f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified "

@@ -1,8 +1,8 @@
 """Tensor: its fields and what follows from them alone.
 
-A tensor is a layout (shape, strides, dtype, device), a storage (memory) and an offset in bytes, plus
-what autograd keeps. Operators and methods come from the op table (`eager/methods.py`); methods that are
-not ops (item, numpy, backward, ...) are attached by `eager/tensor_methods.py`.
+A tensor is a layout (shape, strides, dtype, device), a storage (memory) and an offset in bytes,
+plus what autograd keeps. Operators and methods come from the op table (`eager/methods.py`); methods
+that are not ops (item, numpy, backward, ...) are attached by `eager/tensor_methods.py`.
 """
 
 from flambeau._layout import dense_layout
@@ -15,9 +15,9 @@ _new = object.__new__
 class Tensor:
     """A multi-dimensional array of one dtype that remembers how it was computed."""
 
-    # Note [Fields of a tensor]
-    # _view is None, or a View for a tensor that shares its base's memory; _extra is None or an Extra
-    # with what few tensors have (hooks, retained gradients). _offset counts bytes.
+    # Note [Fields of a tensor] _view is None, or a View for a tensor that shares its base's memory;
+    # _extra is None or an Extra with what few tensors have (hooks, retained gradients). _offset
+    # counts bytes.
     __slots__ = (
         "_layout",
         "_storage",
@@ -101,7 +101,8 @@ class Tensor:
 class View:
     """Why a tensor is a view: its base, and the version its grad_fn was made for.
 
-    kind: "plain", "multi" (one of several outputs of one op) or "no_grad" (made while not recording).
+    kind: "plain", "multi" (one of several outputs of one op) or "no_grad" (made while not
+    recording).
     """
 
     __slots__ = ("base", "version", "kind", "node_name")

@@ -1,7 +1,8 @@
 """Exceptions and the phrasing of messages.
 
-Messages open with PyTorch's own first sentence, because people search for it and programs match on it;
-a hint of ours may follow after a semicolon or on a new line. What many ops say in the same words is here.
+Messages open with PyTorch's own first sentence, because people search for it and programs match on
+it; a hint of ours may follow after a semicolon or on a new line. What many ops say in the same
+words is here.
 """
 
 
@@ -31,7 +32,8 @@ def not_broadcastable(a, b, dim):
 
 def cannot_cast(source, target):
     return RuntimeError(
-        f"result type {source.scalar_name} can't be cast to the desired output type {target.scalar_name}"
+        f"result type {source.scalar_name} can't be cast to the desired output type "
+        f"{target.scalar_name}"
     )
 
 

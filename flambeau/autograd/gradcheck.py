@@ -72,8 +72,8 @@ def _difference(function, shift, eps):
 
 def _along(function, x, direction, eps):
     """Directional differences of every output; `direction` is a tensor, or an index of x."""
-    # .data moves the very tensor the function may have captured, past autograd; what was moved is put
-    # back, so the version is put back too: graphs recorded before stay valid.
+    # .data moves the very tensor the function may have captured, past autograd; what was moved is
+    # put back, so the version is put back too: graphs recorded before stay valid.
     data, version = x.data, x._storage.version
     if isinstance(direction, tuple):
         index, unit = direction
@@ -578,9 +578,10 @@ def gradgradcheck(
 
 
 class _CallableModule(types.ModuleType):
-    """`torch.autograd.gradcheck` is a function and `torch.autograd.gradcheck.GradcheckError` a path.
+    """A function by its name in torch.autograd, and a module by its path.
 
-    Whoever imports the path first puts this module where the function should be, so it can be called.
+    Whoever imports the path first puts this module where the function should be, so it can be
+    called.
     """
 
     def __call__(self, *args, **kwargs):

@@ -1,9 +1,10 @@
 """From a row, dtypes and layouts to a kernel: the pointwise nest.
 
-A pointwise kernel walks rows (up to `rank` outer dimensions, any strides) and, inside a row, vectors of
-elements. Each operand is read side by side (c), as one value for all (s), with a stride (n), or with a
-stride while its next outer dimension lies side by side (t): that is turned in square tiles. Sizes and
-strides are run-time words of the launch description (see `describe`), so a new shape compiles nothing.
+A pointwise kernel walks rows (up to `rank` outer dimensions, any strides) and, inside a row,
+vectors of elements. Each operand is read side by side (c), as one value for all (s), with a stride
+(n), or with a stride while its next outer dimension lies side by side (t): that is turned in square
+tiles. Sizes and strides are run-time words of the launch description (see `describe`), so a new
+shape compiles nothing.
 """
 
 from typing import NamedTuple
@@ -65,7 +66,9 @@ def transpose(fn, rows):
     high = [x + n // 2 for x in low]
     for _ in range(n.bit_length() - 1):
         half = n // 2
-        rows = [fn.shuffle(rows[k // 2], rows[k // 2 + half], high if k % 2 else low) for k in range(n)]
+        rows = [
+            fn.shuffle(rows[k // 2], rows[k // 2 + half], high if k % 2 else low) for k in range(n)
+        ]
     return rows
 
 
@@ -144,9 +147,7 @@ class _Body:
                 with fn.loop(begin, whole, w) as j:
                     self._tile(bases, j)
                 with fn.when(whole < end), fn.loop(0, w) as r:
-                    moved = [
-                        fn.gep(b, r * s[-1], "i8") for b, s in zip(bases, self.outer_strides)
-                    ]
+                    moved = [fn.gep(b, r * s[-1], "i8") for b, s in zip(bases, self.outer_strides)]
                     self._row(moved, whole, end, coordinates)
                 return fn.value(w, I64)
 
@@ -225,7 +226,7 @@ class _Body:
             self._step(bases, whole, mask, coordinates)
 
     def _unroll(self):
-        """Vectors per turn of the loop: a few for cheap bodies, one where the body is long already."""
+        """Vectors per turn of the loop: a few for cheap bodies, one for long ones."""
         if (
             self.nest.rank
             or any(access in "nt" for _, access in self.operands)
@@ -235,18 +236,16 @@ class _Body:
         return 4 if sum(1 for v in _parts(self.nest.values) for _ in _nodes(v)) <= 6 else 1
 
     def _step(self, bases, i, mask, coordinates, tiled=False):
-        """One vector of every operand; in a tile, turned operands lie in their buffer, side by side."""
+        """One vector of every operand; in a tile, turned operands lie in their buffer."""
         fn, nest, w = self.fn, self.nest, self.width
         outs = len(nest.outputs)
         arguments = {}
         for k, (dtype, access) in enumerate(nest.inputs):
             if access == "t":
                 access = "c" if tiled else "n"
-                pointer = (
-                    bases[outs + k] if tiled else self._at(bases[outs + k], i, outs + k, dtype, access)
-                )
-            else:
-                pointer = self._at(bases[outs + k], i, outs + k, dtype, access)
+            base = bases[outs + k]
+            in_buffer = tiled and nest.inputs[k][1] == "t"
+            pointer = base if in_buffer else self._at(base, i, outs + k, dtype, access)
             value = load_element(fn, pointer, dtype, w, access, self.inner_strides[outs + k], mask)
             if isinstance(value, tuple):
                 arguments[k, 0], arguments[k, 1] = value
@@ -277,7 +276,7 @@ class _Body:
             fn.store(fn.value(1, I64), self.status, 8)
 
     def _hoist_uniform(self):
-        """Parts of the expressions that depend on scalars only are computed once, before the loops."""
+        """Parts that depend on scalars only are computed once, before the loops."""
         first = len(self.nest.inputs)
         emitter = Emitter(self.fn, 1, {first + k: v for k, v in enumerate(self.scalars)})
         found, seen = {}, {}

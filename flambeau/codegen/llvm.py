@@ -173,7 +173,7 @@ class Emitter:
         return fn.if_else(fn.any(mask), compute, lambda: quick)
 
     def _emit_repeat(self, expr):
-        """A counted loop whose state lives in registers; see scalar.repeat for the shape of the node."""
+        """A counted loop whose state lives in registers; see scalar.repeat."""
         fn = self.fn
         count, index, variables = expr.data
         n = len(variables)
@@ -338,7 +338,7 @@ def _lane_pointers(fn, pointer, stride, width):
 
 
 def load_element(fn, pointer, dtype, width, access, stride=None, mask=None):
-    """`width` elements from pointer: access is c (side by side), s (one for all) or n (stride bytes).
+    """`width` elements: access is c (side by side), s (one for all) or n (stride in bytes).
 
     Complex dtypes give a pair of values.
     """

@@ -1,9 +1,10 @@
 """The host target: compile IR to an object, link it, and wrap kernels as CPython builtins.
 
-A kernel is a function `body(block, chunk)`: `block` holds its arguments as 64-bit words, the first of
-which points to the launch description (word 0 of that: the number of chunks), the last of which is the
-status. `add_entry` writes the function CPython calls: it unpacks Python integers and floats into the
-block and runs all chunks, in place for one chunk, through the thread pool (without the GIL) for more.
+A kernel is a function `body(block, chunk)`: `block` holds its arguments as 64-bit words, the first
+of which points to the launch description (word 0 of that: the number of chunks), the last of which
+is the status. `add_entry` writes the function CPython calls: it unpacks Python integers and floats
+into the block and runs all chunks, in place for one chunk, through the thread pool (without the
+GIL) for more.
 """
 
 import threading
@@ -23,7 +24,8 @@ class Host:
         llvm.initialize_native_asmprinter()
         self.features = llvm.get_host_cpu_features()
         target = llvm.Target.from_default_triple()
-        # The CPU is described by its features alone, so that a cached object is valid wherever they are equal.
+        # The CPU is described by its features alone, so that a cached object is valid wherever they
+        # are equal.
         self.feature_string = self.features.flatten()
         self.triple = llvm.get_process_triple()
         self.machine = target.create_target_machine(
@@ -133,7 +135,7 @@ def argument_word(fn, block, index, kind):
 
 
 def add_entry(module: Module, kinds: str, body: str = "body", name: str = "entry"):
-    """Write the CPython builtin (METH_FASTCALL) that launches `body`; kinds has a letter per argument."""
+    """Write the CPython builtin that launches `body`; kinds has a letter per argument."""
     fn = module.function(name, [(PTR, "self"), (PTR, "args"), (I64, "count")], result=PTR)
     _, args, _ = fn.params
     block = fn.alloca(I64, len(kinds) + 1, 8)

@@ -1,10 +1,10 @@
 """Loop nests as text: a small imperative builder that writes LLVM IR.
 
 `Fn` is one function under construction: values (`V`) carry their LLVM type and overload Python's
-operators, `loop`, `when` and `if_else` open control flow, `var` is a mutable cell that LLVM promotes
-to a register. Pure instructions are value-numbered, so writing the same thing twice costs nothing.
-`Module` gathers functions, declarations and constants. What one element computes is described in
-`scalar.py` and written into a function by `llvm.py`.
+operators, `loop`, `when` and `if_else` open control flow, `var` is a mutable cell that LLVM
+promotes to a register. Pure instructions are value-numbered, so writing the same thing twice costs
+nothing. `Module` gathers functions, declarations and constants. What one element computes is
+described in `scalar.py` and written into a function by `llvm.py`.
 """
 
 import re
@@ -36,7 +36,7 @@ def literal(value, type):
     """A number as LLVM writes it; on vector types, the same number in every lane."""
     e = element(type)
     if e in ("float", "double"):
-        text = "0x%016X" % struct.unpack("Q", struct.pack("d", value))[0]
+        text = f"0x{struct.unpack('Q', struct.pack('d', value))[0]:016X}"
     elif e == "i1":
         text = "true" if value else "false"
     elif e == "ptr":

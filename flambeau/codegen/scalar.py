@@ -1,9 +1,10 @@
-"""The scalar language: expressions that describe the value of one element, and the words to build them.
+"""The scalar language: expressions for the value of one element, and words to build them.
 
 Bodies and derivatives of ops are written with these words and Python's operators. The words are
 polymorphic: on `Expr` they build a kernel, on tensors they run ops (so a derivative can be
-differentiated again), on Python numbers they compute. Words without a machine instruction (exp, sin,
-erf, ...) are spelled in `mathlib.py`; complex numbers are pairs of expressions (`complexlib.py`).
+differentiated again), on Python numbers they compute. Words without a machine instruction (exp,
+sin, erf, ...) are spelled in `mathlib.py`; complex numbers are pairs of expressions
+(`complexlib.py`).
 
 Types are short names: bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64. Half types exist only in memory:
 kernels widen them to f32 on load and round on store.
@@ -13,6 +14,7 @@ import builtins
 import math
 import operator
 import struct
+from typing import TYPE_CHECKING, Any
 
 INTS = ("i8", "i16", "i32", "i64")
 UINTS = ("u8", "u16", "u32", "u64")
@@ -167,7 +169,7 @@ def lift(value, like):
 
 
 def _binary(op, a, b):
-    if isinstance(a, Complex) or isinstance(b, Complex) or isinstance(b, complex):
+    if isinstance(a, Complex) or isinstance(b, (Complex, complex)):
         return _COMPLEX_OPERATORS[op](as_complex(a, b), as_complex(b, a))
     if not isinstance(a, Expr):
         a = lift(a, b.type)
@@ -209,7 +211,7 @@ def _unary(op, a, type=None):
 
 
 def cast(a, type):
-    """Convert to another type: integers wrap, floats truncate toward zero, anything nonzero is true."""
+    """Convert: integers wrap, floats are cut toward zero, anything nonzero is true."""
     if not isinstance(a, Expr):
         return const(a, type)
     if a.type == type:
@@ -248,7 +250,9 @@ def scale(value, exponent, portable):
 
 
 def repeat(count, step, *state):
-    """state = step(i, *state) for i in range(count); a real loop, count known now; returns the tuple."""
+    """state = step(i, *state) for i in range(count); a real loop, count known now; returns the
+    tuple.
+    """
     variables = tuple(Expr("variable", (), s.type) for s in state)
     index = Expr("variable", (), "i64")
     after = step(index, *variables)
@@ -374,7 +378,7 @@ def bind_tensor_words(lookup):
 
 
 def tensor_word(name):
-    """The op of that name, as a function on tensors; for rows that call rows without a public name."""
+    """The op of that name on tensors; for rows that call rows without a public name."""
     return _tensor_word(name)
 
 
@@ -554,12 +558,13 @@ def check(ok, value):
 WORDS["abs"] = abs_
 WORDS["where"] = select
 
-MATH_WORDS = """exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh
-asinh acosh atanh pow erf erfc erfinv erfcx lgamma digamma polygamma zeta i0 i0e i1 i1e ndtri log_ndtr normal_cdf hypot sigmoid
-rsqrt reciprocal sinc igamma igammac nextafter sign round angle frexp_mantissa
-frexp_exponent ldexp bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_i0 modified_bessel_i1
-modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1
-spherical_bessel_j0 airy_ai trigamma""".split()
+MATH_WORDS = """exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh
+atanh pow erf erfc erfinv erfcx lgamma digamma polygamma zeta i0 i0e i1 i1e ndtri log_ndtr
+normal_cdf hypot sigmoid rsqrt reciprocal sinc igamma igammac nextafter sign round angle
+frexp_mantissa frexp_exponent ldexp bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_i0
+modified_bessel_i1 modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0
+scaled_modified_bessel_k1 spherical_bessel_j0 airy_ai trigamma
+""".split()
 
 for _name in [*WORDS, *MATH_WORDS]:
     globals()[_name] = _word(_name)
@@ -618,3 +623,8 @@ def _show_one(node, args):
     if node.op in ("cast", "bitcast"):
         return f"{node.type}({args[0]})" if node.op == "cast" else f"bits_{node.type}({args[0]})"
     return f"{node.op}({', '.join(args)})"
+
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...  # the words, which a loop above defines

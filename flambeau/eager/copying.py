@@ -1,7 +1,7 @@
 """Moving values: copy_, clone, casts and fills.
 
-A copy is a pointwise kernel whose body is its argument; half types of equal dtype move as integers, so
-that their bits survive. Fills are kernels without inputs.
+A copy is a pointwise kernel whose body is its argument; half types of equal dtype move as integers,
+so that their bits survive. Fills are kernels without inputs.
 """
 
 from flambeau import _dtype, errors
@@ -117,11 +117,14 @@ def copy_(input, src, non_blocking=False):
             )
         return input.fill_(src)
     if src is input:
+        input._storage.version += 1
         return input
     target_layout, source_layout = input._layout, src._layout
     if source_layout.shape != target_layout.shape:
         broadcast_shape_into(source_layout.shape, target_layout.shape)
-    if src._storage.pointer == input._storage.pointer and src._offset != input._offset:
+    if src._storage.pointer == input._storage.pointer and (
+        src._offset != input._offset or source_layout is not target_layout
+    ):
         check_overlap(input, (src,))
         src = _apart(input, src)
     check_overlap(input, ())

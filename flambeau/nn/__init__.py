@@ -1,3 +1,3 @@
-"""Neural networks. So far only `functional`: rows of the op table that PyTorch keeps in that namespace."""
+"""Neural networks. So far only `functional`, the rows that PyTorch keeps in that namespace."""
 
 from flambeau.nn import functional as functional

@@ -1,11 +1,15 @@
-"""torch.nn.functional: activations and other rows that name this namespace, looked up on first use."""
+"""torch.nn.functional: activations and other rows that name this namespace, looked up on first
+use.
+"""
 
 from flambeau.eager import methods as _methods
 from flambeau.ops.table import TABLE as _TABLE
 
 _NAMESPACE = "nn.functional"
 # PyTorch keeps these at the top level and here.
-_SHARED = frozenset("relu relu_ tanh sigmoid softmax log_softmax selu_ celu_ rrelu_ threshold_ dropout".split())
+_SHARED = frozenset(
+    "relu relu_ tanh sigmoid softmax log_softmax selu_ celu_ rrelu_ threshold_ dropout".split()
+)
 
 
 def __getattr__(name):

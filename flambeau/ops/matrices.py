@@ -1,7 +1,13 @@
 """Small matrix ops put together from others: trace, cross, vander, softmax over a dimension."""
 
+import warnings
+
+from flambeau import _dtype as d
+from flambeau import errors
+from flambeau._layout import wrap_dim
 from flambeau.codegen import scalar as m
-from flambeau.ops.table import composite
+from flambeau.ops.support import group_of
+from flambeau.ops.table import composite, public
 
 
 def _trace_grad(g, input_layout):
@@ -13,28 +19,56 @@ def _trace_grad(g, input_layout):
     return grad.view(rows, columns)
 
 
-@composite(variants="function method", grad=lambda g, input_layout: _trace_grad(g, input_layout))
+@composite(
+    variants="function method", grad=lambda g, input_layout: _trace_grad(g, input_layout)
+)
 def trace(input):
     """Sum of the diagonal of a matrix."""
     if input.ndim != 2:
-        raise RuntimeError("trace: expected a matrix, but got tensor with dim " + str(input.ndim))
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    if group_of(input) in ("bool", "wide"):
+        raise errors.not_implemented("trace", input.dtype)
     return input.diagonal().sum()
 
 
-@composite(variants="function method out")
-def cross(input, other, dim: object = None):
+@composite(variants="function method out", node="LinalgCrossBackward0", bind=True, grad=dict(
+    input=lambda g, other, dim: public("linalg_cross")(m.conj(other), g, dim=dim),
+    other=lambda g, input, dim: public("linalg_cross")(g, m.conj(input), dim=dim),
+))  # fmt: skip
+def linalg_cross(input, other, *, dim: int = -1):
     """Vector product along a dimension of size 3."""
-    if dim is None:
-        sizes = [k for k, s in enumerate(input.shape) if s == 3]
-        if not sizes:
-            raise RuntimeError("no dimension of size 3 in input")
-        dim = sizes[0]
-    a, b = m._tensor_word("broadcast_tensors")(input, other)
-    if a.shape[dim] != 3 or b.shape[dim] != 3:
+    if input.ndim != other.ndim:
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    dim = wrap_dim(dim, input.ndim)
+    if input.shape[dim] != 3 or other.shape[dim] != 3:
         raise RuntimeError(
-            f"linalg.cross: inputs dimension {dim} must have length 3. Got {a.shape[dim]} and {b.shape[dim]}"
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[dim]} and {other.shape[dim]}"
         )
+    a, b = public("broadcast_tensors")(input, other)
+    if input.dtype is not other.dtype:
+        raise RuntimeError(
+            f"expected scalar type {input.dtype.scalar_name} but found {other.dtype.scalar_name}"
+        )
+    if group_of(input) in ("bool", "wide"):
+        raise errors.not_implemented("cross", input.dtype)
     return a.roll(-1, dim) * b.roll(-2, dim) - a.roll(-2, dim) * b.roll(-1, dim)
+
+
+@composite(variants="function method out", bind=True)
+def cross(input, other, dim: object = None):
+    """Vector product along a dimension of size 3 (the first such one unless told)."""
+    if dim is None:
+        dim = next((k for k, s in enumerate(input.shape) if s == 3), None)
+        if dim is None:
+            raise RuntimeError("no dimension of size 3 in input")
+        warnings.warn(
+            "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim "
+            "explicitly or simply use torch.linalg.cross.\nThe default value of dim will change to agree "
+            "with that of linalg.cross in a future release.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return public("linalg_cross")(input, other, dim=dim)
 
 
 @composite(variants="function")
@@ -43,10 +77,16 @@ def vander(x, N: object = None, increasing: bool = False):
     if x.ndim != 1:
         raise RuntimeError("x must be a one-dimensional tensor.")
     n = x.shape[0] if N is None else N
-    columns = [x.new_ones(x.shape) if k == 0 else x**k for k in range(n)]
-    if not columns:
+    if n < 0:
+        raise RuntimeError("N must be non-negative.")
+    if x.dtype.category < d.FLOATING:
+        x = x.to(d.promote_types(x.dtype, d.int64))
+    if n == 0:
         return x.new_empty(x.shape[0], 0)
-    return m._tensor_word("stack")(columns if increasing else columns[::-1], 1)
+    # running products, as PyTorch computes them
+    powers = x.unsqueeze(1).expand(x.shape[0], n - 1).cumprod(1) if n > 1 else x.new_empty(x.shape[0], 0)
+    found = public("cat")([x.new_ones(x.shape[0], 1), powers], 1)
+    return found if increasing else found.flip(1)
 
 
 def _float(input, dtype):

@@ -1,7 +1,9 @@
-"""dtype rules: from the operands' dtypes to the dtype a kernel computes with and the dtype of the result.
+"""dtype rules: from the operands' dtypes to the dtype a kernel computes with and the dtype of the
+result.
 
-A rule gets (dtype, weight) pairs (weight 2: tensor with dimensions, 1: 0-d tensor, 0: Python number; see
-_dtype.result_dtype) and returns (compute, result). Half types compute in float32 inside kernels anyway.
+A rule gets (dtype, weight) pairs (weight 2: tensor with dimensions, 1: 0-d tensor, 0: Python
+number; see _dtype.result_dtype) and returns (compute, result). Half types compute in float32 inside
+kernels anyway.
 """
 
 from flambeau import _dtype as d

@@ -1,13 +1,14 @@
 """The table: one row per operation, and the decorators that make rows.
 
-A row is a Python function plus what its decorator says: the signature is the schema (names and defaults
-are PyTorch's), the docstring the documentation, the body what `kind` wants (see docs/adding_an_op.md),
-`grad` the derivative. Everything else reads rows: eager execution, autograd, tests, docs.
+A row is a Python function plus what its decorator says: the signature is the schema (names and
+defaults are PyTorch's), the docstring the documentation, the body what `kind` wants (see
+docs/adding_an_op.md), `grad` the derivative. Everything else reads rows: eager execution, autograd,
+tests, docs.
 
-A bare parameter is a tensor (a Python number is welcome too, except as the first); `float` and `int`
-reach kernels as run-time arguments; `Scalar` is any number, folded into the kernel at its default;
-`bool`, `str` and the rest are static. `g` in a derivative is the incoming gradient, `out` the result,
-`x_layout` only the layout of argument x; every other name is an argument, and is saved.
+A bare parameter is a tensor (a Python number is welcome too, except as the first); `float` and
+`int` reach kernels as run-time arguments; `Scalar` is any number, folded into the kernel at its
+default; `bool`, `str` and the rest are static. `g` in a derivative is the incoming gradient, `out`
+the result, `x_layout` only the layout of argument x; every other name is an argument, and is saved.
 """
 
 from collections.abc import Callable
@@ -107,7 +108,7 @@ def bind_public(lookup):
 
 
 def public(name):
-    """The public function of that name (a row or a creation function), for bodies and derivatives."""
+    """The public function of that name, for bodies and derivatives."""
     return _public(name)
 
 
@@ -201,12 +202,13 @@ def _decorator(kind):
 pointwise = _decorator("pointwise")
 """The body is the value of one element, in the scalar language.
 
-dtype: rule; grad: formula per tensor, in the scalar language; outputs: how many values the body returns.
-Less usual facts: dtypes(op, operands) refuses dtypes (ops/support.py); check(bound) looks at arguments that
-are not at their defaults; prepare(bound) may change any, at the price of a slower call; overload(bound)
-names another row for some arguments (div with a rounding_mode); inplace_row names the row whose derivative
-the in-place form uses; numbers=False wants tensors only; fold lists numbers that become constants of the
-kernel (x ** 2); node may be a function of the tensor arguments (PowBackward0 or 1).
+dtype: rule; grad: formula per tensor, in the scalar language; outputs: how many values the body
+returns. Less usual facts: dtypes(op, operands) refuses dtypes (ops/support.py); check(bound) looks
+at arguments that are not at their defaults; prepare(bound) may change any, at the price of a slower
+call; overload(bound) names another row for some arguments (div with a rounding_mode); inplace_row
+names the row whose derivative the in-place form uses; numbers=False wants tensors only; fold lists
+numbers that become constants of the kernel (x ** 2); node may be a function of the tensor arguments
+(PowBackward0 or 1).
 """
 
 reduction = _decorator("reduction")
@@ -216,7 +218,7 @@ view = _decorator("view")
 """The body takes a Layout and the arguments and gives (shape, strides, offset in elements)."""
 
 template = _decorator("template")
-"""The decorator names a launcher (eager/...) of a hand-scheduled kernel; derivatives work on tensors."""
+"""The decorator names a launcher (eager/...); derivatives work on tensors."""
 
 composite = _decorator("composite")
 """The body works on tensors with other ops; without `grad` it differentiates by itself."""

@@ -1,7 +1,7 @@
 """The host runtime: turn native addresses into functions that Python calls as it calls `len`.
 
-A kernel's entry has CPython's fast calling convention (see codegen/llvm_cpu.py); `builtin` wraps its
-address. The definition structures must outlive the functions, so they are kept for good.
+A kernel's entry has CPython's fast calling convention (see codegen/llvm_cpu.py); `builtin` wraps
+its address. The definition structures must outlive the functions, so they are kept for good.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ class _MethodDef(ctypes.Structure):
     ]
 
 
-_kept = []
+_kept: list = []
 _new = ctypes.pythonapi.PyCFunction_NewEx
 _new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
 

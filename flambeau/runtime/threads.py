@@ -1,8 +1,9 @@
 """The thread pool: Python threads parked inside native code, which claim chunks of a kernel.
 
-`flambeau_pool_run(body, block, chunks)` is called by kernels. Chunks are fixed before the threads are
-known and each is claimed by one atomic addition, so results never depend on the number of threads, and
-the caller never waits for a worker that got no core. Idle workers spin for a moment, then sleep.
+`flambeau_pool_run(body, block, chunks)` is called by kernels. Chunks are fixed before the threads
+are known and each is claimed by one atomic addition, so results never depend on the number of
+threads, and the caller never waits for a worker that got no core. Idle workers spin for a moment,
+then sleep.
 """
 
 import ctypes
@@ -15,10 +16,11 @@ from flambeau import config
 # Note [Pool protocol]
 # Words of the shared block, a cache line each where they are contended:
 #   0 generation (futex word)   64 next chunk      128 workers inside    192 busy lock
-#   256 body, 264 block, 272 chunks, 280 threads allowed (i64), 288 sleeping, 292 stop, 296 spin count
-# A worker enters (inside += 1) before it claims, and the caller, once no chunk is left, sets `next` to
-# a huge number and waits for inside == 0. A worker that arrives late claims a huge number and leaves.
-# A new job writes body, block and chunks before it sets next to 0, so a valid claim sees them all.
+#   256 body, 264 block, 272 chunks, 280 threads allowed, 288 sleeping, 292 stop, 296 spin count
+# A worker enters (inside += 1) before it claims, and the caller, once no chunk is left, sets `next`
+# to a huge number and waits for inside == 0. A worker that arrives late claims a huge number and
+# leaves. A new job writes body, block and chunks before it sets next to 0, so a valid claim sees
+# them all.
 HUGE = 1 << 60
 
 _LINUX_WAIT = """

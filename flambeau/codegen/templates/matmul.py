@@ -1,9 +1,9 @@
 """Matrix products as plain register-tiled nests: C = A @ B, batched, any strides of A and C.
 
 Two schedules: `n` holds a tile of rows x vectors of columns and walks k (needs B's columns side by
-side); `k` holds a tile of dot products and walks vectors along k (needs both operands' k side by side).
-Half types are widened on load; integers wrap in their own type. Packing and cache blocking are not here
-yet, so large products stay below peak.
+side); `k` holds a tile of dot products and walks vectors along k (needs both operands' k side by
+side). Half types are widened on load; integers wrap in their own type. Packing and cache blocking
+are not here yet, so large products stay below peak.
 """
 
 from flambeau.codegen import scalar
@@ -12,7 +12,8 @@ from flambeau.codegen.llvm_cpu import add_entry, argument_word, host, module_tex
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, PTR, Module, V, bytes_of, vector
 
-# Words: 0 chunks  1 rows per chunk  2 M  3 N  4 K  5-6 A strides (m, k)  7-8 B strides (k, n)  9-10 C strides (m, n)
+# Words: 0 chunks  1 rows per chunk  2 M  3 N  4 K
+# 5-6 A strides (m, k)  7-8 B strides (k, n)  9-10 C strides (m, n)
 # 11.. batch sizes, then batch strides of C, A, B. All strides in bytes.
 HEADER = 11
 
