@@ -1,13 +1,32 @@
-"""Launching matrix products: batch dimensions, schedules, and operands copied where strides forbid both."""
+"""Launching matrix products: batch dimensions, schedules, and operands copied where strides forbid both.
+
+`product` is the one that computes; the launchers check operands in PyTorch's words and order, turn
+vectors into matrices and add what is to be added. Rows are in ops/products.py, kernels in
+codegen/templates/matmul.py.
+"""
 
 from math import prod
 
 from flambeau import errors
-from flambeau._layout import Size, broadcast_shape, collapse, dense_layout, expanded_strides
-from flambeau._tensor import Tensor, empty_like_layout, empty_tensor
-from flambeau.eager.binding import launches
+from flambeau._layout import (
+    Size,
+    broadcast_shape,
+    collapse,
+    dense_layout,
+    expanded_strides,
+    make_layout,
+)
+from flambeau._tensor import Tensor, alias, empty_like_layout, empty_tensor
+from flambeau.autograd import views
+from flambeau.autograd.grad_mode import modes
+from flambeau.eager.binding import FRONTS, LAUNCHERS, call_row, keep_original, launches
 from flambeau.eager.copying import copy_into, fill_into
+from flambeau.eager.formula import wants_grad
+from flambeau.eager.fronts import quick_function
 from flambeau.eager.kernels import load_kernel, pool
+from flambeau.eager.outs import CPP_NAMES, not_exact
+from flambeau.eager.rows import is_computed
+from flambeau.ops.table import public as function
 from flambeau.runtime.cpu import words
 
 _kernels: dict = {}
@@ -23,31 +42,6 @@ def _kernel(schedule, code, batch):
 
         found = _kernels[key] = load_kernel(matmul.build(schedule, code, batch), "matmul")
     return found
-
-
-def check_same_dtype(a, b, name="mat2"):
-    if a.dtype is not b.dtype:
-        raise RuntimeError(
-            f"expected m1 and m2 to have the same dtype, but got: {_c_name(a.dtype)} != {_c_name(b.dtype)}"
-        )
-    if a.dtype.category == 0:
-        raise errors.not_implemented("addmm_impl_cpu_", a.dtype)
-
-
-def _c_name(dtype):
-    return {
-        "float32": "float",
-        "float64": "double",
-        "int64": "long long",
-        "int32": "int",
-        "int16": "short",
-        "int8": "signed char",
-        "uint8": "unsigned char",
-        "float16": "c10::Half",
-        "bfloat16": "c10::BFloat16",
-        "complex64": "c10::complex<float>",
-        "complex128": "c10::complex<double>",
-    }.get(dtype.name, dtype.name)
 
 
 def product(a, b):
@@ -116,11 +110,91 @@ def _plan(out, a, b, batch):
     return _kernel(schedule, out.dtype.code, len(sizes)), desc, dense_a, dense_b, owner
 
 
-def _expect(t, ndim, name, position):
-    if t.ndim != ndim:
+# -- checks, in PyTorch's words and order ---------------------------------------------------------
+
+
+def _refuse(dtype, name):
+    if dtype.category == 0 or dtype.name in ("uint16", "uint32", "uint64"):
+        raise errors.not_implemented(name, dtype)
+
+
+def _check_inner(a, b):
+    if a.shape[1] != b.shape[0]:
+        hint = ""
+        if a.shape[1] == b.shape[1]:
+            hint = f"; mat2.T, of shape ({b.shape[1]}, {b.shape[0]}), would fit"
         raise RuntimeError(
-            f"{name} must be a matrix" if ndim == 2 else f"{name} must be a {ndim}D tensor"
+            "mat1 and mat2 shapes cannot be multiplied "
+            f"({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]}){hint}"
         )
+
+
+def _check_batches(a, b):
+    for t, name in ((a, "batch1"), (b, "batch2")):
+        if t.ndim != 3:
+            raise RuntimeError(f"{name} must be a 3D tensor")
+
+
+def _check_batch_sizes(a, b):
+    if b.shape[0] != a.shape[0] or b.shape[1] != a.shape[2]:
+        raise RuntimeError(
+            "Expected size for first two dimensions of batch2 tensor to be: "
+            f"[{a.shape[0]}, {a.shape[2]}] but got: [{b.shape[0]}, {b.shape[1]}]."
+        )
+
+
+def _expected(a, b):
+    """The complaint of kernels that look at their operands one by one."""
+    if a.dtype is not b.dtype:
+        return RuntimeError(
+            f"expected scalar type {a.dtype.scalar_name} but found {b.dtype.scalar_name}"
+        )
+    return None
+
+
+def _check_expands(input, shape):
+    """Can input be expanded to the shape of the product?"""
+    given, missing = input.shape, len(shape) - len(input.shape)
+    if missing < 0:
+        raise RuntimeError(
+            f"expand(torch.{_TYPE_NAMES.get(input.dtype.name, input.dtype.scalar_name)}Tensor{{{list(given)}}}, "
+            f"size={list(shape)}): the number of sizes provided ({len(shape)}) must be greater or equal to the "
+            f"number of dimensions in the tensor ({len(given)})"
+        )
+    for k in range(len(given) - 1, -1, -1):
+        if given[k] not in (1, shape[missing + k]):
+            raise RuntimeError(
+                f"The expanded size of the tensor ({shape[missing + k]}) must match the existing size ({given[k]}) "
+                f"at non-singleton dimension {missing + k}.  Target sizes: {list(shape)}.  Tensor sizes: {list(given)}"
+            )
+
+
+_TYPE_NAMES = {"bool": "Bool"}
+
+
+def _check_vectors(input_shape, mat, vec):
+    """mat @ vec, with the shape of what is added to it."""
+    ndim = max(1, len(input_shape))
+    if mat.ndim != 2 or vec.ndim != 1 or len(input_shape) > 1:
+        raise RuntimeError(
+            f"vector + matrix @ vector expected, got {ndim}, {mat.ndim}, {vec.ndim}"
+        )
+    added = input_shape[0] if input_shape else 1
+    if mat.shape[1] != vec.shape[0] or added not in (1, mat.shape[0]):
+        raise RuntimeError(
+            f"size mismatch, got input ({added}), mat ({mat.shape[0]}x{mat.shape[1]}), vec ({vec.shape[0]})"
+        )
+
+
+def _check_vector_dtypes(input, mat, vec):
+    if not input.dtype is mat.dtype is vec.dtype:
+        names = [t.dtype.scalar_name for t in (input, mat, vec)]
+        raise RuntimeError(
+            f"addmv input tensors must have the same dtype, but got {names[0]}, {names[1]}, and {names[2]}"
+        )
+
+
+# -- plain products -------------------------------------------------------------------------------
 
 
 @launches("mm")
@@ -129,59 +203,42 @@ def mm(input, mat2):
         raise RuntimeError("self must be a matrix")
     if mat2.ndim != 2:
         raise RuntimeError("mat2 must be a matrix")
-    check_inner(input, mat2)
-    check_same_dtype(input, mat2)
-    return product(input, mat2)
-
-
-def check_inner(a, b):
-    if a.shape[1] != b.shape[0]:
-        hint = ""
-        if a.shape[1] == b.shape[1]:
-            hint = f"; mat2.T, of shape ({b.shape[1]}, {b.shape[0]}), would fit"
+    _check_inner(input, mat2)
+    if input.dtype is not mat2.dtype:
         raise RuntimeError(
-            f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]}){hint}"
+            "expected m1 and m2 to have the same dtype, but got: "
+            f"{CPP_NAMES[input.dtype.name]} != {CPP_NAMES[mat2.dtype.name]}"
         )
+    _refuse(input.dtype, "addmm_impl_cpu_")
+    return product(input, mat2)
 
 
 @launches("bmm")
 def bmm(input, mat2):
-    if input.ndim != 3:
-        raise RuntimeError("batch1 must be a 3D tensor")
-    if mat2.ndim != 3:
-        raise RuntimeError("batch2 must be a 3D tensor")
-    if mat2.shape[0] != input.shape[0] or mat2.shape[1] != input.shape[2]:
-        raise RuntimeError(
-            f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, {input.shape[2]}] "
-            f"but got: [{mat2.shape[0]}, {mat2.shape[1]}]."
-        )
-    check_same_dtype(input, mat2)
+    _check_batches(input, mat2)
+    _check_batch_sizes(input, mat2)
+    if input.dtype is not mat2.dtype:
+        raise _expected(input, mat2)
+    _refuse(input.dtype, "bmm")
     return product(input, mat2)
 
 
 @launches("mv")
 def mv(input, vec):
-    if input.ndim != 2 or vec.ndim != 1:
-        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}")
-    if input.shape[1] != vec.shape[0]:
-        raise RuntimeError(
-            f"size mismatch, got input ({input.shape[0]}), mat ({input.shape[0]}x{input.shape[1]}), vec ({vec.shape[0]})"
-        )
-    if input.dtype is not vec.dtype:
-        raise RuntimeError(
-            f"expected scalar type {input.dtype.scalar_name} but found {vec.dtype.scalar_name}"
-        )
-    return _view(
-        product(input, _view(vec, (vec.shape[0], 1), (vec._layout.strides[0], 1))),
-        (input.shape[0],),
-        (1,),
-    )
+    if not input.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    _check_vectors(input.shape[:1], input, vec)
+    _check_vector_dtypes(vec, input, vec)
+    return _times_vector(input, vec)
+
+
+def _times_vector(mat, vec):
+    _refuse(mat.dtype, "addmv_impl_cpu")
+    column = _view(vec, (vec.shape[0], 1), (vec._layout.strides[0], 1))
+    return _view(product(mat, column), (mat.shape[0],), (1,))
 
 
 def _view(t, shape, strides):
-    from flambeau._layout import make_layout
-    from flambeau._tensor import alias
-
     return alias(t, make_layout(Size(shape), tuple(strides), t.dtype, t.device), t._offset)
 
 
@@ -191,17 +248,177 @@ def dot(input, tensor):
         raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
     if input.dtype is not tensor.dtype:
         raise RuntimeError(
-            f"dot : expected both vectors to have same dtype, but found {input.dtype.scalar_name} and {tensor.dtype.scalar_name}"
-        )
-    if input.shape != tensor.shape:
-        raise RuntimeError(
-            f"inconsistent tensor size, expected tensor [{input.shape[0]}] and src [{tensor.shape[0]}] to have the same "
-            f"number of elements, but got {input.shape[0]} and {tensor.shape[0]} elements respectively"
+            "dot : expected both vectors to have same dtype, but found "
+            f"{input.dtype.scalar_name} and {tensor.dtype.scalar_name}"
         )
     n = input.shape[0]
+    if input.shape != tensor.shape:
+        raise RuntimeError(
+            f"inconsistent tensor size, expected tensor [{n}] and src [{tensor.shape[0]}] to have the same "
+            f"number of elements, but got {n} and {tensor.shape[0]} elements respectively"
+        )
+    _refuse(input.dtype, "dot")
     row = _view(input, (1, n), (1, input._layout.strides[0]))
     column = _view(tensor, (n, 1), (tensor._layout.strides[0], 1))
     return _view(product(row, column), (), ())
 
 
-__all__ = ["Tensor", "bmm", "dot", "mm", "mv", "product"]
+# -- products added to something ------------------------------------------------------------------
+
+_SCALARS = {
+    "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t",
+    "float16": "float", "bfloat16": "float", "float32": "float", "float64": "double",
+}  # fmt: skip
+
+
+def _factor(value, dtype):
+    """alpha or beta as a number of the product's dtype: integers lose their fraction."""
+    if dtype.is_complex:
+        return value
+    if isinstance(value, complex):
+        raise RuntimeError(
+            f"value cannot be converted to type {_SCALARS[dtype.name]} without overflow"
+        )
+    return int(value) if dtype.category == 1 else value
+
+
+def _added(found, input, beta, alpha):
+    """beta * input + alpha * found, in found's memory; with beta 0 even nan in input does not count."""
+    beta, alpha = _factor(beta, found.dtype), _factor(alpha, found.dtype)
+    if not is_computed(found):
+        return found
+    previous, modes.grad = modes.grad, False
+    try:
+        if alpha == 0 and found._layout.ndim < 3:
+            found.zero_()  # as BLAS does: nan in the product does not count then
+        elif alpha != 1:
+            found.mul_(alpha)
+        if beta != 0:
+            found.add_(input, alpha=beta)
+    finally:
+        modes.grad = previous
+    return found
+
+
+@launches("addmm")
+def addmm(input, mat1, mat2, beta, alpha):
+    for t, name in ((mat1, "mat1"), (mat2, "mat2")):
+        if t.ndim != 2:
+            raise RuntimeError(f"{name} must be a matrix, got {t.ndim}-D tensor")
+    _check_inner(mat1, mat2)
+    _check_expands(input, (mat1.shape[0], mat2.shape[1]))
+    _check_added(input, mat1, mat2)
+    return _added(product(mat1, mat2), input, beta, alpha)
+
+
+def _check_added(input, mat1, mat2):
+    for t, name in ((input, "self"), (mat1, "mat1")):
+        if t.dtype is not mat2.dtype:
+            raise RuntimeError(
+                f"{name} and mat2 must have the same dtype, but got "
+                f"{t.dtype.scalar_name} and {mat2.dtype.scalar_name}"
+            )
+    _refuse(mat2.dtype, "addmm_impl_cpu_")
+
+
+@launches("addbmm")
+def addbmm(input, batch1, batch2, beta, alpha):
+    _check_batches(batch1, batch2)
+    if batch1.shape[0] != batch2.shape[0]:
+        raise RuntimeError(
+            f"batch1 and batch2 must have same number of batches, got {batch1.shape[0]} and {batch2.shape[0]}"
+        )
+    shape = (batch1.shape[1], batch2.shape[2])
+    _check_expands(input, shape)
+    if batch1.shape[2] != batch2.shape[1]:
+        raise RuntimeError(
+            "Incompatible matrix sizes for bmm "
+            f"({batch1.shape[1]}x{batch1.shape[2]} and {batch2.shape[1]}x{batch2.shape[2]})"
+        )
+    _check_added(input, batch1, batch2)
+    # one long product: the batch becomes part of what is summed over
+    count, rows, inner = batch1.shape
+    left, right = function("transpose")(batch1.detach(), 0, 1), batch2.detach()
+    left = function("reshape")(left, (rows, count * inner))
+    right = function("reshape")(right, (count * inner, batch2.shape[2]))
+    return _added(product(left, right), input, beta, alpha)
+
+
+@launches("baddbmm")
+def baddbmm(input, batch1, batch2, beta, alpha):
+    _check_batches(batch1, batch2)
+    _check_expands(input, (batch1.shape[0], batch1.shape[1], batch2.shape[2]))
+    _check_batch_sizes(batch1, batch2)
+    if input.dtype is not batch1.dtype:
+        names = [CPP_NAMES[t.dtype.name] for t in (input, batch1, batch2)]
+        raise RuntimeError(
+            f"Input dtypes must be the same, got: input {names[0]}, batch1: {names[1]}, batch2: {names[2]}"
+        )
+    if batch1.dtype is not batch2.dtype:
+        raise _expected(batch1, batch2)
+    _refuse(input.dtype, "baddbmm")
+    return _added(product(batch1, batch2), input, beta, alpha)
+
+
+@launches("addmv")
+def addmv(input, mat, vec, beta, alpha):
+    _check_vectors(input.shape, mat, vec)
+    _check_vector_dtypes(input, mat, vec)
+    return _added(_times_vector(mat, vec), input, beta, alpha)
+
+
+# -- in place, and out= ---------------------------------------------------------------------------
+
+
+@launches("addmm_", "addmv_", "baddbmm_", "addbmm_")
+def write_added(op, bound):
+    """op_: the result must have the shape of what it is written to."""
+    input = bound["input"]
+    recording = wants_grad(op, bound)
+    if recording:
+        views.check_inplace(input)
+    result = call_row(op, bound)
+    if result.shape != input.shape:
+        raise RuntimeError(
+            f"Bad in-place call: input tensor size {list(input.shape)} and output tensor size "
+            f"{list(result.shape)} should match"
+        )
+    node = result._grad_fn
+    if node is None:
+        return input.copy_(result)
+    keep_original(node, input)
+    input.detach().copy_(result.detach())
+    views.rebase(input, node)
+    return input
+
+
+def _exact_out(op, general):
+    """A front whose slow path wants out= to have exactly the dtype of the product."""
+
+    def checked(*args, out=None, **kwargs):
+        if out is None:
+            return general(*args, **kwargs)
+        given = next((a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)), None)
+        if isinstance(out, Tensor) and given is not None and out.dtype is not given.dtype:
+            raise _OUT[op.template](given.dtype, out.dtype)
+        return general(*args, out=out, **kwargs)
+
+    return quick_function(op, LAUNCHERS[op.template], checked, lambda bound: call_row(op, bound))
+
+
+def _dot_out(wanted, got):
+    return RuntimeError(
+        f"result dtype {got.scalar_name} does not match input dtype {wanted.scalar_name}"
+    )
+
+
+def _addbmm_out(wanted, got):
+    return RuntimeError(
+        f"self and mat2 must have the same dtype, but got {got.scalar_name} and {wanted.scalar_name}"
+    )
+
+
+_OUT = dict.fromkeys(("mm", "bmm", "mv", "addmm", "addmv", "baddbmm"), not_exact)
+_OUT |= {"dot": _dot_out, "addbmm": _addbmm_out}
+for _name in _OUT:
+    FRONTS[_name] = _exact_out

@@ -10,6 +10,16 @@ from flambeau.ops.support import group_of
 from flambeau.ops.table import composite, public
 
 
+_said: set = set()
+
+
+def warn_once(text):
+    """A warning that a program hears only once, as PyTorch does it for deprecated functions."""
+    if text not in _said:
+        _said.add(text)
+        warnings.warn(text, UserWarning, stacklevel=4)
+
+
 def _trace_grad(g, input_layout):
     rows, columns = input_layout.shape
     grad = g.new_zeros(rows * columns)
@@ -31,7 +41,7 @@ def trace(input):
     return input.diagonal().sum()
 
 
-@composite(variants="function method out", node="LinalgCrossBackward0", bind=True, grad=dict(
+@composite(variants="out", numbers=False, node="LinalgCrossBackward0", bind=True, grad=dict(
     input=lambda g, other, dim: public("linalg_cross")(m.conj(other), g, dim=dim),
     other=lambda g, input, dim: public("linalg_cross")(g, m.conj(input), dim=dim),
 ))  # fmt: skip
@@ -54,19 +64,17 @@ def linalg_cross(input, other, *, dim: int = -1):
     return a.roll(-1, dim) * b.roll(-2, dim) - a.roll(-2, dim) * b.roll(-1, dim)
 
 
-@composite(variants="function method out", bind=True)
+@composite(variants="function method out", bind=True, numbers=False)
 def cross(input, other, dim: object = None):
     """Vector product along a dimension of size 3 (the first such one unless told)."""
     if dim is None:
         dim = next((k for k, s in enumerate(input.shape) if s == 3), None)
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")
-        warnings.warn(
+        warn_once(
             "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim "
             "explicitly or simply use torch.linalg.cross.\nThe default value of dim will change to agree "
-            "with that of linalg.cross in a future release.",
-            UserWarning,
-            stacklevel=4,
+            "with that of linalg.cross in a future release."
         )
     return public("linalg_cross")(input, other, dim=dim)
 

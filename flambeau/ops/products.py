@@ -1,20 +1,37 @@
-"""Matrix products: rows for the plain products, and what is put together from them (matmul, einsum, ...)."""
+"""Matrix products: rows for the plain products, and what is put together from them.
+
+Launchers (eager/products.py) check operands and compute; here are signatures, derivatives and the
+composites: matmul, tensordot, einsum (which has a file of its own), kron and chains of products.
+"""
 
 import math
 
+from flambeau import errors
+from flambeau._layout import broadcast_shape, wrap_dim
 from flambeau.codegen import scalar as m
-from flambeau.ops.table import Scalar, composite, template
+from flambeau.ops.matrices import warn_once
+from flambeau.ops.support import group_of
+from flambeau.ops.table import Scalar, composite, public, template
 
 _PLAIN = "function method out"
+_ALL = "function method inplace out"
 
 
 def _adjoint(t):
     return m.conj(t.transpose(-2, -1))
 
 
+def _scaled(g, factor):
+    """g times the conjugate of a number."""
+    if isinstance(factor, complex):
+        return g * factor.conjugate()
+    return g if factor == 1 else g * factor
+
+
 @template(
     "mm",
     variants=_PLAIN,
+    numbers=False,
     grad=dict(
         input=lambda g, mat2: g.mm(_adjoint(mat2)), mat2=lambda g, input: _adjoint(input).mm(g)
     ),
@@ -26,6 +43,7 @@ def mm(input, mat2):
 @template(
     "bmm",
     variants=_PLAIN,
+    numbers=False,
     grad=dict(
         input=lambda g, mat2: g.bmm(_adjoint(mat2)), mat2=lambda g, input: _adjoint(input).bmm(g)
     ),
@@ -37,6 +55,7 @@ def bmm(input, mat2):
 @template(
     "mv",
     variants=_PLAIN,
+    numbers=False,
     grad=dict(
         input=lambda g, vec: g.outer(m.conj(vec)), vec=lambda g, input: _adjoint(input).mv(g)
     ),
@@ -48,6 +67,7 @@ def mv(input, vec):
 @template(
     "dot",
     variants=_PLAIN,
+    numbers=False,
     grad=dict(
         input=lambda g, tensor: g * m.conj(tensor), tensor=lambda g, input: g * m.conj(input)
     ),
@@ -56,13 +76,17 @@ def dot(input, tensor):
     """Product of two vectors."""
 
 
-@composite(variants=_PLAIN)
+@composite(
+    variants=_PLAIN,
+    numbers=False,
+    grad=dict(input=lambda g, other: m.conj(g) * other, other=lambda g, input: g * input),
+)
 def vdot(input, other):
     """Product of two vectors, the first conjugated."""
     return m.conj(input).dot(other)
 
 
-@composite(variants=_PLAIN, aliases="ger")
+@composite(variants=_PLAIN, aliases="ger", numbers=False)
 def outer(input, vec2):
     """All products of the elements of two vectors."""
     for name, t in (("self", input), ("vec2", vec2)):
@@ -71,102 +95,123 @@ def outer(input, vec2):
     return input.unsqueeze(1) * vec2
 
 
-def _combine(input, product, beta, alpha):
-    """beta * input + alpha * product, with the names PyTorch's addmm family uses."""
-    if product.dtype.category < 2 and (isinstance(alpha, float) or isinstance(beta, float)):
-        which = "beta" if isinstance(beta, float) else "alpha"
-        raise RuntimeError(
-            f"For integral input tensors, argument {which} must not be a floating point number."
-        )
-    if beta == 0:  # nan and inf in input do not count then
-        return product if alpha == 1 else product * alpha
-    scaled = input if beta == 1 else input * beta
-    return scaled + product if alpha == 1 else scaled.add(product, alpha=alpha)
+# -- products added to something: beta * input + alpha * product ----------------------------------
 
 
-def _addmm_grads(left, right):
-    """Derivatives of beta * input + alpha * left @ right."""
-    return {
-        "input": lambda g, beta: g * beta,
-        left: eval(
-            f"lambda g, {right}, alpha: product(g, adjoint({right})) * alpha",
-            {"product": _mm, "adjoint": _adjoint},
-        ),
-        right: eval(
-            f"lambda g, {left}, alpha: product(adjoint({left}), g) * alpha",
-            {"product": _mm, "adjoint": _adjoint},
-        ),
-    }
-
-
-def _mm(a, b):
-    return a.matmul(b)
-
-
-def _expandable(input, product, name):
-    missing = product.ndim - input.ndim
-    fits = missing >= 0 and all(
-        s in (1, n) for s, n in zip(input.shape, product.shape[max(missing, 0) :])
-    )
-    if not fits:
-        if missing < 0:
-            raise RuntimeError(
-                f"expand({_type_name(input)}{{{list(input.shape)}}}, size={list(product.shape)}): the number of sizes provided "
-                f"({product.ndim}) must be greater or equal to the number of dimensions in the tensor ({input.ndim})"
-            )
-        bad = max(
-            k
-            for k, (s, n) in enumerate(zip(input.shape, product.shape[missing:]))
-            if s not in (1, n)
-        )
-        raise RuntimeError(
-            f"The expanded size of the tensor ({product.shape[missing + bad]}) must match the existing size ({input.shape[bad]}) at "
-            f"non-singleton dimension {missing + bad}.  Target sizes: {list(product.shape)}.  Tensor sizes: {list(input.shape)}"
-        )
-
-
-def _type_name(t):
-    return f"torch.{t.dtype.scalar_name}Tensor"
-
-
-@composite(variants="function method inplace out", grad=_addmm_grads("mat1", "mat2"))
+@template(
+    "addmm",
+    variants=_ALL,
+    numbers=False,
+    grad=dict(
+        input=lambda g, beta: _scaled(g, beta),
+        mat1=lambda g, mat2, alpha: _scaled(g.mm(_adjoint(mat2)), alpha),
+        mat2=lambda g, mat1, alpha: _scaled(_adjoint(mat1).mm(g), alpha),
+    ),
+)
 def addmm(input, mat1, mat2, *, beta: Scalar = 1, alpha: Scalar = 1):
     """beta * input + alpha * (mat1 @ mat2)."""
-    product = mat1.mm(mat2)
-    _expandable(input, product, "addmm")
-    return _combine(input, product, beta, alpha)
 
 
-@composite(variants="function method inplace out", grad=_addmm_grads("batch1", "batch2"))
+@template(
+    "baddbmm",
+    variants=_ALL,
+    numbers=False,
+    grad=dict(
+        input=lambda g, beta: _scaled(g, beta),
+        batch1=lambda g, batch2, alpha: _scaled(g.bmm(_adjoint(batch2)), alpha),
+        batch2=lambda g, batch1, alpha: _scaled(_adjoint(batch1).bmm(g), alpha),
+    ),
+)
 def baddbmm(input, batch1, batch2, *, beta: Scalar = 1, alpha: Scalar = 1):
     """beta * input + alpha * (batch1 @ batch2), batch by batch."""
-    product = batch1.bmm(batch2)
-    _expandable(input, product, "baddbmm")
-    return _combine(input, product, beta, alpha)
 
 
-@composite(variants="function method inplace out")
+def _repeated(g, batch):
+    return g.unsqueeze(0).expand(batch.shape[0], -1, -1)
+
+
+@template(
+    "addbmm",
+    variants=_ALL,
+    numbers=False,
+    grad=dict(
+        input=lambda g, beta: _scaled(g, beta),
+        batch1=lambda g, batch2, alpha: _scaled(_repeated(g, batch2).bmm(_adjoint(batch2)), alpha),
+        batch2=lambda g, batch1, alpha: _scaled(_adjoint(batch1).bmm(_repeated(g, batch1)), alpha),
+    ),
+)
 def addbmm(input, batch1, batch2, *, beta: Scalar = 1, alpha: Scalar = 1):
     """beta * input + alpha * the sum over the batch of batch1 @ batch2."""
-    return _combine(input, batch1.bmm(batch2).sum(0), beta, alpha)
 
 
-@composite(variants="function method inplace out")
+@template(
+    "addmv",
+    variants=_ALL,
+    numbers=False,
+    grad=dict(
+        input=lambda g, beta: _scaled(g, beta),
+        mat=lambda g, vec, alpha: _scaled(g.outer(m.conj(vec)), alpha),
+        vec=lambda g, mat, alpha: _scaled(_adjoint(mat).mv(g), alpha),
+    ),
+)
 def addmv(input, mat, vec, *, beta: Scalar = 1, alpha: Scalar = 1):
     """beta * input + alpha * (mat @ vec)."""
-    return _combine(input, mat.mv(vec), beta, alpha)
 
 
-@composite(variants="function method inplace out")
+def _check_factor(value, name, *tensors):
+    """addr is arithmetic on elements, and as picky about its factors as add."""
+    whole = all(t.dtype.category < 2 for t in tensors)
+    if whole and isinstance(value, (float, complex)):
+        raise RuntimeError(
+            f"For integral input tensors, argument {name} must not be a floating point number."
+        )
+    if isinstance(value, complex) and not any(t.dtype.is_complex for t in tensors):
+        kind = {"float32": "float", "float64": "double", "float16": "c10::Half"}
+        name = kind.get(tensors[0].dtype.name, "c10::BFloat16")
+        raise RuntimeError(f"value cannot be converted to type {name} without overflow")
+
+
+@composite(
+    variants=_ALL,
+    numbers=False,
+    grad=dict(
+        input=lambda g, beta: _scaled(g, beta),
+        vec1=lambda g, vec2, alpha: _scaled(g.mv(m.conj(vec2).to(g.dtype)), alpha),
+        vec2=lambda g, vec1, alpha: _scaled(g.t().mv(m.conj(vec1).to(g.dtype)), alpha),
+    ),
+)
 def addr(input, vec1, vec2, *, beta: Scalar = 1, alpha: Scalar = 1):
     """beta * input + alpha * the outer product."""
-    return _combine(input, vec1.outer(vec2), beta, alpha)
+    for name, t in (("vec1", vec1), ("vec2", vec2)):
+        if t.ndim != 1:
+            raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {t.ndim}-D")
+    input = input.expand(vec1.shape[0], vec2.shape[0])
+    for value, name in ((beta, "beta"), (alpha, "alpha")):
+        _check_factor(value, name, input, vec1, vec2)
+        if isinstance(value, bool) and any(t.dtype.category for t in (input, vec1, vec2)):
+            raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
+    kinds = {"wide"} & {group_of(t) for t in (input, vec1, vec2)}
+    if kinds:
+        raise errors.not_implemented("addr_cpu", vec1.dtype)
+    product = vec1.outer(vec2)
+    if product.dtype.category == 0 and input.dtype.category == 0:
+        product = product & bool(alpha)
+        return product | input if beta else product
+    product = product if alpha == 1 else product * alpha
+    if beta == 0:  # nan and inf in input do not count then
+        return product.to((product * 0 + input).dtype) if product.dtype is not input.dtype else product
+    return product + (input if beta == 1 else input * beta)
 
 
-@composite(variants=_PLAIN, namespace="linalg")
+# -- matmul ---------------------------------------------------------------------------------------
+
+
+@composite(variants=_PLAIN, namespace="linalg", numbers=False)
 def matmul(input, other):
     """Matrix product; batch dimensions broadcast, vectors are rows or columns as needed."""
     a, b = input.ndim, other.ndim
+    if a == 2 and b == 2:
+        return input.mm(other)
     if a == 0 or b == 0:
         raise RuntimeError(
             f"both arguments to matmul need to be at least 1D, but they are {a}D and {b}D"
@@ -175,84 +220,154 @@ def matmul(input, other):
         return input.dot(other)
     if a == 2 and b == 1:
         return input.mv(other)
-    if a == 2 and b == 2:
-        return input.mm(other)
-    if a == 1:
-        return input.unsqueeze(0).matmul(other).squeeze(-2)
-    if b == 1:
-        return input.matmul(other.unsqueeze(-1)).squeeze(-1)
+    if a == 1 and b == 2:
+        return input.unsqueeze(0).mm(other).squeeze(0)
+    if a >= 3 and b <= 2 and _folds(input, other):
+        return _folded(input, other)
+    if b >= 3 and a <= 2 and (input._requires_grad or a == 1) and _folds(other.mT, input):
+        found = _folded(other.mT, input.t() if a == 2 else input)
+        return found.mT.contiguous() if a == 2 else found
     return _batched(input, other)
 
 
+def _folds(large, small):
+    """Does a batch of matrices become one tall matrix without a copy (or is one worth it)?
+
+    Folding keeps the gradient of the small operand small: it is summed inside one product.
+    """
+    if small._requires_grad or large.numel() == 0:
+        return True
+    shape, strides = large.shape, large.stride()
+    return all(strides[k] == strides[k + 1] * shape[k + 1] for k in range(large.ndim - 2))
+
+
+def _folded(large, small):
+    """Rows of all matrices of the batch times one matrix or vector."""
+    shape = large.shape
+    rows = large.reshape(math.prod(shape[:-1]), shape[-1])
+    found = rows.mm(small) if small.ndim == 2 else rows.mv(small)
+    return public("_unsafe_view")(found, (*shape[:-1], *small.shape[1:]))
+
+
 def _batched(input, other):
-    if other.ndim == 2 or (
-        other.ndim > 2 and math.prod(other.shape[:-2]) == 1 and input.ndim >= other.ndim
-    ):
-        # one matrix for the whole batch: fold the batch into its rows
-        last = other.reshape(other.shape[-2:])
-        folded = input.reshape(-1, input.shape[-1]).mm(last)
-        return folded.view(*input.shape[:-1], other.shape[-1])
-    batch = _broadcast(input.shape[:-2], other.shape[:-2])
-    if input.shape[-1] != other.shape[-2]:
-        raise RuntimeError(
-            f"Expected size for first two dimensions of batch2 tensor to be: [{math.prod(batch)}, {input.shape[-1]}] but got: "
-            f"[{math.prod(batch)}, {other.shape[-2]}]."
-        )
-    flat = [t.expand(*batch, *t.shape[-2:]).reshape(-1, *t.shape[-2:]) for t in (input, other)]
-    return flat[0].bmm(flat[1]).view(*batch, input.shape[-2], other.shape[-1])
+    left = input if input.ndim > 1 else input.unsqueeze(0)
+    right = other if other.ndim > 1 else other.unsqueeze(1)
+    batch = broadcast_shape(left.shape[:-2], right.shape[:-2])
+    count = math.prod(batch)
+    flat = [
+        t.expand(*batch, *t.shape[-2:]).reshape(count, *t.shape[-2:]) for t in (left, right)
+    ]
+    rows = left.shape[-2:-1] if input.ndim > 1 else ()
+    columns = right.shape[-1:] if other.ndim > 1 else ()
+    return public("_unsafe_view")(flat[0].bmm(flat[1]), (*batch, *rows, *columns))
 
 
-def _broadcast(a, b):
-    from flambeau._layout import broadcast_shape
-
-    return broadcast_shape(a, b)
+# -- products over other dimensions ---------------------------------------------------------------
 
 
-@composite(variants=_PLAIN)
+@composite(variants=_PLAIN, numbers=False)
 def inner(input, other):
     """Products over the last dimensions."""
     if input.ndim == 0 or other.ndim == 0:
         return input * other
     if input.shape[-1] != other.shape[-1]:
         raise RuntimeError(
-            f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and {list(other.shape)}"
+            "inner() the last dimension must match on both input tensors but got shapes "
+            f"{list(input.shape)} and {list(other.shape)}"
         )
-    return tensordot.body(input, other, ([-1], [-1]))
+    return contract(input, other, [-1], [-1])
 
 
-@composite(variants="function")
-def tensordot(a, b, dims: object = 2):
+@composite(variants="function", bind=True)
+def tensordot(a, b, dims: object = 2, out: object = None):
     """Sum of products over several dimensions of two tensors."""
+    if hasattr(dims, "_layout"):
+        dims = dims.tolist()
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
-        left, right = list(range(a.ndim - dims, a.ndim)), list(range(dims))
-    else:
-        left, right = ([x] if isinstance(x, int) else list(x) for x in dims)
-    left, right = [x % a.ndim for x in left], [x % b.ndim for x in right]
+        if dims > min(a.ndim, b.ndim):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        dims = list(range(a.ndim - dims, a.ndim)), list(range(dims))
+    elif not isinstance(dims, (tuple, list)) or len(dims) != 2:
+        raise RuntimeError(
+            "tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]] "
+            f"containing two lists, but got dims={dims}"
+        )
+    left, right = ([x] if isinstance(x, int) else list(x) for x in dims)
     if len(left) != len(right):
         raise RuntimeError("both dimension lists should have same length")
+    found = contract(a, b, left, right)
+    if out is None:
+        return found
+    if out.dtype is not found.dtype:
+        raise RuntimeError(
+            f"tensordot: Expected the output tensor to have dtype {found.dtype.scalar_name}, but "
+            f"got an output tensor with dtype {out.dtype.scalar_name}"
+        )
+    return _write(found, out)
+
+
+def _write(found, out):
+    if out.shape != found.shape:
+        out._resize_output(found.shape)
+    return out.copy_(found)
+
+
+def contract(a, b, left, right):
+    """Sum over pairs of dimensions; a size of one is summed on the other side first."""
+    if a.dtype is not b.dtype:
+        raise RuntimeError("both inputs should have same dtype")
+    left, right = [wrap_dim(x, a.ndim) for x in left], [wrap_dim(x, b.ndim) for x in right]
+    count = 1
     for x, y in zip(left, right):
-        if a.shape[x] != b.shape[y]:
+        first, second = a.shape[x], b.shape[y]
+        if first == 1 != second:
+            b = b.sum(y, keepdim=True)
+        elif second == 1 != first:
+            a = a.sum(x, keepdim=True)
+        elif first != second:
             raise RuntimeError(
-                f"contracted dimensions need to match, but first has size {a.shape[x]} in dim {x} and second has size {b.shape[y]} in dim {y}"
+                f"contracted dimensions need to match, but first has size {first} in dim {x} and "
+                f"second has size {second} in dim {y}"
             )
+        else:
+            count *= first
+    for dims in (left, right):
+        for x in dims:
+            if dims.count(x) > 1:
+                raise RuntimeError(f"dim {x} appears multiple times in the list of dims")
     free_a = [k for k in range(a.ndim) if k not in left]
     free_b = [k for k in range(b.ndim) if k not in right]
-    count = math.prod(a.shape[k] for k in left)
-    x = a.permute(*free_a, *left).reshape(-1, count) if a.ndim else a.reshape(1, 1)
-    y = b.permute(*right, *free_b).reshape(count, -1) if b.ndim else b.reshape(1, 1)
-    return x.mm(y).reshape([a.shape[k] for k in free_a] + [b.shape[k] for k in free_b])
+    rows, columns = [a.shape[k] for k in free_a], [b.shape[k] for k in free_b]
+    x = a.permute(free_a + left).reshape(math.prod(rows), count)
+    y = b.permute(right + free_b).reshape(count, math.prod(columns))
+    return x.mm(y).reshape(rows + columns)
 
 
 @composite(variants="function")
-def chain_matmul(*matrices):
+def chain_matmul(*matrices, out=None):
     """Product of several matrices, in the cheapest order."""
-    return _chain(
-        list(
-            matrices[0] if len(matrices) == 1 and not hasattr(matrices[0], "_layout") else matrices
-        )
+    warn_once(
+        "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use "
+        "torch.linalg.multi_dot instead, which accepts a list of two or more tensors rather than "
+        "multiple parameters."
     )
+    if len(matrices) == 1 and not hasattr(matrices[0], "_layout"):
+        matrices = matrices[0]
+    if not matrices:
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    for t in matrices:
+        if t.ndim != 2:
+            raise RuntimeError(f"Tensor dimension is {t.ndim}, expected 2 instead.")
+    for k, (a, b) in enumerate(zip(matrices, matrices[1:])):
+        if a.shape[1] != b.shape[0]:
+            raise RuntimeError(
+                f"multi_dot(): tensors {k} and {k + 1} with shapes {list(a.shape)} and "
+                f"{list(b.shape)} cannot be multiplied"
+            )
+    found = _chain(list(matrices))
+    return found if out is None else _write(found, out)
 
 
 def _chain(ms):
@@ -278,7 +393,7 @@ def _chain(ms):
     return multiply(0, n - 1)
 
 
-@composite(variants=_PLAIN)
+@composite(variants=_PLAIN, numbers=False)
 def kron(input, other):
     """Kronecker product."""
     ndim = max(input.ndim, other.ndim)
@@ -286,7 +401,7 @@ def kron(input, other):
     b = other.reshape((1,) * (ndim - other.ndim) + tuple(other.shape))
     left = a.reshape([s for n in a.shape for s in (n, 1)])
     right = b.reshape([s for n in b.shape for s in (1, n)])
-    return (left * right).reshape([x * y for x, y in zip(a.shape, b.shape)])
+    return public("_unsafe_view")(left * right, [x * y for x, y in zip(a.shape, b.shape)])
 
 
 @composite(variants="function")
