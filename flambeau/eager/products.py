@@ -32,6 +32,7 @@ from flambeau.runtime.cpu import words
 _kernels: dict = {}
 _plans: dict = {}
 CHUNK = 1 << 18  # multiplications per chunk
+SPLIT = 1 << 13  # length of the pieces of a long sum
 
 
 def _kernel(schedule, code, batch):
@@ -54,8 +55,34 @@ def product(a, b):
         return out
     if k == 0:
         return fill_into(out, 0)
+    if k >= 2 * SPLIT and not batch and m * n <= 256 and a.dtype.itemsize > 2:
+        return _split_product(a, b)
     multiply_into(out, a, b, batch)
     return out
+
+
+def _split_product(a, b):
+    """A long sum for few results: products of pieces side by side, then their sum.
+
+    Pieces run on several threads, and short sums lose fewer digits than long ones.
+    """
+    (m, k), n = a.shape, b.shape[1]
+    pieces = k // SPLIT
+    (am, ak), (bk, bn) = a._layout.strides, b._layout.strides
+    parts = product(
+        _view(a, (pieces, m, SPLIT), (SPLIT * ak, am, ak)),
+        _view(b, (pieces, SPLIT, n), (SPLIT * bk, bk, bn)),
+    )
+    total = function("sum")(parts, 0, dtype=a.dtype)
+    done = pieces * SPLIT
+    if done < k:
+        size = a._layout.itemsize
+        rest = product(
+            _view(a, (m, k - done), (am, ak), done * ak * size),
+            _view(b, (k - done, n), (bk, bn), done * bk * size),
+        )
+        total = function("add")(total, rest)
+    return total
 
 
 def multiply_into(out, a, b, batch):
@@ -238,8 +265,9 @@ def _times_vector(mat, vec):
     return _view(product(mat, column), (mat.shape[0],), (1,))
 
 
-def _view(t, shape, strides):
-    return alias(t, make_layout(Size(shape), tuple(strides), t.dtype, t.device), t._offset)
+def _view(t, shape, strides, skip=0):
+    layout = make_layout(Size(shape), tuple(strides), t.dtype, t.device)
+    return alias(t, layout, t._offset + skip)
 
 
 @launches("dot")

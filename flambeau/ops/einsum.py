@@ -1,192 +1,235 @@
-"""einsum: parse the index notation, then contract operands pair by pair with batched products."""
+"""einsum: parse the index notation, then contract operands from left to right with batched products.
 
+All operands get the same dimensions: those of the output in their order, then the summed ones; what
+an operand lacks has size one. A pair is contracted as soon as nobody later needs a dimension. The
+order of dimensions in between is PyTorch's, so that results have its strides.
+"""
+
+import math
 import string
 
-LETTERS = string.ascii_letters
+LETTERS = string.ascii_uppercase + string.ascii_lowercase
+ELLIPSIS = "..."
 
 
-def evaluate(equation, operands):
-    if not isinstance(equation, str):
-        equation, operands = _from_sublists([equation, *operands])
-    terms, output = _parse(equation, operands)
-    sizes = _sizes(terms, operands)
-    parts = [_diagonal(t, o, sizes) for t, o in zip(terms, operands)]
-    current, labels = parts[0]
-    for k, (other, other_labels) in enumerate(parts[1:], 1):
-        later = (
-            set(output).union(*(p[1] for p in parts[k + 1 :]))
-            if k + 1 < len(parts)
-            else set(output)
+def evaluate(arguments):
+    """einsum of what a caller wrote: an equation and operands, or operands and lists of subscripts."""
+    if len(arguments) < 2:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one "
+            "operand and its subscripts list"
         )
-        current, labels = _contract(current, labels, other, other_labels, later)
-    drop = [k for k, x in enumerate(labels) if x not in output]
-    if drop:
-        current = current.sum(drop)
-        labels = [x for x in labels if x in output]
-    return current.permute(*[labels.index(x) for x in output]) if output else current
+    if isinstance(arguments[0], str):
+        equation, operands = arguments[0], list(arguments[1:])
+        if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+            operands = list(operands[0])
+    else:
+        equation, operands = _from_sublists(arguments)
+    for k, t in enumerate(operands):
+        if not hasattr(t, "_layout"):
+            raise TypeError(
+                f"expected Tensor as element {k} in argument 1, but got {type(t).__name__}"
+            )
+    terms, output = _parse(equation, operands)
+    order = [*output, *_summed(terms, output)]
+    return _contract_all([_aligned(t, term, order) for t, term in zip(operands, terms)], len(output))
+
+
+# -- the notation ---------------------------------------------------------------------------------
 
 
 def _from_sublists(items):
     """einsum(a, [0, 1], b, [1, 2], [0, 2]) as an equation."""
-    operands, lists, out = [], [], None
-    for k in range(0, len(items) - 1, 2):
-        operands.append(items[k])
-        lists.append(items[k + 1])
-    if len(items) % 2:
-        out = items[-1]
 
     def text(labels):
-        return "".join("..." if x is Ellipsis else LETTERS[x] for x in labels)
+        return "".join(ELLIPSIS if x is Ellipsis else _letter(x) for x in labels)
 
-    equation = ",".join(map(text, lists)) + ("->" + text(out) if out is not None else "")
-    return equation, operands
+    lists = [text(x) for x in items[1::2]]
+    equation = ",".join(lists)
+    if len(items) % 2:
+        equation += "->" + text(items[-1])
+    return equation, list(items[0 : len(items) - len(items) % 2 : 2])
+
+
+def _letter(label):
+    if not 0 <= label < len(LETTERS):
+        raise ValueError("einsum(): subscript in subscript list is not within the valid range [0, 52)")
+    return LETTERS[label]
 
 
 def _parse(equation, operands):
-    equation = equation.replace(" ", "")
+    """Labels per operand and those of the output; the dimensions of ... are numbers, last one 0."""
     left, arrow, right = equation.partition("->")
-    terms = left.split(",")
-    if len(terms) != len(operands):
-        more = "more" if len(terms) < len(operands) else "fewer"
-        raise RuntimeError(
-            f"einsum(): {more} operands were provided than specified in the equation"
-        )
-    for k, t in enumerate(terms):
-        for c in t.replace("...", ""):
-            if c not in LETTERS:
-                raise RuntimeError(
-                    f"einsum(): invalid subscript given at index {equation.index(c)} in the equation string, subscripts must be in [a-zA-Z]"
-                )
-        if t.count("...") > 1 or ("." in t.replace("...", "")):
-            raise RuntimeError(
-                f"einsum(): found '.' for operand {k} that is not part of any ellipsis"
-            )
-    wide = 0
-    for k, (t, o) in enumerate(zip(terms, operands)):
-        named = len(t.replace("...", ""))
-        if "..." in t:
-            if o.ndim < named:
-                raise RuntimeError(
-                    f"einsum(): the number of subscripts in the equation ({named}) is more than the number of dimensions ({o.ndim}) for operand {k}"
-                )
-            wide = max(wide, o.ndim - named)
-        elif o.ndim != named:
-            raise RuntimeError(
-                f"einsum(): the number of subscripts in the equation ({named}) does not match the number of "
-                f"dimensions ({o.ndim}) for operand {k}"
-                + (" and no ellipsis was given" if o.ndim > named else "")
-            )
-    dots = [f"#{k}" for k in range(wide)]
-    expanded = [_expand(t, o.ndim, dots) for t, o in zip(terms, operands)]
+    written = [_labels(t, equation, 0, f"operand {k}") for k, t in enumerate(left.split(","))]
+    if len(written) != len(operands):
+        more = "fewer" if len(written) > len(operands) else "more"
+        raise RuntimeError(f"einsum(): {more} operands were provided than specified in the equation")
+    for k, (labels, t) in enumerate(zip(written, operands)):
+        _check_count(labels, t, k)
+    wide = max((t.ndim - len(w) + 1 for w, t in zip(written, operands) if ELLIPSIS in w), default=0)
+    terms = [_spread(w, t.ndim - len(w) + 1) for w, t in zip(written, operands)]
+    _check_sizes(terms, operands)
     if arrow:
-        out: list = []
-        for piece in right.replace("...", ".").strip():
-            out.extend(dots if piece == "." else [piece])
-        for c in out:
-            if out.count(c) > 1:
-                raise RuntimeError(
-                    f"einsum(): output subscript {c} appears more than once in the output"
-                )
-            if not any(c in t for t in expanded) and c not in dots:
-                raise RuntimeError(
-                    f"einsum(): output subscript {c} does not appear in the equation for any input operand"
-                )
-    else:
-        every = [c for t in expanded for c in t if c[0] != "#"]
-        out = dots + sorted(c for c in set(every) if every.count(c) == 1)
-    return expanded, out
+        output = _labels(right, equation, len(left) + 2, "output")
+        _check_output(output, terms)
+        return terms, _spread(output, wide)
+    every = [c for t in terms for c in t if isinstance(c, str)]
+    once = sorted((c for c in set(every) if every.count(c) == 1), key=LETTERS.index)
+    return terms, _spread([ELLIPSIS, *once], wide)
 
 
-def _expand(term, ndim, dots):
+def _labels(text, equation, start, where):
+    """Letters and at most one ... of a term."""
     found: list = []
-    for piece in term.replace("...", "."):
-        if piece == ".":
-            count = ndim - (len(term) - 3)
-            found.extend(dots[len(dots) - count :])
-        else:
-            found.append(piece)
+    k = 0
+    while k < len(text):
+        c = text[k]
+        if c == ".":
+            if ELLIPSIS in found:
+                raise RuntimeError(
+                    f"einsum(): found '.' for {where} for which an ellipsis was already found"
+                    if where != "output"
+                    else "einsum(): found '.' for output but an ellipsis (...) was already found"
+                )
+            if text[k : k + 3] != ELLIPSIS:
+                more = " (...)" if where == "output" else ""
+                raise RuntimeError(
+                    f"einsum(): found '.' for {where} that is not part of any ellipsis{more}"
+                )
+            found.append(ELLIPSIS)
+            k += 2
+        elif c != " ":
+            if c not in LETTERS:
+                at = start + k if start else equation.index(c)
+                raise RuntimeError(
+                    f"einsum(): invalid subscript given at index {at} in the equation string, "
+                    "subscripts must be in [a-zA-Z]"
+                )
+            found.append(c)
+        k += 1
     return found
 
 
-def _sizes(terms, operands):
+def _check_count(labels, t, k):
+    named = len(labels) - (ELLIPSIS in labels)
+    if ELLIPSIS in labels and named > t.ndim:
+        raise RuntimeError(
+            f"einsum(): the number of subscripts in the equation ({named}) is more than the number "
+            f"of dimensions ({t.ndim}) for operand {k}"
+        )
+    if ELLIPSIS not in labels and named != t.ndim:
+        raise RuntimeError(
+            f"einsum(): the number of subscripts in the equation ({named}) does not match the "
+            f"number of dimensions ({t.ndim}) for operand {k} and no ellipsis was given"
+        )
+
+
+def _spread(labels, wide):
+    """... as that many numbered dimensions, counted from the right."""
+    found: list = []
+    for c in labels:
+        found.extend(range(wide - 1, -1, -1) if c == ELLIPSIS else [c])
+    return found
+
+
+def _check_sizes(terms, operands):
     sizes: dict = {}
-    for k, (t, o) in enumerate(zip(terms, operands)):
-        for d, c in enumerate(t):
-            n = o.shape[d]
+    for k, (term, t) in enumerate(zip(terms, operands)):
+        own: dict = {}
+        for c, n in zip(term, t.shape):
+            if own.setdefault(c, n) != n:
+                raise RuntimeError(
+                    f"einsum(): subscript {c} is repeated for operand {k} but the sizes don't "
+                    f"match, {n} != {own[c]}"
+                )
             if sizes.get(c, 1) == 1:
                 sizes[c] = n
             elif n not in (1, sizes[c]):
                 raise RuntimeError(
-                    f"einsum(): subscript {c} has size {n} for operand {k} which does not broadcast with previously seen size {sizes[c]}"
+                    f"einsum(): subscript {c} has size {n} for operand {k} which does not broadcast "
+                    f"with previously seen size {sizes[c]}"
                 )
-    return sizes
 
 
-def _diagonal(labels, t, sizes):
-    """Repeated labels become diagonals."""
-    labels = list(labels)
-    for c in dict.fromkeys(labels):
-        while labels.count(c) > 1:
-            first = labels.index(c)
-            second = labels.index(c, first + 1)
-            t = t.diagonal(0, first, second)
-            labels = [x for k, x in enumerate(labels) if k not in (first, second)] + [c]
-    return t, labels
+def _check_output(output, terms):
+    for c in output:
+        if output.count(c) > 1:
+            raise RuntimeError(f"einsum(): output subscript {c} appears more than once in the output")
+        if c != ELLIPSIS and not any(c in t for t in terms):
+            raise RuntimeError(
+                f"einsum(): output subscript {c} does not appear in the equation for any input operand"
+            )
 
 
-def _contract(a, la, b, lb, later):
-    """One batched product: shared labels that are needed later are batch, the other shared ones are summed."""
-    # a label that only one side has, and nobody needs later, is summed first
-    for side in (0, 1):
-        t, own, other = (a, la, lb) if side == 0 else (b, lb, la)
-        alone = [k for k, c in enumerate(own) if c not in other and c not in later]
-        if alone:
-            t = t.sum(alone)
-            own = [c for k, c in enumerate(own) if k not in alone]
-        if side == 0:
-            a, la = t, own
-        else:
-            b, lb = t, own
-    shared = [c for c in la if c in lb]
-    summed = [c for c in shared if c not in later]
-    size_a, size_b = dict(zip(la, a.shape)), dict(zip(lb, b.shape))
-    if any(size_a[c] != size_b[c] for c in summed):
-        a, b = (_stretch(t, lt, shared, size_a, size_b) for t, lt in ((a, la), (b, lb)))
-        size_a, size_b = dict(zip(la, a.shape)), dict(zip(lb, b.shape))
-    batch = [c for c in shared if c in later]
-    free_a = [c for c in la if c not in shared]
-    free_b = [c for c in lb if c not in shared]
-    if not summed:
-        # no sum: a broadcast product
-        x = a.permute(*[la.index(c) for c in batch + free_a])
-        x = x.reshape([size_a[c] for c in batch + free_a] + [1] * len(free_b))
-        y = b.permute(*[lb.index(c) for c in batch + free_b])
-        y = y.reshape([size_b[c] for c in batch] + [1] * len(free_a) + [size_b[c] for c in free_b])
-        return x * y, batch + free_a + free_b
-    sizes = {c: max(size_a[c], size_b[c]) for c in batch}
-    x = a.permute(*[la.index(c) for c in batch + free_a + summed])
-    y = b.permute(*[lb.index(c) for c in batch + summed + free_b])
-    x = x.expand([sizes[c] for c in batch] + [size_a[c] for c in free_a + summed])
-    y = y.expand([sizes[c] for c in batch] + [size_b[c] for c in summed + free_b])
-    nb, na, ns, nf = (
-        _prod(sizes[c] for c in batch),
-        _prod(size_a[c] for c in free_a),
-        _prod(size_a[c] for c in summed),
-        _prod(size_b[c] for c in free_b),
+def _summed(terms, output):
+    """Labels that are not in the output: dimensions of ... first, then letters in order."""
+    rest = {c for t in terms for c in t} - set(output)
+    numbers = sorted((c for c in rest if isinstance(c, int)), reverse=True)
+    return numbers + sorted((c for c in rest if isinstance(c, str)), key=LETTERS.index)
+
+
+# -- contraction ----------------------------------------------------------------------------------
+
+
+def _aligned(t, term, order):
+    """An operand with all dimensions in the common order; repeated labels are diagonals."""
+    term = list(term)
+    for c in dict.fromkeys(term):
+        while term.count(c) > 1:
+            first = term.index(c)
+            second = term.index(c, first + 1)
+            t = t.diagonal(0, first, second).movedim(-1, first)
+            del term[second]
+    missing = [c for c in order if c not in term]
+    for _ in missing:
+        t = t.unsqueeze(t.ndim)
+    term += missing
+    places = [term.index(c) for c in order]
+    return t if places == sorted(places) else t.permute(places)
+
+
+def _contract_all(parts, kept):
+    ndim = parts[0].ndim
+    summed = range(kept, ndim)
+    if len(parts) == 1:
+        return parts[0].sum(tuple(summed)) if len(summed) else parts[0]
+    users = {d: sum(p.shape[d] != 1 for p in parts) for d in summed}
+    current = parts[0]
+    for other in parts[1:]:
+        current = _pair(current, other, users, summed)
+    return current.view(current.shape[:kept]) if len(summed) else current
+
+
+def _pair(a, b, users, summed):
+    """One step: sum what only one side has, contract what nobody needs later."""
+    alone: tuple = ([], [])
+    both = []
+    for d in summed:
+        if a.shape[d] != 1 and b.shape[d] != 1:
+            users[d] -= 1
+            if users[d] == 1:
+                both.append(d)
+                users[d] = 0
+        elif users[d] == 1 and (a.shape[d] != 1 or b.shape[d] != 1):
+            alone[a.shape[d] == 1].append(d)
+            users[d] = 0
+    a, b = (t.sum(dims, keepdim=True) if dims else t for t, dims in zip((a, b), alone))
+    return _product(a, b, both) if both else a * b
+
+
+def _product(a, b, both):
+    """A batched product: shared dimensions are the batch, those of one side rows or columns."""
+    shared, rows, columns = [], [], []
+    for d in range(a.ndim):
+        if d not in both:
+            left, right = a.shape[d] != 1, b.shape[d] != 1
+            (shared if left and right else rows if left else columns).append(d)
+    batch, m, k, n = (
+        math.prod(t.shape[d] for d in dims)
+        for t, dims in ((a, shared), (a, rows), (a, both), (b, columns))
     )
-    product = x.reshape(nb, na, ns).bmm(y.reshape(nb, ns, nf))
-    shape = [sizes[c] for c in batch] + [size_a[c] for c in free_a] + [size_b[c] for c in free_b]
-    return product.reshape(shape), batch + free_a + free_b
-
-
-def _stretch(t, labels, shared, size_a, size_b):
-    return t.expand(
-        [max(size_a[c], size_b[c]) if c in shared else n for c, n in zip(labels, t.shape)]
-    )
-
-
-def _prod(values):
-    total = 1
-    for v in values:
-        total *= v
-    return total
+    x = a.permute(shared + rows + both + columns).reshape(batch, m, k)
+    y = b.permute(shared + both + columns + rows).reshape(batch, k, n)
+    order = shared + rows + both + columns
+    shape = [1 if d in both else b.shape[d] if d in columns else a.shape[d] for d in order]
+    return x.bmm(y).view(shape).permute([order.index(d) for d in range(a.ndim)])

@@ -9,6 +9,7 @@ import math
 from flambeau import errors
 from flambeau._layout import broadcast_shape, wrap_dim
 from flambeau.codegen import scalar as m
+from flambeau.ops import einsum as einsum_notation
 from flambeau.ops.matrices import warn_once
 from flambeau.ops.support import group_of
 from flambeau.ops.table import Scalar, composite, public, template
@@ -405,10 +406,6 @@ def kron(input, other):
 
 
 @composite(variants="function")
-def einsum(equation: object, *operands):
+def einsum(*arguments):
     """Sums of products by the index notation of Einstein."""
-    from flambeau.ops.einsum import evaluate
-
-    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
-        operands = operands[0]
-    return evaluate(equation, list(operands))
+    return einsum_notation.evaluate(arguments)

@@ -16,6 +16,8 @@ from flambeau.codegen.loops import I1, I64, PTR, Module, V, bytes_of, vector
 # 5-6 A strides (m, k)  7-8 B strides (k, n)  9-10 C strides (m, n)
 # 11.. batch sizes, then batch strides of C, A, B. All strides in bytes.
 HEADER = 11
+BLOCK = 128  # products that are summed in one go: longer sums lose more digits
+HALF = ("f16", "bf16")
 
 
 class _Product:
@@ -148,36 +150,45 @@ class ColumnProduct(_Product):
 
     def tile(self, i, rows, j, columns, mask):
         fn, w = self.fn, self.width
-        acc = [[[fn.var(v) for v in self.zero(w)] for _ in range(columns)] for _ in range(rows)]
         a_base = fn.gep(self.a, i * self.am, "i8")
         b_base = fn.gep(self.b, j * self.size, "i8")
-        with fn.loop(0, self.k) as k:
-            bs = [
-                self.load(b_base, k * self.bk + c * w * self.size, w, "c", None, mask)
-                for c in range(columns)
+        # sums of BLOCK products, then sums of those in memory: half types have no room for partial sums
+        block = self.k if self.code in HALF else V(fn, I64, str(BLOCK))
+        with fn.loop(0, self.k, block) as first:
+            acc = [
+                [[fn.var(v) for v in self.zero(w)] for _ in range(columns)] for _ in range(rows)
             ]
+            with fn.loop(first, fn.min(first + block, self.k)) as k:
+                bs = [
+                    self.load(b_base, k * self.bk + c * w * self.size, w, "c", None, mask)
+                    for c in range(columns)
+                ]
+                for r in range(rows):
+                    a = self.load(a_base, k * self.ak + self.am * r, w, "s")
+                    for c in range(columns):
+                        new = self.multiply_add(w, [v.get() for v in acc[r][c]], a, bs[c])
+                        for cell, value in zip(acc[r][c], new):
+                            cell.set(value)
             for r in range(rows):
-                a = self.load(a_base, k * self.ak + self.am * r, w, "s")
                 for c in range(columns):
-                    new = self.multiply_add(w, [v.get() for v in acc[r][c]], a, bs[c])
-                    for cell, value in zip(acc[r][c], new):
-                        cell.set(value)
-        for r in range(rows):
-            for c in range(columns):
-                offset = (i + r) * self.cm + (j + c * w) * self.cn
-                self.put([v.get() for v in acc[r][c]], offset, mask)
+                    offset = (i + r) * self.cm + (j + c * w) * self.cn
+                    self.put([v.get() for v in acc[r][c]], offset, mask, first == 0)
 
-    def put(self, value, offset, mask):
+    def put(self, value, offset, mask, fresh):
         fn = self.fn
-        dense = self.cn == self.size
 
-        def side_by_side():
-            self.store(value, offset, self.width, "c", None, mask)
+        def write(access, stride):
+            def store():
+                new = value
+                if self.code not in HALF:
+                    old = self.load(self.c, offset, self.width, access, stride, mask)
+                    start = self.zero(self.width)
+                    new = [v + fn.select(fresh, z, o) for v, z, o in zip(value, start, old)]
+                self.store(new, offset, self.width, access, stride, mask)
 
-        def strided():
-            self.store(value, offset, self.width, "n", self.cn, mask)
+            return store
 
-        fn.if_else(dense, side_by_side, strided)
+        fn.if_else(self.cn == self.size, write("c", None), write("n", self.cn))
 
 
 class DotProduct(_Product):
