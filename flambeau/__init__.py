@@ -40,13 +40,37 @@ from flambeau.eager import legacy as _legacy
 from flambeau.eager import methods as _methods
 from flambeau.eager import public as _public
 from flambeau.eager import random_tensors as _random_tensors
-from flambeau.eager import tensor_methods as _tensor_methods
+from flambeau.eager import (
+    tensor_access as _tensor_access,
+)
+from flambeau.eager import (
+    tensor_autograd as _tensor_autograd,
+)
+from flambeau.eager import (
+    tensor_conversion as _tensor_conversion,
+)
+from flambeau.eager import (
+    tensor_operators as _tensor_operators,
+)
+from flambeau.eager import (
+    tensor_pickling as _tensor_pickling,
+)
 from flambeau.eager import windows as _windows
+from flambeau.eager.attachment import attach_methods as _attach_methods
 from flambeau.eager.kernels import get_num_threads as get_num_threads
 from flambeau.eager.kernels import set_num_threads as set_num_threads
 from flambeau.printing import set_printoptions as set_printoptions
 
-_REGISTERED = (_ops.FAMILIES, _launchers.MODULES)  # importing them filled the table
+# importing these filled the table and the methods of Tensor
+_REGISTERED = (
+    _ops.FAMILIES,
+    _launchers.MODULES,
+    _tensor_access,
+    _tensor_autograd,
+    _tensor_conversion,
+    _tensor_operators,
+    _tensor_pickling,
+)
 
 __version__ = "0.1.0"
 
@@ -66,7 +90,7 @@ for _name in _public.NAMES:
 globals()["range"] = _creation.range_
 
 _methods.attach()
-_tensor_methods.attach_methods()
+_attach_methods()
 Tensor.__new__ = _legacy.tensor_new
 Tensor.__module__ = "torch"
 

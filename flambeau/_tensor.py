@@ -2,7 +2,7 @@
 
 A tensor is a layout (shape, strides, dtype, device), a storage (memory) and an offset in bytes,
 plus what autograd keeps. Operators and methods come from the op table (`eager/methods.py`); methods
-that are not ops (item, numpy, backward, ...) are attached by `eager/tensor_methods.py`.
+that are not ops (item, numpy, backward, ...) are attached by `eager/tensor_*.py`.
 """
 
 from flambeau._layout import dense_layout

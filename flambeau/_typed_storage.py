@@ -44,7 +44,7 @@ class UntypedStorage:
         return cpu
 
     def resize_(self, nbytes):
-        from flambeau.eager.tensor_methods import grow_storage
+        from flambeau.eager.tensor_conversion import grow_storage
 
         if nbytes > self._storage.nbytes:
             grow_storage(self._storage, nbytes)

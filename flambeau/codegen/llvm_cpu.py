@@ -7,6 +7,7 @@ into the block and runs all chunks, in place for one chunk, through the thread p
 GIL) for more.
 """
 
+import itertools
 import threading
 
 import llvmlite.binding as llvm
@@ -42,7 +43,7 @@ class Host:
                 for size in (512, 256, 128)
             }
         self.jit = llvm.create_lljit_compiler(self.machine, use_jit_link=False)
-        self.libraries = []
+        self.libraries, self.names = [], itertools.count()
         self.lock = threading.Lock()
         self.version = ".".join(map(str, llvm.llvm_version_info))
 
@@ -119,7 +120,8 @@ def link(image, names, symbols=()):
             builder.import_symbol(name, address)
         for name in names:
             builder.export_symbol(name)
-        library = builder.link(h.jit, f"kernel{len(h.libraries)}")
+        # a fresh name for every attempt: an interrupted one may have used its name up
+        library = builder.link(h.jit, f"kernel{next(h.names)}")
         h.libraries.append(library)  # code lives as long as the process
         return {name: library[name] for name in names}
 

@@ -338,7 +338,9 @@ class Backward:
                 )
                 text += f"    s{k} = saved[{k}]\n"
                 text += f"    if type(s{k}) is not {saved} or {mark}.version != s{k}.version:\n        return fused(node, g)\n"
-                pointers.append(f"{mark}.pointer + s{k}.{'tensor._' if n in tensors else ''}offset")
+                owner = f"s{k}.{'tensor._' if n in tensors else ''}"
+                pointers.append(f"{mark}.pointer + {owner}offset")
+                kinds.append(f", {owner}layout")
             else:
                 numbers.append(f"saved[{k}]")
                 kinds.append(f", type(saved[{k}])")
@@ -386,14 +388,8 @@ class Backward:
         """Let `quick` handle this case from now on, if it is a usual one."""
         if slots != self.quick_slots or complex in map(type, args):
             return
-        for n, k in self.wanted:
-            item = node.saved[k]
-            if (
-                type(item) is SavedInput
-                and item.tensor._layout is not node.layouts[self.variant.tensors.index(n)]
-            ):
-                return
-        kinds = [type(a) for a, (n, _) in zip(args[1:], self.wanted) if not isinstance(a, Tensor)]
+        # a saved value need not look like the argument: in place it is a copy, or the target
+        kinds = [a._layout if isinstance(a, Tensor) else type(a) for a in args[1:]]
         if family is None:
             found = tuple(sums)
         else:

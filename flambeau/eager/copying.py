@@ -100,6 +100,8 @@ class CopyBackwards(Node):
     def name(self):
         return "torch::autograd::CopyBackwards"
 
+    short_name = name
+
     def apply(self, grads, create_graph):
         g = grads[0]
         own = g.new_zeros(self.target_layout.shape) if self.edges[0] is not None else None

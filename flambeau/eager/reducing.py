@@ -69,9 +69,9 @@ class _Call:
         self.numbers = [given[n] for n in options.get("numbers", ())]
         static = tuple((n, given[n]) for n in options.get("statics", ()))
         self.plan = self.note = None
-        if "note" in options:
-            self.note = options["note"](layout.shape, dims, given)
         if layout.device.type == "cpu":
+            if "note" in options:
+                self.note = options["note"](layout.shape, dims, given)
             if "refuses" in options and self.layouts[0].numel:
                 _refuse(dense_layout(shape, compute, layout.device), *options["refuses"])
             self.plan = _Plan(op, layout, dims, compute, self.layouts, static)

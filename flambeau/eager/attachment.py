@@ -1,0 +1,30 @@
+"""How plain functions become methods and properties of Tensor.
+
+`eager/tensor_*.py` decorate functions with `method` and `prop`; `attach_methods` puts them on the
+class. Names that Python reserves are written with a trailing underscore.
+"""
+
+from flambeau._tensor import Tensor
+
+METHODS: dict = {}
+PROPERTIES: dict = {}
+_RESERVED = ("type_",)
+
+
+def method(f):
+    """Make f a method of Tensor."""
+    METHODS[f.__name__.rstrip("_") if f.__name__ in _RESERVED else f.__name__] = f
+    return f
+
+
+def prop(f):
+    """Make f a read-only property of Tensor."""
+    PROPERTIES[f.__name__] = property(f)
+    return f
+
+
+def attach_methods():
+    for name, f in METHODS.items():
+        setattr(Tensor, name, f)
+    for name, p in PROPERTIES.items():
+        setattr(Tensor, name, p)

@@ -1,0 +1,281 @@
+"""Methods of Tensor that look: shape, strides, flags, and elements as Python numbers or NumPy arrays."""
+
+from flambeau import _dtype, printing
+from flambeau._layout import wrap_dim
+from flambeau._memory_format import (
+    channels_last,
+    contiguous_format,
+    strided,
+)
+from flambeau._tensor import Tensor
+from flambeau.eager import creation, interchange
+from flambeau.eager.attachment import PROPERTIES, method, prop
+from flambeau.eager.copying import CHANNELS_LAST
+
+
+@method
+def size(self, dim=None):
+    """The shape, or its length in one dimension."""
+    return self._layout.shape if dim is None else self._layout.shape[_dim(self, dim, "size")]
+
+
+@method
+def stride(self, dim=None):
+    """Steps between neighbours in each dimension, or in one, counted in elements."""
+    return self._layout.strides if dim is None else self._layout.strides[_dim(self, dim, "stride")]
+
+
+def _dim(self, dim, name):
+    if not hasattr(dim, "__index__"):
+        raise TypeError(
+            f"{name}(): argument 'dim' (position 1) must be int, not {type(dim).__name__}"
+        )
+    if not self._layout.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return wrap_dim(dim, self._layout.ndim)
+
+
+@method
+def is_contiguous(self, memory_format=None):
+    """Do the elements lie side by side, in the order of the format?"""
+    if memory_format is None or memory_format is contiguous_format:
+        return self._layout.is_contiguous
+    name = getattr(memory_format, "name", None)
+    if name == "preserve_format":
+        return self._layout.is_contiguous
+    order = CHANNELS_LAST.get(self._layout.ndim)
+    if order is None or (memory_format is channels_last) != (self._layout.ndim == 4):
+        return False
+    expected = 1
+    for d in reversed(order):
+        size = self._layout.shape[d]
+        if size != 1:
+            if self._layout.strides[d] != expected:
+                return False
+            expected *= size
+    return True
+
+
+@method
+def is_floating_point(self):
+    return self._layout.dtype.is_floating_point
+
+
+@method
+def is_complex(self):
+    return self._layout.dtype.is_complex
+
+
+@method
+def is_signed(self):
+    return self._layout.dtype.is_signed
+
+
+@method
+def is_same_size(self, other):
+    return self.shape == other.shape
+
+
+@method
+def is_set_to(self, tensor):
+    return (
+        self._storage.pointer == tensor._storage.pointer
+        and self._layout is tensor._layout
+        and self._offset == tensor._offset
+    )
+
+
+@method
+def get_device(self):
+    return -1
+
+
+@method
+def is_pinned(self):
+    return False
+
+
+@method
+def pin_memory(self):
+    return self
+
+
+@method
+def is_shared(self):
+    return False
+
+
+@method
+def is_inference(self):
+    return self._extra is not None and self._extra.inference
+
+
+@method
+def is_conj(self):
+    return False
+
+
+@method
+def is_neg(self):
+    return False
+
+
+@method
+def dim_order(self):
+    return tuple(sorted(range(self.ndim), key=lambda d: -self._layout.strides[d]))
+
+
+@prop
+def is_cuda(self):
+    return self._layout.device.type == "cuda"
+
+
+@prop
+def is_meta(self):
+    return self._layout.device.type == "meta"
+
+
+@prop
+def is_cpu(self):
+    return self._layout.device.type == "cpu"
+
+
+for _name in (
+    "is_sparse",
+    "is_sparse_csr",
+    "is_quantized",
+    "is_mkldnn",
+    "is_mps",
+    "is_xpu",
+    "is_nested",
+):
+    PROPERTIES[_name] = property(lambda self: False)
+
+
+@prop
+def layout(self):
+    return strided
+
+
+@prop
+def name(self):
+    return None
+
+
+@method
+def __len__(self):
+    if not self._layout.ndim:
+        raise TypeError("len() of a 0-d tensor")
+    return self._layout.shape[0]
+
+
+@method
+def __iter__(self):
+    if not self._layout.ndim:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(self.unbind(0))
+
+
+@method
+def __contains__(self, element):
+    if isinstance(element, (Tensor, int, float, complex)):
+        return bool((self == element).any())
+    raise RuntimeError(
+        f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
+    )
+
+
+# -- elements
+
+
+@method
+def item(self):
+    return interchange.item(self)
+
+
+@method
+def tolist(self):
+    return interchange.tolist(self)
+
+
+@method
+def numpy(self, *, force=False):
+    return interchange.to_numpy(self, force)
+
+
+@method
+def __array__(self, dtype=None, copy=None):
+    array = interchange.to_numpy(self.detach() if not self._requires_grad else self)
+    if dtype is not None and array.dtype != dtype:
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+@method
+def __array_wrap__(self, array, context=None, return_scalar=False):
+    if array.dtype == bool:
+        array = array.astype("uint8")  # as PyTorch does, from the days before boolean tensors
+    return creation.from_numpy(array if array.ndim else array.reshape(()).copy())
+
+
+@method
+def __bool__(self):
+    numel = self._layout.numel
+    if numel == 1:
+        return bool(interchange.item(self))
+    if numel == 0:
+        raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
+    raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+
+
+@method
+def is_nonzero(self):
+    return __bool__(self)
+
+
+def _one(self, kind, dtype):
+    if self._layout.numel != 1:
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    value = interchange.item(self)
+    if type(value) is complex and kind is not complex:
+        value = _dtype.check_fits(value, dtype).real
+    return kind(value)
+
+
+@method
+def __float__(self):
+    return _one(self, float, _dtype.float64)
+
+
+@method
+def __int__(self):
+    return _one(self, int, _dtype.int64)
+
+
+@method
+def __complex__(self):
+    return _one(self, complex, _dtype.complex128)
+
+
+@method
+def __index__(self):
+    if self._layout.dtype.category >= _dtype.FLOATING or self._layout.numel != 1:
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+    return int(interchange.item(self))
+
+
+@method
+def __repr__(self, *, tensor_contents=None):
+    return printing.tensor_repr(self, tensor_contents=tensor_contents)
+
+
+@method
+def __format__(self, spec):
+    if self._layout.ndim == 0 and not self.is_meta and type(self) is Tensor:
+        return format(interchange.item(self), spec)
+    return object.__format__(self, spec)
+
+
+@method
+def __dir__(self):
+    return sorted(set(object.__dir__(self)))

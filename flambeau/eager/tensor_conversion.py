@@ -1,0 +1,278 @@
+"""Methods of Tensor that convert: other dtypes and devices, other memory (resize_, set_, storages)."""
+
+import warnings
+
+from flambeau import _device, _dtype
+from flambeau._layout import Size, contiguous_strides, make_layout
+from flambeau._tensor import Tensor, new_storage
+from flambeau.autograd import views
+from flambeau.autograd.grad_mode import modes
+from flambeau.eager import creation
+from flambeau.eager.attachment import METHODS, method
+from flambeau.eager.copying import copy_, fill_into, formatted_layout
+from flambeau.eager.methods import function
+from flambeau.eager.tensor_access import is_contiguous
+from flambeau.storage import Kept, root_of
+
+_CASTS = {
+    "float": "float",
+    "double": "double",
+    "half": "half",
+    "bfloat16": "bfloat16",
+    "int": "int",
+    "long": "long",
+    "short": "short",
+    "int8": "char",
+    "uint8": "byte",
+    "bool": "bool",
+    "cfloat": "cfloat",
+    "cdouble": "cdouble",
+}
+
+
+def _caster(d):
+    def cast(self, memory_format=None):
+        return self if self._layout.dtype is d else convert(self, d, None, False, memory_format)
+
+    return cast
+
+
+def convert(self, dtype=None, device=None, copy=False, memory_format=None):
+    """The tensor with another dtype or device; itself if nothing changes."""
+    own = self._layout
+    dtype = dtype or own.dtype
+    device = device or own.device
+    if dtype is own.dtype and device is own.device and not copy:
+        if (
+            memory_format is None
+            or is_contiguous(self, memory_format)
+            or memory_format.name == "preserve_format"
+        ):
+            return self
+    if own.dtype.is_complex and dtype.category in (_dtype.INTEGER, _dtype.FLOATING):
+        warnings.warn(
+            "Casting complex values to real discards the imaginary part", UserWarning, stacklevel=3
+        )
+    if dtype is own.dtype and device is own.device:
+        return function("clone")(self, memory_format=memory_format)
+    return function("_to_copy")(self, dtype, device, memory_format)
+
+
+@method
+def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None):
+    """to(dtype), to(device), to(device, dtype), to(other): convert dtype and device."""
+    for arg in args:
+        if isinstance(arg, _dtype.dtype):
+            dtype = arg
+        elif isinstance(arg, Tensor):
+            dtype, device = arg.dtype, arg.device
+        elif isinstance(arg, (str, _device.device)) or type(arg) is int:
+            device = arg
+        elif isinstance(arg, bool) or arg is None:
+            continue
+        elif isinstance(arg, type) and arg in (float, int, bool, complex):
+            dtype = creation.dtype_of(arg)
+        else:
+            raise TypeError(
+                "to() received an invalid combination of arguments - got "
+                f"({', '.join(type(a).__name__ for a in args)}), but expected one of:\n"
+                " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, "
+                "torch.memory_format memory_format = None)\n"
+                " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
+                " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)"
+            )
+    return convert(
+        self, dtype, None if device is None else _device.resolve(device), copy, memory_format
+    )
+
+
+@method
+def cpu(self, memory_format=None):
+    return convert(self, None, _device.cpu, False, memory_format)
+
+
+@method
+def cuda(self, device=None, non_blocking=False, memory_format=None):
+    return convert(self, None, _device.resolve("cuda" if device is None else device))
+
+
+TYPE_NAMES = {f"torch.{d.scalar_name}Tensor": d for d in _dtype.ALL if not d.is_complex}
+
+
+@method
+def type_(self, dtype=None, non_blocking=False, **kwargs):
+    if dtype is None:
+        return f"torch.{self.dtype.scalar_name}Tensor"
+    if isinstance(dtype, str):
+        if dtype not in TYPE_NAMES:
+            raise ValueError(f"invalid type: '{dtype}'")
+        dtype = TYPE_NAMES[dtype]
+    elif isinstance(dtype, type) and hasattr(dtype, "dtype"):
+        dtype = dtype.dtype
+    return convert(self, dtype)
+
+
+@method
+def type_as(self, other):
+    return convert(self, other.dtype, other.device)
+
+
+# -- memory
+
+
+@method
+def zero_(self):
+    """Set every element to zero."""
+    return fill_checked(self, 0)
+
+
+def fill_checked(self, value):
+    if modes.grad and self._requires_grad:
+        views.check_inplace(self)
+        return _fill_recorded(self, value)
+    fill_into(self, value)
+    self._storage.version += 1
+    return self
+
+
+def _fill_recorded(self, value):
+    from flambeau.autograd.node import Node, edge_of, init_node
+
+    class ZeroBackward0(Node):
+        __slots__ = ()
+
+        def apply(self, grads, create_graph):
+            return (grads[0].new_zeros(grads[0].shape),)
+
+    node = init_node(object.__new__(ZeroBackward0), (edge_of(self),), ())
+    fill_into(self, value)
+    self._storage.version += 1
+    views.rebase(self, node)
+    return self
+
+
+_C_TYPES = {
+    "float32": "float",
+    "float64": "double",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "int64": "long int",
+    "int32": "int",
+    "int16": "short int",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "uint16": "short unsigned int",
+    "uint32": "unsigned int",
+    "uint64": "long unsigned int",
+    "bool": "bool",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}
+
+
+@method
+def set_(self, source=None, storage_offset=0, size=None, stride=None):
+    """Take over the memory of another tensor or storage."""
+    if source is None:
+        source = creation.empty(0, dtype=self.dtype, device=self.device)
+    if isinstance(source, Tensor):
+        if source.dtype is not self.dtype:
+            raise RuntimeError(
+                f"Could not set tensor of type {_C_TYPES[source.dtype.name]} to a tensor of type "
+                f"{_C_TYPES[self.dtype.name]}"
+            )
+        self._storage, self._offset, self._layout = source._storage, source._offset, source._layout
+        if size is not None:
+            self._layout = make_layout(
+                Size(size), tuple(stride or contiguous_strides(size)), self.dtype, self.device
+            )
+            self._offset = storage_offset * self.itemsize
+        return self
+    inner = source._untyped_storage if hasattr(source, "_untyped_storage") else source
+    self._storage, self._offset = inner._storage, storage_offset * self.itemsize
+    size = Size(size) if size is not None else Size((inner.nbytes() // self.itemsize,))
+    self._layout = make_layout(
+        size, tuple(stride or contiguous_strides(size)), self.dtype, self.device
+    )
+    return self
+
+
+@method
+def _resize_output(self, shape):
+    """Give an out= tensor its shape."""
+    if self._layout.numel:
+        warnings.warn(
+            f"An output with one or more elements was resized since it had shape {list(self.shape)}, which does not "
+            f"match the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch "
+            "release outputs will not be resized unless they have zero elements. You can explicitly reuse an out tensor "
+            "t by resizing it, inplace, to zero elements with t.resize_(0).",
+            UserWarning,
+            stacklevel=4,
+        )
+    return resize_(self, shape)
+
+
+@method
+def resize_(self, *shape, memory_format=None):
+    """Change the shape; memory grows if needed, old elements stay."""
+    try:
+        shape = creation.size_from(shape, "resize_")
+    except RuntimeError:
+        raise RuntimeError("numel: integer multiplication overflow") from None
+    if self._requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    layout = make_layout(shape, contiguous_strides(shape), self.dtype, self.device)
+    if memory_format is not None:
+        layout = formatted_layout(layout, memory_format)
+    grow_storage(self._storage, self._offset + layout.nbytes)
+    self._layout = layout
+    self._storage.version += 1
+    return self
+
+
+def grow_storage(storage, nbytes):
+    """Make a storage at least nbytes large; its old content stays."""
+    if nbytes <= storage.nbytes:
+        return
+    owner = getattr(storage, "owner", None)
+    if owner is not None and type(owner) is not Kept:
+        raise RuntimeError("Trying to resize storage that is not resizable")
+    bigger = new_storage(nbytes)
+    if storage.nbytes and storage.pointer:
+        from flambeau.runtime.cpu import copy_bytes
+
+        copy_bytes(bigger.pointer, storage.pointer, storage.nbytes)
+    # swap the blocks: the old one is freed with `bigger`
+    storage.pointer, bigger.pointer = bigger.pointer, storage.pointer
+    storage.give, bigger.give = bigger.give, storage.give
+    storage.nbytes, bigger.nbytes = bigger.nbytes, storage.nbytes
+    if owner is not None:
+        owner.append(bigger)
+
+
+@method
+def resize_as_(self, other, memory_format=None):
+    """Change the shape to that of another tensor."""
+    return resize_(self, other.shape, memory_format=memory_format)
+
+
+@method
+def untyped_storage(self):
+    from flambeau._typed_storage import UntypedStorage
+
+    return UntypedStorage(root_of(self._storage))
+
+
+@method
+def storage(self):
+    from flambeau._typed_storage import TypedStorage
+
+    return TypedStorage(self._storage, self.dtype)
+
+
+for _name, _type in {**_dtype.BY_NAME, **_dtype.ALIASES}.items():
+    if _name in _CASTS:
+        METHODS[_CASTS[_name]] = _caster(_type)
+for _name in creation.METHODS:
+    METHODS[_name] = getattr(creation, _name)
+METHODS["copy_"] = copy_

@@ -1,0 +1,84 @@
+"""Copying and pickling of tensors: deepcopy, pickle, and what rebuilds a tensor from its parts."""
+
+import copy
+
+from flambeau import _device, _dtype
+from flambeau._layout import Size, make_layout
+from flambeau._tensor import Tensor, make_tensor, new_storage
+from flambeau.autograd.node import current_grad_fn
+from flambeau.eager.attachment import method
+from flambeau.runtime.cpu import buffer_at
+
+
+@method
+def __deepcopy__(self, memo):
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
+            "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, see "
+            "https://github.com/pytorch/pytorch/pull/103001"
+        )
+    if id(self) in memo:
+        return memo[id(self)]
+    storage = memo.get(("storage", id(self._storage)))
+    if storage is None:
+        storage = new_storage(self._storage.nbytes if not self.is_meta else 0)
+        if storage.pointer:
+            buffer_at(storage.pointer, self._storage.nbytes)[:] = buffer_at(
+                self._storage.pointer, self._storage.nbytes
+            )
+        memo["storage", id(self._storage)] = storage
+    out = make_tensor(self._layout, storage, self._offset, type(self))
+    out._requires_grad = self._requires_grad
+    memo[id(self)] = out
+    if self._grad is not None:
+        out._grad = copy.deepcopy(self._grad, memo)
+    if self.__dict__:
+        out.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    return out
+
+
+def rebuild(cls, shape, strides, dtype, offset, data, requires_grad, attributes, device="cpu"):
+    """The inverse of pickling."""
+    device = _device.device(device)
+    storage = new_storage(len(data))
+    if data:
+        buffer_at(storage.pointer, len(data))[:] = data
+    layout = make_layout(Size(shape), tuple(strides), _dtype.BY_NAME[dtype], device)
+    # the class is None for plain tensors, which are known under several names
+    out = make_tensor(layout, storage, offset, cls or Tensor)
+    out._requires_grad = requires_grad
+    out.__dict__.update(attributes)
+    return out
+
+
+@method
+def __reduce_ex__(self, protocol):
+    if current_grad_fn(self) is not None and self._requires_grad:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment"
+        )
+    data, t = b"", self
+    if not self.is_meta and self._storage.nbytes:
+        if self._storage.nbytes > 2 * self.nbytes + 64:
+            t = self.detach().clone()  # a small part of a large storage travels alone
+        data = bytes(buffer_at(t._storage.pointer, t._storage.nbytes))
+    cls = None if type(self) is Tensor else type(self)
+    layout = t._layout
+    state = (
+        cls,
+        tuple(layout.shape),
+        layout.strides,
+        layout.dtype.name,
+        t._offset,
+        data,
+        self._requires_grad,
+        self.__dict__,
+        self.device.type,
+    )
+    return rebuild, state
+
+
+@method
+def __setstate__(self, state):
+    raise RuntimeError("tensors are restored by their rebuild function")
