@@ -42,7 +42,7 @@ class Task:
             if entry is None:
                 self.leaves[id(target)] = [target, grad, False]
             else:
-                entry[1] = self.sum(entry[1], grad)
+                entry[1] = entry[1] + grad
             return
         seq = target.seq
         entry = self.pending.get(seq)
@@ -57,6 +57,7 @@ class Task:
         if id(a) in self.owned and not self.create_graph and a._layout is b._layout:
             return a.add_(b)
         total = a + b
+        self.owned.discard(id(a))  # it goes now, and another tensor may get its id
         self.owned.add(id(total))
         return total
 

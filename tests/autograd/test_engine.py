@@ -1,5 +1,9 @@
 """The graph and the walk over it: names, leaves, backward, grad, their arguments and complaints."""
 
+import gc
+import threading
+import weakref
+
 import pytest
 
 import flambeau
@@ -718,3 +722,182 @@ def test_as_recorded(name):
 @pytest.mark.parametrize("name", cases.names())
 def test_record_is_true(name):
     cases.check(pytest.importorskip("torch"), name)
+
+
+# -- long chains, lifetimes, threads ----------------------------------------------------------
+
+
+CHAINS = {
+    "add": lambda y: y + 1,
+    "mul": lambda y: y * 1.00001,
+    "exp and log": lambda y: y.exp().log(),
+    "views": lambda y: y.view(2, 1).t().reshape(2),
+    "in place": lambda y: y.mul_(1.0) if y.grad_fn is not None else y.clone(),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_long_chains_need_no_stack(name):
+    length = 100_000 if name == "add" else 20_000
+    x = flambeau.ones(2, requires_grad=True)
+    y = x
+    for _ in range(length):
+        y = CHAINS[name](y)
+    y.sum().backward()
+    assert x.grad is not None
+    del y  # and neither does their end
+
+
+def test_long_chain_that_never_ran():
+    y = x = flambeau.ones(2, requires_grad=True)
+    for _ in range(100_000):
+        y = y.exp()
+    reference = weakref.ref(y.grad_fn)
+    del y
+    assert reference() is None
+    assert x.grad is None
+
+
+class Twice(flambeau.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x * 2
+        ctx.save_for_backward(x, y)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        return g * y / x
+
+
+def _mixed(a):
+    h = (a @ a + a[0]).tanh()
+    s = h.softmax(1)
+    z = (s[0] * h[:, 1]).clone()
+    z[1:].mul_(2)
+    return h, s, z, (z.exp() + Twice.apply(z)).sum() + h.max() + flambeau.cat([h, s]).norm()
+
+
+def _after_backward(a):
+    *inner, loss = _mixed(a)
+    loss.backward()
+    return [*inner, loss]
+
+
+def _never_run(a):
+    return list(_mixed(a))
+
+
+def _second_order(a):
+    h = (a @ a).sigmoid()
+    (g,) = flambeau.autograd.grad(h.sum(), a, create_graph=True)
+    loss = (g * g).sum()
+    loss.backward()
+    return [h, g, loss]
+
+
+def _with_hooks(a):
+    b = a.exp()
+    b.retain_grad()
+    b.register_hook(lambda g: g * 2)
+    a.register_hook(lambda g: g)
+    with flambeau.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        c = b * a
+    c.sum().backward()
+    assert c.grad_fn.next_functions
+    return [b, c]
+
+
+@pytest.mark.parametrize("work", [_after_backward, _never_run, _second_order, _with_hooks])
+def test_graphs_go_by_reference_counts(work):
+    """No cycles: tensors and their memory go at once, without the garbage collector."""
+    gc.collect()
+    gc.disable()
+    try:
+        a = flambeau.randn(4, 4, requires_grad=True)
+        made = [a, *work(a)]
+        references = [weakref.ref(t) for t in made] + [weakref.ref(t._storage) for t in made]
+        del a, made
+        assert [r() for r in references] == [None] * len(references)
+    finally:
+        gc.enable()
+
+
+def test_saved_values_go_with_backward():
+    a = flambeau.randn(4, requires_grad=True)
+    b = a.exp()
+    c = b * b
+    memory = weakref.ref(b._storage)
+    loss = c.sum()
+    del b, c
+    assert memory() is not None
+    loss.backward()
+    assert memory() is None
+
+
+def _in_threads(work, count=8):
+    failures = []
+
+    def run():
+        try:
+            work()
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+
+
+def test_threads_share_a_leaf():
+    w = flambeau.ones(100, requires_grad=True)
+
+    def work():
+        for _ in range(20):
+            (w * 3).sum().backward()
+
+    _in_threads(work)
+    assert w.grad.tolist() == [3.0 * 8 * 20] * 100
+
+
+def test_threads_share_a_graph():
+    w = flambeau.ones(3, requires_grad=True)
+    y = (w.exp() * w).sum()
+    one = flambeau.autograd.grad(y, w, retain_graph=True)[0]
+    _in_threads(lambda: [y.backward(retain_graph=True) for _ in range(10)])
+    assert flambeau.allclose(w.grad, one * 80)
+
+
+def test_threads_keep_their_modes():
+    seen = []
+
+    def work():
+        with flambeau.no_grad():
+            seen.append((flambeau.ones(1, requires_grad=True) * 2).requires_grad)
+        seen.append((flambeau.ones(1, requires_grad=True) * 2).requires_grad)
+
+    _in_threads(work, 4)
+    assert sorted(seen) == [False] * 4 + [True] * 4
+
+
+def test_saved_layouts_do_not_mix():
+    """In place the saved value is a dense copy, while the argument has gaps: two plans, not one."""
+    for _ in range(2):
+        x = flambeau.arange(6.0, dtype=flambeau.float64).reshape(3, 2).requires_grad_()
+        x.select(1, 1).sin().sum().backward()
+        expected, x.grad = x.grad, None
+        y = x.clone()
+        y.select(1, 1).sin_()
+        y.select(1, 1).sum().backward()
+        assert x.grad.tolist() == expected.tolist()
+        x.grad = None
+        x.select(1, 1).exp().sum().backward()
+        expected, x.grad = x.grad, None
+        y = x.clone()
+        y.select(1, 1).exp_()
+        y.select(1, 1).sum().backward()
+        assert x.grad.tolist() == expected.tolist()

@@ -18,4 +18,7 @@ for topic in ("engine", "accumulate", "inplace", "hooks", "function", "modes"):
     lines = [f"{json.dumps(n)}: {json.dumps(outcome(torch, f))}" for n, f in cases.found.items()]
     sections.append(f'"{topic}": {{\n' + ",\n".join(lines) + "\n}")
     print(topic, len(lines))
+graphs = importlib.import_module("tests.autograd.test_random_graphs")
+lines = [f'"{k}": {json.dumps(graphs.outcome(torch, k))}' for k in range(graphs.RECORDED)]
+sections.append('"random_graphs": {\n' + ",\n".join(lines) + "\n}")
 (HERE / "engine.json").write_text("{" + ",\n".join(sections) + "}\n")
