@@ -151,15 +151,21 @@ def _access(sizes, strides, layout, is_output):
 
 
 def _describe(sizes, strides, chunk):
+    """The words of a launch. Work is cut into equal chunks of about `chunk` elements, so that two
+    threads have the same to do; several chunks are always an even number.
+    """
     length = sizes[-1]
     rows = 1
     for s in sizes[:-1]:
         rows *= s
+    count = -(-length * rows // chunk)
+    count += count % 2 if count > 1 else 0
     if length >= chunk or len(sizes) == 1:
-        piece, per_chunk = chunk, 1
+        piece = length if count == 1 else max(64, -(-length // -(-count // rows)) + 63 & -64)
+        per_chunk = 1
     else:
-        per_chunk = max(1, chunk // length)
-        piece, per_chunk = length, per_chunk & -TILE or per_chunk
+        per_chunk = max(1, -(-rows // count))
+        piece, per_chunk = length, (per_chunk + TILE - 1) & -TILE if per_chunk > TILE else per_chunk
     pieces = -(-length // piece)
     chunks = pieces * (-(-rows // per_chunk))
     found = [chunks, pieces, piece, per_chunk, rows, length, *sizes[:-1]]
