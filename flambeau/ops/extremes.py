@@ -89,10 +89,18 @@ def spread_evenly(g, input, out, dim, keepdim):
     """The gradient of an extreme, shared by all elements that attain it."""
     shape = input.shape
     g, out = (unsqueezed(t, shape, dim, keepdim) for t in (g, out))
-    # a nan result belongs to the nan elements
-    mask = (input == out) | (input.isnan() & out.isnan())
-    count = mask.sum(tuple(reduced_dims(dim, len(shape))), keepdim=True) if shape else 1
+    return _shared(g, input == out, dim)
+
+
+def _shared(g, mask, dim):
+    shape = mask.shape
+    count = mask.sum(tuple(reduced_dims(dim, len(shape))), keepdim=True) if shape else mask
     return mask * (g / count)
+
+
+def spread_over_all(g, input, out):
+    """Of all elements, and a nan result belongs to the nan elements."""
+    return _shared(g, (input == out) | (input.isnan() & out.isnan()), None)
 
 
 # The state of an extreme is the best number so far and whether a nan was seen: comparing and
@@ -160,7 +168,7 @@ def amin(input, dim: Dims = (), keepdim: bool = False):
     check=_needs_dim("max"),
     refuses=("max_all", "wide complex"),
     out="exact",
-    grad=lambda g, input, out: spread_evenly(g, input, out, None, False),
+    grad=lambda g, input, out: spread_over_all(g, input, out),
 )
 def _max_all(input):
     """Largest of all elements."""
@@ -175,7 +183,7 @@ def _max_all(input):
     check=_needs_dim("min"),
     refuses=("min_all", "wide complex"),
     out="exact",
-    grad=lambda g, input, out: spread_evenly(g, input, out, None, False),
+    grad=lambda g, input, out: spread_over_all(g, input, out),
 )
 def _min_all(input):
     """Smallest of all elements."""

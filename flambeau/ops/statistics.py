@@ -163,6 +163,61 @@ def _std_mean(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = 
     return input
 
 
+# -- complex numbers: the variance is that of both parts together ---------------------------------
+
+
+def _of_parts(name, input, dim, correction, keepdim):
+    row = public("_" + name)  # which also warns in its own name
+    found = [row(part, dim, correction, keepdim) for part in (input.real, input.imag)]
+    a, b = ([f[0] for f in found]) if "mean" in name else found
+    spread = (a * a + b * b).sqrt() if name.startswith("std") else a + b
+    return (spread, public("complex")(found[0][1], found[1][1])) if "mean" in name else spread
+
+
+_COMPLEX = dict(variants="", bind=True)
+
+
+@composite(
+    **_COMPLEX,
+    node="VarBackward0",
+    grad=lambda g, input, dim, correction, keepdim: var_grad(g, input, dim, correction, keepdim),
+)
+def _complex_var(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
+    """Variance of complex numbers."""
+    return _of_parts("var", input, dim, correction, keepdim)
+
+
+@composite(
+    **_COMPLEX,
+    node="StdBackward0",
+    grad=lambda g, input, out, dim, correction, keepdim: std_grad(
+        g, input, out, dim, correction, keepdim
+    ),
+)
+def _complex_std(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
+    """Standard deviation of complex numbers."""
+    return _of_parts("std", input, dim, correction, keepdim)
+
+
+@composite(
+    **_COMPLEX,
+    node="VarMeanBackward0",
+    outputs=2,
+    joint_grad=_with_mean_grad(lambda g, x, out, dim, c, k: var_grad(g, x, dim, c, k)),
+)
+def _complex_var_mean(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
+    """Variance and mean of complex numbers."""
+    return _of_parts("var_mean", input, dim, correction, keepdim)
+
+
+@composite(
+    **_COMPLEX, node="StdMeanBackward0", outputs=2, joint_grad=_with_mean_grad(std_grad)
+)
+def _complex_std_mean(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
+    """Standard deviation and mean of complex numbers."""
+    return _of_parts("std_mean", input, dim, correction, keepdim)
+
+
 # -- overloads: how much to take off the count is said by a bool or by a number -------------------
 
 _THREE = (
@@ -196,7 +251,10 @@ def _family(name):
 
 def _compute(name, input, dim, correction, keepdim, out):
     if input.dtype.is_complex:
-        return _complex_spread(name, input, dim, correction, keepdim, out)
+        row = public("_complex_" + name)
+        if out is not None:
+            return row(input, dim, correction, keepdim, out=out)
+        return row(input, dim, correction, keepdim)
     row = public("_" + name)
     if out is None:
         return row(input, dim, correction, keepdim)
@@ -205,18 +263,6 @@ def _compute(name, input, dim, correction, keepdim, out):
     if out.dtype is d.float64 and not input._requires_grad:
         input = input.double()
     return row(input, dim, correction, keepdim, out=out)
-
-
-def _complex_spread(name, input, dim, correction, keepdim, out):
-    """The variance of complex numbers is that of both parts together."""
-    parts = [public("_var")(part, dim, correction, keepdim) for part in (input.real, input.imag)]
-    total = parts[0] + parts[1]
-    if name.startswith("std"):
-        total = total.sqrt()
-    if out is not None:
-        out._resize_output(total.shape)
-        return out.copy_(total)
-    return (total, input.mean(dim, keepdim)) if "mean" in name else total
 
 
 @composite("overloads", variants=_PLAIN, signatures=_THREE, choose=_spread("var"))
@@ -275,10 +321,7 @@ def nanmean(input, dim: Dims = None, keepdim: bool = False, *, dtype: object = N
 
 def logsumexp_grad(g, input, out, dim, keepdim):
     g, out = (unsqueezed(t, input.shape, dim, keepdim) for t in (g, out))
-    # -inf everywhere gives -inf: no element had a part in it
-    return g * (input - out).exp().masked_fill(out == -math.inf, 0) if not input.is_complex() else (
-        g * m.conj((input - out).exp())
-    )
+    return g * m.conj((input - out).exp())
 
 
 @composite(
