@@ -1,7 +1,8 @@
 """Automatic differentiation: backward, grad, Function and the switches.
 
-The graph is made of nodes (node.py), walked by the engine (engine.py); views and in-place writes have
-their own rules (views.py). gradcheck and functional build on the public functions here.
+The graph is made of nodes (node.py), walked by the engine (engine.py), which gives leaves their
+gradients (leaves.py) and runs hooks (hooks.py); views and in-place writes have their own rules
+(views.py). gradcheck, functional and graph build on the public functions here.
 """
 
 import warnings

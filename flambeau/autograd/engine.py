@@ -8,14 +8,14 @@ hooks are delivered as soon as nothing more can reach them. A pass towards given
 """
 
 import heapq
-import sys
-import threading
 import warnings
 from typing import NamedTuple
 
-from flambeau._layout import dense_layout, is_dense_in_some_order
+from flambeau._layout import dense_layout
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
+from flambeau.autograd.hooks import checked, run_post_hooks, run_tensor_hooks
+from flambeau.autograd.leaves import hand_over, has_hooks, run_leaf_hooks
 from flambeau.autograd.node import FREED, AccumulateGrad, edge_of
 
 
@@ -67,7 +67,7 @@ class Task:
         wanted, watched, owned = self.wanted, modes.anomaly, self.owned
         touched = self.touched
         pop, push = heapq.heappop, heapq.heappush
-        hooked = any(_has_hooks(entry[0]) for entry in leaves.values())
+        hooked = any(has_hooks(entry[0]) for entry in leaves.values())
         if hooked:
             self._count()
         while heap:
@@ -87,7 +87,7 @@ class Task:
                 raise RuntimeError(FREED)
             results = self._watched(node, grads) if watched else node.apply(grads, create_graph)
             if hooks is not None and hooks.post:
-                results = _run_post_hooks(node, results, grads)
+                results = run_post_hooks(node, results, grads)
             if not keep and node.frees and node.saved:
                 if node.releases_more:
                     node.release()
@@ -111,7 +111,7 @@ class Task:
                     if entry is None:
                         leaves[id(target)] = [target, grad, False]
                         if target._extra is not None and not hooked:
-                            hooked = _has_hooks(target)
+                            hooked = has_hooks(target)
                     elif entry[2] and entry[1]._layout is grad._layout:
                         entry[1].add_(grad)
                     else:
@@ -139,7 +139,7 @@ class Task:
                 self._settle(node)
 
     def _touch(self, edges):
-        """A gradient that does not exist: custom functions below run all the same, as in PyTorch."""
+        """A gradient that does not exist: custom functions below run all the same."""
         for edge in edges:
             if edge is None or isinstance(edge[0], Tensor):
                 continue
@@ -151,7 +151,7 @@ class Task:
                     heapq.heappush(self.heap, -target.seq)
 
     def reachable(self, edges):
-        """How many of some edges this pass can still reach (asked by hooks on several gradients)."""
+        """How many of some edges this pass reaches (asked by hooks on several gradients)."""
         if self.roots is None:
             return 0
         seen, stack = set(), list(self.roots)
@@ -202,13 +202,13 @@ class Task:
                     if counts[key] <= 0 and key in self.leaves and key not in ready:
                         ready.append(key)
         for key in ready:
-            if key in self.leaves and _has_hooks(self.leaves[key][0]):
+            if key in self.leaves and has_hooks(self.leaves[key][0]):
                 self._deliver(key)
 
     def _deliver(self, key):
         if self.wanted is not None and not self.wanted.accumulate:
             leaf, grad, _ = self.leaves.pop(key)
-            self.wanted.found[key] = _run_leaf_hooks(leaf, grad)
+            self.wanted.found[key] = run_leaf_hooks(leaf, grad)
         else:
             hand_over(self.leaves, key, self.create_graph)
 
@@ -219,7 +219,7 @@ class Task:
         if wanted is not None:
             needed = id(node) in wanted.nodes
             if hooks is not None and not needed:
-                grads = _run_tensor_hooks(hooks, grads)
+                grads = run_tensor_hooks(hooks, grads)
             for number, grad in enumerate(grads):
                 # as in PyTorch, what is captured on the way to something else is not yet hooked
                 if grad is not None and (id(node), number) in wanted.edges:
@@ -227,11 +227,11 @@ class Task:
             if not needed:
                 return None
         if hooks is not None:
-            grads = _run_tensor_hooks(hooks, grads)
+            grads = run_tensor_hooks(hooks, grads)
             for hook in list(hooks.pre.values()):
                 new = hook(tuple(grads))
                 if new is not None:
-                    grads = list(_checked(hook, new, grads))
+                    grads = list(checked(hook, new, grads))
         return grads
 
     def _watched(self, node, grads):
@@ -307,205 +307,13 @@ def _warn_origin(node):
         return
     text = "".join(lines)
     warnings.warn(
-        f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{text}",
+        f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n"
+        f"{text}",
         stacklevel=2,
     )
 
 
-# -- hooks -------------------------------------------------------------------------------------------
-
-
-def _name(hook):
-    return getattr(hook, "__name__", type(hook).__name__)
-
-
-def _check_value(hook, new, old):
-    """May a hook's gradient stand for the one it was given?"""
-    if new is not None and not isinstance(new, Tensor):
-        raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}'")
-    if old is None or new is None:
-        if old is not None:
-            raise RuntimeError(
-                f"can't replace a non-None gradient with None (hook '{_name(hook)}')"
-            )
-        return new
-    if new._layout is not old._layout:
-        if new.dtype is not old.dtype:
-            raise RuntimeError(
-                f"hook '{_name(hook)}' has changed the type of value (was {old.type()} got {new.type()})"
-            )
-        if new.shape != old.shape:
-            raise RuntimeError(f"hook '{_name(hook)}' has changed the size of value")
-    return new
-
-
-def _checked(hook, new, old):
-    """A tuple of gradients from a hook on a node."""
-    if not isinstance(new, tuple):
-        raise TypeError(f"expected tuple, but hook returned '{type(new).__name__}'")
-    if len(new) != len(old):
-        raise RuntimeError(
-            f"hook '{_name(hook)}' has returned an incorrect number of values "
-            f"(got {len(new)}, but expected {len(old)})"
-        )
-    return tuple(_check_value(hook, a, b) for a, b in zip(new, old))
-
-
-def _run_post_hooks(node, results, grads):
-    shown = node.shown
-    seen = tuple(results) if shown is None else tuple(None if k < 0 else results[k] for k in shown)
-    for hook in list(node.hooks.post.values()):
-        new = hook(seen, tuple(grads))
-        if new is not None:
-            seen = _checked(hook, new, seen)
-    if shown is None:
-        return seen
-    results = list(results)
-    for k, r in zip(shown, seen):
-        if k >= 0:
-            results[k] = r
-    return results
-
-
-def _run_tensor_hooks(hooks, grads):
-    for number, table in hooks.tensor.items():
-        if grads[number] is not None:
-            grads[number] = run_hooks(table, grads[number])
-    for number, reference in hooks.retain.items():
-        t = reference()
-        if t is not None and grads[number] is not None:
-            _retain(t, grads[number])
-    return grads
-
-
-def _retain(t, grad):
-    if t._grad is None:
-        t._grad = grad.clone()
-    else:
-        t._grad = t._grad + grad
-
-
-def run_hooks(table, grad):
-    for hook in list(table.values()):
-        new = hook(grad)
-        if new is not None:
-            grad = _check_value(hook, new, grad)
-    return grad
-
-
-def _accumulator(extra):
-    return extra.accumulator() if extra.accumulator is not None else None
-
-
-def _has_hooks(leaf):
-    extra = leaf._extra
-    if extra is None:
-        return False
-    if extra.hooks or extra.post_hooks:
-        return True
-    node = _accumulator(extra)
-    return node is not None and node.hooks is not None
-
-
-def _run_leaf_hooks(leaf, grad):
-    extra = leaf._extra
-    return run_hooks(extra.hooks, grad) if extra is not None and extra.hooks else grad
-
-
-# -- leaves ------------------------------------------------------------------------------------------
-
-_writing = threading.Lock()  # several passes may reach one leaf at the same time
-
-
-def hand_over(leaves, key, create_graph):
-    """Give a leaf its gradient, out of a pass's dictionary."""
-    leaf, grad, _ = leaves.pop(key)
-    accumulate(leaf, grad, create_graph)
-
-
-def accumulate(leaf, grad, create_graph):
-    """Add a gradient to leaf.grad, running the leaf's hooks."""
-    extra = leaf._extra
-    node = None
-    if extra is not None:
-        if extra.hooks:
-            grad = run_hooks(extra.hooks, grad)
-        node = _accumulator(extra)
-        if node is not None and node.hooks is not None:
-            for hook in list(node.hooks.pre.values()):
-                new = hook((grad,))
-                if new is not None:
-                    (grad,) = _checked(hook, new, (grad,))
-    with _writing:
-        old = leaf._grad
-        if old is None:
-            leaf._grad = _own(leaf, grad, create_graph)
-        elif create_graph:
-            leaf._grad = old + grad
-        else:
-            old.add_(grad)
-    if extra is not None:
-        for hook in list((extra.post_hooks or {}).values()):
-            new = hook(leaf)
-            if new is not None:
-                _check_value(hook, new, None)
-        if node is not None and node.hooks is not None:
-            for hook in list(node.hooks.post.values()):
-                hook((), (grad,))
-
-
-def _probe_own(leaf, grad, create_graph):
-    return sys.getrefcount(grad)
-
-
-def _probe_accumulate(leaf, grad, create_graph):
-    return _probe_own(leaf, grad, create_graph)
-
-
-def _probe_hand_over(leaves, key, create_graph):
-    leaf, grad, _ = leaves.pop(key)
-    return _probe_accumulate(leaf, grad, create_graph)
-
-
-# hand_over -> accumulate -> _own on an object that nobody else holds: how many references such a
-# chain of calls shows differs between versions of Python, so it is measured
-OWN_REFERENCES = _probe_hand_over({0: [None, object(), False]}, 0, False)
-
-
-def _own(leaf, grad, create_graph):
-    """The first gradient is kept, not copied, unless somebody else may see its memory."""
-    # references: those of the calls that led here and getrefcount's own
-    if grad._view is not None:
-        shared = sys.getrefcount(grad._storage) > 3 or sys.getrefcount(grad._view.base) > 2
-    else:
-        shared = sys.getrefcount(grad._storage) > 2
-    if (
-        shared
-        or sys.getrefcount(grad) > OWN_REFERENCES
-        or (grad._layout.strides != leaf._layout.strides and not _like(grad._layout, leaf._layout))
-    ):
-        return _copied(leaf, grad, create_graph)
-    if grad._view is not None or (grad._requires_grad and not create_graph):
-        return grad.clone() if create_graph else grad.detach()
-    return grad
-
-
-def _like(layout, wanted):
-    """Is a gradient laid out as its leaf, or plainly where the leaf has gaps?"""
-    if not is_dense_in_some_order(wanted):
-        return layout.is_contiguous
-    return all(n == 1 or a == b for n, a, b in zip(layout.shape, layout.strides, wanted.strides))
-
-
-def _copied(leaf, grad, create_graph):
-    wanted, source = leaf._layout, grad if create_graph else grad.detach()
-    if wanted.shape != grad._layout.shape or not is_dense_in_some_order(wanted):
-        return source.clone()
-    fresh = grad.new_empty_strided(wanted.shape, wanted.strides, dtype=grad.dtype)
-    return fresh.copy_(source)
-
-
-# -- entry -------------------------------------------------------------------------------------------
+# -- entry -----------------------------------------------------------------------------------------
 
 _make_ones = None  # set by eager.copying: layout -> tensor of ones
 
@@ -554,8 +362,8 @@ def check_root(t, grad, k=0, batched=False):
     if grad.dtype.is_complex != t.dtype.is_complex:
         raise RuntimeError(
             "For complex Tensors, both grad_output and output are required to have the same dtype. "
-            f"Mismatch in dtype: grad_output[{k}] has a dtype of {grad.dtype} and output[{k}] has a "
-            f"dtype of {t.dtype}."
+            f"Mismatch in dtype: grad_output[{k}] has a dtype of {grad.dtype} and output[{k}] has "
+            f"a dtype of {t.dtype}."
         )
     return grad
 
@@ -614,7 +422,7 @@ def _captured(task, targets, allow_unused):
     """What arrived at the inputs of autograd.grad."""
     found = task.wanted.found
     for key, (leaf, grad, _) in task.leaves.items():
-        found[key] = _run_leaf_hooks(leaf, grad)
+        found[key] = run_leaf_hooks(leaf, grad)
     results = []
     for k, (target, number) in enumerate(targets):
         key = id(target) if isinstance(target, Tensor) else (id(target), number)

@@ -1,7 +1,7 @@
 """Custom functions: forward and backward written by the user.
 
-`Function.apply` runs forward without recording and hangs one node on its outputs, whose backward is the
-user's. `ctx` is that node, as in PyTorch.
+`Function.apply` runs forward without recording and hangs one node on its outputs, whose backward is
+the user's. `ctx` is that node, as in PyTorch.
 """
 
 import functools
@@ -134,7 +134,7 @@ def _node_class(function):
 
 
 class Function:
-    """Base of custom differentiable functions: static forward(ctx, ...) and backward(ctx, *grads)."""
+    """Base of custom functions: static forward(ctx, ...) and backward(ctx, *grads)."""
 
     generate_vmap_rule = False
 
@@ -151,7 +151,8 @@ class Function:
     @staticmethod
     def backward(ctx, *grad_outputs):
         raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
+            "You must implement either the backward or vjp method for your custom "
+            "autograd.Function to use it with backward mode AD."
         )
 
     def __init__(self, *args, **kwargs):

@@ -111,7 +111,8 @@ class set_grad_enabled(_Switch):
     def __init__(self, mode):
         if not isinstance(mode, bool):
             raise TypeError(
-                f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
+                "set_grad_enabled(): argument 'enabled' (position 1) must be bool, not "
+                f"{type(mode).__name__}"
             )
         self.mode = mode
         self.previous = modes.grad

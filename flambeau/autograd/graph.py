@@ -108,7 +108,7 @@ def _hook_all(tensors, fn):
 
 
 class _Clones:
-    """What allow_mutation_on_saved_tensors offers: nothing to clear, the copies live in the nodes."""
+    """What allow_mutation_on_saved_tensors gives: nothing to clear, nodes hold the copies."""
 
     def clear(self):
         pass

@@ -16,10 +16,10 @@ from flambeau.autograd.grad_mode import modes
 next_sequence = itertools.count(1).__next__
 
 FREED = (
-    "Trying to backward through the graph a second time (or directly access saved tensors after they have "
-    "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
-    "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or "
-    "if you need to access saved tensors after calling backward."
+    "Trying to backward through the graph a second time (or directly access saved tensors after "
+    "they have already been freed). Saved intermediate values of the graph are freed when you call "
+    ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+    "graph a second time or if you need to access saved tensors after calling backward."
 )
 
 
@@ -226,7 +226,7 @@ class SavedInput:
 class Packed:
     """A saved value in the care of saved_tensors_hooks.
 
-    edge: where gradients of the saved value go, or None if it needs none or is the node's own output.
+    edge: where gradients of the saved value go; None if it needs none or is an output of the node.
     """
 
     __slots__ = ("value", "unpack", "edge", "output_nr")
@@ -324,7 +324,8 @@ def _modified(layout, version, expected, node, output_nr):
     kind = f"torch.{layout.dtype.scalar_name}Tensor {list(layout.shape)}"
     origin = f", which is output {output_nr} of {node.short_name()}," if node is not None else ""
     return (
-        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        "one of the variables needed for gradient computation has been modified by an inplace "
+        "operation: "
         f"[{kind}]{origin} is at version {version}; expected version {expected} instead. Hint: "
         + (_HINT_ANOMALY if not modes.anomaly else _HINT_BACKTRACE)
     )

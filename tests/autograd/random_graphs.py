@@ -1,4 +1,4 @@
-"""Random programs over tensors: arithmetic, broadcasting, views, reductions, joins, writes in place.
+"""Random programs over tensors: arithmetic, broadcasting, views, reductions, joins, writes.
 
 `program(seed)` gives lines of Python; a tensor is known by its shape while the program is written,
 so every line is valid. `run` executes one with PyTorch or flambeau and gives the loss, the
@@ -57,8 +57,9 @@ class Writer:
         b = self.partner(self.shapes[a])
         text = self.r.choice(
             ["{0} + {1}", "{0} - {1}", "{0} * {1}", "{0} / ({1} * {1} + 1)", "2.5 * {0} - {1}",
-             "torch.maximum({0}, {1})", "torch.where({0} > {1}, {0}, {1} * 2)", "{0} - 0.5", "1 - {0}",
-             "{0} ** 2", "torch.atan2({0}, {1} * {1} + 1)", "torch.add({0}, {1}, alpha=0.5)"]
+             "torch.maximum({0}, {1})", "torch.where({0} > {1}, {0}, {1} * 2)", "{0} - 0.5",
+             "1 - {0}", "{0} ** 2", "torch.atan2({0}, {1} * {1} + 1)",
+             "torch.add({0}, {1}, alpha=0.5)"]
         )  # fmt: skip
         shape = broadcast(self.shapes[a], self.shapes[b]) if "{1}" in text else self.shapes[a]
         self.make(text.format(a, b), shape)

@@ -31,19 +31,32 @@ def _next(node):
 def node_names(torch):
     x, y = _t(torch, [[1.0, 2.0], [3.0, 4.0]]), _t(torch, [[5.0, 6.0], [7.0, 8.0]])
     space = {"torch": torch, "x": x, "y": y}
-    texts = """x + y|x + 1|1 + x|x - y|1 - x|x * y|x * 2|2 * x|x / y|x / 2|1 / x|x ** 2|x ** y|2 ** x|-x|abs(x)
-        x.sum()|x.sum(0)|x.mean()|x.mean(1)|x.prod()|x.prod(0)|x.max()|x.min()|x.amax(0)|x.var()|x.std()|x.norm()
-        x.exp()|x.log()|x.sqrt()|x.sin()|x.cos()|x.tan()|x.tanh()|x.sigmoid()|x.relu()|x.sign()|x.square()
-        x @ y|x.mm(y)|x.t()|x.T|x.mT|x.view(4)|x.reshape(4)|x.reshape(2, 2)|x.flatten()|x.transpose(0, 1)|x.permute(1, 0)
-        x[0]|x[:, 0]|x[0, 0]|x[x > 1]|x[[0, 1]]|x[None]|x[..., 0]|x[0:1]|x.clone()|x.contiguous()|x.expand(3, 2, 2)
-        x.unsqueeze(0)|x.squeeze()|x.squeeze(0)|x.repeat(2, 1)|torch.cat([x, y])|torch.stack([x, y])|x.double()|x.clamp(0, 1)
-        x.clamp(min=0)|torch.where(x > 0, x, y)|torch.maximum(x, y)|x.cumsum(0)|x.softmax(0)|x.log_softmax(0)|x.logsumexp(0)
-        x.sort()[0]|x.topk(1)[0]|x.gather(0, torch.zeros(1, 2, dtype=torch.int64))|x.masked_fill(x > 1, 0.)|x.diagonal()|x.diag()
-        x.triu()|x.tril()|x.flip(0)|x.roll(1)|x.outer(y) if False else x.mul(y)|x.dot(y) if False else x.add(y)|x.real
-        x[0].dot(y[0])|x.mv(y[0])|torch.outer(x[0], y[0])|torch.addmm(x, x, y)|x.bmm(y) if False else x.unsqueeze(0).bmm(y.unsqueeze(0))
-        x.lerp(y, 0.5)|torch.atan2(x, y)|x.floor()|x.round()|x.erf()|x.log1p()|x.expm1()|x.reciprocal()|x.rsqrt()|x.pow(3)|x.fmod(2)
-        x.unbind()[0]|x.split(1)[0]|x.chunk(2)[1]|x.as_strided((2,), (1,))|x.narrow(0, 0, 1)|x.select(0, 1)|x.index_select(0, torch.tensor([0]))
-        x.addcmul(x, y)|x.detach().requires_grad_() * 1|x.movedim(0, 1)|x.max(0)[0]|x.median()|x.cumprod(0)|x.unfold(0, 1, 1)"""
+    texts = """x + y|x + 1|1 + x|x - y|1 - x|x * y|x * 2|2 * x|x / y|x / 2|1 / x|x ** 2|x ** y
+        2 ** x|-x|abs(x)
+        x.sum()|x.sum(0)|x.mean()|x.mean(1)|x.prod()|x.prod(0)|x.max()|x.min()|x.amax(0)|x.var()
+        x.std()|x.norm()
+        x.exp()|x.log()|x.sqrt()|x.sin()|x.cos()|x.tan()|x.tanh()|x.sigmoid()|x.relu()|x.sign()
+        x.square()
+        x @ y|x.mm(y)|x.t()|x.T|x.mT|x.view(4)|x.reshape(4)|x.reshape(2, 2)|x.flatten()
+        x.transpose(0, 1)|x.permute(1, 0)
+        x[0]|x[:, 0]|x[0, 0]|x[x > 1]|x[[0, 1]]|x[None]|x[..., 0]|x[0:1]|x.clone()|x.contiguous()
+        x.expand(3, 2, 2)
+        x.unsqueeze(0)|x.squeeze()|x.squeeze(0)|x.repeat(2, 1)|torch.cat([x, y])
+        torch.stack([x, y])|x.double()|x.clamp(0, 1)
+        x.clamp(min=0)|torch.where(x > 0, x, y)|torch.maximum(x, y)|x.cumsum(0)|x.softmax(0)
+        x.log_softmax(0)|x.logsumexp(0)
+        x.sort()[0]|x.topk(1)[0]|x.gather(0, torch.zeros(1, 2, dtype=torch.int64))
+        x.masked_fill(x > 1, 0.)|x.diagonal()|x.diag()
+        x.triu()|x.tril()|x.flip(0)|x.roll(1)|x.outer(y) if False else x.mul(y)
+        x.dot(y) if False else x.add(y)|x.real
+        x[0].dot(y[0])|x.mv(y[0])|torch.outer(x[0], y[0])|torch.addmm(x, x, y)
+        x.bmm(y) if False else x.unsqueeze(0).bmm(y.unsqueeze(0))
+        x.lerp(y, 0.5)|torch.atan2(x, y)|x.floor()|x.round()|x.erf()|x.log1p()|x.expm1()
+        x.reciprocal()|x.rsqrt()|x.pow(3)|x.fmod(2)
+        x.unbind()[0]|x.split(1)[0]|x.chunk(2)[1]|x.as_strided((2,), (1,))|x.narrow(0, 0, 1)
+        x.select(0, 1)|x.index_select(0, torch.tensor([0]))
+        x.addcmul(x, y)|x.detach().requires_grad_() * 1|x.movedim(0, 1)|x.max(0)[0]|x.median()
+        x.cumprod(0)|x.unfold(0, 1, 1)"""
     return {t: name_of(eval(t, dict(space)).grad_fn) for t in _lines(texts)}
 
 
@@ -235,10 +248,14 @@ def backward_complaints(torch):
 def backward_twice(torch):
     a = _t(torch, [1.0, 2.0])
     found = {}
-    texts = """(a * a).sum()|(a * 2).sum()|(a + 1).sum()|a.exp().sum()|a.sum()|a.view(2, 1).sum()|(a / 2).sum()|(a ** 2).sum()
-        a.mean()|a.relu().sum()|a[0]|a[[0]].sum()|a.prod()|a.max()|torch.cat([a, a]).sum()|torch.stack([a, a]).sum()|a.dot(a)|a.clone().sum()
-        a.softmax(0)[0]|a.double().sum()|(-a).sum()|a.abs().sum()|(a - a).sum()|a.clamp(0, 1).sum()|a.sqrt().sum()|torch.where(a > 0, a, a).sum()
-        a.cumsum(0).sum()|a.unbind()[0]|a.amax()|a.expand(2, 2).sum()|a.norm()|a.var()|a.log().sum()|a.masked_fill(a > 1, 0.).sum()"""
+    texts = """(a * a).sum()|(a * 2).sum()|(a + 1).sum()|a.exp().sum()|a.sum()|a.view(2, 1).sum()
+        (a / 2).sum()|(a ** 2).sum()
+        a.mean()|a.relu().sum()|a[0]|a[[0]].sum()|a.prod()|a.max()|torch.cat([a, a]).sum()
+        torch.stack([a, a]).sum()|a.dot(a)|a.clone().sum()
+        a.softmax(0)[0]|a.double().sum()|(-a).sum()|a.abs().sum()|(a - a).sum()
+        a.clamp(0, 1).sum()|a.sqrt().sum()|torch.where(a > 0, a, a).sum()
+        a.cumsum(0).sum()|a.unbind()[0]|a.amax()|a.expand(2, 2).sum()|a.norm()|a.var()
+        a.log().sum()|a.masked_fill(a > 1, 0.).sum()"""
     for text in _lines(texts):
         y = eval(text, {"torch": torch, "a": a})
         y.backward()
@@ -702,8 +719,12 @@ def gradient_of_everything_used_twice(torch):
 @cases
 def attributes_of_the_namespace(torch):
     graph = torch.autograd.graph
-    names = "Node GradientEdge get_gradient_edge increment_version register_multi_grad_hook save_on_cpu saved_tensors_hooks disable_saved_tensors_hooks allow_mutation_on_saved_tensors"
-    more = "Function Variable backward grad grad_mode no_grad enable_grad set_grad_enabled inference_mode detect_anomaly set_detect_anomaly gradcheck gradgradcheck functional graph function"
+    names = """Node GradientEdge get_gradient_edge increment_version register_multi_grad_hook
+        save_on_cpu saved_tensors_hooks disable_saved_tensors_hooks
+        allow_mutation_on_saved_tensors"""
+    more = """Function Variable backward grad grad_mode no_grad enable_grad set_grad_enabled
+        inference_mode detect_anomaly set_detect_anomaly gradcheck gradgradcheck functional graph
+        function"""
     return [
         [hasattr(graph, n) for n in names.split()],
         [hasattr(torch.autograd, n) for n in more.split()],

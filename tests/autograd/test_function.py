@@ -325,7 +325,7 @@ def saving(torch):
         return x * x
 
     def backward(ctx, g):
-        x, none, y = ctx.saved_tensors
+        _, none, y = ctx.saved_tensors
         return g * y * ctx.number * (none is None)
 
     f = _make(torch, forward, backward)

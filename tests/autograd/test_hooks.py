@@ -1,4 +1,4 @@
-"""Hooks: on tensors, leaves, nodes and accumulators; their order, what they may return; on saved tensors."""
+"""Hooks on tensors, leaves, nodes and saved values: their order and what they may return."""
 
 import pytest
 

@@ -28,11 +28,12 @@ def _steps(torch, text, **space):
 def versions(torch):
     a = torch.zeros(4)
     out = [a._version]
-    for text in """a.add_(1)|a[0] = 3|a[1:].mul_(2)|a.zero_()|a.copy_(torch.ones(4))|a.fill_(2)|a.view(2, 2)[0, 0] = 1|a.detach().add_(1)|a += 1
-        a.data.add_(1)|a.exp_()|a.clamp_(0, 1)|a.uniform_()|torch.add(a, 1, out=a)|a[a > 0] = 1|a.unsqueeze_(0)|a.squeeze_()|a.masked_fill_(a > 0, 2)
-        a.index_fill_(0, torch.tensor([0]), 1)|a.numpy()[0] = 2|a.requires_grad_()|a.requires_grad_(False)|a.resize_(2)""".replace(
-        "\n", "|"
-    ).split("|"):
+    for text in """a.add_(1)|a[0] = 3|a[1:].mul_(2)|a.zero_()|a.copy_(torch.ones(4))|a.fill_(2)
+        a.view(2, 2)[0, 0] = 1|a.detach().add_(1)|a += 1
+        a.data.add_(1)|a.exp_()|a.clamp_(0, 1)|a.uniform_()|torch.add(a, 1, out=a)|a[a > 0] = 1
+        a.unsqueeze_(0)|a.squeeze_()|a.masked_fill_(a > 0, 2)
+        a.index_fill_(0, torch.tensor([0]), 1)|a.numpy()[0] = 2|a.requires_grad_()
+        a.requires_grad_(False)|a.resize_(2)""".replace("\n", "|").split("|"):
         exec(text.strip(), {"torch": torch, "a": a})
         out.append([text.strip(), a._version])
     b = torch.zeros(2)
@@ -116,8 +117,10 @@ def chains(torch):
         "b = a * 2; b.mul_(a); b.sum().backward(); out = b.grad_fn",
         "b = a.clone(); b *= w; b += a; b -= 1; b /= 2; (b * w).sum().backward(); out = b.grad_fn",
         "b = a.clone(); b.exp_(); b.sum().backward(); out = b.grad_fn",
-        "b = a.clone(); b.exp_(); b.sigmoid_(); b.pow_(2); b.neg_(); (b * w).sum().backward(); out = b.grad_fn",
-        "b = a.clone(); b.relu_(); b.clamp_(0, 3); b.abs_(); b.sqrt_(); (b * w).sum().backward(); out = b.grad_fn",
+        "b = a.clone(); b.exp_(); b.sigmoid_(); b.pow_(2); b.neg_(); (b * w).sum().backward(); "
+        "out = b.grad_fn",
+        "b = a.clone(); b.relu_(); b.clamp_(0, 3); b.abs_(); b.sqrt_(); "
+        "(b * w).sum().backward(); out = b.grad_fn",
         "b = a.clone(); b.zero_(); b.sum().backward(); out = b.grad_fn",
         "b = a.clone(); b.fill_(3); (b * a).sum().backward()",
         "b = a.clone(); b.copy_(w); (b * a).sum().backward(); out = b.grad_fn",
@@ -130,12 +133,15 @@ def chains(torch):
         "b = a.clone(); b.lerp_(w, 0.3); (b * w).sum().backward(); out = b.grad_fn",
         "b = a.clone(); b.triu_(); (b * w).sum().backward(); out = b.grad_fn",
         "b = a.clone(); b.cumsum_(0); (b * w).sum().backward()",
-        "b = a.clone(); b.index_add_(0, torch.tensor([0, 0]), a); (b * w).sum().backward(); out = b.grad_fn",
-        "b = a.clone(); b.scatter_(0, torch.tensor([[0, 1]]), a[:1] * 2); (b * w).sum().backward(); out = b.grad_fn",
+        "b = a.clone(); b.index_add_(0, torch.tensor([0, 0]), a); (b * w).sum().backward(); "
+        "out = b.grad_fn",
+        "b = a.clone(); b.scatter_(0, torch.tensor([[0, 1]]), a[:1] * 2); "
+        "(b * w).sum().backward(); out = b.grad_fn",
         "b = a.clone(); b.sub_(a, alpha=3); (b * w).sum().backward(); out = b.grad_fn",
         "b = a.clone(); b.add_(a[0]); (b * w).sum().backward(); out = b.grad_fn",
         "b = torch.zeros(2, 2); b.add_(a); b.mul_(a); b.sum().backward(); out = b.grad_fn",
-        "b = torch.zeros(2, 2)\nfor i in range(2): b[i] = a[i] * i + b[i - 1]\n(b * w).sum().backward(); out = b.grad_fn",
+        "b = torch.zeros(2, 2)\nfor i in range(2): b[i] = a[i] * i + b[i - 1]\n"
+        "(b * w).sum().backward(); out = b.grad_fn",
     ):
         found[text] = _steps(torch, text)
     return found
@@ -147,9 +153,11 @@ def through_views(torch):
     for text in (
         "b = a.clone(); b[0].mul_(3); (b * w).sum().backward(); out = b.grad_fn",
         "b = a.clone(); v = b[0]; v.mul_(3); (v * v).sum().backward(); out = v.grad_fn",
-        "b = a.clone(); v = b[0]; v.mul_(3); ((b * w).sum() + (v * v).sum()).backward(); out = v.grad_fn",
+        "b = a.clone(); v = b[0]; v.mul_(3); ((b * w).sum() + (v * v).sum()).backward(); "
+        "out = v.grad_fn",
         "b = a.clone(); v = b[0]; b.mul_(3); (v * v).sum().backward(); out = v.grad_fn",
-        "b = a.clone(); v = b.t(); u = v[0]; u.add_(1); v.mul_(2); b.exp_(); ((u + b[0]) * w[0]).sum().backward(); out = u.grad_fn",
+        "b = a.clone(); v = b.t(); u = v[0]; u.add_(1); v.mul_(2); b.exp_(); "
+        "((u + b[0]) * w[0]).sum().backward(); out = u.grad_fn",
         "b = a.clone(); b[:, 0] = a[:, 1]; (b * w).sum().backward(); out = b.grad_fn",
         "b = a.clone(); b[0, 0] = 5.; (b * w).sum().backward(); out = b.grad_fn",
         "b = a.clone(); b[w > 0] = 5.; (b * w).sum().backward(); out = b.grad_fn",
@@ -160,9 +168,12 @@ def through_views(torch):
         "b = a.clone(); b.diagonal().zero_(); (b * w).sum().backward(); out = b.grad_fn",
         "b = a.clone(); b.diagonal().copy_(a[0]); (b * w).sum().backward(); out = b.grad_fn",
         "b = a.clone(); b.t()[0].copy_(a[1] * a[0]); (b * w).sum().backward(); out = b.grad_fn",
-        "b = torch.zeros(2, 2); v = b[0]; v.copy_(a[1]); (b * w).sum().backward(); out = [b.requires_grad, v.requires_grad, b.grad_fn, v.grad_fn]",
-        "b = torch.zeros(2, 2); v = b[0]; u = b[1]; v.add_(a[1]); u.add_(1); (b * w).sum().backward(); out = [u.requires_grad, u.grad_fn]",
-        "b = torch.zeros(2, 2); v = b[0]; b.add_(a); (v * v).sum().backward(); out = [v.requires_grad, v.grad_fn]",
+        "b = torch.zeros(2, 2); v = b[0]; v.copy_(a[1]); (b * w).sum().backward(); "
+        "out = [b.requires_grad, v.requires_grad, b.grad_fn, v.grad_fn]",
+        "b = torch.zeros(2, 2); v = b[0]; u = b[1]; v.add_(a[1]); u.add_(1); "
+        "(b * w).sum().backward(); out = [u.requires_grad, u.grad_fn]",
+        "b = torch.zeros(2, 2); v = b[0]; b.add_(a); (v * v).sum().backward(); "
+        "out = [v.requires_grad, v.grad_fn]",
         "b = a.clone(); v = b.expand(3, 2, 2); v.add_(1)",
         "b = a.clone(); v = b[0].expand(2, 2); v[0].add_(1); v.sum().backward()",
         "b = a.clone(); x, y = b.unbind(); x.mul_(2)",
@@ -170,22 +181,28 @@ def through_views(torch):
         "b = a.clone(); x, y = b.chunk(2); x.mul_(2); b.sum().backward()",
         "b = a.clone(); x, y = b.unbind(); b.mul_(2); x.sum().backward()",
         "b = a.clone()\nwith torch.no_grad(): v = b[0]\nv.mul_(2)",
-        "b = a.clone()\nwith torch.no_grad(): v = b[0]\nb.mul_(2); out = [v.requires_grad, v.is_leaf]; v.grad_fn",
-        "b = torch.ones(2, 2)\nwith torch.no_grad(): v = b[0]\nv.mul_(a[0]); out = [b.grad_fn, v.grad_fn]",
-        "b = a.clone(); v = b[0].detach(); v.mul_(2); (b * w).sum().backward(); out = v.requires_grad",
+        "b = a.clone()\nwith torch.no_grad(): v = b[0]\nb.mul_(2); "
+        "out = [v.requires_grad, v.is_leaf]; v.grad_fn",
+        "b = torch.ones(2, 2)\nwith torch.no_grad(): v = b[0]\nv.mul_(a[0]); "
+        "out = [b.grad_fn, v.grad_fn]",
+        "b = a.clone(); v = b[0].detach(); v.mul_(2); (b * w).sum().backward(); "
+        "out = v.requires_grad",
         "b = a.clone(); v = b.view(4); v.neg_(); v[0].mul_(5); b.sum().backward(); out = b.grad_fn",
         "b = a.clone(); b[0].neg_(); c = b.sum(); c.backward(); c.backward()",
         "b = a.clone(); b.neg_(); c = b.sum(); c.backward(); c.backward()",
         "b = a.clone(); v = b[0]; v.mul_(v); b.sum().backward(); out = v",
         "b = a.clone(); v = b[0]; v.mul_(b[1]); (b * w).sum().backward(); out = v",
-        "b = a.clone(); v = b[0]; u = v[0:1]; u.mul_(3); v.mul_(2); (u * b).sum().backward(); out = [u.grad_fn, v.grad_fn]",
-        "b = a.clone(); v = b.unsqueeze(0); v.squeeze_(); v.mul_(2); b.sum().backward(); out = v.grad_fn",
+        "b = a.clone(); v = b[0]; u = v[0:1]; u.mul_(3); v.mul_(2); (u * b).sum().backward(); "
+        "out = [u.grad_fn, v.grad_fn]",
+        "b = a.clone(); v = b.unsqueeze(0); v.squeeze_(); v.mul_(2); b.sum().backward(); "
+        "out = v.grad_fn",
         "b = a.clone(); b[:] = a * a; (b * w).sum().backward(); out = b",
         "b = a.clone(); b[...] = 2.; b.sum().backward(); out = b",
         "b = a.clone(); b[None][0, 1] += a[0]; (b * w).sum().backward(); out = b",
         "b = a * 1; b[0] += b[1]; b[1] += b[0]; (b * w).sum().backward(); out = b",
         "b = a.clone(); v = b[0]; b.detach_(); out = [b.requires_grad, v.requires_grad, v.is_leaf]",
-        "b = torch.ones(2, 2); b[0] = a[0]; out = [b.is_leaf, b[1].requires_grad]; g, = torch.autograd.grad((b * b * a).sum(), a, create_graph=True); g.sum().backward()",
+        "b = torch.ones(2, 2); b[0] = a[0]; out = [b.is_leaf, b[1].requires_grad]; "
+        "g, = torch.autograd.grad((b * b * a).sum(), a, create_graph=True); g.sum().backward()",
     ):
         found[text] = _steps(torch, text)
     return found
@@ -201,11 +218,8 @@ def second_derivatives(torch):
         "b = torch.zeros(2, 2); b[0] = a[0] ** 3; b[:, 1] *= a[1]",
         "b = a * 1; b.sigmoid_().mul_(b.detach() + a)",
     ):
-        more = (
-            text
-            + "; g, = torch.autograd.grad((b * b).sum(), a, create_graph=True); out = g; (g * g).sum().backward()"
-        )
-        found[text] = _steps(torch, more)
+        text += "; g, = torch.autograd.grad((b * b).sum(), a, create_graph=True); out = g"
+        found[text] = _steps(torch, text + "; (g * g).sum().backward()")
     return found
 
 
