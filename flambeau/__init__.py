@@ -8,12 +8,11 @@ touched, so importing is cheap.
 import importlib as _importlib
 import math as _math
 
+from flambeau import _device as _devices
 from flambeau import _dtype as _dtypes
 from flambeau import ops as _ops
-from flambeau._device import default_device as get_default_device
 from flambeau._device import device as device
 from flambeau._device import set_default_device as set_default_device
-from flambeau._dtype import default_dtype as get_default_dtype
 from flambeau._dtype import dtype as dtype
 from flambeau._dtype import finfo as finfo
 from flambeau._dtype import iinfo as iinfo
@@ -40,21 +39,7 @@ from flambeau.eager import legacy as _legacy
 from flambeau.eager import methods as _methods
 from flambeau.eager import public as _public
 from flambeau.eager import random_tensors as _random_tensors
-from flambeau.eager import (
-    tensor_access as _tensor_access,
-)
-from flambeau.eager import (
-    tensor_autograd as _tensor_autograd,
-)
-from flambeau.eager import (
-    tensor_conversion as _tensor_conversion,
-)
-from flambeau.eager import (
-    tensor_operators as _tensor_operators,
-)
-from flambeau.eager import (
-    tensor_pickling as _tensor_pickling,
-)
+from flambeau.eager import tensor_methods as _tensor_methods
 from flambeau.eager import windows as _windows
 from flambeau.eager.attachment import attach_methods as _attach_methods
 from flambeau.eager.kernels import get_num_threads as get_num_threads
@@ -62,36 +47,23 @@ from flambeau.eager.kernels import set_num_threads as set_num_threads
 from flambeau.printing import set_printoptions as set_printoptions
 
 # importing these filled the table and the methods of Tensor
-_REGISTERED = (
-    _ops.FAMILIES,
-    _launchers.MODULES,
-    _tensor_access,
-    _tensor_autograd,
-    _tensor_conversion,
-    _tensor_operators,
-    _tensor_pickling,
-)
+_REGISTERED = (_ops.FAMILIES, _launchers.MODULES, _tensor_methods.MODULES)
 
 __version__ = "0.1.0"
 
 inf, nan, pi, e, newaxis = _math.inf, _math.nan, _math.pi, _math.e, None
+get_default_device, get_default_dtype = _devices.default_device, _dtypes.default_dtype
 
 globals().update(_dtypes.BY_NAME)
 globals().update(_dtypes.ALIASES)
 globals().update(_legacy.TYPED)
-for _name in _creation.PUBLIC:
-    globals()[_name] = getattr(_creation, _name)
-for _name in _random_tensors.PUBLIC:
-    globals()[_name] = getattr(_random_tensors, _name)
-for _name in _windows.PUBLIC:
-    globals()[_name] = getattr(_windows, _name)
-for _name in _public.NAMES:
-    globals()[_name] = getattr(_public, _name)
+for _module in (_creation, _random_tensors, _windows, _public):
+    for _name in _module.PUBLIC:
+        globals()[_name] = getattr(_module, _name)
 globals()["range"] = _creation.range_
 
 _methods.attach()
 _attach_methods()
-Tensor.__new__ = _legacy.tensor_new
 Tensor.__module__ = "torch"
 
 _SUBPACKAGES = {

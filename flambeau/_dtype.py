@@ -1,7 +1,8 @@
 """dtypes, the promotion lattice, finfo and iinfo.
 
 A dtype is one of fifteen objects. `code` is the compiler's short name for it (f32, bf16, c64, ...),
-`category` its place among bool < integer < floating < complex, which decides promotion.
+`category` its place among bool < integer < floating < complex, which decides promotion;
+`scalar_name` and `cpp_name` are what PyTorch calls it in its messages.
 """
 
 import math
@@ -20,6 +21,7 @@ class dtype:
         "category",
         "is_signed",
         "scalar_name",
+        "cpp_name",
         "rank",
         "numpy_name",
     )
@@ -61,31 +63,31 @@ def named(name):
     return BY_NAME[name]
 
 
-def _make(name, code, itemsize, category, is_signed, scalar_name, numpy_name=None):
+def _make(name, code, itemsize, category, is_signed, scalar_name, cpp_name, numpy_name=None):
     self = object.__new__(dtype)
     self.name, self.code, self.itemsize, self.category = name, code, itemsize, category
-    self.is_signed, self.scalar_name, self.numpy_name = is_signed, scalar_name, numpy_name or name
-    self.rank = len(ALL)
+    self.is_signed, self.scalar_name, self.cpp_name = is_signed, scalar_name, cpp_name
+    self.numpy_name, self.rank = numpy_name or name, len(ALL)
     ALL.append(self)
     return self
 
 
 ALL: list = []
-bool_ = _make("bool", "bool", 1, BOOL, False, "Bool")
-uint8 = _make("uint8", "u8", 1, INTEGER, False, "Byte")
-int8 = _make("int8", "i8", 1, INTEGER, True, "Char")
-int16 = _make("int16", "i16", 2, INTEGER, True, "Short")
-int32 = _make("int32", "i32", 4, INTEGER, True, "Int")
-int64 = _make("int64", "i64", 8, INTEGER, True, "Long")
-uint16 = _make("uint16", "u16", 2, INTEGER, False, "UInt16")
-uint32 = _make("uint32", "u32", 4, INTEGER, False, "UInt32")
-uint64 = _make("uint64", "u64", 8, INTEGER, False, "UInt64")
-float16 = _make("float16", "f16", 2, FLOATING, True, "Half")
-bfloat16 = _make("bfloat16", "bf16", 2, FLOATING, True, "BFloat16", "uint16")
-float32 = _make("float32", "f32", 4, FLOATING, True, "Float")
-float64 = _make("float64", "f64", 8, FLOATING, True, "Double")
-complex64 = _make("complex64", "c64", 8, COMPLEX, True, "ComplexFloat")
-complex128 = _make("complex128", "c128", 16, COMPLEX, True, "ComplexDouble")
+bool_ = _make("bool", "bool", 1, BOOL, False, "Bool", "bool")
+uint8 = _make("uint8", "u8", 1, INTEGER, False, "Byte", "unsigned char")
+int8 = _make("int8", "i8", 1, INTEGER, True, "Char", "signed char")
+int16 = _make("int16", "i16", 2, INTEGER, True, "Short", "short int")
+int32 = _make("int32", "i32", 4, INTEGER, True, "Int", "int")
+int64 = _make("int64", "i64", 8, INTEGER, True, "Long", "long int")
+uint16 = _make("uint16", "u16", 2, INTEGER, False, "UInt16", "short unsigned int")
+uint32 = _make("uint32", "u32", 4, INTEGER, False, "UInt32", "unsigned int")
+uint64 = _make("uint64", "u64", 8, INTEGER, False, "UInt64", "long unsigned int")
+float16 = _make("float16", "f16", 2, FLOATING, True, "Half", "c10::Half")
+bfloat16 = _make("bfloat16", "bf16", 2, FLOATING, True, "BFloat16", "c10::BFloat16", "uint16")
+float32 = _make("float32", "f32", 4, FLOATING, True, "Float", "float")
+float64 = _make("float64", "f64", 8, FLOATING, True, "Double", "double")
+complex64 = _make("complex64", "c64", 8, COMPLEX, True, "ComplexFloat", "c10::complex<float>")
+complex128 = _make("complex128", "c128", 16, COMPLEX, True, "ComplexDouble", "c10::complex<double>")
 
 BY_NAME = {d.name: d for d in ALL}
 BY_CODE = {d.code: d for d in ALL}
@@ -289,22 +291,17 @@ class iinfo:
         return hash(self.dtype)
 
 
-_C_NAMES = {
-    "float32": "float",
-    "float64": "double",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "int32": "int",
-    "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>",
-}
+def overflow(dtype):
+    """What to raise for a number that a dtype cannot hold."""
+    fixed_width = dtype.category == INTEGER and dtype is not int32
+    name = f"{dtype.name}_t" if fixed_width else dtype.cpp_name
+    return RuntimeError(f"value cannot be converted to type {name} without overflow")
 
 
 def check_fits(value, dtype):
     """The number, if it lies within a dtype; complains otherwise."""
     if not _fits(value, dtype):
-        name = _C_NAMES.get(dtype.name, f"{dtype.name}_t")
-        raise RuntimeError(f"value cannot be converted to type {name} without overflow")
+        raise overflow(dtype)
     return value
 
 

@@ -149,7 +149,7 @@ def is_dense_in_some_order(layout):
 
 
 def overlaps_itself(layout):
-    """Do several index tuples name the same element (an expanded dimension)? Only the sure cases."""
+    """Do several index tuples surely name the same element, as in an expanded dimension?"""
     return (
         any(st == 0 and s > 1 for s, st in zip(layout.shape, layout.strides)) and layout.numel > 0
     )

@@ -1,8 +1,11 @@
 """Storages as users see them: `tensor.untyped_storage()` and the older typed `tensor.storage()`."""
 
 from flambeau import _dtype
+from flambeau._device import cpu
+from flambeau._layout import Size, make_layout
+from flambeau._tensor import make_tensor
 from flambeau.runtime.cpu import buffer_at
-from flambeau.storage import Storage, new_storage
+from flambeau.storage import Storage, grow_storage, new_storage
 
 
 class UntypedStorage:
@@ -39,13 +42,9 @@ class UntypedStorage:
 
     @property
     def device(self):
-        from flambeau._device import cpu
-
         return cpu
 
     def resize_(self, nbytes):
-        from flambeau.eager.tensor_conversion import grow_storage
-
         if nbytes > self._storage.nbytes:
             grow_storage(self._storage, nbytes)
         else:
@@ -78,10 +77,6 @@ class TypedStorage:
     __len__ = size
 
     def _tensor(self):
-        from flambeau._device import cpu
-        from flambeau._layout import Size, make_layout
-        from flambeau._tensor import make_tensor
-
         return make_tensor(
             make_layout(Size((self.size(),)), (1,), self.dtype, cpu),
             self._untyped_storage._storage,
@@ -103,4 +98,5 @@ class TypedStorage:
 
     def __repr__(self):
         lines = "\n ".join(map(str, self.tolist()))
-        return f" {lines}\n[torch.storage.TypedStorage(dtype={self.dtype}, device=cpu) of size {self.size()}]"
+        kind = f"torch.storage.TypedStorage(dtype={self.dtype}, device=cpu)"
+        return f" {lines}\n[{kind} of size {self.size()}]"

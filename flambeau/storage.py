@@ -5,6 +5,7 @@ writes, so that autograd notices when a saved value has been overwritten.
 """
 
 from flambeau.runtime.allocator import host_allocator
+from flambeau.runtime.cpu import copy_bytes
 
 
 class Storage:
@@ -55,3 +56,21 @@ def borrowed_storage(pointer, nbytes, owner):
     self.pointer, self.nbytes, self.version = pointer, nbytes, 0
     self.give, self.owner = _nothing, owner
     return self
+
+
+def grow_storage(storage, nbytes):
+    """Make a storage at least nbytes large; its old content stays."""
+    if nbytes <= storage.nbytes:
+        return
+    owner = getattr(storage, "owner", None)
+    if owner is not None and type(owner) is not Kept:
+        raise RuntimeError("Trying to resize storage that is not resizable")
+    bigger = new_storage(nbytes)
+    if storage.nbytes and storage.pointer:
+        copy_bytes(bigger.pointer, storage.pointer, storage.nbytes)
+    # swap the blocks: the old one is freed with `bigger`
+    storage.pointer, bigger.pointer = bigger.pointer, storage.pointer
+    storage.give, bigger.give = bigger.give, storage.give
+    storage.nbytes, bigger.nbytes = bigger.nbytes, storage.nbytes
+    if owner is not None:
+        owner.append(bigger)

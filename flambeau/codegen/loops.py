@@ -173,7 +173,7 @@ class Fn:
 
     # -- values ------------------------------------------------------------------------------
     def value(self, x, type):
-        """x as a value of the given type; numbers become literals, scalars are spread over lanes."""
+        """x as a value of a type; numbers become literals, scalars are spread over the lanes."""
         if isinstance(x, Var):
             x = x.get()
         if isinstance(x, V):
@@ -242,11 +242,9 @@ class Fn:
 
     def shuffle(self, a, b, lanes):
         t = vector(element(a.type), len(lanes))
-        mask = ", ".join(f"i32 {k}" for k in lanes)
-        return self.pure(
-            f"shufflevector {a}, {a.type} {b.name if b is not None else 'poison'}, <{len(lanes)} x i32> <{mask}>",
-            t,
-        )
+        mask = f"<{len(lanes)} x i32> <{', '.join(f'i32 {k}' for k in lanes)}>"
+        other = "poison" if b is None else b.name
+        return self.pure(f"shufflevector {a}, {a.type} {other}, {mask}", t)
 
     def select(self, condition, a, b):
         if not isinstance(a, V):

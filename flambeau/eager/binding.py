@@ -436,6 +436,8 @@ def pointwise_function(op):
         f"{p.name} is None" for p in op.params if p.kind in ("float", "int") and p.default is None
     ]
     optional = any(p.kind == "optional" for p in op.params)
+    if optional and not {"prepare", "overload"} & set(op.options):
+        return _by_types(op, calls)
     if (
         optional
         or "prepare" in op.options
@@ -463,6 +465,33 @@ def pointwise_function(op):
         fallback=slow,
         extra={**scope, "slow": calls.call, "SCALARS": SCALARS},
     )
+    function.__doc__, function.__module__ = op.doc, "flambeau"
+    return function
+
+
+_QUICK = {Tensor, float, int, type(None)}
+
+
+def _by_types(op, calls):
+    """A row with optional tensors (clamp): the variant is looked up by the types of what is given."""
+    runs: dict = {}
+    plain = all(p.kind in ("tensor", "optional") for p in op.params)
+    names = tuple(p.name for p in op.params)
+
+    def function(*args, out=None, **kwargs):
+        if kwargs and out is None and plain and len(args) == 1 and kwargs.keys() <= set(names[1:]):
+            args, kwargs = (*args, *[kwargs.get(n) for n in names[1:]]), {}
+        kinds = tuple(map(type, args))
+        run = runs.get(kinds) if out is None and not kwargs else None
+        if run is not None:
+            return run(*[a for a in args if a is not None])
+        result = calls.call(*args, out=out, **kwargs)
+        if plain and out is None and not kwargs and set(kinds) <= _QUICK:
+            variant, _ = calls.choose(bind(op, args, kwargs))
+            runs[kinds] = variant.run
+        return result
+
+    function.__name__ = function.__qualname__ = op.name
     function.__doc__, function.__module__ = op.doc, "flambeau"
     return function
 

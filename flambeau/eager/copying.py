@@ -19,7 +19,7 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node
 from flambeau.eager.binding import check_overlap, launches
 from flambeau.eager.call import fit
-from flambeau.eager.plan import output_layout, plan_nest, scalar_kinds
+from flambeau.eager.plan import MAX_PLANS, output_layout, plan_nest, scalar_kinds
 from flambeau.runtime.cpu import copy_bytes
 
 _copies: dict = {}
@@ -181,26 +181,20 @@ def formatted_layout(layout, memory_format, dtype=None):
     return make_layout(layout.shape, strides, dtype, layout.device)
 
 
+_clones: dict = {}  # (layout, memory format) -> layout of a clone
+
+
 @launches("clone")
 def clone(input, memory_format):
-    out = empty_like_layout(formatted_layout(input._layout, memory_format))
-    duplicate(out, input)
+    key = (input._layout, memory_format)
+    layout = _clones.get(key)
+    if layout is None:
+        if len(_clones) > MAX_PLANS:
+            _clones.clear()
+        layout = _clones[key] = formatted_layout(input._layout, memory_format)
+    out = empty_like_layout(layout)
+    copy_into(out, input)
     return out
-
-
-def duplicate(out, input):
-    """copy_into, by one memory move where both are laid out alike."""
-    layout = input._layout
-    if (
-        layout is out._layout
-        and layout.device.type == "cpu"
-        and layout.nbytes < 1 << 16
-        and layout.is_contiguous
-    ):
-        if layout.nbytes:
-            copy_bytes(out._storage.pointer, input._storage.pointer + input._offset, layout.nbytes)
-    else:
-        copy_into(out, input)
 
 
 @launches("to_copy")

@@ -117,6 +117,27 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     return finish(interchange.from_buffer(buffer, dtype, count, offset), requires_grad)
 
 
+_layouts: dict = {}
+
+
+def _dense(sizes, size, dtype, device, name):
+    """The dense layout that zeros, ones and empty were asked for; looked up for plain integers."""
+    key = None
+    if size is None and device is None:
+        key = (sizes, dtype, _dtype.default_dtype(), _device.default_device())
+        try:
+            found = _layouts.get(key)
+        except TypeError:  # a list among the sizes
+            found = key = None
+        if found is not None:
+            return found
+    layout = new_layout(_shape(sizes, size, name), dtype, device, name)
+    # 2.0 and True equal 2 and 1 as keys, but are no sizes: only integers are remembered
+    if key is not None and all(type(s) is int for s in sizes) and len(_layouts) < 4096:
+        _layouts[key] = layout
+    return layout
+
+
 def _shape(sizes, size, name):
     if size is not None:
         return size_from((size,), name)
@@ -136,10 +157,9 @@ def empty(
     names=None,
 ):
     """A tensor with uninitialised memory."""
-    shape = _shape(sizes, size, "empty")
     if out is not None:
-        return into(out, shape, dtype, "empty")
-    plan = new_layout(shape, dtype, device, "empty")
+        return into(out, _shape(sizes, size, "empty"), dtype, "empty")
+    plan = _dense(sizes, size, dtype, device, "empty")
     if memory_format is not None:
         plan = formatted_layout(plan, memory_format)
     return finish(empty_like_layout(plan), requires_grad)
@@ -208,10 +228,9 @@ def zeros(
     names=None,
 ):
     """A tensor of zeros."""
-    shape = _shape(sizes, size, "zeros")
     if out is not None:
-        return into(out, shape, dtype).zero_()
-    return finish(filled(new_layout(shape, dtype, device), 0), requires_grad)
+        return into(out, _shape(sizes, size, "zeros"), dtype).zero_()
+    return finish(filled(_dense(sizes, size, dtype, device, "zeros"), 0), requires_grad)
 
 
 def ones(
@@ -226,10 +245,9 @@ def ones(
     names=None,
 ):
     """A tensor of ones."""
-    shape = _shape(sizes, size, "ones")
     if out is not None:
-        return into(out, shape, dtype, "ones").fill_(1)
-    return finish(filled(new_layout(shape, dtype, device, "ones"), 1), requires_grad)
+        return into(out, _shape(sizes, size, "ones"), dtype, "ones").fill_(1)
+    return finish(filled(_dense(sizes, size, dtype, device, "ones"), 1), requires_grad)
 
 
 def _like(input, dtype, device, memory_format, name):

@@ -13,6 +13,7 @@ from flambeau._device import cpu
 from flambeau._layout import Size, dense_layout, make_layout
 from flambeau._tensor import empty_like_layout, empty_tensor, make_tensor
 from flambeau.eager.copying import copy_into
+from flambeau.eager.scalars import READERS, reader
 from flambeau.runtime import arrays
 from flambeau.runtime.cpu import read_bytes
 from flambeau.storage import borrowed_storage
@@ -203,7 +204,9 @@ def item(t):
         raise RuntimeError(f"a Tensor with {layout.numel} elements cannot be converted to Scalar")
     if layout.device.type == "meta":
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
-    return _numbers(t._storage.pointer + t._offset, 1, layout.dtype)[0]
+    read = READERS.get(layout.dtype) or reader(layout.dtype)
+    address = t._storage.pointer + t._offset
+    return read(address) if read is not None else _numbers(address, 1, layout.dtype)[0]
 
 
 def tolist(t):

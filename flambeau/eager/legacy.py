@@ -7,6 +7,7 @@ of their own only for isinstance and construction: every tensor is a plain Tenso
 from flambeau import _device, _dtype
 from flambeau._tensor import Tensor, make_tensor
 from flambeau.eager import creation
+from flambeau.eager.attachment import METHODS, method
 from flambeau.eager.nested import from_data
 from flambeau.eager.options import size_from
 
@@ -32,7 +33,7 @@ def construct(dtype, args, strict=True):
     return creation.empty(size_from(args, "new"), dtype=dtype)
 
 
-def tensor_new(cls, *args, device=None, **kwargs):
+def _new(cls, *args, device=None, **kwargs):
     """Tensor(...) and subclasses of Tensor."""
     data = kwargs.pop("data", None)
     t = construct(_dtype.default_dtype(), (data,) if data is not None else args, strict=False)
@@ -41,12 +42,13 @@ def tensor_new(cls, *args, device=None, **kwargs):
     return make_tensor(t._layout, t._storage, t._offset, cls)
 
 
+METHODS["__new__"] = _new
+
+
+@method
 def new(self, *args, device=None):
     """A tensor of the same dtype from sizes or data, as its class would make it."""
     return construct(self.dtype, args)
-
-
-Tensor.new = new  # type: ignore[attr-defined]
 
 
 class _TypedMeta(type):

@@ -22,6 +22,10 @@ _MAX_DIMS = 128
 def from_data(data, dtype=None, device=None):
     """A new tensor with a copy of nested data (numbers, sequences, arrays, tensors)."""
     device = device or cpu
+    if dtype is None and device is cpu:
+        t = _flat(data)
+        if t is not None:
+            return t
     if isinstance(data, Tensor):
         return copied(data, dtype or data.dtype, device)
     if _is_array(data) or (hasattr(data, "__array__") and not _is_sequence(data)):
@@ -39,6 +43,28 @@ def from_data(data, dtype=None, device=None):
     if 0 in shape:
         numbers = []
     return from_numbers(numbers, shape, dtype or _dtype_of_kinds(kinds), device)
+
+
+def _flat(data):
+    """A list of floats or of integers straight into memory, without a cast; else None."""
+    if type(data) is list:
+        kinds = set(map(type, data))
+        shape = (len(data),)
+    else:
+        data, kinds, shape = (data,), {type(data)}, ()
+    if kinds == {float} and _dtype.default_dtype() is _dtype.float32:
+        letter, dtype = "f", _dtype.float32
+    elif kinds == {int}:
+        letter, dtype = "q", _dtype.int64
+    else:
+        return None
+    try:
+        packed = struct.pack(f"{len(data)}{letter}", *data)
+    except (struct.error, OverflowError):
+        return None  # too large for the type: the slower way has the words for it
+    t = empty_tensor(Size(shape), dtype, cpu)
+    write_bytes(t._storage.pointer, packed)
+    return t
 
 
 def _is_sequence(data):

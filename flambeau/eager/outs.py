@@ -7,29 +7,12 @@ from flambeau import _dtype as d
 from flambeau.eager.binding import LAUNCHERS, call_row
 from flambeau.eager.fronts import quick_function
 
-CPP_NAMES = {
-    "bool": "bool",
-    "uint8": "unsigned char",
-    "int8": "signed char",
-    "int16": "short int",
-    "int32": "int",
-    "int64": "long int",
-    "uint16": "unsigned short",
-    "uint32": "unsigned int",
-    "uint64": "unsigned long",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "float32": "float",
-    "float64": "double",
-    "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>",
-}
+CPP_NAMES = {t.name: t.cpp_name for t in d.ALL}
 
 
 def not_exact(wanted, got, name=""):
     return RuntimeError(
-        f"Expected out tensor to have dtype {CPP_NAMES[wanted.name]}, but got "
-        f"{CPP_NAMES[got.name]} instead"
+        f"Expected out tensor to have dtype {wanted.cpp_name}, but got {got.cpp_name} instead"
     )
 
 

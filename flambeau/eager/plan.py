@@ -109,7 +109,8 @@ def plan_nest(
     operands = [(o, expanded_strides(o, shape)) for o in (*outs, *inputs)]
     sizes, strides = _walk(shape, operands, collapsing)
     accesses = [
-        _access(sizes, st, o, k < len(outs)) for k, ((o, _), st) in enumerate(zip(operands, strides))
+        _access(sizes, steps, layout, k < len(outs))
+        for k, ((layout, _), steps) in enumerate(zip(operands, strides))
     ]
     if not sizes:
         sizes, strides = [1], [[o.itemsize] for o, _ in operands]

@@ -1,4 +1,4 @@
-"""Launching matrix products: batch dimensions, schedules, and operands copied where strides forbid both.
+"""Launching matrix products: batches, schedules, and copies where strides forbid both schedules.
 
 `product` is the one that computes; the launchers check operands in PyTorch's words and order, turn
 vectors into matrices and add what is to be added. Rows are in ops/products.py, kernels in
@@ -46,7 +46,7 @@ def _kernel(schedule, code, batch):
 
 
 def product(a, b):
-    """a @ b on plain tensors with the same number of dimensions (two or more); batches broadcast."""
+    """a @ b on plain tensors of the same number of dimensions (two or more); batches broadcast."""
     batch = broadcast_shape(a.shape[:-2], b.shape[:-2]) if a.ndim > 2 or b.ndim > 2 else Size()
     m, k = a.shape[-2:]
     n = b.shape[-1]
@@ -181,35 +181,33 @@ def _expected(a, b):
 
 def _check_expands(input, shape):
     """Can input be expanded to the shape of the product?"""
-    given, missing = input.shape, len(shape) - len(input.shape)
+    given, missing = list(input.shape), len(shape) - len(input.shape)
     if missing < 0:
         raise RuntimeError(
-            f"expand(torch.{_TYPE_NAMES.get(input.dtype.name, input.dtype.scalar_name)}Tensor{{{list(given)}}}, "
-            f"size={list(shape)}): the number of sizes provided ({len(shape)}) must be greater or equal to the "
-            f"number of dimensions in the tensor ({len(given)})"
+            f"expand(torch.{input.dtype.scalar_name}Tensor{{{given}}}, size={list(shape)}): the "
+            f"number of sizes provided ({len(shape)}) must be greater or equal to the number of "
+            f"dimensions in the tensor ({len(given)})"
         )
     for k in range(len(given) - 1, -1, -1):
-        if given[k] not in (1, shape[missing + k]):
+        wanted = shape[missing + k]
+        if given[k] not in (1, wanted):
             raise RuntimeError(
-                f"The expanded size of the tensor ({shape[missing + k]}) must match the existing size ({given[k]}) "
-                f"at non-singleton dimension {missing + k}.  Target sizes: {list(shape)}.  Tensor sizes: {list(given)}"
+                f"The expanded size of the tensor ({wanted}) must match the existing size "
+                f"({given[k]}) at non-singleton dimension {missing + k}.  Target sizes: "
+                f"{list(shape)}.  Tensor sizes: {given}"
             )
-
-
-_TYPE_NAMES = {"bool": "Bool"}
 
 
 def _check_vectors(input_shape, mat, vec):
     """mat @ vec, with the shape of what is added to it."""
     ndim = max(1, len(input_shape))
     if mat.ndim != 2 or vec.ndim != 1 or len(input_shape) > 1:
-        raise RuntimeError(
-            f"vector + matrix @ vector expected, got {ndim}, {mat.ndim}, {vec.ndim}"
-        )
+        raise RuntimeError(f"vector + matrix @ vector expected, got {ndim}, {mat.ndim}, {vec.ndim}")
     added = input_shape[0] if input_shape else 1
     if mat.shape[1] != vec.shape[0] or added not in (1, mat.shape[0]):
         raise RuntimeError(
-            f"size mismatch, got input ({added}), mat ({mat.shape[0]}x{mat.shape[1]}), vec ({vec.shape[0]})"
+            f"size mismatch, got input ({added}), mat ({mat.shape[0]}x{mat.shape[1]}), vec "
+            f"({vec.shape[0]})"
         )
 
 
@@ -217,7 +215,8 @@ def _check_vector_dtypes(input, mat, vec):
     if not input.dtype is mat.dtype is vec.dtype:
         names = [t.dtype.scalar_name for t in (input, mat, vec)]
         raise RuntimeError(
-            f"addmv input tensors must have the same dtype, but got {names[0]}, {names[1]}, and {names[2]}"
+            f"addmv input tensors must have the same dtype, but got {names[0]}, {names[1]}, and "
+            f"{names[2]}"
         )
 
 
@@ -282,7 +281,8 @@ def dot(input, tensor):
     n = input.shape[0]
     if input.shape != tensor.shape:
         raise RuntimeError(
-            f"inconsistent tensor size, expected tensor [{n}] and src [{tensor.shape[0]}] to have the same "
+            f"inconsistent tensor size, expected tensor [{n}] and src [{tensor.shape[0]}] to have "
+            "the same "
             f"number of elements, but got {n} and {tensor.shape[0]} elements respectively"
         )
     _refuse(input.dtype, "dot")
@@ -311,7 +311,7 @@ def _factor(value, dtype):
 
 
 def _added(found, input, beta, alpha):
-    """beta * input + alpha * found, in found's memory; with beta 0 even nan in input does not count."""
+    """beta * input + alpha * found, in found's memory; with beta 0 even nan does not count."""
     beta, alpha = _factor(beta, found.dtype), _factor(alpha, found.dtype)
     if not is_computed(found):
         return found
@@ -354,7 +354,8 @@ def addbmm(input, batch1, batch2, beta, alpha):
     _check_batches(batch1, batch2)
     if batch1.shape[0] != batch2.shape[0]:
         raise RuntimeError(
-            f"batch1 and batch2 must have same number of batches, got {batch1.shape[0]} and {batch2.shape[0]}"
+            f"batch1 and batch2 must have same number of batches, got {batch1.shape[0]} and "
+            f"{batch2.shape[0]}"
         )
     shape = (batch1.shape[1], batch2.shape[2])
     _check_expands(input, shape)
@@ -380,7 +381,8 @@ def baddbmm(input, batch1, batch2, beta, alpha):
     if input.dtype is not batch1.dtype:
         names = [CPP_NAMES[t.dtype.name] for t in (input, batch1, batch2)]
         raise RuntimeError(
-            f"Input dtypes must be the same, got: input {names[0]}, batch1: {names[1]}, batch2: {names[2]}"
+            f"Input dtypes must be the same, got: input {names[0]}, batch1: {names[1]}, batch2: "
+            f"{names[2]}"
         )
     if batch1.dtype is not batch2.dtype:
         raise _expected(batch1, batch2)
@@ -442,7 +444,8 @@ def _dot_out(wanted, got):
 
 def _addbmm_out(wanted, got):
     return RuntimeError(
-        f"self and mat2 must have the same dtype, but got {got.scalar_name} and {wanted.scalar_name}"
+        f"self and mat2 must have the same dtype, but got {got.scalar_name} and "
+        f"{wanted.scalar_name}"
     )
 
 

@@ -190,7 +190,7 @@ def set_default_tensor_type(t):
     _dtype.set_default_dtype(TYPED[name].dtype)
 
 
-NAMES = [
+PUBLIC = [
     n
     for n, v in list(globals().items())
     if callable(v) and getattr(v, "__module__", None) == __name__

@@ -10,7 +10,7 @@ import warnings
 
 from flambeau import _dtype as d
 from flambeau.eager.rows import is_computed
-from flambeau.eager.sampling import COMMON, CPP_NAMES, DIGITS, fill, fills, require
+from flambeau.eager.sampling import COMMON, DIGITS, fill, fills, require
 from flambeau.ops.sampling import MISSING
 
 
@@ -120,10 +120,10 @@ def _check_bounds(dtype, bounds):
         least, most = d.iinfo(dtype).min, min(d.iinfo(dtype).max, 2**63 - 1)
     for value, name in bounds:
         if not least <= value <= most:
-            raise RuntimeError(f"{name} is out of bounds for {CPP_NAMES[dtype]}")
+            raise RuntimeError(f"{name} is out of bounds for {dtype.cpp_name}")
     for value, name in bounds if dtype in DIGITS else ():
         if abs(value) > 2 ** DIGITS[dtype]:
-            limit, kind = f"2^{DIGITS[dtype]}", CPP_NAMES[dtype]
+            limit, kind = f"2^{DIGITS[dtype]}", dtype.cpp_name
             warnings.warn(
                 f"{name} is out of bounds [-({limit}), {limit}]. Due to precision limitations "
                 f"{kind} can support discrete uniform distribution only within this range. This "

@@ -8,8 +8,8 @@ import math
 import struct
 import warnings
 
-from flambeau import _dtype
-from flambeau._layout import Size
+from flambeau import _device, _dtype
+from flambeau._layout import Size, dense_layout
 from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.codegen import scalar
 from flambeau.eager.options import dtype_of, finish, integer, into, new_layout, number
@@ -60,6 +60,10 @@ def arange(
     pin_memory=False,
 ):
     """start, start + step, ... up to but without end."""
+    if out is None and dtype is None and device is None and type(start) is type(step) is int:
+        t = _integers(start, end, step)
+        if t is not None:
+            return finish(t, requires_grad)
     if start is None and end is not None:
         start = 0
     if end is None:
@@ -83,6 +87,22 @@ def arange(
     return _spread(
         "arange", start, step, _count(start, end, step), dtype, device, out, requires_grad
     )
+
+
+def _integers(start, end, step):
+    """arange of small plain integers on the default device, in a hurry; else None."""
+    if end is None:
+        start, end = 0, start
+    if type(end) is not int or step <= 0 or end < start or max(abs(start), end) >> 62:
+        return None
+    layout = dense_layout(
+        ((end - start + step - 1) // step,), _dtype.int64, _device.default_device()
+    )
+    return grid("arange", _arithmetic, (start, step), layout)
+
+
+def _arithmetic(start, step):
+    return start + scalar.coordinate(0) * step
 
 
 def _bounds(name, start, end, step):
@@ -140,7 +160,7 @@ def _spread(name, start, step, count, dtype, device, out, requires_grad):
         into(out, plan.shape, dtype)
     if dtype.category == _dtype.INTEGER:
         t = grid(
-            "arange", lambda a, b: a + scalar.coordinate(0) * b, (int(start), int(step)), plan, out
+            "arange", _arithmetic, (int(start), int(step)), plan, out
         )
         return finish(t, requires_grad)
     lanes = _LANES[dtype.name]

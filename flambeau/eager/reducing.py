@@ -1,7 +1,8 @@
 """Launching reductions: which dimensions go, which program runs, how the work is cut.
 
-The innermost dimension in memory decides: if it is reduced, vectors run along it (row program), else
-across it (column program). Few results and much to reduce make two launches with states in between.
+The innermost dimension in memory decides: if it is reduced, vectors run along it (row program),
+else across it (column program). Few results and much to reduce make two launches with states in
+between.
 """
 
 from math import prod
@@ -14,9 +15,9 @@ from flambeau.autograd.node import edge_of, init_node, save_input, save_output
 from flambeau.codegen import scalar
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
 from flambeau.eager.binding import bind, store_out, type_error
-from flambeau.eager.outs import not_exact
 from flambeau.eager.formula import attach_float, node_class
 from flambeau.eager.kernels import load_kernel, pool
+from flambeau.eager.outs import not_exact
 from flambeau.eager.plan import MAX_PLANS, cast_value
 from flambeau.eager.signatures import Overloads
 from flambeau.ops.support import group_of
@@ -55,7 +56,16 @@ def reduced_shape(shape, dims, keepdim):
 class _Call:
     """A reduction row on one layout with given arguments: what it makes and how."""
 
-    __slots__ = ("layouts", "plan", "numbers", "values", "sources", "node_layouts", "node_class", "note")
+    __slots__ = (
+        "layouts",
+        "plan",
+        "numbers",
+        "values",
+        "sources",
+        "node_layouts",
+        "node_class",
+        "note",
+    )
 
     def __init__(self, op, layout, given, overload):
         options = op.options
@@ -81,7 +91,11 @@ class _Call:
         if overload and op.options.get("overloads"):
             name = name[:-1] + "1"  # PyTorch counts the overload with dimensions as the second
         self.node_class = node_class(op, name)
-        self.sources = [_source(n, op, given) for n in self.node_class.saved_names] if op.grads or op.joint_grad else ()
+        self.sources = (
+            [_source(n, op, given) for n in self.node_class.saved_names]
+            if op.grads or op.joint_grad
+            else ()
+        )
 
     def run(self, input):
         if self.note is not None:
@@ -95,7 +109,13 @@ class _Call:
         node = object.__new__(self.node_class)
         saved = []
         for kind, value in self.sources:
-            saved.append(value if kind == "value" else save_input(input) if kind == "input" else save_output(outs[value], value))
+            saved.append(
+                value
+                if kind == "value"
+                else save_input(input)
+                if kind == "input"
+                else save_output(outs[value], value)
+            )
         node.layouts, node.out_layouts = self.node_layouts, self.layouts
         init_node(node, (edge_of(input),), tuple(saved), len(outs))
         attach_float(node, outs)
@@ -116,9 +136,9 @@ def _source(name, op, given):
     return "out", 0 if name == "out" else int(name[3:])
 
 
-# What out= does to a reduction, by the row's `out` option: the computation takes out's dtype ("cast"),
-# out must have exactly the result's dtype ("exact"), that of the input ("match"), or be bool or uint8
-# ("truth"); without the option the result is cast as usual.
+# What out= does to a reduction, by the row's `out` option: the computation takes out's dtype
+# ("cast"), out must have exactly the result's dtype ("exact"), that of the input ("match"), or be
+# bool or uint8 ("truth"); without the option the result is cast as usual.
 
 
 def _fit_out(op, input, given, out):
@@ -137,15 +157,18 @@ def _fit_out(op, input, given, out):
         op.options["result"](input.dtype, given)  # for its complaints
         if wanted is not None and wanted is not dtype:
             raise not_exact(wanted, dtype)
-        if rule == "cast" or wanted is None and dtype.category >= 2 and input.dtype.category >= 2:
+        if rule == "cast" or (wanted is None and dtype.category >= 2 and input.dtype.category >= 2):
             given["dtype"] = dtype
     elif rule == "match" and dtype is not input.dtype:
         raise RuntimeError(
-            f"Expected the dtype for input and out to match, but got {input.dtype.scalar_name} for input's dtype and "
+            f"Expected the dtype for input and out to match, but got {input.dtype.scalar_name} for "
+            "input's dtype and "
             f"{dtype.scalar_name} for out's dtype."
         )
     elif rule == "truth" and dtype.name not in ("bool", "uint8"):
-        raise RuntimeError(f"{op.name} only supports bool tensor for result, got: {dtype.scalar_name}")
+        raise RuntimeError(
+            f"{op.name} only supports bool tensor for result, got: {dtype.scalar_name}"
+        )
 
 
 def _check_exact(call, out):
@@ -191,7 +214,8 @@ def reduction_function(op):
             _check_exact(call, outs)
         if differentiable and modes.grad and (input._requires_grad or outs[0]._requires_grad):
             raise RuntimeError(
-                f"{name}(): functions with out=... arguments don't support automatic differentiation, "
+                f"{name}(): functions with out=... arguments don't support automatic "
+                "differentiation, "
                 "but one of the arguments requires grad."
             )
         return store_out(op, out, call.run(input))
@@ -360,7 +384,7 @@ class _Plan:
             pool().ensure_workers()
 
     def _join(self, pieces, results, ks, kout):
-        """The second launch: states lie as [piece][result], so columns are results and rows are pieces."""
+        """The second launch: states lie as [piece][result]; rows are pieces, columns results."""
         self.scratch = pieces * results
         shape = (len(ks) - 1 if ks else 0, 1, "c", "states", "results")
         length, out_stride = (ks[-1], kout[-1]) if ks else (1, 1)
@@ -437,7 +461,7 @@ _WIDE = {"f32": "f64"}  # what totals of sums are kept in
 
 
 def describe(op, dtype, compute, outputs, static, wide=False):
-    """The Reduction of a row for dtypes: elements are cast to the compute dtype, then contribute."""
+    """The Reduction of a row: elements are cast to the compute dtype, then contribute."""
     from flambeau.codegen.templates.reduction import Reduction
 
     options = op.options

@@ -24,31 +24,9 @@ from flambeau.random import Generator, default_generator
 
 _kernels: dict = {}
 HALF_AND_UP = frozenset((d.float16, d.bfloat16, d.float32, d.float64))
-COMMON = HALF_AND_UP | {
-    d.uint8,
-    d.int8,
-    d.int16,
-    d.int32,
-    d.int64,
-}  # what most kernels are made for
+# what most kernels are made for
+COMMON = HALF_AND_UP | {d.uint8, d.int8, d.int16, d.int32, d.int64}
 DIGITS = {d.float64: 53, d.float32: 24, d.float16: 11, d.bfloat16: 8}
-CPP_NAMES = {
-    d.float64: "double",
-    d.float32: "float",
-    d.float16: "c10::Half",
-    d.bfloat16: "c10::BFloat16",
-    d.bool_: "bool",
-    d.uint8: "unsigned char",
-    d.int8: "signed char",
-    d.int16: "short int",
-    d.int32: "int",
-    d.int64: "long int",
-    d.uint16: "short unsigned int",
-    d.uint32: "unsigned int",
-    d.uint64: "long unsigned int",
-    d.complex64: "c10::complex<float>",
-    d.complex128: "c10::complex<double>",
-}
 
 
 # -- kernels and memory ----------------------------------------------------------------------------
@@ -193,7 +171,7 @@ def uniform_(out, low, high, generator):
     top = d.finfo(dtype).max
     for value, name in ((low, "from"), (high, "to")):
         if not -top <= value <= top:
-            raise RuntimeError(f"{name} is out of bounds for {CPP_NAMES[dtype]}")
+            raise RuntimeError(f"{name} is out of bounds for {dtype.cpp_name}")
     if not low <= high:
         raise RuntimeError(
             f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}"
@@ -234,7 +212,7 @@ def cauchy_(out, median, sigma, generator):
         if not sigma > 0:
             raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
         if not out.dtype.is_floating_point:
-            raise _continuous("Cauchy", CPP_NAMES[out.dtype])
+            raise _continuous("Cauchy", out.dtype.cpp_name)
     _fill_through_libm(out, "cauchy", "cauchy_cpu", HALF_AND_UP, generator, median, sigma)
 
 

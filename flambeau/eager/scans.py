@@ -116,8 +116,8 @@ def _in_place(op, bound):
     input, dtype = bound["input"], bound["dtype"]
     if dtype is not None and dtype is not input.dtype:
         raise RuntimeError(
-            f"Bad in-place call: input tensor dtype {outs.CPP_NAMES[input.dtype.name]} and output "
-            f"tensor dtype {outs.CPP_NAMES[dtype.name]} should match"
+            f"Bad in-place call: input tensor dtype {input.dtype.cpp_name} and output "
+            f"tensor dtype {dtype.cpp_name} should match"
         )
     return input.copy_(call_row(op, bound))
 

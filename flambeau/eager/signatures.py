@@ -1,9 +1,9 @@
-"""Overloads as PyTorch's argument parser sees them: which one a call means, and what is wrong with it.
+"""Overloads as PyTorch's argument parser sees them: which one a call means, or what is wrong.
 
-A row lists its overloads as text: `"Tensor input, ints dim, bool keepdim=False, *, dtype dtype=None"`.
-The first one that fits wins; if none does, the complaint is PyTorch's: about one argument if only one
-overload has the right number of them, else about the combination. This is a slow path: callers
-remember what it found, or come here only after something failed.
+A row lists its overloads as text: `"Tensor input, ints dim, bool keepdim=False, *, dtype
+dtype=None"`. The first one that fits wins; if none does, the complaint is PyTorch's: about one
+argument if only one overload has the right number of them, else about the combination. This is a
+slow path: callers remember what it found, or come here only after something failed.
 """
 
 import operator
@@ -14,12 +14,17 @@ from flambeau._tensor import Tensor
 from flambeau.eager.binding import FRONTS
 from flambeau.errors import kind_name
 
-_NAMES = {"Scalar": "Number", "ints": "tuple of ints", "dtype": "torch.dtype", "Tensors": "tuple of Tensors"}
+_NAMES = {
+    "Scalar": "Number",
+    "ints": "tuple of ints",
+    "dtype": "torch.dtype",
+    "Tensors": "tuple of Tensors",
+}
 _ALIASES = {"dim": "axis", "keepdim": "keepdims", "input": "x", "other": "x2"}  # NumPy's spellings
 
 
 class Parameter(NamedTuple):
-    """One parameter of an overload. kind: Tensor, int, ints, bool, float, Scalar, dtype, str or Tensors."""
+    """One parameter of an overload; kind is Tensor, Tensors, int, ints, bool, float, Scalar..."""
 
     name: str
     kind: str
@@ -47,7 +52,16 @@ def read(text):
         kind, name = left.split(" ")
         optional = kind.endswith("?")
         value = eval(default, {}) if equals else None
-        found.append(Parameter(name, kind.rstrip("?"), optional or (bool(equals) and value is None), value, not equals, starred))
+        found.append(
+            Parameter(
+                name,
+                kind.rstrip("?"),
+                optional or (bool(equals) and value is None),
+                value,
+                not equals,
+                starred,
+            )
+        )
     positional = sum(not p.keyword_only for p in found)
     return Signature(tuple(found), positional, sum(p.required for p in found), len(found))
 
@@ -70,7 +84,8 @@ class Overloads:
         if len(likely) == 1:
             self._match(likely[0], args, kwargs, True)
         raise TypeError(
-            f"{self.name}() received an invalid combination of arguments - got {_described(args, kwargs)}, "
+            f"{self.name}() received an invalid combination of arguments - got "
+            f"{_described(args, kwargs)}, "
             "but expected one of:\n" + "".join(f" * ({_shown(t)})\n" for t in self.texts)
         )
 
@@ -121,7 +136,9 @@ def is_int(value):
 def _is_number(value):
     if isinstance(value, Tensor):
         return value._layout.ndim == 0 and not value._requires_grad
-    return isinstance(value, (bool, int, float, complex)) or (hasattr(value, "item") and getattr(value, "shape", None) == ())
+    return isinstance(value, (bool, int, float, complex)) or (
+        hasattr(value, "item") and getattr(value, "shape", None) == ()
+    )
 
 
 def _fits(kind, value):
@@ -157,15 +174,25 @@ def _plain(kind, value):
 
 def _too_many(name, signature, given):
     if signature.least != signature.positional:
-        return f"{name}() takes from {signature.least} to {signature.positional} positional arguments but {given} were given"
+        return (
+            f"{name}() takes from {signature.least} to {signature.positional} positional arguments "
+            f"but {given} were given"
+        )
     s = "" if signature.positional == 1 else "s"
-    return f"{name}() takes {signature.positional} positional argument{s} but {given} {'was' if given == 1 else 'were'} given"
+    were = "was" if given == 1 else "were"
+    return f"{name}() takes {signature.positional} positional argument{s} but {given} {were} given"
 
 
 def _missing(name, signature, given, kwargs):
-    missing = [p.name for p in signature.parameters[given:] if p.required and not {p.name, _ALIASES.get(p.name)} & kwargs.keys()]
+    missing = [
+        p.name
+        for p in signature.parameters[given:]
+        if p.required and not {p.name, _ALIASES.get(p.name)} & kwargs.keys()
+    ]
     s = "s" if len(missing) == 1 else ""  # PyTorch's own plural
-    return f"{name}() missing {len(missing)} required positional argument{s}: " + ", ".join(f'"{n}"' for n in missing)
+    return f"{name}() missing {len(missing)} required positional argument{s}: " + ", ".join(
+        f'"{n}"' for n in missing
+    )
 
 
 def _wrong(name, p, position, value):
@@ -174,7 +201,10 @@ def _wrong(name, p, position, value):
     if p.kind == "ints" and isinstance(value, (tuple, list)):
         at = next(k for k, v in enumerate(value) if not is_int(v))
         inside = kind_name(value[at])
-        return f"{name}(): argument '{p.name}'{where} must be {wanted}, but found element of type {inside} at pos {at}"
+        return (
+            f"{name}(): argument '{p.name}'{where} must be {wanted}, but found element of type "
+            f"{inside} at pos {at}"
+        )
     return f"{name}(): argument '{p.name}'{where} must be {wanted}, not {_type_name(value)}"
 
 
@@ -190,7 +220,13 @@ def _leftover(name, signature, given, kwargs):
 
 
 def _type_name(value):
-    return "Tensor" if type(value) is Tensor else "torch.dtype" if isinstance(value, DType) else kind_name(value)
+    return (
+        "Tensor"
+        if type(value) is Tensor
+        else "torch.dtype"
+        if isinstance(value, DType)
+        else kind_name(value)
+    )
 
 
 def _described(args, kwargs):
@@ -207,7 +243,9 @@ def _shown(text):
 def _piece(piece):
     left, equals, default = piece.partition("=")
     kind, name = left.split(" ")
-    return f"{_NAMES.get(kind.rstrip('?'), kind.rstrip('?'))} {name}" + (f" = {default}" if equals else "")
+    return f"{_NAMES.get(kind.rstrip('?'), kind.rstrip('?'))} {name}" + (
+        f" = {default}" if equals else ""
+    )
 
 
 def overloaded(op, general):

@@ -13,6 +13,8 @@ from flambeau import _dtype as d
 from flambeau._layout import make_layout
 from flambeau._tensor import Tensor, View
 from flambeau.autograd.grad_mode import modes
+from flambeau.eager import creation
+from flambeau.eager.attachment import METHODS
 from flambeau.eager.binding import check_overlap
 from flambeau.eager.copying import copy_, copy_into, fill_into
 from flambeau.eager.formula import record_formula
@@ -42,8 +44,7 @@ def _too_many(ndim):
 def _no_dims():
     return IndexError(
         "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
-        "C++ to convert a 0-dim "
-        "tensor to a number"
+        "C++ to convert a 0-dim tensor to a number"
     )
 
 
@@ -60,8 +61,7 @@ def _invalid(item):
     )
     return IndexError(
         "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
-        "valid indices "
-        f"(got {name})"
+        f"valid indices (got {name})"
     )
 
 
@@ -242,19 +242,12 @@ def _item(item):
 def _sequence(item):
     if isinstance(item, str):
         raise TypeError("new(): invalid data type 'str'")
-    found = function_of("tensor")(list(item) if isinstance(item, (range, tuple)) else item)
+    found = creation.tensor(list(item) if isinstance(item, (range, tuple)) else item)
     return (
         found.to(d.int64)
         if not found._layout.numel and found.dtype.category == d.FLOATING
         else found
     )
-
-
-def function_of(name):
-    """A creation function; those live above this module."""
-    from flambeau.eager import creation
-
-    return getattr(creation, name)
 
 
 def _specified(items):
@@ -329,7 +322,7 @@ def _flag(item):
         if item.dtype not in (d.bool_, d.uint8):
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         item = bool(item.item())
-    return function_of("tensor")([0] if item else [], dtype=d.int64)
+    return creation.tensor([0] if item else [], dtype=d.int64)
 
 
 def _slice(input, dim, item):
@@ -513,19 +506,17 @@ def _check_expand(value, shape):
     if len(own) > len(shape):
         raise RuntimeError(
             f"expand(torch.{value.dtype.scalar_name}Tensor{{{list(own)}}}, size={list(shape)}): "
-            "the number of sizes "
-            f"provided ({len(shape)}) must be greater or equal to the number of dimensions in the "
-            f"tensor ({len(own)})"
+            f"the number of sizes provided ({len(shape)}) must be greater or equal to the number "
+            f"of dimensions in the tensor ({len(own)})"
         )
     missing = len(shape) - len(own)
     for k in range(len(own) - 1, -1, -1):
         if own[k] != 1 and own[k] != shape[missing + k]:
             raise RuntimeError(
                 f"The expanded size of the tensor ({shape[missing + k]}) must match the existing "
-                f"size ({own[k]}) at "
-                f"non-singleton dimension {missing + k}.  Target sizes: {list(shape)}.  Tensor "
-                f"sizes: {list(own)}"
+                f"size ({own[k]}) at non-singleton dimension {missing + k}.  "
+                f"Target sizes: {list(shape)}.  Tensor sizes: {list(own)}"
             )
 
 
-Tensor.__getitem__, Tensor.__setitem__ = get_item, set_item
+METHODS["__getitem__"], METHODS["__setitem__"] = get_item, set_item

@@ -1,4 +1,4 @@
-"""Methods of Tensor that look: shape, strides, flags, and elements as Python numbers or NumPy arrays."""
+"""Methods of Tensor that look: at shapes, strides and flags, and at elements as numbers."""
 
 from flambeau import _dtype, printing
 from flambeau._layout import wrap_dim

@@ -13,30 +13,18 @@ from flambeau.storage import root_of, twin
 
 _NO_GRAD_HERE = (
     "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
-    "attribute won't be populated during autograd.backward(). If you indeed want the .grad field to "
-    "be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you access "
-    "the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead. See "
+    "attribute won't be populated during autograd.backward(). If you indeed want the .grad field "
+    "to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you "
+    "access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead. See "
     "github.com/pytorch/pytorch/pull/30531 for more information."
 )
-_CPP_NAMES = {
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "float32": "float",
-    "float64": "double",
-    "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>",
-    "int64": "long int",
-    "int32": "int",
-    "int16": "short int",
-    "int8": "signed char",
-    "uint8": "unsigned char",
-}
 
 
 def _get_grad(self):
-    grad = self._grad
+    grad, extra = self._grad, self._extra
     if grad is None and self._grad_fn is not None and self._requires_grad:
-        if self._extra is None or not self._extra.retains_grad:
+        retained = extra is not None and extra.retains_grad
+        if not retained:
             warnings.warn(_NO_GRAD_HERE, UserWarning, stacklevel=2)
     return grad
 
@@ -45,23 +33,26 @@ def _set_grad(self, value):
     if value is not None:
         if not isinstance(value, Tensor):
             raise TypeError(
-                f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
+                "assigned grad expected to be a Tensor or None but got grad of type "
+                f"{type(value).__name__}"
             )
         if value is self:
             raise RuntimeError("can't assign Variable as its own grad")
         if value.dtype is not self.dtype:
             raise RuntimeError(
                 "attempting to assign a gradient with dtype "
-                f"'{_CPP_NAMES.get(value.dtype.name, value.dtype.name)}' to a tensor with grad_dtype "
-                f"'{self.dtype.scalar_name}'. The gradient must match the tensor's grad_dtype (defaults "
-                "to the tensor's dtype). You can set the tensor's grad_dtype attribute with a specific "
-                "dtype, or None to allow any dtype. Set grad_dtype with caution. Diverging the dtypes "
-                "of a tensor and its gradient may break downstream systems that assume they match."
+                f"'{value.dtype.cpp_name}' to a tensor with grad_dtype "
+                f"'{self.dtype.scalar_name}'. The gradient must match the tensor's grad_dtype "
+                "(defaults to the tensor's dtype). You can set the tensor's grad_dtype attribute "
+                "with a specific dtype, or None to allow any dtype. Set grad_dtype with caution. "
+                "Diverging the dtypes of a tensor and its gradient may break downstream systems "
+                "that assume they match."
             )
         if value.shape != self.shape:
             raise RuntimeError(
-                f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size '{list(self.shape)}'. "
-                "Please ensure that the gradient and the tensor are the same size"
+                f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of "
+                f"size '{list(self.shape)}'. Please ensure that the gradient and the tensor are "
+                "the same size"
             )
     self._grad = value
 
@@ -90,8 +81,9 @@ def requires_grad_(self, requires_grad=True):
         return self
     if not value and current_grad_fn(self) is not None:
         raise RuntimeError(
-            "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
-            "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+            "you can only change requires_grad flags of leaf variables. If you want to use a "
+            "computed variable in a subgraph that doesn't require differentiation use "
+            "var_no_grad = var.detach()."
         )
     if value and self._layout.dtype.category < _dtype.FLOATING:
         raise RuntimeError("only Tensors of floating point dtype can require gradients")
@@ -134,10 +126,10 @@ def detach_(self):
     if self._view is not None:
         raise RuntimeError(
             "Can't detach views in-place. Use detach() instead. If you are using "
-            "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, "
-            "gradients are views of DDP buckets, and hence detach_() cannot be called on these "
-            "gradients. To fix this error, please refer to the Optimizer.zero_grad() function in "
-            "torch/optim/optimizer.py as a solution."
+            "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as "
+            "True, gradients are views of DDP buckets, and hence detach_() cannot be called on "
+            "these gradients. To fix this error, please refer to the Optimizer.zero_grad() "
+            "function in torch/optim/optimizer.py as a solution."
         )
     self._grad_fn, self._requires_grad, self._output_nr = None, False, 0
     return self

@@ -1,18 +1,20 @@
-"""Methods of Tensor that convert: other dtypes and devices, other memory (resize_, set_, storages)."""
+"""Methods of Tensor that convert: to other dtypes and devices, and to other memory."""
 
 import warnings
 
 from flambeau import _device, _dtype
 from flambeau._layout import Size, contiguous_strides, make_layout
-from flambeau._tensor import Tensor, new_storage
+from flambeau._tensor import Tensor
+from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
+from flambeau.autograd.node import Node, edge_of, init_node
 from flambeau.eager import creation
 from flambeau.eager.attachment import METHODS, method
 from flambeau.eager.copying import copy_, fill_into, formatted_layout
 from flambeau.eager.methods import function
 from flambeau.eager.tensor_access import is_contiguous
-from flambeau.storage import Kept, root_of
+from flambeau.storage import grow_storage, root_of
 
 _CASTS = {
     "float": "float",
@@ -42,20 +44,29 @@ def convert(self, dtype=None, device=None, copy=False, memory_format=None):
     own = self._layout
     dtype = dtype or own.dtype
     device = device or own.device
-    if dtype is own.dtype and device is own.device and not copy:
-        if (
-            memory_format is None
-            or is_contiguous(self, memory_format)
-            or memory_format.name == "preserve_format"
-        ):
-            return self
+    nothing_new = dtype is own.dtype and device is own.device
+    if nothing_new and not copy and _has_format(self, memory_format):
+        return self
     if own.dtype.is_complex and dtype.category in (_dtype.INTEGER, _dtype.FLOATING):
         warnings.warn(
             "Casting complex values to real discards the imaginary part", UserWarning, stacklevel=3
         )
-    if dtype is own.dtype and device is own.device:
+    if nothing_new:
         return function("clone")(self, memory_format=memory_format)
     return function("_to_copy")(self, dtype, device, memory_format)
+
+
+def _has_format(self, memory_format):
+    return (
+        memory_format is None
+        or is_contiguous(self, memory_format)
+        or memory_format.name == "preserve_format"
+    )
+
+
+_TO_OPTIONS = (
+    "bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)"
+)
 
 
 @method
@@ -76,10 +87,8 @@ def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, mem
             raise TypeError(
                 "to() received an invalid combination of arguments - got "
                 f"({', '.join(type(a).__name__ for a in args)}), but expected one of:\n"
-                " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, "
-                "torch.memory_format memory_format = None)\n"
-                " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
-                " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)"
+                f" * (torch.device device = None, torch.dtype dtype = None, {_TO_OPTIONS}\n"
+                f" * (torch.dtype dtype, {_TO_OPTIONS}\n * (Tensor tensor, {_TO_OPTIONS}"
             )
     return convert(
         self, dtype, None if device is None else _device.resolve(device), copy, memory_format
@@ -135,39 +144,21 @@ def fill_checked(self, value):
     return self
 
 
+class ZeroBackward0(Node):
+    """History of a fill with a number: nothing of the old value is left."""
+
+    __slots__ = ()
+
+    def apply(self, grads, create_graph):
+        return (grads[0].new_zeros(grads[0].shape),)
+
+
 def _fill_recorded(self, value):
-    from flambeau.autograd.node import Node, edge_of, init_node
-
-    class ZeroBackward0(Node):
-        __slots__ = ()
-
-        def apply(self, grads, create_graph):
-            return (grads[0].new_zeros(grads[0].shape),)
-
     node = init_node(object.__new__(ZeroBackward0), (edge_of(self),), ())
     fill_into(self, value)
     self._storage.version += 1
     views.rebase(self, node)
     return self
-
-
-_C_TYPES = {
-    "float32": "float",
-    "float64": "double",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "int64": "long int",
-    "int32": "int",
-    "int16": "short int",
-    "int8": "signed char",
-    "uint8": "unsigned char",
-    "uint16": "short unsigned int",
-    "uint32": "unsigned int",
-    "uint64": "long unsigned int",
-    "bool": "bool",
-    "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>",
-}
 
 
 @method
@@ -178,8 +169,8 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     if isinstance(source, Tensor):
         if source.dtype is not self.dtype:
             raise RuntimeError(
-                f"Could not set tensor of type {_C_TYPES[source.dtype.name]} to a tensor of type "
-                f"{_C_TYPES[self.dtype.name]}"
+                f"Could not set tensor of type {source.dtype.cpp_name} to a tensor of type "
+                f"{self.dtype.cpp_name}"
             )
         self._storage, self._offset, self._layout = source._storage, source._offset, source._layout
         if size is not None:
@@ -202,10 +193,11 @@ def _resize_output(self, shape):
     """Give an out= tensor its shape."""
     if self._layout.numel:
         warnings.warn(
-            f"An output with one or more elements was resized since it had shape {list(self.shape)}, which does not "
-            f"match the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch "
-            "release outputs will not be resized unless they have zero elements. You can explicitly reuse an out tensor "
-            "t by resizing it, inplace, to zero elements with t.resize_(0).",
+            "An output with one or more elements was resized since it had shape "
+            f"{list(self.shape)}, which does not match the required output shape {list(shape)}. "
+            "This behavior is deprecated, and in a future PyTorch release outputs will not be "
+            "resized unless they have zero elements. You can explicitly reuse an out tensor t by "
+            "resizing it, inplace, to zero elements with t.resize_(0).",
             UserWarning,
             stacklevel=4,
         )
@@ -230,26 +222,6 @@ def resize_(self, *shape, memory_format=None):
     return self
 
 
-def grow_storage(storage, nbytes):
-    """Make a storage at least nbytes large; its old content stays."""
-    if nbytes <= storage.nbytes:
-        return
-    owner = getattr(storage, "owner", None)
-    if owner is not None and type(owner) is not Kept:
-        raise RuntimeError("Trying to resize storage that is not resizable")
-    bigger = new_storage(nbytes)
-    if storage.nbytes and storage.pointer:
-        from flambeau.runtime.cpu import copy_bytes
-
-        copy_bytes(bigger.pointer, storage.pointer, storage.nbytes)
-    # swap the blocks: the old one is freed with `bigger`
-    storage.pointer, bigger.pointer = bigger.pointer, storage.pointer
-    storage.give, bigger.give = bigger.give, storage.give
-    storage.nbytes, bigger.nbytes = bigger.nbytes, storage.nbytes
-    if owner is not None:
-        owner.append(bigger)
-
-
 @method
 def resize_as_(self, other, memory_format=None):
     """Change the shape to that of another tensor."""
@@ -258,15 +230,11 @@ def resize_as_(self, other, memory_format=None):
 
 @method
 def untyped_storage(self):
-    from flambeau._typed_storage import UntypedStorage
-
     return UntypedStorage(root_of(self._storage))
 
 
 @method
 def storage(self):
-    from flambeau._typed_storage import TypedStorage
-
     return TypedStorage(self._storage, self.dtype)
 
 

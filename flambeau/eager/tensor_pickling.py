@@ -9,13 +9,18 @@ from flambeau.autograd.node import current_grad_fn
 from flambeau.eager.attachment import method
 from flambeau.runtime.cpu import buffer_at
 
+_LEAVES_ONLY = (
+    "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at "
+    "the moment"
+)
+
 
 @method
 def __deepcopy__(self, memo):
     if not self.is_leaf:
         raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
-            "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, see "
+            f"{_LEAVES_ONLY}.  If you were attempting to deepcopy a module, this may be because of "
+            "a torch.nn.utils.weight_norm usage, see "
             "https://github.com/pytorch/pytorch/pull/103001"
         )
     if id(self) in memo:
@@ -55,9 +60,7 @@ def rebuild(cls, shape, strides, dtype, offset, data, requires_grad, attributes,
 @method
 def __reduce_ex__(self, protocol):
     if current_grad_fn(self) is not None and self._requires_grad:
-        raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment"
-        )
+        raise RuntimeError(_LEAVES_ONLY)
     data, t = b"", self
     if not self.is_meta and self._storage.nbytes:
         if self._storage.nbytes > 2 * self.nbytes + 64:

@@ -1,7 +1,7 @@
 """`torch.linalg`: linear algebra by PyTorch's names.
 
-A thin namespace over the op table: `vector_norm` is the row `linalg_vector_norm`, `matmul` is a row that
-names this namespace. Names are looked up when first touched.
+A thin namespace over the op table: `vector_norm` is the row `linalg_vector_norm`, `matmul` is a
+row that names this namespace. Names are looked up when first touched.
 """
 
 from flambeau.eager.methods import function as _function

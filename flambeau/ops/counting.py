@@ -210,17 +210,14 @@ def _check_histogram(input, weight):
             )
 
 
-_CPP = {"int64": "long int", "int32": "int", "float32": "float", "float64": "double"}
-
-
 def _edges(input, bins, range):
     """The edges of the bins: given, or evenly spread."""
     if hasattr(bins, "_layout"):
         if bins.dtype is not input.dtype:
-            names = [_CPP.get(t.dtype.name, t.dtype.name) for t in (input, bins)]
             raise RuntimeError(
                 "torch.histogramdd: input tensor and bins tensors should have the same dtype, but "
-                f"got input with dtype {names[0]} and bins for dimension 0 with dtype {names[1]}"
+                f"got input with dtype {input.dtype.cpp_name} and bins for dimension 0 with dtype "
+                f"{bins.dtype.cpp_name}"
             )
         return bins
     if bins <= 0:

@@ -1,4 +1,4 @@
-"""einsum: parse the index notation, then contract operands from left to right with batched products.
+"""einsum: parse the index notation, then contract operands, left to right, by batched products.
 
 All operands get the same dimensions: those of the output in their order, then the summed ones; what
 an operand lacks has size one. A pair is contracted as soon as nobody later needs a dimension. The
@@ -13,7 +13,7 @@ ELLIPSIS = "..."
 
 
 def evaluate(arguments):
-    """einsum of what a caller wrote: an equation and operands, or operands and lists of subscripts."""
+    """einsum as called: with an equation and operands, or operands and lists of subscripts."""
     if len(arguments) < 2:
         raise ValueError(
             "einsum(): must specify the equation string and at least one operand, or at least one "
@@ -32,7 +32,9 @@ def evaluate(arguments):
             )
     terms, output = _parse(equation, operands)
     order = [*output, *_summed(terms, output)]
-    return _contract_all([_aligned(t, term, order) for t, term in zip(operands, terms)], len(output))
+    return _contract_all(
+        [_aligned(t, term, order) for t, term in zip(operands, terms)], len(output)
+    )
 
 
 # -- the notation ---------------------------------------------------------------------------------
@@ -53,7 +55,9 @@ def _from_sublists(items):
 
 def _letter(label):
     if not 0 <= label < len(LETTERS):
-        raise ValueError("einsum(): subscript in subscript list is not within the valid range [0, 52)")
+        raise ValueError(
+            "einsum(): subscript in subscript list is not within the valid range [0, 52)"
+        )
     return LETTERS[label]
 
 
@@ -63,7 +67,9 @@ def _parse(equation, operands):
     written = [_labels(t, equation, 0, f"operand {k}") for k, t in enumerate(left.split(","))]
     if len(written) != len(operands):
         more = "fewer" if len(written) > len(operands) else "more"
-        raise RuntimeError(f"einsum(): {more} operands were provided than specified in the equation")
+        raise RuntimeError(
+            f"einsum(): {more} operands were provided than specified in the equation"
+        )
     for k, (labels, t) in enumerate(zip(written, operands)):
         _check_count(labels, t, k)
     wide = max((t.ndim - len(w) + 1 for w, t in zip(written, operands) if ELLIPSIS in w), default=0)
@@ -146,7 +152,8 @@ def _check_sizes(terms, operands):
                 sizes[c] = n
             elif n not in (1, sizes[c]):
                 raise RuntimeError(
-                    f"einsum(): subscript {c} has size {n} for operand {k} which does not broadcast "
+                    f"einsum(): subscript {c} has size {n} for operand {k} which does not "
+                    "broadcast "
                     f"with previously seen size {sizes[c]}"
                 )
 
@@ -154,10 +161,13 @@ def _check_sizes(terms, operands):
 def _check_output(output, terms):
     for c in output:
         if output.count(c) > 1:
-            raise RuntimeError(f"einsum(): output subscript {c} appears more than once in the output")
+            raise RuntimeError(
+                f"einsum(): output subscript {c} appears more than once in the output"
+            )
         if c != ELLIPSIS and not any(c in t for t in terms):
             raise RuntimeError(
-                f"einsum(): output subscript {c} does not appear in the equation for any input operand"
+                f"einsum(): output subscript {c} does not appear in the equation for any input "
+                "operand"
             )
 
 

@@ -1,13 +1,12 @@
 """Extremes: the largest and smallest elements, and where they are.
 
-Rows whose name begins with _ are single overloads; `max`, `min` and `aminmax` choose among them. nan
-beats every number, of equal elements the first one counts.
+Rows whose name begins with _ are single overloads; `max`, `min` and `aminmax` choose among them.
+nan beats every number, of equal elements the first one counts.
 """
 
 import math
 
 from flambeau import _dtype as d
-
 from flambeau import return_types as named
 from flambeau.codegen import scalar
 from flambeau.codegen import scalar as m
@@ -195,7 +194,8 @@ def _minmax_check(op, layout, dims, given):
         return
     if given["dim"] is None:
         raise RuntimeError(
-            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
+            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no "
+            "identity."
         )
     if layout.ndim and layout.shape[dims[0]] == 0:
         raise IndexError(f"aminmax: Expected reduction dim {dims[0]} to have non-zero size.")
@@ -226,7 +226,8 @@ def _aminmax(input, dim: object = None, keepdim: bool = False):
     return input, input
 
 
-# -- places: states that remember where, (value, index). Of equal values the first wins; nan beats all.
+# -- places: states that remember where, (value, index). Of equal values the first wins; nan beats
+# all.
 NOWHERE = (1 << 63) - 1
 
 
@@ -241,7 +242,7 @@ def _better(beats):
 
 
 def _takes(beats):
-    """One more element: later in the range, so a tie never takes (except the very first element)."""
+    """One more element: later in the range, so a tie never takes (except at the very first)."""
 
     def step(state, x, index, *numbers):
         best, where = state
@@ -354,12 +355,16 @@ def _choose(name, pairwise, result):
     return body
 
 
-@composite("overloads", variants=_PLAIN, signatures=_THREE, choose=_choose("max", "maximum", named.max))
+@composite(
+    "overloads", variants=_PLAIN, signatures=_THREE, choose=_choose("max", "maximum", named.max)
+)
 def max(input, dim: object = None, keepdim: bool = False, *, other: object = None):
     """The largest element; along a dimension, also where it is; of two tensors, elementwise."""
 
 
-@composite("overloads", variants=_PLAIN, signatures=_THREE, choose=_choose("min", "minimum", named.min))
+@composite(
+    "overloads", variants=_PLAIN, signatures=_THREE, choose=_choose("min", "minimum", named.min)
+)
 def min(input, dim: object = None, keepdim: bool = False, *, other: object = None):
     """The smallest element; along a dimension, also where it is; of two tensors, elementwise."""
 
@@ -368,7 +373,7 @@ def _both(overload, out, arguments):
     row = public("_aminmax")
     if out is None:
         return named.aminmax(row(*arguments))
-    for o, which in zip(out, ("min", "max")):
+    for o in out:
         if o.dtype is not arguments[0].dtype:
             raise RuntimeError(
                 f"Expected out tensor to have dtype {arguments[0].dtype}, but got {o.dtype} instead"
@@ -384,6 +389,3 @@ def _both(overload, out, arguments):
 )
 def aminmax(input, *, dim: object = None, keepdim: bool = False):
     """Smallest and largest element."""
-
-
-

@@ -295,56 +295,18 @@ def take_along_dim(input, indices, dim: int = None):
 # -- masks -----------------------------------------------------------------------------------------
 
 
-_CPP_NAMES = {
-    "bool": "bool",
-    "uint8": "unsigned char",
-    "int8": "signed char",
-    "int16": "short int",
-    "int32": "int",
-    "int64": "long int",
-    "uint16": "unsigned short",
-    "uint32": "unsigned int",
-    "uint64": "unsigned long",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "float32": "float",
-    "float64": "double",
-    "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>",
-}
-
-
 def _check_masked_fill(op, operands):
     _, mask, value = operands
     if mask.dtype.name != "bool":
         raise RuntimeError(
             "masked_fill_ only supports boolean masks, but got mask with dtype "
-            f"{_CPP_NAMES[mask.dtype.name]}"
+            f"{mask.dtype.cpp_name}"
         )
     if not isinstance(value, type) and value.ndim:
         raise RuntimeError(
             "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
             f"{value.ndim} dimension(s)."
         )
-
-
-_C_NAMES = {
-    "uint8": "uint8_t",
-    "int8": "int8_t",
-    "int16": "int16_t",
-    "int32": "int",
-    "int64": "int64_t",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "float32": "float",
-    "float64": "double",
-    "bool": "bool",
-    "uint16": "uint16_t",
-    "uint32": "uint32_t",
-    "uint64": "uint64_t",
-    "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>",
-}
 
 
 _RANGE = dict.fromkeys(d.ALL, (-(2.0**63), 2.0**63))  # bounds that surely hold, for a quick answer
@@ -370,9 +332,7 @@ def check_fits(value, dtype):
     else:
         fits = True
     if not fits:
-        raise RuntimeError(
-            f"value cannot be converted to type {_C_NAMES[dtype.name]} without overflow"
-        )
+        raise d.overflow(dtype)
 
 
 def _check_fits(bound):

@@ -9,7 +9,6 @@ from flambeau.codegen import scalar as m
 from flambeau.ops.support import group_of
 from flambeau.ops.table import composite, public
 
-
 _said: set = set()
 
 
@@ -29,9 +28,7 @@ def _trace_grad(g, input_layout):
     return grad.view(rows, columns)
 
 
-@composite(
-    variants="function method", grad=lambda g, input_layout: _trace_grad(g, input_layout)
-)
+@composite(variants="function method", grad=lambda g, input_layout: _trace_grad(g, input_layout))
 def trace(input):
     """Sum of the diagonal of a matrix."""
     if input.ndim != 2:
@@ -52,7 +49,8 @@ def linalg_cross(input, other, *, dim: int = -1):
     dim = wrap_dim(dim, input.ndim)
     if input.shape[dim] != 3 or other.shape[dim] != 3:
         raise RuntimeError(
-            f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[dim]} and {other.shape[dim]}"
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[dim]} and "
+            f"{other.shape[dim]}"
         )
     a, b = public("broadcast_tensors")(input, other)
     if input.dtype is not other.dtype:
@@ -72,8 +70,10 @@ def cross(input, other, dim: object = None):
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")
         warn_once(
-            "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim "
-            "explicitly or simply use torch.linalg.cross.\nThe default value of dim will change to agree "
+            "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass "
+            "the dim "
+            "explicitly or simply use torch.linalg.cross.\nThe default value of dim will change to "
+            "agree "
             "with that of linalg.cross in a future release."
         )
     return public("linalg_cross")(input, other, dim=dim)
@@ -92,7 +92,9 @@ def vander(x, N: object = None, increasing: bool = False):
     if n == 0:
         return x.new_empty(x.shape[0], 0)
     # running products, as PyTorch computes them
-    powers = x.unsqueeze(1).expand(x.shape[0], n - 1).cumprod(1) if n > 1 else x.new_empty(x.shape[0], 0)
+    powers = (
+        x.unsqueeze(1).expand(x.shape[0], n - 1).cumprod(1) if n > 1 else x.new_empty(x.shape[0], 0)
+    )
     found = public("cat")([x.new_ones(x.shape[0], 1), powers], 1)
     return found if increasing else found.flip(1)
 

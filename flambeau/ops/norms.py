@@ -1,7 +1,7 @@
 """Norms of vectors, and what is built on them: dist and renorm.
 
-Order 2 sums squares, 0 counts, infinities are extremes; the rest are sums of powers. Each order is a
-kernel of its own, because `ord` is a static argument.
+Order 2 sums squares, 0 counts, infinities are extremes; the rest are sums of powers. Each order is
+a kernel of its own, because `ord` is a static argument.
 """
 
 import math
@@ -79,9 +79,7 @@ _NORM = dict(
 )
 
 
-@reduction(
-    init=lambda type, code: m.const(0, type), combine=lambda a, b: a + b, wide=True, **_NORM
-)
+@reduction(init=lambda type, code: m.const(0, type), combine=lambda a, b: a + b, wide=True, **_NORM)
 def _norm_sum(
     input, ord: object = 2, dim: Dims = None, keepdim: bool = False, *, dtype: object = None
 ):
@@ -119,12 +117,14 @@ def _check_norm(input, ord, dim, dtype):
         )
     if dtype is not None and kind.category < d.FLOATING:
         raise RuntimeError(
-            f"linalg.vector_norm: dtype should be floating point or complex, but got {kind.scalar_name}"
+            "linalg.vector_norm: dtype should be floating point or complex, but got "
+            f"{kind.scalar_name}"
         )
     if dtype is not None and input.dtype.is_complex != kind.is_complex:
         mine, wanted = ("complex", "complex") if input.dtype.is_complex else ("real", "real")
         raise RuntimeError(
-            f"linalg.vector_norm: dtype should be {wanted} for {mine} inputs, but got {kind.scalar_name}"
+            f"linalg.vector_norm: dtype should be {wanted} for {mine} inputs, but got "
+            f"{kind.scalar_name}"
         )
     if dtype is not None and d.promote_types(input.dtype, kind) is not kind:
         raise RuntimeError(
@@ -142,7 +142,7 @@ def _check_identity(input, ord, dim):
             f"linalg.vector_norm cannot compute the {shown} norm on an empty tensor because the "
             "operation does not have an identity"
         )
-    for k in (dim if isinstance(dim, tuple) else (dim,)):
+    for k in dim if isinstance(dim, tuple) else (dim,):
         if input.shape and input.shape[k] == 0:
             raise RuntimeError(
                 f"linalg.vector_norm cannot compute the {shown} norm on the dimension {k}because "
@@ -153,7 +153,9 @@ def _check_identity(input, ord, dim):
 def _vector_norm(input, ord, dim, keepdim, dtype, out=None):
     ord = float(ord)
     _check_norm(input, ord, dim, dtype)
-    row = public("_norm_max" if ord == math.inf else "_norm_min" if ord == -math.inf else "_norm_sum")
+    row = public(
+        "_norm_max" if ord == math.inf else "_norm_min" if ord == -math.inf else "_norm_sum"
+    )
     ord = int(ord) if ord in (0, 1, 2) else ord
     if dtype is input.dtype:
         dtype = None
@@ -174,7 +176,8 @@ def _linalg(overload, out, arguments):
     variants="",
     choose=_linalg,
     signatures=(
-        "Tensor input, Scalar ord=2, ints? dim=None, bool keepdim=False, *, dtype dtype=None, Tensor out=None",
+        "Tensor input, Scalar ord=2, ints? dim=None, bool keepdim=False, *, dtype dtype=None, "
+        "Tensor out=None",
     ),
 )
 def linalg_vector_norm(
@@ -257,7 +260,9 @@ def renorm(input, p: object, dim: int, maxnorm: object):
     if maxnorm < 0:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     if input.ndim < 2:
-        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
+        raise RuntimeError(
+            f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions"
+        )
     if not -input.ndim <= dim < input.ndim:
         raise errors.dimension_out_of_range(dim, input.ndim)
     return input * _renorm_parts(input, p, dim, maxnorm)[3].to(input.dtype)

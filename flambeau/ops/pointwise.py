@@ -173,21 +173,10 @@ def _lerp_dtypes(op, operands):
     for name, o in zip(("end", "weight"), operands[1:]):
         if not isinstance(o, type) and o.dtype is not first:
             raise RuntimeError(
-                f"expected dtype {_c_name(first)} for `{name}` but got dtype {_c_name(o.dtype)}"
+                f"expected dtype {first.cpp_name} for `{name}` but got dtype {o.dtype.cpp_name}"
             )
     kind = "scalar" if isinstance(operands[2], type) else "tensor"
     refuses(f"lerp_kernel_{kind}", INTEGRAL)(op, operands)
-
-
-def _c_name(dtype):
-    names = {"Byte": "unsigned char", "Char": "signed char", "Short": "short", "Long": "long int"}
-    names |= {
-        "Half": "c10::Half",
-        "BFloat16": "c10::BFloat16",
-        "ComplexFloat": "c10::complex<float>",
-    }
-    names |= {"ComplexDouble": "c10::complex<double>"}
-    return names.get(dtype.scalar_name, dtype.scalar_name.lower())
 
 
 @pointwise(

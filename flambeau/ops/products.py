@@ -4,6 +4,7 @@ Launchers (eager/products.py) check operands and compute; here are signatures, d
 composites: matmul, tensordot, einsum (which has a file of its own), kron and chains of products.
 """
 
+import itertools
 import math
 
 from flambeau import errors
@@ -200,7 +201,9 @@ def addr(input, vec1, vec2, *, beta: Scalar = 1, alpha: Scalar = 1):
         return product | input if beta else product
     product = product if alpha == 1 else product * alpha
     if beta == 0:  # nan and inf in input do not count then
-        return product.to((product * 0 + input).dtype) if product.dtype is not input.dtype else product
+        return (
+            product.to((product * 0 + input).dtype) if product.dtype is not input.dtype else product
+        )
     return product + (input if beta == 1 else input * beta)
 
 
@@ -255,9 +258,7 @@ def _batched(input, other):
     right = other if other.ndim > 1 else other.unsqueeze(1)
     batch = broadcast_shape(left.shape[:-2], right.shape[:-2])
     count = math.prod(batch)
-    flat = [
-        t.expand(*batch, *t.shape[-2:]).reshape(count, *t.shape[-2:]) for t in (left, right)
-    ]
+    flat = [t.expand(*batch, *t.shape[-2:]).reshape(count, *t.shape[-2:]) for t in (left, right)]
     rows = left.shape[-2:-1] if input.ndim > 1 else ()
     columns = right.shape[-1:] if other.ndim > 1 else ()
     return public("_unsafe_view")(flat[0].bmm(flat[1]), (*batch, *rows, *columns))
@@ -361,7 +362,7 @@ def chain_matmul(*matrices, out=None):
     for t in matrices:
         if t.ndim != 2:
             raise RuntimeError(f"Tensor dimension is {t.ndim}, expected 2 instead.")
-    for k, (a, b) in enumerate(zip(matrices, matrices[1:])):
+    for k, (a, b) in enumerate(itertools.pairwise(matrices)):
         if a.shape[1] != b.shape[0]:
             raise RuntimeError(
                 f"multi_dot(): tensors {k} and {k + 1} with shapes {list(a.shape)} and "

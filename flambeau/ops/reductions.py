@@ -2,8 +2,8 @@
 
 A row says how states start, take in an element (the body), combine and finish; `result` names the
 dtype a reduction computes with and those of its results, `signatures` its overloads, `out` what
-out= does (see eager/reducing.py), `refuses` the dtypes PyTorch has no kernel for. Derivatives work on
-tensors. Extremes, variances and norms have files of their own.
+out= does (see eager/reducing.py), `refuses` the dtypes PyTorch has no kernel for. Derivatives work
+on tensors. Extremes, variances and norms have files of their own.
 """
 
 import math
@@ -231,9 +231,7 @@ def _without_nan(x):
     signatures=(_WITH_DTYPE[1].replace("dim,", "dim=None,"),),
     out="nansum",
     refuses=("sum_cpu", "wide"),
-    grad=lambda g, input, dim, keepdim: (
-        restore_dims(g, input.shape, dim, keepdim) * ~input.isnan()
-    ),
+    grad=lambda g, input, dim, keepdim: restore_dims(g, input.shape, dim, keepdim) * ~input.isnan(),
 )
 def nansum(input, dim: Dims = None, keepdim: bool = False, *, dtype: object = None):
     """Sum over the given dimensions, nan counted as zero."""

@@ -71,9 +71,7 @@ def var_grad(g, input, dim, correction, keepdim):
 
 
 def std_grad(g, input, out, dim, correction, keepdim):
-    return var_grad(
-        (g / (2 * out)).masked_fill(out == 0, 0), input, dim, correction, keepdim
-    )
+    return var_grad((g / (2 * out)).masked_fill(out == 0, 0), input, dim, correction, keepdim)
 
 
 def _with_mean_grad(spread):
@@ -210,9 +208,7 @@ def _complex_var_mean(input, dim: Dims = None, correction: float = 1.0, keepdim:
     return _of_parts("var_mean", input, dim, correction, keepdim)
 
 
-@composite(
-    **_COMPLEX, node="StdMeanBackward0", outputs=2, joint_grad=_with_mean_grad(std_grad)
-)
+@composite(**_COMPLEX, node="StdMeanBackward0", outputs=2, joint_grad=_with_mean_grad(std_grad))
 def _complex_std_mean(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
     """Standard deviation and mean of complex numbers."""
     return _of_parts("std_mean", input, dim, correction, keepdim)
@@ -266,12 +262,26 @@ def _compute(name, input, dim, correction, keepdim, out):
 
 
 @composite("overloads", variants=_PLAIN, signatures=_THREE, choose=_spread("var"))
-def var(input, dim: Dims = None, unbiased: object = None, keepdim: bool = False, *, correction: object = None):
+def var(
+    input,
+    dim: Dims = None,
+    unbiased: object = None,
+    keepdim: bool = False,
+    *,
+    correction: object = None,
+):
     """Variance over the given dimensions."""
 
 
 @composite("overloads", variants=_PLAIN, signatures=_THREE, choose=_spread("std"))
-def std(input, dim: Dims = None, unbiased: object = None, keepdim: bool = False, *, correction: object = None):
+def std(
+    input,
+    dim: Dims = None,
+    unbiased: object = None,
+    keepdim: bool = False,
+    *,
+    correction: object = None,
+):
     """Standard deviation over the given dimensions."""
 
 
@@ -279,12 +289,26 @@ _NO_OUT = tuple(s.removesuffix(", Tensor out=None").removesuffix(", *") for s in
 
 
 @composite("overloads", variants="function", signatures=_NO_OUT, choose=_spread("var_mean"))
-def var_mean(input, dim: Dims = None, unbiased: object = None, keepdim: bool = False, *, correction: object = None):
+def var_mean(
+    input,
+    dim: Dims = None,
+    unbiased: object = None,
+    keepdim: bool = False,
+    *,
+    correction: object = None,
+):
     """Variance and mean over the given dimensions."""
 
 
 @composite("overloads", variants="function", signatures=_NO_OUT, choose=_spread("std_mean"))
-def std_mean(input, dim: Dims = None, unbiased: object = None, keepdim: bool = False, *, correction: object = None):
+def std_mean(
+    input,
+    dim: Dims = None,
+    unbiased: object = None,
+    keepdim: bool = False,
+    *,
+    correction: object = None,
+):
     """Standard deviation and mean over the given dimensions."""
 
 
@@ -313,7 +337,9 @@ def _nanmean(overload, out, arguments):
     "overloads",
     variants=_PLAIN,
     choose=_nanmean,
-    signatures=("Tensor input, ints? dim=None, bool keepdim=False, *, dtype dtype=None, Tensor out=None",),
+    signatures=(
+        "Tensor input, ints? dim=None, bool keepdim=False, *, dtype dtype=None, Tensor out=None",
+    ),
 )
 def nanmean(input, dim: Dims = None, keepdim: bool = False, *, dtype: object = None):
     """Mean over the given dimensions of the elements that are not nan."""
@@ -349,7 +375,8 @@ def _logsumexp_of(overload, out, arguments):
         )
     if out is not None and out.dtype.category < d.FLOATING:
         raise RuntimeError(
-            f"logsumexp(): Expected floating point type for result tensor, but got: {out.dtype.scalar_name}"
+            "logsumexp(): Expected floating point type for result tensor, but got: "
+            f"{out.dtype.scalar_name}"
         )
     if input.dtype.category < d.FLOATING:
         input = input.to(d.default_dtype() if out is None else out.dtype)
@@ -357,7 +384,8 @@ def _logsumexp_of(overload, out, arguments):
         return public("_logsumexp")(input, dim, keepdim)
     if input._requires_grad:
         raise RuntimeError(
-            "logsumexp(): functions with out=... arguments don't support automatic differentiation, "
+            "logsumexp(): functions with out=... arguments don't support automatic "
+            "differentiation, "
             "but one of the arguments requires grad."
         )
     if out.dtype is d.float64 and input.dtype is d.float32:

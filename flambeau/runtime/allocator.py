@@ -1,12 +1,14 @@
 """A caching allocator: blocks are kept by size class and reused.
 
-A size class is a `Pool`, a list of free addresses: taking a block is `pool.pop()`, giving it back is
-`pool.append`, and nothing else happens on the hot path. Only a miss does bookkeeping: it maps new
-memory and first releases cached blocks if the total would pass the most that was ever in use at once.
-Small blocks are cut from slabs; large ones are mapped one by one, with huge pages advised.
+A size class is a `Pool`, a list of free addresses: taking a block is `pool.pop()`, giving it back
+is `pool.append`, and nothing else happens on the hot path. Only a miss does bookkeeping: it maps
+new memory and first releases cached blocks if the total would pass the most that was ever in use at
+once. Small blocks are cut from slabs; large ones are mapped one by one, with huge pages advised.
 """
 
+import contextlib
 import ctypes
+import itertools
 import mmap
 import os
 import threading
@@ -19,9 +21,8 @@ EXACT = 1 << 34  # blocks from this size on waste nothing, and errors name the v
 HUGE = 1 << 21
 SLACK = 96 << 20  # bytes of large blocks that may be cached above the peak in use
 
-
-# Blocks that all start at the same place in a page make loads wait for unrelated stores whose addresses
-# agree in the low twelve bits, so starts are staggered by an odd number of cache lines.
+# Blocks that all start at the same place in a page make loads wait for unrelated stores whose
+# addresses agree in the low twelve bits, so starts are staggered by an odd number of cache lines.
 STAGGER = 5 * 64
 PAGE = 4096
 
@@ -46,8 +47,6 @@ class Pool(list):
         list.__init__(self)
         self.size, self.owner = size, owner
         self.give = self.append
-
-    __hash__ = object.__hash__
 
     def grow(self):
         """A block when none is free."""
@@ -78,7 +77,7 @@ class Allocator:
         self.peak = 0  # most large bytes ever in use at once
         self.slabs = []
         if hasattr(os, "register_at_fork"):
-            # no thread may hold the lock while the process is copied: in the child it would for good
+            # a thread that held the lock while the process is copied would hold it for good there
             lock = self.lock
             os.register_at_fork(
                 before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release
@@ -180,9 +179,8 @@ class Allocator:
 
 # Python maps shared memory unless told otherwise: a forked child would write into its parent's
 # tensors, and huge pages would not be had for the asking.
-_PRIVATE = (
-    {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
-)
+_PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+_mappings = itertools.count(1)
 
 
 class _Mapping:
@@ -208,14 +206,9 @@ def _map_block(size):
             "Error code 12 (Cannot allocate memory)"
         ) from None
     if size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
-        try:
+        with contextlib.suppress(OSError):  # a kernel without transparent huge pages
             mapping.map.madvise(mmap.MADV_HUGEPAGE)
-        except OSError:
-            pass  # a kernel without transparent huge pages
-    _map_block.count += 1
-    return mapping.address + _map_block.count * STAGGER % PAGE, mapping
+    return mapping.address + next(_mappings) * STAGGER % PAGE, mapping
 
-
-_map_block.count = 0
 
 host_allocator = Allocator()

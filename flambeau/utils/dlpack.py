@@ -9,12 +9,24 @@ import enum
 
 from flambeau.eager.dlpack import from_dlpack, to_dlpack
 
-_KINDS = {
-    "CPU": 1, "CUDA": 2, "CUDAHost": 3, "OpenCL": 4, "Vulkan": 7, "Metal": 8, "VPI": 9, "ROCM": 10,
-    "ROCMHost": 11, "ExtDev": 12, "CUDAManaged": 13, "OneAPI": 14, "WebGPU": 15, "Hexagon": 16,
-    "MAIA": 17,
-}  # fmt: skip
-# Kinds of devices, as DLPack counts them: kDLCPU, kDLCUDA and so on.
-DLDeviceType = enum.IntEnum("DLDeviceType", {f"kDL{k}": v for k, v in _KINDS.items()})
-
 __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
+
+
+class DLDeviceType(enum.IntEnum):
+    """Kinds of devices, as DLPack counts them."""
+
+    kDLCPU = 1
+    kDLCUDA = 2
+    kDLCUDAHost = 3
+    kDLOpenCL = 4
+    kDLVulkan = 7
+    kDLMetal = 8
+    kDLVPI = 9
+    kDLROCM = 10
+    kDLROCMHost = 11
+    kDLExtDev = 12
+    kDLCUDAManaged = 13
+    kDLOneAPI = 14
+    kDLWebGPU = 15
+    kDLHexagon = 16
+    kDLMAIA = 17

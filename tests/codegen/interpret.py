@@ -233,7 +233,7 @@ OPERATIONS = {
     "shr": lambda a, n: _shift(a, n, True),
     "select": np.where,
     "rarely": np.where,
-    "scale": lambda p, n, portable: np.ldexp(p, np.nan_to_num(n).clip(-3000, 3000).astype(np.int32)),
+    "scale": lambda p, n, portable: np.ldexp(p, np.nan_to_num(n).clip(-3000, 3000).astype("i4")),
     "fma": fma,
     "copysign": np.copysign,
     "rem": _rem,

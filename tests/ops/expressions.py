@@ -1,8 +1,8 @@
 """One expression, two libraries: what came of it, and where the outcomes differ.
 
-An expression says `torch` and `X(dtype, *shape, seed=0)`, which draws the same numbers for both. What
-must agree: values, dtypes, shapes, strides, names of nodes, warnings, and of exceptions the type
-and the first sentence. Nothing here imports PyTorch; the libraries are arguments.
+An expression says `torch` and `X(dtype, *shape, seed=0)`, which draws the same numbers for both.
+What must agree: values, dtypes, shapes, strides, names of nodes, warnings, and of exceptions the
+type and the first sentence. Nothing here imports PyTorch; the libraries are arguments.
 """
 
 import re
@@ -78,7 +78,7 @@ def difference(got, want):
         return next((f"item {k}: {f}" for k, f in enumerate(found) if f), None)
     if hasattr(want, "dtype"):
         return _tensors(got, want)
-    return None if got == want or got != got and want != want else f"{got!r} instead of {want!r}"
+    return None if got == want or (got != got and want != want) else f"{got!r} instead of {want!r}"
 
 
 def _facts(t):
@@ -125,7 +125,8 @@ def compare(ours, theirs, texts):
 _SECOND = """
 {setup}
 y = {text}
-y = [t for t in (y if isinstance(y, tuple) else (y,)) if t.dtype.is_floating_point or t.dtype.is_complex]
+y = list(y) if isinstance(y, tuple) else [y]
+y = [t for t in y if t.dtype.is_floating_point or t.dtype.is_complex]
 s = sum((t * X("{dtype}" if t.dtype.is_complex else "float64", *t.shape, seed=3)).sum() for t in y)
 inputs = [{names}]
 first = torch.autograd.grad(s.real if s.dtype.is_complex else s, inputs, create_graph=True)
@@ -134,7 +135,8 @@ s = s.real if s.dtype.is_complex else s
 second = torch.autograd.grad(s, inputs, allow_unused=True) if s.requires_grad else ()
 plain = [t.detach().clone() for t in first]
 more = [t.detach().clone() for t in second if t is not None]
-r = [[type(t.grad_fn).__name__ for t in y], [t.reshape(-1) for t in plain], [t.reshape(-1) for t in more]]
+r = [[type(t.grad_fn).__name__ for t in y]]
+r += [[t.reshape(-1) for t in found] for found in (plain, more)]
 """
 
 

@@ -1,9 +1,10 @@
-"""Reductions: a row program (vectors run along what is reduced) and a column program (vectors run across).
+"""Reductions: a row program (vectors run along what is reduced) and a column program (across).
 
-A reduction has a state of one or more values: `start` gives the neutral state, `step` takes one element
-in, `join` merges two states, `finish` turns a state into results. Both programs walk any strides. When
-there are few results and much to reduce, the work is cut into pieces of fixed size whose states go to a
-scratch array; a second launch joins them in order. So the tree of additions depends on sizes only.
+A reduction has a state of one or more values: `start` gives the neutral state, `step` takes one
+element in, `join` merges two states, `finish` turns a state into results. Both programs walk any
+strides. When there are few results and much to reduce, the work is cut into pieces of fixed size
+whose states go to a scratch array; a second launch joins them in order. So the tree of additions
+depends on sizes only.
 """
 
 from collections.abc import Callable
@@ -15,8 +16,9 @@ from flambeau.codegen.llvm_cpu import add_entry, argument_word, host, module_tex
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, PTR, Module, V, bytes_of, element, vector
 
-# Rounding errors stay small because partial results are short: a column program starts a new one every
-# BLOCK rows, a row program every STRETCH elements; totals of them have wider states where there are any.
+# Rounding errors stay small because partial results are short: a column program starts a new one
+# every BLOCK rows, a row program every STRETCH elements; totals of them have wider states where
+# there are any.
 BLOCK = 32
 STRETCH = 1 << 14
 
@@ -28,12 +30,12 @@ class Reduction(NamedTuple):
     outputs: tuple  # dtype name per result
     state: tuple  # scalar type per component of the state
     start: Callable  # () -> state
-    step: Callable  # (state, element, index, *scalars) -> state; index is the position in the reduced range
+    step: Callable  # (state, element, index, *scalars) -> state; index: place in the reduced range
     join: Callable  # (state, state) -> state
-    finish: Callable  # (state, count, *scalars) -> results; count is the number of reduced elements
+    finish: Callable  # (state, count, *scalars) -> results; count: how many elements were reduced
     scalars: str  # kind letters of extra numbers
     indexed: bool  # does step look at index?
-    wide: "Reduction | None" = None  # the same with wider states, for totals of many partial results
+    wide: "Reduction | None" = None  # the same with wider states, for totals of partial results
 
 
 class Shape(NamedTuple):
@@ -48,9 +50,10 @@ class Shape(NamedTuple):
 
 
 # Words of the description, both programs:
-#   0 chunks  1 rows per chunk  2 rows  3 pieces  4 piece  5 length (of the vector dimension)  6 its stride (bytes)
-#   7 count (reduced elements in all)  8 out stride of the vector dimension (column program)  9 states per component
-#   10.. kept sizes, kept input strides, kept output positions (elements of the output), reduced sizes, reduced strides
+#   0 chunks  1 rows per chunk  2 rows  3 pieces  4 piece  5 length (of the vector dimension)
+#   6 its stride (bytes)  7 count (reduced elements in all)  8 out stride of the vector dimension
+#   (column program)  9 states per component  10.. kept sizes, kept input strides, kept output
+#   positions (elements of the output), reduced sizes, reduced strides
 HEADER = 10
 
 
@@ -175,7 +178,9 @@ class _Program:
     def fold(self, width, cells, state):
         """A partial result into a total."""
         total, types = [c.get() for c in cells], self.wide.state
-        found = self.emit(width, self.wide.join, (total, types), (self.widened(width, state), types))
+        found = self.emit(
+            width, self.wide.join, (total, types), (self.widened(width, state), types)
+        )
         for cell, value in zip(cells, found):
             cell.set(value)
 
@@ -266,7 +271,7 @@ def fn_zero(fn):
 
 
 class RowProgram(_Program):
-    """Vectors run along the innermost reduced dimension; each row gives one result (or one state)."""
+    """Vectors run along the innermost reduced dimension; a row gives one result (or one state)."""
 
     def write(self):
         fn = self.fn
@@ -324,8 +329,8 @@ class RowProgram(_Program):
     def run(self, bases, low, high, base_index, cells):
         """One run along the vector dimension, with several states side by side.
 
-        In long runs each state walks a stretch of its own: several streams keep more of memory busy than
-        one. Short runs are read in order, which suits the prefetcher across rows.
+        In long runs each state walks a stretch of its own: several streams keep more of memory busy
+        than one. Short runs are read in order, which suits the prefetcher across rows.
         """
         fn, w = self.fn, self.width
         wide = w * len(cells)
@@ -463,7 +468,7 @@ def build(r, shape, columns, out_access="c"):
 
 
 class JoinProgram(ColumnProgram):
-    """The second launch: columns are results, rows are the states of the pieces, side by side per component.
+    """The second launch: columns are results, rows the states of pieces, one array per component.
 
     Strides are given in states and scaled here, since components differ in size.
     """

@@ -278,8 +278,10 @@ def _double_block(fn, words, out, i, mean, std, dtype):
 # The float32 logarithm, sine and cosine of Cephes (S. Moshier), as PyTorch's normal fill evaluates
 # them: the order of operations and the fused multiply-adds decide the last bit, so they are
 # spelled out here and are not those of mathlib.
-_LOG = (7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1)
-_LOG += (-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1)
+_LOG = (
+    *(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1),
+    *(-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1),
+)
 _SIN = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
 _COS = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
 _QUARTER_PI = (-0.78515625, -2.4187564849853515625e-4, -3.77489497744594108e-8)

@@ -1,0 +1,33 @@
+"""Readers: CPython builtins that turn the element at an address into a Python number."""
+
+from flambeau.codegen.llvm import from_memory
+from flambeau.codegen.llvm_cpu import module_text
+from flambeau.codegen.llvm_names import MEMORY_TYPE
+from flambeau.codegen.loops import I64, PTR, Module
+
+_SIGNED, _UNSIGNED = "PyLong_FromLongLong", "PyLong_FromUnsignedLongLong"
+
+
+def build(codes):
+    """IR with a function read_<code> per dtype code."""
+    module = Module()
+    for code in codes:
+        fn = module.function(
+            f"read_{code}", [(PTR, "self"), (PTR, "args"), (I64, "count")], result=PTR
+        )
+        _, args, _ = fn.params
+        address = fn.call("PyLong_AsLongLong", I64, fn.load(args, PTR), pure=False)
+        pointer = fn.convert("inttoptr", address, PTR)
+        fn.ret(_number(fn, from_memory(fn, fn.load(pointer, MEMORY_TYPE[code]), code), code))
+    return module_text(module)
+
+
+def _number(fn, value, code):
+    if code == "bool":
+        return fn.call("PyBool_FromLong", PTR, fn.convert("zext", value, I64), pure=False)
+    if code[0] == "f" or code == "bf16":
+        wide = fn.convert("fpext", value, "double")
+        return fn.call("PyFloat_FromDouble", PTR, wide, pure=False)
+    if code[0] == "u":
+        return fn.call(_UNSIGNED, PTR, fn.convert("zext", value, I64), pure=False)
+    return fn.call(_SIGNED, PTR, fn.convert("sext", value, I64), pure=False)
