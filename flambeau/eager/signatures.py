@@ -248,16 +248,47 @@ def _piece(piece):
     )
 
 
+# Types that fit or do not fit a parameter whatever their value.
+_SETTLED = frozenset((Tensor, int, bool, float, type(None)))
+
+
 def overloaded(op, general):
-    """The public function of a row with overloads: its `choose` runs the one that fits."""
+    """The public function of a row with overloads: its `choose` runs the one that fits.
+
+    Which one fits is remembered by the types of the arguments, where types settle it.
+    """
     overloads, choose = Overloads(op.name, op.options["signatures"]), op.options["choose"]
+    known: dict = {}
 
     def function(*args, **kwargs):
+        key = (*map(type, args), *kwargs, *map(type, kwargs.values()))
+        found = known.get(key)
+        if found is None:
+            return slow(key, args, kwargs)
+        overload, defaults, places = found
+        values = [*args, *defaults[len(args) :]]
+        for name, value in kwargs.items():
+            values[places[name]] = value
+        return choose(overload, None, tuple(values))
+
+    def slow(key, args, kwargs):
         if kwargs and kwargs.get("out", 0) is None:
             kwargs = {k: v for k, v in kwargs.items() if k != "out"}
         overload, bound = overloads.choose(args, kwargs)
         out = bound.pop("out", None)
+        kept = {id(v) for v in bound.values()}  # a 0-d tensor may have become a number
+        plain = _SETTLED.issuperset(map(type, bound.values())) and "out" not in key
+        if plain and kept.issuperset(map(id, (*args, *kwargs.values()))):
+            known[key] = remembered(overload, len(args), kwargs)
         return choose(overload, out, tuple(bound.values()))
+
+    def remembered(overload, given, kwargs):
+        parameters = [p for p in overloads.signatures[overload].parameters if p.name != "out"]
+        names = [p.name for p in parameters]
+        places = {
+            k: next(n for n, x in enumerate(names) if k in (x, _ALIASES.get(x))) for k in kwargs
+        }
+        return overload, [p.default for p in parameters], places
 
     return function
 
