@@ -37,5 +37,12 @@ def cannot_cast(source, target):
     )
 
 
+def out_requires_grad(name):
+    return RuntimeError(
+        f"{name}(): functions with out=... arguments don't support automatic differentiation, but "
+        "one of the arguments requires grad."
+    )
+
+
 def not_implemented(op, dtype):
     return NotImplementedError(f"\"{op}\" not implemented for '{dtype.scalar_name}'")

@@ -1,14 +1,14 @@
-"""From what a caller wrote to what an op wants: positions, keywords, numbers, and the public functions.
+"""From what a caller wrote to what an op wants, and the public functions made of that.
 
-`bind` maps arguments to a row's parameters with PyTorch's complaints; `public_function` builds what users
-call. For pointwise rows that is generated text with the hot path inside (see call.py) and a slow path
-here for everything unusual; other kinds go through `call_row`.
+`bind` maps arguments to a row's parameters with PyTorch's complaints; `pointwise_function` and
+`row_function` build what users call. For pointwise rows that is generated text with the hot path
+inside (see call.py) and a slow path here for everything unusual; other kinds go through `call_row`.
 """
 
 import operator
 
 from flambeau import errors
-from flambeau._layout import broadcast_shape, is_dense_in_some_order, overlaps_itself
+from flambeau._layout import broadcast_shape, is_dense_in_some_order, overlaps_itself, span
 from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
@@ -59,8 +59,9 @@ def bind(op, args, kwargs):
         args = _pack_rest(op, args)
     for p, value in zip(params, args):
         if p.keyword_only:
+            positional = sum(not q.keyword_only for q in params)
             raise TypeError(
-                f"{op.name}() takes {sum(not q.keyword_only for q in params)} positional arguments but {len(args)} were given"
+                f"{op.name}() takes {positional} positional arguments but {len(args)} were given"
             )
         bound[p.name] = value
     if kwargs:
@@ -179,10 +180,7 @@ def check_out(op, out, shape, dtype):
     if dtype.category > out.dtype.category:
         raise errors.cannot_cast(dtype, out.dtype)
     if out._requires_grad and modes.grad:
-        raise RuntimeError(
-            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, "
-            "but one of the arguments requires grad."
-        )
+        raise errors.out_requires_grad(op.name)
     if out.shape != shape:
         out._resize_output(shape)
 
@@ -229,15 +227,11 @@ class PointwiseCalls:
                 pattern += {"float": "f", "int": "i", "scalar": "n"}[p.kind]
             values.append(value)
         if "t" not in pattern:
-            values = self._lift(pattern, values)
-            pattern = "t" + pattern[1:]
+            raise TypeError(
+                f"{self.op.name}(): at least one argument must be Tensor, not "
+                f"{type(values[0]).__name__}"
+            )
         return self.variant(pattern, tuple(statics)), values
-
-    def _lift(self, pattern, values):
-        """All numbers (where(c, 1, 2) has at least c; pow(2, 3) has none): the first becomes 0-d."""
-        raise TypeError(
-            f"{self.op.name}(): at least one argument must be Tensor, not {type(values[0]).__name__}"
-        )
 
     def call(self, *args, out=None, **kwargs):
         bound = bind(self.op, args, kwargs)
@@ -275,10 +269,7 @@ class PointwiseCalls:
     def _into(self, variant, values, out):
         outs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
         if modes.grad and any(values[k]._requires_grad for k in variant.differentiable):
-            raise RuntimeError(
-                f"{self.op.name}(): functions with out=... arguments don't support automatic differentiation, "
-                "but one of the arguments requires grad."
-            )
+            raise errors.out_requires_grad(self.op.name)
         _, dtypes = variant._types(variant.family.operands(values))
         shape = broadcast_shape(*[v.shape for v in values if isinstance(v, Tensor)])
         for o, d in zip(outs, dtypes):
@@ -294,9 +285,8 @@ class PointwiseCalls:
         return calls.inplace_bound(args[0], bound)
 
     def inplace_bound(self, target, bound):
-        row = self.op.options.get(
-            "inplace_row"
-        )  # where only the result says what the derivative is
+        # some rows have another for this, whose derivative is written in terms of the result
+        row = self.op.options.get("inplace_row")
         if row is not None and modes.grad and target._requires_grad:
             if TABLE[row].runtime is None:
                 pointwise_function(TABLE[row])
@@ -310,7 +300,8 @@ class PointwiseCalls:
         shape = broadcast_shape(*[t.shape for t in tensors])
         if shape != target.shape:
             raise RuntimeError(
-                f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(shape)}"
+                f"output with shape {list(target.shape)} doesn't match the broadcast shape "
+                f"{list(shape)}"
             )
         node = None
         recording = modes.grad and any(values[k]._requires_grad for k in variant.differentiable)
@@ -331,8 +322,6 @@ class PointwiseCalls:
                 ):
                     item.version = target._storage.version
             views.rebase(target, node)
-        elif target._view is None and not tensors[1:]:
-            pass
         return target
 
     def _record_inplace(self, variant, values, target):
@@ -358,8 +347,8 @@ def check_overlap(target, tensors):
     """Refuse writes that would be read again, or that hit one element twice."""
     if overlaps_itself(target._layout):
         raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-            "location. Please clone() the tensor before performing the operation."
+            "unsupported operation: more than one element of the written-to tensor refers to a "
+            "single memory location. Please clone() the tensor before performing the operation."
         )
     for t in tensors:
         if t is target or t._storage.pointer != target._storage.pointer:
@@ -370,17 +359,17 @@ def check_overlap(target, tensors):
         if (
             is_dense_in_some_order(t._layout)
             and is_dense_in_some_order(target._layout)
-            and _ranges_meet(t, target)
+            and ranges_meet(t, target)
         ):
             raise RuntimeError(
-                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
-                "single memory location. Please clone() the tensor before performing the operation."
+                "unsupported operation: some elements of the input tensor and the written-to "
+                "tensor refer to a single memory location. Please clone() the tensor before "
+                "performing the operation."
             )
 
 
-def _ranges_meet(a, b):
-    from flambeau._layout import span
-
+def ranges_meet(a, b):
+    """May two tensors in the same storage share an element?"""
     if a._layout.numel == 0 or b._layout.numel == 0:
         return False
     low_a, low_b = a._offset, b._offset
@@ -388,7 +377,7 @@ def _ranges_meet(a, b):
     high_b = low_b + span(b._layout) * b._layout.itemsize
     if high_a <= low_b or high_b <= low_a:
         return False
-    # two interleaved walks over the same rows (x[:, 0] and x[:, 1]) meet only if some element is shared
+    # walks over the same rows side by side (x[:, 0] and x[:, 1]) need not share an element
     if a._layout.strides == b._layout.strides and a._layout.shape == b._layout.shape:
         return not _interleaved(a, b)
     return True
@@ -473,7 +462,7 @@ _QUICK = {Tensor, float, int, type(None)}
 
 
 def _by_types(op, calls):
-    """A row with optional tensors (clamp): the variant is looked up by the types of what is given."""
+    """A row with optional tensors (clamp): the variant is found by the types of what is given."""
     runs: dict = {}
     plain = all(p.kind in ("tensor", "optional") for p in op.params)
     names = tuple(p.name for p in op.params)
@@ -540,7 +529,7 @@ def pointwise_inplace(op):
     name = op.name + "_"
     if [p.kind for p in op.params if p.kind not in ("scalar", "static")] != ["tensor", "tensor"]:
         return _plain(op, calls.inplace, name)
-    rest = [n for n in names[2:]]
+    rest = names[2:]
     signature = f"input, {names[1]}" + "".join(
         f", {'*, ' if k == 0 else ''}{n}=_d_{n}" for k, n in enumerate(rest)
     )
@@ -558,7 +547,9 @@ def pointwise_inplace(op):
             {slow}
         found[0](found[1], p, p, {other})
     else:
-        if not isinstance({other}, Tensor) or {other}._requires_grad or {other}._storage.pointer == st.pointer:
+        if not isinstance({other}, Tensor) or {other}._requires_grad:
+            {slow}
+        if {other}._storage.pointer == st.pointer:
             {slow}
         found = plans.get((input._layout, {other}._layout, input._layout))
         if found is None:
@@ -606,15 +597,8 @@ def call_row(op, bound):
     else:
         result = run(*bound.values())
     if recording:
-        record_formula(
-            op,
-            bound,
-            result
-            if type(result) in (tuple, list)
-            else tuple(result)
-            if isinstance(result, tuple)
-            else (result,),
-        )
+        results = result if isinstance(result, (tuple, list)) else (result,)
+        record_formula(op, bound, results)
     return result
 
 
@@ -626,18 +610,11 @@ def row_function(op):
         result = call_row(op, bound)
         if out is not None:
             if wants_grad(op, bound):
-                raise RuntimeError(
-                    f"{op.name}(): functions with out=... arguments don't support automatic differentiation, "
-                    "but one of the arguments requires grad."
-                )
+                raise errors.out_requires_grad(op.name)
             store_out(op, out, result if isinstance(result, tuple) else (result,))
-            return (
-                out
-                if isinstance(out, Tensor)
-                else type(result)(out)
-                if type(result) is not tuple
-                else tuple(out)
-            )
+            if not isinstance(out, Tensor):
+                return tuple(out) if type(result) is tuple else type(result)(out)
+            return out
         return result
 
     if (
@@ -681,18 +658,19 @@ def _composite_function(op):
         ):
             raise type_error(op, names[0], 1, args[0])
         result = body(*args, **kwargs)
-        return (
-            result
-            if out is None
-            else store_out(op, out, result if isinstance(result, tuple) else (result,))
-        )
+        if out is None:
+            return result
+        return store_out(op, out, result if isinstance(result, tuple) else (result,))
 
     general.__name__ = general.__qualname__ = op.name
     return general if varargs else quick_function(op, body, general)
 
 
 def row_inplace(op):
-    """op_ for rows that are not pointwise: a launcher called name_ writes in place; else compute and write back."""
+    """op_ for rows that are not pointwise.
+
+    If there is a launcher called name_, it writes in place; else the result is copied back.
+    """
     write = LAUNCHERS.get(f"{op.template}_")
 
     def function(input, *args, **kwargs):

@@ -1,14 +1,15 @@
 """The hot path: arguments -> plan -> memory -> kernel -> node.
 
-In this file speed outranks prose. A `Family` is one computation for one pattern of arguments; its `run`
-is generated from text, so that a call is a dictionary look-up, an allocation, a native call and, if
-somebody wants gradients, a node. Everything unusual (first call with new layouts, keywords, numbers of
-odd types) leaves through `plan` or the slow path in binding.py.
+In this file speed outranks prose. A `Family` is one computation for one pattern of arguments; its
+`run` is generated from text, so that a call is a dictionary look-up, an allocation, a native call
+and, if somebody wants gradients, a node. Everything unusual (first call with new layouts, keywords,
+numbers of odd types) leaves through `plan` or the slow path in binding.py.
 
-Pattern letters, one per argument: t tensor; s number in place of a tensor (takes part in promotion);
-n any other number (cast to the compute type); f float and i int parameters.
+Pattern letters, one per argument: t tensor; s number in place of a tensor (takes part in
+promotion); n any other number (cast to the compute type); f float and i int parameters.
 """
 
+import itertools
 import linecache
 
 from flambeau import _dtype
@@ -70,7 +71,7 @@ def _key(pattern, names):
     parts = [
         f"{n}._layout" if c == "t" else f"type({n})" for c, n in zip(pattern, names) if c in "tsn"
     ]
-    return f"{parts[0]}" if len(parts) == 1 else ", ".join(parts)
+    return ", ".join(parts)
 
 
 def _kernel_arguments(pattern, names):
@@ -90,7 +91,10 @@ def run_text(
     signature=None,
     fallback=None,
 ):
-    """Source of a family's run function. head: lines before the look-up; fallback: what a miss does."""
+    """Source of a family's run function.
+
+    head: lines before the look-up; fallback: what a miss does.
+    """
     outs = range(outputs)
     unpacked = ", ".join(f"layout{k}, pool{k}" for k in outs)
     text = f"def {name}({signature or ', '.join(names)}):\n{head}"
@@ -115,13 +119,8 @@ class Family:
     """Kernels of one computation for one pattern of arguments."""
 
     def __init__(self, key, trace, pattern, types, outputs=1, error=None, promoting=True):
-        self.key, self.trace, self.pattern, self.types, self.outputs = (
-            key,
-            trace,
-            pattern,
-            types,
-            outputs,
-        )
+        self.key, self.trace, self.pattern = key, trace, pattern
+        self.types, self.outputs = types, outputs
         self.plans, self.inplace_plans, self.keep = {}, {}, []
         self.error, self.promoting = error, promoting
 
@@ -164,7 +163,7 @@ class Family:
         real = compute.to_real().code
 
         def trace(*arguments):
-            tensors = [a for a in arguments[: pattern.count("t")]]
+            tensors = list(arguments[: pattern.count("t")])
             numbers = list(arguments[pattern.count("t") :])
             values = []
             for c, kind in zip(pattern, types):
@@ -190,7 +189,8 @@ class Family:
             if c == "t" and not isinstance(a, Tensor):
                 raise TypeError(f"expected Tensor, got {type(a).__name__}")
         layouts, kernel, desc, _ = self.work_out(args)
-        found = tuple(x for layout in layouts for x in (layout, pool_of(layout))) + (kernel, desc)
+        pairs = [(layout, pool_of(layout)) for layout in layouts]
+        found = (*itertools.chain(*pairs), kernel, desc)
         key = self.key_of(args)
         if complex not in key:
             if len(self.plans) > MAX_PLANS:
@@ -323,7 +323,8 @@ class Backward:
     def _compile_quick(self):
         """def quick(node, g): the usual case of `fused` as one piece of text.
 
-        Usual: no hooks on saved values, every gradient of g's own dtype. Anything else goes to `fused`.
+        Usual: no hooks on saved values, every gradient of g's own dtype. Anything else goes to
+        `fused`.
         """
         tensors = self.variant.tensors
         constants = self.constants
@@ -337,7 +338,8 @@ class Backward:
                     else ("SavedOutput", f"s{k}.storage")
                 )
                 text += f"    s{k} = saved[{k}]\n"
-                text += f"    if type(s{k}) is not {saved} or {mark}.version != s{k}.version:\n        return fused(node, g)\n"
+                text += f"    if type(s{k}) is not {saved} or {mark}.version != s{k}.version:\n"
+                text += "        return fused(node, g)\n"
                 owner = f"s{k}.{'tensor._' if n in tensors else ''}"
                 pointers.append(f"{mark}.pointer + {owner}offset")
                 kinds.append(f", {owner}layout")
@@ -370,7 +372,8 @@ class Backward:
             text += "    sums = found\n"
         text += f"    if not sums:\n        return ({', '.join(map(str, slots))},)\n"
         text += f"    results = [{', '.join(map(str, slots))}]\n"
-        text += "    for k in sums:\n        results[k] = fit(results[k], node.layouts[k])\n    return results\n"
+        text += "    for k in sums:\n        results[k] = fit(results[k], node.layouts[k])\n"
+        text += "    return results\n"
         space = {
             "SavedInput": SavedInput,
             "SavedOutput": SavedOutput,
@@ -441,13 +444,13 @@ class Backward:
         if plan is None:
             plan = self.plans[key] = self._plan(node, args)
         family, slots, sums = plan
-        if complex in key:
-            outs = (
-                family.run_any(args) if family is not None else ()
-            )  # two words per complex number
+        if family is None:
+            outs = ()
+        elif complex in key:
+            outs = family.run_any(args)  # two words per complex number
         else:
-            outs = family.run(*args) if family is not None else ()
-            if family is not None and family.outputs == 1:
+            outs = family.run(*args)
+            if family.outputs == 1:
                 outs = (outs,)
         self._offer_quick(node, g, args, family, slots, sums)
         results = [None if s is None else g if s < 0 else outs[s] for s in slots]
@@ -456,7 +459,10 @@ class Backward:
         return results
 
     def _plan(self, node, args):
-        """(family, slot per argument: None, -1 for g itself or an output number, arguments to reduce)"""
+        """(family, slot per argument, arguments to reduce).
+
+        A slot is None, -1 for g itself or the number of an output.
+        """
         g, variant = args[0], self.variant
         pattern = "t" + "".join("t" if isinstance(a, Tensor) else "s" for a in args[1:])
         compute = variant.compute_of(node)
@@ -602,7 +608,7 @@ class Variant:
             self.run = self._folding(op.options["fold"])
 
     def _folding(self, values):
-        """A run that turns some values of the number into constants of the kernel (x ** 2 is x * x)."""
+        """A run that makes some values of the number constants of the kernel (x ** 2 is x * x)."""
         op, plain, name = self.op, self.run, self.names[1]
         folded, check, first = dict.fromkeys(values), op.options.get("check"), self.names[0]
 
@@ -709,14 +715,11 @@ class Variant:
             text += (
                 f"    n{k} = {t}._requires_grad\n" if t in self.op.grads else f"    n{k} = False\n"
             )
-        text += (
-            "    node.edges = ("
-            + "".join(
-                f"(edge_of({t}) if {t}._view is not None else ({t}._grad_fn or {t}, {t}._output_nr)) if n{k} else None, "
-                for k, t in enumerate(self.tensors)
-            )
-            + ")\n"
-        )
+        text += "    node.edges = (\n"
+        for k, t in enumerate(self.tensors):
+            text += f"        None if not n{k} else edge_of({t}) if {t}._view is not None else\n"
+            text += f"        ({t}._grad_fn or {t}, {t}._output_nr),\n"
+        text += "    )\n"
         text += "".join(self._saving(k, n, quick) for k, n in enumerate(self.saved_names))
         text += (
             "    node.saved = (" + "".join(f"s{k}, " for k in range(len(self.saved_names))) + ")\n"
@@ -725,7 +728,8 @@ class Variant:
             f"    node.needs = {' + '.join(f'n{k} * {1 << k}' for k in range(len(self.tensors)))}\n"
         )
         text += f"    node.layouts = ({''.join(f'{t}._layout, ' for t in self.tensors)})\n"
-        text += f"    node.outputs = {self.op.outputs}\n    node.seq = next_sequence()\n    node.hooks = None\n"
+        text += f"    node.outputs = {self.op.outputs}\n    node.seq = next_sequence()\n"
+        text += "    node.hooks = None\n"
         numbers = [n for n, c in zip(names, self.pattern) if c == "s"]
         text += f"    node.number_types = ({''.join(f'type({n}), ' for n in numbers)})\n"
         if not quick:
@@ -771,6 +775,3 @@ class Variant:
         return f"    s{k} = None\n    if {condition}:\n" + "".join(
             f"        {line}\n" for line in lines
         )
-
-
-__all__ = ["Backward", "Family", "PointwiseNode", "SavedOutput", "Variant", "compile_text", "fit"]

@@ -7,7 +7,6 @@ so that their bits survive. Fills are kernels without inputs.
 from flambeau import _dtype, errors
 from flambeau._layout import (
     broadcast_shape,
-    contiguous_strides,
     dense_layout,
     make_layout,
     ordered_strides,
@@ -17,10 +16,10 @@ from flambeau.autograd import views
 from flambeau.autograd.engine import set_ones
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node
-from flambeau.eager.binding import check_overlap, launches
+from flambeau.codegen import scalar
+from flambeau.eager.binding import check_overlap, launches, ranges_meet
 from flambeau.eager.call import fit
 from flambeau.eager.plan import MAX_PLANS, output_layout, plan_nest, scalar_kinds
-from flambeau.runtime.cpu import copy_bytes
 
 _copies: dict = {}
 _BITS = {"f16": _dtype.int16, "bf16": _dtype.int16}
@@ -60,31 +59,24 @@ def _plan_copy(target, source):
     return kernel, desc, owner
 
 
-def check_copy(target, source):
-    """May source be written over target?"""
-    if source._layout.shape != target._layout.shape:
-        shape = broadcast_shape_into(source.shape, target.shape)
-        del shape
-
-
-def broadcast_shape_into(shape, wanted):
+def _check_broadcast(shape, wanted):
     """Complain unless shape broadcasts to exactly wanted."""
     if len(shape) > len(wanted):
+        if _differ(shape, wanted):
+            last = wanted[-1] if wanted else 1
+            raise errors.not_broadcastable(last, shape[-1], len(wanted) - 1)
         raise RuntimeError(
-            f"The size of tensor a ({wanted[-1] if wanted else 1}) must match the size of tensor b ({shape[-1]}) at "
-            f"non-singleton dimension {len(wanted) - 1}"
-            if broadcastable(shape, wanted)
-            else f"output with shape {list(wanted)} doesn't match the broadcast shape {list(shape)}"
+            f"output with shape {list(wanted)} doesn't match the broadcast shape {list(shape)}"
         )
     found = broadcast_shape(wanted, shape)
     if found != wanted:
         raise RuntimeError(
             f"output with shape {list(wanted)} doesn't match the broadcast shape {list(found)}"
         )
-    return found
 
 
-def broadcastable(a, b):
+def _differ(a, b):
+    """Can shapes a and b not be broadcast together?"""
     try:
         broadcast_shape(a, b)
     except RuntimeError:
@@ -115,7 +107,8 @@ def copy_(input, src, non_blocking=False):
             src = src.item()  # a NumPy number
         if type(src) not in (int, float, bool, complex):
             raise TypeError(
-                f"copy_(): argument 'other' (position 1) must be Tensor, not {errors.kind_name(src)}"
+                "copy_(): argument 'other' (position 1) must be Tensor, not "
+                f"{errors.kind_name(src)}"
             )
         return input.fill_(src)
     if src is input:
@@ -123,12 +116,12 @@ def copy_(input, src, non_blocking=False):
         return input
     target_layout, source_layout = input._layout, src._layout
     if source_layout.shape != target_layout.shape:
-        broadcast_shape_into(source_layout.shape, target_layout.shape)
+        _check_broadcast(source_layout.shape, target_layout.shape)
     if src._storage.pointer == input._storage.pointer and (
         src._offset != input._offset or source_layout is not target_layout
     ):
         check_overlap(input, (src,))
-        src = _apart(input, src)
+        src = src.clone() if ranges_meet(input, src) else src
     check_overlap(input, ())
     recording = (
         modes.grad
@@ -149,13 +142,6 @@ def copy_(input, src, non_blocking=False):
     if recording:
         views.rebase(input, node)
     return input
-
-
-def _apart(target, src):
-    """A copy of src if its memory may overlap target's."""
-    from flambeau.eager.binding import _ranges_meet
-
-    return src.clone() if _ranges_meet(target, src) else src
 
 
 def preserved_layout(layout, dtype=None):
@@ -227,8 +213,6 @@ def fill_into(target, value):
 
 
 def _plan_fill(layout, kind):
-    from flambeau.codegen import scalar
-
     def trace(*numbers):
         return (scalar.Complex(*numbers) if len(numbers) == 2 else numbers[0],)
 
@@ -251,5 +235,3 @@ def filled(layout, value):
 
 
 set_ones(filled)
-
-__all__ = ["contiguous_strides", "copy_", "copy_into", "fill_into", "filled"]

@@ -7,8 +7,6 @@ from flambeau import _dtype as d
 from flambeau.eager.binding import LAUNCHERS, call_row
 from flambeau.eager.fronts import quick_function
 
-CPP_NAMES = {t.name: t.cpp_name for t in d.ALL}
-
 
 def not_exact(wanted, got, name=""):
     return RuntimeError(

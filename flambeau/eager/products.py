@@ -24,7 +24,7 @@ from flambeau.eager.copying import copy_into, fill_into
 from flambeau.eager.formula import wants_grad
 from flambeau.eager.fronts import quick_function
 from flambeau.eager.kernels import load_kernel, pool
-from flambeau.eager.outs import CPP_NAMES, not_exact
+from flambeau.eager.outs import not_exact
 from flambeau.eager.rows import is_computed
 from flambeau.ops.table import public as function
 from flambeau.runtime.cpu import words
@@ -39,7 +39,7 @@ def _kernel(schedule, code, batch):
     key = (schedule, code, batch)
     found = _kernels.get(key)
     if found is None:
-        from flambeau.codegen.templates import matmul
+        from flambeau.codegen.templates import matmul  # with llvmlite, on first need
 
         found = _kernels[key] = load_kernel(matmul.build(schedule, code, batch), "matmul")
     return found
@@ -233,7 +233,7 @@ def mm(input, mat2):
     if input.dtype is not mat2.dtype:
         raise RuntimeError(
             "expected m1 and m2 to have the same dtype, but got: "
-            f"{CPP_NAMES[input.dtype.name]} != {CPP_NAMES[mat2.dtype.name]}"
+            f"{input.dtype.cpp_name} != {mat2.dtype.cpp_name}"
         )
     _refuse(input.dtype, "addmm_impl_cpu_")
     return product(input, mat2)
@@ -379,7 +379,7 @@ def baddbmm(input, batch1, batch2, beta, alpha):
     _check_expands(input, (batch1.shape[0], batch1.shape[1], batch2.shape[2]))
     _check_batch_sizes(batch1, batch2)
     if input.dtype is not batch1.dtype:
-        names = [CPP_NAMES[t.dtype.name] for t in (input, batch1, batch2)]
+        names = [t.dtype.cpp_name for t in (input, batch1, batch2)]
         raise RuntimeError(
             f"Input dtypes must be the same, got: input {names[0]}, batch1: {names[1]}, batch2: "
             f"{names[2]}"
@@ -449,7 +449,7 @@ def _addbmm_out(wanted, got):
     )
 
 
-_OUT = dict.fromkeys(("mm", "bmm", "mv", "addmm", "addmv", "baddbmm"), not_exact)
+_OUT: dict = dict.fromkeys(("mm", "bmm", "mv", "addmm", "addmv", "baddbmm"), not_exact)
 _OUT |= {"dot": _dot_out, "addbmm": _addbmm_out}
 for _name in _OUT:
     FRONTS[_name] = _exact_out

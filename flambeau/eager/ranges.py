@@ -159,9 +159,7 @@ def _spread(name, start, step, count, dtype, device, out, requires_grad):
     if out is not None:
         into(out, plan.shape, dtype)
     if dtype.category == _dtype.INTEGER:
-        t = grid(
-            "arange", _arithmetic, (int(start), int(step)), plan, out
-        )
+        t = grid("arange", _arithmetic, (int(start), int(step)), plan, out)
         return finish(t, requires_grad)
     lanes = _LANES[dtype.name]
     numbers = (float(start), float(step), count // (2 * lanes) * (2 * lanes))

@@ -22,8 +22,8 @@ from flambeau.eager.plan import MAX_PLANS, cast_value
 from flambeau.eager.signatures import Overloads
 from flambeau.ops.support import group_of
 from flambeau.ops.table import REQUIRED, names_of
+from flambeau.runtime.allocator import host_allocator
 from flambeau.runtime.cpu import words
-from flambeau.storage import new_storage
 
 PIECE = 1 << 16  # elements per piece when a row is cut
 CHUNK = 1 << 15  # elements per chunk
@@ -213,11 +213,7 @@ def reduction_function(op):
         if op.options.get("out") == "exact":
             _check_exact(call, outs)
         if differentiable and modes.grad and (input._requires_grad or outs[0]._requires_grad):
-            raise RuntimeError(
-                f"{name}(): functions with out=... arguments don't support automatic "
-                "differentiation, "
-                "but one of the arguments requires grad."
-            )
+            raise errors.out_requires_grad(name)
         return store_out(op, out, call.run(input))
 
     def function(input=REQUIRED, *args, out=None, **kwargs):
@@ -418,10 +414,18 @@ class _Plan:
         if self.scratch is None:
             self.kernel(self.desc, *targets, source, *numbers)
             return
-        blocks = [new_storage(8 * self.scratch) for _ in self.r.state]
-        pointers = [b.pointer for b in blocks]
-        self.kernel(self.desc, *pointers, source, *numbers)
-        self.second(self.desc2, *targets, *pointers, *numbers)
+        pool = host_allocator.pool_for(8 * self.scratch)
+        pointers = []
+        try:
+            for _ in self.r.state:
+                try:
+                    pointers.append(pool.pop())
+                except IndexError:
+                    pointers.append(pool.grow())
+            self.kernel(self.desc, *pointers, source, *numbers)
+            self.second(self.desc2, *targets, *pointers, *numbers)
+        finally:
+            pool.extend(pointers)
 
 
 def _dense(ks):

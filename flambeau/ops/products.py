@@ -7,6 +7,7 @@ composites: matmul, tensordot, einsum (which has a file of its own), kron and ch
 import itertools
 import math
 
+from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._layout import broadcast_shape, wrap_dim
 from flambeau.codegen import scalar as m
@@ -168,9 +169,7 @@ def _check_factor(value, name, *tensors):
             f"For integral input tensors, argument {name} must not be a floating point number."
         )
     if isinstance(value, complex) and not any(t.dtype.is_complex for t in tensors):
-        kind = {"float32": "float", "float64": "double", "float16": "c10::Half"}
-        name = kind.get(tensors[0].dtype.name, "c10::BFloat16")
-        raise RuntimeError(f"value cannot be converted to type {name} without overflow")
+        raise d.overflow(tensors[0].dtype)
 
 
 @composite(

@@ -383,11 +383,7 @@ def _logsumexp_of(overload, out, arguments):
     if out is None:
         return public("_logsumexp")(input, dim, keepdim)
     if input._requires_grad:
-        raise RuntimeError(
-            "logsumexp(): functions with out=... arguments don't support automatic "
-            "differentiation, "
-            "but one of the arguments requires grad."
-        )
+        raise errors.out_requires_grad("logsumexp")
     if out.dtype is d.float64 and input.dtype is d.float32:
         input = input.double()
     return public("_logsumexp")(input, dim, keepdim, out=out)

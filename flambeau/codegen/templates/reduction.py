@@ -17,10 +17,11 @@ from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, PTR, Module, V, bytes_of, element, vector
 
 # Rounding errors stay small because partial results are short: a column program starts a new one
-# every BLOCK rows, a row program every STRETCH elements; totals of them have wider states where
-# there are any.
+# every BLOCK rows, a row program every STRETCH elements or TURN vectors; totals of them have wider
+# states where there are any.
 BLOCK = 32
 STRETCH = 1 << 14
+TURN = 32
 
 
 class Reduction(NamedTuple):
@@ -297,11 +298,7 @@ class RowProgram(_Program):
             high = fn.min(high, self.length)
             if not self.shape.long:
                 return self.widened(1, self.partial(unroll, bases, low, high))
-            total = self.totals(1)
-            with fn.loop(low, high, STRETCH) as i:
-                state = self.partial(unroll, bases, i, fn.min(i + STRETCH, high))
-                self.fold(1, total, state)
-            return self.gathered(total)
+            return self.long_run(unroll, bases, low, high)
         rows = fn_one(fn)
         for s in self.reduced_sizes:
             rows = rows * s
@@ -327,24 +324,40 @@ class RowProgram(_Program):
         return [c.get() for c in cells]
 
     def run(self, bases, low, high, base_index, cells):
-        """One run along the vector dimension, with several states side by side.
-
-        In long runs each state walks a stretch of its own: several streams keep more of memory busy
-        than one. Short runs are read in order, which suits the prefetcher across rows.
-        """
+        """One run along the vector dimension, in order, with several states side by side."""
         fn, w = self.fn, self.width
         wide = w * len(cells)
-        if self.shape.long:
-            stretch = ((high - low) / wide) * w
-            whole = low + stretch * len(cells)
-            with fn.loop(low, low + stretch, w) as i:
+        whole = low + ((high - low) / wide) * wide
+        with fn.loop(low, whole, wide) as i:
+            for k, state in enumerate(cells):
+                self.take(bases, i + k * w, base_index, state, None)
+        self.rest(bases, whole, high, base_index, cells)
+
+    def long_run(self, count, bases, low, high):
+        """A long run: each of `count` states walks a stretch of its own.
+
+        Several streams keep more of memory busy than one. Every TURN vectors a state is folded into
+        a total, lane by lane.
+        """
+        fn, w = self.fn, self.width
+        totals = [self.totals(w) for _ in range(count)]
+        stretch = ((high - low) / (w * count)) * w
+        with fn.loop(0, stretch, TURN * w) as turn:
+            cells = [self.cells(w) for _ in range(count)]
+            with fn.loop(turn, fn.min(turn + TURN * w, stretch), w) as i:
                 for k, state in enumerate(cells):
-                    self.take(bases, i + stretch * k, base_index, state, None)
-        else:
-            whole = low + ((high - low) / wide) * wide
-            with fn.loop(low, whole, wide) as i:
-                for k, state in enumerate(cells):
-                    self.take(bases, i + k * w, base_index, state, None)
+                    self.take(bases, low + i + stretch * k, fn_zero(fn), state, None)
+            for total, state in zip(totals, cells):
+                self.fold(w, total, self.gathered(state))
+        cells = [self.cells(w) for _ in range(count)]
+        self.rest(bases, low + stretch * count, high, fn_zero(fn), cells)
+        for total, state in zip(totals, cells):
+            self.fold(w, total, self.gathered(state))
+        return self.across([self.gathered(t) for t in totals], self.wide)
+
+    def rest(self, bases, whole, high, base_index, cells):
+        """What is left after whole vectors."""
+        fn, w = self.fn, self.width
         # what is left (fewer than `wide` elements) goes through masks, all states at once
         with fn.when(whole < high):
             for k, state in enumerate(cells):
@@ -370,12 +383,16 @@ class RowProgram(_Program):
         for cell, value in zip(cells, new):
             cell.set(value)
 
-    def across(self, states):
+    def across(self, states, reduction=None):
         """Join the states side by side, then the lanes, always in the same order."""
-        fn, w = self.fn, self.width
+        fn, w, r = self.fn, self.width, reduction or self.r
+
+        def join(width, a, b):
+            return self.emit(width, r.join, (a, r.state), (b, r.state))
+
         while len(states) > 1:
             half = len(states) // 2
-            states = [self.join(w, a, b) for a, b in zip(states[:half], states[half:])]
+            states = [join(w, a, b) for a, b in zip(states[:half], states[half:])]
         state = states[0]
         while w > 1:
             w //= 2
@@ -383,7 +400,7 @@ class RowProgram(_Program):
             high = [
                 fn.shuffle(v, None, range(w, 2 * w)) if w > 1 else fn.extract(v, 1) for v in state
             ]
-            state = self.join(w, low, high)
+            state = join(w, low, high)
         return state
 
 
