@@ -534,6 +534,3 @@ def describe(op, dtype, compute, outputs, static, wide=False):
         bool(options.get("indexed")),
         wider,
     )
-
-
-__all__ = ["normal_dims", "reduced_shape", "reduction_function"]

@@ -501,6 +501,3 @@ def build_join(r, shape, out_access):
     program = JoinProgram(r.wide or r, shape)
     program.out_access = out_access
     return program.text()
-
-
-__all__ = ["BLOCK", "HEADER", "Reduction", "Shape", "build", "element"]
