@@ -7,7 +7,7 @@ that are not ops (item, numpy, backward, ...) are attached by `eager/tensor_*.py
 
 from flambeau._layout import dense_layout
 from flambeau.runtime.allocator import NO_POOL, host_allocator
-from flambeau.storage import Storage, new_storage
+from flambeau.storage import Storage
 
 _new = object.__new__
 
@@ -168,17 +168,3 @@ def empty_tensor(shape, dtype, device):
 def alias(t, layout, offset):
     """Another tensor over the same memory, unknown to autograd. offset in bytes."""
     return make_tensor(layout, t._storage, offset)
-
-
-__all__ = [
-    "Extra",
-    "Tensor",
-    "View",
-    "alias",
-    "empty_like_layout",
-    "empty_tensor",
-    "extra_of",
-    "make_tensor",
-    "new_storage",
-    "pool_of",
-]

@@ -5,6 +5,7 @@ gradients (leaves.py) and runs hooks (hooks.py); views and in-place writes have 
 (views.py). gradcheck, functional and graph build on the public functions here.
 """
 
+import importlib
 import warnings
 
 from flambeau._tensor import Tensor
@@ -143,8 +144,6 @@ class Variable(metaclass=_Variable):
 
 
 def __getattr__(name):
-    import importlib
-
     if name in ("Function", "FunctionCtx", "function", "once_differentiable"):
         module = importlib.import_module("flambeau.autograd.function")
         return module if name == "function" else getattr(module, name)

@@ -7,10 +7,20 @@ the user's. `ctx` is that node, as in PyTorch.
 import functools
 import warnings
 
+from flambeau._layout import dense_layout
 from flambeau._tensor import Tensor, View, make_tensor
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes, no_grad
-from flambeau.autograd.node import FREED, Node, edge_of, init_node, save_input, unpack
+from flambeau.autograd.node import (
+    FREED,
+    Node,
+    edge_of,
+    init_node,
+    save_input,
+    save_output,
+    unpack,
+)
+from flambeau.eager.copying import filled
 
 
 class FunctionCtx:
@@ -115,9 +125,6 @@ class FunctionNode(Node, FunctionCtx):
 
 
 def layout_zeros(layout):
-    from flambeau._layout import dense_layout
-    from flambeau.eager.copying import filled
-
     return filled(dense_layout(layout.shape, layout.dtype, layout.device), 0)
 
 
@@ -261,8 +268,6 @@ def _rewritten(t, node, k):
 
 
 def _save(t, node, outs):
-    from flambeau.autograd.node import save_output
-
     for k, o in enumerate(outs):
         if o is t:
             return save_output(o, k)

@@ -11,7 +11,7 @@ import sys
 import weakref
 
 from flambeau._layout import maybe_overlaps
-from flambeau._tensor import Tensor, View, make_tensor
+from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node, set_view_history
 from flambeau.ops.memory_views import as_strided_backward
@@ -225,14 +225,3 @@ def _tell_views(base):
 def detached(t):
     """The same memory without history."""
     return make_tensor(t._layout, t._storage, t._offset)
-
-
-__all__ = [
-    "AsStridedBackward0",
-    "CopySlices",
-    "View",
-    "check_inplace",
-    "detached",
-    "rebase",
-    "scatter_view",
-]

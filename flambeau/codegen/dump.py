@@ -59,11 +59,13 @@ _ACCESS = {"c": "side by side", "s": "one value for all", "n": "with a stride"}
 
 def nest_text(kernel):
     """The loops around it: what is read and written, and how."""
+    from flambeau.codegen.build import vector_width  # with llvmlite, which dumping alone needs
+
     nest = kernel.nest
     if nest is None:
         return None
     lines = [f"for each of {nest.rank} outer dimensions" if nest.rank else "one run of elements"]
-    lines.append(f"  for vectors of {_width(nest)} elements, the last one masked")
+    lines.append(f"  for vectors of {vector_width(nest)} elements, the last one masked")
     for kind, operands in (("read arg", nest.inputs), ("write out", nest.outputs)):
         for k, (dtype, access) in enumerate(operands):
             lines.append(f"    {kind}{k}: {dtype}, {_ACCESS[access]}")
@@ -72,12 +74,6 @@ def nest_text(kernel):
             f"    arg{len(nest.inputs) + k}: a number ({'double' if kind == 'f' else 'i64'})"
         )
     return "\n".join(lines)
-
-
-def _width(nest):
-    from flambeau.codegen.build import vector_width
-
-    return vector_width(nest)
 
 
 def llvm_text(kernel):
@@ -97,7 +93,7 @@ def passes_text(kernel):
 
 def after_each_pass(ir):
     """(title, IR text) pairs, one per pass."""
-    from flambeau.codegen import llvm_cpu
+    from flambeau.codegen import llvm_cpu  # with llvmlite
 
     found = []
     for count, (title, _) in enumerate(llvm_cpu.PASSES, 1):
@@ -129,7 +125,7 @@ def readable(ir):
 
 def assembly_text(kernel):
     """The machine code of the body."""
-    from flambeau.codegen import llvm_cpu
+    from flambeau.codegen import llvm_cpu  # with llvmlite
 
     text = llvm_cpu.assembly(kernel.ir)
     # from the label of each function to its end mark; directives carry no code

@@ -7,7 +7,6 @@ nothing. `Module` gathers functions, declarations and constants. What one elemen
 described in `scalar.py` and written into a function by `llvm.py`.
 """
 
-import re
 import struct
 from contextlib import contextmanager
 
@@ -446,7 +445,3 @@ class Module:
         return "\n".join(
             [*tables, *declares, *bodies, f"attributes #0 = {{ nounwind {attributes} }}", ""]
         )
-
-
-def function_names(ir):
-    return re.findall(r"^define (?!internal)[^@]*@(\w+)", ir, re.M)

@@ -13,6 +13,7 @@ from flambeau.eager import outs
 from flambeau.eager.binding import FRONTS, launches
 from flambeau.eager.copying import copy_into, filled
 from flambeau.eager.kernels import load_kernel
+from flambeau.eager.ranges import arange
 from flambeau.eager.rows import address, as_rows, blocks, contiguous, from_rows, is_computed, launch
 from flambeau.eager.sorting import sort_rows
 
@@ -117,7 +118,7 @@ def unique_lines(input, dim, sorting):
         order = b if words[3] else a
     else:
         order = a
-        copy_into(order, _arange(n))
+        copy_into(order, arange(n))
     inverse, starts = _integers(n), _integers(n + 1)
     run = kernel("line_runs", input.dtype.code)
     pointers = (address(inverse), address(starts), address(lines), address(order))
@@ -131,12 +132,6 @@ def _turned(rows, m, n):
     """An m x n block as n x m."""
     view = alias(rows, dense_layout(Size((m, n)), rows.dtype, cpu), rows._offset)
     return from_rows(view, 0) if m > 1 else view
-
-
-def _arange(n):
-    from flambeau.eager.creation import arange
-
-    return arange(n)
 
 
 # -- search ----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import warnings
 
 from flambeau import _device, _dtype
 from flambeau._layout import make_layout
-from flambeau._tensor import Tensor, empty_like_layout, make_tensor, new_storage
+from flambeau._tensor import Tensor, empty_like_layout, make_tensor
 from flambeau.eager import interchange
 from flambeau.eager.copying import fill_into, filled, formatted_layout
 from flambeau.eager.dlpack import from_dlpack as from_dlpack
@@ -32,6 +32,7 @@ from flambeau.eager.ranges import eye as eye
 from flambeau.eager.ranges import linspace as linspace
 from flambeau.eager.ranges import logspace as logspace
 from flambeau.eager.ranges import range_ as range_
+from flambeau.storage import new_storage
 
 
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
@@ -118,24 +119,21 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
 
 
 _layouts: dict = {}
+_INT = frozenset((int,))
 
 
 def _dense(sizes, size, dtype, device, name):
     """The dense layout that zeros, ones and empty were asked for; looked up for plain integers."""
-    key = None
-    if size is None and device is None:
-        key = (sizes, dtype, _dtype.default_dtype(), _device.default_device())
-        try:
-            found = _layouts.get(key)
-        except TypeError:  # a list among the sizes
-            found = key = None
-        if found is not None:
-            return found
-    layout = new_layout(_shape(sizes, size, name), dtype, device, name)
-    # 2.0 and True equal 2 and 1 as keys, but are no sizes: only integers are remembered
-    if key is not None and all(type(s) is int for s in sizes) and len(_layouts) < 4096:
-        _layouts[key] = layout
-    return layout
+    # 2.0 and True equal 2 and 1 as keys, but are no sizes
+    if size is not None or device is not None or not _INT.issuperset(map(type, sizes)):
+        return new_layout(_shape(sizes, size, name), dtype, device, name)
+    key = (sizes, dtype, _dtype.default_dtype(), _device.default_device())
+    found = _layouts.get(key)
+    if found is None:
+        found = new_layout(_shape(sizes, size, name), dtype, device, name)
+        if len(_layouts) < 4096:
+            _layouts[key] = found
+    return found
 
 
 def _shape(sizes, size, name):

@@ -6,7 +6,7 @@ have their own, faster kind of node in call.py.
 
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
-from flambeau.autograd.node import Node, attach, edge_of, init_node, save_input, save_output, unpack
+from flambeau.autograd.node import Node, edge_of, init_node, save_input, save_output, unpack
 from flambeau.eager.call import fit
 
 _classes: dict = {}
@@ -193,6 +193,3 @@ def _save(name, bound, outs):
     if name == "out":
         return save_output(outs[0])
     return save_output(outs[int(name[3:])], int(name[3:]))
-
-
-__all__ = ["FormulaNode", "attach", "record_formula", "wants_grad"]

@@ -29,7 +29,7 @@ def kernel(name, *facts):
 def walk_kernel(*facts):
     found = _kernels.get(facts)
     if found is None:
-        from flambeau.codegen.templates import indexing
+        from flambeau.codegen.templates import indexing  # with llvmlite, on first need
 
         found = _kernels[facts] = load_kernel(
             indexing.build_walk(indexing.Walk(*facts)), "indexed_" + facts[0]

@@ -21,16 +21,21 @@ _pool = None
 compile_log = None  # a list collects (milliseconds, hit) per kernel while somebody measures
 
 
+def _compiler():
+    """The module that speaks to LLVM; llvmlite loads with the first kernel, not with flambeau."""
+    from flambeau.codegen import llvm_cpu
+
+    return llvm_cpu
+
+
 def _object(ir):
     """Machine code of some IR, from the cache or from LLVM."""
-    from flambeau.codegen import llvm_cpu  # llvmlite loads with the first kernel, not with flambeau
-
     start = time.perf_counter()
-    key = cache.key_of(ir, llvm_cpu.host().identity())
+    key = cache.key_of(ir, _compiler().host().identity())
     image = cache.read(key)
     hit = image is not None
     if not hit:
-        image = llvm_cpu.compile_object(ir)
+        image = _compiler().compile_object(ir)
         cache.write(key, image)
     if compile_log is not None:
         compile_log.append(((time.perf_counter() - start) * 1e3, hit))
@@ -48,10 +53,9 @@ def pool():
 
 
 def _start_pool():
-    from flambeau.codegen import llvm_cpu
-
     names = ("flambeau_pool_run", "flambeau_pool_block", "flambeau_worker")
-    addresses = llvm_cpu.link(_object(threads.pool_ir(threads.system(), threads.machine())), names)
+    code = _object(threads.pool_ir(threads.system(), threads.machine()))
+    addresses = _compiler().link(code, names)
     found = threads.Pool(addresses)
     found.run_address = addresses["flambeau_pool_run"]
     return found
@@ -59,23 +63,16 @@ def _start_pool():
 
 def load_kernel(ir, name="kernel", nest=None):
     """Compile (or fetch) IR with an `entry` and return it as a builtin."""
-    from flambeau.codegen import llvm_cpu
-
     if dump.seen is not None:
         dump.seen.append(dump.Kernel(name, ir, nest))
-    symbols = [("flambeau_pool_run", pool().run_address)]
-    with _lock:
-        address = llvm_cpu.link(_object(ir), ("entry",), symbols)["entry"]
-    return cpu.builtin(name, address)
+    return cpu.builtin(name, load_functions(ir, ("entry",))["entry"])
 
 
 def load_functions(ir, names):
     """Compile (or fetch) IR and return the addresses of plain native functions."""
-    from flambeau.codegen import llvm_cpu
-
     symbols = [("flambeau_pool_run", pool().run_address)]
     with _lock:
-        return llvm_cpu.link(_object(ir), names, symbols)
+        return _compiler().link(_object(ir), names, symbols)
 
 
 def set_num_threads(count):

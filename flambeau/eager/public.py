@@ -6,6 +6,7 @@ from flambeau import _dtype
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import creation
+from flambeau.eager.legacy import TYPED
 
 
 def is_tensor(obj):
@@ -184,8 +185,6 @@ def set_default_tensor_type(t):
         UserWarning,
         stacklevel=2,
     )
-    from flambeau.eager.legacy import TYPED
-
     name = t.removeprefix("torch.") if isinstance(t, str) else t.__name__
     _dtype.set_default_dtype(TYPED[name].dtype)
 

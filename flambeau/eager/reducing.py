@@ -338,12 +338,13 @@ class _Plan:
         pieces, piece = 1, max(runs, 1)
         results = rows * length
         if results < 16 * FEW and runs * results > 4 * PIECE and runs >= 512:
-            piece = max(256, PIECE // length)
+            piece = max(128, 2 * PIECE // length)
             pieces = -(-runs // piece)
         block = length
         if rows * pieces * length * min(runs, piece) > CHUNK:
-            # whole vectors per block; enough columns that a row of them is worth a trip to memory
-            block = max(128, min(length, CHUNK // max(1, min(runs, piece)) & -128))
+            # enough columns that a row of them is worth a trip to memory, and a share for everybody
+            shares = 1 if rows * pieces > 7 else 4
+            block = min(length, max(512, -(-length // shares) + 127 & -128))
         chunks = rows * pieces * -(-length // block)
         shape = (
             len(ks) - 1,
@@ -443,7 +444,7 @@ def _kernel(key, r, shape, columns, access):
     full = (key, shape, columns, access)
     found = _kernels.get(full)
     if found is None:
-        from flambeau.codegen.templates import reduction
+        from flambeau.codegen.templates import reduction  # with llvmlite, on first need
 
         ir = reduction.build(r, reduction.Shape(*shape), columns, access)
         found = _kernels[full] = load_kernel(ir, key[0])
@@ -454,7 +455,7 @@ def _join_kernel(key, r, shape, access):
     full = (key, "join", shape, access)
     found = _kernels.get(full)
     if found is None:
-        from flambeau.codegen.templates import reduction
+        from flambeau.codegen.templates import reduction  # with llvmlite, on first need
 
         ir = reduction.build_join(r, reduction.Shape(*shape), access)
         found = _kernels[full] = load_kernel(ir, key[0] + "_join")
@@ -466,7 +467,7 @@ _WIDE = {"f32": "f64"}  # what totals of sums are kept in
 
 def describe(op, dtype, compute, outputs, static, wide=False):
     """The Reduction of a row: elements are cast to the compute dtype, then contribute."""
-    from flambeau.codegen.templates.reduction import Reduction
+    from flambeau.codegen.templates.reduction import Reduction  # with llvmlite, on first need
 
     options = op.options
     code = compute.code

@@ -4,10 +4,11 @@ import copy
 
 from flambeau import _device, _dtype
 from flambeau._layout import Size, make_layout
-from flambeau._tensor import Tensor, make_tensor, new_storage
+from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd.node import current_grad_fn
 from flambeau.eager.attachment import method
 from flambeau.runtime.cpu import buffer_at
+from flambeau.storage import new_storage
 
 _LEAVES_ONLY = (
     "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at "

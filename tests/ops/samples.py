@@ -123,10 +123,6 @@ INTEGER_RANGES = {
     "int64": (-(2**63), 2**63 - 1), "uint16": (0, 2**16 - 1), "uint32": (0, 2**32 - 1),
     "uint64": (0, 2**64 - 1),
 }  # fmt: skip
-# what a second operand must not be, by row: PyTorch's own result is an accident (or a crash) there
-SECOND = {
-    "pow": lambda x: abs(x) < 20, "bitwise_left_shift": lambda x: abs(x) < 200,
-}  # fmt: skip
 DIVISIONS = ("floor_divide", "remainder", "fmod", "div")
 
 

@@ -367,6 +367,3 @@ def build_find():
     fn.ret()
     add_entry(module, "ppiii")
     return module_text(module)
-
-
-__all__ = ["HEADER", "Walk", "build_find", "build_walk", "combine", "copy_bytes"]

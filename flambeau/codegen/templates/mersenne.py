@@ -19,7 +19,6 @@ from flambeau.codegen.loops import I1, I32, I64, PTR, vector, width_of
 # position. The state (624 words of 32 bits) follows from word STATE on.
 CHUNKS, SEED, LEFT, NEXT, HAS_NORMAL, NORMAL, HAS_FLOAT_NORMAL, FLOAT_NORMAL, STATE = range(9)
 STATE_WORDS, SHIFT = 624, 397
-BLOCK_WORDS = STATE + STATE_WORDS // 2
 
 BUFFER = 2048  # words drawn at a time by the vector kernels; they stay in the first-level cache
 SLACK = 64  # readable words past the end of that buffer, so that a last vector needs no mask

@@ -14,7 +14,7 @@ from flambeau.codegen import scalar
 from flambeau.codegen.llvm import Emitter, load_element, store_element
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, host, module_text
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
-from flambeau.codegen.loops import I1, I64, PTR, Module, V, bytes_of, element, vector
+from flambeau.codegen.loops import I1, I64, PTR, Module, V, bytes_of, vector
 
 # Rounding errors stay small because partial results are short: a column program starts a new one
 # every BLOCK rows, a row program every STRETCH elements or TURN vectors; totals of them have wider
@@ -22,6 +22,7 @@ from flambeau.codegen.loops import I1, I64, PTR, Module, V, bytes_of, element, v
 BLOCK = 32
 STRETCH = 1 << 14
 TURN = 32
+COLUMNS = 1024  # columns a column program holds totals of at once
 
 
 class Reduction(NamedTuple):
@@ -428,51 +429,86 @@ class ColumnProgram(_Program):
             out = (part * self.rows + row) * self.length
         low = block * self.per_chunk
         high = fn.min(low + self.per_chunk, self.length)
-        wide = w * self.unroll
-        whole = low + ((high - low) / wide) * wide
-        with fn.loop(low, whole, wide) as j:
-            self.columns(bases, j, self.unroll, None, part, out)
-        rest = whole + ((high - whole) / w) * w
-        with fn.loop(whole, rest, w) as j:
-            self.columns(bases, j, 1, None, part, out)
-        if w > 1:
-            with fn.when(rest < high):
-                left = fn.convert("trunc", high - rest, "i32")
-                mask = fn.pure(
-                    f"icmp ult {fn.iota(vector('i32', w))}, {fn.splat(left, w).name}", vector(I1, w)
-                )
-                self.columns(bases, rest, 1, mask, part, out)
-
-    def columns(self, bases, j, count, mask, part, out):
-        """Reduce `count` vectors of columns starting at column j."""
-        fn, w = self.fn, self.width
-        total = [self.totals(w) for _ in range(count)]
+        types = self.wide.state
+        self.totals_at = [fn.alloca(MEMORY_TYPE[t], COLUMNS + w) for t in types]
         rows = fn_one(fn)
         for s in self.reduced_sizes:
             rows = rows * s
-        low = part * self.piece
-        high = fn.min(low + self.piece, rows)
-        with fn.loop(low, high, BLOCK) as block:
-            cells = [self.cells(w) for _ in range(count)]
-            with fn.loop(block, fn.min(block + BLOCK, high)) as k:
-                (offset,) = self.offsets(k, self.reduced_sizes, self.reduced_strides)
-                row = self.moved(bases, offset)
-                for c in range(count):
-                    at = self.at(row, j + c * w, self.shape.access)
-                    x = self.load(at, w, self.shape.access, mask)
-                    index = fn.splat(k, w)
-                    new = self.step(w, [v.get() for v in cells[c]], x, index, None)
-                    for cell, value in zip(cells[c], new):
-                        cell.set(value)
-            for t, c in zip(total, cells):
-                self.fold(w, t, [v.get() for v in c])
-        states = self.shape.sink == "states"
+        first = part * self.piece
+        last = fn.min(first + self.piece, rows)
+        with fn.loop(low, high, COLUMNS) as left:
+            right = fn.min(left + COLUMNS, high)
+            with fn.loop(left, right, w) as j:
+                self.keep(j - left, self.emit(w, lambda: self.wide.start()))
+            # a few rows at a time, over all columns: as many streams as a prefetcher can follow
+            with fn.loop(first, last, BLOCK) as top:
+                bottom = fn.min(top + BLOCK, last)
+                self.vectors(
+                    left,
+                    right,
+                    self.unroll,
+                    lambda j, count, mask: self.columns(bases, left, j, count, mask, top, bottom),
+                )
+            self.vectors(left, right, 1, lambda j, count, mask: self.results(left, j, mask, out))
+
+    def vectors(self, left, right, unroll, run):
+        """run(column, vectors, mask) over columns: several vectors, then one, then a masked one."""
+        fn, w = self.fn, self.width
+        whole = left
+        if unroll > 1:
+            wide = w * unroll
+            whole = left + ((right - left) / wide) * wide
+            with fn.loop(left, whole, wide) as j:
+                run(j, unroll, None)
+        rest = whole + ((right - whole) / w) * w
+        with fn.loop(whole, rest, w) as j:
+            run(j, 1, None)
+        if w > 1:
+            with fn.when(rest < right):
+                lanes = fn.convert("trunc", right - rest, "i32")
+                mask = fn.iota(vector("i32", w)) < fn.splat(lanes, w)
+                run(rest, 1, mask)
+
+    def keep(self, place, values):
+        """Totals of a vector of columns into the buffer."""
+        for base, t, value in zip(self.totals_at, self.wide.state, values):
+            at = self.fn.gep(base, place, MEMORY_TYPE[t])
+            store_element(self.fn, value, at, t, self.width, "c")
+
+    def kept(self, place):
+        return [
+            load_element(self.fn, self.fn.gep(base, place, MEMORY_TYPE[t]), t, self.width, "c")
+            for base, t in zip(self.totals_at, self.wide.state)
+        ]
+
+    def columns(self, bases, left, j, count, mask, top, bottom):
+        """Reduce rows top to bottom of `count` vectors of columns, and add that to their totals."""
+        fn, w = self.fn, self.width
+        cells = [self.cells(w) for _ in range(count)]
+        with fn.loop(top, bottom) as k:
+            (offset,) = self.offsets(k, self.reduced_sizes, self.reduced_strides)
+            row = self.moved(bases, offset)
+            for c in range(count):
+                at = self.at(row, j + c * w, self.shape.access)
+                x = self.load(at, w, self.shape.access, mask)
+                new = self.step(w, [v.get() for v in cells[c]], x, fn.splat(k, w), None)
+                for cell, value in zip(cells[c], new):
+                    cell.set(value)
+        types = self.wide.state
         for c in range(count):
-            column = j + c * w
-            position = out + (column if states else column * self.out_stride)
-            self.put(
-                w, [v.get() for v in total[c]], position, "c" if states else self.out_access, mask
+            place = j - left + c * w
+            state = self.widened(w, [v.get() for v in cells[c]])
+            self.keep(
+                place, self.emit(w, self.wide.join, (self.kept(place), types), (state, types))
             )
+
+    def results(self, left, j, mask, out):
+        """Totals of a vector of columns become results (or states)."""
+        states = self.shape.sink == "states"
+        position = out + (j if states else j * self.out_stride)
+        self.put(
+            self.width, self.kept(j - left), position, "c" if states else self.out_access, mask
+        )
 
     out_access = "n"
 
