@@ -25,14 +25,12 @@ _copies: dict = {}
 _BITS = {"f16": _dtype.int16, "bf16": _dtype.int16}
 
 
-def _raw(layout):
+def as_bits(layout):
     """The same layout with integer elements, for dtypes that a copy must not look into."""
     stand_in = _BITS.get(layout.dtype.code)
-    return (
-        layout
-        if stand_in is None
-        else make_layout(layout.shape, layout.strides, stand_in, layout.device)
-    )
+    if stand_in is None:
+        return layout
+    return make_layout(layout.shape, layout.strides, stand_in, layout.device)
 
 
 def copy_into(target, source):
@@ -49,7 +47,7 @@ def copy_into(target, source):
 
 def _plan_copy(target, source):
     if target.dtype is source.dtype:
-        target, source = _raw(target), _raw(source)
+        target, source = as_bits(target), as_bits(source)
     if "meta" in (target.device.type, source.device.type):
         return lambda *args: None, 0, None
     code = source.dtype.code

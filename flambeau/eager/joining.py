@@ -20,7 +20,7 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import edge_of, init_node
 from flambeau.codegen import scalar
 from flambeau.eager.binding import FRONTS, launches
-from flambeau.eager.copying import CHANNELS_LAST, fill_into, preserved_layout
+from flambeau.eager.copying import CHANNELS_LAST, as_bits, fill_into, preserved_layout
 from flambeau.eager.formula import node_class
 from flambeau.eager.kernels import load_kernel
 from flambeau.eager.plan import MAX_PLANS, plan_nest
@@ -125,25 +125,13 @@ def _plan_copies(out, layouts, places):
         target = make_layout(Size(shape), out.strides, out.dtype, out.device)
         source, code = layouts[k], layouts[k].dtype.code
         if target.dtype is source.dtype:
-            target, source = _moved(target), _moved(source)
+            target, source = as_bits(target), as_bits(source)
             code = source.dtype.code
         _, kernel, desc, owner = plan_nest(
             ("copy", code), lambda x: (x,), [source], "", (target.dtype,), (target,), target.shape
         )
         found.append((k, place * out.itemsize, kernel, desc, owner))
     return found
-
-
-_BITS = {"f16": _dtype.int16, "bf16": _dtype.int16}
-
-
-def _moved(layout):
-    stand_in = _BITS.get(layout.dtype.code)
-    return (
-        layout
-        if stand_in is None
-        else make_layout(layout.shape, layout.strides, stand_in, layout.device)
-    )
 
 
 def _run_copies(out, tensors, copies):
@@ -304,7 +292,7 @@ def arranged(plan, input, *args, fill=None):
 
 
 def _plan_boxes(out, input, boxes):
-    out, input, found = _moved(out), _moved(input), []
+    out, input, found = as_bits(out), as_bits(input), []
     for shape, strides, place, source_strides, start in boxes if out.device.type == "cpu" else ():
         if 0 in shape:
             continue

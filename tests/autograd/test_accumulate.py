@@ -163,10 +163,6 @@ def retained(torch):
     out += [b.retains_grad, a.retains_grad]
     (b * b).sum().backward(retain_graph=False)
     out += [b.grad, a.grad, b.grad.requires_grad]
-    c = b * 3
-    c.retain_grad()
-    d = c * c
-    d.sum().backward(create_graph=True) if False else None
     out += [attempt(torch.ones(1).retain_grad)]
     e = a.exp()
     e.retain_grad()

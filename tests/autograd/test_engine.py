@@ -47,10 +47,9 @@ def node_names(torch):
         x.log_softmax(0)|x.logsumexp(0)
         x.sort()[0]|x.topk(1)[0]|x.gather(0, torch.zeros(1, 2, dtype=torch.int64))
         x.masked_fill(x > 1, 0.)|x.diagonal()|x.diag()
-        x.triu()|x.tril()|x.flip(0)|x.roll(1)|x.outer(y) if False else x.mul(y)
-        x.dot(y) if False else x.add(y)|x.real
+        x.triu()|x.tril()|x.flip(0)|x.roll(1)|x.mul(y)|x.add(y)|x.real
         x[0].dot(y[0])|x.mv(y[0])|torch.outer(x[0], y[0])|torch.addmm(x, x, y)
-        x.bmm(y) if False else x.unsqueeze(0).bmm(y.unsqueeze(0))
+        x.unsqueeze(0).bmm(y.unsqueeze(0))
         x.lerp(y, 0.5)|torch.atan2(x, y)|x.floor()|x.round()|x.erf()|x.log1p()|x.expm1()
         x.reciprocal()|x.rsqrt()|x.pow(3)|x.fmod(2)
         x.unbind()[0]|x.split(1)[0]|x.chunk(2)[1]|x.as_strided((2,), (1,))|x.narrow(0, 0, 1)
@@ -149,7 +148,6 @@ def requires_grad_rules(torch):
         attempt(torch.zeros, 2, dtype=torch.complex64, requires_grad=True).requires_grad,
         attempt(setattr, a, "requires_grad", False),
         a.requires_grad,
-        attempt(a.requires_grad_, 1) if False else None,
         attempt(setattr, b, "grad_fn", None).split(":")[0],
         attempt(setattr, b, "is_leaf", None).split(":")[0],
     ]

@@ -74,7 +74,7 @@ def linear(torch):
     y.sum().backward()
     out = [name_of(y.grad_fn), x.grad, w.grad, b.grad]
     x.grad = w.grad = None
-    f.apply(x, w).sum().backward() if False else attempt(lambda: f.apply(x, w).sum().backward())
+    attempt(lambda: f.apply(x, w).sum().backward())
     f.apply(x, w, None).sum().backward()
     out += [x.grad, w.grad]
     f.apply(x.detach(), w, b).sum().backward()

@@ -134,7 +134,6 @@ def calls(torch):
     torch.set_grad_enabled(mode=True)
     found.append(on())
     torch.set_grad_enabled(True)
-    torch._C._set_grad_enabled(True) if False else None
     found.append(attempt(torch.set_grad_enabled, 3).split(":")[0])
     return [*found, on()]
 

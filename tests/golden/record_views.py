@@ -1,5 +1,4 @@
-"""Records what PyTorch makes of the calls of tests/ops/view_cases.py: writes views.json beside "
-"this."""
+"""Records what PyTorch makes of the calls of tests/ops/view_cases.py: writes views.json here."""
 
 import json
 import pathlib

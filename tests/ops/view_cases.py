@@ -138,7 +138,7 @@ torch.transpose(x, dim0=0, dim1=1).shape | torch.unsqueeze(input=x, dim=1).shape
 x.view(size=(6, 4)).shape | x.reshape(shape=(6, 4)).shape | x.permute(dims=(1, 0, 2)).shape
 x.expand(size=(2, 2, 3, 4)).shape | torch.swapaxes(x, axis0=0, axis1=1).shape
 x.flatten(start_dim=1).shape | x.view(dtype=torch.int64).shape
-torch.narrow(x, 0, torch.tensor(1), 1).shape | x.split(split_size=1)[0].shape if False else 0
+torch.narrow(x, 0, torch.tensor(1), 1).shape | x.split(split_size=1)[0].shape
 x.T.shape | torch.moveaxis(x, source=0, destination=1).shape | x.unfold(2, 0, 1).shape
 torch.as_strided_scatter(m, v, (4,), (1,)).tolist()
 torch.as_strided_scatter(m, v, (4,), (2,), 1).tolist() | torch.block_diag()
@@ -240,7 +240,7 @@ y = m * 1; a = y[:2]; y.unsqueeze_(0); y.mul_(2); out = y
 y = m * 1; a = y[:1]; y.squeeze_(); y.mul_(2); out = a
 y = m * 1; y.as_strided_((2, 2), (1, 2)); out = y
 y = m * 1; y.tril_(); y.triu_(-1); out = y
-y = m * 1; y[1].tril_() if False else y[1:].tril_(); out = y
+y = m * 1; y[1:].tril_(); out = y
 y = m * 1; a = y.chunk(2); out = torch.cat([p * k for k, p in enumerate(a)])
 y = m * 1; a, b, c0 = y.unbind(); y.mul_(v); out = a + c0
 y = m * 1; a = y.split(2)[1]; y.mul_(v); out = a

@@ -14,7 +14,7 @@ from flambeau.codegen import scalar
 from flambeau.codegen.llvm import Emitter, load_element, store_element
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, host, module_text
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
-from flambeau.codegen.loops import I1, I64, PTR, Module, V, bytes_of, vector
+from flambeau.codegen.loops import I64, PTR, Module, V, bytes_of, vector
 
 # Rounding errors stay small because partial results are short: a column program starts a new one
 # every BLOCK rows, a row program every STRETCH elements or TURN vectors; totals of them have wider
