@@ -26,28 +26,34 @@ def _spread_result(outputs):
     return lambda dtype, given: (dtype, (dtype,) * outputs)
 
 
-def _welford_step(state, x, index, *numbers):
-    n, mean_, m2 = state
-    n, x = n + 1, m.cast(x, mean_.type)
-    delta = x - mean_
-    mean_ = m.fma(delta, 1 / n, mean_)
-    return n, mean_, m.fma(delta, x - mean_, m2)
+# The state of a variance: how many, a pivot (the first element seen), and the sums of the distances
+# from it and of their squares. Distances from an element of the data lose at most as many digits as
+# the count has, and a step needs no division.
 
 
-def _welford_join(a, b):
-    n = a[0] + b[0]
-    safe = scalar.select(n == 0, m.const(1, n.type), n)
-    delta = b[1] - a[1]
-    weight = b[0] / safe
-    # an empty side leaves the other exactly as it is
-    mean_ = scalar.select(a[0] == 0, b[1], m.fma(delta, weight, a[1]))
-    return n, mean_, a[2] + b[2] + delta * delta * a[0] * weight
+def _spread_step(state, x, index, *numbers):
+    n, pivot, first, second = state
+    x = m.cast(x, pivot.type)
+    pivot = scalar.select(n == 0, x, pivot)
+    distance = x - pivot
+    return n + 1, pivot, first + distance, m.fma(distance, distance, second)
+
+
+def _spread_join(a, b):
+    """Both around the pivot of a; an empty side leaves the other as it is."""
+    n, shift = b[0], b[1] - a[1]
+    first = a[2] + m.fma(n, shift, b[2])
+    second = a[3] + m.fma(shift, m.fma(n, shift, b[2] + b[2]), b[3])
+    joined = (a[0] + n, a[1], first, second)
+    joined = tuple(scalar.select(a[0] == 0, y, x) for x, y in zip(joined, b))
+    return tuple(scalar.select(n == 0, x, y) for x, y in zip(a, joined))
 
 
 def _variance(s, count, correction):
-    n = m.cast(count, s[2].type) - m.cast(correction, s[2].type)
+    size = m.cast(count, s[3].type)
+    squares = m.maximum(m.fma(s[2], -s[2] / m.maximum(size, 1), s[3]), 0)
     # fewer elements than the correction: nan or inf, never a negative variance
-    return s[2] / m.maximum(n, 0)
+    return squares / m.maximum(size - m.cast(correction, s[3].type), 0)
 
 
 def _deviation(s, count, correction):
@@ -56,7 +62,8 @@ def _deviation(s, count, correction):
 
 def _mean_of(s, count):
     """The mean of nothing is nan."""
-    return scalar.select(count == 0, m.const(math.nan, s[1].type), s[1])
+    size = m.cast(count, s[1].type)
+    return scalar.select(count == 0, m.const(math.nan, s[1].type), s[1] + s[2] / size)
 
 
 def var_grad(g, input, dim, correction, keepdim):
@@ -104,10 +111,10 @@ def _row(name, outputs=1):
     return dict(
         result=_spread_result(outputs),
         outputs=outputs,
-        state=lambda type, code: ("f64" if type == "f32" else type,) * 3,
-        init=lambda type, code: (m.const(0, "f64" if type == "f32" else type),) * 3,
-        combine=_welford_join,
-        step=_welford_step,
+        state=lambda type, code: ("f64" if type == "f32" else type,) * 4,
+        init=lambda type, code: (m.const(0, "f64" if type == "f32" else type),) * 4,
+        combine=_spread_join,
+        step=_spread_step,
         numbers=("correction",),
         note=_degrees(name),
         variants="",
