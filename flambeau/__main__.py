@@ -19,6 +19,11 @@ import platform
 import runpy
 import sys
 
+import flambeau
+from flambeau import config
+from flambeau.codegen import dump
+from flambeau.ops.table import TABLE
+
 ALIASES = {"torch": "flambeau", "torchvision": "flambeau.vision", "torchviz": "flambeau.viz"}
 
 
@@ -85,8 +90,6 @@ def run(arguments):
 
 def explain(arguments):
     """Print the stages of the kernels that an expression needs."""
-    from flambeau.codegen import dump
-
     stages = ("row", *dump.STAGES)
     parser = argparse.ArgumentParser(prog="python -m flambeau explain", description=explain.__doc__)
     parser.add_argument("expression", help="for example: gelu(randn(1000))")
@@ -117,8 +120,6 @@ class Names(dict):
     """flambeau's names, torch, and functions of nn.functional, for expressions."""
 
     def __missing__(self, name):
-        import flambeau
-
         if name == "torch":
             return flambeau
         if name in ("range", "__builtins__"):
@@ -140,8 +141,6 @@ def evaluate(expression):
 
 def row_text(name):
     """The source of the row a kernel belongs to."""
-    from flambeau.ops.table import TABLE
-
     op = TABLE.get(name) or TABLE.get(str(name).removesuffix("_backward"))
     body = getattr(op, "body", None)
     if body is None:
@@ -157,9 +156,7 @@ def row_text(name):
 
 def info(arguments=()):
     """Print versions, what the processor can do, threads and the kernel cache."""
-    import flambeau
-    from flambeau import config
-    from flambeau.codegen.llvm_cpu import host
+    from flambeau.codegen.llvm_cpu import host  # with llvmlite, on first need
 
     version = importlib.metadata.version
     features = sorted(name for name, on in host().features.items() if on)
@@ -195,12 +192,8 @@ def cache_contents(directory):
 
 def main(arguments):
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        import flambeau
-
         print(f"flambeau {flambeau.__version__}\n\n{__doc__}")
     elif arguments[0] in ("-V", "--version"):
-        import flambeau
-
         print(f"flambeau {flambeau.__version__}")
     elif arguments[0] == "explain":
         explain(arguments[1:])

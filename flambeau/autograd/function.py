@@ -56,7 +56,7 @@ class FunctionNode(Node, FunctionCtx):
     """The node of a custom function; backward sees it as ctx."""
 
     custom = True
-    _function: type = None  # type: ignore[assignment]
+    _function: "type[Function]"
     runs_undefined = True
 
     def __init__(self):

@@ -288,7 +288,7 @@ class PointwiseNode(Node):
     """History of a pointwise op. Ordinary backward is one fused kernel for all wanted gradients."""
 
     __slots__ = ("layouts", "needs", "number_types")
-    variant: "Variant" = None  # type: ignore[assignment]
+    variant: "Variant"
     backwards: dict = {}  # the variant's, by set of arguments that need gradients
 
     def apply(self, grads, create_graph):
