@@ -25,6 +25,7 @@ from flambeau.eager.formula import wants_grad
 from flambeau.eager.fronts import quick_function
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.outs import not_exact
+from flambeau.eager.plan import MAX_PLANS
 from flambeau.eager.rows import is_computed
 from flambeau.ops.table import public as function
 from flambeau.runtime.cpu import words
@@ -45,8 +46,27 @@ def _kernel(schedule, code, batch):
     return found
 
 
+READY: dict = {}  # layouts of two checked operands -> (layout of the product, kernel, description)
+
+
+def ready_product(a, b, found):
+    """A product that was planned before and needs no copies: `found` is its entry in READY."""
+    layout, kernel, desc = found
+    out = empty_like_layout(layout)
+    kernel(
+        desc,
+        out._storage.pointer,
+        a._storage.pointer + a._offset,
+        b._storage.pointer + b._offset,
+    )
+    return out
+
+
 def product(a, b):
     """a @ b on plain tensors of the same number of dimensions (two or more); batches broadcast."""
+    found = READY.get((a._layout, b._layout))
+    if found is not None:
+        return ready_product(a, b, found)
     batch = broadcast_shape(a.shape[:-2], b.shape[:-2]) if a.ndim > 2 or b.ndim > 2 else Size()
     m, k = a.shape[-2:]
     n = b.shape[-1]
@@ -89,10 +109,15 @@ def multiply_into(out, a, b, batch):
     key = (out._layout, a._layout, b._layout)
     plan = _plans.get(key)
     if plan is None:
-        if len(_plans) > 4096:
+        if len(_plans) > MAX_PLANS:
             _plans.clear()
+            READY.clear()  # its descriptions belong to the plans
         plan = _plans[key] = _plan(out._layout, a._layout, b._layout, batch)
     kernel, desc, dense_a, dense_b, _ = plan
+    if not (dense_a or dense_b) and out._layout.is_contiguous:
+        if len(READY) > MAX_PLANS:
+            READY.clear()
+        READY[a._layout, b._layout] = out._layout, kernel, desc
     a = _dense(a) if dense_a else a
     b = _dense(b) if dense_b else b
     kernel(
@@ -225,6 +250,10 @@ def _check_vector_dtypes(input, mat, vec):
 
 @launches("mm")
 def mm(input, mat2):
+    if input._layout.ndim == 2:
+        found = READY.get((input._layout, mat2._layout))
+        if found is not None:
+            return ready_product(input, mat2, found)
     if input.ndim != 2:
         raise RuntimeError("self must be a matrix")
     if mat2.ndim != 2:

@@ -2,12 +2,14 @@
 
 from flambeau import _dtype
 from flambeau._tensor import Tensor, make_tensor
+from flambeau.autograd.grad_mode import modes
 from flambeau.eager import creation, dlpack
 from flambeau.eager.attachment import METHODS, method
 from flambeau.eager.binding import as_number
 from flambeau.eager.copying import copy_
 from flambeau.eager.methods import function
 from flambeau.eager.nested import from_numbers
+from flambeau.eager.products import READY, ready_product
 
 
 @method
@@ -112,6 +114,12 @@ reflected("__rrshift__", lambda self, x: function("bitwise_right_shift")(_tensor
 
 @method
 def __matmul__(self, other):
+    if isinstance(other, Tensor) and not (
+        (self._requires_grad or other._requires_grad) and modes.grad
+    ):
+        found = READY.get((self._layout, other._layout))
+        if found is not None:
+            return ready_product(self, other, found)
     return function("matmul")(self, other) if isinstance(other, Tensor) else NotImplemented
 
 
