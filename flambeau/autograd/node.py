@@ -325,9 +325,8 @@ def _modified(layout, version, expected, node, output_nr):
     origin = f", which is output {output_nr} of {node.short_name()}," if node is not None else ""
     return (
         "one of the variables needed for gradient computation has been modified by an inplace "
-        "operation: "
-        f"[{kind}]{origin} is at version {version}; expected version {expected} instead. Hint: "
-        + (_HINT_ANOMALY if not modes.anomaly else _HINT_BACKTRACE)
+        f"operation: [{kind}]{origin} is at version {version}; expected version {expected} "
+        "instead. Hint: " + (_HINT_ANOMALY if not modes.anomaly else _HINT_BACKTRACE)
     )
 
 

@@ -119,15 +119,12 @@ class CopySlices(Node):
 _REPLACE = "You should replace the inplace operation by an out-of-place one."
 _MULTI = (
     "This view is the output of a function that returns multiple views. Such functions do not "
-    "allow the output views to be "
-    "modified inplace. " + _REPLACE
+    "allow the output views to be modified inplace. " + _REPLACE
 )
 _NO_GRAD = (
     "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your "
-    "code by moving both the view "
-    "and the inplace either both inside the no_grad block (if you don't want the inplace to be "
-    "tracked) or both outside (if "
-    "you want the inplace to be tracked)."
+    "code by moving both the view and the inplace either both inside the no_grad block (if you "
+    "don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
 )
 
 

@@ -121,8 +121,7 @@ def _check_slices(op, target, dim, index, source):
     if index._layout.ndim > 1:
         raise IndexError(
             f"{op}_(): Index is supposed to be a vector, but got dim: {index._layout.ndim} with "
-            "type: "
-            f"{index.dtype.scalar_name} and size: {list(index.shape)}"
+            f"type: {index.dtype.scalar_name} and size: {list(index.shape)}"
         )
     if index.dtype not in (d.int64, d.int32):
         raise RuntimeError(
@@ -147,9 +146,8 @@ def _check_slices(op, target, dim, index, source):
         given.pop(dim)
     if own != given and source._layout.ndim:
         raise RuntimeError(
-            "source tensor shape must match self tensor shape, excluding the specified "
-            "dimension. Got self.shape = "
-            f"{list(target.shape)} source.shape = {list(source.shape)}"
+            "source tensor shape must match self tensor shape, excluding the specified dimension. "
+            f"Got self.shape = {list(target.shape)} source.shape = {list(source.shape)}"
         )
     return dim
 
@@ -214,9 +212,8 @@ def index_copy(target, dim, index, source):
         raise IndexError(f"{start}When source is scalar, index should have one element (got {n})")
     if given.ndim != own.ndim and given.ndim and own.ndim:
         raise IndexError(
-            f"{start}When source and destination are not scalars, their dimensionality must "
-            "match. Source dimensionality "
-            f"({given.ndim}), destination dimensionality ({own.ndim})"
+            f"{start}When source and destination are not scalars, their dimensionality must match. "
+            f"Source dimensionality ({given.ndim}), destination dimensionality ({own.ndim})"
         )
     if index.dtype is not d.int64:
         raise RuntimeError(
@@ -225,8 +222,7 @@ def index_copy(target, dim, index, source):
     if own.dtype is not given.dtype:
         raise RuntimeError(
             f"{start}self and source expected to have the same dtype, but got (self) "
-            f"{own.dtype.scalar_name} and "
-            f"(source) {given.dtype.scalar_name}"
+            f"{own.dtype.scalar_name} and (source) {given.dtype.scalar_name}"
         )
     a, b = list(own.shape), list(given.shape)
     if a:
@@ -236,8 +232,7 @@ def index_copy(target, dim, index, source):
     if a != b and given.ndim:
         raise RuntimeError(
             f"{start}Source/destination tensor must have same slice shapes. Destination slice "
-            "shape: "
-            f"{' '.join(map(str, a))} at dimension {dim} and source slice shape: "
+            f"shape: {' '.join(map(str, a))} at dimension {dim} and source slice shape: "
             f"{' '.join(map(str, b))} at dimension 0."
         )
     if given.ndim and n != given.shape[dim]:

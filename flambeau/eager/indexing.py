@@ -92,8 +92,8 @@ def _check_write(target, others):
         ):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to "
-                "tensor refer to a single memory "
-                "location. Please clone() the tensor before performing the operation."
+                "tensor refer to a single memory location. Please clone() the tensor before "
+                "performing the operation."
             )
 
 
@@ -255,9 +255,8 @@ def _check_gather(layout, dim, index):
     for k in range(layout.ndim if index.ndim else 0):
         if k != dim and index.shape[k] > layout.shape[k]:
             raise RuntimeError(
-                f"Size does not match at dimension {k} expected index {list(index.shape)} to be "
-                "no larger than self "
-                f"{list(layout.shape)} apart from dimension {dim}"
+                f"Size does not match at dimension {k} expected index {list(index.shape)} to be no "
+                f"larger than self {list(layout.shape)} apart from dimension {dim}"
             )
 
 
@@ -483,8 +482,7 @@ def put(target, index, source, accumulate):
     if source._layout.numel != index._layout.numel:
         raise IndexError(
             "put_(): Expected source and index to have the same number of elements, but got "
-            "source.numel() = "
-            f"{source._layout.numel}, index.numel() = {index._layout.numel}"
+            f"source.numel() = {source._layout.numel}, index.numel() = {index._layout.numel}"
         )
     if not target._layout.numel and index._layout.numel:
         raise IndexError("put_(): Tried to put elements into an empty tensor")
@@ -580,9 +578,8 @@ def check_mask(input, mask, dim):
     for k, size in enumerate(shape):
         if dim + k >= len(own) or own[dim + k] != size:
             raise IndexError(
-                f"The shape of the mask {list(shape)} at index {k} does not match the shape of "
-                "the indexed tensor "
-                f"{list(own)} at index {dim + k}"
+                f"The shape of the mask {list(shape)} at index {k} does not match the shape of the "
+                f"indexed tensor {list(own)} at index {dim + k}"
             )
 
 
@@ -724,6 +721,5 @@ def _check_values(values, shape):
     if not fits:
         raise RuntimeError(
             f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to "
-            "indexing result of "
-            f"shape {list(shape)}"
+            f"indexing result of shape {list(shape)}"
         )

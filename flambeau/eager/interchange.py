@@ -124,8 +124,7 @@ def warn_read_only(kind, short):
     warnings.warn(
         f"The given {kind} is not writable, and PyTorch does not support non-writable tensors. "
         "This means writing to this tensor will result in undefined behavior. You may want to copy "
-        "the "
-        f"{short} to protect its data or make it writable before converting it to a tensor.",
+        f"the {short} to protect its data or make it writable before converting it to a tensor.",
         UserWarning,
         stacklevel=4,
     )

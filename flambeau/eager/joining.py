@@ -93,8 +93,7 @@ def _plan_cat(layouts, dim):
             if a != b and j != dim:
                 raise RuntimeError(
                     f"Sizes of tensors must match except in dimension {dim}. Expected size {a} but "
-                    f"got size {b} for "
-                    f"tensor number {k} in the list."
+                    f"got size {b} for tensor number {k} in the list."
                 )
     shape = (
         *first.shape[:dim],
@@ -210,8 +209,7 @@ def _plan_stack(layouts, dim):
         if layout.shape != first.shape:
             raise RuntimeError(
                 f"stack expects each tensor to be equal size, but got {list(first.shape)} at entry "
-                "0 and "
-                f"{list(layout.shape)} at entry {k}"
+                f"0 and {list(layout.shape)} at entry {k}"
             )
     shape = Size((*first.shape[:dim], len(layouts), *first.shape[dim:]))
     out = dense_layout(shape, _common_dtype(layouts), first.device)
@@ -543,8 +541,8 @@ def _check_edges(layout, pad, mode):
         if mode == "reflect" and (low >= shape[dim] or high >= shape[dim]):
             raise RuntimeError(
                 f"Argument #{4 + 2 * k}: Padding size should be less than the corresponding input "
-                "dimension, but got: padding "
-                f"({low}, {high}) at dimension {dim} of input {list(shape)}"
+                f"dimension, but got: padding ({low}, {high}) at dimension {dim} of input "
+                f"{list(shape)}"
             )
         if mode == "circular":
             if low > shape[dim] or high > shape[dim]:

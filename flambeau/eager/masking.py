@@ -73,8 +73,7 @@ def no_meta(name, *tensors):
     if is_meta(*tensors):
         raise NotImplementedError(
             f"The register_meta function for torch.{name}() raises unimplemented by default, as a "
-            "correct "
-            "data-independent implementation does not exist."
+            "correct data-independent implementation does not exist."
         )
 
 
@@ -145,9 +144,8 @@ def masked_scatter(target, mask, source):
     if mask._layout.ndim > target._layout.ndim:
         raise RuntimeError(
             f"expand(CPUBoolType{{{list(mask.shape)}}}, size={list(target.shape)}): the number of "
-            "sizes provided "
-            f"({target._layout.ndim}) must be greater or equal to the number of dimensions in the "
-            f"tensor ({mask._layout.ndim})"
+            f"sizes provided ({target._layout.ndim}) must be greater or equal to the number of "
+            f"dimensions in the tensor ({mask._layout.ndim})"
         )
     if broadcast_shape(target.shape, mask.shape) != target.shape:
         raise RuntimeError(

@@ -162,8 +162,7 @@ def _fit_out(op, input, given, out):
     elif rule == "match" and dtype is not input.dtype:
         raise RuntimeError(
             f"Expected the dtype for input and out to match, but got {input.dtype.scalar_name} for "
-            "input's dtype and "
-            f"{dtype.scalar_name} for out's dtype."
+            f"input's dtype and {dtype.scalar_name} for out's dtype."
         )
     elif rule == "truth" and dtype.name not in ("bool", "uint8"):
         raise RuntimeError(

@@ -204,11 +204,9 @@ def _as_tuple(key):
             ):
                 warnings.warn(
                     "Using a non-tuple sequence for multidimensional indexing is deprecated and "
-                    "will be changed in "
-                    "pytorch 2.9; use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will "
-                    "be interpreted as tensor "
-                    "index, x[torch.tensor(seq)], which will result either in an error or a "
-                    "different result",
+                    "will be changed in pytorch 2.9; use x[tuple(seq)] instead of x[seq]. In "
+                    "pytorch 2.9 this will be interpreted as tensor index, x[torch.tensor(seq)], "
+                    "which will result either in an error or a different result",
                     stacklevel=4,
                 )
                 return tuple(key)

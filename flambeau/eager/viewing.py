@@ -345,10 +345,8 @@ def absolute_plan(op, input, values, inplace=False):
     if needed > input._storage.nbytes and layout.device.type != "meta":
         raise RuntimeError(
             f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, "
-            "and itemsize "
-            f"{new.itemsize} requiring a storage size of {needed} are out of bounds for storage of "
-            "size "
-            f"{input._storage.nbytes}"
+            f"and itemsize {new.itemsize} requiring a storage size of {needed} are out of bounds "
+            f"for storage of size {input._storage.nbytes}"
         )
     return plan, offset * new.itemsize
 

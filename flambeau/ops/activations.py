@@ -134,10 +134,9 @@ def leaky_relu(input, negative_slope: float = 0.01):
 def _check_slope(bound):
     if bound["negative_slope"] < 0:
         raise RuntimeError(
-            "In-place leakyReLu backward calculation is triggered with a negative slope "
-            "which is not supported. This is caused by calling in-place forward function with a "
-            "negative slope, "
-            "please call out-of-place version instead."
+            "In-place leakyReLu backward calculation is triggered with a negative slope which is "
+            "not supported. This is caused by calling in-place forward function with a negative "
+            "slope, please call out-of-place version instead."
         )
 
 

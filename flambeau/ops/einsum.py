@@ -153,8 +153,7 @@ def _check_sizes(terms, operands):
             elif n not in (1, sizes[c]):
                 raise RuntimeError(
                     f"einsum(): subscript {c} has size {n} for operand {k} which does not "
-                    "broadcast "
-                    f"with previously seen size {sizes[c]}"
+                    f"broadcast with previously seen size {sizes[c]}"
                 )
 
 

@@ -279,8 +279,7 @@ def take_along_dim(input, indices, dim: int = None):
     if input.ndim != indices.ndim:
         raise RuntimeError(
             f"{name}: input and indices should have the same number of dimensions, but got "
-            f"{input.ndim} dimensions "
-            f"for input, and {indices.ndim} dimensions for indices"
+            f"{input.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
         )
     dim = wrap_dim(dim, input.ndim)
     shape = [max(a, b) if a and b else 0 for a, b in zip(input.shape, indices.shape)]
@@ -463,7 +462,6 @@ def repeat_interleave(input, repeats: object = None, dim: int = None, *, output_
     if repeats.numel() != size:
         raise RuntimeError(
             "repeats must have the same size as input along dim, but got repeats.size(0) = "
-            f"{repeats.numel()} and "
-            f"input.size({dim}) = {size}"
+            f"{repeats.numel()} and input.size({dim}) = {size}"
         )
     return input.index_select(dim, repeated_positions(repeats, output_size))

@@ -70,11 +70,10 @@ def cross(input, other, dim: object = None):
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")
         warn_once(
-            "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass "
-            "the dim "
-            "explicitly or simply use torch.linalg.cross.\nThe default value of dim will change to "
-            "agree "
-            "with that of linalg.cross in a future release."
+            "Using torch.cross without specifying the dim arg is deprecated.\n"
+            "Please either pass the dim explicitly or simply use torch.linalg.cross.\n"
+            "The default value of dim will change to agree with that of linalg.cross in a future "
+            "release."
         )
     return public("linalg_cross")(input, other, dim=dim)
 

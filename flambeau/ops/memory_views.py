@@ -131,8 +131,8 @@ def _misaligned(input, layout):
     source, target = input.dtype, layout.dtype
     return RuntimeError(
         f"self.storage_offset() must be divisible by {target.itemsize // source.itemsize} to view "
-        f"{source.scalar_name} "
-        f"as {target.scalar_name} (different element sizes), but got {input.storage_offset()}"
+        f"{source.scalar_name} as {target.scalar_name} (different element sizes), but got "
+        f"{input.storage_offset()}"
     )
 
 

@@ -105,8 +105,7 @@ def pad(input, pad: object, mode: str = "constant", value: object = None):
     if len(pad) > 2 * input.ndim:
         raise RuntimeError(
             "Padding length should be less than or equal to two times the input dimension but got "
-            "padding length "
-            f"{len(pad)} and input of dimension {input.ndim}"
+            f"padding length {len(pad)} and input of dimension {input.ndim}"
         )
     if mode == "constant":
         return constant_pad_nd(input, pad, 0 if value is None else value)

@@ -55,8 +55,7 @@ def _given(layout, split_sizes, dim):
     if sum(sizes) != size:
         raise RuntimeError(
             f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size "
-            f"at dimension {dim}), but got "
-            f"split_sizes={list(sizes)}"
+            f"at dimension {dim}), but got split_sizes={list(sizes)}"
         )
     return sizes
 
@@ -185,8 +184,7 @@ def _along(name, dims, dim):
         ):
             raise RuntimeError(
                 f"torch.{name} attempted to split along dimension {axis}, but the size of the "
-                f"dimension {size} is not "
-                f"divisible by the split_size {indices_or_sections}!"
+                f"dimension {size} is not divisible by the split_size {indices_or_sections}!"
             )
         return input.tensor_split(indices_or_sections, axis)
 
@@ -248,8 +246,8 @@ def broadcast_shapes(shapes: object):
             if found[k] != 1:
                 raise RuntimeError(
                     f"Attempting to broadcast a dimension of length {shape[k]} at {k}! Mismatching "
-                    f"argument at index {index} "
-                    f"had {shape}; but expected shape should be broadcastable to {found}"
+                    f"argument at index {index} had {shape}; but expected shape should be "
+                    f"broadcastable to {found}"
                 )
             found[k] = shape[k]
     return Size(found)

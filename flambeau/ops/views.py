@@ -67,8 +67,7 @@ def _view_otherwise(input, size):
         return public("_view_dtype")(input, size[0])
     raise RuntimeError(
         "view size is not compatible with input tensor's size and stride (at least one dimension "
-        "spans across two "
-        "contiguous subspaces). Use .reshape(...) instead."
+        "spans across two contiguous subspaces). Use .reshape(...) instead."
     )
 
 
@@ -234,9 +233,8 @@ def _order(layout, dims):
     if len(dims) != layout.ndim:
         raise RuntimeError(
             "permute(sparse_coo): number of dimensions in the tensor input does not match the "
-            "length of the desired "
-            f"ordering of dimensions i.e. input.dim() = {layout.ndim} is not equal to len(dims) = "
-            f"{len(dims)}"
+            f"length of the desired ordering of dimensions i.e. input.dim() = {layout.ndim} is not "
+            f"equal to len(dims) = {len(dims)}"
         )
     found = [wrap_dim(k, layout.ndim) for k in dims]
     if len(set(found)) < len(found):
@@ -266,8 +264,7 @@ def _moved(layout, source, destination):
     if len(source) != len(destination):
         raise RuntimeError(
             f"movedim: Invalid source or destination dims: source ({list(source)} dims) should "
-            "contain the same number of "
-            f"dims as destination ({list(destination)} dims)"
+            f"contain the same number of dims as destination ({list(destination)} dims)"
         )
     src, dst = (
         [wrap_dim(k, layout.ndim) for k in source],
@@ -429,9 +426,8 @@ def expand(input, size: Dims):
             if old != 1:
                 raise RuntimeError(
                     f"The expanded size of the tensor ({shape[k]}) must match the existing size "
-                    f"({old}) at non-singleton "
-                    f"dimension {k}.  Target sizes: {list(size)}.  Tensor sizes: "
-                    f"{list(input.shape)}"
+                    f"({old}) at non-singleton dimension {k}.  Target sizes: {list(size)}.  Tensor "
+                    f"sizes: {list(input.shape)}"
                 )
             strides[k] = 0
     return shape, strides if input.ndim else [0] * len(size), 0
