@@ -166,8 +166,8 @@ K1E_LARGE = {
         -1.1931668393052723e-10,
     ),
 }  # fmt: skip
-# J0(x) / ((x**2 - a) (x**2 - b)) on [0, 5] in x**2; a, b the squares of its zeros; errors 1.0e-08
-# and 1.8e-18
+# J0(x) / ((x**2 - a) (x**2 - b)) on [0, 5] in x**2, with a, b the squares of its zeros;
+# errors 1.0e-08 and 1.8e-18
 J0_SMALL = {
     "f32": (
         0.00318735558539629, -0.001921087154187262, 0.00048768272972665727,

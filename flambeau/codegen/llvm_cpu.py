@@ -25,8 +25,7 @@ class Host:
         llvm.initialize_native_asmprinter()
         self.features = llvm.get_host_cpu_features()
         target = llvm.Target.from_default_triple()
-        # The CPU is described by its features alone, so that a cached object is valid wherever they
-        # are equal.
+        # The CPU is described by its features alone: where they are equal a cached object is valid.
         self.feature_string = self.features.flatten()
         self.triple = llvm.get_process_triple()
         self.machine = target.create_target_machine(

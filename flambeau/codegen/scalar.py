@@ -250,9 +250,7 @@ def scale(value, exponent, portable):
 
 
 def repeat(count, step, *state):
-    """state = step(i, *state) for i in range(count); a real loop, count known now; returns the
-    tuple.
-    """
+    """The state after step(i, *state) for i in range(count); a real loop, count known now."""
     variables = tuple(Expr("variable", (), s.type) for s in state)
     index = Expr("variable", (), "i64")
     after = step(index, *variables)

@@ -28,6 +28,7 @@ KEYWORDS = {
     "a": "input",
     "axis0": "dim0",
     "axis1": "dim1",
+    "split_size": "split_size_or_sections",
 }
 LAUNCHERS: dict = {}  # template name -> function on plain tensors
 FRONTS: dict = {}  # template name -> builder(op, general function) of a quicker public function

@@ -1,5 +1,6 @@
-"""torch.nn.functional: activations and other rows that name this namespace, looked up on first
-use.
+"""`torch.nn.functional`: activations and other functions of networks.
+
+A thin namespace over the op table: the rows that name it, looked up when first touched.
 """
 
 from flambeau.eager import methods as _methods

@@ -1,10 +1,10 @@
 """Views: the same memory under another shape.
 
 The body of a view row takes the input's layout and gives (shape, strides, offset in elements), so
-these are plain functions on tuples. Derivatives are written on tensors and are usually the
-opposite view. A body that gives None leaves the call to its `otherwise`, which may copy. Rows that
-cut a tensor into several views are in splitting.py; what looks at the storage
-(other dtypes, complex parts, as_strided) in memory_views.py; what moves elements in rearranging.py.
+these are plain functions on tuples. Derivatives are written on tensors and are usually the opposite
+view. A body that gives None leaves the call to its `otherwise`, which may copy. Rows that cut a
+tensor into several views are in splitting.py; what looks at the storage (other dtypes, complex
+parts, as_strided) in memory_views.py; what moves elements in rearranging.py.
 """
 
 import operator

@@ -19,8 +19,7 @@ from flambeau import config
 #   256 body, 264 block, 272 chunks, 280 threads allowed, 288 sleeping, 292 stop, 296 spin count
 # A worker enters (inside += 1) before it claims, and the caller, once no chunk is left, sets `next`
 # to a huge number and waits for inside == 0. A worker that arrives late claims a huge number and
-# leaves. A new job writes body, block and chunks before it sets next to 0, so a valid claim sees
-# them all.
+# leaves. A new job writes body, block and chunks before next becomes 0, so valid claims see them.
 HUGE = 1 << 60
 
 _LINUX_WAIT = """

@@ -152,8 +152,7 @@ class ColumnProduct(_Product):
         fn, w = self.fn, self.width
         a_base = fn.gep(self.a, i * self.am, "i8")
         b_base = fn.gep(self.b, j * self.size, "i8")
-        # sums of BLOCK products, then sums of those in memory: half types have no room for partial
-        # sums
+        # sums of BLOCK products, then sums of those in memory (where half types have no room)
         block = self.k if self.code in HALF else V(fn, I64, str(BLOCK))
         with fn.loop(0, self.k, block) as first:
             acc = [[[fn.var(v) for v in self.zero(w)] for _ in range(columns)] for _ in range(rows)]

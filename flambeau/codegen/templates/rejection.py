@@ -1,8 +1,8 @@
 """Kernels that draw values with parameters of their own: poisson, gamma, binomial, multinomial.
 
 Most of them reject and draw again, so how many words a value takes depends on the values before it
-and on the last bit of every comparison: each formula keeps PyTorch's types and order of
-operations. Inputs and outputs lie side by side. Plain fills are in `sampling.py`.
+and on the last bit of every comparison: each formula keeps PyTorch's types and order of operations.
+Inputs and outputs lie side by side. Plain fills are in `sampling.py`.
 """
 
 from flambeau.codegen.llvm import convert, load_element
@@ -250,8 +250,7 @@ def build_binomial(dtype):
     one = fn.value(1.0, t)
     with fn.loop(0, count) as i:
         n, p = _load(fn, trials, i, dtype), _load(fn, chances, i, dtype)
-        # the smaller of p and 1 - p is drawn; 1 - p is a double rounded to the type, which is the
-        # same
+        # the smaller of p and 1 - p is drawn; PyTorch rounds 1 - p from a double: the same number
         mirrored = p > 0.5
         q = fn.select(mirrored, one - p, p)
 
