@@ -620,9 +620,8 @@ def _refuse(tensors, subscript):
         raise IndexError("index is out of bounds for dimension with size 0")
     for k, (t, size) in enumerate(zip(tensors, subscript.sizes)):
         if first_outside(t, -size, size) is not None:
-            raise out_of_bounds(
-                t, k, size, wraps=True, kind=IndexError
-            )  # PyTorch counts the tensors
+            # PyTorch counts the tensors, not the dimensions
+            raise out_of_bounds(t, k, size, wraps=True, kind=IndexError)
     raise IndexError("index out of bounds")
 
 

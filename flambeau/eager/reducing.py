@@ -109,13 +109,11 @@ class _Call:
         node = object.__new__(self.node_class)
         saved = []
         for kind, value in self.sources:
-            saved.append(
-                value
-                if kind == "value"
-                else save_input(input)
-                if kind == "input"
-                else save_output(outs[value], value)
-            )
+            if kind == "input":
+                value = save_input(input)
+            elif kind != "value":
+                value = save_output(outs[value], value)
+            saved.append(value)
         node.layouts, node.out_layouts = self.node_layouts, self.layouts
         init_node(node, (edge_of(input),), tuple(saved), len(outs))
         attach_float(node, outs)

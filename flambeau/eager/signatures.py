@@ -220,13 +220,9 @@ def _leftover(name, signature, given, kwargs):
 
 
 def _type_name(value):
-    return (
-        "Tensor"
-        if type(value) is Tensor
-        else "torch.dtype"
-        if isinstance(value, DType)
-        else kind_name(value)
-    )
+    if type(value) is Tensor:
+        return "Tensor"
+    return "torch.dtype" if isinstance(value, DType) else kind_name(value)
 
 
 def _described(args, kwargs):

@@ -111,11 +111,8 @@ def _sliced(layout, key):
 
 def _basic(layout, items):
     """(layout, byte offset) for integers, slices, None and Ellipsis; None for other items."""
-    shape, strides, ndim = (
-        tuple(layout.shape),
-        layout.strides,
-        layout.ndim,
-    )  # a Size is slow to index
+    shape = tuple(layout.shape)  # a Size is slow to index
+    strides, ndim = layout.strides, layout.ndim
     sizes, steps, dim, offset = [], [], 0, 0
     for n, item in enumerate(items):
         kind = type(item)

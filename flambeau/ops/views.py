@@ -363,17 +363,18 @@ def _squeezed(layout, dim):
     return [k for k in range(layout.ndim) if k not in gone or layout.shape[k] != 1]
 
 
+def _squeeze_number(dim):
+    """PyTorch's SqueezeBackward0, 1 and 2: of all dimensions, of one, of several."""
+    if dim is None:
+        return 0
+    return 1 if type(dim) is int or (len(dim) == 1 and type(dim[0]) is int) else 2
+
+
 @table.view(
     grad=lambda g, input_shape, dim: g.reshape(input_shape),
     variants="function method inplace",
     varargs="dim",
-    number=lambda dim: (
-        0
-        if dim is None
-        else 1
-        if type(dim) is int or (len(dim) == 1 and type(dim[0]) is int)
-        else 2
-    ),
+    number=_squeeze_number,
     numbers=3,
 )
 def squeeze(input, dim: Dims = None):
@@ -408,13 +409,10 @@ def expand(input, size: Dims):
     shape, strides = list(size), [0] * len(size)
     for k in range(len(size) - 1, -1, -1):
         old = input.shape[k - missing] if k >= missing else 1
-        strides[k] = (
-            input.strides[k - missing]
-            if k >= missing
-            else shape[k + 1] * strides[k + 1]
-            if k + 1 < len(size)
-            else 0
-        )
+        if k >= missing:
+            strides[k] = input.strides[k - missing]
+        elif k + 1 < len(size):
+            strides[k] = shape[k + 1] * strides[k + 1]
         if shape[k] == -1:
             if k < missing:
                 raise RuntimeError(

@@ -43,10 +43,8 @@ NUMPY = {  # rows that NumPy has, by its name
     "rad2deg": "rad2deg", "square": "square", "isposinf": "isposinf", "isneginf": "isneginf",
     "heaviside": "heaviside",
 }  # fmt: skip
-NUMPY_ODD = {
-    "sign": lambda x: np.isnan(x),
-    "heaviside": lambda x, y: np.isnan(x),
-}  # PyTorch: 0 for nan
+# where NumPy gives nan for nan and PyTorch 0
+NUMPY_ODD = {"sign": lambda x: np.isnan(x), "heaviside": lambda x, y: np.isnan(x)}
 
 
 @pytest.mark.parametrize("name", NUMPY)

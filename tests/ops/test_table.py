@@ -88,9 +88,8 @@ EXCUSED = {
     "gelu": lambda dtype, a: np.isinf(a),
 }
 for _name in ("airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1"):
-    EXCUSED["special_" + _name] = lambda dtype, a: (
-        np.abs(1.0 * a) > 1000
-    )  # the phase is lost in float32
+    # the phase is lost in float32
+    EXCUSED["special_" + _name] = lambda dtype, a: np.abs(1.0 * a) > 1000
 for _name in [n for n in ROWS if "polynomial" in n]:
     EXCUSED[_name] = lambda dtype, a: np.isnan(a)
 LOOSE = {  # (relative, absolute) where PyTorch is far from the last place

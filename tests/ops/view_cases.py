@@ -346,9 +346,8 @@ def outcome(torch, functional, kind, source):
 
 
 def first_sentence(text):
-    text = re.sub(
-        r" \(position \d\)", "", text.split("\n")[0]
-    )  # methods count from self, functions do not
+    # methods count from self, functions do not
+    text = re.sub(r" \(position \d\)", "", text.split("\n")[0])
     return text.split(". ")[0].rstrip(".")
 
 
@@ -399,9 +398,8 @@ def derivatives(torch, value, leaves):
         return {}
     total = 0
     for o in outs:
-        o = (
-            torch.view_as_real(o * 1) if o.dtype.is_complex else o
-        )  # PyTorch conjugates lazily; * 1 does it
+        if o.dtype.is_complex:
+            o = torch.view_as_real(o * 1)  # PyTorch conjugates lazily; * 1 does it
         weights = torch.arange(1, o.numel() + 1, dtype=torch.float64).reshape(o.shape)
         total = total + (o * o * weights).sum()
     named = list(leaves)
