@@ -311,8 +311,7 @@ def dot(input, tensor):
     if input.shape != tensor.shape:
         raise RuntimeError(
             f"inconsistent tensor size, expected tensor [{n}] and src [{tensor.shape[0]}] to have "
-            "the same "
-            f"number of elements, but got {n} and {tensor.shape[0]} elements respectively"
+            f"the same number of elements, but got {n} and {tensor.shape[0]} elements respectively"
         )
     _refuse(input.dtype, "dot")
     row = _view(input, (1, n), (1, input._layout.strides[0]))
@@ -390,8 +389,8 @@ def addbmm(input, batch1, batch2, beta, alpha):
     _check_expands(input, shape)
     if batch1.shape[2] != batch2.shape[1]:
         raise RuntimeError(
-            "Incompatible matrix sizes for bmm "
-            f"({batch1.shape[1]}x{batch1.shape[2]} and {batch2.shape[1]}x{batch2.shape[2]})"
+            f"Incompatible matrix sizes for bmm ({batch1.shape[1]}x{batch1.shape[2]} and "
+            f"{batch2.shape[1]}x{batch2.shape[2]})"
         )
     _check_added(input, batch1, batch2)
     # one long product: the batch becomes part of what is summed over
