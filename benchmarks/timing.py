@@ -23,7 +23,7 @@ SECONDS = 1.0  # spent on one case, both packages together
 SHORTEST_ROUND = 2e-3  # seconds; below this the clock and the loop would be part of the figure
 ROUNDS = (7, 201)  # at least and at most
 # A thread pool spins for a while after its last task. It must not spin on the other package's core.
-SETTLE = 2e-3
+SETTLE = 20e-3
 SEED = 7
 
 

@@ -22,13 +22,85 @@ from flambeau import config
 # leaves. A new job writes body, block and chunks before next becomes 0, so valid claims see them.
 HUGE = 1 << 60
 
+# Note [Where a worker wakes]
+# Linux likes to wake a thread on the processor of whoever wakes it, and in a virtual machine it takes
+# a halted processor for a busy one, so worker and caller would share a core while another idles.
+# Before a sleeping worker is woken, the caller's processor is therefore taken out of the worker's
+# set (words 512..639 hold the processors of this process, 640..767 the reduced set, 320 the number
+# of workers this is done for, 328.. their thread ids).
+MOVED = 8  # workers that are kept off the caller's processor
+
 _LINUX_WAIT = """
   %r = call i64 (i64, ...) @syscall(i64 {futex}, ptr %p, i64 128, i32 %last, ptr null)
 """
 _LINUX_WAKE = """
+  call void @keep_apart(ptr %p)
   %r = call i64 (i64, ...) @syscall(i64 {futex}, ptr %p, i64 129, i32 2147483647)
 """
 _FUTEX = {"x86_64": 202, "aarch64": 98}
+_GETTID = {"x86_64": 186, "aarch64": 178}
+_SETAFFINITY = {"x86_64": 203, "aarch64": 122}
+
+_LINUX_HELPERS = """
+declare i32 @sched_getcpu()
+
+define internal void @say_who(ptr %p, i64 %me) {{
+entry:
+  %few = icmp sle i64 %me, {moved}
+  br i1 %few, label %write, label %out
+write:
+  %tid = call i64 (i64, ...) @syscall(i64 {gettid})
+  %slot = sub i64 %me, 1
+  %base = getelementptr i8, ptr %p, i64 328
+  %at = getelementptr i64, ptr %base, i64 %slot
+  store atomic i64 %tid, ptr %at release, align 8
+  br label %out
+out:
+  ret void
+}}
+
+define internal void @keep_apart(ptr %p) {{
+entry:
+  %all = getelementptr i8, ptr %p, i64 512
+  %set = getelementptr i8, ptr %p, i64 640
+  call void @llvm.memcpy.p0.p0.i64(ptr %set, ptr %all, i64 128, i1 false)
+  %cpu = call i32 @sched_getcpu()
+  %known = icmp ult i32 %cpu, 1024
+  br i1 %known, label %clear, label %out
+clear:
+  %wide = zext i32 %cpu to i64
+  %word = lshr i64 %wide, 6
+  %bit = and i64 %wide, 63
+  %one = shl i64 1, %bit
+  %keep = xor i64 %one, -1
+  %at = getelementptr i64, ptr %set, i64 %word
+  %old = load i64, ptr %at
+  %new = and i64 %old, %keep
+  store i64 %new, ptr %at
+  %np = getelementptr i8, ptr %p, i64 320
+  %n = load atomic i64, ptr %np acquire, align 8
+  %tids = getelementptr i8, ptr %p, i64 328
+  br label %head
+head:
+  %k = phi i64 [0, %clear], [%k1, %next]
+  %more = icmp slt i64 %k, %n
+  br i1 %more, label %one_worker, label %out
+one_worker:
+  %tp = getelementptr i64, ptr %tids, i64 %k
+  %tid = load atomic i64, ptr %tp acquire, align 8
+  %there = icmp ne i64 %tid, 0
+  br i1 %there, label %move, label %next
+move:
+  %r = call i64 (i64, ...) @syscall(i64 {setaffinity}, i64 %tid, i64 128, ptr %set)
+  br label %next
+next:
+  %k1 = add i64 %k, 1
+  br label %head
+out:
+  ret void
+}}
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+"""
 
 
 def _relax(machine):
@@ -43,15 +115,22 @@ def pool_ir(system, machine):
     if system == "linux" and machine in _FUTEX:
         declare += "\ndeclare i64 @syscall(i64, ...)"
         wait, wake = (t.format(futex=_FUTEX[machine]) for t in (_LINUX_WAIT, _LINUX_WAKE))
+        hello, nap = "call void @say_who(ptr %p, i64 %me)", "%y = call i32 @sched_yield()"
+        declare += "\ndeclare i32 @sched_yield()" + _LINUX_HELPERS.format(
+            moved=MOVED, gettid=_GETTID[machine], setaffinity=_SETAFFINITY[machine]
+        )
     elif system == "win32":
         declare += "\ndeclare void @Sleep(i32)"
         wait, wake = "  call void @Sleep(i32 1)", ""
+        hello, nap = "", "call void @Sleep(i32 0)"
     else:
         declare += "\ndeclare i32 @usleep(i32)"
         wait, wake = "  %r = call i32 @usleep(i32 200)", ""
+        hello, nap = "", "%y = call i32 @sched_yield()"
+        declare += "\ndeclare i32 @sched_yield()"
     return f"""
 {declare}
-@flambeau_pool = internal global [40 x i64] zeroinitializer, align 64
+@flambeau_pool = internal global [128 x i64] zeroinitializer, align 64
 
 define ptr @flambeau_pool_block() {{
   ret ptr @flambeau_pool
@@ -86,6 +165,7 @@ entry:
   %sleepp = getelementptr i8, ptr %p, i64 288
   %stopp = getelementptr i8, ptr %p, i64 292
   %spinp = getelementptr i8, ptr %p, i64 296
+  {hello}
   br label %idle
 idle:
   %last = phi i32 [0, %entry], [%last, %asleep], [%g, %done]
@@ -168,11 +248,19 @@ mine:
   store atomic i64 {HUGE}, ptr %nextp seq_cst, align 8
   br label %wait
 wait:
+  %w = phi i32 [0, %mine], [%w1, %again], [0, %nap]
   %inside = load atomic i32, ptr %insidep seq_cst, align 4
   %none = icmp eq i32 %inside, 0
-  br i1 %none, label %free, label %again
+  br i1 %none, label %free, label %patient
+patient:
+  %w1 = add i32 %w, 1
+  %long = icmp ugt i32 %w1, 5000
+  br i1 %long, label %nap, label %again
 again:
   {pause}
+  br label %wait
+nap:
+  {nap}
   br label %wait
 free:
   store atomic i32 0, ptr %lockp seq_cst, align 4
@@ -186,7 +274,7 @@ out:
 class Pool:
     """The workers of this process. Started when the first kernel asks for more than one chunk."""
 
-    SPIN = 4000  # pauses before a worker sleeps: some 50 to 100 microseconds
+    SPIN = 20000  # pauses before a worker sleeps: some hundreds of microseconds
 
     def __init__(self, addresses):
         self.worker = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(
@@ -195,8 +283,12 @@ class Pool:
         block = ctypes.CFUNCTYPE(ctypes.c_void_p)(addresses["flambeau_pool_block"])
         self.block = block()
         self.allowed = ctypes.c_int64.from_address(self.block + 280)
+        self.moved = ctypes.c_int64.from_address(self.block + 320)
         self.started = 0
         self.reset()
+        if hasattr(os, "sched_getaffinity"):
+            processors = sum(1 << c for c in os.sched_getaffinity(0) if c < 1024)
+            ctypes.memmove(self.block + 512, processors.to_bytes(128, "little"), 128)
         self.set_num_threads(config.num_threads())
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self.after_fork)
@@ -204,6 +296,7 @@ class Pool:
     def reset(self):
         ctypes.memset(self.block, 0, 280)
         ctypes.memset(self.block + 288, 0, 8)
+        ctypes.memset(self.block + 320, 0, 128)  # no worker to keep off a processor
         ctypes.c_int64.from_address(self.block + 64).value = HUGE
         ctypes.c_int32.from_address(self.block + 296).value = self.SPIN
 
@@ -219,9 +312,14 @@ class Pool:
             self.started += 1
             name = f"flambeau-worker-{self.started}"
             # daemon: a worker never comes back from native code, and must not hold up the exit
+            self.moved.value = min(self.started, MOVED) if self.alone_elsewhere() else 0
             threading.Thread(
                 target=self.worker, args=(self.block, self.started), name=name, daemon=True
             ).start()
+
+    def alone_elsewhere(self):
+        """Are there processors for the workers besides the caller's?"""
+        return hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) > 1
 
     def after_fork(self):
         """The child has none of the parent's threads: forget them."""

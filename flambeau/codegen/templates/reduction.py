@@ -21,7 +21,7 @@ from flambeau.codegen.loops import I64, PTR, Module, V, bytes_of, vector
 # states where there are any.
 BLOCK = 32
 STRETCH = 1 << 14
-TURN = 32
+TURN = 64
 COLUMNS = 1024  # columns a column program holds totals of at once
 
 
@@ -414,7 +414,9 @@ class ColumnProgram(_Program):
 
     @property
     def unroll(self):
-        return {1: 8, 2: 3}.get(self.n_state, 2) if self.r.input[0] != "c" else 2
+        if self.r.input[0] == "c" or self.n_state > 2:
+            return 2
+        return 8 if self.n_state == 1 else 3 if self.r.indexed else 6
 
     def write(self):
         fn, w = self.fn, self.width
