@@ -236,11 +236,7 @@ class _Body:
 
     def _unroll(self):
         """Vectors per turn of the loop: a few for cheap bodies, one for long ones."""
-        if (
-            self.nest.rank
-            or any(access in "nt" for _, access in self.operands)
-            or self.uses_coordinates
-        ):
+        if self.uses_coordinates or any(access in "nt" for _, access in self.operands):
             return 1
         return 4 if is_cheap(self.nest) else 1
 
