@@ -23,11 +23,11 @@ from flambeau import config
 HUGE = 1 << 60
 
 # Note [Where a worker wakes]
-# Linux likes to wake a thread on the processor of whoever wakes it, and in a virtual machine it takes
-# a halted processor for a busy one, so worker and caller would share a core while another idles.
-# Before a sleeping worker is woken, the caller's processor is therefore taken out of the worker's
-# set (words 512..639 hold the processors of this process, 640..767 the reduced set, 320 the number
-# of workers this is done for, 328.. their thread ids).
+# Linux likes to wake a thread on the processor of whoever wakes it, and in a virtual machine it
+# takes a halted processor for a busy one, so worker and caller would share a core while another
+# idles. Before a sleeping worker is woken, the caller's processor is therefore taken out of the
+# worker's set (words 512..639 hold the processors of this process, 640..767 the reduced set, 320
+# the number of workers this is done for, 328.. their thread ids).
 MOVED = 8  # workers that are kept off the caller's processor
 
 _LINUX_WAIT = """
