@@ -25,7 +25,7 @@ from flambeau.ops.table import REQUIRED, names_of
 from flambeau.runtime.allocator import host_allocator
 from flambeau.runtime.cpu import words
 
-PIECE = 1 << 16  # elements per piece when a row is cut
+PIECE = 1 << 17  # elements per piece when a row is cut
 CHUNK = 1 << 15  # elements per chunk
 LONG = 1 << 13  # elements of a run that is read as several streams
 FEW = 64  # results that count as few
