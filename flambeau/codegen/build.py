@@ -60,9 +60,11 @@ def vector_width(nest):
     types = [MEMORY_TYPE[d] for d, _ in nest.inputs + nest.outputs]
     types += [{"bool": "i8"}.get(v.type) or MEMORY_TYPE[v.type] for v in _parts(nest.values)]
     types += [MEMORY_TYPE[COMPUTE_TYPE[d]] for d, _ in nest.inputs + nest.outputs]
-    # Cheap bodies wait for memory, and memory likes half registers better than whole ones of 64
-    # bytes: a + b on a million floats takes 140 us with 32 bytes at a time, 169 us with 64.
-    room = min(host().vector_bytes, 32) if is_cheap(nest) else host().vector_bytes
+    # Cheap bodies wait for memory, and streams like half registers better than whole ones of 64
+    # bytes: a + b on a million floats takes 140 us with 32 bytes at a time, 169 us with 64. Rows
+    # usually share an operand that stays in cache, and are better off with whole registers.
+    streams = nest.rank == 0 and is_cheap(nest)
+    room = min(host().vector_bytes, 32) if streams else host().vector_bytes
     width = max(1, room // max(map(bytes_of, types)))
     # turning a square takes log2(width) shuffles per vector: more than 16 do not pay
     return min(width, 16) if any(access == "t" for _, access in nest.inputs) else width
