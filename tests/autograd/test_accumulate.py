@@ -305,3 +305,11 @@ def test_first_gradient_is_kept():
     a.register_hook(lambda g: seen.append(g.data_ptr()))
     (a * flambeau.tensor([3.0, 4.0])).sum().backward()
     assert a.grad.data_ptr() == seen[0]
+
+
+def test_a_sum_of_gradients_that_was_passed_on_is_not_added_to():
+    p, q = (flambeau.ones(3, requires_grad=True) for _ in range(2))
+    u = p + q  # its gradient is a sum of two, and goes to p and to q as one tensor
+    (u * 2 + u * 3 + p).sum().backward()
+    assert p.grad.tolist() == [6.0] * 3 and q.grad.tolist() == [5.0] * 3
+    assert p.grad.data_ptr() != q.grad.data_ptr()
