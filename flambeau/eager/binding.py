@@ -13,9 +13,10 @@ from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import SavedInput, SavedOutput
-from flambeau.eager.call import SCALARS, Variant, compile_text
+from flambeau.eager.call import SCALARS, compile_text
 from flambeau.eager.formula import record_formula, wants_grad
 from flambeau.eager.fronts import quick_function
+from flambeau.eager.variants import Variant
 from flambeau.ops.table import REQUIRED, TABLE, public
 
 NUMBERS = (bool, int, float, complex)

@@ -18,8 +18,8 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node
 from flambeau.codegen import scalar
 from flambeau.eager.binding import check_overlap, launches, ranges_meet
-from flambeau.eager.call import fit
 from flambeau.eager.plan import MAX_PLANS, output_layout, plan_nest, scalar_kinds
+from flambeau.eager.variants import fit
 
 _copies: dict = {}
 _BITS = {"f16": _dtype.int16, "bf16": _dtype.int16}

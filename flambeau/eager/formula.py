@@ -1,13 +1,13 @@
 """History of ops whose derivative is written on tensors: reductions, views, templates, composites.
 
 `record_formula` saves what the row's derivative names ask for; `FormulaNode` runs it. Pointwise ops
-have their own, faster kind of node in call.py.
+have their own, faster kind of node in variants.py.
 """
 
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node, save_input, save_output, unpack
-from flambeau.eager.call import fit
+from flambeau.eager.variants import fit
 
 _classes: dict = {}
 
