@@ -349,6 +349,38 @@ class Fn:
             self.jump(head)
         self.open(done)
 
+    def carry(self, count, values, body):
+        """values = body(values), `count` times; they travel in registers from turn to turn."""
+        before, turn, done = self.block, self.label("turn"), self.label("done")
+        count = self.value(count, I64)
+        self.branch(count > 0, turn, done)
+        self.open(turn)
+        slot = len(self.lines)
+        self.lines += [""] * (len(values) + 1)
+        held = []
+        for v in values:
+            self.count += 1
+            held.append(V(self, v.type, f"%c{self.count}"))
+        self.count += 1
+        left = V(self, I64, f"%c{self.count}")
+        with self.scope():
+            after = body(held)
+            rest = self.emit(f"sub {left}, 1", I64)
+            last = self.block
+            self.branch(rest > 0, turn, done)
+        for k, (name, first, following) in enumerate(
+            zip([*held, left], [*values, count], [*after, rest])
+        ):
+            self.lines[slot + k] = (
+                f"  {name.name} = phi {name.type} "
+                f"[{first.name}, %{before}], [{following.name}, %{last}]"
+            )
+        self.open(done)
+        return [
+            self.emit(f"phi {a.type} [{a.name}, %{before}], [{b.name}, %{last}]", a.type)
+            for a, b in zip(values, after)
+        ]
+
     @contextmanager
     def when(self, condition):
         body, done = self.label("then"), self.label("done")
