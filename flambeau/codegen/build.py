@@ -96,13 +96,13 @@ def build_pointwise(nest):
     """The IR text of a pointwise nest."""
     module = Module()
     fn = module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
-    _Body(fn, nest).write()
+    PointwiseBody(fn, nest).write()
     fn.ret()
     add_entry(module, kernel_kinds(nest))
     return module_text(module)
 
 
-class _Body:
+class PointwiseBody:
     def __init__(self, fn, nest):
         self.fn, self.nest = fn, nest
         self.block, self.chunk = fn.params

@@ -135,11 +135,17 @@ def argument_word(fn, block, index, kind):
     return fn.load(_word(fn, block, index), type, 8)
 
 
-def add_entry(module: Module, kinds: str, body: str = "body", name: str = "entry"):
-    """Write the CPython builtin that launches `body`; kinds has a letter per argument."""
+def add_entry(
+    module: Module, kinds: str, body: str = "body", name: str = "entry", spare=0, last=None
+):
+    """Write the CPython builtin that launches `body`; kinds has a letter per argument.
+
+    spare: words after the status that chunks may leave results in; last: a function of the block
+    that is called once all chunks are done.
+    """
     fn = module.function(name, [(PTR, "self"), (PTR, "args"), (I64, "count")], result=PTR)
     _, args, _ = fn.params
-    block = fn.alloca(I64, len(kinds) + 1, 8)
+    block = fn.alloca(I64, len(kinds) + 1 + spare, 8)
     wrong = V(fn, I1, "false")
     for k, kind in enumerate(kinds):
         item = fn.load(fn.gep(args, k, PTR), PTR)
@@ -162,6 +168,8 @@ def add_entry(module: Module, kinds: str, body: str = "body", name: str = "entry
     fn.store(V(fn, I64, "0"), status, 8)
     chunks = fn.load(fn.load(block, PTR), I64, 8)
     run_chunks(fn, body, block, chunks)
+    if last is not None:
+        fn.line(f"call void @{last}({block})")
     bad = fn.load(status, I64, 8)
     with fn.when(bad != 0):
         number = fn.call("PyLong_FromLongLong", PTR, bad, pure=False)

@@ -104,6 +104,8 @@ def run_text(
 class Family:
     """Kernels of one computation for one pattern of arguments."""
 
+    plan_nest = staticmethod(plan_nest)  # how layouts become a kernel; other kinds have their own
+
     def __init__(self, key, trace, pattern, types, outputs=1, error=None, promoting=True):
         self.key, self.trace, self.pattern = key, trace, pattern
         self.types, self.outputs = types, outputs
@@ -137,7 +139,7 @@ class Family:
             tuple(type(a) for c, a in zip(self.pattern, args) if c in "sn"),
         )
         trace = self._tracer(compute, [type(a) for a in args])
-        found = plan_nest(
+        found = self.plan_nest(
             key, trace, layouts, kinds, out_dtypes, outs, shape=outs[0].shape if outs else None
         )
         self.keep.append(found[3])

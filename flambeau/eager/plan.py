@@ -107,9 +107,9 @@ def plan_nest(
         owner, address = words([0])
         return outs, nothing, address, owner
     operands = [(o, expanded_strides(o, shape)) for o in (*outs, *inputs)]
-    sizes, strides = _walk(shape, operands, collapsing)
+    sizes, strides = walk_order(shape, operands, collapsing)
     accesses = [
-        _access(sizes, steps, layout, k < len(outs))
+        access_of(sizes, steps, layout, k < len(outs))
         for k, ((layout, _), steps) in enumerate(zip(operands, strides))
     ]
     if not sizes:
@@ -118,13 +118,13 @@ def plan_nest(
     pattern = tuple((o.dtype.code, a) for (o, _), a in zip(operands, accesses))
     rank = len(sizes) - 1
     kernel, work = _kernel(key, trace, pattern[: len(outs)], pattern[len(outs) :], scalars, rank)
-    owner, address = words(_describe(sizes, strides, chunk_elements(work)))
+    owner, address = words(describe_launch(sizes, strides, chunk_elements(work)))
     if owner[0] > 1:
         pool().ensure_workers()
     return outs, kernel, address, owner
 
 
-def _walk(shape, operands, collapsing):
+def walk_order(shape, operands, collapsing):
     """Sizes and byte strides in the order the kernel walks them, outermost first."""
     strides = [[s * o.itemsize for s in st] for o, st in operands]
     if not collapsing:
@@ -139,7 +139,7 @@ def _walk(shape, operands, collapsing):
 TILE = 16  # both sides must have this many elements for tiles to pay
 
 
-def _access(sizes, strides, layout, is_output):
+def access_of(sizes, strides, layout, is_output):
     """How a kernel reads an operand along its innermost dimension: see codegen/build.py."""
     if not sizes or strides[-1] == layout.itemsize:
         return "c"
@@ -151,7 +151,7 @@ def _access(sizes, strides, layout, is_output):
     return "t" if turned and not layout.dtype.is_complex else "n"
 
 
-def _describe(sizes, strides, chunk):
+def describe_launch(sizes, strides, chunk):
     """The words of a launch. Work is cut into equal chunks of about `chunk` elements, so that two
     threads have the same to do; several chunks are always an even number.
     """

@@ -27,6 +27,7 @@ from flambeau.ops.table import names_of
 from flambeau.storage import Storage
 
 _new = object.__new__
+FAMILIES: dict = {}  # other kinds of families, by the `family` option of a row
 
 
 class PointwiseNode(Node):
@@ -323,7 +324,8 @@ class Variant:
             trace = traced
         else:
             trace = body
-        self.family = Family(key, trace, pattern, self._types, op.outputs, op.error)
+        kind = FAMILIES.get(op.options.get("family"), Family)
+        self.family = kind(key, trace, pattern, self._types, op.outputs, op.error)
         self.backwards = {}
         self.saved_names = self._saved_names()
         self.differentiable = [

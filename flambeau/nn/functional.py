@@ -15,6 +15,8 @@ _SHARED = frozenset(
 
 def __getattr__(name):
     plain = name.removesuffix("_")
+    if "functional_" + name in _TABLE:  # another signature than the function of torch has
+        plain = "functional_" + name
     row = _TABLE.get(plain)
     if row is None or not (_NAMESPACE in row.namespaces or name in _SHARED):
         raise AttributeError(f"module 'flambeau.nn.functional' has no attribute '{name}'")
