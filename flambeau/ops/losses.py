@@ -1,0 +1,425 @@
+"""Losses that compare two tensors element by element: errors, cross entropies, likelihoods.
+
+The functions here check what they are given, choose a row of `losses_rows.py` and reduce in it.
+Losses over rows of scores, embeddings and triplets are in `losses_margin.py`; cross entropy over
+classes has a file of its own. Rows called functional_... are functions of nn.functional that have
+another signature in torch.
+"""
+
+import math
+import warnings
+
+from flambeau import _dtype as d
+from flambeau import errors
+from flambeau._layout import broadcast_shape
+from flambeau.codegen import scalar as m
+from flambeau.ops.losses_rows import MEAN, NONE, SUM, reduced
+from flambeau.ops.table import OptionalTensor, composite, public
+
+NN = "nn.functional"
+
+
+# -- arguments -------------------------------------------------------------------------------------
+
+_NUMBERS = {"none": NONE, "mean": MEAN, "sum": SUM}
+
+
+def reduction_number(reduction, size_average=None, reduce=None):
+    """PyTorch's number of a reduction, given by name or in the old way."""
+    if size_average is not None or reduce is not None:
+        reduction = old_reduction(size_average, reduce)
+    found = _NUMBERS.get(reduction)
+    if found is not None:
+        return found
+    if reduction == "elementwise_mean":
+        warnings.warn(
+            "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.",
+            stacklevel=4,
+        )
+        return MEAN
+    raise ValueError(f"{reduction} is not a valid value for reduction")
+
+
+def old_reduction(size_average, reduce):
+    """The name of what size_average and reduce ask for."""
+    if reduce is False:
+        name = "none"
+    else:
+        name = "sum" if size_average is False else "mean"
+    warnings.warn(
+        f"size_average and reduce args will be deprecated, please use reduction='{name}' instead.",
+        stacklevel=5,
+    )
+    return name
+
+
+def same_shape(input, target, warn=False):
+    """Both tensors in their common shape."""
+    if input.shape == target.shape:
+        return input, target
+    if warn:
+        warnings.warn(
+            f"Using a target size ({target.shape}) that is different to the input size "
+            f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
+            "Please ensure they have the same size.",
+            stacklevel=4,
+        )
+    shape = broadcast_shape(input.shape, target.shape)
+    return input.expand(shape), target.expand(shape)
+
+
+def _check_weight(input, weight):
+    if weight.shape != input.shape:
+        raise ValueError("Weights and input must have the same size.")
+
+
+def _weighted(name, input, target, weight, reduction, by_weight=True, **options):
+    """A loss with a weight per element; the mean is by weight, or by elements."""
+    if reduction not in _NUMBERS:
+        raise ValueError(
+            f"Invalid reduction mode: {reduction}. Expected one of 'none', 'mean', 'sum'."
+        )
+    if weight.shape != target.shape:
+        weight = weight.expand(target.shape)
+    number = _NUMBERS[reduction]
+    if number == MEAN and by_weight:
+        return reduced(name, SUM, input, target, weight, **options) / weight.sum()
+    return reduced(name, number, input, target, weight, **options)
+
+
+def refuse_gradient(function, **tensors):
+    """PyTorch has no derivative with respect to some arguments, and says so at once."""
+    for name, t in tensors.items():
+        # a view has no gradients where nothing is recorded
+        if t is not None and t.requires_grad and t.view_as(t).requires_grad:
+            raise RuntimeError(
+                f"The function '{function}' is not differentiable with respect to argument "
+                f"'{name}'. This input cannot have requires_grad True."
+            )
+
+
+def fit(shape, whole):
+    """Complain if a tensor of the common shape would not go into one of the given shape."""
+    if shape != whole:
+        raise RuntimeError(
+            f"output with shape {list(shape)} doesn't match the broadcast shape {list(whole)}"
+        )
+
+
+# -- public functions ------------------------------------------------------------------------------
+
+
+@composite(namespace=NN, variants="")
+def mse_loss(
+    input,
+    target,
+    size_average: object = None,
+    reduce: object = None,
+    reduction: str = "mean",
+    weight: OptionalTensor = None,
+):
+    """Mean of the squared differences; with a weight, the mean by weight."""
+    return _error("squared_error", input, target, size_average, reduce, reduction, weight)
+
+
+@composite(namespace=NN, variants="")
+def l1_loss(
+    input,
+    target,
+    size_average: object = None,
+    reduce: object = None,
+    reduction: str = "mean",
+    weight: OptionalTensor = None,
+):
+    """Mean of the absolute differences; with a weight, the mean by weight."""
+    if not (input.dtype.is_floating_point and target.dtype.is_floating_point):
+        return _plain_l1(input, target, size_average, reduce, reduction, weight)
+    return _error("absolute_error", input, target, size_average, reduce, reduction, weight)
+
+
+def _error(name, input, target, size_average, reduce, reduction, weight):
+    given = input
+    if input.shape != target.shape:
+        input, target = same_shape(input, target, warn=True)
+    if weight is None:
+        return reduced(name, reduction_number(reduction, size_average, reduce), input, target)
+    if size_average is not None or reduce is not None:
+        reduction = old_reduction(size_average, reduce)
+    _check_weight(given, weight)
+    return _weighted("weighted_" + name, input, target, weight, reduction)
+
+
+def _plain_l1(input, target, size_average, reduce, reduction, weight):
+    """Integers and complex numbers, by ordinary ops."""
+    if input.shape != target.shape:
+        input, target = same_shape(input, target, warn=True)
+    number = reduction_number(reduction, size_average, reduce)
+    value = (input - target).abs()
+    if weight is not None:
+        _check_weight(input, weight)
+        value = value * weight
+        if number == MEAN:
+            return value.sum() / weight.sum()
+    return reduce_tensor(value, number)
+
+
+def reduce_tensor(value, number):
+    """A reduction of a tensor that exists already."""
+    if number == MEAN:
+        return value.mean()
+    return value.sum() if number == SUM else value
+
+
+@composite(namespace=NN, variants="")
+def smooth_l1_loss(
+    input,
+    target,
+    size_average: object = None,
+    reduce: object = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+):
+    """Absolute differences with a parabola of width beta at the bottom."""
+    if input.shape != target.shape:
+        input, target = same_shape(input, target, warn=True)
+    number = reduction_number(reduction, size_average, reduce)
+    if beta == 0:
+        return reduced("absolute_error", number, input, target)
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    return reduced("smooth_absolute_error", number, input, target, beta=float(beta))
+
+
+@composite(namespace=NN, variants="")
+def huber_loss(
+    input, target, reduction: str = "mean", delta: float = 1.0, weight: OptionalTensor = None
+):
+    """Half the squared differences, with lines beyond delta."""
+    given = input
+    if input.shape != target.shape:
+        input, target = same_shape(input, target, warn=True)
+    if weight is not None:
+        _check_weight(given, weight)
+    number = reduction_number(reduction) if weight is None else None
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    if weight is None:
+        return reduced("huber_error", number, input, target, delta=float(delta))
+    return _weighted(
+        "weighted_huber_error", input, target, weight, reduction, False, delta=float(delta)
+    )
+
+
+@composite(namespace=NN, variants="")
+def binary_cross_entropy(
+    input,
+    target,
+    weight: OptionalTensor = None,
+    size_average: object = None,
+    reduce: object = None,
+    reduction: str = "mean",
+):
+    """Cross entropy of targets with probabilities."""
+    number = reduction_number(reduction, size_average, reduce)
+    if target.shape != input.shape:
+        raise ValueError(
+            f"Using a target size ({target.shape}) that is different to the input size "
+            f"({input.shape}) is deprecated. Please ensure they have the same size."
+        )
+    if weight is None:
+        _one_dtype(input, target)
+        return reduced("binary_entropy", number, input, target)
+    weight = weight.expand(_weight_shape(target.shape, weight.shape))
+    refuse_gradient("binary_cross_entropy", weight=weight)
+    _one_dtype(input, target, weight)
+    fit(input.shape, weight.shape)
+    return reduced("weighted_binary_entropy", number, input, target, weight)
+
+
+def _one_dtype(input, *others):
+    for t in others:
+        if t.dtype is not input.dtype:
+            raise RuntimeError(
+                f"Found dtype {t.dtype.scalar_name} but expected {input.dtype.scalar_name}"
+            )
+
+
+def _weight_shape(target, weight):
+    """The common shape of a target and its weight."""
+    try:
+        return broadcast_shape(target, weight)
+    except RuntimeError:
+        pass
+    for k in range(1, min(len(target), len(weight)) + 1):
+        if target[-k] != weight[-k] and 1 not in (target[-k], weight[-k]):
+            raise RuntimeError(
+                f"Attempting to broadcast a dimension of length {weight[-k]} at {-k}! Mismatching "
+                f"argument at index 1 had {weight}; but expected shape should be broadcastable to "
+                f"{list(target)}"
+            )
+
+
+def logit_loss(input, target, weight, pos_weight, number):
+    """Cross entropy with logits, with PyTorch's checks."""
+    if weight is None and pos_weight is None:
+        _target_dtype(input, target)
+        return reduced("logit_entropy", number, input, target)
+    refuse_gradient("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
+    shape = broadcast_shape(input.shape, target.shape)
+    if pos_weight is not None:
+        fit(shape, broadcast_shape(pos_weight.shape, shape))
+    if weight is not None:
+        fit(shape, broadcast_shape(shape, weight.shape))
+    one = input.new_ones(())
+    weight, pos_weight = ((one if t is None else t).expand(shape) for t in (weight, pos_weight))
+    _target_dtype(input, target)
+    return reduced("weighted_logit_entropy", number, input, target, weight, pos_weight)
+
+
+def _target_dtype(input, target):
+    if input.dtype.category == d.FLOATING and target.dtype.category < d.FLOATING:
+        raise errors.cannot_cast(input.dtype, target.dtype)
+
+
+@composite(variants="function")
+def binary_cross_entropy_with_logits(
+    input,
+    target,
+    weight: OptionalTensor = None,
+    pos_weight: OptionalTensor = None,
+    reduction: int = 0,
+):
+    """Cross entropy of targets with probabilities that are given as logits."""
+    if input.shape != target.shape:
+        input, target = same_shape(input, target)
+    return logit_loss(input, target, weight, pos_weight, reduction if reduction in (1, 2) else 0)
+
+
+@composite(namespace=NN, variants="")
+def functional_binary_cross_entropy_with_logits(
+    input,
+    target,
+    weight: OptionalTensor = None,
+    size_average: object = None,
+    reduce: object = None,
+    reduction: str = "mean",
+    pos_weight: OptionalTensor = None,
+):
+    """Cross entropy of targets with probabilities that are given as logits."""
+    number = reduction_number(reduction, size_average, reduce)
+    if target.shape != input.shape:
+        raise ValueError(
+            f"Target size ({target.shape}) must be the same as input size ({input.shape})"
+        )
+    return logit_loss(input, target, weight, pos_weight, number)
+
+
+def _kl(input, target, number, log_target):
+    for t in (input, target):
+        if t.dtype.is_complex:
+            raise RuntimeError("kl_div: Complex inputs not supported.")
+    for t in (input, target):
+        if not t.dtype.is_floating_point:
+            raise RuntimeError("kl_div: Integral inputs not supported.")
+    target, input = same_shape(target, input)
+    return reduced("log_divergence" if log_target else "divergence", number, input, target)
+
+
+@composite(variants="function")
+def kl_div(input, target, reduction: int = 0, *, log_target: bool = False):
+    """target * (log(target) - input), where input holds logarithms."""
+    return _kl(input, target, reduction if reduction in (1, 2) else 0, log_target)
+
+
+@composite(namespace=NN, variants="")
+def functional_kl_div(
+    input,
+    target,
+    size_average: object = None,
+    reduce: object = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+):
+    """The Kullback-Leibler divergence, from logarithms of probabilities to targets."""
+    if size_average is not None or reduce is not None:
+        number = reduction_number(reduction, size_average, reduce)
+    elif reduction == "batchmean":
+        number = SUM
+    else:
+        if reduction == "mean":
+            warnings.warn(
+                "reduction: 'mean' divides the total loss by both the batch size and the support "
+                "size.'batchmean' divides only by the batch size, and aligns with the KL div math "
+                "definition.'mean' will be changed to behave the same as 'batchmean' in the next "
+                "major release.",
+                stacklevel=3,
+            )
+        number = reduction_number(reduction)
+    value = _kl(input, target, number, log_target)
+    return value / input.shape[0] if reduction == "batchmean" and input.ndim else value
+
+
+def _poisson(input, target, log_input, full, eps, number):
+    if input.shape != target.shape:
+        target, input = same_shape(target, input)
+    if input.dtype.is_floating_point and target.dtype.is_floating_point:
+        options = dict(log_input=log_input, full=full, eps=float(eps))
+        return reduced("poisson_likelihood", number, input, target, **options)
+    value = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    if full:
+        stirling = target * target.log() - target + (target * (2 * math.pi)).log() * 0.5
+        value = value + m.where(target <= 1, 0.0, stirling)
+    return reduce_tensor(value, number)
+
+
+@composite(variants="function")
+def poisson_nll_loss(input, target, log_input: bool, full: bool, eps: float, reduction: int):
+    """Minus the log likelihood of counts."""
+    return _poisson(input, target, log_input, full, eps, reduction if reduction in (1, 2) else 0)
+
+
+@composite(namespace=NN, variants="")
+def functional_poisson_nll_loss(
+    input,
+    target,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: object = None,
+    eps: float = 1e-8,
+    reduce: object = None,
+    reduction: str = "mean",
+):
+    """Minus the log likelihood of counts with the rates input (or exp(input))."""
+    number = reduction_number(reduction, size_average, reduce)
+    return _poisson(input, target, log_input, full, eps, number)
+
+
+@composite(namespace=NN, variants="")
+def gaussian_nll_loss(
+    input, target, var: object, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+):
+    """Minus the log likelihood of targets around input, with the variances var."""
+    if isinstance(var, float):
+        var = input.new_full(input.shape, var)
+    elif isinstance(var, (int, complex)):
+        public("any")(var < 0)  # for its complaint
+    if var.shape != input.shape:
+        if input.shape[:-1] == var.shape:
+            var = var.unsqueeze(-1)
+        elif not _one_per_row(input.shape, var.shape):
+            if var.device.type == "cpu" and bool((var < 0).any()):
+                raise ValueError("var has negative entry/entries")
+            raise ValueError("var is of incorrect size")
+    if reduction not in _NUMBERS:
+        raise ValueError(f"{reduction} is not valid")
+    shape = broadcast_shape(broadcast_shape(input.shape, target.shape), var.shape)
+    tensors = [t if t.shape == shape else t.expand(shape) for t in (input, target, var)]
+    options = dict(full=full, eps=float(eps))
+    return reduced("gaussian_likelihood", _NUMBERS[reduction], *tensors, **options)
+
+
+def _one_per_row(shape, var):
+    """Do two shapes agree but for one dimension of size one?"""
+    if len(shape) != len(var):
+        return False
+    return sum(v for s, v in zip(shape, var) if s != v) == 1
