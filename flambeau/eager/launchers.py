@@ -12,6 +12,7 @@ from flambeau.eager import (
     products,
     random_integers,
     reducing,
+    resampling,
     sampling,
     scans,
     sorting,
@@ -34,4 +35,5 @@ MODULES = (
     random_integers,
     reducing,
     sampling,
+    resampling,
 )

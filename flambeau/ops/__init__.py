@@ -19,6 +19,7 @@ from flambeau.ops import (
     products,
     rearranging,
     reductions,
+    resampling,
     sampling,
     scans,
     sorting,
@@ -54,4 +55,5 @@ FAMILIES = (
     splitting,
     statistics,
     views,
+    resampling,
 )

@@ -1,0 +1,287 @@
+"""Resampling: every output is a weighted sum of a few inputs along each spatial dimension.
+
+Tables say which inputs, and how much of each; the gradient is the same kernel with tables turned
+around, so both directions only gather and no two chunks write the same place. With the width last
+in memory a row is made in two steps: input rows are summed into a buffer, then the buffer is read
+by columns, a register permutation per tap where the columns of one register lie close together.
+With channels last a pixel is a line of channels, and lines are summed. The tables are computed in
+`eager/resampling_tables.py`.
+"""
+
+from flambeau.codegen.llvm import convert, gather, load_element, store_element
+from flambeau.codegen.llvm_cpu import host
+from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
+from flambeau.codegen.loops import I1, I64, PTR, V, bytes_of, vector
+from flambeau.codegen.templates.sorting import Kernel
+
+STRAIGHT = 4  # up to so many rows are summed in registers, without going through the buffer
+LINES = 4  # registers of channels that are summed together
+
+_PERMUTE = {
+    ("near", 64, "float"): "llvm.x86.avx512.permvar.sf.512",
+    ("near", 64, "double"): "llvm.x86.avx512.permvar.df.512",
+    ("far", 64, "float"): "llvm.x86.avx512.vpermi2var.ps.512",
+    ("far", 64, "double"): "llvm.x86.avx512.vpermi2var.pd.512",
+    ("near", 32, "float"): "llvm.x86.avx2.permps",
+}
+
+
+def compute_type(code):
+    """The scalar type of weights and sums; those of bytes are exact in double."""
+    return "f64" if code in ("f64", "u8") else "f32"
+
+
+def lanes(code):
+    return host().vector_bytes // (8 if compute_type(code) == "f64" else 4)
+
+
+def reach(code):
+    """How far apart (in columns) the lanes of a register may read: {way of reading: columns}."""
+    e, size = LLVM_TYPE[compute_type(code)], host().vector_bytes
+    factor = {"near": 1, "far": 2}
+    return {way: factor[way] * lanes(code) for way in factor if (way, size, e) in _PERMUTE}
+
+
+class _Resampling:
+    """A kernel under construction, with loads and stores of its dtype."""
+
+    def __init__(self, code):
+        self.kernel = Kernel("ppp")
+        self.fn = self.kernel.fn
+        self.code, self.type = code, compute_type(code)
+        self.scalar = LLVM_TYPE[self.type]
+        self.width = lanes(code)
+        self.memory = MEMORY_TYPE[code]
+
+    def table(self, word):
+        return self.fn.convert("inttoptr", word, PTR)
+
+    def load(self, pointer, mask=None):
+        fn = self.fn
+        x = load_element(fn, pointer, self.code, self.width, "c", None, mask)
+        return convert(fn, x, COMPUTE_TYPE[self.code], self.type)
+
+    def store(self, value, pointer, mask=None):
+        fn = self.fn
+        if self.code == "u8":
+            value = fn.intrinsic("floor", value + 0.5)
+            value = fn.select(value < 0.0, fn.value(0.0, value.type), value)
+            value = fn.select(value > 255.0, fn.value(255.0, value.type), value)
+            value = convert(fn, value, self.type, "u8")
+        store_element(fn, value, pointer, self.code, self.width, "c", None, mask)
+
+    def mask(self, left):
+        """The lanes below a count."""
+        fn = self.fn
+        left = fn.splat(left, self.width)
+        return fn.pure(f"icmp slt {fn.iota(left.type)}, {left.name}", vector(I1, self.width))
+
+    def across(self, count, step, registers=1):
+        """step(column, registers, mask) over columns, whole groups of registers first."""
+        fn, w = self.fn, self.width
+        done = V(fn, I64, "0")
+        for group in (registers, 1) if registers > 1 else (1,):
+            whole = done + ((count - done) / (group * w)) * (group * w)
+            with fn.loop(done, whole, group * w) as column:
+                step(column, group, None)
+            done = whole
+        with fn.when(done < count):
+            step(done, 1, self.mask(count - done))
+
+    def taps(self, pointers, at):
+        """(first, end) of the taps of an output place."""
+        fn = self.fn
+        return tuple(fn.load(fn.gep(pointers, at + k, I64), I64) for k in (0, 1))
+
+    def tap(self, indices, weights, t):
+        fn = self.fn
+        index = fn.load(fn.gep(indices, t, I64), I64)
+        return index, fn.load(fn.gep(weights, t, self.scalar), self.scalar)
+
+
+# -- width last ------------------------------------------------------------------------------------
+
+
+def build_rows(code, taps, way, ragged):
+    """Resample planes of rows: (out, input, scratch).
+
+    taps: columns per output, or 0 if only run time tells; way: near, far (register permutations)
+    or gather; ragged: some outputs have fewer taps, marked by zero weights.
+
+    Words: rows, rows per chunk, output depth, height, width, input depth, height, width, elements
+    of scratch per chunk, (pointers, indices, weights) of depth and of height, (bases, indices,
+    weights, taps) of blocks of columns.
+    """
+    r = _Resampling(code)
+    kernel, fn = r.kernel, r.fn
+    out, x, scratch = kernel.arguments
+    words = kernel.words(19)
+    rows, per_chunk, depth, height, width, in_depth, in_height, in_width, room = words[:9]
+    tables = [r.table(word) for word in words[9:18]]
+    deep, high, wide = tables[:3], tables[3:6], tables[6:]
+    count = taps or words[18]
+    buffer = fn.gep(scratch, kernel.chunk * room, r.scalar)
+    first = kernel.chunk * per_chunk
+    with fn.loop(first, fn.min(first + per_chunk, rows)) as row:
+        y, rest = row % height, row / height
+        z, plane = rest % depth, rest / depth
+        d_low, d_high = r.taps(deep[0], z)
+        h_low, h_high = r.taps(high[0], y)
+        d_index, d_weight = r.tap(*deep[1:], d_low)
+        base = fn.gep(x, (plane * in_depth + d_index) * in_height * in_width, r.memory)
+        n = h_high - h_low
+        single = (d_high - d_low) == 1
+        straight = single & (n >= 1) & (n <= STRAIGHT)
+        for k in range(1, STRAIGHT + 1):
+            with fn.when(single & (n == k)):
+                _sum_rows(r, buffer, base, high, h_low, k, d_weight, in_width)
+        with fn.when(~straight):
+            _gather_rows(
+                r,
+                buffer,
+                x,
+                plane,
+                deep,
+                (d_low, d_high),
+                high,
+                (h_low, h_high),
+                (in_depth, in_height, in_width),
+            )
+        _read_columns(
+            r, fn.gep(out, row * width, r.memory), buffer, width, wide, count, way, ragged
+        )
+    return kernel.text()
+
+
+def _sum_rows(r, buffer, base, high, h_low, count, d_weight, in_width):
+    """buffer = the sum of a few weighted input rows."""
+    fn, w = r.fn, r.width
+    taps = [r.tap(*high[1:], h_low + k) for k in range(count)]
+    lines = [(fn.gep(base, i * in_width, r.memory), fn.splat(v * d_weight, w)) for i, v in taps]
+
+    def step(column, group, mask):
+        total = None
+        for line, weight in lines:
+            v = r.load(fn.gep(line, column, r.memory), mask)
+            total = v * weight if total is None else fn.intrinsic("fma", v, weight, total)
+        fn.store(total, fn.gep(buffer, column, r.scalar), 4)
+
+    r.across(in_width, step)
+
+
+def _gather_rows(r, buffer, x, plane, deep, d_range, high, h_range, sizes):
+    """buffer = the sum of any number of weighted input rows, one after the other."""
+    fn, w = r.fn, r.width
+    in_depth, in_height, in_width = sizes
+
+    def clear(column, group, mask):
+        zero = fn.value(0.0, vector(r.scalar, w))
+        fn.store(zero, fn.gep(buffer, column, r.scalar), 4)
+
+    r.across(in_width, clear)
+    with fn.loop(*d_range) as d:
+        z, d_weight = r.tap(*deep[1:], d)
+        with fn.loop(*h_range) as h:
+            y, h_weight = r.tap(*high[1:], h)
+            at = ((plane * in_depth + z) * in_height + y) * in_width
+            line, weight = fn.gep(x, at, r.memory), fn.splat(d_weight * h_weight, w)
+
+            def step(column, group, mask):
+                v = r.load(fn.gep(line, column, r.memory), mask)
+                place = fn.gep(buffer, column, r.scalar)
+                total = fn.load(place, vector(r.scalar, w), 4)
+                fn.store(fn.intrinsic("fma", v, weight, total), place, 4)
+
+            r.across(in_width, step)
+
+
+def _read_columns(r, target, buffer, width, wide, count, way, ragged):
+    """A row of the output from the buffer."""
+    fn, w = r.fn, r.width
+    bases, indices, weights = wide
+    e = r.scalar
+    integer = f"i{8 * bytes_of(e)}"
+
+    def tap(slot, total):
+        lanes = fn.load(fn.gep(indices, slot * w, integer), vector(integer, w))
+        weight = fn.load(fn.gep(weights, slot * w, e), vector(e, w))
+        if way == "gather":
+            lanes = fn.convert("sext", lanes, vector(I64, w))
+            pointers = fn.pure(f"getelementptr {e}, {buffer}, {lanes}", vector(PTR, w))
+            v = gather(fn, pointers, e, None)
+        else:
+            at = fn.gep(buffer, fn.load(fn.gep(bases, slot, I64), I64), e)
+            v = fn.load(at, vector(e, w), 4)
+            name = _PERMUTE[way, host().vector_bytes, e]
+            if way == "near":
+                v = fn.call(name, v.type, v, lanes)
+            else:
+                more = fn.load(fn.gep(at, w, e), v.type, 4)
+                v = fn.call(name, v.type, v, lanes, more)
+        if total is None:
+            total = fn.value(0.0, v.type)
+            return fn.select(weight != 0.0, v * weight, total) if ragged else v * weight
+        sum = fn.intrinsic("fma", v, weight, total)
+        # a missing tap must not turn an infinite neighbour into nan
+        return fn.select(weight != 0.0, sum, total) if ragged else sum
+
+    def block(column, group, mask):
+        slot = (column / w) * count
+        if isinstance(count, int):
+            total = None
+            for k in range(count):
+                total = tap(slot + k, total)
+        else:
+            cell = fn.var(fn.value(0.0, vector(e, w)))
+            with fn.loop(slot, slot + count) as k:
+                cell.set(tap(k, cell.get()))
+            total = cell.get()
+        r.store(total, fn.gep(target, column, r.memory), mask)
+
+    r.across(width, block)
+
+
+# -- channels last ---------------------------------------------------------------------------------
+
+
+def build_pixels(code):
+    """Resample images whose channels lie side by side: (out, input, nothing).
+
+    Words: rows of pixels, rows per chunk, output depth, height, width, input depth, height, width,
+    channels, (pointers, indices, weights) of depth, height and width.
+    """
+    r = _Resampling(code)
+    kernel, fn, w = r.kernel, r.fn, r.width
+    out, x, _ = kernel.arguments
+    words = kernel.words(18)
+    rows, per_chunk, depth, height, width, in_depth, in_height, in_width, channels = words[:9]
+    tables = [r.table(word) for word in words[9:]]
+    deep, high, wide = tables[:3], tables[3:6], tables[6:]
+    first = kernel.chunk * per_chunk
+    with fn.loop(first, fn.min(first + per_chunk, rows)) as row:
+        y, rest = row % height, row / height
+        z, image = rest % depth, rest / depth
+        d_range, h_range = r.taps(deep[0], z), r.taps(high[0], y)
+        with fn.loop(0, width) as column:
+            w_range = r.taps(wide[0], column)
+            target = fn.gep(out, (row * width + column) * channels, r.memory)
+
+            def step(channel, group, mask):
+                totals = [fn.var(fn.value(0.0, vector(r.scalar, w))) for _ in range(group)]
+                with fn.loop(*d_range) as d:
+                    k, d_weight = r.tap(*deep[1:], d)
+                    with fn.loop(*h_range) as h:
+                        i, h_weight = r.tap(*high[1:], h)
+                        line = ((image * in_depth + k) * in_height + i) * in_width
+                        with fn.loop(*w_range) as t:
+                            j, weight = r.tap(*wide[1:], t)
+                            weight = fn.splat(weight * h_weight * d_weight, w)
+                            at = fn.gep(x, (line + j) * channels + channel, r.memory)
+                            for n, total in enumerate(totals):
+                                v = r.load(fn.gep(at, n * w, r.memory), mask)
+                                total.set(fn.intrinsic("fma", v, weight, total.get()))
+                for n, total in enumerate(totals):
+                    r.store(total.get(), fn.gep(target, channel + n * w, r.memory), mask)
+
+            r.across(channels, step, LINES)
+    return kernel.text()
