@@ -6,6 +6,7 @@ Usage: python benchmarks/report.py [--threads 1,2] [--only PATTERN] [--seconds 1
 write under the heading "Notes" of an existing page stays.
 """
 
+import argparse
 import os
 import platform
 import re
@@ -13,8 +14,10 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+import heavy
 import ops
 import overhead
+import peaks
 import startup
 import timing
 
@@ -63,15 +66,36 @@ def same_bits(cases: Sequence[timing.Case]) -> str:
     return "Differences found:\n\n" + "\n".join(f"- {line}" for line in found)
 
 
+def heavy_section(options: argparse.Namespace) -> tuple[list[timing.Result], str]:
+    """Results and text of the heavy ops, with rates and means."""
+    best = {count: peaks.measure(count) for count in options.threads}
+    chosen = timing.select(heavy.CASES, options.only)
+    print()
+    found = list(timing.run_cases(chosen, options.threads, options.seconds, best))
+    ability = "; ".join(
+        f"{count} threads: {peak.gflops:.0f} GFLOP/s, {peak.gigabytes:.1f} GB/s"
+        for count, peak in best.items()
+    )
+    parts = [
+        "## Heavy ops",
+        "*Rate* counts the multiplications and additions, or the bytes that have to move at least; "
+        "*of peak* is its share of the best measured with a loop of FMAs and with a copy of memory "
+        f"({ability}). `python benchmarks/heavy.py` makes this table alone.",
+        table(timing.HEADER + timing.RATES, [timing.cells(r, best) for r in found]),
+        table(heavy.MEANS_HEADER, heavy.means(found)),
+    ]
+    return found, "\n\n".join(parts)
+
+
 def main() -> None:
     parser = timing.arguments(__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=None, help="where the page goes")
     options = parser.parse_args()
     busy = timing.busy_cores()
     sections = []
-    results = []
+    results: list[timing.Result] = []
     # Before any timing: a case that fails or computes something else is not worth timing.
-    agreement = same_bits(timing.select([*overhead.CASES, *ops.CASES], options.only))
+    agreement = same_bits(timing.select([*overhead.CASES, *ops.CASES, *heavy.CASES], options.only))
     print(agreement, end="\n\n")
     measures = list(startup.run_measures())
     for title, cases in (("Small ops", overhead.CASES), ("Large ops", ops.CASES)):
@@ -80,7 +104,9 @@ def main() -> None:
         found = list(timing.run_cases(chosen, options.threads, options.seconds))
         results += found
         sections.append(f"## {title}\n\n" + table(timing.HEADER, [*map(timing.cells, found)]))
-    sections[-1] += "\n\n" + agreement
+    found, section = heavy_section(options)
+    results += found
+    sections.append(section + "\n\n" + agreement)
     sections.append(
         "## Start and memory\n\n" + table(startup.HEADER, [*map(startup.cells, measures)])
     )

@@ -5,7 +5,8 @@ with `torch` bound to either package, in one process. Rounds of the two alternat
 machine or a change of clock speed hurts both alike; the figure is the median over the rounds, and
 the ratio is PyTorch's time divided by ours.
 
-The cases live in `overhead.py` and `ops.py`; import time, compile time and memory in `startup.py`.
+The cases live in `overhead.py`, `ops.py` and `heavy.py`; import time, compile time and memory in
+`startup.py`.
 """
 
 import argparse
@@ -35,6 +36,8 @@ class Case:
     run: str
     setup: str = ""
     minimum: float = 1.0  # what PyTorch's time divided by ours has to reach
+    flops: float = 0  # multiplications and additions, where they set the pace
+    bytes: float = 0  # read and written at least, where memory does
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +146,25 @@ def duration(seconds: float) -> str:
 
 
 HEADER = ("case", "threads", "flambeau", "PyTorch", "ratio", "at least", "")
+RATES = ("rate", "of peak")  # two more columns where the machine's best is known
 
 
-def cells(result: Result) -> tuple[str, ...]:
+def rates(result: Result, peak: Any) -> tuple[str, str]:
+    """How fast the work was done, and its share of what the machine can do."""
+    case = result.case
+    if case.flops:
+        rate = case.flops / result.ours / 1e9
+        return f"{rate:.0f} GFLOP/s", f"{100 * rate / peak.gflops:.0f} %"
+    if case.bytes:
+        rate = case.bytes / result.ours / 1e9
+        return f"{rate:.1f} GB/s", f"{100 * rate / peak.gigabytes:.0f} %"
+    return "", ""
+
+
+def cells(result: Result, peaks: dict[int, Any] | None = None) -> tuple[str, ...]:
     """One result as the texts of a table row."""
     case = result.case
+    known = rates(result, peaks[result.threads]) if peaks else ()
     times = duration(result.ours), duration(result.torch)
     verdict = "met" if result.met else "MISSED"
     return (
@@ -157,11 +174,12 @@ def cells(result: Result) -> tuple[str, ...]:
         f"{result.ratio:.2f}",
         f"{case.minimum:.1f}",
         verdict,
+        *known,
     )
 
 
 def print_row(row: tuple[str, ...], width: int) -> None:
-    numbers = "".join(f"{cell:>10}" for cell in row[1:])
+    numbers = "".join(f"{cell:>12}" for cell in row[1:])
     print(f"{row[0]:<{width}}{numbers}", flush=True)
 
 
@@ -185,7 +203,10 @@ def processor_time() -> tuple[int, int]:
 
 
 def run_cases(
-    cases: Iterable[Case], threads: Iterable[int], seconds: float = SECONDS
+    cases: Iterable[Case],
+    threads: Iterable[int],
+    seconds: float = SECONDS,
+    peaks: dict[int, Any] | None = None,
 ) -> Iterator[Result]:
     """Time the cases one by one, printing a row for each as it is known."""
     cases = list(cases)
@@ -193,11 +214,11 @@ def run_cases(
     busy = busy_cores()
     if busy > 0.2:
         print(f"other work keeps {busy:.1f} cores busy: figures for several threads mean little\n")
-    print_row(HEADER, width)
+    print_row(HEADER + RATES if peaks else HEADER, width)
     for case in cases:
         for count in threads:
             result = compare(case, count, seconds)
-            print_row(cells(result), width)
+            print_row(cells(result, peaks), width)
             yield result
 
 

@@ -1,0 +1,176 @@
+"""One native call for many tensors: optimizer steps, total norms, clipping.
+
+`update` runs a rule of ops/updates.py over lists of tensors, column by column; `total_norm` joins
+the norms of all elements. The cutting into pieces is planned once per list of layouts, the pointers
+are filled in at every call. Kernels are in codegen/templates/updates.py.
+"""
+
+import math
+from array import array
+
+from flambeau._layout import dense_layout, is_dense_in_some_order
+from flambeau._tensor import empty_like_layout
+from flambeau.eager.copying import copy_into
+from flambeau.eager.kernels import load_kernel, pool
+from flambeau.eager.plan import MAX_PLANS
+from flambeau.ops.updates import UPDATES
+
+PIECE = 1 << 13  # elements of a tensor that are walked in one go
+CHUNK = 1 << 16  # elements per chunk, more or less
+
+_REAL = {"c64": "f32", "c128": "f64"}
+_kernels: dict = {}
+_tables: dict = {}
+
+
+def _kernel(name, codes, flags):
+    key = name, codes, flags
+    found = _kernels.get(key)
+    if found is None:
+        from flambeau.codegen.templates import updates  # with llvmlite, on first need
+
+        ir = updates.build_update(UPDATES[name], codes, flags)
+        found = _kernels[key] = load_kernel(ir, name)
+    return found
+
+
+def _norm_kernel(code, kind):
+    key = code, kind
+    found = _kernels.get(key)
+    if found is None:
+        from flambeau.codegen.templates import updates
+
+        found = _kernels[key] = load_kernel(updates.build_norm(code, kind), "norm")
+    return found
+
+
+def _table(layouts, columns):
+    """Words for tensors of these layouts: (where the pointers start, chunks, words)."""
+    key = layouts, columns
+    found = _tables.get(key)
+    if found is None:
+        if len(_tables) > MAX_PLANS:
+            _tables.clear()
+        found = _tables[key] = _cut([_numbers(layout) for layout in layouts], columns)
+    return found
+
+
+def _numbers(layout):
+    return layout.numel * (2 if layout.dtype.is_complex else 1)
+
+
+def _cut(sizes, columns):
+    firsts, pieces, filled = [0], [], 0
+    for tensor, size in enumerate(sizes):
+        for begin in range(0, size, PIECE):
+            pieces += (tensor, begin)
+            filled += min(PIECE, size - begin)
+            if filled >= CHUNK:
+                firsts.append(len(pieces) // 2)
+                filled = 0
+    if filled or len(firsts) == 1:
+        firsts.append(len(pieces) // 2)
+    chunks = len(firsts) - 1
+    start = 4 + len(firsts) + len(pieces)
+    words = [chunks, PIECE, start, len(sizes), *firsts, *pieces, *sizes]
+    words += [0] * (columns * len(sizes))
+    return start + len(sizes), chunks, array("q", words)
+
+
+def _flat(layout, known={}):  # noqa: B006 - a cache
+    """Do the elements fill one piece of memory, in whatever order of dimensions?"""
+    found = known.get(layout)
+    if found is None:
+        if len(known) > MAX_PLANS:
+            known.clear()
+        found = known[layout] = is_dense_in_some_order(layout)
+    return found
+
+
+def _parallel(columns):
+    """Is element k of every tensor of a row at the same place in memory?"""
+    lead = columns[0]
+    for t in lead:
+        if not _flat(t._layout):
+            return False
+    for column in columns[1:]:
+        for t, other in zip(column, lead):
+            if t._layout is not other._layout and t._layout.strides != other._layout.strides:
+                return False
+    return True
+
+
+def update(name, columns, numbers=(), flags=()):
+    """Run a rule in place. columns: a list of tensors (or None) per tensor of the rule.
+
+    The tensors of a row have one shape, those of a column one dtype. Numbers and flags come in the
+    order in which the rule names them.
+    """
+    present = [c for c in columns if c is not None]
+    if not _parallel(present):
+        return _update_copies(name, columns, numbers, flags)
+    lead = present[0]
+    layouts = tuple([t._layout for t in lead])
+    first, chunks, words = _table(layouts, len(present))
+    words = words[:]  # another thread may be using the table
+    count = len(lead)
+    for column in present:
+        words[first : first + count] = array("q", [t._storage.pointer + t._offset for t in column])
+        first += count
+    if chunks > 1:
+        pool().ensure_workers()
+    codes = tuple([None if c is None else _code(c[0]) for c in columns])
+    _kernel(name, codes, flags)(words.buffer_info()[0], *numbers)
+    for t in lead:
+        t._storage.version += 1
+
+
+def _code(t):
+    """The dtype in memory; complex numbers are pairs of reals to a rule."""
+    return _REAL.get(t.dtype.code) or t.dtype.code
+
+
+def _update_copies(name, columns, numbers, flags):
+    """The same for tensors with gaps or different orders of dimensions: on dense copies."""
+    dense = [None if c is None else [_dense(t) for t in c] for c in columns]
+    update(name, dense, numbers, flags)
+    for column, copies in zip(columns, dense):
+        for t, copy in zip(column or (), copies or ()):
+            copy_into(t, copy)
+    for t in columns[0]:
+        t._storage.version += 1
+
+
+def _dense(t):
+    out = empty_like_layout(dense_layout(t.shape, t.dtype, t.device))
+    copy_into(out, t)
+    return out
+
+
+# -- norms ----------------------------------------------------------------------------------------
+
+_KINDS = {2.0: "2", 1.0: "1", 0.0: "0", float("inf"): "max", float("-inf"): "min"}
+
+
+def total_norm(tensors, norm_type):
+    """The norm of the elements of all tensors (of one dtype) as if they were one vector."""
+    power = float(norm_type)
+    kind = _KINDS.get(power, "p")
+    tensors = [t if _flat(t._layout) else _dense(t) for t in tensors]
+    layouts = tuple([t._layout for t in tensors])
+    first, chunks, words = _table(layouts, 1)
+    words = words[:]
+    words[first:] = array("q", [t._storage.pointer + t._offset for t in tensors])
+    parts = array("d", bytes(8 * chunks))
+    if chunks > 1:
+        pool().ensure_workers()
+    kernel = _norm_kernel(_code(tensors[0]), kind)
+    kernel(words.buffer_info()[0], parts.buffer_info()[0], power)
+    if kind in ("max", "min"):
+        if any(part != part for part in parts):
+            return math.nan
+        return max(parts) if kind == "max" else min(parts)
+    total = math.fsum(parts) if all(map(math.isfinite, parts)) else sum(parts)
+    if kind in ("0", "1"):
+        return total
+    return math.sqrt(total) if kind == "2" else total ** (1 / power)

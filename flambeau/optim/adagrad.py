@@ -1,0 +1,78 @@
+"""Adagrad."""
+
+from flambeau.eager.creation import full_like
+from flambeau.optim.ruled import (
+    RuleOptimizer,
+    check_fused,
+    check_range,
+    check_tensor_lr,
+    counter,
+    number,
+)
+
+
+class Adagrad(RuleOptimizer):
+    """Steps shrink with the root of the sum of all squared gradients."""
+
+    rule = "adagrad"
+    late_options = {"foreach": None, "maximize": False, "differentiable": False, "fused": None}
+
+    def __init__(
+        self,
+        params,
+        lr=1e-2,
+        lr_decay=0,
+        weight_decay=0,
+        initial_accumulator_value=0,
+        eps=1e-10,
+        foreach=None,
+        *,
+        maximize=False,
+        differentiable=False,
+        fused=None,
+    ):
+        check_tensor_lr(lr)
+        check_range(lr, "learning rate")
+        check_range(lr_decay, "lr_decay value")
+        check_range(weight_decay, "weight_decay value")
+        check_range(initial_accumulator_value, "initial_accumulator_value value")
+        check_range(eps, "epsilon value")
+        defaults = dict(
+            lr=lr,
+            lr_decay=lr_decay,
+            eps=eps,
+            weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value,
+            foreach=foreach,
+            maximize=maximize,
+            differentiable=differentiable,
+            fused=fused,
+        )
+        super().__init__(params, defaults)
+        check_fused(fused, foreach, differentiable)
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p].update(self._fresh(group, p))
+
+    def _fresh(self, group, param):
+        start = self.defaults["initial_accumulator_value"]
+        if param.dtype.is_complex:
+            start = complex(start, start)
+        return {"step": counter(), "sum": full_like(param.detach(), start)}
+
+    def share_memory(self) -> None:
+        """Move the state to memory that processes share."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p]["sum"].share_memory_()
+
+    def _facts(self, group, step):
+        lr = group["lr"]
+        lr = lr if group["differentiable"] else number(lr)
+        return {
+            "lr": lr / (1 + (step - 1) * group["lr_decay"]),
+            "eps": group["eps"],
+            "weight_decay": group["weight_decay"],
+            "maximize": group["maximize"],
+            "decays": group["weight_decay"] != 0,
+        }

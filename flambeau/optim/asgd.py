@@ -1,0 +1,83 @@
+"""Averaged stochastic gradient descent."""
+
+from flambeau.optim.ruled import (
+    RuleOptimizer,
+    check_range,
+    check_tensor_lr,
+    counter,
+    number,
+    zeros_like,
+)
+
+
+class ASGD(RuleOptimizer):
+    """Gradient descent that also keeps the average of the parameters it came through."""
+
+    rule = "asgd"
+    late_options = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "capturable": False,
+    }
+
+    def __init__(
+        self,
+        params,
+        lr=1e-2,
+        lambd=1e-4,
+        alpha=0.75,
+        t0=1e6,
+        weight_decay=0,
+        foreach=None,
+        maximize=False,
+        differentiable=False,
+        capturable=False,
+    ):
+        check_tensor_lr(lr)
+        check_range(lr, "learning rate")
+        check_range(weight_decay, "weight_decay value")
+        defaults = dict(
+            lr=lr,
+            lambd=lambd,
+            alpha=alpha,
+            t0=t0,
+            weight_decay=weight_decay,
+            foreach=foreach,
+            maximize=maximize,
+            differentiable=differentiable,
+            capturable=capturable,
+        )
+        super().__init__(params, defaults)
+
+    def _fresh(self, group, param):
+        return {
+            "step": counter(),
+            "eta": counter(float(number(group["lr"]))),
+            "mu": counter(1.0),
+            "ax": zeros_like(param),
+        }
+
+    def _key(self, group, state):
+        return state["step"].item() + 1, state["eta"].item(), state["mu"].item()
+
+    def _facts(self, group, key):
+        _, eta, mu = key
+        return {
+            "kept": 1 - group["lambd"] * eta,
+            "eta": eta,
+            "mu": mu,
+            "weight_decay": group["weight_decay"],
+            "maximize": group["maximize"],
+            "decays": group["weight_decay"] != 0,
+            "averages": mu != 1,
+        }
+
+    def _after(self, group, key, states):
+        super()._after(group, key, states)
+        step, lr = key[0], number(group["lr"])
+        eta = lr / ((1 + group["lambd"] * lr * step) ** group["alpha"])
+        mu = 1 / max(1, step - group["t0"])
+        for state in states:
+            state["eta"].fill_(eta)
+            state["mu"].fill_(mu)

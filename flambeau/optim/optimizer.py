@@ -1,0 +1,338 @@
+"""Optimizer: parameter groups, state, hooks and saving, without any mathematics.
+
+The interface is PyTorch's, and so is the form of `state_dict`, so that saved optimizers can be
+exchanged. Optimizers whose step is an update rule build on `ruled.py`.
+"""
+
+import functools
+import warnings
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from itertools import chain
+from typing import Any
+
+from flambeau._dtype import float32
+from flambeau._tensor import Tensor
+from flambeau.autograd.node import RemovableHandle
+
+_before_every_step: dict = OrderedDict()
+_after_every_step: dict = OrderedDict()
+
+
+class _Required:
+    """The default of an option that every group has to name."""
+
+    def __repr__(self):
+        return "<required parameter>"
+
+
+required = _Required()
+
+
+def _register(hooks, hook, prepend=False):
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
+
+
+def register_optimizer_step_pre_hook(hook: Callable) -> RemovableHandle:
+    """hook(optimizer, args, kwargs) runs before every step of every optimizer."""
+    return _register(_before_every_step, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable) -> RemovableHandle:
+    """hook(optimizer, args, kwargs) runs after every step of every optimizer."""
+    return _register(_after_every_step, hook)
+
+
+_HOOKS = (
+    "_optimizer_step_pre_hooks",
+    "_optimizer_step_post_hooks",
+    "_optimizer_state_dict_pre_hooks",
+    "_optimizer_state_dict_post_hooks",
+    "_optimizer_load_state_dict_pre_hooks",
+    "_optimizer_load_state_dict_post_hooks",
+)
+
+
+class Optimizer:
+    """Base class of all optimizers: parameters in groups, each with its options."""
+
+    # annotations only: the attributes are set in __init__ and __setstate__
+    state: dict[Any, Any]
+    param_groups: list[dict[str, Any]]
+    defaults: dict[str, Any]
+    _optimizer_step_pre_hooks: Any
+    _optimizer_step_post_hooks: Any
+    _optimizer_state_dict_pre_hooks: Any
+    _optimizer_state_dict_post_hooks: Any
+    _optimizer_load_state_dict_pre_hooks: Any
+    _optimizer_load_state_dict_post_hooks: Any
+
+    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
+        if isinstance(params, Tensor):
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, "
+                "but got " + _type_name(params)
+            )
+        self.defaults = defaults
+        for name in _HOOKS:
+            setattr(self, name, OrderedDict())
+        self._patch_step_function()
+        self.state = defaultdict(dict)
+        self.param_groups = []
+        groups: list[Any] = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(group)
+
+    def __getstate__(self):
+        return {
+            "defaults": self.defaults,
+            "state": self.state,
+            "param_groups": self.param_groups,
+        }
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        for name in _HOOKS:
+            self.__dict__.setdefault(name, OrderedDict())
+        self._patch_step_function()
+        self.defaults.setdefault("differentiable", False)
+
+    def __repr__(self):
+        lines = [self.__class__.__name__ + " ("]
+        for number, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {number}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join([*lines, ")"])
+
+    # -- groups ------------------------------------------------------------------------------
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Optimize more parameters, with options of their own."""
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        given = param_group["params"]
+        if isinstance(given, set):
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the "
+                "ordering of tensors in sets will change between runs. Please use a list instead."
+            )
+        given = [given] if isinstance(given, Tensor) else list(given)
+        names = [item[0] for item in given if isinstance(item, tuple)]
+        params = [item[1] if isinstance(item, tuple) else item for item in given]
+        param_group["params"] = params
+        if names:
+            if len(names) != len(params):
+                raise ValueError(
+                    "all optimizer params should be with/without names. Some param names are "
+                    "missing"
+                )
+            param_group["param_names"] = names
+        for param in params:
+            if not isinstance(param, Tensor):
+                raise TypeError(
+                    "optimizer can only optimize Tensors, but one of the params is "
+                    + _type_name(param)
+                )
+            if not self.defaults.get("differentiable") and not (
+                param.is_leaf or param.retains_grad
+            ):
+                raise ValueError("can't optimize a non-leaf Tensor")
+        for name, default in self.defaults.items():
+            if default is required and name not in param_group:
+                raise ValueError(
+                    "parameter group didn't specify a value of required optimization parameter "
+                    f"{name}"
+                )
+            param_group.setdefault(name, default)
+        if len(params) != len(set(params)):
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; in future, this "
+                "will cause an error; see github.com/pytorch/pytorch/issues/40967 for more "
+                "information",
+                stacklevel=3,
+            )
+        self._check_against_others(param_group)
+        self.param_groups.append(param_group)
+
+    def _check_against_others(self, param_group):
+        known = set()
+        for group in self.param_groups:
+            known.update(group["params"])
+            if ("param_names" in param_group) != ("param_names" in group):
+                kind = "with" if "param_names" in param_group else "without"
+                raise ValueError(
+                    "all optimizer param groups should be with/without names. cannot add param "
+                    f"group {kind} names to the optimizer"
+                )
+        if not known.isdisjoint(param_group["params"]):
+            raise ValueError("some parameters appear in more than one parameter group")
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or fill them with zeros."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                if set_to_none:
+                    p.grad = None
+                    continue
+                if p.grad.grad_fn is not None:
+                    p.grad.detach_()
+                else:
+                    p.grad.requires_grad_(False)
+                p.grad.zero_()
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step of optimization; closure computes the loss anew, if the method needs it."""
+        raise NotImplementedError
+
+    # -- hooks -------------------------------------------------------------------------------
+    def _patch_step_function(self):
+        """Steps of every class, users' included, run the hooks."""
+        cls = self.__class__
+        if not getattr(cls.step, "hooked", False):
+            cls.step = self.profile_hook_step(cls.step)
+            cls.step.hooked = True
+
+    @staticmethod
+    def profile_hook_step(func: Callable) -> Callable:
+        """func, with the hooks of steps around it."""
+
+        @functools.wraps(func)
+        def wrapper(*args, **kwargs):
+            self = args[0]
+            own_before, own_after = self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks
+            if own_before or _before_every_step:
+                for hook in (*_before_every_step.values(), *own_before.values()):
+                    result = hook(self, args, kwargs)
+                    if result is None:
+                        continue
+                    if not (isinstance(result, tuple) and len(result) == 2):
+                        raise RuntimeError(
+                            f"{func} must return None or a tuple of (new_args, new_kwargs), but "
+                            f"got {result}."
+                        )
+                    args, kwargs = result
+            found = func(*args, **kwargs)
+            if own_after or _after_every_step:
+                for hook in (*own_after.values(), *_after_every_step.values()):
+                    hook(self, args, kwargs)
+            return found
+
+        return wrapper
+
+    def register_step_pre_hook(self, hook: Callable) -> RemovableHandle:
+        return _register(self._optimizer_step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable) -> RemovableHandle:
+        return _register(self._optimizer_step_post_hooks, hook)
+
+    def register_state_dict_pre_hook(
+        self, hook: Callable, prepend: bool = False
+    ) -> RemovableHandle:
+        return _register(self._optimizer_state_dict_pre_hooks, hook, prepend)
+
+    def register_state_dict_post_hook(
+        self, hook: Callable, prepend: bool = False
+    ) -> RemovableHandle:
+        return _register(self._optimizer_state_dict_post_hooks, hook, prepend)
+
+    def register_load_state_dict_pre_hook(
+        self, hook: Callable, prepend: bool = False
+    ) -> RemovableHandle:
+        return _register(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+
+    def register_load_state_dict_post_hook(
+        self, hook: Callable, prepend: bool = False
+    ) -> RemovableHandle:
+        return _register(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+
+    # -- saving ------------------------------------------------------------------------------
+    def state_dict(self) -> dict[str, Any]:
+        """State and options; parameters are numbers in the order of the groups."""
+        for hook in self._optimizer_state_dict_pre_hooks.values():
+            hook(self)
+        numbers: dict[int, int] = {}
+        groups, start = [], 0
+        for group in self.param_groups:
+            for k, p in enumerate(group["params"], start):
+                numbers.setdefault(id(p), k)
+            start += len(group["params"])
+            packed = {k: v for k, v in group.items() if k != "params"}
+            packed["params"] = [numbers[id(p)] for p in group["params"]]
+            groups.append(packed)
+        state = {numbers[id(k)] if isinstance(k, Tensor) else k: v for k, v in self.state.items()}
+        found = {"state": state, "param_groups": groups}
+        for hook in self._optimizer_state_dict_post_hooks.values():
+            changed = hook(self, found)
+            found = found if changed is None else changed
+        return found
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave, matching parameters by their order."""
+        state_dict = state_dict.copy()
+        for hook in self._optimizer_load_state_dict_pre_hooks.values():
+            changed = hook(self, state_dict)
+            state_dict = state_dict if changed is None else changed
+        groups, saved = self.param_groups, deepcopy(state_dict["param_groups"])
+        if len(groups) != len(saved):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        if any(len(g["params"]) != len(s["params"]) for g, s in zip(groups, saved)):
+            raise ValueError(
+                "loaded state dict contains a parameter group that doesn't match the size of "
+                "optimizer's group"
+            )
+        params = dict(
+            zip(
+                chain.from_iterable(s["params"] for s in saved),
+                chain.from_iterable(g["params"] for g in groups),
+            )
+        )
+        single = {k for s in saved if s.get("capturable") or s.get("fused") for k in s["params"]}
+        state: dict[Any, Any] = defaultdict(dict)
+        for key, value in state_dict["state"].items():
+            if key in params:
+                state[params[key]] = _cast(params[key], value, key in single)
+            else:
+                state[key] = value
+        for group, new in zip(groups, saved):
+            new["params"] = group["params"]
+            if "param_names" in group:
+                new.setdefault("param_names", group["param_names"])
+        self.__setstate__({"state": state, "param_groups": saved})
+        for hook in self._optimizer_load_state_dict_post_hooks.values():
+            hook(self)
+
+
+def _cast(param, value, single, key=None):
+    """A saved value for a parameter: tensors get its dtype and device, counts of steps do not."""
+    if isinstance(value, Tensor):
+        if key == "step":
+            return value.to(dtype=float32, device=param.device) if single else value
+        if param.is_floating_point():
+            return value.to(dtype=param.dtype, device=param.device)
+        return value.to(device=param.device)
+    if isinstance(value, dict):
+        return {k: _cast(param, v, single, k) for k, v in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return type(value)(_cast(param, v, single) for v in value)  # type: ignore[call-arg]
+    return value
+
+
+def _type_name(value):
+    """As PyTorch names types: torch.FloatTensor, int, module.Class."""
+    if isinstance(value, Tensor):
+        return value.type()
+    kind = type(value)
+    module = kind.__module__
+    return (
+        kind.__qualname__ if module in ("builtins", "__main__") else f"{module}.{kind.__qualname__}"
+    )

@@ -1,0 +1,79 @@
+"""RMSprop."""
+
+from flambeau.optim.ruled import (
+    RuleOptimizer,
+    check_range,
+    check_tensor_lr,
+    counter,
+    number,
+    zeros_like,
+)
+
+
+class RMSprop(RuleOptimizer):
+    """Steps along the gradient, divided by the root of a running mean of its squares."""
+
+    rule = "rmsprop"
+    late_options = {
+        "momentum": 0,
+        "centered": False,
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "capturable": False,
+    }
+
+    def __init__(
+        self,
+        params,
+        lr=1e-2,
+        alpha=0.99,
+        eps=1e-8,
+        weight_decay=0,
+        momentum=0,
+        centered=False,
+        capturable=False,
+        foreach=None,
+        maximize=False,
+        differentiable=False,
+    ):
+        check_tensor_lr(lr)
+        check_range(lr, "learning rate")
+        check_range(eps, "epsilon value")
+        check_range(momentum, "momentum value")
+        check_range(weight_decay, "weight_decay value")
+        check_range(alpha, "alpha value")
+        defaults = dict(
+            lr=lr,
+            momentum=momentum,
+            alpha=alpha,
+            eps=eps,
+            centered=centered,
+            weight_decay=weight_decay,
+            capturable=capturable,
+            foreach=foreach,
+            maximize=maximize,
+            differentiable=differentiable,
+        )
+        super().__init__(params, defaults)
+
+    def _fresh(self, group, param):
+        state = {"step": counter(), "square_avg": zeros_like(param)}
+        if group["momentum"] > 0:
+            state["momentum_buffer"] = zeros_like(param)
+        if group["centered"]:
+            state["grad_avg"] = zeros_like(param)
+        return state
+
+    def _facts(self, group, step):
+        lr = group["lr"]
+        return {
+            "lr": lr if group["differentiable"] else number(lr),
+            "alpha": group["alpha"],
+            "rest": 1 - group["alpha"],
+            "eps": group["eps"],
+            "weight_decay": group["weight_decay"],
+            "momentum": group["momentum"],
+            "maximize": group["maximize"],
+            "decays": group["weight_decay"] != 0,
+        }

@@ -1,0 +1,157 @@
+"""Optimizers whose step is an update rule: one native call for all parameters of a group.
+
+A class names its rule (ops/updates.py) and says three things: the state a parameter starts with
+(`_fresh`), what must be equal among parameters that are updated in one call (`_key`: usually the
+count of steps), and the numbers and flags that follow from it (`_facts`). With
+`differentiable=True` the same rule runs on tensors, so that autograd sees the step.
+"""
+
+from flambeau._dtype import default_dtype, float32, float64
+from flambeau._tensor import Tensor
+from flambeau.autograd.grad_mode import enable_grad, modes
+from flambeau.eager import creation
+from flambeau.eager.updating import update
+from flambeau.ops.updates import UPDATES
+from flambeau.optim.optimizer import Optimizer
+
+
+def number(value):
+    """An option as a Python number; a tensor of one element counts as its value."""
+    return value.item() if isinstance(value, Tensor) else value
+
+
+def counter(value=0.0):
+    """A count, or another number of the state: a tensor without dimensions."""
+    dtype = float64 if default_dtype() is float64 else float32
+    return creation.tensor(value, dtype=dtype)
+
+
+def zeros_like(param):
+    return creation.zeros_like(param.detach())
+
+
+def check_tensor_lr(lr):
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+
+
+def check_range(value, text, low=0.0):
+    if not low <= value:
+        raise ValueError(f"Invalid {text}: {value}")
+
+
+def check_betas(betas):
+    for k in (0, 1):
+        if not 0.0 <= betas[k] < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {k}: {betas[k]}")
+
+
+def check_fused(fused, foreach, differentiable):
+    if fused:
+        if differentiable:
+            raise RuntimeError("`fused` does not support `differentiable`")
+        if foreach:
+            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
+class RuleOptimizer(Optimizer):
+    """An optimizer that steps by a rule."""
+
+    rule = ""
+    late_options: dict = {}  # options that old saved groups may lack, with their defaults
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, value in self.late_options.items():
+                group.setdefault(name, value)
+            for p in group["params"]:
+                kept = self.state.get(p)
+                if kept and "step" in kept and not isinstance(kept["step"], Tensor):
+                    kept["step"] = counter(float(kept["step"]))
+
+    def _fresh(self, group, param):
+        """The state of a parameter before its first step."""
+        raise NotImplementedError
+
+    def _key(self, group, state):
+        """What parameters that are updated in one call have in common: the number of this step."""
+        return state["step"].item() + 1
+
+    def _facts(self, group, key):
+        """Numbers and flags of the rule, by name."""
+        raise NotImplementedError
+
+    def _after(self, group, key, states):
+        """Keep what the state says beside the rule's tensors."""
+        update("counted", [[s["step"] for s in states]])
+
+    def step(self, closure=None):
+        """One step; closure, where given, computes the loss once more first."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        before = modes.grad
+        modes.grad = self.defaults["differentiable"]
+        try:
+            for group in self.param_groups:
+                for key, rows in self._bundles(group).items():
+                    self._update(group, key[0], rows)
+        finally:
+            modes.grad = before
+        return loss
+
+    def _bundles(self, group):
+        """Rows of (parameter, gradient, state), by what they have in common."""
+        found: dict = {}
+        states = self.state
+        for p in group["params"]:
+            grad = p.grad
+            if grad is None:
+                continue
+            state = states[p]
+            if not state:
+                self._check(group, p)
+                state.update(self._fresh(group, p))
+            key = self._key(group, state), p._layout.dtype, grad._layout.dtype
+            if key in found:
+                found[key].append((p, grad, state))
+            else:
+                found[key] = [(p, grad, state)]
+        return found
+
+    def _check(self, group, param):
+        if group.get("capturable"):
+            raise AssertionError(
+                "If capturable=True, params and state_steps must be on supported devices: "
+                "['cuda', 'xpu', 'hpu', 'privateuseone', 'xla']."
+            )
+
+    def _update(self, group, key, rows):
+        rule = UPDATES[self.rule]
+        facts = self._facts(group, key)
+        states = [row[2] for row in rows]
+        first = states[0]
+        columns = [[row[0] for row in rows], [row[1] for row in rows]]
+        for name in rule.tensors[2:]:
+            kept = first.get(name)
+            columns.append(None if kept is None else [s[name] for s in states])
+        numbers = [facts[name] for name in rule.numbers]
+        flags = tuple([bool(facts[name]) for name in rule.flags])
+        if group["differentiable"]:
+            self._update_tensors(rule, columns, numbers, flags)
+        else:
+            update(rule.name, columns, [float(number(x)) for x in numbers], flags)
+        self._after(group, key, states)
+
+    def _update_tensors(self, rule, columns, numbers, flags):
+        """The same on tensors, one parameter after the other, seen by autograd."""
+        options = dict(zip(rule.numbers, numbers)) | dict(zip(rule.flags, flags))
+        for k in range(len(columns[0])):
+            row = [None if c is None else c[k] for c in columns]
+            # formulas save what they are given, and it is overwritten at the end
+            given = [None if t is None else t.clone() for t in row]
+            found = rule.function(**dict(zip(rule.tensors, given)), **options)
+            for name, value in found.items():
+                row[rule.tensors.index(name)].copy_(value)

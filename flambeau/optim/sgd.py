@@ -1,0 +1,94 @@
+"""Stochastic gradient descent with momentum."""
+
+from flambeau.eager.creation import empty_like
+from flambeau.optim.ruled import (
+    RuleOptimizer,
+    check_fused,
+    check_tensor_lr,
+    number,
+)
+
+
+class SGD(RuleOptimizer):
+    """Stochastic gradient descent, optionally with momentum or Nesterov's."""
+
+    rule = "sgd"
+    late_options = {
+        "nesterov": False,
+        "maximize": False,
+        "foreach": None,
+        "differentiable": False,
+        "fused": False,
+    }
+
+    def __init__(
+        self,
+        params,
+        lr=1e-3,
+        momentum=0,
+        dampening=0,
+        weight_decay=0,
+        nesterov=False,
+        *,
+        maximize=False,
+        foreach=None,
+        differentiable=False,
+        fused=None,
+    ):
+        check_tensor_lr(lr)
+        if lr < 0.0:
+            raise ValueError(f"Invalid learning rate: {lr}")
+        if momentum < 0.0:
+            raise ValueError(f"Invalid momentum value: {momentum}")
+        if weight_decay < 0.0:
+            raise ValueError(f"Invalid weight_decay value: {weight_decay}")
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        defaults = dict(
+            lr=lr,
+            momentum=momentum,
+            dampening=dampening,
+            weight_decay=weight_decay,
+            nesterov=nesterov,
+            maximize=maximize,
+            foreach=foreach,
+            differentiable=differentiable,
+            fused=fused,
+        )
+        super().__init__(params, defaults)
+        check_fused(fused, foreach, differentiable)
+
+    def _bundles(self, group):
+        """Parameters that take their first step with momentum have no buffer yet."""
+        found: dict = {}
+        momentum, states = group["momentum"] != 0, self.state
+        empty: dict = {}
+        for p in group["params"]:
+            grad = p.grad
+            if grad is None:
+                continue
+            state = states[p] if momentum else empty
+            first = momentum and state.get("momentum_buffer") is None
+            if first:
+                state["momentum_buffer"] = empty_like(p.detach())
+            key = first, p._layout.dtype, grad._layout.dtype
+            if key in found:
+                found[key].append((p, grad, state))
+            else:
+                found[key] = [(p, grad, state)]
+        return found
+
+    def _facts(self, group, key):
+        return {
+            "lr": group["lr"],
+            "momentum": group["momentum"],
+            "dampening": group["dampening"],
+            "weight_decay": group["weight_decay"],
+            "nesterov": group["nesterov"],
+            "maximize": group["maximize"],
+            "decays": number(group["weight_decay"]) != 0,
+            "first": key,
+        }
+
+    def _after(self, group, key, states):
+        pass
