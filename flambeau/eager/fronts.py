@@ -44,6 +44,27 @@ def quick_function(op, run, general, record=None):
     return compile_text(text, space, f"{op.name} front")[op.name]
 
 
+def kernel_unless_recorded(run):
+    """A front for composites with a kernel: the body runs only where the call is recorded.
+
+    That is how backward rows are differentiated again: their bodies are written in other ops.
+    """
+
+    def build(op, general):
+        def function(*args, **kwargs):
+            if kwargs:
+                return general(*args, **kwargs)
+            if modes.grad:
+                for a in args:
+                    if isinstance(a, Tensor) and a._requires_grad:
+                        return op.body(*args)
+            return run(*args)
+
+        return function
+
+    return build
+
+
 def _plain_text(op):
     parts, starred = [], False
     for p in op.params:

@@ -1,12 +1,15 @@
 """Launchers of templates; importing them registers them (see binding.launches)."""
 
 from flambeau.eager import (
+    attention,
     copying,
     counting,
+    cross_entropy,
     distributions,
     index_slices,
     indexing,
     joining,
+    linalg_solving,
     losses,
     masking,
     products,
@@ -15,14 +18,18 @@ from flambeau.eager import (
     resampling,
     sampling,
     scans,
+    softmax,
     sorting,
     subscripts,
 )
 
 MODULES = (
+    attention,
     sorting,
     scans,
+    softmax,
     counting,
+    cross_entropy,
     copying,
     distributions,
     subscripts,
@@ -30,10 +37,11 @@ MODULES = (
     indexing,
     index_slices,
     joining,
+    linalg_solving,
     losses,
     products,
     random_integers,
     reducing,
-    sampling,
     resampling,
+    sampling,
 )

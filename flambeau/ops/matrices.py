@@ -1,4 +1,4 @@
-"""Small matrix ops put together from others: trace, cross, vander, softmax over a dimension."""
+"""Small matrix ops put together from others: trace, cross, vander."""
 
 import warnings
 
@@ -96,56 +96,3 @@ def vander(x, N: object = None, increasing: bool = False):
     )
     found = public("cat")([x.new_ones(x.shape[0], 1), powers], 1)
     return found if increasing else found.flip(1)
-
-
-def _float(input, dtype):
-    if dtype is not None:
-        return input.to(dtype)
-    return input
-
-
-@composite(
-    variants="function",
-    node="SoftmaxBackward0",
-    grad=lambda g, out, dim: out * (g - (g * out).sum(dim, keepdim=True)),
-    bind=True,
-)
-def _softmax(input, dim: int):
-    """Exponentials along dim, scaled to sum to one."""
-    e = (input - input.amax(dim, keepdim=True)).exp() if input.numel() else input.exp()
-    return e / e.sum(dim, keepdim=True)
-
-
-@composite(
-    variants="function",
-    node="LogSoftmaxBackward0",
-    grad=lambda g, out, dim: g - out.exp() * g.sum(dim, keepdim=True),
-    bind=True,
-)
-def _log_softmax(input, dim: int):
-    """Logarithm of softmax, without overflow."""
-    return input - input.logsumexp(dim, keepdim=True)
-
-
-_SOFT = "function method out"
-
-
-@composite(variants=_SOFT, namespace="special")
-def softmax(input, dim: object, dtype: object = None):
-    """Exponentials along dim, scaled to sum to one."""
-    return _soft("softmax", "_softmax", input, dim, dtype)
-
-
-@composite(variants=_SOFT, namespace="special")
-def log_softmax(input, dim: object, dtype: object = None):
-    """Logarithm of softmax, without overflow."""
-    return _soft("log_softmax", "_log_softmax", input, dim, dtype)
-
-
-def _soft(name, row, input, dim, dtype):
-    input = _float(input, dtype)
-    if input.dtype.category < 2:
-        raise NotImplementedError(
-            f"\"{name}_lastdim_kernel_impl\" not implemented for '{input.dtype.scalar_name}'"
-        )
-    return m._tensor_word(row)(input, dim)

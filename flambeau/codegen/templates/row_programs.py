@@ -1,0 +1,168 @@
+"""The row programs: softmax and its kin, layer_norm, rms_norm, forward and backward.
+
+Each function takes dtype codes and gives a `Program` (see `rows.py`). Totals come first, results in
+the last pass; what a backward wants again (mean, 1/deviation) is stored once per row.
+"""
+
+from flambeau.codegen import scalar as m
+from flambeau.codegen.templates.rows import Between, Max, Pass, Program, Put, Sum, Tally
+
+HALF = ("f16", "bf16")
+
+
+def softmax(code):
+    """y = exp(x - max) / sum."""
+
+    def powers(e, r):
+        power = m.exp(e.x - r.top)
+        # half types have no room for the power itself: it is computed once more at the end
+        return {"total": Sum(power)} | ({} if code in HALF else {"y": Put(power)})
+
+    def result(e, r):
+        power = m.exp(e.x - r.top) if code in HALF else e.y
+        return {"y": Put(power * r.scale)}
+
+    steps = (
+        Pass(lambda e, r: {"top": Max(e.x)}),
+        Pass(powers),
+        Between(lambda r: {"scale": 1 / r.total}),
+        Pass(result),
+    )
+    return Program({"y": (code, "element"), "x": (code, "element")}, steps)
+
+
+def log_softmax(code):
+    """y = x - max - log(sum of exp(x - max))."""
+    steps = (
+        Pass(lambda e, r: {"top": Max(e.x)}),
+        Pass(lambda e, r: {"total": Sum(m.exp(e.x - r.top))}),
+        Between(lambda r: {"log_total": m.log(r.total)}),
+        Pass(lambda e, r: {"y": Put(e.x - r.top - r.log_total)}),
+    )
+    return Program({"y": (code, "element"), "x": (code, "element")}, steps)
+
+
+def softmax_backward(code):
+    """dx = y * (g - sum of g * y)."""
+    steps = (
+        Pass(lambda e, r: {"total": Sum(e.g * e.y)}),
+        Pass(lambda e, r: {"dx": Put(e.y * (e.g - r.total))}),
+    )
+    return Program(dict.fromkeys(("dx", "g", "y"), (code, "element")), steps)
+
+
+def log_softmax_backward(code):
+    """dx = g - exp(y) * sum of g."""
+    steps = (
+        Pass(lambda e, r: {"total": Sum(e.g)}),
+        Pass(lambda e, r: {"dx": Put(m.fma(-m.exp(e.y), r.total, e.g))}),
+    )
+    return Program(dict.fromkeys(("dx", "g", "y"), (code, "element")), steps)
+
+
+def layer_norm(code, parameter, statistics, weighted, biased):
+    """y = (x - mean) / deviation * weight + bias, and mean and 1/deviation per row."""
+    operands = {"y": (code, "element"), "mean": (statistics, "row out")}
+    operands |= {"rstd": (statistics, "row out"), "x": (code, "element")}
+    operands |= {"weight": (parameter, "column")} if weighted else {}
+    operands |= {"bias": (parameter, "column")} if biased else {}
+
+    def squares(e, r):
+        away = e.x - r.mean
+        return {"squares": Sum(away * away)}
+
+    def result(e, r):
+        value = (e.x - r.mean) * r.rstd
+        value = value * e.weight if weighted else value
+        return {"y": Put(value + e.bias if biased else value)}
+
+    steps = (
+        Pass(lambda e, r: {"total": Sum(e.x)}),
+        Between(lambda r: {"mean": r.total / r.n}),
+        Pass(squares),
+        Between(lambda r: {"rstd": 1 / m.sqrt(r.squares / r.n + r.eps)}),
+        Pass(result),
+    )
+    return Program(operands, steps, ("eps",))
+
+
+def layer_norm_backward(code, parameter, statistics, weighted, wanted):
+    """Gradients of layer_norm: wanted names some of dx, dw, db."""
+    compute = "f64" if code == "f64" else "f32"
+    places = {"dx": (code, "element"), "dw": (compute, "tally"), "db": (compute, "tally")}
+    operands = {n: places[n] for n in wanted}
+    operands |= {"g": (code, "element"), "x": (code, "element")}
+    operands |= {"mean": (statistics, "row"), "rstd": (statistics, "row")}
+    operands |= {"weight": (parameter, "column")} if weighted else {}
+
+    def scaled(e):
+        return e.g * e.weight if weighted else e.g
+
+    def totals(e, r):
+        h = scaled(e)
+        return {"first": Sum(h), "second": Sum(h * (e.x - r.mean))}
+
+    def result(e, r):
+        normal = (e.x - r.mean) * r.rstd
+        found = {}
+        if "dx" in wanted:
+            found["dx"] = Put(m.fma(r.rstd, scaled(e), m.fma(e.x - r.mean, r.slope, r.shift)))
+        if "dw" in wanted:
+            found["dw"] = Tally(e.g * normal)
+        if "db" in wanted:
+            found["db"] = Tally(e.g)
+        return found
+
+    def factors(r):
+        return {
+            "shift": -r.rstd * (r.first / r.n),
+            "slope": -r.rstd * r.rstd * r.rstd * (r.second / r.n),
+        }
+
+    steps = (Pass(totals), Between(factors), Pass(result)) if "dx" in wanted else (Pass(result),)
+    return Program(operands, steps)
+
+
+def rms_norm(code, weighted):
+    """y = x / sqrt(mean of squares + eps) * weight, and the factor per row."""
+    operands = {"y": (code, "element")}
+    operands |= {"rstd": ("f64" if code == "f64" else "f32", "row out"), "x": (code, "element")}
+    operands |= {"weight": (code, "column")} if weighted else {}
+
+    def result(e, r):
+        value = e.x * r.rstd
+        return {"y": Put(value * e.weight if weighted else value)}
+
+    steps = (
+        Pass(lambda e, r: {"squares": Sum(e.x * e.x)}),
+        Between(lambda r: {"rstd": 1 / m.sqrt(r.squares / r.n + r.eps)}),
+        Pass(result),
+    )
+    return Program(operands, steps, ("eps",))
+
+
+def rms_norm_backward(code, weighted, wanted):
+    """Gradients of rms_norm: wanted names some of dx, dw."""
+    compute = "f64" if code == "f64" else "f32"
+    places = {"dx": (code, "element"), "dw": (compute, "tally")}
+    operands = {n: places[n] for n in wanted}
+    operands |= {"g": (code, "element"), "x": (code, "element"), "rstd": (compute, "row")}
+    operands |= {"weight": (code, "column")} if weighted else {}
+
+    def scaled(e):
+        return e.g * e.weight if weighted else e.g
+
+    def result(e, r):
+        found = {}
+        if "dx" in wanted:
+            found["dx"] = Put(m.fma(r.rstd, scaled(e), e.x * r.slope))
+        if "dw" in wanted:
+            found["dw"] = Tally(e.g * (e.x * r.rstd))
+        return found
+
+    steps = (
+        Pass(lambda e, r: {"total": Sum(scaled(e) * e.x)}),
+        Between(lambda r: {"slope": -r.rstd * r.rstd * r.rstd * (r.total / r.n)}),
+        Pass(result),
+    )
+    return Program(operands, steps)

@@ -1,0 +1,141 @@
+"""Launching softmax and log_softmax, forward and backward, along any dimension.
+
+A contiguous tensor is outer x n x inner: with inner 1 the programs run along rows, else down
+columns. Programs: `codegen/templates/row_programs.py`; table rows: `ops/softmax.py`.
+"""
+
+import math
+
+from flambeau import errors
+from flambeau._layout import dense_layout, wrap_dim
+from flambeau._tensor import empty_like_layout
+from flambeau.eager.binding import FRONTS, launches
+from flambeau.eager.fronts import kernel_unless_recorded, quick_function
+from flambeau.eager.kernels import load_kernel, pool
+from flambeau.eager.outs import not_exact
+from flambeau.eager.plan import MAX_PLANS
+from flambeau.eager.rows import contiguous, is_computed
+from flambeau.runtime.cpu import words
+
+_kernels: dict = {}
+GRAIN = 1 << 16  # elements per chunk
+
+
+def row_kernel(walk, name, *facts):
+    """The kernel of a row program; walk: rows or columns."""
+    key = (walk, name, facts)
+    found = _kernels.get(key)
+    if found is None:
+        from flambeau.codegen.templates import row_programs, rows  # with llvmlite, on first need
+
+        program = getattr(row_programs, name)(*facts)
+        found = _kernels[key] = load_kernel(getattr(rows, "build_" + walk)(program), name)
+    return found
+
+
+def row_words(rows, n, period=1):
+    """Description of a walk along rows."""
+    per_chunk = max(1, GRAIN // max(n, 1))
+    owner, at = words([-(-rows // per_chunk), rows, n, per_chunk, period])
+    if owner[0] > 1:
+        pool().ensure_workers()
+    return owner, at
+
+
+def _plan(name, layout, dim):
+    """(layout of the result, kernel, description, what keeps it alive)."""
+    shape = layout.shape
+    n = shape[dim] if shape else 1
+    inner = math.prod(shape[dim + 1 :])
+    outer = layout.numel // (n * inner)
+    if inner == 1:
+        walk, (owner, at) = "rows", row_words(outer, n)
+    else:
+        walk = "columns"
+        per_group = max(64, GRAIN // n & -64)
+        groups = -(-inner // per_group)
+        owner, at = words([outer * groups, outer, n, inner, groups, per_group])
+        if owner[0] > 1:
+            pool().ensure_workers()
+    return layout, row_kernel(walk, name, layout.dtype.code), at, owner
+
+
+def _planned(plans, name, layout, dim):
+    if len(plans) > MAX_PLANS:
+        plans.clear()
+    plan = plans[layout, dim] = _plan(name, layout, wrap_dim(dim, layout.ndim))
+    return plan
+
+
+def _forward(name, program):
+    plans: dict = {}
+
+    def launch(input, dim, half_to_float):
+        plan = plans.get((input._layout, dim))
+        if plan is None:
+            layout = input._layout
+            dim = wrap_dim(dim, layout.ndim)
+            if not layout.dtype.is_floating_point:
+                last = "lastdim_" if dim >= layout.ndim - 1 else ""
+                raise errors.not_implemented(f"{name}_{last}kernel_impl", layout.dtype)
+            if not is_computed(input):
+                return empty_like_layout(dense_layout(layout.shape, layout.dtype, layout.device))
+            if not layout.is_contiguous:
+                return launch(contiguous(input), dim, half_to_float)
+            plan = _planned(plans, program, layout, dim)
+        layout, kernel, description, _ = plan
+        out = empty_like_layout(layout)
+        kernel(description, out._storage.pointer, input._storage.pointer + input._offset)
+        return out
+
+    return launch
+
+
+def _backward(program):
+    plans: dict = {}
+
+    def launch(grad_output, output, dim, input_dtype):
+        layout = output._layout
+        plan = plans.get((layout, dim))
+        if plan is None or grad_output._layout is not layout:
+            if not is_computed(output):
+                return empty_like_layout(dense_layout(layout.shape, layout.dtype, layout.device))
+            output, grad_output = contiguous(output), contiguous(grad_output)
+            plan = _planned(plans, program, output._layout, dim)
+        layout, kernel, description, _ = plan
+        out = empty_like_layout(layout)
+        kernel(
+            description,
+            out._storage.pointer,
+            grad_output._storage.pointer + grad_output._offset,
+            output._storage.pointer + output._offset,
+        )
+        return out
+
+    return launch
+
+
+for _name in ("softmax", "log_softmax"):
+    launches("_" + _name)(_forward(_name, _name))
+    FRONTS[_name + "_backward"] = kernel_unless_recorded(_backward(_name + "_backward"))
+
+
+def _exact_out(op, function):
+    """out= must have the very dtype of the result."""
+
+    def general(*args, out=None, **kwargs):
+        if out is None:
+            return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+        if out.dtype is not result.dtype:
+            raise not_exact(result.dtype, out.dtype)
+        if result._requires_grad:
+            raise errors.out_requires_grad(op.name)
+        if out.shape != result.shape:
+            out._resize_output(result.shape)
+        return out.copy_(result)
+
+    return quick_function(op, op.body, general)
+
+
+FRONTS["softmax_out"] = _exact_out

@@ -1,0 +1,231 @@
+"""cross_entropy and nll_loss: class numbers, class probabilities, weights, smoothed labels.
+
+Rows of scores against class numbers are one kernel forward and one backward, without
+log-probabilities in between; k-dimensional scores go through log_softmax and a kernel that picks.
+The bodies of the backward rows say the same in other ops, for second derivatives. Other losses live
+elsewhere.
+"""
+
+import math
+import warnings
+
+from flambeau.codegen import scalar as m
+from flambeau.ops.softmax import _log_softmax
+from flambeau.ops.table import OptionalTensor, composite, public, template
+
+_REDUCTIONS = frozenset(("none", "mean", "sum"))
+
+
+def _kept_classes(target, weight, ignore_index, like):
+    """(class numbers that can be used as such, weight of each, 0 where ignored)."""
+    kept = target != ignore_index
+    classes = m.where(kept, target, 0).long()
+    weights = kept.to(like.dtype)
+    return classes, weights if weight is None else weights * weight[classes]
+
+
+def _spread(g, weights, reduction):
+    """The gradient of each position's loss."""
+    return g * weights / weights.sum() if reduction == "mean" else g * weights
+
+
+@composite("cross_entropy_rows_backward", variants="")
+def _cross_entropy_rows_backward(
+    g, input, target, weight: OptionalTensor, statistics, ignore_index: int, reduction: str
+):
+    """Gradient of cross entropy: softmax less one at the class, scaled."""
+    classes, weights = _kept_classes(target, weight, ignore_index, input)
+    one_hot = public("zeros_like")(input.detach()).scatter(1, classes.unsqueeze(1), 1.0)
+    return (input.softmax(1) - one_hot) * _spread(g, weights, reduction).unsqueeze(1)
+
+
+@template(
+    "cross_entropy_rows",
+    variants="",
+    outputs=2,
+    node="NllLossBackward0",
+    grad=lambda g, input, target, weight, out1, ignore_index, reduction: (
+        _cross_entropy_rows_backward(g, input, target, weight, out1, ignore_index, reduction)
+    ),
+)
+def _cross_entropy_rows(input, target, weight: OptionalTensor, ignore_index: int, reduction: str):
+    """Cross entropy of scores (rows x classes), and the numbers that its backward wants."""
+
+
+@composite("nll_loss_positions_backward", variants="")
+def _nll_loss_backward(
+    g, input, target, weight: OptionalTensor, statistics, ignore_index: int, reduction: str
+):
+    """Gradient of nll_loss: minus the weight, at the class."""
+    classes, weights = _kept_classes(target, weight, ignore_index, input)
+    slopes = -_spread(g, weights, reduction).unsqueeze(1)
+    return public("zeros_like")(input.detach()).scatter(1, classes.unsqueeze(1), slopes)
+
+
+def _picked_gradient(g, input, target, weight, out1, ignore_index, reduction):
+    return _nll_loss_backward(g, input, target, weight, out1, ignore_index, reduction)
+
+
+@template("nll_loss_positions", variants="", outputs=2, node="NllLossBackward0",
+          grad=_picked_gradient)  # fmt: skip
+def _nll_loss(input, target, weight: OptionalTensor, ignore_index: int, reduction: str):
+    """Minus the log-probability of each row's class, and the total weight."""
+
+
+@template("nll_loss_positions", variants="", outputs=2, node="NllLoss2DBackward0",
+          grad=_picked_gradient)  # fmt: skip
+def _nll_loss2d(input, target, weight: OptionalTensor, ignore_index: int, reduction: str):
+    """The same for batch x classes x positions of any number of dimensions."""
+
+
+def legacy_reduction(size_average, reduce):
+    """The reduction that the old arguments mean."""
+    size_average = True if size_average is None else size_average
+    reduce = True if reduce is None else reduce
+    found = ("mean" if size_average else "sum") if reduce else "none"
+    warnings.warn(
+        f"size_average and reduce args will be deprecated, please use reduction='{found}' instead.",
+        stacklevel=4,
+    )
+    return found
+
+
+def _check_reduction(reduction):
+    if reduction not in _REDUCTIONS:
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+
+
+@composite(variants="", namespace="nn.functional")
+def nll_loss(
+    input,
+    target,
+    weight: OptionalTensor = None,
+    size_average: object = None,
+    ignore_index: int = -100,
+    reduce: object = None,
+    reduction: str = "mean",
+):
+    """Minus the log-probability (input: batch x classes x ...) of the target classes."""
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce)
+    _check_reduction(reduction)
+    return _pick(input, target, weight, ignore_index, reduction)
+
+
+def _pick(input, target, weight, ignore_index, reduction):
+    if input.ndim == 2:
+        if target.ndim == 0:
+            target = target.unsqueeze(0)
+        return _nll_loss(input, target, weight, ignore_index, reduction)[0]
+    if input.ndim < 2:
+        if not input.ndim:
+            raise ValueError("Expected 1 or more dimensions (got 0)")
+        if target.ndim > 1 or target.numel() != 1:
+            raise ValueError(
+                f"For 1D input, 1D target must have size 1, but got target size: {target.numel()}"
+            )
+        one, classes = input.unsqueeze(0), target.reshape(1)
+        found = _nll_loss(one, classes, weight, ignore_index, reduction)[0]
+        return found.squeeze(0) if reduction == "none" and not target.ndim else found
+    if not target.ndim or input.shape[0] != target.shape[0]:
+        raise ValueError(
+            f"Expected input batch_size ({input.shape[0]}) to match target batch_size "
+            f"({target.shape[0] if target.ndim else 0})."
+        )
+    if input.ndim != 4 and target.shape[1:] != input.shape[2:]:
+        wanted = [input.shape[0], *input.shape[2:]]
+        raise RuntimeError(f"Expected target size {wanted}, got {list(target.shape)}")
+    return _nll_loss2d(input, target, weight, ignore_index, reduction)[0]
+
+
+@composite(variants="", namespace="nn.functional")
+def cross_entropy(
+    input,
+    target,
+    weight: OptionalTensor = None,
+    size_average: object = None,
+    ignore_index: int = -100,
+    reduce: object = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+):
+    """Minus the log-softmax of scores (batch x classes x ...) at the target classes.
+
+    target holds class numbers, or the probabilities of all classes in the shape of input.
+    """
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce)
+    ndim = input._layout.ndim
+    plain = ndim == 2 and target._layout.ndim == 1 and label_smoothing == 0.0
+    if plain and reduction in _REDUCTIONS:
+        return _cross_entropy_rows(input, target, weight, ignore_index, reduction)[0]
+    _check_reduction(reduction)
+    if input.shape == target.shape:
+        return _of_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
+    if label_smoothing != 0.0:
+        return _smoothed(input, target, weight, ignore_index, reduction, label_smoothing)
+    scores = _log_softmax(input, 0 if ndim == 1 else 1)
+    return _pick(scores, target, weight, ignore_index, reduction)
+
+
+def _check_smoothing(label_smoothing):
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
+
+
+def _class_weights(weight, scores, dim):
+    """Weights that multiply scores along the dimension of classes."""
+    classes = scores.shape[dim]
+    if weight.ndim != 1 or weight.shape[0] != classes:
+        raise RuntimeError(
+            "cross_entropy: weight tensor should be defined either for all "
+            f"{classes} classes or no classes but got weight tensor of shape: {list(weight.shape)}"
+        )
+    return weight.view([classes if k == dim else 1 for k in range(scores.ndim)])
+
+
+def _of_probabilities(input, target, weight, ignore_index, reduction, label_smoothing):
+    dim = 0 if input.ndim == 1 else 1
+    _check_smoothing(label_smoothing)
+    if not target.dtype.is_floating_point:
+        raise RuntimeError(
+            "Expected floating point type for target with class probabilities, got "
+            f"{target.dtype.scalar_name}"
+        )
+    if ignore_index >= 0:
+        raise RuntimeError("ignore_index is not supported for floating point target")
+    scores = _log_softmax(input, dim)
+    classes = input.shape[dim]
+    if label_smoothing > 0:
+        target = target * (1 - label_smoothing) + label_smoothing / classes
+    products = scores * target
+    if weight is not None:
+        products = products * _class_weights(weight, scores, dim)
+    if reduction == "none":
+        return -products.sum(dim)
+    if reduction == "sum":
+        return -products.sum()
+    if not input.numel():
+        return -products.sum() * math.nan
+    return -products.sum() / (input.numel() // classes)
+
+
+def _smoothed(input, target, weight, ignore_index, reduction, label_smoothing):
+    dim = 0 if input.ndim == 1 else 1
+    _check_smoothing(label_smoothing)
+    scores = _log_softmax(input, dim)
+    picked = _pick(scores, target, weight, ignore_index, reduction)
+    spread = scores
+    if weight is not None:
+        spread = scores * _class_weights(weight, scores, dim)
+    spread = -spread.sum(dim)
+    kept = target != ignore_index
+    spread = spread.masked_fill(~kept, 0.0)
+    if reduction == "sum":
+        spread = spread.sum()
+    elif reduction == "mean":
+        if weight is None:
+            spread = spread.sum() / kept.sum()
+        else:
+            spread = spread.sum() / _kept_classes(target, weight, ignore_index, scores)[1].sum()
+    return picked * (1 - label_smoothing) + spread * (label_smoothing / input.shape[dim])
