@@ -2,6 +2,7 @@
 
 from flambeau.eager import (
     attention,
+    convolution,
     copying,
     counting,
     cross_entropy,
@@ -30,6 +31,7 @@ MODULES = (
     softmax,
     counting,
     cross_entropy,
+    convolution,
     copying,
     distributions,
     subscripts,

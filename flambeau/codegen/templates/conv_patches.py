@@ -1,0 +1,281 @@
+"""What every general convolution kernel does first: pixels become runs, patches become a panel.
+
+A block of output pixels, counted through batch, depth, height and width, is cut into runs that
+stay in one line of the image. For a block of channels and taps `pack` copies what each pixel needs
+into a panel of the compute type, one row per (channel, tap), with zeros where a tap falls into the
+padding. So no larger matrix of patches than one that fits the cache ever exists, and strides,
+dilation, padding and half types are dealt with here and nowhere else. Products of such panels are
+in conv.py and conv_weight.py; sizes and tables come as words from eager/convolution_plans.py.
+"""
+
+from flambeau.codegen.llvm import convert, from_memory, masked_load, to_memory
+from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
+from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
+from flambeau.codegen.loops import I1, I64, PTR, Module, V, bytes_of, vector
+from flambeau.codegen.templates import tiles
+
+# Words of a description; tables (phases, taps, blocks of k) follow. All strides are in bytes.
+# x is what patches are taken from, y what is written (or, for weights, multiplied with them), a the
+# weights. step_*: how far a patch moves from pixel to pixel; at_*: places within a slot of scratch.
+WORDS = (
+    "chunks slot_bytes block m c group_count groups_per_chunk m_parts m_per_part "
+    "x_n x_c x_d x_h x_w in_d in_h in_w step_d step_h step_w "
+    "y_n y_m y_d y_h y_w a_group a_m a_c has_bias phases "
+    "at_lanes at_table at_panel at_sums panel_pitch sums_pitch "
+    "phase_table tap_table block_table "
+    "k_parts pixel_parts part_bytes group_bytes k_total"
+).split()
+PLACE = {name: k for k, name in enumerate(WORDS)}
+PHASE = "first_chunk out_d out_h out_w y_base tap_first blocks_first blocks_count pixels".split()
+TAP = "d h w a".split()
+BLOCK = "c_first c_count t_first t_count".split()
+RUN = "pos length base d h w".split()
+SLOTS = 64  # at most so many threads work at once; more wait for a slot
+
+
+class Patches:
+    """One kernel under construction: words, slots of scratch, pixels, panels."""
+
+    def __init__(self, code, kinds):
+        self.code, self.kinds = code, kinds
+        self.module = Module()
+        self.type = LLVM_TYPE[tiles.summed(code)]
+        self.width = tiles.lanes(code)
+        self.vector = vector(self.type, self.width)
+        self.item, self.size = bytes_of(MEMORY_TYPE[code]), bytes_of(self.type)
+        self.rows = 8 if tiles.registers() == 32 else 4
+        self.pack_function()
+        self.fn = fn = self.module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
+        self.block, self.chunk = fn.params
+        self.description = argument_word(fn, self.block, 0, "p")
+
+    def argument(self, k, kind="p"):
+        return argument_word(self.fn, self.block, k, kind)
+
+    def text(self):
+        """IR of the kernel; call it once the body is written."""
+        self.fn.ret()
+        add_entry(self.module, self.kinds, spare=SLOTS)
+        return module_text(self.module)
+
+    def widened(self, fn, raw):
+        """What was loaded from memory, as it is summed."""
+        code = self.code
+        return convert(fn, from_memory(fn, raw, code), COMPUTE_TYPE[code], tiles.summed(code))
+
+    def narrowed(self, fn, value):
+        """A sum as it lies in memory."""
+        code = self.code
+        return to_memory(fn, convert(fn, value, tiles.summed(code), COMPUTE_TYPE[code]), code)
+
+    def word(self, name, fn=None, description=None):
+        fn = fn or self.fn
+        at = fn.gep(description or self.description, PLACE[name], I64)
+        return fn.load(at, I64, 8)
+
+    def record(self, table, names, index):
+        """A record of a table as values by name."""
+        fn = self.fn
+        start = self.word(table) + index * len(names)
+        return {n: fn.load(fn.gep(self.description, start + k, I64), I64, 8)
+                for k, n in enumerate(names)}  # fmt: skip
+
+    # -- scratch -----------------------------------------------------------------------------------
+
+    def claim(self, scratch, slots):
+        """Take a free slot; there are as many as threads, so the search is short."""
+        fn = self.fn
+        first = len(self.kinds) + 1
+        slot = fn.var(V(fn, I64, "0"))
+        taken = fn.var(V(fn, I64, "1"))
+        with fn.while_(lambda: taken.get() != 0):
+            at = fn.gep(self.block, slot.get() + first, I64)
+            old = fn.emit(f"atomicrmw xchg {at}, i64 1 seq_cst", I64)
+            taken.set(old)
+            with fn.when(old != 0):
+                slot.set((slot.get() + 1) % slots)
+        self.slot_flag = fn.gep(self.block, slot.get() + first, I64)
+        self.slot = fn.gep(scratch, slot.get() * self.word("slot_bytes"), "i8")
+        self.lanes = fn.gep(self.slot, self.word("at_lanes"), "i8")
+        self.table = fn.gep(self.slot, self.word("at_table"), "i8")
+        self.panel = fn.gep(self.slot, self.word("at_panel"), "i8")
+        self.sums = fn.gep(self.slot, self.word("at_sums"), "i8")
+        self.panel_pitch, self.sums_pitch = self.word("panel_pitch"), self.word("sums_pitch")
+
+    def release(self):
+        self.fn.line(f"store atomic i64 0, {self.slot_flag} release, align 8")
+
+    # -- pixels ------------------------------------------------------------------------------------
+
+    def walk_pixels(self, phase, first, count):
+        """Runs of a block of pixels, and where each pixel lies in y (bytes)."""
+        fn, w = self.fn, self.width
+        wide, high, deep = phase["out_w"], phase["out_h"], phase["out_d"]
+        line = first / wide
+        ow = fn.var(first % wide)
+        oh, plane = fn.var(line % high), line / high
+        od, n = fn.var(plane % deep), fn.var(plane / deep)
+        done, runs = fn.var(V(fn, I64, "0")), fn.var(V(fn, I64, "0"))
+        steps = [self.word(s) for s in ("step_d", "step_h", "step_w")]
+        x_n, y_n, y_d, y_h, y_w = (self.word(s) for s in ("x_n", "y_n", "y_d", "y_h", "y_w"))
+        lane = fn.iota(vector(I64, w)) * fn.splat(y_w, w)
+        with fn.while_(lambda: done.get() < count):
+            pos, column = done.get(), ow.get()
+            length = fn.min(wide - column, count - pos)
+            place = [v.get() for v in (od, oh)]
+            run = fn.gep(self.slot, runs.get() * len(RUN), I64)
+            facts = [pos, length, n.get() * x_n, *[p * s for p, s in zip(place, steps)]]
+            for k, value in enumerate([*facts, column * steps[2]]):
+                fn.store(value, fn.gep(run, k, I64), 8)
+            at = phase["y_base"] + n.get() * y_n + place[0] * y_d + place[1] * y_h + column * y_w
+            with fn.loop(0, length, w) as i:
+                where = fn.splat(at + i * y_w, w) + lane if w > 1 else at + i * y_w
+                fn.store(where, fn.gep(self.lanes, pos + i, I64), 8)
+            done.set(pos + length)
+            runs.set(runs.get() + 1)
+            ow.set(0)
+            oh.set(oh.get() + 1)
+            with fn.when(oh.get() == high):
+                oh.set(0)
+                od.set(od.get() + 1)
+                with fn.when(od.get() == deep):
+                    od.set(0)
+                    n.set(n.get() + 1)
+        self.runs = runs.get()
+
+    def lanes_of(self, v):
+        """Where the pixels of vector v lie in y, and whether they lie side by side."""
+        fn, w = self.fn, self.width
+        where = fn.load(fn.gep(self.lanes, v * w, I64), vector(I64, w), 8)
+        first = fn.extract(where, 0)
+        expected = fn.splat(first, w) + fn.iota(vector(I64, w)) * self.item
+        return first, ~fn.any(where != expected)
+
+    def below(self, left):
+        """Mask of the lanes below a number."""
+        fn, w = self.fn, self.width
+        lane = fn.iota(vector(I64, w))
+        return fn.pure(f"icmp slt {lane}, {fn.splat(left, w).name}", vector(I1, w))
+
+    # -- panels ------------------------------------------------------------------------------------
+
+    def pack(self, x, taps, block):
+        """Fill the panel for one block of channels and taps."""
+        fn = self.fn
+        first = fn.gep(x, block["c_first"] * self.word("x_c"), "i8")
+        operands = [self.description, first, self.slot, self.runs, taps]
+        operands += [block["t_count"], block["c_count"], self.panel, self.panel_pitch]
+        fn.line(f"call void @pack({', '.join(map(repr, operands))})")
+
+    def pack_function(self):
+        names = ((PTR, "description"), (PTR, "x"), (PTR, "runs"), (I64, "run_count"))
+        names += ((PTR, "taps"), (I64, "tap_count"), (I64, "channels"))
+        names += ((PTR, "panel"), (I64, "pitch"))
+        fn = self.module.function("pack", names, internal=True)
+        description, x, runs, run_count, taps, tap_count, channels, panel, pitch = fn.params
+
+        def word(name):
+            return self.word(name, fn, description)
+
+        x_c, x_d, x_h, x_w = (word(n) for n in ("x_c", "x_d", "x_h", "x_w"))
+        in_d, in_h, in_w, step = (word(n) for n in ("in_d", "in_h", "in_w", "step_w"))
+        copy = _Copy(self, fn, channels, x_c, tap_count * pitch)
+        apart = step * x_w
+        with fn.loop(0, tap_count) as t:
+            tap = [fn.load(fn.gep(taps, t * len(TAP) + k, I64), I64, 8) for k in range(3)]
+            row = fn.gep(panel, t * pitch, "i8")
+            with fn.loop(0, run_count) as r:
+                pos, length, base, d, h, w = (
+                    fn.load(fn.gep(runs, r * len(RUN) + k, I64), I64, 8) for k in range(len(RUN))
+                )
+                d, h, w = d + tap[0], h + tap[1], w + tap[2]
+                inside = d.below(in_d) & h.below(in_h)
+                # lanes low..high see the image, the others its padding
+                low = fn.select(w < 0, (step - 1 - w) / step, 0)
+                high = fn.min(length, (in_w - w + step - 1) / step)
+                high = fn.select(inside, high, 0)
+                source = fn.gep(x, base + d * x_d + h * x_h + w * x_w, "i8")
+                target = fn.gep(row, pos * self.size, "i8")
+
+                def dense(apart_is):
+                    with fn.loop(0, length, self.width) as j:
+                        copy.vectors(
+                            fn.gep(source, j * apart, "i8"),
+                            fn.gep(target, j * self.size, "i8"),
+                            low - j,
+                            high - j,
+                            apart_is,
+                        )
+
+                fn.if_else(
+                    apart == self.item,
+                    lambda: dense(1),
+                    lambda: fn.if_else(
+                        apart == 2 * self.item,
+                        lambda: dense(2),
+                        lambda: copy.elements(source, target, low, high, length, apart),
+                    ),
+                )
+        fn.ret()
+
+
+class _Copy:
+    """A piece of a line, for every channel of the block."""
+
+    def __init__(self, patches, fn, channels, from_step, to_step):
+        self.p, self.fn, self.channels = patches, fn, channels
+        self.from_step, self.to_step = from_step, to_step
+
+    def between(self, low, high):
+        fn, w = self.fn, self.p.width
+        lane = fn.iota(vector(I64, w))
+        return (lane >= fn.splat(low, w)) & (lane < fn.splat(high, w))
+
+    def vectors(self, source, target, low, high, apart):
+        """One vector per channel, elements side by side or every second one."""
+        fn, p, w = self.fn, self.p, self.p.width
+        raw = vector(MEMORY_TYPE[p.code], w)
+        if apart == 1:
+            masks = [self.between(low, high)]
+        else:
+            masks = [self.between(low * 2 - k * w, high * 2 - 1 - k * w) for k in (0, 1)]
+        with fn.loop(0, self.channels) as c:
+            here = fn.gep(source, c * self.from_step, "i8")
+            found = [
+                masked_load(fn, fn.gep(here, k * w * p.item, "i8"), raw, mask)
+                for k, mask in enumerate(masks)
+            ]
+            if apart == 1:
+                value = found[0]
+            else:
+                value = fn.shuffle(found[0], found[1], range(0, 2 * w, 2))
+            fn.store(p.widened(fn, value), fn.gep(target, c * self.to_step, "i8"), p.size)
+
+    def elements(self, source, target, low, high, length, apart):
+        """One element after the other, for any distance."""
+        fn, p = self.fn, self.p
+        zero = V(fn, p.vector, "zeroinitializer") if p.width > 1 else fn.value(0, p.type)
+        with fn.loop(0, self.channels) as c:
+            there = fn.gep(target, c * self.to_step, "i8")
+            here = fn.gep(source, c * self.from_step, "i8")
+            with fn.loop(0, length, p.width) as i:
+                fn.store(zero, fn.gep(there, i, p.type), p.size)
+            with fn.loop(low, high) as i:
+                value = fn.load(fn.gep(here, i * apart, "i8"), MEMORY_TYPE[p.code])
+                fn.store(p.widened(fn, value), fn.gep(there, i, p.type), p.size)
+
+
+def transpose(fn, rows):
+    """A square of vectors, mirrored: lane i of row j becomes lane j of row i."""
+    w, rows = len(rows), list(rows)
+    half = w // 2
+    while half:
+        for i in range(w):
+            if i & half:
+                continue
+            a, b = rows[i], rows[i + half]
+            first = [k if not k & half else w + k - half for k in range(w)]
+            second = [k + half if not k & half else w + k for k in range(w)]
+            rows[i], rows[i + half] = fn.shuffle(a, b, first), fn.shuffle(a, b, second)
+        half //= 2
+    return rows

@@ -1,0 +1,165 @@
+"""The gradient of the weights: panels of patches times gradients, summed over pixels.
+
+A chunk takes some blocks of (channel, tap) rows and some blocks of pixels. The gradient of a block
+of pixels is turned around, so that channels lie side by side; each row of the panel then gathers
+sums for all of them, in a buffer that belongs to the chunk's share of pixels. `Gathering` adds the
+shares in their order, which makes the sums independent of threads, and turns them around again.
+"""
+
+from flambeau.codegen.llvm import masked_load, masked_store
+from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
+from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
+from flambeau.codegen.loops import I64, PTR, Module, vector
+from flambeau.codegen.templates import tiles
+from flambeau.codegen.templates.conv_patches import BLOCK, PHASE, TAP, Patches, transpose
+from flambeau.codegen.templates.conv_tiles import Grid
+
+
+class WeightGradient(Patches):
+    """Arguments: shares, x, y (the incoming gradient), scratch, number of slots."""
+
+    def __init__(self, code):
+        super().__init__(code, "ppppp" + "i")
+        self.grid = Grid(self)
+        fn = self.fn
+        self.shares, self.x, self.y = (self.argument(k) for k in range(1, 4))
+        self.claim(self.argument(4), self.argument(5, "i"))
+        self.m = self.word("m")
+        phase = self.record("phase_table", PHASE, fn.value(0, I64))
+        k_parts, pixel_parts = self.word("k_parts"), self.word("pixel_parts")
+        part, rest = self.chunk % pixel_parts, self.chunk / pixel_parts
+        k_part, group = rest % k_parts, rest / k_parts
+        size = self.word("block")
+        blocks = (phase["pixels"] + size - 1) / size
+        first, last = part * blocks / pixel_parts, (part + 1) * blocks / pixel_parts
+        count = phase["blocks_count"]
+        ks = k_part * count / k_parts, (k_part + 1) * count / k_parts
+        x = fn.gep(self.x, group * self.word("c") * self.word("x_c"), "i8")
+        y = fn.gep(self.y, group * self.m * self.word("y_m"), "i8")
+        at = part * self.word("part_bytes") + group * self.word("group_bytes")
+        shares = fn.gep(self.shares, at, "i8")
+        with fn.loop(first, last) as b:
+            start = b * size
+            self.count = fn.min(size, phase["pixels"] - start)
+            self.walk_pixels(phase, start, self.count)
+            self.turn(y)
+            with fn.loop(0, self.count) as i:
+                fn.store(i * self.size, fn.gep(self.table, i, I64), 8)
+            with fn.loop(*ks) as k:
+                block = self.record("block_table", BLOCK, phase["blocks_first"] + k)
+                self.multiply(x, block, shares, b == first)
+        self.release()
+
+    def multiply(self, x, block, shares, fresh):
+        fn = self.fn
+        taps = fn.gep(self.description, self.word("tap_table") + block["t_first"] * len(TAP), I64)
+        self.pack(x, taps, block)
+        row = block["c_first"] * self.word("k_total") / self.word("c") + block["t_first"]
+        self.grid.run(
+            block["c_count"] * block["t_count"], self.m, self.count, self.panel, self.panel_pitch,
+            self.table, self.sums, self.sums_pitch,
+            fn.gep(shares, row * self.sums_pitch, "i8"), self.sums_pitch, fresh,
+        )  # fmt: skip
+
+    def turn(self, y):
+        """Gradients of the block as rows of channels: sums[pixel][channel]."""
+        fn, w, y_m = self.fn, self.width, self.word("y_m")
+        raw = vector(MEMORY_TYPE[self.code], w)
+
+        def put(value, pixel, m):
+            line = fn.gep(self.sums, pixel * self.sums_pitch, "i8")
+            fn.store(self.widened(fn, value), fn.gep(line, m, self.type), self.size)
+
+        def channels_last():
+            with fn.loop(0, self.count) as i:
+                where = fn.load(fn.gep(self.lanes, i, I64), I64, 8)
+                here = fn.gep(y, where, "i8")
+                with fn.loop(0, self.m, w) as m:
+                    mask = self.below(self.m - m) if w > 1 else None
+                    put(masked_load(fn, fn.gep(here, m * self.item, "i8"), raw, mask), i, m)
+
+        def channels_first():
+            with fn.loop(0, (self.count + w - 1) / w) as v:
+                where, dense = self.lanes_of(v)
+
+                def square():
+                    mask = self.below(self.count - v * w)
+                    with fn.loop(0, self.m, w) as m:
+                        rows = []
+                        for k in range(w):
+                            # rows beyond the last repeat it: their sums are never read
+                            row = fn.min(m + k, self.m - 1)
+                            here = fn.gep(y, row * y_m + where, "i8")
+                            rows.append(masked_load(fn, here, raw, mask))
+                        for k, row in enumerate(transpose(fn, rows)):
+                            put(row, v * w + k, m)
+
+                def one_by_one():
+                    low, high = v * w, fn.min(self.count, v * w + w)
+                    with fn.loop(low, high) as i, fn.loop(0, self.m) as m:
+                        at = fn.load(fn.gep(self.lanes, i, I64), I64, 8)
+                        here = fn.gep(y, at + m * y_m, "i8")
+                        put(fn.load(here, MEMORY_TYPE[self.code]), i, m)
+
+                fn.if_else(dense, square, one_by_one)
+
+        fn.if_else(y_m == self.item, channels_last, channels_first)
+
+
+# Words of the gathering: chunks, rows per chunk, k, m, shares, bytes of a share, bytes of a group
+# within it, bytes of a row, chunks per group.
+GATHER = "chunks k_per_chunk k m shares part_bytes group_bytes pitch group_chunks".split()
+
+
+class Gathering:
+    """Arguments: the gradient, shares. Adds the shares and stores them row by row."""
+
+    def __init__(self, code):
+        self.module = Module()
+        self.code, self.type = code, LLVM_TYPE[tiles.summed(code)]
+        self.width = w = tiles.lanes(code)
+        fn = self.fn = self.module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
+        block, chunk = fn.params
+        description, out, shares = (argument_word(fn, block, k, "p") for k in range(3))
+        words = {n: fn.load(fn.gep(description, k, I64), I64, 8) for k, n in enumerate(GATHER)}
+        self.words = words
+        group, part = chunk / words["group_chunks"], chunk % words["group_chunks"]
+        k_total, m_total = words["k"], words["m"]
+        out = fn.gep(out, group * k_total * m_total, MEMORY_TYPE[code])
+        shares = fn.gep(shares, group * words["group_bytes"], "i8")
+        low = part * words["k_per_chunk"]
+        high = fn.min(low + words["k_per_chunk"], k_total)
+        with fn.loop(low, high, w) as k, fn.loop(0, m_total, w) as m:
+            rows = [self.total(shares, fn.min(k + i, k_total - 1), m) for i in range(w)]
+            mask = Patches.below(self, high - k) if w > 1 else None
+            for i, row in enumerate(transpose(fn, rows)):
+                with fn.when(m + i < m_total):
+                    place = fn.gep(out, (m + i) * k_total + k, MEMORY_TYPE[code])
+                    masked_store(fn, Patches.narrowed(self, fn, row), place, mask)
+        fn.ret()
+        add_entry(self.module, "ppp")
+
+    def total(self, shares, k, m):
+        fn, held = self.fn, vector(self.type, self.width)
+        first = fn.gep(fn.gep(shares, k * self.words["pitch"], "i8"), m, self.type)
+        step = self.words["part_bytes"]
+
+        def add(values):
+            at, total = values
+            return [fn.gep(at, step, "i8"), total + fn.load(at, held)]
+
+        start = [fn.gep(first, step, "i8"), fn.load(first, held)]
+        return fn.carry(self.words["shares"] - 1, start, add)[1]
+
+    def text(self):
+        return module_text(self.module)
+
+
+def build(code):
+    """IR of the kernel that makes shares."""
+    return WeightGradient(code).text()
+
+
+def build_gathering(code):
+    """IR of the kernel that adds them."""
+    return Gathering(code).text()

@@ -1,0 +1,194 @@
+"""Launching convolutions: forward, towards the input, towards the weights.
+
+All three take a checked geometry (stride, padding, dilation as tuples, groups) and plain tensors.
+Plans are kept by layouts and geometry. What is legal is asked in convolution_checks.py, rows and
+derivatives are in ops/convolution.py, the cutting of work is in convolution_plans.py.
+"""
+
+from flambeau import _dtype
+from flambeau._layout import Size, dense_layout, make_layout, ordered_strides
+from flambeau._tensor import empty_like_layout, empty_tensor
+from flambeau.eager.binding import launches
+from flambeau.eager.convolution_checks import check
+from flambeau.eager.convolution_plans import Geometry, product_words, volume, weight_words
+from flambeau.eager.copying import copy_into, fill_into
+from flambeau.eager.kernels import load_kernel, pool
+from flambeau.eager.plan import MAX_PLANS
+from flambeau.eager.rows import address, is_computed
+from flambeau.runtime.allocator import host_allocator
+from flambeau.runtime.cpu import words
+
+_kernels: dict = {}
+_plans: dict = {}
+
+
+def _templates():
+    from flambeau.codegen.templates import conv, conv_patches, conv_weight  # with llvmlite
+
+    return conv, conv_patches, conv_weight
+
+
+def _kernel(name, build, code):
+    found = _kernels.get((name, code))
+    if found is None:
+        found = _kernels[name, code] = load_kernel(build(code), name)
+    return found
+
+
+def _launch(kernel, desc, pointers, slot_bytes):
+    """Run a kernel with a slot of scratch for each thread."""
+    threads = pool()
+    threads.ensure_workers()
+    slots = min(threads.get_num_threads(), 64)
+    block, give = host_allocator.take(slot_bytes * slots)
+    try:
+        kernel(desc, *pointers, block, slots)
+    finally:
+        give(block)
+
+
+_SUMMED = {"float16": _dtype.float32, "bfloat16": _dtype.float32}
+_SUMMED |= dict.fromkeys(("int8", "uint8", "int16"), _dtype.int32)
+
+
+def _as_summed(t):
+    """Weights and bias as kernels want them: dense, of the type sums have."""
+    dtype = _SUMMED.get(t.dtype.name, t.dtype)
+    if t._layout.is_contiguous and dtype is t.dtype:
+        return t
+    out = empty_tensor(t.shape, dtype, t.device)
+    copy_into(out, t)
+    return out
+
+
+def _plan(key, make):
+    found = _plans.get(key)
+    if found is None:
+        if len(_plans) > MAX_PLANS:
+            _plans.clear()
+        found = _plans[key] = make()
+    return found
+
+
+def _geometry(x, y, kernel, stride, padding, dilation, groups):
+    missing = 3 - len(kernel)
+    ones, zeros = (1,) * missing, (0,) * missing
+    x_shape, x_strides = volume(x.shape, x.strides, x.itemsize)
+    y_shape, y_strides = volume(y.shape, y.strides, y.itemsize)
+    return Geometry(
+        x_shape,
+        x_strides,
+        y_shape,
+        y_strides,
+        (*ones, *kernel),
+        (*ones, *stride),
+        (*zeros, *padding),
+        (*ones, *dilation),
+        groups,
+    )
+
+
+def _product(out, source, weight, bias, stride, padding, dilation, groups, backward):
+    """y = conv(x, weight), or the way back."""
+    if not is_computed(out):
+        return out
+    if source._layout.numel == 0 or weight._layout.numel == 0:
+        fill_into(out, 0)
+        return out
+    if bias is not None:
+        bias = _as_summed(bias)
+    weight = _as_summed(weight)
+    key = (out._layout, source._layout, weight._layout.shape, bias is None)
+    key += (stride, padding, dilation, groups, backward)
+
+    def make():
+        conv, patches, _ = _templates()
+        x, y = (out, source) if backward else (source, out)
+        kernel = weight._layout.shape[2:]
+        g = _geometry(x._layout, y._layout, kernel, stride, padding, dilation, groups)
+        code = out._layout.dtype.code
+        described, slot_bytes = product_words(patches.WORDS, g, code, backward, bias is not None)
+        return _kernel("convolution", conv.build, code), *words(described), slot_bytes
+
+    kernel, _, desc, slot_bytes = _plan(key, make)
+    pointers = [address(t) if t is not None else 0 for t in (out, source, weight, bias)]
+    _launch(kernel, desc, pointers, slot_bytes)
+    return out
+
+
+def _result_layout(shape, like, other):
+    """Dense, in channels_last order if one of the operands is."""
+    ndim = len(shape)
+    if ndim in (4, 5) and (_channels_last(like) or _channels_last(other)):
+        order = (0, *range(2, ndim), 1)
+        strides = ordered_strides(shape, order)
+        return make_layout(Size(shape), strides, like.dtype, like.device)
+    return dense_layout(Size(shape), like.dtype, like.device)
+
+
+def _channels_last(layout):
+    if layout.ndim < 4 or layout.is_contiguous:
+        return False
+    order = (0, *range(2, layout.ndim), 1)
+    expected = ordered_strides(layout.shape, order)
+    return all(s == e or n == 1 for s, e, n in zip(layout.strides, expected, layout.shape))
+
+
+_calls: dict = {}
+
+
+@launches("convolution")
+def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
+    """Any convolution; what was checked once for these layouts is not checked again."""
+    like, other = input._layout, weight._layout
+    key = (like, other, None if bias is None else bias._layout)
+    key += (stride, padding, dilation, transposed, output_padding, groups)
+    found = _calls.get(key)
+    if found is None:
+        if len(_calls) > MAX_PLANS:
+            _calls.clear()
+        call = check(*key)
+        found = _calls[key] = call, _result_layout(call.shape, like, other)
+    call, layout = found
+    out = empty_like_layout(layout)
+    return _product(
+        out, input, weight, bias, call.stride, call.padding, call.dilation, groups, transposed
+    )
+
+
+@launches("convolution_to_input")
+def towards_input(input, weight, shape, stride, padding, dilation, groups):
+    """What the gradient of a result contributes to an input of the given shape."""
+    out = empty_like_layout(_result_layout(shape, input._layout, weight._layout))
+    return _product(out, input, weight, None, stride, padding, dilation, groups, True)
+
+
+@launches("convolution_to_weight")
+def towards_weight(input, other, shape, stride, padding, dilation, groups):
+    """The gradient of weights that take input to a result with gradient `other`."""
+    x, y = input, other
+    out = empty_tensor(Size(shape), x.dtype, x.device)
+    if not is_computed(out):
+        return out
+    if x._layout.numel == 0 or y._layout.numel == 0:
+        fill_into(out, 0)
+        return out
+    key = (x._layout, y._layout, shape, stride, padding, dilation, groups)
+
+    def make():
+        _, patches, weights = _templates()
+        g = _geometry(x._layout, y._layout, shape[2:], stride, padding, dilation, groups)
+        code = x._layout.dtype.code
+        plan = weight_words(patches.WORDS, g, code)
+        first = _kernel("convolution_weight", weights.build, code)
+        second = _kernel("convolution_weight_sum", weights.build_gathering, code)
+        return first, second, words(plan.words), words(plan.gather_words), plan
+
+    first, second, (_, desc), (_, gather), plan = _plan(key, make)
+    shares, give = host_allocator.take(plan.share_bytes)
+    try:
+        _launch(first, desc, [shares, address(x), address(y)], plan.slot_bytes)
+        second(gather, address(out), shares)
+    finally:
+        give(shares)
+    return out

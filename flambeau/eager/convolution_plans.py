@@ -1,0 +1,251 @@
+"""How a convolution is cut into work: geometry in, description words out.
+
+`Geometry` is a convolution of an image x with weights to a map y, three-dimensional whatever the
+user's number of dimensions. The convolution, its input gradient (which is also the transposed
+convolution) and its weight gradient are three ways to walk the same geometry. Blocks are chosen by
+sizes alone, so results do not depend on threads. The kernels are in codegen/templates/conv*.py.
+"""
+
+import itertools
+from typing import NamedTuple
+
+from flambeau.codegen.llvm_names import COMPUTE_TYPE
+from flambeau.codegen.scalar import BITS
+
+PANEL = 288  # rows of a panel: long sums keep the register tiles busy
+PIXELS = 384  # columns of a panel, so that it stays in the second-level cache
+FEW = 8  # chunks that are enough to keep some threads busy
+WEIGHT_PIXELS = 192
+
+
+class Geometry(NamedTuple):
+    """Sizes and byte strides of x (n, c, d, h, w) and y (n, m, d, h, w), and how they relate."""
+
+    x_shape: tuple
+    x_strides: tuple
+    y_shape: tuple
+    y_strides: tuple
+    kernel: tuple
+    stride: tuple
+    padding: tuple
+    dilation: tuple
+    groups: int
+
+    @property
+    def taps(self):
+        return list(itertools.product(*map(range, self.kernel)))
+
+
+def volume(shape, strides, item):
+    """Sizes and byte strides with depth and height added where they are missing."""
+    missing = 5 - len(shape)
+    sizes = (*shape[:2], *(1,) * missing, *shape[2:])
+    steps = [s * item for s in strides]
+    return sizes, (*steps[:2], *(0,) * missing, *steps[2:])
+
+
+def summed_size(code):
+    """Bytes of a number while it is summed."""
+    return max(4, BITS[COMPUTE_TYPE[code]] // 8)
+
+
+def _cut(count, most):
+    """The size of equal pieces of at most `most`."""
+    pieces = -(-count // max(1, most))
+    return -(-count // pieces)
+
+
+def _up(value, multiple):
+    return -(-value // multiple) * multiple
+
+
+def _pitch(count, size):
+    """Bytes of a row with room for a tile that reaches beyond its end; an odd number of lines."""
+    nbytes = _up(count * size, 64) + 192
+    return nbytes if nbytes % 128 else nbytes + 64
+
+
+def _blocks(channels, taps):
+    """Blocks of (channel, tap) rows: (first channel, channels, first tap, taps)."""
+    if taps == 0:
+        return [(0, 0, 0, 0)]  # pixels that nothing reaches: a block of no products stores zeros
+    if taps > 2 * PANEL:
+        size = _cut(taps, PANEL)
+        return [
+            (c, 1, t, min(size, taps - t)) for c in range(channels) for t in range(0, taps, size)
+        ]
+    size = _cut(channels, max(1, PANEL // taps))
+    return [(c, min(size, channels - c), 0, taps) for c in range(0, channels, size)]
+
+
+class _Description:
+    """Named words, then tables."""
+
+    def __init__(self, names):
+        self.values = dict.fromkeys(names, 0)
+        self.tables = []
+
+    def table(self, name, rows):
+        self.values[name] = len(self.values) + len(self.tables)
+        for row in rows:
+            self.tables.extend(row)
+
+    def list(self):
+        return [*self.values.values(), *self.tables]
+
+
+def _common(names, geometry, size, block, depth, rows):
+    """Words that every kernel on patches wants. depth: rows of a panel; rows: of sums."""
+    d = _Description(names)
+    v = d.values
+    v["block"] = block
+    at = _up((block + 2) * 6 * 8, 64)
+    v["at_lanes"] = at
+    at += _up((block + 16) * 8, 64)
+    v["at_table"] = at
+    at += _up(max(depth, block) * 8 + 64, 64)
+    v["at_panel"], v["panel_pitch"] = at, _pitch(block, size)
+    at += _up((depth + 1) * v["panel_pitch"], 4096) + 64
+    v["at_sums"] = at
+    return d
+
+
+def _put_x(v, shape, strides, steps):
+    v["in_d"], v["in_h"], v["in_w"] = shape[2:]
+    v["x_n"], v["x_c"], v["x_d"], v["x_h"], v["x_w"] = strides
+    v["step_d"], v["step_h"], v["step_w"] = steps
+
+
+def _forward_phases(g, item):
+    """The convolution itself: one phase, taps as they are."""
+    taps = [
+        (*[k * d - p for k, d, p in zip(tap, g.dilation, g.padding)], t * item)
+        for t, tap in enumerate(g.taps)
+    ]
+    return [((*g.y_shape[2:], 0), taps)], g.stride, g.y_strides
+
+
+def _backward_phases(g, item):
+    """Towards the input: the pixels of x that are congruent modulo the stride see the same taps."""
+    phases = []
+    for first in itertools.product(*map(range, g.stride)):
+        sizes = [max(0, -(-(n - f) // s)) for n, f, s in zip(g.x_shape[2:], first, g.stride)]
+        taps = []
+        for t, tap in enumerate(g.taps):
+            reach = [f + p - k * d for f, p, k, d in zip(first, g.padding, tap, g.dilation)]
+            if not any(r % s for r, s in zip(reach, g.stride)):
+                taps.append((*[r // s for r, s in zip(reach, g.stride)], t * item))
+        base = sum(f * s for f, s in zip(first, g.x_strides[2:]))
+        phases.append(((*sizes, base), taps))
+    strides = [st * s for st, s in zip(g.x_strides[2:], g.stride)]
+    return phases, (1, 1, 1), (*g.x_strides[:2], *strides)
+
+
+def product_words(names, g, code, backward, biased):
+    """Words for a convolution (x to y), or the way back (y to x)."""
+    size = summed_size(code)
+    width = 64 // size
+    taps_total = len(g.taps)
+    c_group, m_group = g.x_shape[1] // g.groups, g.y_shape[1] // g.groups
+    if backward:
+        phases, steps, y_strides = _backward_phases(g, size)
+        source, strides = g.y_shape, g.y_strides
+        rows, inner = c_group, m_group
+        a_m, a_c, a_group = taps_total * size, c_group * taps_total * size, 0
+        a_group = m_group * a_c
+    else:
+        phases, steps, y_strides = _forward_phases(g, size)
+        source, strides = g.x_shape, g.x_strides
+        rows, inner = m_group, c_group
+        a_m, a_c = c_group * taps_total * size, taps_total * size
+        a_group = m_group * a_m
+    n = g.x_shape[0]
+    pixels = [n * p[0][0] * p[0][1] * p[0][2] for p in phases]
+    cuts = [_blocks(inner, len(taps)) for _, taps in phases]
+    depth = max((c * t for blocks in cuts for _, c, _, t in blocks), default=1)
+    step = 3 * width
+    most = max(step, PIXELS * PANEL // max(PANEL, depth) * 4 // size // step * step)
+    block = min(most, _up(_cut(max(pixels), most), step))
+    counts = [-(-p // block) for p in pixels]
+    # small groups share a chunk; tall products of few pixels are cut by rows
+    together = max(1, min(g.groups, (1 << 20) // max(1, rows * inner * taps_total * block)))
+    chunks = sum(counts) * -(-g.groups // together)
+    parts = 1
+    if chunks < FEW and rows >= 64:
+        parts = min(-(-FEW // chunks), max(1, rows // 64))
+    per_part = _up(-(-rows // parts), 8)
+    parts = -(-rows // per_part)
+    d = _common(names, g, size, block, depth, per_part)
+    v = d.values
+    v["sums_pitch"] = v["panel_pitch"]
+    v["slot_bytes"] = _up(v["at_sums"] + (per_part + 8) * v["sums_pitch"], 4096) + 64
+    _put_x(v, source, strides, steps)
+    v["y_n"], v["y_m"], v["y_d"], v["y_h"], v["y_w"] = y_strides
+    v["m"], v["c"], v["group_count"], v["groups_per_chunk"] = rows, inner, g.groups, together
+    v["m_parts"], v["m_per_part"] = parts, per_part
+    v["a_group"], v["a_m"], v["a_c"], v["has_bias"] = a_group, a_m, a_c, int(biased)
+    first_chunk = first_tap = first_block = 0
+    records, all_taps, all_blocks = [], [], []
+    for ((*sizes, base), taps), count, many, blocks in zip(phases, counts, pixels, cuts):
+        if many == 0:
+            continue
+        records.append(
+            (first_chunk, *sizes, base, first_tap, first_block, len(blocks), many)
+        )  # fmt: skip
+        first_chunk += count * parts * -(-g.groups // together)
+        first_tap += len(taps)
+        first_block += len(blocks)
+        all_taps += taps
+        all_blocks += blocks
+    v["chunks"], v["phases"] = first_chunk, len(records)
+    d.table("phase_table", records)
+    d.table("tap_table", all_taps)
+    d.table("block_table", all_blocks)
+    return d.list(), v["slot_bytes"]
+
+
+class WeightPlan(NamedTuple):
+    """What a weight gradient needs: words of both kernels, bytes of a slot and of the shares."""
+
+    words: list
+    slot_bytes: int
+    gather_words: list
+    share_bytes: int
+
+
+def weight_words(names, g, code):
+    """Words for the gradient of the weights."""
+    size = summed_size(code)
+    width = 64 // size
+    phases, steps, y_strides = _forward_phases(g, size)
+    (place, taps), n = phases[0], g.x_shape[0]
+    c_group, m_group = g.x_shape[1] // g.groups, g.y_shape[1] // g.groups
+    pixels = n * place[0] * place[1] * place[2]
+    blocks = _blocks(c_group, len(taps))
+    depth = max(c * t for _, c, _, t in blocks)
+    most = WEIGHT_PIXELS * 4 // size
+    block = min(most, _up(pixels, width))
+    count = -(-pixels // block)
+    k_parts = max(1, min(len(blocks), FEW, c_group * len(taps) // 512))
+    k_parts = max(1, min(k_parts, -(-FEW // g.groups)))
+    pixel_parts = max(1, min(count // 2, -(-FEW // (k_parts * g.groups))))
+    d = _common(names, g, size, block, depth, 0)
+    v = d.values
+    v["sums_pitch"] = pitch = _up(m_group * size, 64) + 192
+    v["slot_bytes"] = _up(v["at_sums"] + (block + width) * pitch, 4096) + 64
+    _put_x(v, g.x_shape, g.x_strides, steps)
+    v["y_n"], v["y_m"], v["y_d"], v["y_h"], v["y_w"] = y_strides
+    v["m"], v["c"], v["group_count"] = m_group, c_group, g.groups
+    v["k_parts"], v["pixel_parts"] = k_parts, pixel_parts
+    k_total = v["k_total"] = c_group * len(taps)
+    v["group_bytes"] = (k_total + 8) * pitch
+    v["part_bytes"] = part_bytes = g.groups * v["group_bytes"]
+    v["chunks"], v["phases"] = k_parts * pixel_parts * g.groups, 1
+    d.table("phase_table", [(0, *place, 0, 0, len(blocks), pixels)])
+    d.table("tap_table", taps)
+    d.table("block_table", blocks)
+    per_chunk = _up(max(width, min(k_total, (1 << 16) // max(1, m_group * pixel_parts))), width)
+    per_group = -(-k_total // per_chunk)
+    gather = [g.groups * per_group, per_chunk, k_total, m_group, pixel_parts, part_bytes]
+    gather += [v["group_bytes"], pitch, per_group]
+    return WeightPlan(d.list(), v["slot_bytes"], gather, pixel_parts * part_bytes)

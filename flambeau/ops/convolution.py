@@ -1,0 +1,301 @@
+"""Convolutions: one row that computes, its two ways back, and the functions users call.
+
+`convolution` covers every number of dimensions, and the transposed form. Its gradients are
+`convolution_to_input` and `convolution_to_weight`; each of the three is linear in both of its
+tensors, and its derivatives are the other two, so they can be differentiated again and again.
+Functions with a number in their name accept unbatched input, padding in words and complex numbers,
+and call `convolution`. Kernels: codegen/templates/conv*.py; launchers: eager/convolution.py.
+"""
+
+import warnings
+
+from flambeau.ops.table import OptionalTensor, composite, public, template
+
+
+def _spread(value, dims):
+    """A number per dimension."""
+    if isinstance(value, int):
+        return (value,) * dims
+    value = tuple(value)
+    return value * dims if len(value) == 1 else value
+
+
+def _geometry(weight, stride, padding, dilation):
+    dims = weight.ndim - 2
+    return _spread(stride, dims), _spread(padding, dims), _spread(dilation, dims)
+
+
+def _convolution_gradients(g, input, weight, stride, padding, dilation, transposed, groups, needs):
+    shape = _geometry(weight, stride, padding, dilation)
+    to_input = to_weight = to_bias = None
+    if transposed:
+        if needs[0]:
+            to_input = public("convolution")(g, weight, None, *shape, False, 0, groups)
+        if needs[1]:
+            to_weight = convolution_to_weight(g, input, weight.shape, *shape, groups)
+    else:
+        if needs[0]:
+            to_input = convolution_to_input(g, weight, input.shape, *shape, groups)
+        if needs[1]:
+            to_weight = convolution_to_weight(input, g, weight.shape, *shape, groups)
+    if needs[2]:
+        to_bias = g.sum((0, *range(2, g.ndim)))
+    return to_input, to_weight, to_bias
+
+
+@template("convolution", variants="function", numbers=False, joint_grad=_convolution_gradients)
+def convolution(
+    input,
+    weight,
+    bias: OptionalTensor,
+    stride: tuple,
+    padding: tuple,
+    dilation: tuple,
+    transposed: bool,
+    output_padding: tuple,
+    groups: int,
+):
+    """Convolution of any number of dimensions, or the transposed one; input has a batch."""
+
+
+@template(
+    "convolution_to_input",
+    variants="",
+    numbers=False,
+    node="ConvolutionBackwardBackward0",
+    grad=dict(
+        input=lambda g, weight, stride, padding, dilation, groups: public("convolution")(
+            g, weight, None, stride, padding, dilation, False, 0, groups
+        ),
+        weight=lambda g, input, weight_shape, stride, padding, dilation, groups: (
+            convolution_to_weight(g, input, weight_shape, stride, padding, dilation, groups)
+        ),
+    ),
+)
+def convolution_to_input(
+    input, weight, shape: tuple, stride: tuple, padding: tuple, dilation: tuple, groups: int
+):
+    """What the result of a convolution, taken for a gradient, contributes to its input."""
+
+
+@template(
+    "convolution_to_weight",
+    variants="",
+    numbers=False,
+    node="ConvolutionBackwardBackward0",
+    grad=dict(
+        input=lambda g, input_shape, other, stride, padding, dilation, groups: convolution_to_input(
+            other, g, input_shape, stride, padding, dilation, groups
+        ),
+        other=lambda g, input, stride, padding, dilation, groups: public("convolution")(
+            input, g, None, stride, padding, dilation, False, 0, groups
+        ),
+    ),
+)
+def convolution_to_weight(
+    input, other, shape: tuple, stride: tuple, padding: tuple, dilation: tuple, groups: int
+):
+    """The gradient of weights that take input to a result with gradient `other`."""
+
+
+# -- what users call ------------------------------------------------------------------------------
+
+
+def _batched(name, dims, input):
+    """The input with a batch dimension, and whether it had one."""
+    if input.ndim == dims + 2:
+        return input, True
+    if input.ndim == dims + 1:
+        return input.unsqueeze(0), False
+    raise RuntimeError(
+        f"Expected {dims + 1}D (unbatched) or {dims + 2}D (batched) input to {name}, but got input "
+        f"of size: {list(input.shape)}"
+    )
+
+
+def _by_parts(input, weight, bias, *rest):
+    """A convolution of complex numbers by three of real ones."""
+    a = public("convolution")(input.real, weight.real, None, *rest)
+    b = public("convolution")(input.imag, weight.imag, None, *rest)
+    both = public("convolution")(input.real + input.imag, weight.real + weight.imag, None, *rest)
+    result = public("complex")(a - b, both - a - b)
+    if bias is None:
+        return result
+    return result + bias.reshape(-1, *(1,) * (input.ndim - 2))
+
+
+def _run(name, dims, input, weight, bias, stride, padding, dilation, transposed, more, groups):
+    input, batched = _batched(name, dims, input)
+    if isinstance(padding, str):
+        input, padding = _padding_in_words(padding, dims, input, weight, stride, dilation)
+    rest = (stride, padding, dilation, transposed, more, groups)
+    if input.is_complex() and weight.is_complex():
+        result = _by_parts(input, weight, bias, *rest)
+    else:
+        result = public("convolution")(input, weight, bias, *rest)
+    return result if batched else result.squeeze(0)
+
+
+_warned = set()
+
+
+def _padding_in_words(padding, dims, input, weight, stride, dilation):
+    """`same` and `valid` as numbers; an odd number of zeros is partly added to the input."""
+    if padding == "valid":
+        return input, (0,) * dims
+    if padding != "same":
+        raise RuntimeError(f"Invalid padding string: '{padding}'")
+    if weight.ndim != input.ndim:
+        raise RuntimeError(
+            f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight"
+            f"{list(weight.shape)}, but got {input.ndim}-dimensional input of size "
+            f"{list(input.shape)} instead"
+        )
+    stride, dilation = _spread(stride, dims), _spread(dilation, dims)
+    for name, value in (("stride", stride), ("dilation", dilation)):
+        if len(value) != dims:
+            raise RuntimeError(f"{name} cannot broadcast to {dims} dimensions")
+    if any(s != 1 for s in stride):
+        raise RuntimeError("padding='same' is not supported for strided convolutions")
+    total = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:])]
+    if any(t % 2 for t in total):
+        if "same" not in _warned:
+            _warned.add("same")
+            warnings.warn(
+                "Using padding='same' with even kernel lengths and odd dilation may require a "
+                "zero-padded copy of the input be created",
+                stacklevel=4,
+            )
+        extra = []
+        for t in reversed(total):
+            extra += [0, t % 2]
+        input = public("pad")(input, tuple(extra))
+    return input, tuple(t // 2 for t in total)
+
+
+_OPTIONS = dict(variants="function", namespace="nn.functional", numbers=False)
+
+
+@composite(**_OPTIONS)
+def conv1d(
+    input,
+    weight,
+    bias: OptionalTensor = None,
+    stride: tuple = 1,
+    padding: tuple = 0,
+    dilation: tuple = 1,
+    groups: int = 1,
+):
+    """Convolution of a signal (N, C, L) or (C, L) with weights (M, C / groups, K)."""
+    return _run("conv1d", 1, input, weight, bias, stride, padding, dilation, False, 0, groups)
+
+
+@composite(**_OPTIONS)
+def conv2d(
+    input,
+    weight,
+    bias: OptionalTensor = None,
+    stride: tuple = 1,
+    padding: tuple = 0,
+    dilation: tuple = 1,
+    groups: int = 1,
+):
+    """Convolution of images (N, C, H, W) or (C, H, W) with weights (M, C / groups, KH, KW)."""
+    return _run("conv2d", 2, input, weight, bias, stride, padding, dilation, False, 0, groups)
+
+
+@composite(**_OPTIONS)
+def conv3d(
+    input,
+    weight,
+    bias: OptionalTensor = None,
+    stride: tuple = 1,
+    padding: tuple = 0,
+    dilation: tuple = 1,
+    groups: int = 1,
+):
+    """Convolution of volumes (N, C, D, H, W) or (C, D, H, W) with weights of five dimensions."""
+    return _run("conv3d", 3, input, weight, bias, stride, padding, dilation, False, 0, groups)
+
+
+def _transposed(name, dims, input, weight, bias, stride, padding, output_padding, groups, dilation):
+    if isinstance(padding, str):
+        raise TypeError(f"{name}(): argument 'padding' must be tuple of ints, not str")
+    return _run(
+        name, dims, input, weight, bias, stride, padding, dilation, True, output_padding, groups
+    )
+
+
+@composite(**_OPTIONS)
+def conv_transpose1d(
+    input,
+    weight,
+    bias: OptionalTensor = None,
+    stride: tuple = 1,
+    padding: tuple = 0,
+    output_padding: tuple = 0,
+    groups: int = 1,
+    dilation: tuple = 1,
+):
+    """The gradient of conv1d, taken for an op of its own; weights are (C, M / groups, K)."""
+    return _transposed(
+        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups,
+        dilation,
+    )  # fmt: skip
+
+
+@composite(**_OPTIONS)
+def conv_transpose2d(
+    input,
+    weight,
+    bias: OptionalTensor = None,
+    stride: tuple = 1,
+    padding: tuple = 0,
+    output_padding: tuple = 0,
+    groups: int = 1,
+    dilation: tuple = 1,
+):
+    """The gradient of conv2d, taken for an op of its own; weights are (C, M / groups, KH, KW)."""
+    return _transposed(
+        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups,
+        dilation,
+    )  # fmt: skip
+
+
+@composite(**_OPTIONS)
+def conv_transpose3d(
+    input,
+    weight,
+    bias: OptionalTensor = None,
+    stride: tuple = 1,
+    padding: tuple = 0,
+    output_padding: tuple = 0,
+    groups: int = 1,
+    dilation: tuple = 1,
+):
+    """The gradient of conv3d, taken for an op of its own."""
+    return _transposed(
+        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups,
+        dilation,
+    )  # fmt: skip
+
+
+@composite(variants="function", namespace="nn.functional", numbers=False)
+def conv_tbc(input, weight, bias, pad: int = 0):
+    """Convolution over time of (time, batch, channels) with weights (K, channels in, out)."""
+    if input.ndim != 3:
+        raise RuntimeError("Input must have 3 dims: time, batch, in_channel")
+    if weight.ndim != 3:
+        raise RuntimeError(
+            "Weight tensor must have 3 dims: kernel_width, in_channels, out_channels."
+        )
+    if bias.ndim != 1:
+        raise RuntimeError("Bias must be 1-D")
+    if input.shape[2] != weight.shape[1]:
+        raise RuntimeError("Input dim 2 (input channels) is not == dim 1 in the weight tensor")
+    if weight.shape[2] != bias.shape[0]:
+        raise RuntimeError("Bias size must equal dim 2 in the weight tensor (output channels).")
+    if input.shape[0] + 2 * pad < weight.shape[0]:
+        return input.new_zeros((0, input.shape[1], weight.shape[2]))
+    found = conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, 1, pad)
+    return found.permute(2, 0, 1).contiguous()
