@@ -18,6 +18,7 @@ from flambeau.ops import (
     losses,
     matrices,
     memory_views,
+    multi_head_attention,
     norms,
     padding,
     pointwise,

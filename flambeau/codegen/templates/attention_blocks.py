@@ -1,0 +1,349 @@
+"""What the forward and the backward kernel of attention share: blocks, strips, planes, tiles.
+
+The one idea: lanes are queries. Scores are kept transposed, one row per key, so maxima, sums and
+corrections of the softmax never cross lanes, and keys and values are read where they lie, one
+element at a time, spread over the lanes. Queries are transposed once per block into strips of a
+tile's width. Blocks of keys that cannot be read in whole tiles, and half types, are copied to
+scratch first. Scratch lives on the stack of the thread. See attention.py and attention_backward.py
+for the schedules.
+
+Words of the description: 0 chunks, 1 blocks of queries, 2 pieces that the keys are cut into,
+3 heads of the query, 4 heads that share a key, 5 queries, 6 keys, 7 width of query and key, 8 width
+of the values, then strides in bytes, in the order of STRIDES, and last that from piece to piece.
+"""
+
+from flambeau.codegen import scalar
+from flambeau.codegen.llvm import Emitter, convert, load_element, store_element
+from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
+from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
+from flambeau.codegen.loops import I1, I64, PTR, Module, V, bytes_of, vector, width_of
+from flambeau.codegen.templates.tiles import Tile, accumulate, lanes, registers
+
+HEADER = 9
+GROUPS = 2  # strips of queries in a block
+KEYS = 64  # keys in a block
+STRIDES = {"query": 3, "key": 3, "value": 3, "out": 3, "mask": 4}
+STRIDES |= {"grad": 3, "grad_query": 3, "grad_key": 3, "grad_value": 3}
+
+
+def row_tile():
+    """Rows of a register tile that is two vectors wide."""
+    return 8 if registers() == 32 else 4
+
+
+def queries_per_block(code):
+    return GROUPS * 2 * lanes(code)
+
+
+class Blocks:
+    """A kernel under construction; subclasses write its schedule in `write`.
+
+    code: dtype of query, key and value; mask: "" or the dtype of a mask; keep: are there coins of
+    a dropout; causal: may queries see later keys?
+    """
+
+    names: tuple = ()  # arguments after the description: tensors, then two numbers
+
+    def __init__(self, code, causal, mask, keep):
+        self.code, self.causal, self.mask, self.keep = code, causal, mask, keep
+        self.compute = COMPUTE_TYPE[code]
+        self.type = LLVM_TYPE[self.compute]
+        self.item, self.memory_item = bytes_of(self.type), bytes_of(MEMORY_TYPE[code])
+        self.half = self.compute != code
+        self.w = lanes(code)
+        self.vector = vector(self.type, self.w)
+        self.rows, self.span = row_tile(), 2 * self.w
+        self.queries = GROUPS * self.span
+        self.module = Module()
+        params = [(PTR, "block"), (I64, "chunk")]
+        self.fn = self.module.function("body", params, internal=True)
+
+    def text(self):
+        fn = self.fn
+        block, self.chunk = fn.params
+        self.description = argument_word(fn, block, 0, "p")
+        self.at = {n: argument_word(fn, block, k, "p") for k, n in enumerate(self.names, 1)}
+        count = len(self.names)
+        self.scale, self.kept = (
+            convert(fn, argument_word(fn, block, count + k, "f"), "f64", self.compute)
+            for k in (1, 2)
+        )
+        (
+            self.query_blocks,
+            self.pieces,
+            self.heads,
+            self.sharing,
+            self.length,
+            self.source_length,
+            self.width,
+            self.value_width,
+        ) = (self.word(k) for k in range(1, HEADER))
+        self.strides, first = {}, HEADER
+        for name, n in STRIDES.items():
+            self.strides[name] = [self.word(first + k) for k in range(n)]
+            first += n
+        self.by_piece = self.word(first)
+        self.write()
+        fn.ret()
+        add_entry(self.module, "p" * (count + 1) + "ff")
+        return module_text(self.module)
+
+    def word(self, k):
+        return self.fn.load(self.fn.gep(self.description, k, I64), I64, 8)
+
+    # -- places -----------------------------------------------------------------------------------
+
+    def scratch(self, elements):
+        """Room for a run-time number of elements; only in the entry of the function."""
+        size = elements * self.item
+        return self.fn.emit(f"alloca i8, {size}, align 64", PTR)
+
+    def padded(self, n):
+        """n rounded up to whole vectors and tiles."""
+        step = max(self.w, self.rows)
+        return ((n + (step - 1)) / step) * step
+
+    def tensor(self, name, batch, head):
+        """Address of the rows of one head."""
+        by_batch, by_head = self.strides[name][:2]
+        return self.fn.gep(self.at[name], batch * by_batch + head * by_head, "i8")
+
+    def place(self, base, index):
+        return self.fn.gep(base, index, self.type)
+
+    def get(self, base, index):
+        return self.fn.load(self.place(base, index), self.vector)
+
+    def put(self, value, base, index):
+        self.fn.store(value, self.place(base, index))
+
+    def spread(self, value):
+        """A number in every lane."""
+        return self.fn.value(value, self.vector)
+
+    def fill(self, base, count, number):
+        """The same number in `count` (a multiple of the vector width) elements."""
+        with self.fn.loop(0, count, self.w) as i:
+            self.put(self.spread(number), base, i)
+
+    def lane_mask(self, fn, left):
+        """Lanes below `left`."""
+        lane = fn.iota(vector("i32", self.w))
+        bound = fn.splat(fn.convert("trunc", left, "i32"), self.w)
+        return fn.pure(f"icmp slt {lane}, {bound.name}", vector(I1, self.w))
+
+    def calculate(self, word, *values):
+        """A word of the scalar language on vectors."""
+        symbols = [scalar.argument(k, self.compute) for k in range(len(values))]
+        return Emitter(self.fn, width_of(values[0].type), values).emit(word(*symbols))
+
+    # -- functions of the kernel ------------------------------------------------------------------
+
+    def part(self, name, params):
+        """A function of this kernel. Parameters: p a pointer, i an integer, f a number."""
+        types = {"p": PTR, "i": I64, "f": self.type}
+        pairs = [p.split() for p in params.split(", ")]
+        return self.module.function(name, [(types[t], n) for t, n in pairs], internal=True)
+
+    def run(self, name, *values):
+        """Call a function of this module."""
+        self.fn.line(f"call void @{name}({', '.join(map(repr, values))})")
+
+    def add_copy(self):
+        """copy_rows: rows of the user's tensor to scratch of the compute type, a row per stride."""
+        fn = self.part("copy_rows", "p source, i by, i count, i width, p target, i to")
+        source, by, count, width, target, to = fn.params
+        with fn.loop(0, count) as i:
+            row, out = fn.gep(source, i * by, "i8"), fn.gep(target, i * to, "i8")
+            with fn.loop(0, width, self.w) as d:
+                at = fn.gep(row, d * self.memory_item, "i8")
+                mask = self.lane_mask(fn, width - d)
+                value = load_element(fn, at, self.code, self.w, "c", mask=mask)
+                fn.store(value, fn.gep(out, d, self.type))
+        fn.ret()
+
+    def add_strips(self):
+        """to_strips: rows of queries, times a factor, to strips: element (i, d) at d * span + i."""
+        params = "p source, i by, i count, i width, f factor, p target, i strip"
+        fn = self.part("to_strips", params)
+        source, by, count, width, factor, target, strip = fn.params
+        factor = fn.splat(factor, self.w)
+        with fn.loop(0, count, self.w) as i:
+            rows = [fn.gep(source, fn.min(i + r, count - 1) * by, "i8") for r in range(self.w)]
+            out = fn.gep(target, (i / self.span) * strip + i % self.span, self.type)
+            with fn.loop(0, width, self.w) as d:
+                mask = self.lane_mask(fn, width - d)
+                loaded = []
+                for row in rows:
+                    at = fn.gep(row, d * self.memory_item, "i8")
+                    loaded.append(load_element(fn, at, self.code, self.w, "c", mask=mask) * factor)
+                for c, value in enumerate(transposed(fn, loaded)):
+                    fn.store(value, fn.gep(out, (d + c) * self.span, self.type))
+        fn.ret()
+
+    def add_tile(self, name, a_step, b, epilogue, extra, masked=False):
+        """A register tile as a function: (depth, a, a_row, a_step, b, b_step, columns, *extra)."""
+        params = "i depth, p a, i a_row, i a_step, p b, i b_step, i columns"
+        fn = self.part(name, f"{params}, {extra}")
+        depth, a, a_row, step, b_at, b_step, columns, *rest = fn.params
+        tile = Tile(self.compute, self.rows, 2, "strided", b)
+        step = fn.value(a_step, I64) if a_step is not None else step
+        masks = None
+        if masked:
+            masks = [self.lane_mask(fn, columns - v * self.w) for v in range(2)]
+        sums = accumulate(fn, tile, depth, a, b_at, a_row, step, b_step, masks=masks)
+        epilogue(fn, [[parts[0] for parts in row] for row in sums], masks, *rest)
+        fn.ret()
+
+    def add_score_tile(self, name, row_length):
+        """Products of keys and queries (or values and gradients), stored as rows of scores."""
+
+        def epilogue(fn, sums, masks, target):
+            for r, row in enumerate(sums):
+                for v, value in enumerate(row):
+                    fn.store(value, fn.gep(target, r * row_length + v * self.w, self.type))
+
+        self.add_tile(name, self.item, "packed", epilogue, "p target")
+
+    def score_tiles(self, name, limit, keys, stride, depth, strip, target, row_length):
+        """All rows of scores below a limit, against one strip of queries."""
+        zero = V(self.fn, I64, "0")
+        with self.fn.loop(0, limit, self.rows) as j:
+            at = self.fn.gep(keys, j * stride, "i8")
+            into = self.place(target, j * row_length)
+            self.run(name, depth, at, stride, zero, strip, zero, zero, into)
+
+    # -- blocks of keys ---------------------------------------------------------------------------
+
+    def readable(self, base, stride, first, count, width, buffer, whole):
+        """(address, stride) of rows that tiles may read: where they lie, or a copy in scratch."""
+        fn = self.fn
+        start, to = fn.gep(base, first * stride, "i8"), self.padded(width) * self.item
+        if self.half:
+            self.run("copy_rows", start, stride, count, width, buffer, to)
+            return buffer, to
+        place, step = fn.var(start), fn.var(stride)
+        with fn.when(~whole):
+            self.run("copy_rows", start, stride, count, width, buffer, to)
+            place.set(buffer)
+            step.set(to)
+        return place.get(), step.get()
+
+    def keys_seen(self, first_query, count, first_key, most):
+        """How many of the keys from first_key on the last of some queries may see."""
+        if not self.causal:
+            return most
+        fn = self.fn
+        return fn.max(fn.min(first_query + count - first_key, most), 0)
+
+    def visible(self, key, first_query):
+        """Which lanes may see a key; lane k is query first_query + k."""
+        fn = self.fn
+        lane = fn.iota(vector("i32", self.w))
+        bound = fn.splat(fn.convert("trunc", key - first_query, "i32"), self.w)
+        return lane >= bound
+
+    # -- planes: tensors with an element per pair of query and key --------------------------------
+
+    def add_plane(self, name, code, element, row_length, added):
+        """A function that brings part of a plane to (or adds it to) rows of scores.
+
+        (base, by query, by key, queries, keys, target, number); element(fn, x, number) is what a
+        loaded element means.
+        """
+        params = "p base, i by_query, i by_key, i count, i keys, p target, f number"
+        fn = self.part(name, params)
+        base, by_query, by_key, count, keys, target, number = fn.params
+        size, w = bytes_of(MEMORY_TYPE[code]), self.w
+
+        def write(value, key, query):
+            at = fn.gep(target, key * row_length + query, self.type)
+            fn.store(fn.load(at, self.vector) + value if added else value, at)
+
+        def side_by_side():
+            with fn.loop(0, count, w) as i:
+                rows = [fn.gep(base, fn.min(i + r, count - 1) * by_query, "i8") for r in range(w)]
+                with fn.loop(0, keys, w) as j:
+                    mask = self.lane_mask(fn, keys - j)
+                    loaded = []
+                    for row in rows:
+                        x = load_element(fn, fn.gep(row, j * size, "i8"), code, w, "c", mask=mask)
+                        loaded.append(element(fn, x, number))
+                    for c, value in enumerate(transposed(fn, loaded)):
+                        write(value, j + c, i)
+
+        def anyhow():
+            with fn.loop(0, count, w) as i, fn.loop(0, keys) as j:
+                at = fn.gep(base, i * by_query + j * by_key, "i8")
+                mask = self.lane_mask(fn, count - i)
+                x = load_element(fn, at, code, w, "n", by_query, mask)
+                write(element(fn, x, number), j, i)
+
+        fn.if_else(by_key == size, side_by_side, anyhow)
+        fn.ret()
+
+    def add_planes(self, row_length):
+        """add_mask and set_keep, for kernels that have a mask or coins."""
+        if self.mask:
+            self.add_plane("add_mask", self.mask, self.masking, row_length, added=True)
+        if self.keep:
+            self.add_plane("set_keep", "bool", self.keeping, row_length, added=False)
+
+    def masking(self, fn, x, number):
+        if self.mask == "bool":
+            return fn.select(x, fn.value(0, self.vector), fn.value(-float("inf"), self.vector))
+        return convert(fn, x, COMPUTE_TYPE[self.mask], self.compute)
+
+    def keeping(self, fn, x, number):
+        return fn.select(x, fn.splat(number, self.w), fn.value(0, self.vector))
+
+    def apply_planes(self, batch, head, query, count, key, limit, scores, coins):
+        """Mask and coins of some queries and keys; `scores` and `coins` are where they go."""
+        fn, zero = self.fn, self.fn.value(0, self.type)
+        if self.mask:
+            by_batch, by_head, by_query, by_key = self.strides["mask"]
+            at = batch * by_batch + head * by_head + query * by_query + key * by_key
+            base = fn.gep(self.at["mask"], at, "i8")
+            self.run("add_mask", base, by_query, by_key, count, limit, scores, zero)
+        if self.keep:
+            # coins lie side by side, in the shape of the scores
+            row = (batch * self.heads + head) * self.length + query
+            base = fn.gep(self.at["keep"], row * self.source_length + key, "i8")
+            one = V(fn, I64, "1")
+            self.run("set_keep", base, self.source_length, one, count, limit, coins, self.kept)
+
+    def add_rows(self):
+        """rows_out: strips times a factor per query, back to rows of the user's tensor."""
+        params = "p source, i strip, p factors, i count, i width, p target, i by"
+        fn = self.part("rows_out", params)
+        source, strip, factors, count, width, target, by = fn.params
+        w = self.w
+        with fn.loop(0, count, w) as i:
+            factor = fn.load(fn.gep(factors, i, self.type), self.vector)
+            start = fn.gep(source, (i / self.span) * strip + i % self.span, self.type)
+            with fn.loop(0, width, w) as d:
+                mask = self.lane_mask(fn, width - d)
+                loaded = [
+                    fn.load(fn.gep(start, (d + c) * self.span, self.type), self.vector) * factor
+                    for c in range(w)
+                ]
+                for r, value in enumerate(transposed(fn, loaded)):
+                    with fn.when(i + r < count):
+                        at = fn.gep(target, (i + r) * by + d * self.memory_item, "i8")
+                        store_element(fn, value, at, self.code, w, "c", mask=mask)
+        fn.ret()
+
+
+def transposed(fn, rows):
+    """A square of vectors, lanes and vectors exchanged: halves swap at every scale."""
+    rows, n = list(rows), len(rows)
+    scale = n // 2
+    while scale:
+        for k in range(n):
+            if not k & scale:
+                a, b = rows[k], rows[k + scale]
+                low = [p if not p & scale else n + p - scale for p in range(n)]
+                high = [p + scale if not p & scale else n + p for p in range(n)]
+                rows[k], rows[k + scale] = fn.shuffle(a, b, low), fn.shuffle(a, b, high)
+        scale //= 2
+    return rows

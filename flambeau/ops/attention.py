@@ -1,0 +1,361 @@
+"""Attention: scaled_dot_product_attention and its derivative.
+
+Calls are brought to one form (batch, head, position, width) and run by one kernel forward and one
+backward (eager/attention.py). What the kernels do not do, gradients of masks and gradients of
+gradients, is written on plain ops here; bad shapes run through the same plain ops, on the meta
+device, for their complaints. Attention with projections around it is in multi_head_attention.py.
+"""
+
+import math
+
+from flambeau import _dtype as d
+from flambeau import errors
+from flambeau._layout import broadcast_shape
+from flambeau.ops.table import OptionalTensor, composite, public, template
+
+MAX_PLANS = 4096
+MAX_WIDTH = 1024  # elements of a row: blocks of wider ones would not fit the stack of a thread
+_routes: dict = {}  # layouts and options -> how a call is run
+
+
+# -- on plain ops ---------------------------------------------------------------------------------
+
+
+def _widened(*tensors):
+    """Half types compute in float32."""
+    return [t.float() if t.dtype.itemsize == 2 and t.dtype.category == 2 else t for t in tensors]
+
+
+def _repeated(query, t):
+    """Keys or values for every head of the query."""
+    heads, given = query.shape[-3], t.shape[-3]
+    return t if heads == given else t.repeat_interleave(heads // given, -3)
+
+
+def _weights(query, key, attn_mask, is_causal, scale):
+    """softmax(query @ key.T * scale + mask), zero in rows that see nothing."""
+    scores = (query * scale).matmul(key.mT)
+    hidden = None
+    if is_causal:
+        seen = query.new_ones(scores.shape[-2:], dtype=d.bool_).tril()
+        scores = scores.masked_fill(~seen, -math.inf)
+    if attn_mask is not None:
+        if attn_mask.dtype.category == 0:
+            shape = broadcast_shape(scores.shape, attn_mask.shape)
+            if shape != scores.shape:
+                raise _not_broadcast(scores, shape)
+            scores = scores.masked_fill(~attn_mask, -math.inf)
+        else:
+            added = scores + attn_mask.to(scores.dtype)
+            if added.shape != scores.shape:
+                raise _not_broadcast(scores, added.shape)
+            scores = added
+        hidden = scores.detach().eq(-math.inf).all(-1, keepdim=True)
+        scores = scores.masked_fill(hidden, 0.0)
+    weights = scores.softmax(-1)
+    return weights if hidden is None else weights.masked_fill(hidden, 0.0)
+
+
+def _not_broadcast(scores, shape):
+    return RuntimeError(
+        f"output with shape {list(scores.shape)} doesn't match the broadcast shape {list(shape)}"
+    )
+
+
+def _factors(keep, p, dtype):
+    """What dropout multiplies weights with."""
+    return keep.to(dtype) * (1.0 / (1.0 - p))
+
+
+def _plain_attention(query, key, value, attn_mask, dropout_p, is_causal, scale):
+    """Attention on plain ops; it differentiates by itself. Also gives the weights."""
+    dtype = query.dtype
+    query, key, value = _widened(query, key, value)
+    weights = _weights(query, key, attn_mask, is_causal, scale)
+    if dropout_p > 0:
+        weights = public("dropout")(weights, dropout_p, True)
+    return weights.matmul(value).to(dtype)
+
+
+@composite(variants="")
+def _attention_gradients(
+    g,
+    query,
+    key,
+    value,
+    attn_mask: OptionalTensor,
+    keep: OptionalTensor,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float,
+):
+    """Gradients of query, key and value on plain ops, so that they have gradients in turn."""
+    g, query, key, value = _widened(g, query, key, value)
+    every_key, every_value = _repeated(query, key), _repeated(query, value)
+    weights = _weights(query, every_key, attn_mask, is_causal, scale)
+    dropped, slopes = weights, g.matmul(every_value.mT)
+    if keep is not None:
+        factors = _factors(keep, dropout_p, weights.dtype)
+        dropped, slopes = weights * factors, slopes * factors
+    slopes = weights * (slopes - (slopes * weights).sum(-1, keepdim=True))
+    grad_query = slopes.matmul(every_key) * scale
+    grad_key, grad_value = slopes.mT.matmul(query) * scale, dropped.mT.matmul(g)
+    return grad_query, _shared(grad_key, key), _shared(grad_value, value)
+
+
+def _shared(grad, t):
+    """Sum over the heads of the query that share a head of t."""
+    given = t.shape[1]
+    if grad.shape[1] == given:
+        return grad
+    return grad.unflatten(1, (given, grad.shape[1] // given)).sum(2)
+
+
+# -- rows with kernels ----------------------------------------------------------------------------
+
+
+def _gradients(gs, query, key, value, out, out1, attn_mask, keep, dropout_p, is_causal, scale):
+    found = _attention_backward(
+        gs[0], query, key, value, out, out1, attn_mask, keep, dropout_p, is_causal, scale
+    )
+    return *found, None, None
+
+
+@template(
+    "attention",
+    variants="",
+    outputs=2,
+    joint_grad=_gradients,
+    node="ScaledDotProductFlashAttentionForCpuBackward0",
+)
+def _attention(
+    query,
+    key,
+    value,
+    attn_mask: OptionalTensor,
+    keep: OptionalTensor,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float,
+):
+    """Attention in four dimensions, and the logarithms of its sums of exponentials."""
+
+
+@template("attention_backward", variants="", outputs=3)
+def _attention_backward(
+    grad,
+    query,
+    key,
+    value,
+    out,
+    logsumexp,
+    attn_mask: OptionalTensor,
+    keep: OptionalTensor,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float,
+):
+    """Gradients of query, key and value."""
+
+
+# -- checks, in PyTorch's words and order ---------------------------------------------------------
+
+
+def _check(query, key, value, attn_mask):
+    tensors = (query, key, value)
+    names = ("query", "key", "value")
+    if not query.dtype is key.dtype is value.dtype:
+        found = [f"{n}.dtype: {t.dtype.cpp_name}" for n, t in zip(names, tensors)]
+        raise _mismatch("have the same dtype", found)
+    if not query.device == key.device == value.device:
+        found = [f"{n}.device: {t.device}" for n, t in zip(names, tensors)]
+        raise _mismatch("have the same device type", found)
+    if min(t.ndim for t in tensors) < 2:
+        found = [f"{n}.dim: {t.ndim}" for n, t in zip(names, tensors)]
+        raise _mismatch("all be  at least 2 dimensional", found)
+    if attn_mask is None:
+        return
+    dtype = attn_mask.dtype
+    if dtype.name not in ("bool", "float32") and dtype is not query.dtype:
+        raise RuntimeError(
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
+            f"attn_mask.dtype: {dtype.cpp_name} and  query.dtype: {query.dtype.cpp_name} instead."
+        )
+
+
+def _mismatch(what, found):
+    return RuntimeError(
+        f"Expected query, key, and value to {what}, but got {found[0]} {found[1]} and {found[2]} "
+        "instead."
+    )
+
+
+def _check_floating(dtype):
+    if dtype.is_complex:
+        raise errors.not_implemented("softmax_lastdim_kernel_impl", dtype)
+    if not dtype.is_floating_point:
+        raise RuntimeError(f"expected scalar type Float but found {dtype.scalar_name}")
+
+
+def _check_heads(query, key, value):
+    """Heads of key and value that go into those of the query."""
+    heads = query.shape[-3] if query.ndim > 2 else _no_heads(query)
+    for t in (key, value):
+        given = t.shape[-3] if t.ndim > 2 else _no_heads(t)
+        if given and heads % given:
+            raise RuntimeError(
+                "Number of heads in key and value must divide the number of heads in query"
+            )
+
+
+def _no_heads(t):
+    raise IndexError(
+        f"Dimension out of range (expected to be in range of [-{t.ndim}, {t.ndim - 1}], but got -3)"
+    )
+
+
+def _fits(query, key, value, attn_mask):
+    """Do the shapes go together?"""
+    try:
+        batch = broadcast_shape(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+        if attn_mask is not None:
+            scores = (*batch, query.shape[-2], key.shape[-2])
+            if tuple(broadcast_shape(scores, attn_mask.shape)) != scores:
+                return False
+    except RuntimeError:
+        return False
+    return query.shape[-1] == key.shape[-1] and key.shape[-2] == value.shape[-2]
+
+
+def _complain(query, key, value, attn_mask, is_causal):
+    """Let the plain ops find what is wrong, without computing."""
+    tensors = [None if t is None else t.detach().to("meta") for t in (query, key, value, attn_mask)]
+    _plain_attention(*tensors, 0.0, is_causal, 1.0)
+    raise RuntimeError("shapes of query, key and value do not go together")
+
+
+# -- the public function --------------------------------------------------------------------------
+
+
+def _route(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa):
+    """How a call is run: "four" dimensions as they are, "bring" to four, "broadcast", "plain"."""
+    _check(query, key, value, attn_mask)
+    _check_floating(query.dtype)
+    if enable_gqa:
+        _check_heads(query, key, value)
+    shapes = [t.shape for t in (query, key, value)]
+    batches = [s[:-2] for s in shapes]
+    same = batches[0] == batches[1] == batches[2]
+    shared = enable_gqa and batches[1] == batches[2] and batches[0][:-1] == batches[1][:-1]
+    four = len(shapes[0]) == 4 and (same or (shared and batches[1][-1] > 0))
+    fused = four and dropout_p == 0 and shapes[0][3] == shapes[2][3]
+    if attn_mask is not None:
+        if attn_mask._requires_grad:
+            fused = False
+        if is_causal and not fused:
+            raise RuntimeError(
+                "_scaled_dot_product_attention: Explicit attn_mask should not be set when "
+                "is_causal=True"
+            )
+    if not dropout_p >= 0:
+        raise RuntimeError(
+            "scaled_dot_product_attention_flash_attention: Currently do not support dropout > 0"
+        )
+    if dropout_p > 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p:g}")
+    if enable_gqa and not same:
+        key, value = _repeated(query, key), _repeated(query, value)
+    if not _fits(query, key, value, attn_mask):
+        _complain(query, key, value, attn_mask, is_causal)
+    if max(shapes[0][-1], shapes[2][-1]) > MAX_WIDTH or dropout_p == 1:
+        return "plain"
+    return "four" if four else "bring"
+
+
+def _brought(query, key, value, enable_gqa):
+    """Leading dimensions of the result, and the three in four dimensions, broadcast."""
+    tensors = [query, key, value]
+    if not enable_gqa:
+        batch = broadcast_shape(*[t.shape[:-2] for t in tensors])
+        tensors = [t.expand(*batch, *t.shape[-2:]) for t in tensors]
+    else:
+        if key.shape[-3] != value.shape[-3]:
+            tensors[1:] = _repeated(query, key), _repeated(query, value)
+        lead = broadcast_shape(*[t.shape[:-3] for t in tensors])
+        batch = (*lead, query.shape[-3])
+        tensors = [t.expand(*lead, *t.shape[-3:]) for t in tensors]
+    if len(batch) > 1:
+        count = math.prod(batch[:-1])
+        return batch, *[t.reshape(count, *t.shape[-3:]) for t in tensors]
+    tensors = [t if batch else t.unsqueeze(0) for t in tensors]
+    return batch, *[t.unsqueeze(0) for t in tensors]
+
+
+def _mask_plane(mask, query, key, batch):
+    """A mask as a view with an element for every score."""
+    if query.dtype is d.float64 and mask.dtype.category == 2:
+        mask = mask.to(query.dtype)
+    scores = (query.shape[2], key.shape[2])
+    if batch is None:
+        return mask.expand(*query.shape[:2], *scores)
+    return mask.expand(*batch, *scores).reshape(*query.shape[:2], *scores)
+
+
+def scale_of(query, scale):
+    """1 / sqrt(width) unless told otherwise."""
+    if scale is not None:
+        return float(scale)
+    return 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else math.inf
+
+
+@composite(variants="", namespace="nn.functional")
+def scaled_dot_product_attention(
+    query,
+    key,
+    value,
+    attn_mask: OptionalTensor = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: object = None,
+    enable_gqa: bool = False,
+):
+    """softmax(query @ key.T * scale + mask) @ value, over the last two dimensions.
+
+    A mask is added to the scores, or, if boolean, says which keys a query may see; `is_causal`
+    hides later keys. Weights are dropped with probability `dropout_p`. With `enable_gqa`, several
+    heads of the query (dimension -3) share a head of key and value. Memory grows with the length,
+    not with its square, unless a mask wants a gradient or weights are dropped.
+    """
+    call = (
+        query._layout,
+        key._layout,
+        value._layout,
+        attn_mask if attn_mask is None else attn_mask._layout,
+        attn_mask is not None and attn_mask._requires_grad,
+        dropout_p,
+        is_causal,
+        enable_gqa,
+    )
+    route = _routes.get(call)
+    if route is None:
+        if len(_routes) > MAX_PLANS:
+            _routes.clear()
+        route = _routes[call] = _route(
+            query, key, value, attn_mask, dropout_p, is_causal, enable_gqa
+        )
+    scale = scale_of(query, scale)
+    if route == "plain" or (attn_mask is not None and attn_mask._requires_grad):
+        if enable_gqa:
+            key, value = _repeated(query, key), _repeated(query, value)
+        return _plain_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
+    shape = None
+    if route == "bring":
+        shape, query, key, value = _brought(query, key, value, enable_gqa)
+    keep = None
+    if attn_mask is not None:
+        attn_mask = _mask_plane(attn_mask, query, key, shape)
+    if dropout_p > 0:
+        size = (*query.shape[:3], key.shape[2])
+        keep = query.new_empty(size, dtype=d.bool_).bernoulli_(1 - dropout_p)
+    out = _attention(query, key, value, attn_mask, keep, dropout_p, is_causal, scale)[0]
+    return out if shape is None else out.reshape((*shape, *out.shape[-2:]))
