@@ -1,0 +1,380 @@
+"""Pooling over windows: the largest or the mean element of each, and the ways back.
+
+A window is a product of ranges, one per dimension, and the ranges are words of the description:
+plain, padded, dilated and adaptive windows differ in those words only. Tensors are images x depth x
+height x width x channels; where the planes of a contiguous tensor are the images there is one
+channel. Lanes run over channels, or (`across`) over the columns of one window. The quick forms for
+small windows in contiguous rows are in `pooling_rows.py`.
+"""
+
+import math
+from contextlib import contextmanager
+
+from flambeau.codegen.llvm import load_element, store_element
+from flambeau.codegen.llvm_cpu import host
+from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
+from flambeau.codegen.loops import I32, I64, V, bytes_of, element, is_float_type, vector, width_of
+from flambeau.codegen.templates.sorting import Kernel
+
+# Words: 0 chunks  1 pieces per chunk  2 pieces  3-5 input sizes  6-8 output sizes  9 channels
+# 10-12 taps of a window  13-15 distance of taps  16 columns padded on the left
+# 17 do windows share columns?
+# Then per output depth, height and column: where its window starts (maybe before the input), its
+# first tap inside, one past the last, and the size to divide by; then the sizes of columns again,
+# side by side; then per input depth, height and column the first window over it and one past the
+# last.
+HEADER = 18
+FIELDS = 4
+
+
+class Pool(Kernel):
+    """A pooling kernel under construction, with the words of its description."""
+
+    def __init__(self, kinds):
+        super().__init__(kinds)
+        words = self.words(HEADER - 1)
+        self.per_chunk, self.pieces = words[:2]
+        self.sizes, self.outs, self.channels = words[2:5], words[5:8], words[8]
+        self.taps, self.steps, self.padding, self.overlap = words[9:12], words[12:15], *words[15:17]
+        od, oh, ow = self.outs
+        d, h, _ = self.sizes
+        self.windows = [self._at(n) for n in (0, od * FIELDS, (od + oh) * FIELDS)]
+        columns = (od + oh + ow) * FIELDS
+        self.column_sizes = self._at(columns)
+        covers = columns + ow
+        self.covers = [self._at(n) for n in (covers, covers + d * 2, covers + (d + h) * 2)]
+
+    def _at(self, words):
+        return self.fn.gep(self.description, words + HEADER, I64)
+
+    @contextmanager
+    def each_piece(self):
+        first = self.chunk * self.per_chunk
+        with self.fn.loop(first, self.fn.min(first + self.per_chunk, self.pieces)) as piece:
+            yield piece
+
+    def place(self, piece, sizes):
+        """A piece as (image, depth, row)."""
+        depth, height, _ = sizes
+        rest = piece / height
+        return rest / depth, rest % depth, piece % height
+
+    def window(self, dim, o):
+        """(start, first tap, end of taps, size) of window o along a dimension."""
+        fn = self.fn
+        at = o * FIELDS
+        return [fn.load(fn.gep(self.windows[dim], at + k, I64), I64, 8) for k in range(FIELDS)]
+
+    def cover(self, dim, i):
+        """(first window over input i along a dimension, one past the last)."""
+        fn = self.fn
+        return [fn.load(fn.gep(self.covers[dim], i * 2 + k, I64), I64, 8) for k in range(2)]
+
+    @contextmanager
+    def each_row(self, depth, height):
+        """The rows of a window: (number of its tap, depth, row)."""
+        fn = self.fn
+        with fn.loop(depth[1], depth[2]) as kd:
+            d = depth[0] + kd * self.steps[0]
+            with fn.loop(height[1], height[2]) as kh:
+                yield kd * self.taps[1] + kh, d, height[0] + kh * self.steps[1]
+
+    @contextmanager
+    def each_tap(self, depth, height, columns):
+        """The elements of a window, as (depth, row, column)."""
+        with (
+            self.each_row(depth, height) as (_, d, h),
+            self.fn.loop(columns[1], columns[2]) as kw,
+        ):
+            yield d, h, columns[0] + kw * self.steps[2]
+
+    @contextmanager
+    def each_cover(self, d, h):
+        """The windows over a row of the input: (depth, row) of the output."""
+        fn = self.fn
+        with fn.loop(*self.cover(0, d)) as od, fn.loop(*self.cover(1, h)) as oh:
+            yield od, oh
+
+    @contextmanager
+    def each_channel(self, width):
+        """Blocks of channels: (first one, mask of those that exist)."""
+        fn = self.fn
+        if width == 1:
+            with fn.loop(0, self.channels) as c:
+                yield c, None
+        else:
+            with fn.loop(0, self.channels, width) as c:
+                yield c, below(fn, c, self.channels, width)
+
+
+def flat(place, sizes):
+    """The number of an element, from places and sizes (the first size does not count)."""
+    at = place[0]
+    for p, n in zip(place[1:], sizes[1:]):
+        at = at * n + p
+    return at
+
+
+def below(fn, first, end, width):
+    """Which of first, first + 1, ... are below end."""
+    left = fn.convert("trunc", fn.min(end - first, width), I32)
+    return fn.iota(vector(I32, width)) < fn.splat(left, width)
+
+
+def lanes(code):
+    """Lanes of kernels that compute with a dtype: indices of 32 bits must fit beside it."""
+    return host().vector_bytes // max(4, bytes_of(LLVM_TYPE[COMPUTE_TYPE[code]]))
+
+
+def computed(code, width):
+    return vector(LLVM_TYPE[COMPUTE_TYPE[code]], width)
+
+
+def at_element(fn, base, at, code):
+    return fn.gep(base, at, MEMORY_TYPE[code])
+
+
+def load(fn, base, at, code, width, mask=None):
+    return load_element(fn, at_element(fn, base, at, code), code, width, "c", None, mask)
+
+
+def store(fn, value, base, at, code, mask=None):
+    width = width_of(value.type)
+    store_element(fn, value, at_element(fn, base, at, code), code, width, "c", None, mask)
+
+
+def lowest(code):
+    """What every element is at least."""
+    type = COMPUTE_TYPE[code]
+    if type[0] == "f":
+        return -math.inf
+    return 0 if type[0] == "u" else -(1 << int(type[1:]) - 1)
+
+
+def beats(value, best, code):
+    """Is a later element to be taken? Ties keep the first one, nan always wins."""
+    if is_float_type(value.type):
+        return (value > best) | (value != value)
+    return best.below(value) if COMPUTE_TYPE[code][0] == "u" else value > best
+
+
+def resized(fn, index, type):
+    """An index in another integer type."""
+    target = vector(type, width_of(index.type))
+    shrink = bytes_of(element(index.type)) > bytes_of(type)
+    return fn.convert("trunc" if shrink else "zext", index, target)
+
+
+def divided(fn, total, size):
+    """A sum over a size (an integer, or lanes of them)."""
+    if width_of(size.type) != width_of(total.type):
+        size = fn.splat(size, width_of(total.type))
+    return total / (fn.convert("sitofp", size, total.type) if is_float_type(total.type) else size)
+
+
+# -- the largest element ---------------------------------------------------------------------------
+
+
+def build_largest(code, channels, index):
+    """(out, chosen, x): the largest element, and which it is (index: None, i32 or i64)."""
+    pool, width = Pool("ppp"), lanes(code) if channels else 1
+    fn, (out, chosen, x) = pool.fn, pool.arguments
+    held = vector(I32 if width > 1 else I64, width)
+    with pool.each_piece() as piece:
+        n, od, oh = pool.place(piece, pool.outs)
+        depth, height = pool.window(0, od), pool.window(1, oh)
+        with fn.loop(0, pool.outs[2]) as ow:
+            columns = pool.window(2, ow)
+            bounds = zip((depth, height, columns), pool.steps)
+            start = flat([low + first * step for (low, first, *_), step in bounds], pool.sizes)
+            with pool.each_channel(width) as (c, mask):
+                best = fn.var(fn.value(lowest(code), computed(code, width)))
+                where = fn.var(fn.splat(resized(fn, start, element(held)), width))
+                with pool.each_tap(depth, height, columns) as place:
+                    here = flat(place, pool.sizes)
+                    at = n * (pool.sizes[0] * pool.sizes[1] * pool.sizes[2]) + here
+                    v = load(fn, x, at * pool.channels + c, code, width, mask)
+                    take = beats(v, best.get(), code)
+                    best.set(fn.select(take, v, best.get()))
+                    if index:
+                        here = fn.splat(resized(fn, here, element(held)), width)
+                        where.set(fn.select(take, here, where.get()))
+                at = flat((n, od, oh, ow), (None, *pool.outs)) * pool.channels + c
+                store(fn, best.get(), out, at, code, mask)
+                if index:
+                    store(fn, resized(fn, where.get(), index), chosen, at, index, mask)
+    return pool.text()
+
+
+def build_largest_backward(code, channels, index):
+    """(grad of the input, chosen, grad): each input asks the windows over it."""
+    pool, width = Pool("ppp"), lanes(code) if channels else 1
+    fn, (into, chosen, g) = pool.fn, pool.arguments
+    with pool.each_piece() as piece:
+        n, d, h = pool.place(piece, pool.sizes)
+        with fn.loop(0, pool.sizes[2]) as w, pool.each_channel(width) as (c, mask):
+            here = flat((d, h, w), pool.sizes)
+            wanted = fn.splat(resized(fn, here, LLVM_TYPE[index]), width)
+            total = fn.var(fn.value(0, computed(code, width)))
+            with pool.each_cover(d, h) as (od, oh), fn.loop(*pool.cover(2, w)) as ow:
+                at = flat((n, od, oh, ow), (None, *pool.outs)) * pool.channels + c
+                mine = load(fn, chosen, at, index, width, mask) == wanted
+                part = load(fn, g, at, code, width, mask)
+                total.set(total.get() + fn.select(mine, part, 0))
+            at = flat((n, d, h, w), (None, *pool.sizes)) * pool.channels + c
+            store(fn, total.get(), into, at, code, mask)
+    return pool.text()
+
+
+def _zero(fn, base, first, count, code):
+    """Zeros at base[first], ... with whole registers."""
+    width = host().vector_bytes // bytes_of(MEMORY_TYPE[code])
+    nothing = V(fn, vector(MEMORY_TYPE[code], width), "zeroinitializer")
+    whole = count - count % width
+    with fn.loop(0, whole, width) as i:
+        fn.store(nothing, at_element(fn, base, first + i, code))
+    with fn.loop(whole, count) as i:
+        fn.store(fn.value(0, MEMORY_TYPE[code]), at_element(fn, base, first + i, code))
+
+
+def build_scatter(code, index):
+    """(grad of the input, chosen, grad) of contiguous planes: clear one, add what goes into it."""
+    pool = Pool("ppp")
+    fn, (into, chosen, g) = pool.fn, pool.arguments
+    count = pool.sizes[0] * pool.sizes[1] * pool.sizes[2]
+    found = pool.outs[0] * pool.outs[1] * pool.outs[2]
+    with pool.each_piece() as plane:
+        _zero(fn, into, plane * count, count, code)
+        with fn.loop(plane * found, (plane + 1) * found) as at:
+            where = resized(fn, load(fn, chosen, at, index, 1), I64)
+            to = plane * count + where
+            store(fn, load(fn, into, to, code, 1) + load(fn, g, at, code, 1), into, to, code)
+    return pool.text()
+
+
+def build_unpool(code):
+    """(out, indices, x): elements put where indices say, zeros elsewhere.
+
+    A bad index i gives the status 2 i + 1.
+    """
+    pool = Pool("ppp")
+    fn, (out, indices, x) = pool.fn, pool.arguments
+    count = pool.outs[0] * pool.outs[1] * pool.outs[2]
+    given = pool.sizes[0] * pool.sizes[1] * pool.sizes[2]
+    status = fn.gep(pool.block, len(pool.kinds), I64)
+    with pool.each_piece() as image:
+        _zero(fn, out, image * count * pool.channels, count * pool.channels, code)
+        with fn.loop(0, given) as i, fn.loop(0, pool.channels) as c:
+            at = (image * given + i) * pool.channels + c
+            where = load(fn, indices, at, "i64", 1)
+
+            def put():
+                to = (image * count + where) * pool.channels + c
+                raw = fn.load(at_element(fn, x, at, code), MEMORY_TYPE[code])
+                fn.store(raw, at_element(fn, out, to, code))
+
+            fn.if_else(where.below(count), put, lambda: fn.store(where * 2 + 1, status, 8))
+    return pool.text()
+
+
+# -- the mean --------------------------------------------------------------------------------------
+
+
+def build_mean(code, channels):
+    """(out, x): lanes over channels."""
+    pool, width = Pool("pp"), lanes(code) if channels else 1
+    fn, (out, x) = pool.fn, pool.arguments
+    with pool.each_piece() as piece:
+        n, od, oh = pool.place(piece, pool.outs)
+        depth, height = pool.window(0, od), pool.window(1, oh)
+        with fn.loop(0, pool.outs[2]) as ow:
+            columns = pool.window(2, ow)
+            with pool.each_channel(width) as (c, mask):
+                total = fn.var(fn.value(0, computed(code, width)))
+                with pool.each_tap(depth, height, columns) as place:
+                    at = flat((n, *place), (None, *pool.sizes)) * pool.channels + c
+                    total.set(total.get() + load(fn, x, at, code, width, mask))
+                mean = divided(fn, total.get(), depth[3] * height[3] * columns[3])
+                at = flat((n, od, oh, ow), (None, *pool.outs)) * pool.channels + c
+                store(fn, mean, out, at, code, mask)
+    return pool.text()
+
+
+def build_mean_across(code):
+    """(out, x) of contiguous planes: lanes over the columns of a window."""
+    pool = Pool("pp")
+    fn, (out, x) = pool.fn, pool.arguments
+    width = lanes(code)
+    with pool.each_piece() as piece:
+        n, od, oh = pool.place(piece, pool.outs)
+        depth, height = pool.window(0, od), pool.window(1, oh)
+        with fn.loop(0, pool.outs[2]) as ow:
+            columns = pool.window(2, ow)
+            total = fn.var(fn.value(0, computed(code, width)))
+            with pool.each_row(depth, height) as (_, d, h):
+                row = flat((n, d, h), (None, *pool.sizes)) * pool.sizes[2] + columns[0]
+                with fn.loop(columns[1], columns[2], width) as k:
+                    mask = below(fn, k, columns[2], width)
+                    total.set(total.get() + load(fn, x, row + k, code, width, mask))
+            size = depth[3] * height[3] * columns[3]
+            mean = divided(fn, across(fn, total.get()), size)
+            store(fn, mean, out, flat((n, od, oh, ow), (None, *pool.outs)), code)
+    return pool.text()
+
+
+def across(fn, value):
+    """Sum of the lanes, by halves."""
+    w = width_of(value.type)
+    while w > 2:
+        w //= 2
+        value = fn.shuffle(value, None, range(w)) + fn.shuffle(value, None, range(w, 2 * w))
+    return fn.extract(value, 0) + fn.extract(value, 1)
+
+
+def build_mean_backward(code, channels):
+    """(grad of the input, grad): each input sums over the windows over it; lanes over channels."""
+    pool, width = Pool("pp"), lanes(code) if channels else 1
+    fn, (into, g) = pool.fn, pool.arguments
+    with pool.each_piece() as piece:
+        n, d, h = pool.place(piece, pool.sizes)
+        with fn.loop(0, pool.sizes[2]) as w, pool.each_channel(width) as (c, mask):
+            total = fn.var(fn.value(0, computed(code, width)))
+            with pool.each_cover(d, h) as (od, oh):
+                size = pool.window(0, od)[3] * pool.window(1, oh)[3]
+                with fn.loop(*pool.cover(2, w)) as ow:
+                    at = flat((n, od, oh, ow), (None, *pool.outs)) * pool.channels + c
+                    part = load(fn, g, at, code, width, mask)
+                    total.set(total.get() + divided(fn, part, size * pool.window(2, ow)[3]))
+            at = flat((n, d, h, w), (None, *pool.sizes)) * pool.channels + c
+            store(fn, total.get(), into, at, code, mask)
+    return pool.text()
+
+
+def build_mean_backward_across(code):
+    """(grad of the input, grad) of contiguous planes: a window's share, spread over its columns."""
+    pool = Pool("pp")
+    fn, (into, g) = pool.fn, pool.arguments
+    width = lanes(code)
+    type = computed(code, 1)
+    with pool.each_piece() as piece:
+        n, d, h = pool.place(piece, pool.sizes)
+        row = piece * pool.sizes[2]
+        _zero(fn, into, row, pool.sizes[2], code)
+        with fn.loop(0, pool.outs[2]) as ow:
+            columns = pool.window(2, ow)
+            total = fn.var(fn.value(0, type))
+            with pool.each_cover(d, h) as (od, oh):
+                size = pool.window(0, od)[3] * pool.window(1, oh)[3] * columns[3]
+                at = flat((n, od, oh, ow), (None, *pool.outs))
+                total.set(total.get() + divided(fn, load(fn, g, at, code, 1), size))
+            share = fn.splat(total.get(), width)
+            with fn.loop(columns[1], columns[2], width) as k:
+                mask, at = below(fn, k, columns[2], width), row + columns[0] + k
+                # where no column has two windows nothing was there before
+                value = fn.if_else(
+                    pool.overlap != 0,
+                    lambda: share + load(fn, into, at, code, width, mask),
+                    lambda: share,
+                )
+                store(fn, value, into, at, code, mask)
+    return pool.text()

@@ -1,0 +1,146 @@
+"""Quick public functions of pooling, fractional pooling and unpooling.
+
+A front looks up the arguments as they were written beside the layout of the input; what it finds
+is a plan, so that a call that was seen before runs its kernel at once. Everything unusual goes to
+the body of the row. Plans and most launchers are in `pooling.py`.
+"""
+
+from flambeau import _dtype as d
+from flambeau import errors
+from flambeau._tensor import Tensor, empty_like_layout
+from flambeau.autograd.grad_mode import modes
+from flambeau.eager import pooling
+from flambeau.eager.binding import FRONTS, launches
+from flambeau.eager.formula import record_formula
+from flambeau.eager.plan import MAX_PLANS
+from flambeau.eager.pooling import Plan, as_layout, kernel, place, planned
+from flambeau.ops.pooling_windows import plain
+from flambeau.ops.table import TABLE
+
+
+def _quick_largest(op, general):
+    name, dims = op.name, int(op.name[8])
+    row, known = TABLE[f"_max_pool{dims}d"] if dims > 1 else None, {}
+
+    def function(
+        input,
+        kernel_size,
+        stride=None,
+        padding=0,
+        dilation=1,
+        ceil_mode=False,
+        return_indices=False,
+    ):
+        recording = modes.grad and isinstance(input, Tensor) and input._requires_grad
+        if return_indices or (recording and row is None):
+            return general(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+        try:
+            key = (input._layout, kernel_size, stride, padding, dilation, ceil_mode, recording)
+            found = known.get(key)
+        except (AttributeError, TypeError):  # not a tensor, or lists
+            return general(input, kernel_size, stride, padding, dilation, ceil_mode)
+        if found is None:
+            if len(known) > MAX_PLANS:
+                known.clear()
+            window = plain(name, dims, input, kernel_size, stride, padding, dilation, ceil_mode)
+            found = known[key] = pooling.plan_largest(input._layout, window, recording), window
+        out, chosen = pooling.run_largest(found[0], input)
+        if recording:
+            record_formula(
+                row, {"input": input, "window": found[1], "kind": "saved"}, (out, chosen)
+            )
+        return out
+
+    return function
+
+
+def _quick_mean(op, general):
+    name, dims = op.name, int(op.name[8])
+    row, known = TABLE[f"_avg_pool{dims}d"] if dims > 1 else None, {}
+
+    def function(
+        input,
+        kernel_size,
+        stride=None,
+        padding=0,
+        ceil_mode=False,
+        count_include_pad=True,
+        divisor_override=None,
+    ):
+        recording = modes.grad and isinstance(input, Tensor) and input._requires_grad
+        given = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+        try:
+            found = known.get((input._layout, given))
+        except (AttributeError, TypeError):
+            return general(input, *given[: 5 + (dims > 1)])
+        if found is None or (recording and row is None):
+            if recording and row is None:
+                return general(input, *given[:5])
+            if len(known) > MAX_PLANS:
+                known.clear()
+            window = plain(
+                name, dims, input, kernel_size, stride, padding, 1, ceil_mode,
+                include_pad=bool(count_include_pad), divisor=divisor_override,
+            )  # fmt: skip
+            found = known[input._layout, given] = pooling.plan_mean(input._layout, window), window
+        out = pooling.run_mean(found[0], input)
+        if recording:
+            record_formula(row, {"input": input, "window": found[1]}, (out,))
+        return out
+
+    return function
+
+
+FRONTS |= {"quick_max_pool": _quick_largest, "quick_avg_pool": _quick_mean}
+
+
+# -- fractional pooling ----------------------------------------------------------------------------
+
+
+def _fractional_plan(layout, taps, outs):
+    dims = len(outs)
+    work = pooling.PlaneWork(layout, dims, outs, taps)
+    plan = Plan(work.source, work.out, work.like_out(d.int64))
+    if work.computes:
+        found = kernel("fractional", "fractional", layout.dtype.code, dims)
+        plan.describe(found, work.words())
+    return plan
+
+
+@launches("fractional_max_pool")
+def fractional_max_pool(input, samples, taps, outs):
+    plan = planned(_fractional_plan, input._layout, taps, outs)
+    out, chosen = empty_like_layout(plan.out), empty_like_layout(plan.chosen)
+    if plan.kernel is not None:
+        input, samples = as_layout(input, plan.source), pooling.contiguous(samples)
+        pointers = out._storage.pointer, chosen._storage.pointer, place(input), place(samples)
+        plan.kernel(plan.description, *pointers)
+    return out, chosen
+
+
+# -- unpooling -------------------------------------------------------------------------------------
+
+
+def _unpool_plan(layout, outs):
+    work = pooling.PlaneWork(layout, len(outs), outs, None, channels_last=len(outs) == 2)
+    plan = Plan(work.source, work.out, work.like_source(d.int64))
+    if layout.device.type == "cpu" and work.out.numel:
+        plan.describe(kernel("windows", "unpool", layout.dtype.code), work.words())
+    return plan
+
+
+@launches("max_unpool")
+def max_unpool(input, indices, outs):
+    if not input.dtype.is_floating_point:
+        raise errors.not_implemented(f"max_unpool{len(outs)}d", input.dtype)
+    plan = planned(_unpool_plan, input._layout, outs)
+    out = empty_like_layout(plan.out)
+    if plan.kernel is not None:
+        input, indices = as_layout(input, plan.source), as_layout(indices, plan.chosen)
+        status = plan.kernel(plan.description, out._storage.pointer, place(indices), place(input))
+        if status is not None:
+            raise RuntimeError(
+                f"Found an invalid max index: {(status - 1) // 2} (output volumes are of size "
+                f"{'x'.join(map(str, outs))})"
+            )
+    return out
