@@ -7,6 +7,7 @@ from flambeau.eager import (
     counting,
     cross_entropy,
     distributions,
+    grid_sampling,
     index_slices,
     indexing,
     joining,
@@ -50,4 +51,5 @@ MODULES = (
     reducing,
     resampling,
     sampling,
+    grid_sampling,
 )

@@ -11,6 +11,7 @@ from flambeau.ops import (
     cross_entropy,
     elementary,
     extremes,
+    grid_sampling,
     indexing,
     joining,
     linalg_factors,
@@ -73,4 +74,5 @@ FAMILIES = (
     splitting,
     statistics,
     views,
+    grid_sampling,
 )
