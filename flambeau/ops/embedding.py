@@ -1,0 +1,392 @@
+"""Embeddings: rows of a table by number, bags of them, and ones at the places of numbers.
+
+`embedding` and `embedding_bag` are the functions of torch, whose first argument is the table; those
+of nn.functional, where it is the second, are below. Gradients of tables are rows of their own, so
+that they can be differentiated again. Launchers: `eager/embedding.py`.
+"""
+
+import warnings
+
+from flambeau.codegen import scalar as m
+from flambeau.ops.table import OptionalTensor, composite, public, template
+
+NN = "nn.functional"
+SUM, MEAN, MAX = range(3)  # PyTorch's numbers for the modes of bags
+
+
+# -- one row per place -----------------------------------------------------------------------------
+
+
+def _table_gradient(g, weight_shape, indices, padding_idx, scale_grad_by_freq):
+    rows = weight_shape[0]
+    return embedding_dense_backward(g, indices, rows, padding_idx, scale_grad_by_freq)
+
+
+@template("embedding", variants="function", grad={"weight": _table_gradient})
+def embedding(
+    weight,
+    indices,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+):
+    """The rows of weight that indices name.
+
+    Args:
+        padding_idx: a row that gets no gradient.
+        scale_grad_by_freq: divide the gradient of a row by how often it was used?
+    """
+
+
+def _place_gradient(g, indices, num_weights, padding_idx, scale_grad_by_freq):
+    found = embedding(g, indices)
+    if scale_grad_by_freq:
+        counts = indices.reshape(-1).bincount(minlength=num_weights).to(g.dtype)
+        found = found / counts[indices].unsqueeze(-1)
+    if padding_idx >= 0:
+        found = found.masked_fill((indices == padding_idx).unsqueeze(-1), 0)
+    return found
+
+
+@template(
+    "embedding_gradient",
+    variants="",
+    node="EmbeddingDenseBackwardBackward0",
+    grad={"grad_output": _place_gradient},
+)
+def embedding_dense_backward(
+    grad_output, indices, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
+):
+    """The gradient of a table of num_weights rows: sums of the gradients of the places."""
+
+
+@template("embedding_renorm", variants="function")
+def embedding_renorm_(self, indices, max_norm: float, norm_type: float):
+    """Scale the rows that indices name down to max_norm, in place, where their norm is above it."""
+
+
+@composite(namespace=NN, variants="")
+def functional_embedding(
+    input,
+    weight,
+    padding_idx: object = None,
+    max_norm: object = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+):
+    """The rows of weight that input names.
+
+    Args:
+        padding_idx: a row that gets no gradient; may count from the end.
+        max_norm: rows that are used are first scaled down to this norm, in place.
+    """
+    if padding_idx is None:
+        padding_idx = -1
+    elif padding_idx:
+        rows = weight.shape[0]
+        if not -rows <= padding_idx < rows:
+            raise AssertionError("Padding_idx must be within num_embeddings")
+        padding_idx %= rows
+    if max_norm is not None:
+        embedding_renorm_(weight.detach(), input, float(max_norm), float(norm_type))
+    return embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
+
+
+# -- bags ------------------------------------------------------------------------------------------
+
+
+def _bag_gradient(
+    g,
+    weight_shape,
+    indices,
+    scale_grad_by_freq,
+    mode,
+    per_sample_weights,
+    padding_idx,
+    out1,
+    out2,
+    out3,
+):
+    if mode == MAX:
+        g = m.where((out2 > 0).unsqueeze(-1), g, 0.0)
+        return g.new_zeros(weight_shape).scatter_add(0, out3, g)
+    used = out1.shape[0]  # places after the last offset belong to no bag
+    if used != indices.shape[0]:
+        indices = indices[:used]
+        per_sample_weights = None if per_sample_weights is None else per_sample_weights[:used]
+    factors = per_sample_weights
+    if mode == MEAN:
+        factors = out2.clamp(min=1).to(g.dtype).reciprocal()[out1]
+    return bag_gradient(g, indices, out1, factors, weight_shape[0], padding_idx, scale_grad_by_freq)
+
+
+def _weights_gradient(g, weight, indices, padding_idx, out1):
+    used = out1.shape[0]
+    found = bag_dots(g, weight, indices[:used], out1, padding_idx)
+    unused = indices.shape[0] - used
+    return public("cat")([found, found.new_zeros(unused)]) if unused else found
+
+
+@template(
+    "bags",
+    variants="",
+    outputs=4,
+    node="EmbeddingBagBackward0",
+    grad=dict(weight=_bag_gradient, per_sample_weights=_weights_gradient),
+)
+def bags(
+    weight,
+    indices,
+    offsets: OptionalTensor,
+    per_bag: int,
+    scale_grad_by_freq: bool,
+    mode: int,
+    per_sample_weights: OptionalTensor,
+    include_last_offset: bool,
+    padding_idx: int,
+):
+    """The result, the bag of each place, the size of each bag and, for maxima, whose they are.
+
+    Bags start at offsets or, if there are none, have per_bag places each; padding_idx is a row that
+    does not count, or -1.
+    """
+
+
+@composite(variants="function")
+def embedding_bag(
+    weight,
+    indices,
+    offsets,
+    scale_grad_by_freq: bool = False,
+    mode: int = SUM,
+    sparse: bool = False,
+    per_sample_weights: OptionalTensor = None,
+    include_last_offset: bool = False,
+    padding_idx: object = None,
+):
+    """Sums, means or maxima (mode 0, 1, 2) of the rows that bags of indices name.
+
+    Returns the result, the bag of each place, the sizes of bags and the rows of maxima.
+    """
+    _refuse_sparse("embedding_bag", weight, sparse)
+    padding = _padding(weight, padding_idx)
+    out, places, sizes, whose = bags(
+        weight,
+        indices,
+        offsets,
+        0,
+        scale_grad_by_freq,
+        mode,
+        per_sample_weights,
+        include_last_offset,
+        padding,
+    )
+    if mode == SUM:  # as in PyTorch, which has no use for these here
+        if padding_idx is None and weight.dtype.name != "float64":
+            places, sizes = places.new_empty(0), sizes.new_zeros(offsets.shape[0])
+        sizes = sizes.new_zeros(sizes.shape)
+    return out, places, sizes, whose if mode == MAX else sizes.clone()
+
+
+def _padding(weight, padding_idx):
+    """The number of the row that does not count, or -1."""
+    if padding_idx is None:
+        return -1
+    rows = weight.shape[0]
+    if not -rows <= padding_idx < rows:
+        raise RuntimeError(
+            f"padding_idx must be within the number of embeddings, {-rows} through {rows - 1}, but "
+            f"got {padding_idx}"
+        )
+    return padding_idx % rows
+
+
+def _refuse_sparse(function, weight, sparse):
+    if sparse and weight.requires_grad:
+        raise NotImplementedError(
+            f"{function}: sparse gradients are not there yet; call it with sparse=False"
+        )
+
+
+def _rows_of_bags(g, indices, bags, factors, padding_idx, scale_grad_by_freq):
+    """A gradient of a table as gradients of places."""
+    rows = _place_gradient(g, indices, g.shape[0], padding_idx, scale_grad_by_freq)
+    return rows if factors is None else rows * factors.unsqueeze(-1)
+
+
+def _bag_gradient_again(
+    g, grad_output_shape, indices, bags, factors, padding_idx, scale_grad_by_freq
+):
+    rows = _rows_of_bags(g, indices, bags, factors, padding_idx, scale_grad_by_freq)
+    return g.new_zeros(grad_output_shape).index_add(0, bags, rows)
+
+
+def _factor_gradient(g, grad_output, indices, bags, padding_idx, scale_grad_by_freq):
+    rows = _place_gradient(g, indices, g.shape[0], padding_idx, scale_grad_by_freq)
+    return (rows * grad_output.index_select(0, bags)).sum(-1)
+
+
+@template(
+    "bag_gradient",
+    variants="",
+    node="EmbeddingBagBackwardBackward0",
+    grad=dict(grad_output=_bag_gradient_again, factors=_factor_gradient),
+)
+def bag_gradient(
+    grad_output,
+    indices,
+    bags,
+    factors: OptionalTensor,
+    num_weights: int,
+    padding_idx: int,
+    scale_grad_by_freq: bool,
+):
+    """The gradient of a table: sums of the gradients of the bags that used each row."""
+
+
+def _dots_bag_gradient(g, grad_output_shape, weight, indices, bags, padding_idx):
+    rows = _rows_of_bags(weight, indices, bags, g, padding_idx, False)
+    return g.new_zeros(grad_output_shape).index_add(0, bags, rows)
+
+
+@template(
+    "bag_dots",
+    variants="",
+    node="EmbeddingBagPerSampleWeightsBackwardBackward0",
+    grad=dict(
+        grad_output=_dots_bag_gradient,
+        weight=lambda g, grad_output, weight_shape, indices, bags, padding_idx: bag_gradient(
+            grad_output, indices, bags, g, weight_shape[0], padding_idx, False
+        ),
+    ),
+)
+def bag_dots(grad_output, weight, indices, bags, padding_idx: int):
+    """Gradients of the weights of places: the row of each times the gradient of its bag."""
+
+
+_MODES = {"sum": SUM, "mean": MEAN, "max": MAX}
+
+
+@composite(namespace=NN, variants="")
+def functional_embedding_bag(
+    input,
+    weight,
+    offsets: OptionalTensor = None,
+    max_norm: object = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: OptionalTensor = None,
+    include_last_offset: bool = False,
+    padding_idx: object = None,
+):
+    """Sums, means or maxima of the rows that bags of indices name.
+
+    Args:
+        input: a matrix with a bag per row, or a vector of bags that start at offsets.
+        include_last_offset: is the last of the offsets the end of the last bag?
+        per_sample_weights: a factor per index, for sums.
+    """
+    if weight.dtype.name == "int64" and input.dtype.is_floating_point:
+        warnings.warn(
+            "Argument order of nn.functional.embedding_bag was changed. Usage "
+            "`embedding_bag(weight, input, ...)` is deprecated, and should now be "
+            "`embedding_bag(input, weight, ...)`.",
+            stacklevel=3,
+        )
+        weight, input = input, weight
+    _check_bags(input, weight, offsets, per_sample_weights)
+    per_bag = 0
+    if input.ndim == 2:
+        per_bag = input.shape[1]
+        if not per_bag:
+            raise RuntimeError("step must be nonzero")
+        include_last_offset = False
+        input = input.reshape(-1)
+        if per_sample_weights is not None:
+            per_sample_weights = per_sample_weights.reshape(-1)
+    _check_mode(mode, scale_grad_by_freq, sparse)
+    if max_norm is not None:
+        embedding_renorm_(weight.detach(), input, float(max_norm), float(norm_type))
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported "
+            f"for mode='sum' (got mode='{mode}'). Please open a feature request on GitHub."
+        )
+    _refuse_sparse("embedding_bag", weight, sparse)
+    return bags(
+        weight,
+        input,
+        offsets,
+        per_bag,
+        scale_grad_by_freq,
+        _MODES[mode],
+        per_sample_weights,
+        include_last_offset,
+        _padding(weight, padding_idx),
+    )[0]
+
+
+def _check_bags(input, weight, offsets, per_sample_weights):
+    if per_sample_weights is not None and input.shape != per_sample_weights.shape:
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then "
+            f"it must have the same shape as the input ({input.shape})"
+        )
+    if weight.ndim != 2:
+        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
+    if input.ndim == 2 and offsets is not None:
+        raise ValueError(
+            "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of "
+            f"fixed length sequences. However, found offsets of type {type(offsets)}"
+        )
+    if input.ndim == 1 and (offsets is None or offsets.ndim != 1):
+        raise ValueError(
+            "offsets has to be a 1D Tensor" + (" but got None" if offsets is None else "")
+        )
+    if input.ndim not in (1, 2):
+        raise ValueError(
+            f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}"
+        )
+
+
+def _check_mode(mode, scale_grad_by_freq, sparse):
+    if mode not in _MODES:
+        raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if mode == "max" and sparse:
+        raise ValueError("max mode does not support sparse weights")
+
+
+# -- ones at the places of numbers -----------------------------------------------------------------
+
+
+@composite(namespace=NN, variants="")
+def one_hot(input, num_classes: int = -1):
+    """A one at the place of each number, zeros at all others, along a new last dimension.
+
+    Args:
+        num_classes: how many places; as many as the largest number needs if -1.
+    """
+    if input.dtype.name != "int64":
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if input.numel() == 0:
+        if num_classes <= 0:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        return input.new_zeros((*input.shape, num_classes))
+    low, high = (t.item() for t in input.aminmax())
+    if low < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    if num_classes == -1:
+        num_classes = high + 1
+    elif high >= num_classes:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    places = public("arange")(num_classes, device=input.device)
+    return (input.unsqueeze(-1) == places).to(input.dtype)
+
+
+for _row in (functional_embedding, functional_embedding_bag):
+    _row.name = _row.name.removeprefix("functional_")  # what messages call them
