@@ -161,6 +161,24 @@ def _attention_backward(
 # -- checks, in PyTorch's words and order ---------------------------------------------------------
 
 
+def _type_error(name, value, wanted):
+    return TypeError(
+        f"scaled_dot_product_attention(): argument {name!r}{_POSITIONS.get(name, '')} must be "
+        f"{wanted}, not {type(value).__name__}"
+    )
+
+
+_POSITIONS = {"attn_mask": " (position 4)"}  # PyTorch gives those that may be positional
+
+
+def _check_types(attn_mask, is_causal, enable_gqa):
+    if attn_mask is not None and not hasattr(attn_mask, "_layout"):
+        raise _type_error("attn_mask", attn_mask, "Tensor")
+    for name, value in (("is_causal", is_causal), ("enable_gqa", enable_gqa)):
+        if type(value) is not bool:
+            raise _type_error(name, value, "bool")
+
+
 def _check(query, key, value, attn_mask):
     tensors = (query, key, value)
     names = ("query", "key", "value")
@@ -267,7 +285,8 @@ def _route(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa):
         key, value = _repeated(query, key), _repeated(query, value)
     if not _fits(query, key, value, attn_mask):
         _complain(query, key, value, attn_mask, is_causal)
-    if max(shapes[0][-1], shapes[2][-1]) > MAX_WIDTH or dropout_p == 1:
+    learned = attn_mask is not None and attn_mask._requires_grad
+    if learned or max(shapes[0][-1], shapes[2][-1]) > MAX_WIDTH or dropout_p == 1:
         return "plain"
     return "four" if four else "bring"
 
@@ -304,6 +323,8 @@ def _mask_plane(mask, query, key, batch):
 def scale_of(query, scale):
     """1 / sqrt(width) unless told otherwise."""
     if scale is not None:
+        if isinstance(scale, (str, bytes)) or not hasattr(scale, "__float__"):
+            raise _type_error("scale", scale, "float")
         return float(scale)
     return 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else math.inf
 
@@ -326,12 +347,15 @@ def scaled_dot_product_attention(
     heads of the query (dimension -3) share a head of key and value. Memory grows with the length,
     not with its square, unless a mask wants a gradient or weights are dropped.
     """
+    masked = attn_mask is not None
+    if masked or type(is_causal) is not bool or type(enable_gqa) is not bool:
+        _check_types(attn_mask, is_causal, enable_gqa)
     call = (
         query._layout,
         key._layout,
         value._layout,
-        attn_mask if attn_mask is None else attn_mask._layout,
-        attn_mask is not None and attn_mask._requires_grad,
+        attn_mask._layout if masked else None,
+        masked and attn_mask._requires_grad,
         dropout_p,
         is_causal,
         enable_gqa,
@@ -344,7 +368,7 @@ def scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, enable_gqa
         )
     scale = scale_of(query, scale)
-    if route == "plain" or (attn_mask is not None and attn_mask._requires_grad):
+    if route == "plain":
         if enable_gqa:
             key, value = _repeated(query, key), _repeated(query, value)
         return _plain_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
@@ -352,7 +376,7 @@ def scaled_dot_product_attention(
     if route == "bring":
         shape, query, key, value = _brought(query, key, value, enable_gqa)
     keep = None
-    if attn_mask is not None:
+    if masked:
         attn_mask = _mask_plane(attn_mask, query, key, shape)
     if dropout_p > 0:
         size = (*query.shape[:3], key.shape[2])

@@ -175,7 +175,10 @@ def _joined_mask(attn_mask, key_padding_mask, batch, heads, dtype):
 
 def _heads(t, batch, heads):
     """(length, batch, embedding) as (batch, heads, length, width), a view."""
-    return t.reshape(t.shape[0], batch, heads, t.shape[-1] // heads).permute(1, 2, 0, 3)
+    width = t.shape[-1] // heads
+    if t.shape[1] != batch:
+        t.reshape(t.shape[0], batch * heads, width)  # for its complaint
+    return t.unflatten(-1, (heads, width)).permute(1, 2, 0, 3)
 
 
 def _with_row(t, row):
