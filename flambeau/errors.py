@@ -10,6 +10,13 @@ class OutOfMemoryError(RuntimeError):
     """No memory block of the wanted size could be had."""
 
 
+class _LinAlgError(RuntimeError):
+    """A matrix that cannot be inverted, factored or decomposed (torch.linalg.LinAlgError)."""
+
+
+LinAlgError = _LinAlgError
+
+
 def kind_name(value):
     """The name of a value's type as C code knows it: NumPy's carry their package."""
     kind = type(value)

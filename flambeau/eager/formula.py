@@ -83,11 +83,13 @@ class _Values:
             return self._grad(0)
         if name == "gs":
             return [self._grad(k) for k in range(len(self.grads))]
+        if name == "raw_gs":  # None for an output nobody used
+            return list(self.grads)
         if name == "needs":
             return [e is not None for e in node.edges]
         if name.endswith("_layout"):
             return node.layouts[name[:-7]]
-        if name.endswith("_shape"):
+        if name.endswith("_shape") and name not in node.saved_names:
             return node.layouts[name[:-6]].shape
         value = node.saved[node.saved_names.index(name)]
         if type(value) is list:
@@ -106,11 +108,12 @@ class _Values:
 def _names(op):
     formulas = [op.joint_grad] if op.joint_grad is not None else list(op.grads.values())
     found = []
+    named = {p.name for p in op.params}  # such as normalized_shape
     for f in formulas:
         for n in f.names:
             if (
-                n not in ("g", "gs", "needs")
-                and not n.endswith(("_layout", "_shape"))
+                n not in ("g", "gs", "raw_gs", "needs")
+                and (not n.endswith(("_layout", "_shape")) or n in named)
                 and n not in found
             ):
                 found.append(n)

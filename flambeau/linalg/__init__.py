@@ -5,6 +5,7 @@ row that names this namespace. Names are looked up when first touched.
 """
 
 from flambeau.eager.methods import function as _function
+from flambeau.errors import LinAlgError as LinAlgError
 from flambeau.ops.table import TABLE as _TABLE
 
 

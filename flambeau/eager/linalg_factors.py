@@ -1,0 +1,322 @@
+"""Factoring batches of matrices in place: LU, Cholesky, triangular systems, swaps of rows.
+
+Small matrices are factored by one kernel call for the whole batch (codegen/templates/factoring.py).
+Large ones are cut into blocks of columns: a kernel factors a block, the rest is matrix products.
+Everything here works on plain tensors of three dimensions that autograd does not know; what users
+call, and the checks, are in the launchers (linalg_solving.py).
+"""
+
+from math import prod
+
+from flambeau import _dtype as d
+from flambeau._layout import Size, make_layout
+from flambeau._tensor import alias, empty_like_layout, empty_tensor
+from flambeau.autograd.grad_mode import modes
+from flambeau.eager.binding import launches
+from flambeau.eager.copying import copy_into, fill_into
+from flambeau.eager.kernels import load_kernel, pool
+from flambeau.eager.products import product
+from flambeau.ops.table import public
+from flambeau.runtime.cpu import words
+
+BLOCK = 64  # columns that a kernel factors at a time
+WHOLE = 128  # matrices up to this size are left to a kernel altogether
+WORK = 1 << 15  # multiplications per chunk
+_kernels: dict = {}
+
+
+def launches_unrecorded(name):
+    """Register a launcher that uses other ops, which autograd must not see."""
+
+    def register(function):
+        def launcher(*args):
+            previous, modes.grad = modes.grad, False
+            try:
+                return function(*args)
+            finally:
+                modes.grad = previous
+
+        launches(name)(launcher)
+        return function
+
+    return register
+
+
+def _kernel(name, code):
+    found = _kernels.get((name, code))
+    if found is None:
+        from flambeau.codegen.templates import factoring, ldl  # with llvmlite, on first need
+
+        build = getattr(factoring, "build_" + name, None) or getattr(ldl, "build_" + name)
+        found = _kernels[name, code] = load_kernel(build(code), name)
+    return found
+
+
+def launch(name, code, count, work, facts, *pointers):
+    """Run a kernel over `count` pieces of `work` multiplications each."""
+    per_chunk = max(1, WORK // max(1, work))
+    chunks = -(-count // per_chunk)
+    block, description = words([chunks, count, per_chunk, *facts])
+    if chunks > 1:
+        pool().ensure_workers()
+    status = _kernel(name, code)(description, *pointers)
+    del block  # the description had to live until here
+    return status
+
+
+def pointer(t, element=0):
+    return t._storage.pointer + t._offset + element * t._layout.itemsize
+
+
+def is_real_work(*tensors):
+    """Is there something to compute (not on the meta device, not empty)?"""
+    return all(t._layout.device.type == "cpu" and t._layout.numel for t in tensors)
+
+
+# -- batches as three dimensions -------------------------------------------------------------------
+
+
+def column_layout(shape, dtype, device):
+    """Matrices whose columns lie side by side, as LAPACK and PyTorch keep them."""
+    *batch, m, n = shape
+    strides, step = [], max(1, m) * max(1, n)
+    for size in reversed(batch):
+        strides.append(step)
+        step *= max(1, size)
+    return make_layout(Size(shape), (*reversed(strides), 1, max(1, m)), dtype, device)
+
+
+def empty_columns(shape, dtype, device):
+    return empty_like_layout(column_layout(shape, dtype, device))
+
+
+def columns_of(t, batch=None):
+    """A copy of matrices (expanded to a batch shape) with columns side by side."""
+    shape = t.shape if batch is None else (*batch, *t.shape[-2:])
+    out = empty_columns(shape, t.dtype, t.device)
+    if is_real_work(out):
+        copy_into(out, t)
+    return out
+
+
+def rows_of(t, batch=None):
+    """The same with rows side by side."""
+    shape = t.shape if batch is None else Size((*batch, *t.shape[-2:]))
+    out = empty_tensor(shape, t.dtype, t.device)
+    if is_real_work(out):
+        copy_into(out, t)
+    return out
+
+
+def stacked(t):
+    """A dense batch as three dimensions, over the same memory."""
+    *batch, m, n = t.shape
+    s = t._layout.strides
+    layout = make_layout(Size((prod(batch), m, n)), (m * n, *s[-2:]), t.dtype, t.device)
+    return alias(t, layout, t._offset)
+
+
+def turned(t):
+    """The transposed matrices, over the same memory."""
+    shape, s = t.shape, t._layout.strides
+    layout = make_layout(
+        Size((*shape[:-2], shape[-1], shape[-2])), (*s[:-2], s[-1], s[-2]), t.dtype, t.device
+    )
+    return alias(t, layout, t._offset)
+
+
+def part(t, rows, columns):
+    """t[:, rows, columns] for slices with both ends."""
+    s = t._layout.strides
+    shape = Size((t.shape[0], rows.stop - rows.start, columns.stop - columns.start))
+    skip = rows.start * s[1] + columns.start * s[2]
+    layout = make_layout(shape, s, t.dtype, t.device)
+    return alias(t, layout, t._offset + skip * t._layout.itemsize)
+
+
+def subtract_product(target, a, b):
+    """target -= a @ b, all of three dimensions."""
+    if is_real_work(target, a):
+        target.sub_(product(a, b))
+
+
+# -- LU ----------------------------------------------------------------------------------------
+
+
+def lu_in_place(t):
+    """Factor a dense batch whose columns lie side by side; gives (pivots, info)."""
+    *batch, m, n = t.shape
+    k = min(m, n)
+    pivots = empty_tensor(Size((*batch, k)), d.int32, t.device)
+    info = empty_tensor(Size(batch), d.int32, t.device)
+    if t.device.type != "cpu":
+        return pivots, info
+    if info._layout.numel:
+        fill_into(info, 0)
+    if not is_real_work(t):
+        return pivots, info
+    a = stacked(t)
+    if k <= WHOLE:
+        _lu_columns(a, 0, n, pivots, info)
+        return pivots, info
+    for first in range(0, k, BLOCK):
+        last = min(first + BLOCK, k)
+        _lu_columns(a, first, last, pivots, info)
+        for low, high in ((0, first), (last, n)):
+            if low < high:
+                side = part(a, slice(0, m), slice(low, high))
+                swap_rows(side, pivots, first, last)
+        if last < n:
+            corner = part(a, slice(first, last), slice(first, last))
+            right = part(a, slice(first, last), slice(last, n))
+            solved = rows_of(right)
+            solve_lower_or_upper(corner, solved, False, True)
+            copy_into(right, solved)
+            if last < m:
+                below = part(a, slice(last, m), slice(first, last))
+                rest = part(a, slice(last, m), slice(last, n))
+                # transposed, so that rows of the product lie as columns of the rest do
+                subtract_product(turned(rest), turned(solved), turned(below))
+    return pivots, info
+
+
+def _lu_columns(a, first, last, pivots, info):
+    """Factor columns first .. last below row first."""
+    count, m, _ = a.shape
+    stride, _, column = a._layout.strides
+    rows, columns = m - first, last - first
+    facts = [rows, columns, column, stride, pivots.shape[-1], first]
+    launch(
+        "lu", a.dtype.code, count, rows * columns * min(rows, columns), facts,
+        pointer(a, first * (column + 1)), pointer(pivots, first), pointer(info),
+    )  # fmt: skip
+
+
+def swap_rows(a, pivots, first=0, last=None, backward=False):
+    """Swap rows of a (columns side by side) as pivots first .. last say."""
+    last = pivots.shape[-1] if last is None else last
+    count, m, n = a.shape
+    stride, _, column = a._layout.strides
+    facts = [m, n, column, stride, pivots.shape[-1], last - first, first, int(backward)]
+    failed = launch(
+        "swaps", a.dtype.code, count, n * (last - first), facts, pointer(a), pointer(pivots, first)
+    )
+    if failed:
+        raise RuntimeError("pivots must lie between 1 and the number of rows")
+
+
+def lu_solve(lu, pivots, b, adjoint):
+    """A⁻¹ b, or A⁻ᴴ b, from the factors of A; dense batches of one shape, columns side by side."""
+    factors = stacked(lu)
+    if adjoint:
+        right = rows_of(b)
+        factors = turned(factors)
+        if lu.dtype.is_complex:
+            factors = factors.conj().resolve_conj()
+        solve_lower_or_upper(factors, stacked(right), False, False)
+        solve_lower_or_upper(factors, stacked(right), True, True)
+        out = columns_of(right)
+        if is_real_work(out):
+            swap_rows(stacked(out), pivots, backward=True)
+        return out
+    swapped = columns_of(b)
+    if is_real_work(swapped):
+        swap_rows(stacked(swapped), pivots)
+    right = rows_of(swapped)
+    solve_lower_or_upper(factors, stacked(right), False, True)
+    solve_lower_or_upper(factors, stacked(right), True, False)
+    return columns_of(right)
+
+
+# -- triangular systems ------------------------------------------------------------------------
+
+
+def solve_lower_or_upper(a, b, upper, unit):
+    """Solve a x = b in place of b: a of any strides, rows of b side by side; both three dims."""
+    n = a.shape[-1]
+    if not is_real_work(b):
+        return
+    if n <= WHOLE:
+        _solve_block(a, b, upper, unit)
+        return
+    columns = slice(0, b.shape[-1])
+    starts = range(0, n, BLOCK)
+    for first in reversed(starts) if upper else starts:
+        last = min(first + BLOCK, n)
+        own = slice(first, last)
+        known = part(b, own, columns)
+        _solve_block(part(a, own, own), known, upper, unit)
+        rest = slice(0, first) if upper else slice(last, n)
+        if rest.start < rest.stop:
+            subtract_product(part(b, rest, columns), part(a, rest, own), known)
+
+
+def _solve_block(a, b, upper, unit):
+    count, n, columns = b.shape
+    stride, row, column = a._layout.strides
+    b_stride, b_row, _ = b._layout.strides
+    a_last = b_last = 0
+    if upper:  # read backward
+        a_last, b_last = (n - 1) * (row + column), (n - 1) * b_row
+        row, column, b_row = -row, -column, -b_row
+    groups = max(1, min(columns // 64, n * n * columns // WORK))
+    per_group = -(-columns // groups)
+    groups = -(-columns // per_group)
+    facts = [groups, per_group, n, columns, row, column, stride, b_row, b_stride, int(unit)]
+    launch(
+        "triangular", b.dtype.code, count * groups, n * n * per_group, facts,
+        pointer(a, a_last), pointer(b, b_last),
+    )  # fmt: skip
+
+
+# -- Cholesky ----------------------------------------------------------------------------------
+
+
+def cholesky_in_place(t):
+    """U of Uᴴ U in place of the upper triangle of a dense batch, rows side by side; gives info."""
+    *batch, n, _ = t.shape
+    info = empty_tensor(Size(batch), d.int32, t.device)
+    if info._layout.numel and t.device.type == "cpu":
+        fill_into(info, 0)
+    if not is_real_work(t):
+        return info
+    a = stacked(t)
+    if n <= WHOLE:
+        _cholesky_block(a, 0, n, info)
+        return info
+    for first in range(0, n, BLOCK):
+        last = min(first + BLOCK, n)
+        _cholesky_block(a, first, last, info)
+        if last == n:
+            continue
+        own, rest = slice(first, last), slice(last, n)
+        corner = turned(part(a, own, own))
+        if t.dtype.is_complex:
+            corner = corner.conj().resolve_conj()
+        right = part(a, own, rest)
+        solve_lower_or_upper(corner, right, False, False)
+        left = turned(right)
+        left = left.conj().resolve_conj() if t.dtype.is_complex else left
+        subtract_product(part(a, rest, rest), left, right)
+        fill_into(part(a, rest, own), 0)
+    return info
+
+
+def _cholesky_block(a, first, last, info):
+    count = a.shape[0]
+    stride, row, _ = a._layout.strides
+    n = last - first
+    facts = [n, row, stride, first]
+    launch(
+        "cholesky", a.dtype.code, count, n * n * n // 3, facts,
+        pointer(a, first * (row + 1)), pointer(info),
+    )  # fmt: skip
+
+
+def identity(n, batch, dtype, device):
+    """Unit matrices in fresh memory, rows side by side."""
+    out = empty_tensor(Size((*batch, n, n)), dtype, device)
+    if is_real_work(out):
+        fill_into(out, 0)
+        fill_into(public("diagonal")(out, 0, -2, -1), 1)
+    return out

@@ -1,0 +1,92 @@
+"""Old names: `lu`, and functions that PyTorch removed and that only say where to go instead."""
+
+from flambeau.ops import linalg_checks as check
+from flambeau.ops.matrices import warn_once
+from flambeau.ops.table import composite, public
+from flambeau.return_types import _lu_with_info as LuWithInfo
+
+
+@composite(variants="function", numbers=False, bind=True)
+def _lu_with_info(input, pivot: bool = True, check_errors: bool = True):
+    """Packed LU factors, pivots and error codes."""
+    warn_once(
+        "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and "
+        "will be removed in a future PyTorch release.\nLU, pivots = torch.lu(A, compute_pivots)\n"
+        "should be replaced with\nLU, pivots = torch.linalg.lu_factor(A, compute_pivots)\nand\n"
+        "LU, pivots, info = torch.lu(A, compute_pivots, get_infos=True)\nshould be replaced with\n"
+        "LU, pivots, info = torch.linalg.lu_factor_ex(A, compute_pivots)"
+    )
+    LU, pivots, info = public("_linalg_lu_factor_ex")(input, pivot, False)
+    if check_errors:
+        check.check_info(info, "torch.linalg.lu_factor_ex", check.SINGULAR_FACTOR, RuntimeError)
+    return LuWithInfo((LU, pivots, info))
+
+
+@composite(variants="function method", numbers=False, bind=True)
+def lu(input, pivot: bool = True, get_infos: bool = False):
+    """Packed LU factors and pivots, and error codes if asked."""
+    LU, pivots, info = public("_lu_with_info")(input, pivot, False)
+    return (LU, pivots, info) if get_infos else (LU, pivots)
+
+
+_GONE = "This function was deprecated since version 1.9 and is now removed."
+
+
+@composite(variants="function method", bind=True)
+def symeig(input, eigenvectors: bool = False, upper: bool = True):
+    """Removed; see linalg.eigh."""
+    raise RuntimeError(
+        f"{_GONE} The default behavior has changed from using the upper triangular portion of the "
+        "matrix by default to using the lower triangular portion.\n\nL, _ = torch.symeig(A, "
+        "upper=upper) should be replaced with:\nL = torch.linalg.eigvalsh(A, UPLO='U' if upper "
+        "else 'L')\n\nand\n\nL, V = torch.symeig(A, eigenvectors=True) should be replaced with:\n"
+        "L, V = torch.linalg.eigh(A, UPLO='U' if upper else 'L')"
+    )
+
+
+@composite(variants="function method", bind=True)
+def eig(input, eigenvectors: bool = False):
+    """Removed; see linalg.eig."""
+    raise RuntimeError(
+        f"{_GONE} `torch.linalg.eig` returns complex tensors of dtype `cfloat` or `cdouble` rather "
+        "than real tensors mimicking complex tensors.\n\nL, _ = torch.eig(A) should be replaced "
+        "with:\nL_complex = torch.linalg.eigvals(A)\n\nand\n\nL, V = torch.eig(A, "
+        "eigenvectors=True) should be replaced with:\nL_complex, V_complex = torch.linalg.eig(A)"
+    )
+
+
+@composite(variants="function method", bind=True)
+def solve(input, A):
+    """Removed; see linalg.solve."""
+    raise RuntimeError(
+        f"{_GONE} `torch.solve` is deprecated in favor of `torch.linalg.solve`. "
+        "`torch.linalg.solve` has its arguments reversed and does not return the LU "
+        "factorization.\n\nTo get the LU factorization see `torch.lu`, which can be used with "
+        "`torch.lu_solve` or `torch.lu_unpack`.\nX = torch.solve(B, A).solution should be replaced "
+        "with:\nX = torch.linalg.solve(A, B)"
+    )
+
+
+@composite(variants="function method", bind=True)
+def lstsq(input, A):
+    """Removed; see linalg.lstsq."""
+    raise RuntimeError(
+        f"{_GONE} `torch.lstsq` is deprecated in favor of `torch.linalg.lstsq`.\n"
+        "`torch.linalg.lstsq` has reversed arguments and does not return the QR decomposition in "
+        "the returned tuple (although it returns other information about the problem).\n\nTo get "
+        "the QR decomposition consider using `torch.linalg.qr`.\n\nThe returned solution in "
+        "`torch.lstsq` stored the residuals of the solution in the last m - n columns of the "
+        "returned value whenever m > n. In torch.linalg.lstsq, the residuals are in the field "
+        "'residuals' of the returned named tuple.\n\nThe unpacking of the solution, as in\nX, _ = "
+        "torch.lstsq(B, A).solution[:A.size(1)]\nshould be replaced with:\nX = "
+        "torch.linalg.lstsq(A, B).solution"
+    )
+
+
+@composite(variants="function", bind=True)
+def matrix_rank(input, tol: object = None, symmetric: bool = False):
+    """Removed; see linalg.matrix_rank."""
+    raise RuntimeError(
+        f"{_GONE}\nPlease use the `torch.linalg.matrix_rank` function instead. The parameter "
+        "'symmetric' was renamed in `torch.linalg.matrix_rank()` to 'hermitian'."
+    )

@@ -1,0 +1,38 @@
+"""LAPACK, as NumPy carries it: spectra and orthogonal factors of stacks of matrices.
+
+Arrays come in and go out (eager/interchange.py makes them of tensors without a copy). NumPy loads
+with the first call. What fails to converge comes back as None; the callers have the words for it.
+Factorings that NumPy does not offer are kernels of codegen/templates/factoring.py.
+"""
+
+
+def _attempt(compute):
+    import numpy
+
+    with numpy.errstate(all="ignore"):
+        try:
+            return compute(numpy.linalg)
+        except numpy.linalg.LinAlgError:
+            return None
+
+
+def svd(a, full, vectors):
+    """(U, S, Vh), or S alone."""
+    return _attempt(lambda linalg: linalg.svd(a, full_matrices=full, compute_uv=vectors))
+
+
+def eigh(a, triangle, vectors):
+    """(values, vectors) of Hermitian matrices, or values alone; triangle is L or U."""
+    if vectors:
+        return _attempt(lambda linalg: linalg.eigh(a, UPLO=triangle))
+    return _attempt(lambda linalg: linalg.eigvalsh(a, UPLO=triangle))
+
+
+def eig(a, vectors):
+    """(values, vectors) of general matrices, or values alone."""
+    return _attempt(lambda linalg: linalg.eig(a) if vectors else linalg.eigvals(a))
+
+
+def qr(a, mode):
+    """(Q, R) for reduced and complete, R for r, reflectors (transposed) and factors for raw."""
+    return _attempt(lambda linalg: linalg.qr(a, mode=mode))
