@@ -1,0 +1,309 @@
+"""Rearranging images: sliding blocks (fold, unfold) and shuffles of pixels and channels.
+
+`unfold` takes an image apart into columns of blocks, `fold` adds blocks up; each is the gradient of
+the other. Shuffles move elements between channels and places. Kernels: `eager/folding.py`.
+"""
+
+import operator
+
+from flambeau import errors
+from flambeau.ops.table import composite, public, template
+
+NN = "nn.functional"
+
+
+# -- sliding blocks --------------------------------------------------------------------------------
+
+
+def _pair(name, argument, position, value):
+    """Two integers, of one or two."""
+    values = tuple(value) if hasattr(value, "__iter__") else (value, value)
+    found = []
+    for k, n in enumerate(values):
+        try:
+            found.append(operator.index(n))
+        except TypeError:
+            raise TypeError(
+                f"{name}(): argument '{argument}' (position {position}) must be tuple of ints, but "
+                f"found element of type {type(n).__name__} at pos {k}"
+            ) from None
+    return tuple(found)
+
+
+def _facts(name, values, first):
+    """kernel_size, dilation, padding and stride as pairs, checked."""
+    names = ("kernel_size", "dilation", "padding", "stride")
+    pairs = [_pair(name, n, first + k, v) for k, (n, v) in enumerate(zip(names, values))]
+    for n, pair in zip(names, pairs):
+        if len(pair) != 2:
+            raise RuntimeError(f"It is expected {n} equals to 2, but got size {len(pair)}")
+    _check_positive("kernel size", "kernel", pairs[0])
+    # which complaint comes first is not the same in both
+    for k in (1, 2, 3) if name == "im2col" else (3, 1, 2):
+        if k == 2 and min(pairs[2]) < 0:
+            raise RuntimeError(
+                f"padding should be non-negative, but got pad_height: {pairs[2][0]} pad_width: "
+                f"{pairs[2][1]}"
+            )
+        if k != 2:
+            _check_positive(names[k], names[k], pairs[k])
+    return tuple(pairs)
+
+
+def _check_positive(what, label, pair):
+    if min(pair) <= 0:
+        raise RuntimeError(
+            f"{what} should be greater than zero, but got {label}_height: {pair[0]} "
+            f"{label}_width: {pair[1]}"
+        )
+
+
+def _blocks(size, kernel_size, dilation, padding, stride):
+    """How many blocks fit, (high, wide); may be zero or less."""
+    return tuple(
+        (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, k, d, p, s in zip(size, kernel_size, dilation, padding, stride)
+    )
+
+
+def _refuse_integers(name, dtype):
+    if not (dtype.is_floating_point or dtype.is_complex or dtype.code == "bool"):
+        raise errors.not_implemented(name, dtype)
+
+
+@template(
+    "unfold_blocks",
+    grad=lambda g, input_shape, kernel_size, dilation, padding, stride, blocks: col2im(
+        g, tuple(input_shape[-2:]), kernel_size, dilation, padding, stride, blocks
+    ),
+    variants="",
+    node="Im2ColBackward0",
+)
+def im2col(
+    input,
+    kernel_size: object,
+    dilation: object,
+    padding: object,
+    stride: object,
+    blocks: object,
+):
+    """Columns of blocks."""
+
+
+@template(
+    "fold_blocks",
+    grad=lambda g, kernel_size, dilation, padding, stride, blocks: im2col(
+        g, kernel_size, dilation, padding, stride, blocks
+    ),
+    variants="",
+    node="Col2ImBackward0",
+)
+def col2im(
+    input,
+    output_size: object,
+    kernel_size: object,
+    dilation: object,
+    padding: object,
+    stride: object,
+    blocks: object,
+):
+    """Sums of blocks."""
+
+
+@composite(variants="", namespace=NN)
+def functional_unfold(
+    input, kernel_size: object, dilation: object = 1, padding: object = 0, stride: object = 1
+):
+    """Sliding blocks of images as columns: (batch, channels * block size, blocks)."""
+    facts = _facts("im2col", (kernel_size, dilation, padding, stride), 2)
+    shape = input.shape
+    if input.ndim < 3:
+        raise errors.dimension_out_of_range(2, input.ndim)
+    if input.ndim > 4 or 0 in shape[-3:]:
+        raise RuntimeError(
+            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero "
+            f"dimensions for input, but got: {list(shape)}"
+        )
+    blocks = _blocks(shape[-2:], *facts)
+    if min(blocks) < 1:
+        kernel_size, dilation, padding, _ = facts
+        raise RuntimeError(
+            f"Given input with spatial size {tuple(shape[-2:])}, kernel_size={kernel_size}, "
+            f"dilation={dilation}, padding={padding}, calculated shape of the array of sliding "
+            f"blocks as {blocks}, but its components must be at least one."
+        )
+    _refuse_integers("im2col_out_cpu", input.dtype)
+    if input.dtype.is_complex:
+        parts = [im2col(part, *facts, blocks) for part in (input.real, input.imag)]
+        return public("complex")(*parts)
+    return im2col(input, *facts, blocks)
+
+
+@composite(variants="", namespace=NN)
+def fold(
+    input,
+    output_size: object,
+    kernel_size: object,
+    dilation: object = 1,
+    padding: object = 0,
+    stride: object = 1,
+):
+    """Sliding blocks, given as columns, added up to images of output_size."""
+    output_size = _pair("col2im", "output_size", 2, output_size)
+    if len(output_size) != 2:
+        raise RuntimeError(
+            f"It is expected output_size equals to 2, but got size {len(output_size)}"
+        )
+    facts = _facts("col2im", (kernel_size, dilation, padding, stride), 3)
+    _check_columns(input, output_size, *facts)
+    _refuse_integers("col2im_out_cpu", input.dtype)
+    blocks = _blocks(output_size, *facts)
+    if input.dtype.is_complex:
+        parts = [col2im(part, output_size, *facts, blocks) for part in (input.real, input.imag)]
+        return public("complex")(*parts)
+    if input.dtype.code == "bool":
+        return col2im(input.float(), output_size, *facts, blocks) != 0
+    return col2im(input, output_size, *facts, blocks)
+
+
+def _check_columns(input, output_size, kernel_size, dilation, padding, stride):
+    shape = input.shape
+    if input.ndim not in (2, 3) or 0 in shape[-2:]:
+        raise RuntimeError(
+            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and "
+            f"non-zero dimensions for input, but got: {list(shape)}"
+        )
+    # the complaints count dimensions as if there were a batch
+    if shape[-2] % (kernel_size[0] * kernel_size[1]):
+        raise RuntimeError(
+            "Expected size of input's dimension 1 to be divisible by the product of kernel_size, "
+            f"but got input.size(1)={shape[-2]} and kernel_size={kernel_size}."
+        )
+    high, wide = _blocks(output_size, kernel_size, dilation, padding, stride)
+    given = (
+        f"Given output_size={output_size}, kernel_size={kernel_size}, dilation={dilation}, "
+        f"padding={padding}, stride={stride}, "
+    )
+    if shape[-1] != high * wide:
+        raise RuntimeError(
+            f"{given}expected size of input's dimension 2 to match the calculated number of "
+            f"sliding blocks {high} * {wide} = {high * wide}, but got input.size(2)={shape[-1]}."
+        )
+    if min(high, wide) < 1:
+        raise RuntimeError(
+            f"{given}calculated shape of the array of sliding blocks as ({high}, {wide}), which is "
+            "too small (non-positive)"
+        )
+
+
+# -- shuffles --------------------------------------------------------------------------------------
+
+
+def _whole(name, argument, value):
+    """An integer argument, the second of a function."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(
+            f"{name}(): argument '{argument}' (position 2) must be int, not {type(value).__name__}"
+        ) from None
+
+
+def _check_pixels(name, factor_name, input, factor):
+    factor = _whole(name, factor_name, factor)
+    if input.ndim < 3:
+        raise RuntimeError(
+            f"{name} expects input to have at least 3 dimensions, but got input with {input.ndim} "
+            "dimension(s)"
+        )
+    if factor <= 0:
+        raise RuntimeError(f"{name} expects a positive {factor_name}, but got {factor}")
+    return factor
+
+
+@template(
+    "pixel_shuffle",
+    grad=lambda g, upscale_factor: _pixel_unshuffle(g, upscale_factor),
+    variants="",
+    node="PixelShuffleBackward0",
+)
+def _pixel_shuffle(input, upscale_factor: int):
+    """pixel_shuffle, checked."""
+
+
+@template(
+    "pixel_unshuffle",
+    grad=lambda g, downscale_factor: _pixel_shuffle(g, downscale_factor),
+    variants="",
+    node="PixelUnshuffleBackward0",
+)
+def _pixel_unshuffle(input, downscale_factor: int):
+    """pixel_unshuffle, checked."""
+
+
+@composite(variants="function", namespace=NN)
+def pixel_shuffle(input, upscale_factor: int):
+    """Channels become places: (..., C r², H, W) to (..., C, H r, W r)."""
+    upscale_factor = _check_pixels("pixel_shuffle", "upscale_factor", input, upscale_factor)
+    area = upscale_factor * upscale_factor
+    if input.shape[-3] % area:
+        raise RuntimeError(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square "
+            f"of upscale_factor, but input.size(-3)={input.shape[-3]} is not divisible by {area}"
+        )
+    return _pixel_shuffle(input, upscale_factor)
+
+
+@composite(variants="function", namespace=NN)
+def pixel_unshuffle(input, downscale_factor: int):
+    """Places become channels: (..., C, H r, W r) to (..., C r², H, W)."""
+    downscale_factor = _check_pixels("pixel_unshuffle", "downscale_factor", input, downscale_factor)
+    for what, dim in (("height", -2), ("width", -1)):
+        if input.shape[dim] % downscale_factor:
+            raise RuntimeError(
+                f"pixel_unshuffle expects {what} to be divisible by downscale_factor, but "
+                f"input.size({dim})={input.shape[dim]} is not divisible by {downscale_factor}"
+            )
+    return _pixel_unshuffle(input, downscale_factor)
+
+
+def _check_groups(name, input, groups):
+    groups = _whole(name, "groups", groups)
+    if input.ndim < 3:
+        raise RuntimeError(
+            "channel_shuffle expects input with > 2 dims, but got input with sizes "
+            f"{list(input.shape)}"
+        )
+    if groups <= 0:
+        raise RuntimeError(
+            f"Number of groups to divide channels in must be positive. Value of groups:{groups}"
+        )
+    channels = input.shape[1]
+    if channels % groups:
+        raise RuntimeError(
+            f"Number of channels must be divisible by groups. Got {channels} channels and {groups} "
+            "groups."
+        )
+    return groups
+
+
+@template(
+    "channel_shuffle",
+    grad=lambda g, input_shape, groups: _channel_shuffle(g, max(1, input_shape[1] // groups)),
+    variants="",
+    node="ChannelShuffleBackward0",
+)
+def _channel_shuffle(input, groups: int):
+    """channel_shuffle, checked."""
+
+
+@composite(variants="function", namespace=NN)
+def channel_shuffle(input, groups: int):
+    """Channels of several groups, one of each in turn."""
+    return _channel_shuffle(input, _check_groups("channel_shuffle", input, groups))
+
+
+@composite(variants="function", namespace=NN)
+def native_channel_shuffle(input, groups: int):
+    """channel_shuffle, by another name."""
+    return _channel_shuffle(input, _check_groups("native_channel_shuffle", input, groups))
