@@ -10,7 +10,16 @@ from flambeau._layout import Size, dense_layout, make_layout, ordered_strides
 from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.eager.binding import launches
 from flambeau.eager.convolution_checks import check
-from flambeau.eager.convolution_plans import Geometry, product_words, volume, weight_words
+from flambeau.eager.convolution_plans import (
+    Geometry,
+    WeightPlan,
+    depthwise_weight_words,
+    depthwise_words,
+    product_words,
+    volume,
+    weight_words,
+)
+from flambeau.eager.convolution_squares import fits, square_words
 from flambeau.eager.copying import copy_into, fill_into
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.plan import MAX_PLANS
@@ -23,9 +32,16 @@ _plans: dict = {}
 
 
 def _templates():
-    from flambeau.codegen.templates import conv, conv_patches, conv_weight  # with llvmlite
+    """The modules that write kernels; they load with llvmlite, on first need."""
+    from flambeau.codegen.templates import (
+        conv,
+        conv_depthwise,
+        conv_patches,
+        conv_weight,
+        conv_winograd,
+    )
 
-    return conv, conv_patches, conv_weight
+    return conv, conv_weight, conv_depthwise, conv_winograd, conv_patches.WORDS
 
 
 def _kernel(name, build, code):
@@ -88,6 +104,16 @@ def _geometry(x, y, kernel, stride, padding, dilation, groups):
     )
 
 
+def _depthwise(g):
+    """Has every group one channel on both sides?"""
+    return g.groups > 1 and g.x_shape[1] == g.groups == g.y_shape[1]
+
+
+def _lines(t):
+    """Do lines of pixels lie side by side?"""
+    return t._layout.strides[-1] == 1 or t._layout.shape[-1] == 1
+
+
 def _product(out, source, weight, bias, stride, padding, dilation, groups, backward):
     """y = conv(x, weight), or the way back."""
     if not is_computed(out):
@@ -102,17 +128,37 @@ def _product(out, source, weight, bias, stride, padding, dilation, groups, backw
     key += (stride, padding, dilation, groups, backward)
 
     def make():
-        conv, patches, _ = _templates()
+        conv, _, depthwise, winograd, names = _templates()
         x, y = (out, source) if backward else (source, out)
         kernel = weight._layout.shape[2:]
         g = _geometry(x._layout, y._layout, kernel, stride, padding, dilation, groups)
         code = out._layout.dtype.code
-        described, slot_bytes = product_words(patches.WORDS, g, code, backward, bias is not None)
-        return _kernel("convolution", conv.build, code), *words(described), slot_bytes
+        if fits(g, code):
+            plan = square_words(names, g, code, backward, bias is not None)
+            first = _kernel("convolution_spread_weights", winograd.build_spread, code)
+            first = first, *words(plan.spread_words), plan.spread_bytes
+            kernel = _kernel("convolution_squares", winograd.build, code)
+            return kernel, *words(plan.words), plan.slot_bytes, first
+        found = _depthwise(g) and depthwise_words(names, g, code, backward, bias is not None)
+        if found:
+            kernel = _kernel("convolution_depthwise", depthwise.build, code)
+        else:
+            found = product_words(names, g, code, backward, bias is not None)
+            kernel = _kernel("convolution", conv.build, code)
+        return kernel, *words(found[0]), found[1], None
 
-    kernel, _, desc, slot_bytes = _plan(key, make)
+    kernel, _, desc, slot_bytes, spreading = _plan(key, make)
     pointers = [address(t) if t is not None else 0 for t in (out, source, weight, bias)]
-    _launch(kernel, desc, pointers, slot_bytes)
+    if spreading is None:
+        _launch(kernel, desc, pointers, slot_bytes)
+        return out
+    first, _, spread, nbytes = spreading
+    pointers[2], give = host_allocator.take(nbytes)
+    try:
+        first(spread, pointers[2], address(weight))
+        _launch(kernel, desc, pointers, slot_bytes)
+    finally:
+        give(pointers[2])
     return out
 
 
@@ -176,15 +222,22 @@ def towards_weight(input, other, shape, stride, padding, dilation, groups):
     key = (x._layout, y._layout, shape, stride, padding, dilation, groups)
 
     def make():
-        _, patches, weights = _templates()
+        _, weights, depthwise, winograd, names = _templates()
         g = _geometry(x._layout, y._layout, shape[2:], stride, padding, dilation, groups)
         code = x._layout.dtype.code
-        plan = weight_words(patches.WORDS, g, code)
+        found = _depthwise(g) and _lines(y) and depthwise_weight_words(names, g, code)
+        if found:
+            first = _kernel("convolution_depthwise_weight", depthwise.build_weight, code)
+            return first, None, words(found[0]), (None, 0), WeightPlan([], found[1], [], 0)
+        plan = weight_words(names, g, code)
         first = _kernel("convolution_weight", weights.build, code)
         second = _kernel("convolution_weight_sum", weights.build_gathering, code)
         return first, second, words(plan.words), words(plan.gather_words), plan
 
     first, second, (_, desc), (_, gather), plan = _plan(key, make)
+    if second is None:
+        _launch(first, desc, [address(out), address(x), address(y)], plan.slot_bytes)
+        return out
     shares, give = host_allocator.take(plan.share_bytes)
     try:
         _launch(first, desc, [shares, address(x), address(y)], plan.slot_bytes)

@@ -49,19 +49,19 @@ def summed_size(code):
     return max(4, BITS[COMPUTE_TYPE[code]] // 8)
 
 
-def _cut(count, most):
+def cut(count, most):
     """The size of equal pieces of at most `most`."""
     pieces = -(-count // max(1, most))
     return -(-count // pieces)
 
 
-def _up(value, multiple):
+def up(value, multiple):
     return -(-value // multiple) * multiple
 
 
-def _pitch(count, size):
+def pitch(count, size):
     """Bytes of a row with room for a tile that reaches beyond its end; an odd number of lines."""
-    nbytes = _up(count * size, 64) + 192
+    nbytes = up(count * size, 64) + 192
     return nbytes if nbytes % 128 else nbytes + 64
 
 
@@ -70,15 +70,15 @@ def _blocks(channels, taps):
     if taps == 0:
         return [(0, 0, 0, 0)]  # pixels that nothing reaches: a block of no products stores zeros
     if taps > 2 * PANEL:
-        size = _cut(taps, PANEL)
+        size = cut(taps, PANEL)
         return [
             (c, 1, t, min(size, taps - t)) for c in range(channels) for t in range(0, taps, size)
         ]
-    size = _cut(channels, max(1, PANEL // taps))
+    size = cut(channels, max(1, PANEL // taps))
     return [(c, min(size, channels - c), 0, taps) for c in range(0, channels, size)]
 
 
-class _Description:
+class Description:
     """Named words, then tables."""
 
     def __init__(self, names):
@@ -96,21 +96,21 @@ class _Description:
 
 def _common(names, geometry, size, block, depth, rows):
     """Words that every kernel on patches wants. depth: rows of a panel; rows: of sums."""
-    d = _Description(names)
+    d = Description(names)
     v = d.values
     v["block"] = block
-    at = _up((block + 2) * 6 * 8, 64)
+    at = up((block + 2) * 6 * 8, 64)
     v["at_lanes"] = at
-    at += _up((block + 16) * 8, 64)
+    at += up((block + 16) * 8, 64)
     v["at_table"] = at
-    at += _up(max(depth, block) * 8 + 64, 64)
-    v["at_panel"], v["panel_pitch"] = at, _pitch(block, size)
-    at += _up((depth + 1) * v["panel_pitch"], 4096) + 64
+    at += up(max(depth, block) * 8 + 64, 64)
+    v["at_panel"], v["panel_pitch"] = at, pitch(block, size)
+    at += up((depth + 1) * v["panel_pitch"], 4096) + 64
     v["at_sums"] = at
     return d
 
 
-def _put_x(v, shape, strides, steps):
+def put_x(v, shape, strides, steps):
     v["in_d"], v["in_h"], v["in_w"] = shape[2:]
     v["x_n"], v["x_c"], v["x_d"], v["x_h"], v["x_w"] = strides
     v["step_d"], v["step_h"], v["step_w"] = steps
@@ -165,7 +165,7 @@ def product_words(names, g, code, backward, biased):
     depth = max((c * t for blocks in cuts for _, c, _, t in blocks), default=1)
     step = 3 * width
     most = max(step, PIXELS * PANEL // max(PANEL, depth) * 4 // size // step * step)
-    block = min(most, _up(_cut(max(pixels), most), step))
+    block = min(most, up(cut(max(pixels), most), step))
     counts = [-(-p // block) for p in pixels]
     # small groups share a chunk; tall products of few pixels are cut by rows
     together = max(1, min(g.groups, (1 << 20) // max(1, rows * inner * taps_total * block)))
@@ -173,13 +173,13 @@ def product_words(names, g, code, backward, biased):
     parts = 1
     if chunks < FEW and rows >= 64:
         parts = min(-(-FEW // chunks), max(1, rows // 64))
-    per_part = _up(-(-rows // parts), 8)
+    per_part = up(-(-rows // parts), 8)
     parts = -(-rows // per_part)
     d = _common(names, g, size, block, depth, per_part)
     v = d.values
     v["sums_pitch"] = v["panel_pitch"]
-    v["slot_bytes"] = _up(v["at_sums"] + (per_part + 8) * v["sums_pitch"], 4096) + 64
-    _put_x(v, source, strides, steps)
+    v["slot_bytes"] = up(v["at_sums"] + (per_part + 8) * v["sums_pitch"], 4096) + 64
+    put_x(v, source, strides, steps)
     v["y_n"], v["y_m"], v["y_d"], v["y_h"], v["y_w"] = y_strides
     v["m"], v["c"], v["group_count"], v["groups_per_chunk"] = rows, inner, g.groups, together
     v["m_parts"], v["m_per_part"] = parts, per_part
@@ -224,28 +224,108 @@ def weight_words(names, g, code):
     blocks = _blocks(c_group, len(taps))
     depth = max(c * t for _, c, _, t in blocks)
     most = WEIGHT_PIXELS * 4 // size
-    block = min(most, _up(pixels, width))
+    block = min(most, up(pixels, width))
     count = -(-pixels // block)
     k_parts = max(1, min(len(blocks), FEW, c_group * len(taps) // 512))
     k_parts = max(1, min(k_parts, -(-FEW // g.groups)))
     pixel_parts = max(1, min(count // 2, -(-FEW // (k_parts * g.groups))))
     d = _common(names, g, size, block, depth, 0)
     v = d.values
-    v["sums_pitch"] = pitch = _up(m_group * size, 64) + 192
-    v["slot_bytes"] = _up(v["at_sums"] + (block + width) * pitch, 4096) + 64
-    _put_x(v, g.x_shape, g.x_strides, steps)
+    v["sums_pitch"] = line = up(m_group * size, 64) + 192
+    v["slot_bytes"] = up(v["at_sums"] + (block + width) * line, 4096) + 64
+    put_x(v, g.x_shape, g.x_strides, steps)
     v["y_n"], v["y_m"], v["y_d"], v["y_h"], v["y_w"] = y_strides
     v["m"], v["c"], v["group_count"] = m_group, c_group, g.groups
     v["k_parts"], v["pixel_parts"] = k_parts, pixel_parts
     k_total = v["k_total"] = c_group * len(taps)
-    v["group_bytes"] = (k_total + 8) * pitch
+    v["group_bytes"] = (k_total + 8) * line
     v["part_bytes"] = part_bytes = g.groups * v["group_bytes"]
     v["chunks"], v["phases"] = k_parts * pixel_parts * g.groups, 1
     d.table("phase_table", [(0, *place, 0, 0, len(blocks), pixels)])
     d.table("tap_table", taps)
     d.table("block_table", blocks)
-    per_chunk = _up(max(width, min(k_total, (1 << 16) // max(1, m_group * pixel_parts))), width)
+    per_chunk = up(max(width, min(k_total, (1 << 16) // max(1, m_group * pixel_parts))), width)
     per_group = -(-k_total // per_chunk)
     gather = [g.groups * per_group, per_chunk, k_total, m_group, pixel_parts, part_bytes]
-    gather += [v["group_bytes"], pitch, per_group]
+    gather += [v["group_bytes"], line, per_group]
     return WeightPlan(d.list(), v["slot_bytes"], gather, pixel_parts * part_bytes)
+
+
+# -- depthwise ------------------------------------------------------------------------------------
+
+LARGEST_PLANE = 1 << 21  # bytes of a padded plane; larger ones are left to the general kernel
+
+
+def _planes(names, source, strides, phases, steps, size):
+    """Words and tables for padded planes of the source; None if they would be too large."""
+    reach = [[tap[k] for _, taps in phases for tap in taps] or [0] for k in range(3)]
+    low = [max(0, -min(r)) for r in reach]
+    sizes = []
+    for k in range(3):
+        far = [(p[k] - 1) * steps[k] + tap[k] for p, taps in phases if p[k] for tap in taps]
+        sizes.append(max([source[2 + k], *[f + 1 for f in far]]) + low[k])
+    part = -(-sizes[2] // steps[2])
+    row = (part * steps[2] + 64 // size) * size
+    slab = row * sizes[1]
+    plane = up(slab * sizes[0] + 256, 64)
+    if plane > LARGEST_PLANE:
+        return None
+    d = Description(names)
+    v = d.values
+    put_x(v, source, strides, steps)
+    v["low_d"], v["low_h"], v["low_w"] = low
+    v["part_w"], v["row_pitch"], v["slab_pitch"], v["plane_bytes"] = part, row, slab, plane
+    v["at_panel"], v["at_sums"] = 64, 128 + plane
+    moved, records = [], []
+    for (*grid, base), taps in phases:
+        if 0 in grid:
+            continue
+        records.append((0, *grid, base, len(moved), 0, len(taps), 0))
+        for dd, dh, dw, a in taps:
+            column = dw + low[2]
+            at = (dd + low[0]) * slab + (dh + low[1]) * row
+            at += (column % steps[2] * part + column // steps[2]) * size
+            moved.append((at, 0, 0, a))
+    d.table("phase_table", records)
+    d.table("tap_table", moved)
+    v["phases"], v["tap_count"] = len(records), len(moved)
+    v["slot_bytes"] = up(v["at_sums"] + (len(moved) + 4) * 64, 4096) + 64
+    return d
+
+
+def depthwise_words(names, g, code, backward, biased):
+    """Words for one channel after the other; None where the general kernel should do it."""
+    size = summed_size(code)
+    if backward:
+        phases, steps, y_strides = _backward_phases(g, size)
+        source, strides = g.y_shape, g.y_strides
+    else:
+        phases, steps, y_strides = _forward_phases(g, size)
+        source, strides = g.x_shape, g.x_strides
+    d = _planes(names, source, strides, phases, steps, size)
+    if d is None:
+        return None
+    v = d.values
+    v["c"], v["planes"] = g.groups, g.x_shape[0] * g.groups
+    v["y_n"], v["y_m"], v["y_d"], v["y_h"], v["y_w"] = y_strides
+    v["a_group"], v["has_bias"] = len(g.taps) * size, int(biased)
+    pixels = sum(p[0] * p[1] * p[2] for p, _ in phases) + v["in_h"] * v["in_w"]
+    v["per_chunk"] = per_chunk = max(1, (1 << 15) // max(1, pixels))
+    v["chunks"] = -(-v["planes"] // per_chunk)
+    return d.list(), v["slot_bytes"]
+
+
+def depthwise_weight_words(names, g, code):
+    """Words for the weights of one channel after the other, or None."""
+    size = summed_size(code)
+    phases, steps, y_strides = _forward_phases(g, size)
+    d = _planes(names, g.x_shape, g.x_strides, phases, steps, size)
+    if d is None:
+        return None
+    v = d.values
+    v["c"], v["planes"] = g.groups, g.x_shape[0]
+    v["y_n"], v["y_m"], v["y_d"], v["y_h"], v["y_w"] = y_strides
+    pixels = g.x_shape[0] * v["in_h"] * v["in_w"] * v["in_d"]
+    v["per_chunk"] = per_chunk = max(1, (1 << 15) // max(1, pixels))
+    v["chunks"] = -(-g.groups // per_chunk)
+    return d.list(), v["slot_bytes"]

@@ -9,7 +9,7 @@ here. The gradient of the weights is in conv_weight.py, direct forms are in conv
 """
 
 from flambeau.codegen.llvm import masked_store
-from flambeau.codegen.loops import I64
+from flambeau.codegen.loops import I1, I64, PTR, V, vector
 from flambeau.codegen.templates.conv_patches import BLOCK, PHASE, TAP, Patches
 from flambeau.codegen.templates.conv_tiles import Grid
 
@@ -20,6 +20,7 @@ class Convolution(Patches):
     def __init__(self, code):
         super().__init__(code, "pppppp" + "i")
         self.grid = Grid(self)
+        self.finish_function()
         fn = self.fn
         self.y, self.x, self.a, self.bias = (self.argument(k) for k in range(1, 5))
         self.claim(self.argument(5), self.argument(6, "i"))
@@ -38,7 +39,6 @@ class Convolution(Patches):
         group = rest * per_chunk
         with fn.loop(group, fn.min(group + per_chunk, self.word("group_count"))) as g:
             self.products(phase, g, low, rows)
-            self.finish(g, low, rows)
         self.release()
 
     def find_phase(self):
@@ -69,9 +69,16 @@ class Convolution(Patches):
             self.pack(x, taps, block)
             depth = block["c_count"] * block["t_count"]
             left = fn.gep(a, block["c_first"] * a_c, "i8")
+            last = k == phase["blocks_count"] - 1
+
+            def finish(first, height, sums):
+                with fn.when(last):
+                    self.call_finish(g, low + first, height, sums)
+
+            keep = fn.select(phase["blocks_count"] > 1, fn.value(1, I64), 0)
             self.grid.run(
                 rows, self.count, depth, left, self.word("a_m"), self.table, self.panel,
-                self.panel_pitch, self.sums, self.sums_pitch, k == 0,
+                self.panel_pitch, self.sums, self.sums_pitch, k == 0, keep, finish,
             )  # fmt: skip
 
     def offsets(self, taps, block, a_c):
@@ -81,31 +88,58 @@ class Convolution(Patches):
             tap = fn.load(fn.gep(taps, t * len(TAP) + 3, I64), I64, 8)
             fn.store(c * a_c + tap, fn.gep(self.table, c * count + t, I64), 8)
 
-    def finish(self, g, low, rows):
+    def call_finish(self, g, row, rows, sums):
+        fn = self.fn
+        first = g * self.m + row
+        y_m = self.word("y_m")
+        operands = [fn.value(rows, I64), self.count, self.lanes, sums, self.sums_pitch]
+        operands += [fn.gep(self.y, first * y_m, "i8"), y_m]
+        operands += [fn.gep(self.bias, first, self.type), self.word("has_bias")]
+        fn.line(f"call void @finish({', '.join(map(repr, operands))})")
+
+    def finish_function(self):
         """Sums plus bias, rounded, to where the pixels lie."""
-        fn, w = self.fn, self.width
-        first_row = g * self.m + low
-        y = fn.gep(self.y, first_row * self.word("y_m"), "i8")
-        bias = fn.gep(self.bias, first_row, self.type)
-        biased, y_m = self.word("has_bias"), self.word("y_m")
-        with fn.loop(0, (self.count + w - 1) / w) as v:
-            where, dense = self.lanes_of(v)
-            left = fn.min(self.count - v * w, w)
-            mask = self.below(left) if w > 1 else None
+        names = ((I64, "rows"), (I64, "count"), (PTR, "lanes"), (PTR, "sums"), (I64, "pitch"))
+        names += ((PTR, "y"), (I64, "y_m"), (PTR, "bias"), (I64, "has_bias"))
+        fn, w = self.module.function("finish", names, internal=True), self.width
+        rows, count, lanes, sums, pitch, y, y_m, bias, biased = fn.params
+        shift = fn.alloca(self.type, 8)
+        with fn.loop(0, rows) as r:
+
+            def given():
+                return fn.load(fn.gep(bias, r, self.type), self.type)
+
+            b = fn.if_else(biased != 0, given, lambda: fn.value(0, self.type))
+            fn.store(b, fn.gep(shift, r, self.type))
+        with fn.loop(0, (count + w - 1) / w) as v:
+            where, apart = self.lanes_of(fn, lanes, v)
+            left = fn.min(count - v * w, w)
 
             def value(r):
-                line = fn.gep(fn.gep(self.sums, r * self.sums_pitch, "i8"), v * w, self.type)
-
-                def add():
-                    b = fn.load(fn.gep(bias, r, self.type), self.type)
-                    return fn.load(line, self.vector) + fn.splat(b, w)
-
-                return fn.if_else(biased != 0, add, lambda: fn.load(line, self.vector)), line
+                line = fn.gep(fn.gep(sums, r * pitch, "i8"), v * w, self.type)
+                b = fn.load(fn.gep(shift, r, self.type), self.type)
+                return fn.load(line, self.vector) + fn.splat(b, w), line
 
             def together():
+                mask = self.below(left, fn) if w > 1 else None
                 with fn.loop(0, rows) as r:
                     there = fn.gep(y, r * y_m + where, "i8")
                     masked_store(fn, self.narrowed(fn, value(r)[0]), there, mask)
+
+            def every_second():
+                # each element twice, and masks that leave the other phase alone
+                masks = []
+                for k in (0, 1):
+                    alternate = [f"i1 {str(i % 2 == 0).lower()}" for i in range(w)]
+                    held = vector(I1, w)
+                    even = V(fn, held, "<" + ", ".join(alternate) + ">")
+                    masks.append(self.below(left * 2 - k * w, fn) & even)
+                with fn.loop(0, rows) as r:
+                    found = self.narrowed(fn, value(r)[0])
+                    there = fn.gep(y, r * y_m + where, "i8")
+                    for k, mask in enumerate(masks):
+                        half = fn.shuffle(found, None, [(k * w + i) // 2 for i in range(w)])
+                        masked_store(fn, half, fn.gep(there, k * w * self.item, "i8"), mask)
 
             def one_by_one():
                 with fn.loop(0, rows) as r:
@@ -114,10 +148,11 @@ class Convolution(Patches):
                     there = fn.gep(y, r * y_m, "i8")
                     with fn.loop(0, left) as i:
                         x = self.narrowed(fn, fn.load(fn.gep(line, i, self.type), self.type))
-                        at = fn.load(fn.gep(self.lanes, v * w + i, I64), I64, 8)
+                        at = fn.load(fn.gep(lanes, v * w + i, I64), I64, 8)
                         fn.store(x, fn.gep(there, at, "i8"))
 
-            fn.if_else(dense, together, one_by_one)
+            fn.if_else(apart(1), together, lambda: fn.if_else(apart(2), every_second, one_by_one))
+        fn.ret()
 
 
 def build(code):

@@ -23,7 +23,10 @@ WORDS = (
     "y_n y_m y_d y_h y_w a_group a_m a_c has_bias phases "
     "at_lanes at_table at_panel at_sums panel_pitch sums_pitch "
     "phase_table tap_table block_table "
-    "k_parts pixel_parts part_bytes group_bytes k_total"
+    "k_parts pixel_parts part_bytes group_bytes k_total "
+    "planes per_chunk plane_bytes row_pitch slab_pitch low_d low_h low_w part_w tap_count "
+    "tiles tiles_h tiles_w out_h out_w pad_h pad_w m_block a_plane panel_plane sums_plane at_spare "
+    "c_parts c_per_part spare_pitch"
 ).split()
 PLACE = {name: k for k, name in enumerate(WORDS)}
 PHASE = "first_chunk out_d out_h out_w y_base tap_first blocks_first blocks_count pixels".split()
@@ -36,7 +39,7 @@ SLOTS = 64  # at most so many threads work at once; more wait for a slot
 class Patches:
     """One kernel under construction: words, slots of scratch, pixels, panels."""
 
-    def __init__(self, code, kinds):
+    def __init__(self, code, kinds, packs=True):
         self.code, self.kinds = code, kinds
         self.module = Module()
         self.type = LLVM_TYPE[tiles.summed(code)]
@@ -44,7 +47,8 @@ class Patches:
         self.vector = vector(self.type, self.width)
         self.item, self.size = bytes_of(MEMORY_TYPE[code]), bytes_of(self.type)
         self.rows = 8 if tiles.registers() == 32 else 4
-        self.pack_function()
+        if packs:
+            self.pack_function()
         self.fn = fn = self.module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
         self.block, self.chunk = fn.params
         self.description = argument_word(fn, self.block, 0, "p")
@@ -143,17 +147,21 @@ class Patches:
                     n.set(n.get() + 1)
         self.runs = runs.get()
 
-    def lanes_of(self, v):
-        """Where the pixels of vector v lie in y, and whether they lie side by side."""
-        fn, w = self.fn, self.width
-        where = fn.load(fn.gep(self.lanes, v * w, I64), vector(I64, w), 8)
+    def lanes_of(self, fn, lanes, v):
+        """Where the pixels of vector v lie in y, and functions that ask for equal distances."""
+        w = self.width
+        where = fn.load(fn.gep(lanes, v * w, I64), vector(I64, w), 8)
         first = fn.extract(where, 0)
-        expected = fn.splat(first, w) + fn.iota(vector(I64, w)) * self.item
-        return first, ~fn.any(where != expected)
 
-    def below(self, left):
+        def apart(times):
+            lane = fn.iota(vector(I64, w)) * (self.item * times)
+            return ~fn.any(where != fn.splat(first, w) + lane)
+
+        return first, apart
+
+    def below(self, left, fn=None):
         """Mask of the lanes below a number."""
-        fn, w = self.fn, self.width
+        fn, w = fn or self.fn, self.width
         lane = fn.iota(vector(I64, w))
         return fn.pure(f"icmp slt {lane}, {fn.splat(left, w).name}", vector(I1, w))
 

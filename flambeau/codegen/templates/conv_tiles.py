@@ -6,7 +6,8 @@ equal distances. `Grid` walks the tiles of a panel; sums stay in a buffer of the
 one block of k to the next.
 """
 
-from flambeau.codegen.loops import I1, I64, PTR, V, vector
+from flambeau.codegen.llvm import masked_load
+from flambeau.codegen.loops import I1, I64, PTR, vector
 from flambeau.codegen.templates.tiles import multiply_add
 
 WIDE = 3  # vectors of a tile
@@ -19,14 +20,17 @@ def tile_function(module, name, type, width, rows, vectors):
     fn = module.function(name, PARAMETERS, internal=True)
     depth, a, a_row, table, b, b_step, sums, pitch, fresh = fn.params
     held = vector(type, width)
-    zero = V(fn, held, "zeroinitializer") if width > 1 else fn.value(0, type)
     lines = [fn.gep(a, a_row * r, "i8") for r in range(rows)]
     places = [
         fn.gep(fn.gep(sums, pitch * r, "i8"), v * width, type)
         for r in range(rows)
         for v in range(vectors)
     ]
-    start = [fn.select(fresh, zero, fn.load(place, held)) for place in places]
+    if width > 1:  # a load without lanes does not wait for memory
+        mask = fn.splat(fresh ^ True, width)
+        start = [masked_load(fn, place, held, mask) for place in places]
+    else:
+        start = [fn.select(fresh, fn.value(0, type), fn.load(place, held)) for place in places]
 
     def step(values):
         at, panel, *acc = values
@@ -58,8 +62,15 @@ class Grid:
                     vectors,
                 )  # fmt: skip
 
-    def run(self, rows, columns, depth, a, a_row, table, b, b_step, sums, pitch, fresh):
-        """All tiles of rows x columns sums."""
+    def run(
+        self, rows, columns, depth, a, a_row, table, b, b_step, sums, pitch, fresh,
+        keep=None, after=None,
+    ):  # fmt: skip
+        """All tiles of rows x columns sums.
+
+        after(first row, rows, sums) is written behind each strip of tiles. keep is 0 if strips may
+        share the same memory for their sums, because nobody wants them later, else 1.
+        """
         fn, p = self.p.fn, self.p
         count = (columns + p.width - 1) / p.width
         # 3 + 3 + ... + 2 + 2: no tile of one vector, whose sums would wait for each other
@@ -72,7 +83,7 @@ class Grid:
 
         def strip(first, height):
             left_operand = fn.gep(a, first * a_row, "i8")
-            line = fn.gep(sums, first * pitch, "i8")
+            line = fn.gep(sums, first * pitch if keep is None else first * pitch * keep, "i8")
 
             def call(vectors, column):
                 there = fn.gep(b, column * p.size, "i8")
@@ -89,6 +100,8 @@ class Grid:
             else:
                 with fn.loop(0, covering) as t:
                     call(WIDE, t * (WIDE * p.width))
+            if after is not None:
+                after(first, height, line)
 
         done = fn.value(0, I64)
         for height in self.heights:

@@ -80,7 +80,7 @@ class WeightGradient(Patches):
 
         def channels_first():
             with fn.loop(0, (self.count + w - 1) / w) as v:
-                where, dense = self.lanes_of(v)
+                where, apart = self.lanes_of(fn, self.lanes, v)
 
                 def square():
                     mask = self.below(self.count - v * w)
@@ -101,7 +101,7 @@ class WeightGradient(Patches):
                         here = fn.gep(y, at + m * y_m, "i8")
                         put(fn.load(here, MEMORY_TYPE[self.code]), i, m)
 
-                fn.if_else(dense, square, one_by_one)
+                fn.if_else(apart(1), square, one_by_one)
 
         fn.if_else(y_m == self.item, channels_last, channels_first)
 

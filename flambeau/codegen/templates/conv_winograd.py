@@ -1,0 +1,294 @@
+"""3 x 3 convolutions with step 1 by Winograd's minimal filtering: 16 products instead of 36.
+
+Four outputs that touch each other in a square depend on a patch of 4 x 4 inputs. Spread by fixed
+sums and differences to 16 "planes", patch, weights and result are related by plain products, plane
+by plane: result = weights * patch, summed over channels. So a convolution is 16 matrix products of
+(rows x channels) by (channels x squares) between a spreading of the input and a gathering of the
+result, which only add. Squares along a line of the image lie in the lanes of a vector.
+
+The spreading has small coefficients (0, 1, -1, and 1/2 for weights), so float32 loses no more than
+about two bits against the direct sum. See Lavin and Gray, "Fast Algorithms for Convolutional Neural
+Networks" (2016). Weight gradients by the same idea are in conv_winograd_weight.py.
+"""
+
+from flambeau.codegen.llvm import gather, masked_load, masked_store
+from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
+from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
+from flambeau.codegen.loops import I1, I64, PTR, Module, V, vector
+from flambeau.codegen.templates import tiles
+from flambeau.codegen.templates.conv_patches import Patches
+from flambeau.codegen.templates.conv_tiles import Grid
+
+RUN = "pos length base h w y_base rows columns".split()
+
+
+def spread_patch(d):
+    """4 x 4 inputs to 16 planes."""
+
+    def line(a, b, c, e):
+        return [a - c, b + c, c - b, b - e]
+
+    columns = [line(*[d[i][k] for i in range(4)]) for k in range(4)]
+    return [x for i in range(4) for x in line(*[columns[k][i] for k in range(4)])]
+
+
+def gather_square(s):
+    """16 planes to 2 x 2 results."""
+
+    def line(a, b, c, e):
+        return [a + b + c, b - c - e]
+
+    columns = [line(*[s[4 * i + k] for i in range(4)]) for k in range(4)]
+    return [line(*[columns[k][i] for k in range(4)]) for i in range(2)]
+
+
+def spread_weights(g, half):
+    """3 x 3 weights to 16 planes; half(x) is x / 2."""
+
+    def line(a, b, c):
+        outer = a + c
+        return [a, half(outer + b), half(outer - b), c]
+
+    columns = [line(*[g[i][k] for i in range(3)]) for k in range(3)]
+    return [x for i in range(4) for x in line(*[columns[k][i] for k in range(3)])]
+
+
+class Squares(Patches):
+    """Blocks of squares (2 x 2 results) as runs along lines, and the spreading of patches."""
+
+    def __init__(self, code, kinds):
+        super().__init__(code, kinds, packs=False)
+        self.spread_function()
+
+    def walk_squares(self, first, count):
+        """Runs of squares; unlike runs of pixels they start where the image's lines start."""
+        fn = self.fn
+        wide, high = self.word("tiles_w"), self.word("tiles_h")
+        line = first / wide
+        column, row, n = fn.var(first % wide), fn.var(line % high), fn.var(line / high)
+        done, runs = fn.var(V(fn, I64, "0")), fn.var(V(fn, I64, "0"))
+        x_n, y_n, y_h = self.word("x_n"), self.word("y_n"), self.word("y_h")
+        pad_h, pad_w = self.word("pad_h"), self.word("pad_w")
+        out_h, out_w = self.word("out_h"), self.word("out_w")
+        with fn.while_(lambda: done.get() < count):
+            pos, w, h = done.get(), column.get() * 2, row.get() * 2
+            length = fn.min(wide - column.get(), count - pos)
+            run = fn.gep(self.slot, runs.get() * len(RUN), I64)
+            y_base = n.get() * y_n + h * y_h + w * self.item
+            facts = [pos, length, n.get() * x_n, h - pad_h, w - pad_w, y_base, out_h - h, out_w - w]
+            for k, value in enumerate(facts):
+                fn.store(value, fn.gep(run, k, I64), 8)
+            done.set(pos + length)
+            runs.set(runs.get() + 1)
+            column.set(0)
+            row.set(row.get() + 1)
+            with fn.when(row.get() == high):
+                row.set(0)
+                n.set(n.get() + 1)
+        self.runs = runs.get()
+
+    def linear_table(self, count):
+        """Rows of the left operand whose elements lie side by side."""
+        fn = self.fn
+        with fn.loop(0, count) as k:
+            fn.store(k * self.size, fn.gep(self.table, k, I64), 8)
+
+    def no_lines(self):
+        """Zeros that stand in for lines of padding."""
+        fn = self.fn
+        self.spare = fn.gep(self.slot, self.word("at_spare"), "i8")
+        for k in range(4):
+            zero = (
+                V(fn, self.vector, "zeroinitializer") if self.width > 1 else fn.value(0, self.type)
+            )
+            fn.store(zero, fn.gep(self.spare, k * self.width, self.type), self.size)
+
+    def spread(self, x, channels):
+        fn = self.fn
+        operands = [self.description, x, self.slot, self.runs, channels, self.panel]
+        operands += [self.panel_pitch, self.word("panel_plane"), self.spare]
+        fn.line(f"call void @spread({', '.join(map(repr, operands))})")
+
+    def spread_function(self):
+        names = ((PTR, "description"), (PTR, "x"), (PTR, "runs"), (I64, "run_count"))
+        names += ((I64, "channels"), (PTR, "panel"), (I64, "pitch"), (I64, "plane"))
+        names += ((PTR, "zeros"),)
+        fn, w = self.module.function("spread", names, internal=True), self.width
+        description, x, runs, run_count, channels, panel, pitch, plane, zeros = fn.params
+        x_c, x_h, in_h, in_w = (
+            self.word(n, fn, description) for n in ("x_c", "x_h", "in_h", "in_w")
+        )
+        raw, none = vector(MEMORY_TYPE[self.code], w), V(fn, I64, "0")
+        lane = fn.iota(vector(I64, w))
+        with fn.loop(0, run_count) as r:
+            pos, length, base, h, first = (
+                fn.load(fn.gep(runs, r * len(RUN) + k, I64), I64, 8) for k in range(5)
+            )
+            with fn.loop(0, length, w) as j:
+                column = first + j * 2
+                masks = []
+                # a vector of squares sees two vectors of columns, and the same two columns later
+                for shift in (0, w, 2, w + 2):
+                    low, high = 0 - column - shift, in_w - column - shift
+                    masks.append((lane >= fn.splat(low, w)) & (lane < fn.splat(high, w)))
+                lines = []
+                for i in range(4):
+                    inside = (h + i).below(in_h)
+                    here = fn.gep(x, base + (h + i) * x_h + column * self.item, "i8")
+                    lines.append((fn.select(inside, here, zeros), fn.select(inside, x_c, none)))
+                target = fn.gep(panel, pos + j, self.type)
+                with fn.loop(0, channels) as c:
+                    patch = []
+                    for here, step in lines:
+                        place = fn.gep(here, c * step, "i8")
+                        found = [
+                            self.widened(
+                                fn,
+                                masked_load(fn, fn.gep(place, s * self.item, "i8"), raw, mask),
+                            )
+                            for s, mask in zip((0, w, 2, w + 2), masks)
+                        ]
+                        patch.append(
+                            [
+                                fn.shuffle(found[k], found[k + 1], range(odd, 2 * w, 2))
+                                for k in (0, 2)
+                                for odd in (0, 1)
+                            ]
+                        )
+                    there = fn.gep(target, c * pitch, "i8")
+                    for f, value in enumerate(spread_patch(patch)):
+                        fn.store(value, fn.gep(there, plane * f, "i8"), self.size)
+        fn.ret()
+
+
+class Winograd(Squares):
+    """Arguments: y, x, spread weights, bias, scratch, number of slots."""
+
+    def __init__(self, code):
+        super().__init__(code, "pppppp" + "i")
+        self.grid = Grid(self)
+        self.finish_function()
+        fn = self.fn
+        y, x, a, bias = (self.argument(k) for k in range(1, 5))
+        self.claim(self.argument(5), self.argument(6, "i"))
+        self.no_lines()
+        m_parts, per_part = self.word("m_parts"), self.word("m_per_part")
+        block, part = self.chunk / m_parts, self.chunk % m_parts
+        first = block * self.word("block")
+        count = fn.min(self.word("block"), self.word("tiles") - first)
+        self.walk_squares(first, count)
+        channels = self.word("c")
+        self.linear_table(channels)
+        self.spread(x, channels)
+        low = part * per_part
+        high = fn.min(low + per_part, self.word("m"))
+        a_row, a_plane = self.word("a_m"), self.word("a_plane")
+        v_plane, s_plane = self.word("panel_plane"), self.word("sums_plane")
+        with fn.loop(low, high, self.word("m_block")) as m:
+            rows = fn.min(self.word("m_block"), high - m)
+            with fn.loop(0, 16) as f:
+                self.grid.run(
+                    rows, count, channels, fn.gep(a, f * a_plane + m * a_row, "i8"), a_row,
+                    self.table, fn.gep(self.panel, f * v_plane, "i8"), self.panel_pitch,
+                    fn.gep(self.sums, f * s_plane, "i8"), self.sums_pitch, V(fn, I1, "true"),
+                )  # fmt: skip
+            y_m = self.word("y_m")
+            operands = [self.slot, self.runs, rows, self.sums, self.sums_pitch, s_plane]
+            operands += [fn.gep(y, m * y_m, "i8"), self.word("y_h"), y_m]
+            operands += [fn.gep(bias, m, self.type), self.word("has_bias")]
+            fn.line(f"call void @finish({', '.join(map(repr, operands))})")
+        self.release()
+
+    def finish_function(self):
+        """16 planes of sums to lines of results."""
+        names = ((PTR, "runs"), (I64, "run_count"), (I64, "rows"), (PTR, "sums"), (I64, "pitch"))
+        names += ((I64, "plane"), (PTR, "y"), (I64, "y_h"), (I64, "y_m"), (PTR, "bias"))
+        names += ((I64, "has_bias"),)
+        fn, w = self.module.function("finish", names, internal=True), self.width
+        runs, run_count, rows, sums, pitch, plane, y, y_h, y_m, bias, biased = fn.params
+        with fn.loop(0, run_count) as r:
+            pos, length, _, _, _, y_base, high, wide = (
+                fn.load(fn.gep(runs, r * len(RUN) + k, I64), I64, 8) for k in range(len(RUN))
+            )
+            with fn.loop(0, length, w) as j:
+                left = fn.min(length * 2, wide) - j * 2
+                masks = [self.below(left - k * w, fn) for k in (0, 1)]
+                both = high > 1
+                here = fn.gep(sums, pos + j, self.type)
+                there = fn.gep(y, y_base + j * (2 * self.item), "i8")
+                with fn.loop(0, rows) as m:
+
+                    def given():
+                        return fn.load(fn.gep(bias, m, self.type), self.type)
+
+                    b = fn.if_else(biased != 0, given, lambda: fn.value(0, self.type))
+                    b = fn.splat(b, w)
+                    line = fn.gep(here, m * pitch, "i8")
+                    planes = [
+                        fn.load(fn.gep(line, plane * f, "i8"), self.vector) for f in range(16)
+                    ]
+                    square = gather_square(planes)
+
+                    def put(i):
+                        even, odd = (self.narrowed(fn, v + b) for v in square[i])
+                        place = fn.gep(there, m * y_m + y_h * i, "i8")
+                        for k, mask in enumerate(masks):
+                            lanes = [(k * w + n) // 2 + (n % 2) * w for n in range(w)]
+                            value = fn.shuffle(even, odd, lanes)
+                            masked_store(fn, value, fn.gep(place, k * w * self.item, "i8"), mask)
+
+                    put(0)
+                    with fn.when(both):
+                        put(1)
+        fn.ret()
+
+
+# Words of the spreading of weights; strides in bytes. A flipped kernel has a negative tap.
+SPREAD = "chunks rows depth row step tap first pitch plane rows_per_chunk".split()
+
+
+class WeightSpread:
+    """Arguments: spread weights, weights (both of the summed type)."""
+
+    def __init__(self, code):
+        self.module = Module()
+        self.code, self.type = code, LLVM_TYPE[tiles.summed(code)]
+        self.width = w = tiles.lanes(code)
+        fn = self.fn = self.module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
+        block, chunk = fn.params
+        description, out, weights = (argument_word(fn, block, k, "p") for k in range(3))
+        words = {n: fn.load(fn.gep(description, k, I64), I64, 8) for k, n in enumerate(SPREAD)}
+        weights = fn.gep(weights, words["first"], "i8")
+        half = fn.value(0.5, vector(self.type, w))
+        low = chunk * words["rows_per_chunk"]
+        lanes = fn.iota(vector(I64, w)) * fn.splat(words["step"], w)
+        with fn.loop(low, fn.min(low + words["rows_per_chunk"], words["rows"])) as m:
+            row = fn.gep(weights, m * words["row"], "i8")
+            with fn.loop(0, words["depth"], w) as k:
+                mask = Patches.below(self, words["depth"] - k)
+                here = fn.gep(row, k * words["step"], "i8")
+                pointers = fn.pure(f"getelementptr i8, {here}, {lanes}", vector(PTR, w))
+                g = []
+                for t in range(9):
+                    shift = fn.splat(words["tap"] * t, w)
+                    at = fn.pure(f"getelementptr i8, {pointers}, {shift}", vector(PTR, w))
+                    g.append(gather(fn, at, self.type, mask))
+                found = spread_weights([g[0:3], g[3:6], g[6:9]], lambda x: x * half)
+                there = fn.gep(fn.gep(out, m * words["pitch"], "i8"), k, self.type)
+                for f, value in enumerate(found):
+                    masked_store(fn, value, fn.gep(there, words["plane"] * f, "i8"), mask)
+        fn.ret()
+        add_entry(self.module, "ppp")
+
+    def text(self):
+        return module_text(self.module)
+
+
+def build(code):
+    """IR of the convolution."""
+    return Winograd(code).text()
+
+
+def build_spread(code):
+    """IR of the spreading of weights."""
+    return WeightSpread(code).text()

@@ -1,0 +1,91 @@
+"""How 3 x 3 convolutions are cut into squares of results; the kernels are conv_winograd*.py.
+
+The spread weights are one temporary, 16/9 of the weights; everything else stays in slots of scratch
+that do not grow with the images.
+"""
+
+from typing import NamedTuple
+
+from flambeau.eager.convolution_plans import FEW, Description, cut, pitch, put_x, summed_size, up
+
+LEAST_SQUARES = 96  # below that, spreading the weights costs more than it saves
+LEAST_CHANNELS = 16
+SQUARES = 112  # squares of a block
+ROWS = 64  # rows of sums between products and gathering
+
+
+def fits(g, code):
+    """Is this a convolution for squares? Lines of both images must lie side by side."""
+    item = g.x_strides[4]
+    narrow = min(g.x_shape[1], g.y_shape[1]) < LEAST_CHANNELS
+    if g.kernel != (1, 3, 3) or g.stride != (1, 1, 1) or g.groups != 1 or narrow:
+        return False
+    if g.dilation != (1, 1, 1) or g.padding[0] or max(g.padding) > 2 or g.x_shape[2] != 1:
+        return False
+    sizes = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}
+    if item != sizes.get(code) or g.y_strides[4] != item:
+        return False
+    squares = g.y_shape[0] * -(-g.y_shape[3] // 2) * -(-g.y_shape[4] // 2)
+    return squares >= LEAST_SQUARES
+
+
+class SquarePlan(NamedTuple):
+    """Words of the convolution and of the spreading of weights, and bytes for both."""
+
+    words: list
+    slot_bytes: int
+    spread_words: list
+    spread_bytes: int
+
+
+def _block(squares, width, most):
+    """Squares of a block: whole vectors, equal blocks, enough of them for some threads."""
+    vectors = -(-squares // width)
+    count = max(-(-vectors * width // most), min(4, vectors))
+    return cut(vectors, -(-vectors // count)) * width
+
+
+def square_words(names, g, code, backward, biased):
+    """Words for a convolution (x to y), or for the way back with turned weights."""
+    size = summed_size(code)
+    width = 64 // size
+    if backward:
+        source, strides, out, out_strides = g.y_shape, g.y_strides, g.x_shape, g.x_strides
+        padding = [2 - p for p in g.padding[1:]]
+    else:
+        source, strides, out, out_strides = g.x_shape, g.x_strides, g.y_shape, g.y_strides
+        padding = g.padding[1:]
+    rows, depth = out[1], source[1]
+    high, wide = -(-out[3] // 2), -(-out[4] // 2)
+    squares = out[0] * high * wide
+    block = _block(squares, width, SQUARES * 4 // size)
+    d = Description(names)
+    v = d.values
+    put_x(v, source, strides, (1, 1, 1))
+    v["y_n"], v["y_m"], v["y_d"], v["y_h"], v["y_w"] = out_strides
+    v["tiles"], v["tiles_h"], v["tiles_w"] = squares, high, wide
+    v["out_h"], v["out_w"], (v["pad_h"], v["pad_w"]) = out[3], out[4], padding
+    v["m"], v["c"], v["has_bias"] = rows, depth, int(biased)
+    blocks = -(-squares // block)
+    parts = 1 if blocks >= 4 else min(-(-4 // blocks), max(1, rows // ROWS))
+    v["m_per_part"] = per_part = up(-(-rows // parts), 8)
+    v["m_parts"] = parts = -(-rows // per_part)
+    v["block"], v["m_block"], v["chunks"] = block, ROWS, blocks * parts
+    at = up((block + 2) * 8 * 8, 64)
+    v["at_spare"] = at
+    v["at_table"] = at = at + 4 * 64 + 64
+    at += up(depth * 8, 64)
+    v["panel_pitch"] = v["sums_pitch"] = line = pitch(block, size)
+    v["at_panel"], v["panel_plane"] = at, depth * line + 64
+    at += 16 * v["panel_plane"] + line
+    v["at_sums"], v["sums_plane"] = at, (ROWS + 8) * line + 64
+    v["slot_bytes"] = up(at + 16 * v["sums_plane"] + line, 4096) + 64
+    v["a_m"], v["a_plane"] = depth * size, rows * depth * size + 64
+    taps = len(g.taps) * size
+    if backward:  # rows are channels of x, depth those of y, taps from the last to the first
+        spread = [rows, depth, taps, rows * taps, -size, 8 * size]
+    else:
+        spread = [rows, depth, depth * taps, taps, size, 0]
+    per_chunk = max(1, -(-rows // FEW))
+    spread = [-(-rows // per_chunk), *spread, v["a_m"], v["a_plane"], per_chunk]
+    return SquarePlan(d.list(), v["slot_bytes"], spread, 16 * v["a_plane"])
