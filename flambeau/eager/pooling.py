@@ -25,7 +25,8 @@ from flambeau.runtime.cpu import words
 _kernels: dict = {}
 _plans: dict = {}
 GRAIN = 1 << 17  # elements that a chunk looks at
-WIDE = 7  # windows of at most so many columns are pooled by rows
+WIDE, FAR = 7, 4  # windows of at most so many columns and distance are pooled by rows
+REGISTERS = 4  # of channels that are held at a time, if there are many
 INDEX = {"u8": d.uint8, "i32": d.int32, "i64": d.int64}
 
 
@@ -137,15 +138,18 @@ class _Work:
             return "channels"
         if self.kernel is None or self.steps != (1, 1, 1):
             return "planes"
-        small = self.kernel[2] <= WIDE and self.window.stride[-1] in (1, 2)
+        small = self.kernel[2] <= WIDE and self.window.stride[-1] <= FAR
         return "rows" if small and prod(self.kernel) <= limit else "planes"
+
+    def registers(self):
+        """How kernels for channels are built; 0 for planes."""
+        return (REGISTERS if self.channels >= 40 else 1) if self.last else 0
 
     def columns(self):
         return self.kernel[2], self.window.stride[-1]
 
     def describe(self, over, backward=False):
         """Description words; over: pieces are rows of "outs" or of "sizes", or whole "images"."""
-        taps = self.kernel or (0, 0, 0)
         rows = 1 if over == "images" else prod(getattr(self, over)[:2])
         pieces = self.images * rows
         looks = prod(max((b - a for _, a, b, _ in line), default=1) for line in self.lines)
@@ -155,14 +159,15 @@ class _Work:
         overlap = any(a[0] + a[2] > b[0] + b[1] for a, b in pairwise(columns))
         padding = self.window.padding[-1] if self.window.padding else 0
         found = [-(-pieces // per_chunk), per_chunk, pieces, *self.sizes, *self.outs]
-        found += [self.channels, *taps, *self.steps, padding, int(overlap)]
+        found += [self.channels, *(self.kernel or (0, 0, 0)), *self.steps, padding, int(overlap)]
         for line in self.lines:
             for fields in line:
                 found += fields
         found += [fields[3] for fields in columns]
         if backward:
-            for size, line, step in zip(self.sizes, self.lines, self.steps):
-                for pair in covers(size, line, step):
+            taps = self.kernel or (1,) * (3 - self.window.dims) + (None,) * self.window.dims
+            for facts in zip(self.sizes, self.lines, taps, self.steps):
+                for pair in covers(*facts):
                     found += pair
         return found
 
@@ -222,8 +227,10 @@ def _largest_plan(layout, window, kind, formats):
         code = layout.dtype.code
         if form == "rows":
             found = kernel("rows", "largest_rows", code, *work.columns(), index)
+        elif form == "planes" and work.steps[2] == 1 and prod(work.sizes) < 1 << 31:
+            found = kernel("windows", "largest_across", code, index)
         else:
-            found = kernel("windows", "largest", code, form == "channels", index)
+            found = kernel("windows", "largest", code, work.registers(), index)
         plan.describe(found, work.describe("outs"))
     return plan
 
@@ -280,7 +287,7 @@ def _largest_backward_plan(layout, window, index, formats):
         if form == "rows":
             found = kernel("rows", "largest_rows_backward", code, *work.columns(), index)
         else:
-            found = kernel("windows", "largest_backward", code, form == "channels", index)
+            found = kernel("windows", "largest_backward", code, work.registers(), index)
         plan.describe(found, work.describe("sizes", backward=True))
     return plan
 
@@ -324,12 +331,10 @@ def _mean_plan(layout, window):
     plan = Plan(work.source, work.out)
     if work.computes:
         code, form = layout.dtype.code, work.form()
-        if layout.dtype.category == d.INTEGER and form != "channels":
-            found = kernel("windows", "mean", code, False)
+        if form == "channels" or layout.dtype.category == d.INTEGER:
+            found = kernel("windows", "mean", code, work.registers())
         elif form == "rows":
             found = kernel("rows", "mean_rows", code, *work.columns())
-        elif form == "channels":
-            found = kernel("windows", "mean", code, True)
         else:
             found = kernel("windows", "mean_across", code)
         plan.describe(found, work.describe("outs"))
@@ -378,11 +383,18 @@ def _mean_backward_plan(layout, window):
         if form == "rows":
             found = kernel("rows", "mean_rows_backward", code, *work.columns())
         elif form == "channels":
-            found = kernel("windows", "mean_backward", code, True)
+            found = kernel("windows", "mean_backward", code, work.registers())
         else:
             found = kernel("windows", "mean_backward_across", code)
         plan.describe(found, work.describe("sizes", backward=True))
     return plan
+
+
+def plan_adaptive(layout, window, is_mean):
+    """A plan for arguments that were checked before."""
+    if is_mean:
+        return planned(_mean_plan, layout, window)
+    return planned(_largest_plan, layout, window, "i64", (2,))
 
 
 @launches("avg_pool_backward")

@@ -14,7 +14,7 @@ from flambeau.eager.binding import FRONTS, launches
 from flambeau.eager.formula import record_formula
 from flambeau.eager.plan import MAX_PLANS
 from flambeau.eager.pooling import Plan, as_layout, kernel, place, planned
-from flambeau.ops.pooling_windows import plain
+from flambeau.ops.pooling_windows import adaptive, adaptive_sizes, plain
 from flambeau.ops.table import TABLE
 
 
@@ -91,7 +91,55 @@ def _quick_mean(op, general):
     return function
 
 
-FRONTS |= {"quick_max_pool": _quick_largest, "quick_avg_pool": _quick_mean}
+def _quick_adaptive(op, general):
+    """adaptive_avg_pool2d and its kin: what the body made of the arguments is kept."""
+    _, kind, shape = op.name.split("_")[:3]
+    row, known = TABLE[f"_adaptive_{kind}_{shape}"], {}
+    is_mean, dims = kind == "avg", int(shape[-2])
+
+    def function(input, output_size, return_indices=False):
+        if is_mean and return_indices:
+            raise TypeError(f"{op.name}() got an unexpected keyword argument 'return_indices'")
+        try:
+            found = known.get((input._layout, output_size))
+        except (AttributeError, TypeError):
+            found = None
+        if found is None:
+            out = general(input, output_size) if is_mean else general(input, output_size, True)
+            _remember(known, input, output_size, is_mean, dims)
+            return out if is_mean or return_indices else out[0]
+        plan, window = found
+        if is_mean:
+            out = pooling.run_mean(plan, input)
+            if input._requires_grad and modes.grad:
+                record_formula(row, {"input": input, "window": window}, (out,))
+            return out
+        outs = pooling.run_largest(plan, input)
+        if input._requires_grad and modes.grad:
+            record_formula(row, {"input": input, "window": window}, outs)
+        return outs if return_indices else outs[0]
+
+    return function
+
+
+def _remember(known, input, output_size, is_mean, dims):
+    """Arguments that were found to be right; the mean of everything has its own way."""
+    if type(output_size) is list:
+        return
+    window = adaptive(adaptive_sizes(output_size, input.shape[-dims:]))
+    if is_mean and all(o == 1 for o in window.outs):
+        return
+    if len(known) > MAX_PLANS:
+        known.clear()
+    plan = pooling.plan_adaptive(input._layout, window, is_mean)
+    known[input._layout, output_size] = plan, window
+
+
+FRONTS |= {
+    "quick_max_pool": _quick_largest,
+    "quick_avg_pool": _quick_mean,
+    "quick_adaptive": _quick_adaptive,
+}
 
 
 # -- fractional pooling ----------------------------------------------------------------------------

@@ -38,13 +38,13 @@ def adaptive_avg_pool1d(input, output_size: object):
     return _adaptive_mean(input.unsqueeze(-2), (1, size), 2).squeeze(-2)
 
 
-@composite(**_FUNCTIONAL)
+@composite("quick_adaptive", **_FUNCTIONAL)
 def adaptive_avg_pool2d(input, output_size: object):
     """Means of windows that share the last two dimensions out; None keeps a size."""
     return _adaptive_mean(input, adaptive_sizes(output_size, input.shape[-2:]), 2)
 
 
-@composite(**_FUNCTIONAL)
+@composite("quick_adaptive", **_FUNCTIONAL)
 def adaptive_avg_pool3d(input, output_size: object):
     """Means of windows that share the last three dimensions out; None keeps a size."""
     return _adaptive_mean(input, adaptive_sizes(output_size, input.shape[-3:]), 3)
@@ -120,14 +120,14 @@ def functional_adaptive_max_pool1d(input, output_size: object, return_indices: b
     return found if return_indices else found[0]
 
 
-@composite(**_FUNCTIONAL)
+@composite("quick_adaptive", **_FUNCTIONAL)
 def adaptive_max_pool2d(input, output_size: object, return_indices: bool = False):
     """The largest elements of windows that share the last two dimensions out."""
     found = _adaptive_largest(input, adaptive_sizes(output_size, input.shape[-2:]), 2)
     return found if return_indices else found[0]
 
 
-@composite(**_FUNCTIONAL)
+@composite("quick_adaptive", **_FUNCTIONAL)
 def adaptive_max_pool3d(input, output_size: object, return_indices: bool = False):
     """The largest elements of windows that share the last three dimensions out."""
     found = _adaptive_largest(input, adaptive_sizes(output_size, input.shape[-3:]), 3)

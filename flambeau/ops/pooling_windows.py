@@ -79,9 +79,24 @@ def pooled_size(size, k, s, p, d, ceil_mode):
     return out - 1 if ceil_mode and (out - 1) * s >= size + p else out
 
 
-def plain(name, dims, input, kernel_size, stride, padding, dilation, ceil_mode, **more):
+_known: dict = {}  # what was asked before and found to be right
+
+
+def plain(name, dims, input, *given, **more):
     """The windows of max_pool and avg_pool."""
-    shape = input.shape
+    try:
+        key = (name, input.shape, given, *more.values())
+        found = _known.get(key)
+    except TypeError:  # lists
+        return _checked(name, dims, input.shape, *given, **more)
+    if found is None:
+        if len(_known) > 4096:
+            _known.clear()
+        found = _known[key] = _checked(name, dims, input.shape, *given, **more)
+    return found
+
+
+def _checked(name, dims, shape, kernel_size, stride, padding, dilation, ceil_mode, **more):
     if dims == 1:
         _check_line(name, shape)
     elif name.startswith("max") and len(shape) not in (dims + 1, dims + 2):
@@ -275,13 +290,19 @@ def ranges(window, sizes):
     return found
 
 
-def covers(size, lines, step):
-    """Per input along a dimension: the first window over it and one past the last."""
+def covers(size, lines, taps, step):
+    """Per input along a dimension: the first window over it and one past the last.
+
+    Windows count with what they have outside the input: with distances between taps, the first tap
+    inside may come later in an earlier window. taps is None for adaptive windows.
+    """
+    starts = [line[0] for line in lines]
+    ends = [line[0] + ((taps or line[2]) - 1) * step for line in lines]
     found, low, high = [], 0, 0
     for i in range(size):
-        while low < len(lines) and lines[low][0] + (lines[low][2] - 1) * step < i:
+        while low < len(lines) and ends[low] < i:
             low += 1
-        while high < len(lines) and lines[high][0] + lines[high][1] * step <= i:
+        while high < len(lines) and starts[high] <= i:
             high += 1
         found.append((low, max(low, high)))
     return found

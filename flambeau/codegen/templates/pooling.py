@@ -8,6 +8,7 @@ small windows in contiguous rows are in `pooling_rows.py`.
 """
 
 import math
+import operator
 from contextlib import contextmanager
 
 from flambeau.codegen.llvm import load_element, store_element
@@ -96,15 +97,16 @@ class Pool(Kernel):
             yield od, oh
 
     @contextmanager
-    def each_channel(self, width):
-        """Blocks of channels: (first one, mask of those that exist)."""
+    def each_channel(self, width, registers):
+        """Blocks of channels, per register: (first one, mask of those that exist)."""
         fn = self.fn
         if width == 1:
             with fn.loop(0, self.channels) as c:
-                yield c, None
+                yield [(c, None)]
         else:
-            with fn.loop(0, self.channels, width) as c:
-                yield c, below(fn, c, self.channels, width)
+            with fn.loop(0, self.channels, width * registers) as c:
+                firsts = [c + k * width for k in range(registers)]
+                yield [(first, below(fn, first, self.channels, width)) for first in firsts]
 
 
 def flat(place, sizes):
@@ -117,7 +119,7 @@ def flat(place, sizes):
 
 def below(fn, first, end, width):
     """Which of first, first + 1, ... are below end."""
-    left = fn.convert("trunc", fn.min(end - first, width), I32)
+    left = fn.convert("trunc", fn.min(fn.max(end - first, 0), width), I32)
     return fn.iota(vector(I32, width)) < fn.splat(left, width)
 
 
@@ -176,34 +178,99 @@ def divided(fn, total, size):
 
 
 def build_largest(code, channels, index):
-    """(out, chosen, x): the largest element, and which it is (index: None, i32 or i64)."""
+    """(out, chosen, x): the largest element, and which it is (index: None, i32 or i64).
+
+    channels: how many registers of them are held at a time; 0 if there is one channel only.
+    """
     pool, width = Pool("ppp"), lanes(code) if channels else 1
     fn, (out, chosen, x) = pool.fn, pool.arguments
-    held = vector(I32 if width > 1 else I64, width)
+    held = I32 if width > 1 else I64
     with pool.each_piece() as piece:
         n, od, oh = pool.place(piece, pool.outs)
         depth, height = pool.window(0, od), pool.window(1, oh)
         with fn.loop(0, pool.outs[2]) as ow:
             columns = pool.window(2, ow)
-            bounds = zip((depth, height, columns), pool.steps)
-            start = flat([low + first * step for (low, first, *_), step in bounds], pool.sizes)
-            with pool.each_channel(width) as (c, mask):
-                best = fn.var(fn.value(lowest(code), computed(code, width)))
-                where = fn.var(fn.splat(resized(fn, start, element(held)), width))
+            start = _first_tap(pool, depth, height, columns)
+            with pool.each_channel(width, channels) as blocks:
+                best = [fn.var(fn.value(lowest(code), computed(code, width))) for _ in blocks]
+                where = [fn.var(fn.splat(resized(fn, start, held), width)) for _ in blocks]
                 with pool.each_tap(depth, height, columns) as place:
                     here = flat(place, pool.sizes)
                     at = n * (pool.sizes[0] * pool.sizes[1] * pool.sizes[2]) + here
-                    v = load(fn, x, at * pool.channels + c, code, width, mask)
-                    take = beats(v, best.get(), code)
-                    best.set(fn.select(take, v, best.get()))
+                    here = fn.splat(resized(fn, here, held), width)
+                    for (c, mask), top, which in zip(blocks, best, where):
+                        v = load(fn, x, at * pool.channels + c, code, width, mask)
+                        take = beats(v, top.get(), code)
+                        top.set(fn.select(take, v, top.get()))
+                        if index:
+                            which.set(fn.select(take, here, which.get()))
+                at = flat((n, od, oh, ow), (None, *pool.outs)) * pool.channels
+                for (c, mask), top, which in zip(blocks, best, where):
+                    store(fn, top.get(), out, at + c, code, mask)
                     if index:
-                        here = fn.splat(resized(fn, here, element(held)), width)
-                        where.set(fn.select(take, here, where.get()))
-                at = flat((n, od, oh, ow), (None, *pool.outs)) * pool.channels + c
-                store(fn, best.get(), out, at, code, mask)
-                if index:
-                    store(fn, resized(fn, where.get(), index), chosen, at, index, mask)
+                        store(fn, resized(fn, which.get(), index), chosen, at + c, index, mask)
     return pool.text()
+
+
+def _first_tap(pool, *bounds):
+    """Index of the first element of a window that is inside the input."""
+    places = [low + first * step for (low, first, *_), step in zip(bounds, pool.steps)]
+    return flat(places, pool.sizes)
+
+
+def build_largest_across(code, index):
+    """(out, chosen, x) of contiguous planes: lanes over the columns of a window."""
+    pool, width = Pool("ppp"), lanes(code)
+    fn, (out, chosen, x) = pool.fn, pool.arguments
+    lane = fn.iota(vector(I32, width))
+    with pool.each_piece() as piece:
+        n, od, oh = pool.place(piece, pool.outs)
+        depth, height = pool.window(0, od), pool.window(1, oh)
+        plane = n * (pool.sizes[0] * pool.sizes[1] * pool.sizes[2])
+        with fn.loop(0, pool.outs[2]) as ow:
+            columns = pool.window(2, ow)
+            start = fn.convert("trunc", _first_tap(pool, depth, height, columns), I32)
+            best = fn.var(fn.value(lowest(code), computed(code, width)))
+            where = fn.var(fn.splat(start, width) + lane)
+            with pool.each_row(depth, height) as (_, d, h):
+                row = flat((d, h), pool.sizes[:2]) * pool.sizes[2] + columns[0]
+                with fn.loop(columns[1], columns[2], width) as k:
+                    mask = below(fn, k, columns[2], width)
+                    v = load(fn, x, plane + row + k, code, width, mask)
+                    take = beats(v, best.get(), code) & mask
+                    best.set(fn.select(take, v, best.get()))
+                    here = fn.splat(fn.convert("trunc", row + k, I32), width) + lane
+                    where.set(fn.select(take, here, where.get()))
+            found = fn.convert("zext", _first_best(fn, best.get(), where.get(), code), I64)
+            at = flat((n, od, oh, ow), (None, *pool.outs))
+            store(fn, load(fn, x, plane + found, code, 1), out, at, code)
+            if index:
+                store(fn, resized(fn, found, index), chosen, at, index)
+    return pool.text()
+
+
+def _first_best(fn, best, where, code):
+    """The index of the largest lane: the lowest of equal ones, the last of nan."""
+    unsigned = COMPUTE_TYPE[code][0] == "u"
+    top = folded(fn, best, lambda a, b: fn.select(b.below(a) if unsigned else a > b, a, b))
+    tied = fn.select(best == fn.splat(top, width_of(best.type)), where, (1 << 31) - 1)
+    found = folded(fn, tied, fn.min)
+    if not is_float_type(best.type):
+        return found
+    nan = best != best
+    return fn.if_else(
+        fn.any(nan), lambda: folded(fn, fn.select(nan, where, -1), fn.max), lambda: found
+    )
+
+
+def folded(fn, value, combine):
+    """The lanes of a register, combined by halves."""
+    w = width_of(value.type)
+    while w > 2:
+        w //= 2
+        low, high = (fn.shuffle(value, None, range(k, k + w)) for k in (0, w))
+        value = combine(low, high)
+    return combine(fn.extract(value, 0), fn.extract(value, 1))
 
 
 def build_largest_backward(code, channels, index):
@@ -212,17 +279,18 @@ def build_largest_backward(code, channels, index):
     fn, (into, chosen, g) = pool.fn, pool.arguments
     with pool.each_piece() as piece:
         n, d, h = pool.place(piece, pool.sizes)
-        with fn.loop(0, pool.sizes[2]) as w, pool.each_channel(width) as (c, mask):
-            here = flat((d, h, w), pool.sizes)
-            wanted = fn.splat(resized(fn, here, LLVM_TYPE[index]), width)
-            total = fn.var(fn.value(0, computed(code, width)))
+        with fn.loop(0, pool.sizes[2]) as w, pool.each_channel(width, channels) as blocks:
+            here = resized(fn, flat((d, h, w), pool.sizes), LLVM_TYPE[index])
+            totals = [fn.var(fn.value(0, computed(code, width))) for _ in blocks]
             with pool.each_cover(d, h) as (od, oh), fn.loop(*pool.cover(2, w)) as ow:
-                at = flat((n, od, oh, ow), (None, *pool.outs)) * pool.channels + c
-                mine = load(fn, chosen, at, index, width, mask) == wanted
-                part = load(fn, g, at, code, width, mask)
-                total.set(total.get() + fn.select(mine, part, 0))
-            at = flat((n, d, h, w), (None, *pool.sizes)) * pool.channels + c
-            store(fn, total.get(), into, at, code, mask)
+                at = flat((n, od, oh, ow), (None, *pool.outs)) * pool.channels
+                for (c, mask), total in zip(blocks, totals):
+                    mine = load(fn, chosen, at + c, index, width, mask) == fn.splat(here, width)
+                    part = load(fn, g, at + c, code, width, mask)
+                    total.set(total.get() + fn.select(mine, part, 0))
+            at = flat((n, d, h, w), (None, *pool.sizes)) * pool.channels
+            for (c, mask), total in zip(blocks, totals):
+                store(fn, total.get(), into, at + c, code, mask)
     return pool.text()
 
 
@@ -289,14 +357,16 @@ def build_mean(code, channels):
         depth, height = pool.window(0, od), pool.window(1, oh)
         with fn.loop(0, pool.outs[2]) as ow:
             columns = pool.window(2, ow)
-            with pool.each_channel(width) as (c, mask):
-                total = fn.var(fn.value(0, computed(code, width)))
+            with pool.each_channel(width, channels) as blocks:
+                totals = [fn.var(fn.value(0, computed(code, width))) for _ in blocks]
                 with pool.each_tap(depth, height, columns) as place:
-                    at = flat((n, *place), (None, *pool.sizes)) * pool.channels + c
-                    total.set(total.get() + load(fn, x, at, code, width, mask))
-                mean = divided(fn, total.get(), depth[3] * height[3] * columns[3])
-                at = flat((n, od, oh, ow), (None, *pool.outs)) * pool.channels + c
-                store(fn, mean, out, at, code, mask)
+                    at = flat((n, *place), (None, *pool.sizes)) * pool.channels
+                    for (c, mask), total in zip(blocks, totals):
+                        total.set(total.get() + load(fn, x, at + c, code, width, mask))
+                size = depth[3] * height[3] * columns[3]
+                at = flat((n, od, oh, ow), (None, *pool.outs)) * pool.channels
+                for (c, mask), total in zip(blocks, totals):
+                    store(fn, divided(fn, total.get(), size), out, at + c, code, mask)
     return pool.text()
 
 
@@ -317,18 +387,9 @@ def build_mean_across(code):
                     mask = below(fn, k, columns[2], width)
                     total.set(total.get() + load(fn, x, row + k, code, width, mask))
             size = depth[3] * height[3] * columns[3]
-            mean = divided(fn, across(fn, total.get()), size)
+            mean = divided(fn, folded(fn, total.get(), operator.add), size)
             store(fn, mean, out, flat((n, od, oh, ow), (None, *pool.outs)), code)
     return pool.text()
-
-
-def across(fn, value):
-    """Sum of the lanes, by halves."""
-    w = width_of(value.type)
-    while w > 2:
-        w //= 2
-        value = fn.shuffle(value, None, range(w)) + fn.shuffle(value, None, range(w, 2 * w))
-    return fn.extract(value, 0) + fn.extract(value, 1)
 
 
 def build_mean_backward(code, channels):
@@ -337,16 +398,19 @@ def build_mean_backward(code, channels):
     fn, (into, g) = pool.fn, pool.arguments
     with pool.each_piece() as piece:
         n, d, h = pool.place(piece, pool.sizes)
-        with fn.loop(0, pool.sizes[2]) as w, pool.each_channel(width) as (c, mask):
-            total = fn.var(fn.value(0, computed(code, width)))
+        with fn.loop(0, pool.sizes[2]) as w, pool.each_channel(width, channels) as blocks:
+            totals = [fn.var(fn.value(0, computed(code, width))) for _ in blocks]
             with pool.each_cover(d, h) as (od, oh):
                 size = pool.window(0, od)[3] * pool.window(1, oh)[3]
                 with fn.loop(*pool.cover(2, w)) as ow:
-                    at = flat((n, od, oh, ow), (None, *pool.outs)) * pool.channels + c
-                    part = load(fn, g, at, code, width, mask)
-                    total.set(total.get() + divided(fn, part, size * pool.window(2, ow)[3]))
-            at = flat((n, d, h, w), (None, *pool.sizes)) * pool.channels + c
-            store(fn, total.get(), into, at, code, mask)
+                    at = flat((n, od, oh, ow), (None, *pool.outs)) * pool.channels
+                    share = size * pool.window(2, ow)[3]
+                    for (c, mask), total in zip(blocks, totals):
+                        part = load(fn, g, at + c, code, width, mask)
+                        total.set(total.get() + divided(fn, part, share))
+            at = flat((n, d, h, w), (None, *pool.sizes)) * pool.channels
+            for (c, mask), total in zip(blocks, totals):
+                store(fn, total.get(), into, at + c, code, mask)
     return pool.text()
 
 

@@ -1,10 +1,10 @@
 """Pooling of contiguous rows with small windows: lanes run along a row of the output.
 
-The number of columns of a window and the distance between windows (1 or 2) are part of the kernel;
-with distance 2 two neighbouring registers are taken apart into even and odd columns (and put
-together again on the way back). Columns outside the input are masked, so borders and middles are
-one piece of code. What was chosen is the number of the tap in its window (one byte), or the index
-in the plane. Windows of all other kinds: `pooling.py`.
+The number of columns of a window and the distance s between windows are part of the kernel: s
+neighbouring registers are taken apart into every s-th column (and put together again on the way
+back). Columns outside the input are masked, so borders and middles are one piece of code. What was
+chosen is the number of the tap in its window (one byte), or the index in the plane. Windows of all
+other kinds: `pooling.py`.
 """
 
 from flambeau.codegen.llvm import load_element, masked_load
@@ -60,11 +60,34 @@ class Rows(Pool):
                 if fill:
                     value = fn.select(mask, value, fn.value(fill, value.type))
                 parts.append(value)
-            if stride == 1:
-                found += parts
-            else:
-                found += [fn.shuffle(*parts, range(k, 2 * width, 2)) for k in (0, 1)]
-        return found[: self.columns]
+            needed = min(stride, self.columns - q)
+            found += [self.every(parts, k) for k in range(needed)]
+        return found
+
+    def every(self, parts, first):
+        """Lanes first, first + s, ... of s registers side by side."""
+        fn, width, stride = self.fn, self.width, len(parts)
+        found = parts[0]
+        for k in range(1, stride):
+            lanes_of = [first + stride * j for j in range(width)]
+            order = [
+                width + at - k * width if at >= k * width else (at if k == 1 else j)
+                for j, at in enumerate(lanes_of)
+            ]
+            found = fn.shuffle(found, parts[k], [min(o, 2 * width - 1) for o in order])
+        return found
+
+    def woven(self, parts, k):
+        """Register k of s registers whose lanes take turns: the converse of every."""
+        fn, width, stride = self.fn, self.width, len(parts)
+        found = parts[0]
+        for r in range(1, stride):
+            order = []
+            for p in range(width):
+                phase, lane = (k * width + p) % stride, (k * width + p) // stride
+                order.append(width + lane if phase == r else lane if r == 1 else p)
+            found = fn.shuffle(found, parts[r], order)
+        return found
 
     def size_of_columns(self, first, mask, type):
         """What windows first, first + 1, ... count for along the row, as floats."""
@@ -192,10 +215,7 @@ def _build_rows_backward(code, taps, stride, index):
             column = a * stride - rows.padding
             parts = [t.get() for t in totals]
             for k in range(stride):
-                value = parts[0]
-                if stride == 2:
-                    order = [(p // 2) + (p % 2) * width for p in range(k * width, (k + 1) * width)]
-                    value = fn.shuffle(*parts, order)
+                value = rows.woven(parts, k)
                 mask = rows.inside(column + k * width, rows.sizes[2])
                 at = piece * rows.sizes[2] + column + k * width
                 store(fn, value, into, at, code, mask)
