@@ -1,0 +1,301 @@
+"""Launching Fourier transforms: factors, tables of roots, long lines and awkward lengths.
+
+`run_lines` transforms many lines at once. A long line on its own is cut into a square: transforms
+along its columns, a turn, transforms along its rows (four steps). Lengths with a large prime factor
+become a circular convolution of a friendly length (Bluestein). Rows of the table: ops/fourier.py;
+kernels: codegen/templates/fourier.py.
+"""
+
+import math
+
+from flambeau import _dtype as d
+from flambeau._device import cpu
+from flambeau._layout import Size, collapse, dense_layout
+from flambeau._memory_format import contiguous_format
+from flambeau._tensor import empty_like_layout, empty_tensor
+from flambeau.autograd.grad_mode import no_grad
+from flambeau.eager import creation, ranges
+from flambeau.eager.binding import launches
+from flambeau.eager.kernels import load_kernel, pool
+from flambeau.eager.plan import MAX_PLANS
+from flambeau.eager.rows import address, is_computed
+from flambeau.ops.table import public as function
+from flambeau.runtime.cpu import words
+
+LONGEST = 4096  # elements of a line that is transformed in one go
+LONELY = 256  # from here on a line without company is cut
+LARGEST_PRIME = 31
+CHUNKS = 8
+MOST_TABLES = 64
+
+_kernels: dict = {}
+_tables: dict = {}
+_plans: dict = {}
+_COMPLEX = {d.float32: d.complex64, d.float64: d.complex128}
+
+
+def _kernel(kind, code, rank):
+    found = _kernels.get((kind, code, rank))
+    if found is None:
+        from flambeau.codegen.templates import fourier  # with llvmlite, on first need
+
+        ir = fourier.build(kind, code, rank)
+        found = _kernels[kind, code, rank] = load_kernel(ir, "fft"), fourier.lanes(code)
+    return found
+
+
+def factors(n):
+    """Radices whose product is n, or None if a prime factor is too large."""
+    found = []
+    for radix in (8, 4, 2, 5, 3, 7, 11, 13, 17, 19, 23, 29, 31):
+        while n % radix == 0:
+            found.append(radix)
+            n //= radix
+    return found if n == 1 else None
+
+
+def _square(n):
+    """n as a product of two factors that are as close to each other as can be."""
+    low = math.isqrt(n)
+    while n % low:
+        low -= 1
+    return low, n // low
+
+
+def _remembered(key, make):
+    found = _tables.get(key)
+    if found is None:
+        if len(_tables) >= MOST_TABLES:
+            _tables.clear()
+        with no_grad():
+            found = _tables[key] = make()
+    return found
+
+
+def _unit(turns, period, real):
+    """exp(-2 pi i turns / period) as pairs, rounded once."""
+    angle = turns.double() * (-2 * math.pi / period)
+    return function("stack")([angle.cos(), angle.sin()], -1).to(real)
+
+
+def _roots(n, real):
+    return _remembered((n, real), lambda: _unit(ranges.arange(n), n, real))
+
+
+def _turns(rows, columns, real):
+    """Row k, column j: k j of rows * columns parts of a circle."""
+
+    def make():
+        k, j = ranges.arange(rows), ranges.arange(columns)
+        return _unit(function("outer")(k, j), rows * columns, real)
+
+    return _remembered((rows, columns, real), make)
+
+
+def run_lines(kind, dtype, n, kept, forward, scale, sizes, out, source, turns=None):
+    """Transform all lines of length n. out, source: (address, step, strides of sizes), in bytes.
+
+    kept: how many elements of a half spectrum there are; turns: (table, elements per row) of a
+    longer transform.
+    """
+    (to, out_step, out_strides), (at, in_step, in_strides) = out, source
+    row = turns[1] if turns else 0
+    key = kind, dtype, n, kept, forward, row, *sizes, *out_strides, *in_strides, out_step, in_step
+    plan = _plans.get(key)
+    if plan is None:
+        if len(_plans) > MAX_PLANS:
+            _plans.clear()
+        steps = (out_step, out_strides), (in_step, in_strides)
+        plan = _plans[key] = _plan(kind, dtype, n, kept, forward, sizes, *steps, row)
+    kernel, description, room, owner, real = plan
+    if owner[0] > 1:
+        pool().ensure_workers()
+    scratch, table = empty_like_layout(room), _roots(n, real)
+    turn_table = turns[0]._storage.pointer if turns else 0
+    kernel(description, to, at, scratch._storage.pointer, table._storage.pointer, turn_table, scale)
+
+
+def _plan(kind, dtype, n, kept, forward, sizes, out, source, row):
+    """(kernel, description, layout of the scratch, owner of the description, real dtype)."""
+    (out_step, out_strides), (in_step, in_strides) = out, source
+    sizes, (out_strides, in_strides) = collapse(sizes, [out_strides, in_strides])
+    lane = max(range(len(sizes)), key=lambda k: (min(sizes[k], 16), -in_strides[k]), default=None)
+    if lane is None:
+        lines, out_line, in_line, rest = 1, 0, 0, []
+    else:
+        lines, out_line, in_line = sizes[lane], out_strides[lane], in_strides[lane]
+        rest = [k for k in range(len(sizes)) if k != lane]
+    real = dtype.to_real()
+    kernel, width = _kernel(kind, dtype.code, len(rest))
+    per_group = width if kind == "c2c" else 2 * width
+    blocks = -(-lines // per_group)
+    groups = blocks * math.prod(sizes[k] for k in rest)
+    # few groups of a long line still fill two threads; a chunk has scratch of its own
+    chunks = min(CHUNKS, groups, max(1, groups * n * per_group >> 13))
+    per_chunk = -(-groups // chunks)
+    chunks = -(-groups // per_chunk)
+    radices = factors(n)
+    owner, description = words(
+        [chunks, groups, per_chunk, n, lines, blocks, in_step, in_line, out_step, out_line]
+        + [len(radices), 0 if forward else 1, row, kept, *radices, *[0] * (24 - len(radices))]
+        + [sizes[k] for k in rest]
+        + [out_strides[k] for k in rest]
+        + [in_strides[k] for k in rest]
+    )
+    room = dense_layout(Size((chunks * 4 * n * width,)), real, cpu)
+    return kernel, description, room, owner, real
+
+
+def _bytes(t, dim):
+    """(address, bytes from element to element of dim, strides of all other dimensions)."""
+    layout = t._layout
+    size = layout.itemsize
+    strides = [s * size for s in layout.strides]
+    return address(t), strides[dim], strides[:dim] + strides[dim + 1 :]
+
+
+def _others(t, dim):
+    return [*t.shape[:dim], *t.shape[dim + 1 :]]
+
+
+def transform(source, out, dim, forward, scale):
+    """The complex transform of source along dim, into out (both complex, plain)."""
+    n, dtype = source.shape[dim], source.dtype
+    if factors(n) is None:
+        return _convolve(source, out, dim, forward, scale)
+    sizes = _others(source, dim)
+    to, at = _bytes(out, dim), _bytes(source, dim)
+    low, high = _square(n)
+    crowd = max(sizes, default=1)
+    if (n > LONGEST or (n >= LONELY and crowd < 8)) and low > 4:
+        return _four_steps(dtype, (low, high), forward, scale, sizes, to, at)
+    run_lines("c2c", dtype, n, n, forward, scale, sizes, to, at)
+    return None
+
+
+def _four_steps(dtype, square, forward, scale, sizes, out, source):
+    """Columns, a turn, rows: element j high + i of a line is row j, column i of the square."""
+    low, high = square
+    (to, out_step, out_strides), (at, in_step, in_strides) = out, source
+    item = dtype.itemsize
+    middle = empty_tensor(Size((*sizes, low, high)), dtype, cpu)
+    strides = [s * item for s in middle._layout.strides[:-2]]
+    turns = _turns(low, high, dtype.to_real()), high
+    start = middle._storage.pointer
+    run_lines(
+        "c2c", dtype, low, low, forward, 1.0, [*sizes, high],
+        (start, high * item, [*strides, item]), (at, in_step * high, [*in_strides, in_step]),
+        turns,
+    )  # fmt: skip
+    run_lines(
+        "c2c", dtype, high, high, forward, scale, [*sizes, low],
+        (to, out_step * low, [*out_strides, out_step]), (start, item, [*strides, high * item]),
+    )  # fmt: skip
+
+
+def _convolve(source, out, dim, forward, scale):
+    """Any length: jk is (j² + k² - (j - k)²) / 2, so that the sum becomes a convolution."""
+    n, dtype = source.shape[dim], source.dtype
+    real = dtype.to_real()
+    length = 1 << (2 * n - 2).bit_length()
+    sign = 1 if forward else -1
+
+    def chirps():
+        j = ranges.arange(n)
+        chirp = function("view_as_complex")(_unit((j * j) % (2 * n), 2 * n * sign, d.float64))
+        around = creation.zeros(length, dtype=d.complex128)
+        around[:n] = chirp.conj().resolve_conj()
+        around[length - n + 1 :] = around[1:n].flip(0)
+        spectrum = creation.empty_like(around)
+        transform(around, spectrum, 0, True, 1.0)
+        return chirp.to(dtype), spectrum.to(dtype)
+
+    chirp, spectrum = _remembered((n, real, forward, "chirp"), chirps)
+    with no_grad():
+        moved = function("movedim")(source, dim, -1)
+        padded = creation.zeros((*moved.shape[:-1], length), dtype=dtype)
+        padded[..., :n] = moved * chirp
+        last = padded.ndim - 1
+        work = creation.empty_like(padded)
+        transform(padded, work, last, True, 1.0)
+        work *= spectrum
+        transform(work, padded, last, False, scale / length)
+        function("movedim")(out, dim, -1).copy_(padded[..., :n] * chirp)
+
+
+def _new(input, shape, dtype):
+    return empty_tensor(Size(shape), dtype, input.device)
+
+
+@launches("fft_c2c")
+def fft_c2c(input, dims, scale, forward):
+    """Transforms along several dimensions, the last first."""
+    found = input
+    for k, dim in enumerate(reversed(dims)):
+        out = _new(input, input.shape, input.dtype)
+        if is_computed(input):
+            transform(found, out, dim, forward, scale if k == 0 else 1.0)
+        found = out
+    return found if dims else input.clone()
+
+
+def _lonely(input, dim, n):
+    """Lines that the kernels for real lines do not suit: long, alone or of an awkward length."""
+    sizes = _others(input, dim)
+    return factors(n) is None or n > LONGEST or (n >= LONELY and max(sizes, default=1) < 8)
+
+
+@launches("fft_r2c")
+def fft_r2c(input, dim, scale, onesided):
+    n = input.shape[dim]
+    half, dtype = n // 2 + 1, _COMPLEX[input.dtype]
+    shape = list(input.shape)
+    shape[dim] = half if onesided else n
+    out = _new(input, shape, dtype)
+    if not is_computed(input):
+        return out
+    if _lonely(input, dim, n):
+        whole = out if not onesided else _new(input, input.shape, dtype)
+        transform(input.detach().to(dtype), whole, dim, True, scale)
+        return out if not onesided else _copied(function("narrow")(whole, dim, 0, half))
+    sizes, kept = _others(input, dim), shape[dim]
+    run_lines("r2c", dtype, n, kept, True, scale, sizes, _bytes(out, dim), _bytes(input, dim))
+    return out
+
+
+def _copied(t):
+    return function("clone")(t, memory_format=contiguous_format)
+
+
+def _complete(out, dim, n):
+    """The second half of a spectrum of real numbers mirrors the first."""
+    half, narrow = n // 2 + 1, function("narrow")
+    mirrored = narrow(out, dim, 1, n - half).flip(dim).conj().resolve_conj()
+    narrow(out, dim, half, n - half).copy_(mirrored)
+
+
+@launches("fft_c2r")
+def fft_c2r(input, dim, scale, n):
+    shape = list(input.shape)
+    shape[dim] = n
+    real, half = input.dtype.to_real(), n // 2 + 1
+    out = _new(input, shape, real)
+    if not is_computed(out):
+        return out
+    if _lonely(input, dim, n):
+        whole = _new(input, shape, input.dtype)
+        with no_grad():
+            kept = function("narrow")(whole, dim, 0, half)
+            kept.copy_(input)
+            for k in {0, half - 1} if n % 2 == 0 else {0}:
+                function("select")(kept, dim, k).imag.zero_()
+            if n > 2:
+                _complete(whole, dim, n)
+            result = _new(input, shape, input.dtype)
+            transform(whole, result, dim, False, scale)
+            return _copied(result.real)
+    sizes = _others(out, dim)
+    run_lines(
+        "c2r", input.dtype, n, half, False, scale, sizes, _bytes(out, dim), _bytes(input, dim)
+    )
+    return out
