@@ -54,7 +54,7 @@ def _plan(name, layout, dim):
         walk = "columns"
         per_group = max(64, GRAIN // n & -64)
         groups = -(-inner // per_group)
-        owner, at = words([outer * groups, outer, n, inner, groups, per_group])
+        owner, at = words([outer * groups, outer * n, n, inner, groups, per_group])
         if owner[0] > 1:
             pool().ensure_workers()
     return layout, row_kernel(walk, name, layout.dtype.code), at, owner

@@ -50,6 +50,12 @@ class Tally(NamedTuple):
     value: m.Expr
 
 
+class SegmentSum(NamedTuple):
+    """Add up over one segment of the row (see Planes), and store it under that name."""
+
+    value: m.Expr
+
+
 class Pass(NamedTuple):
     """body(elements, numbers) -> {name: Sum, Max, Put or Tally}."""
 
@@ -170,17 +176,25 @@ class Rows(Walk):
             column = (row % period) * self.n
             tally = kernel.chunk * (period * self.n) + column
             self.starts = {"element": row * self.n, "column": column, "tally": tally}
-            self.values = {"n": convert_count(fn, self.n, self.type)}
-            self.values |= self.scalars
-            for name, (code, place) in self.program.operands.items():
-                if place == "row":
-                    self.values[name] = load_element(fn, self.place(name, row), code, 1, "s")
+            self.begin_row({"row": row, "row out": row}, self.n)
             for step in self.program.steps:
-                if isinstance(step, Between):
-                    self.between(step, row)
-                else:
-                    self.walk(step)
+                self.take(step)
         return kernel.text()
+
+    def begin_row(self, indices, count):
+        """Numbers known from the start; indices: where numbers of each place are kept."""
+        self.indices = indices
+        self.values = {"n": convert_count(self.fn, count, self.type)} | self.scalars
+        for name, (code, place) in self.program.operands.items():
+            if place == "row":
+                at = self.place(name, indices["row"])
+                self.values[name] = load_element(self.fn, at, code, 1, "s")
+
+    def take(self, step):
+        if isinstance(step, Between):
+            self.between(step)
+        else:
+            self.walk(step)
 
     def clear_tallies(self, period):
         fn = self.fn
@@ -190,84 +204,180 @@ class Rows(Walk):
                 with fn.loop(0, period * self.n) as i:
                     fn.store(self.zero(Sum, 1), self.place(name, start + i))
 
-    def between(self, step, row):
+    def between(self, step):
         found = step.body(self.numbers())
         for name, value in zip(found, self.evaluate(list(found.values()), 1)):
             self.values[name] = value
-            if self.program.operands.get(name, ("", ""))[1] == "row out":
-                code = self.program.operands[name][0]
-                store_element(self.fn, value, self.place(name, row), code, 1, "c")
+            code, place = self.program.operands.get(name, ("", ""))
+            if place in self.indices:
+                at = self.place(name, self.indices[place])
+                store_element(self.fn, value, at, code, 1, "c")
 
     def address(self, name, i):
         return self.place(name, self.starts[self.program.operands[name][1]] + i)
 
-    def walk(self, step):
-        fn, w = self.fn, self.width
+    def actions(self, step):
+        """What a pass does, what of it are totals, and the numbers it uses, one per lane."""
         actions = step.body(self.elements(), self.numbers())
         totals = {k: a for k, a in actions.items() if isinstance(a, (Sum, Max))}
-        spread = {
-            n: fn.splat(self.values[n[4:]], w)
-            for n in self.names_in(a.value for a in actions.values())
-            if n.startswith("row ")
+        used = self.names_in(a.value for a in actions.values())
+        lanes = {
+            n: self.fn.splat(self.values[n[4:]], self.width) for n in used if n.startswith("row ")
         }
-        big = UNROLLED * w
+        return actions, totals, lanes
 
-        def visit(low, high):
-            """Elements low to high; gives totals of lanes."""
-            cells = {
-                k: [fn.var(self.zero(type(a), w)) for _ in range(UNROLLED)]
-                for k, a in totals.items()
-            }
-            whole = low + ((high - low) / big) * big
-            with fn.loop(low, whole, big) as i:
-                for k in range(UNROLLED):
-                    self.act(actions, spread, i + k * w, None, {n: c[k] for n, c in cells.items()})
-            with fn.loop(whole, high, w) as i:
-                mask = self.lanes_below(high - i)
-                self.act(actions, spread, i, mask, {n: c[0] for n, c in cells.items()})
-            return cells
-
+    def walk(self, step):
+        actions, totals, lanes = self.actions(step)
         if not totals:
-            visit(fn.value(0, I64), self.n)
+            self.visit(actions, lanes, self.fn.value(0, I64), self.n, {})
             return
-        wide = "f64" if self.type == "f32" else self.type
+        sums = self.no_sums(totals)
+        with self.fn.loop(0, self.n, BLOCK) as low:
+            cells = self.cells(totals)
+            self.visit(actions, lanes, low, self.fn.min(low + BLOCK, self.n), cells)
+            self.fold(totals, cells, sums)
+        self.settle(totals, sums)
+
+    # -- totals: cells are lanes of a block in the compute type, sums are single and wide ----------
+    def cells(self, totals):
+        fn, w = self.fn, self.width
+        return {
+            k: [fn.var(self.zero(type(a), w)) for _ in range(UNROLLED)] for k, a in totals.items()
+        }
+
+    def no_sums(self, totals):
         sums = {}
         for k, a in totals.items():
             start = self.zero(type(a), 1)
-            sums[k] = fn.var(widened(fn, start, wide) if isinstance(a, Sum) else start)
-        with fn.loop(0, self.n, BLOCK) as low:
-            cells = visit(low, fn.min(low + BLOCK, self.n))
-            for k, a in totals.items():
-                a0, a1, a2, a3 = (c.get() for c in cells[k])
-                kind = type(a)
-                lanes = self.join(kind, self.join(kind, a0, a1), self.join(kind, a2, a3))
-                value = self.across(kind, lanes)
-                value = widened(fn, value, wide) if kind is Sum else value
-                sums[k].set(self.join(kind, sums[k].get(), value))
+            sums[k] = self.fn.var(widened(self.fn, start, "f64") if type(a) is Sum else start)
+        return sums
+
+    def fold(self, totals, cells, sums):
+        """Add a block to the sums."""
+        for k, a in totals.items():
+            value = self.joined_lanes(type(a), cells[k])
+            value = widened(self.fn, value, "f64") if type(a) is Sum else value
+            sums[k].set(self.join(type(a), sums[k].get(), value))
+
+    def joined_lanes(self, kind, cells):
+        a, b, c, d = (cell.get() for cell in cells)
+        return self.across(kind, self.join(kind, self.join(kind, a, b), self.join(kind, c, d)))
+
+    def settle(self, totals, sums):
+        """Totals become numbers of the row."""
         for k, a in totals.items():
             value = sums[k].get()
-            self.values[k] = narrowed(fn, value, self.type) if isinstance(a, Sum) else value
+            self.values[k] = narrowed(self.fn, value, self.type) if type(a) is Sum else value
 
-    def act(self, actions, spread, i, mask, cells):
+    # -- elements ----------------------------------------------------------------------------------
+    def visit(self, actions, lanes, low, high, cells):
+        """Elements low to high: whole groups of vectors, then vectors with a mask."""
+        fn, w = self.fn, self.width
+        big = UNROLLED * w
+        whole = low + ((high - low) / big) * big
+        with fn.loop(low, whole, big) as i:
+            for k in range(UNROLLED):
+                self.act(actions, lanes, i + k * w, None, {n: c[k] for n, c in cells.items()})
+        with fn.loop(whole, high, w) as i:
+            mask = self.lanes_below(high - i)
+            self.act(actions, lanes, i, mask, {n: c[0] for n, c in cells.items()})
+
+    def act(self, actions, lanes, i, mask, cells):
         """One vector of elements at i."""
         fn, w = self.fn, self.width
-        values = dict(spread)
+        values = dict(lanes)
         for name in self.names_in(a.value for a in actions.values()):
-            if not name.startswith("row "):
+            if name not in values:
                 code = self.program.operands[name][0]
                 values[name] = load_element(fn, self.address(name, i), code, w, "c", None, mask)
         emitter = self.emitter(values, w)
         for name, action in actions.items():
-            if isinstance(action, (Sum, Max)):
+            if name in cells:
                 total = cells[name].get()
-                new = self.contribute(emitter, type(action), action.value, total)
+                kind = Max if type(action) is Max else Sum
+                new = self.contribute(emitter, kind, action.value, total)
                 cells[name].set(new if mask is None else fn.select(mask, new, total))
                 continue
             value, at = emitter.emit(action.value), self.address(name, i)
             code = self.program.operands[name][0]
-            if isinstance(action, Tally):
+            if type(action) is Tally:
                 value = value + load_element(fn, at, code, w, "c", None, mask)
             store_element(fn, value, at, code, w, "c", None, mask)
+
+
+class Planes(Rows):
+    """Rows in segments: each is a run of memory, at a fixed distance from the one before.
+
+    Numbers of the place `segment` (weights of channels in a group) belong to one segment. A row may
+    be cut into pieces, each with totals of its own (place `piece out`).
+    """
+
+    def run(self):
+        fn, kernel = self.fn, self.kernel
+        words = kernel.words(10)
+        rows, length, segments, segment_step, row_step, pieces, run, part, period, per_chunk = words
+        first = kernel.chunk * per_chunk
+        with fn.loop(first, fn.min(first + per_chunk, rows * pieces)) as item:
+            row, piece = item % rows, item / rows
+            # pieces are runs of segments, or (where those are few) parts of every segment
+            parts = (length + part - 1) / part
+            self.first_segment = (piece / parts) * run
+            self.last_segment = fn.min(self.first_segment + run, segments)
+            self.low = (piece % parts) * part
+            self.high = fn.min(self.low + part, length)
+            self.origin, self.segment_step = row * row_step, segment_step
+            self.first_number = (row % period) * segments
+            self.first_total = row * segments
+            self.indices = {"row": row, "row out": row, "piece out": item}
+            count = (self.last_segment - self.first_segment) * (self.high - self.low)
+            self.begin_row(self.indices, count)
+            for step in self.program.steps:
+                self.take(step)
+        return kernel.text()
+
+    def elements(self):
+        found = super().elements()
+        for name, (_, place) in self.program.operands.items():
+            if place == "segment":
+                setattr(found, name, self.symbol(name))
+        return found
+
+    def walk(self, step):
+        fn = self.fn
+        actions, totals, lanes = self.actions(step)
+        inner = {k: a for k, a in actions.items() if type(a) is SegmentSum}
+        sums = self.no_sums(totals)
+        # as many short segments as make a block, or the blocks of a long one
+        together = fn.max(fn.value(BLOCK, I64) / fn.max(self.high - self.low, 1), 1)
+        # (whole segments, where sums are wanted per segment)
+        block = fn.max(self.high - self.low, 1) if inner else fn.value(BLOCK, I64)
+        with (
+            fn.loop(self.first_segment, self.last_segment, together) as first,
+            fn.loop(self.low, self.high, block) as low,
+        ):
+            high = fn.min(low + block, self.high)
+            cells = self.cells(totals)
+            last = fn.min(first + together, self.last_segment)
+            with fn.loop(first, last) as segment:
+                self.starts = {"element": self.origin + segment * self.segment_step}
+                own = self.cells(inner)
+                numbers = lanes | self.numbers_of(segment, actions)
+                self.visit(actions, numbers, low, high, cells | own)
+                for name in inner:
+                    value = self.joined_lanes(Sum, own[name])
+                    fn.store(value, self.place(name, self.first_total + segment))
+            self.fold(totals, cells, sums)
+        self.settle(totals, sums)
+
+    def numbers_of(self, segment, actions):
+        """Numbers of a segment, one per lane."""
+        fn, found = self.fn, {}
+        used = self.names_in(a.value for a in actions.values())
+        for name, (code, place) in self.program.operands.items():
+            if place == "segment" and name in used:
+                at = self.place(name, self.first_number + segment)
+                found[name] = load_element(fn, at, code, self.width, "s")
+        return found
 
 
 class Columns(Walk):
@@ -275,9 +385,11 @@ class Columns(Walk):
 
     def run(self):
         fn, kernel, w = self.fn, self.kernel, self.width
-        _, self.n, self.inner, groups, per_group = kernel.words(5)
+        height, per_piece, self.inner, groups, per_group = kernel.words(5)
         outer = kernel.chunk / groups
-        self.start, self.row_start = outer * self.n * self.inner, outer * self.inner
+        # several tensors of per_piece rows each, or one of `height` rows in pieces
+        self.n = fn.min(per_piece, height - outer * per_piece)
+        self.start, self.piece_start = outer * per_piece * self.inner, outer * self.inner
         begin = (kernel.chunk % groups) * per_group
         end = fn.min(begin + per_group, self.inner)
         many = UNROLLED * w
@@ -292,18 +404,30 @@ class Columns(Walk):
         """Some vectors of columns, from top to bottom once per pass."""
         fn, w = self.fn, self.width
         count = fn.splat(convert_count(fn, self.n, self.type), w)
-        lanes = [{"n": count} for _ in range(vectors)]
-        for name, value in self.scalars.items():
-            for numbers in lanes:
-                numbers[name] = fn.splat(value, w)
+        scalars = {name: fn.splat(value, w) for name, value in self.scalars.items()}
+        lanes = [{"n": count} | scalars for _ in range(vectors)]
+        for name, (code, place) in self.program.operands.items():
+            if place == "row":
+                for v, numbers in enumerate(lanes):
+                    at = self.place(name, column + v * w)
+                    numbers[name] = load_element(fn, at, code, w, "c", None, mask)
         for step in self.program.steps:
             if isinstance(step, Between):
-                for numbers in lanes:
-                    self.values = numbers
-                    found = step.body(self.numbers())
-                    numbers |= dict(zip(found, self.evaluate(list(found.values()), w)))
+                for v, numbers in enumerate(lanes):
+                    self.between(step, numbers, column + v * w, mask)
             else:
                 self.walk(step, column, lanes, mask)
+
+    def between(self, step, numbers, column, mask):
+        self.values = numbers
+        found = step.body(self.numbers())
+        for name, value in zip(found, self.evaluate(list(found.values()), self.width)):
+            numbers[name] = value
+            code, place = self.program.operands.get(name, ("", ""))
+            if place:
+                at = column if place != "piece out" else self.piece_start + column
+                at = self.place(name, at)
+                store_element(self.fn, value, at, code, self.width, "c", None, mask)
 
     def walk(self, step, column, lanes, mask):
         fn, w = self.fn, self.width
@@ -373,14 +497,29 @@ def _walk(kind, program):
 
 
 def build_rows(program):
-    """IR for rows side by side; words: rows, length, rows per chunk, rows after which columns
-    repeat (weights belong to the position in that many rows)."""
+    """IR for rows side by side; words: rows, length, rows per chunk, period.
+
+    Weights are given for `period` rows and then repeat.
+    """
     return _walk(Rows, program)
 
 
+def build_planes(program):
+    """IR for rows in segments.
+
+    Words: rows, length of a segment, segments, elements between segments and between rows, pieces,
+    segments per piece, elements of a segment per piece, period (of weights, in rows), items (rows
+    times pieces) per chunk.
+    """
+    return _walk(Planes, program)
+
+
 def build_columns(program):
-    """IR for rows across memory; words: outer, length, inner, groups (of columns, per outer index),
-    columns per group."""
+    """IR for rows across memory; words: height, length, inner, groups, columns per group.
+
+    There are outer x groups chunks; height is the sum of all lengths, so that the last may be
+    shorter.
+    """
     return _walk(Columns, program)
 
 

@@ -1,0 +1,393 @@
+"""Launching layer_norm, rms_norm and group_norm, forward and backward.
+
+Statistics are saved per row, as PyTorch saves them. Gradients of weights are tallied per chunk of
+rows and added up by a second, small kernel. Programs: `codegen/templates/row_programs.py` and
+`normalization.py`; table rows: `ops/normalization.py`; batch_norm: `normalization_batch.py`.
+"""
+
+import math
+
+from flambeau import _dtype as d
+from flambeau import errors
+from flambeau._layout import Size, dense_layout, is_dense_in_some_order, ordered_strides
+from flambeau._tensor import empty_like_layout
+from flambeau.eager.binding import FRONTS, launches
+from flambeau.eager.copying import copy_into
+from flambeau.eager.fronts import kernel_unless_recorded
+from flambeau.eager.kernels import load_kernel, pool
+from flambeau.eager.plan import MAX_PLANS
+from flambeau.eager.rows import contiguous
+from flambeau.eager.softmax import GRAIN, row_kernel, row_words
+from flambeau.runtime.cpu import words
+
+_plans: dict = {}
+_kernels: dict = {}
+
+
+def remember(plans, key, plan):
+    if len(plans) > MAX_PLANS:
+        plans.clear()
+    plans[key] = plan
+    return plan
+
+
+def program_kernel(walk, name, *facts):
+    """The kernel of a program of codegen/templates/normalization.py."""
+    key = (walk, name, facts)
+    found = _kernels.get(key)
+    if found is None:
+        from flambeau.codegen.templates import normalization, rows  # with llvmlite, on first need
+
+        program = getattr(normalization, name)(*facts)
+        found = _kernels[key] = load_kernel(getattr(rows, "build_" + walk)(program), name)
+    return found
+
+
+def address(t):
+    return t._storage.pointer + t._offset
+
+
+def compute_dtype(dtype):
+    return d.float64 if dtype is d.float64 else d.float32
+
+
+def check_mixed(input, *parameters):
+    """Parameters in the dtype of input, or all in float32 beside a half type; gives their dtype."""
+    given = [p for p in parameters if p is not None]
+    if not given:
+        return input.dtype
+    first = given[0].dtype
+    if first is not input.dtype:
+        if any(p.dtype is not d.float32 for p in given):
+            raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
+        if input.dtype not in (d.float16, d.bfloat16):
+            raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
+    for p in given:
+        if p.dtype is not first:
+            raise RuntimeError(
+                f"expected scalar type {first.scalar_name} but found {p.dtype.scalar_name}"
+            )
+    return first
+
+
+def total_tallies(outs, tallies, pieces):
+    """Sums of tallies (pieces x positions) into outs."""
+    layout = outs[0]._layout
+    key = ("tally", len(outs), layout, pieces)
+    plan = _plans.get(key)
+    if plan is None:
+        name = layout.dtype.code, len(outs)
+        found = _kernels.get(("tally", name))
+        if found is None:
+            from flambeau.codegen.templates import rows  # with llvmlite, on first need
+
+            found = load_kernel(rows.build_tally_totals(*name), "tally_totals")
+            _kernels["tally", name] = found
+        n = layout.numel
+        per_chunk = max(64, (GRAIN // pieces) & -64)
+        owner, at = words([-(-n // per_chunk), pieces, n, per_chunk])
+        plan = remember(_plans, key, (found, at, owner))
+    plan[0](plan[1], *(o._storage.pointer for o in outs), *(address(t) for t in tallies))
+
+
+# -- layer_norm ------------------------------------------------------------------------------------
+
+
+def _check_normalized(input, normalized_shape, separator=", "):
+    k = len(normalized_shape)
+    if k < 1:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+            f"element, but got normalized_shape = {list(normalized_shape)}"
+        )
+    if input.ndim < k or tuple(input.shape[input.ndim - k :]) != tuple(normalized_shape):
+        text = ", ".join(map(str, normalized_shape))
+        raise RuntimeError(
+            f"Given normalized_shape={list(normalized_shape)}, expected input with shape "
+            f"[*{separator}{text}], but got input of size{list(input.shape)}"
+        )
+
+
+def _check_parameter(name, p, normalized_shape):
+    if p is not None and tuple(p.shape) != tuple(normalized_shape):
+        raise RuntimeError(
+            f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+            f"{list(p.shape)} and normalized_shape = {list(normalized_shape)}"
+        )
+
+
+def _layer_norm_plan(input, normalized_shape, weight, bias):
+    """(layouts of the results, kernel, description, what keeps it alive)."""
+    _check_normalized(input, normalized_shape)
+    _check_parameter("weight", weight, normalized_shape)
+    _check_parameter("bias", bias, normalized_shape)
+    if not input.dtype.is_floating_point:
+        raise errors.not_implemented("LayerNormKernelImpl", input.dtype)
+    parameter = check_mixed(input, weight, bias)
+    k, device = input.ndim - len(normalized_shape), input.device
+    reduced = dense_layout(
+        Size((*input.shape[:k], *([1] * len(normalized_shape)))), parameter, device
+    )
+    layouts = dense_layout(input.shape, input.dtype, device), reduced
+    if input._layout.numel == 0 or device.type != "cpu":
+        return (*layouts, None, None, None)
+    n = math.prod(normalized_shape)
+    owner, at = row_words(input._layout.numel // n, n)
+    codes = input.dtype.code, parameter.code, parameter.code
+    kernel = row_kernel("rows", "layer_norm", *codes, weight is not None, bias is not None)
+    return (*layouts, kernel, at, owner)
+
+
+@launches("native_layer_norm")
+def native_layer_norm(input, normalized_shape, weight, bias, eps):
+    key = (
+        input._layout,
+        normalized_shape,
+        None if weight is None else weight._layout,
+        None if bias is None else bias._layout,
+    )
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _layer_norm_plan(input, normalized_shape, weight, bias)
+        given = (input, weight, bias)
+        if any(t is not None and not t._layout.is_contiguous for t in given):
+            given = [None if t is None else contiguous(t) for t in given]
+            return native_layer_norm(given[0], normalized_shape, given[1], given[2], eps)
+        remember(_plans, key, plan)
+    layout, reduced, kernel, at, _ = plan
+    out, mean, rstd = (
+        empty_like_layout(layout),
+        empty_like_layout(reduced),
+        empty_like_layout(reduced),
+    )
+    if kernel is not None:
+        places = [
+            out._storage.pointer,
+            mean._storage.pointer,
+            rstd._storage.pointer,
+            input._storage.pointer + input._offset,
+        ]
+        if weight is not None:
+            places.append(weight._storage.pointer + weight._offset)
+        if bias is not None:
+            places.append(bias._storage.pointer + bias._offset)
+        kernel(at, *places, eps)
+    elif reduced.numel and reduced.device.type == "cpu":
+        mean.fill_(math.nan)
+        rstd.fill_(math.nan)
+    return out, mean, rstd
+
+
+def _row_gradients(name, g, input, rows, statistics, weight, bias_layout, needs, codes):
+    """Gradients of a row program: dx, and tallies of dw and db."""
+    need_x, need_weight, need_bias = needs
+    wanted = tuple(
+        n for n, need in (("dx", need_x), ("dw", need_weight), ("db", need_bias)) if need
+    )
+    layout = dense_layout(input.shape, input.dtype, input.device)
+    parameter = weight._layout if weight is not None else bias_layout
+    found = {n: empty_like_layout(layout if n == "dx" else parameter) for n in wanted}
+    result = [found.get(n) for n in ("dx", "dw", "db")]
+    if layout.device.type != "cpu" or not wanted:
+        return result
+    if layout.numel == 0:
+        for t in found.values():
+            t.fill_(0)
+        return result
+    n = layout.numel // rows
+    key = (name, layout, rows, codes, weight is not None, wanted)
+    plan = _plans.get(key)
+    if plan is None:
+        owner, at = row_words(rows, n)
+        compute = compute_dtype(layout.dtype)
+        chunks = owner[0]
+        direct = chunks == 1 and (parameter is None or parameter.dtype is compute)
+        tally = dense_layout(Size((chunks * n,)), compute, layout.device)
+        weighted = weight is not None
+        kernel = row_kernel("rows", name, *codes, weighted, wanted)
+        plan = remember(_plans, key, (kernel, at, None if direct else tally, chunks, owner))
+    kernel, at, tally, chunks, _ = plan
+    outs = [found[k] for k in wanted if k != "dx"]
+    tallies = outs if tally is None else [empty_like_layout(tally) for _ in outs]
+    places = [address(found["dx"])] if need_x else []
+    places += [address(t) for t in tallies]
+    dense = [g, input, *statistics] + ([weight] if weight is not None else [])
+    dense = [t if t._layout.is_contiguous else contiguous(t) for t in dense]
+    kernel(at, *places, *[t._storage.pointer + t._offset for t in dense])
+    if tally is not None and outs:
+        total_tallies(outs, tallies, chunks)
+    return result
+
+
+def _layer_norm_backward(g, input, normalized_shape, mean, rstd, weight, bias, needs, eps):
+    parameter = mean.dtype.code
+    codes = input.dtype.code, parameter, parameter
+    rows = math.prod(mean.shape)
+    like = None if bias is None else bias._layout
+    return _row_gradients(
+        "layer_norm_backward", g, input, rows, (mean, rstd), weight, like, needs, codes
+    )
+
+
+FRONTS["layer_norm_backward"] = kernel_unless_recorded(_layer_norm_backward)
+
+
+# -- rms_norm --------------------------------------------------------------------------------------
+
+
+@launches("rms_norm_rows")
+def rms_norm_rows(input, normalized_shape, weight, eps):
+    """(result, 1 / root of the mean square of each row)."""
+    key = (input._layout, normalized_shape, None if weight is None else weight._layout, "rms")
+    plan = _plans.get(key)
+    if plan is None:
+        check_normalized_rms(input, normalized_shape)
+        if not all(t is None or t._layout.is_contiguous for t in (input, weight)):
+            weight = None if weight is None else contiguous(weight)
+            return rms_norm_rows(contiguous(input), normalized_shape, weight, eps)
+        k, device = input.ndim - len(normalized_shape), input.device
+        shape = Size((*input.shape[:k], *([1] * len(normalized_shape))))
+        layouts = (
+            dense_layout(input.shape, input.dtype, device),
+            dense_layout(shape, compute_dtype(input.dtype), device),
+        )
+        kernel = at = owner = None
+        if input._layout.numel and device.type == "cpu":
+            n = math.prod(normalized_shape)
+            owner, at = row_words(input._layout.numel // n, n)
+            kernel = row_kernel("rows", "rms_norm", input.dtype.code, weight is not None)
+        plan = remember(_plans, key, (*layouts, kernel, at, owner))
+    layout, reduced, kernel, at, _ = plan
+    out, rstd = empty_like_layout(layout), empty_like_layout(reduced)
+    if kernel is not None:
+        places = [out._storage.pointer, rstd._storage.pointer, address(input)]
+        if weight is not None:
+            places.append(address(weight))
+        kernel(at, *places, eps)
+    return out, rstd
+
+
+def check_normalized_rms(input, normalized_shape):
+    _check_normalized(input, normalized_shape, separator="")
+
+
+def _rms_norm_backward(g, input, normalized_shape, rstd, weight, needs, eps):
+    rows = math.prod(rstd.shape)
+    codes = (input.dtype.code,)
+    needs = (*needs, False)
+    return _row_gradients("rms_norm_backward", g, input, rows, (rstd,), weight, None, needs, codes)[
+        :2
+    ]
+
+
+FRONTS["rms_norm_backward"] = kernel_unless_recorded(_rms_norm_backward)
+
+
+# -- group_norm ------------------------------------------------------------------------------------
+
+
+def channels_last(layout):
+    """Is this dense with the channels innermost, and so not contiguous?"""
+    if layout.is_contiguous or layout.ndim not in (4, 5):
+        return False
+    order = [0, *range(2, layout.ndim), 1]
+    wanted = ordered_strides(layout.shape, order)
+    return is_dense_in_some_order(layout) and all(
+        s == 1 or a == b for s, a, b in zip(layout.shape, layout.strides, wanted)
+    )
+
+
+def _check_channels(name, p, input, channels):
+    if p is not None and (p.ndim != 1 or p.numel() != channels):
+        raise RuntimeError(
+            f"Expected {name} to be a vector of size equal to the number of channels in input, but "
+            f"got {name} of shape {list(p.shape)} and input of shape {list(input.shape)}"
+        )
+
+
+def _group_words(batch, channels, positions, groups):
+    """Description of rows of channels / groups segments."""
+    segments = channels // groups
+    rows = batch * groups
+    size = segments * positions
+    per_chunk = max(1, GRAIN // size)
+    described = [rows, positions, segments, positions, size, 1, segments, positions]
+    owner, at = words([-(-rows // per_chunk), *described, groups, per_chunk])
+    if owner[0] > 1:
+        pool().ensure_workers()
+    return owner, at
+
+
+@launches("native_group_norm")
+def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
+    _check_channels("weight", weight, input, C)
+    _check_channels("bias", bias, input, C)
+    if not input.dtype.is_floating_point:
+        raise errors.not_implemented("GroupNormKernelImpl", input.dtype)
+    parameter = check_mixed(input, weight, bias)
+    layout, device = input._layout, input.device
+    dense = dense_layout(input.shape, input.dtype, device)
+    out = empty_like_layout(dense)
+    reduced = dense_layout(Size((N, group)), parameter, device)
+    mean, rstd = empty_like_layout(reduced), empty_like_layout(reduced)
+    if layout.numel and device.type == "cpu":
+        key = ("group", layout, weight is None, bias is None, group, parameter)
+        plan = _plans.get(key)
+        if plan is None:
+            owner, at = _group_words(N, C, HxW, group)
+            codes = input.dtype.code, parameter.code, parameter.code
+            facts = weight is not None, bias is not None
+            kernel = program_kernel("planes", "group_norm", *codes, *facts)
+            plan = remember(_plans, key, (kernel, at, owner))
+        places = [t for t in (input, weight, bias) if t is not None]
+        places = [contiguous(t) for t in places]
+        plan[0](plan[1], *(address(t) for t in (out, mean, rstd, *places)), eps)
+    elif reduced.numel and device.type == "cpu":
+        mean.fill_(math.nan)
+        rstd.fill_(math.nan)
+    if channels_last(layout):
+        given, out = out, empty_like_layout(layout)
+        if device.type == "cpu":
+            copy_into(out, given)
+    return out, mean, rstd
+
+
+def _group_norm_backward(g, input, mean, rstd, weight, bias, N, C, HxW, group, needs, eps):
+    names = ("dx", "dw", "db")
+    wanted = tuple(n for n, need in zip(names, needs) if need)
+    dense = dense_layout(input.shape, input.dtype, input.device)
+    like = weight if weight is not None else bias
+    found = {n: empty_like_layout(dense if n == "dx" else like._layout) for n in wanted}
+    result = [found.get(n) for n in names]
+    if input.device.type != "cpu" or not wanted:
+        return result
+    if not dense.numel:
+        for t in found.values():
+            t.fill_(0)
+        return result
+    parameter, compute = mean.dtype.code, compute_dtype(input.dtype)
+    key = ("group back", dense, group, weight is None, parameter, wanted)
+    plan = _plans.get(key)
+    if plan is None:
+        owner, at = _group_words(N, C, HxW, group)
+        codes = input.dtype.code, parameter, parameter
+        facts = weight is not None, wanted
+        kernel = program_kernel("planes", "group_norm_backward", *codes, *facts)
+        tally = dense_layout(Size((N * C,)), compute, input.device)
+        plan = remember(_plans, key, (kernel, at, tally, owner))
+    kernel, at, tally, _ = plan
+    outs = [found[n] for n in wanted if n != "dx"]
+    tallies = [empty_like_layout(tally) for _ in outs]
+    places = ([found["dx"]] if "dx" in found else []) + tallies
+    operands = [g, input, mean, rstd] + ([weight] if weight is not None else [])
+    operands = [contiguous(t) for t in operands]
+    kernel(at, *(address(t) for t in (*places, *operands)))
+    if outs:
+        total_tallies(outs, tallies, N)
+    if channels_last(input._layout) and "dx" in found:
+        result[0] = empty_like_layout(input._layout)
+        copy_into(result[0], found["dx"])
+    return result
+
+
+FRONTS["group_norm_backward"] = kernel_unless_recorded(_group_norm_backward)

@@ -1,0 +1,450 @@
+"""Normalisation: layer_norm, rms_norm, group_norm, batch_norm, instance_norm and simpler ones.
+
+The `native_` rows are kernels and save the statistics that their backwards use; the bodies of the
+backward rows say the same in other ops, for second derivatives. Rows called `functional_...` are
+those of `nn.functional` whose arguments come in another order than those of the same name in
+`torch`.
+"""
+
+import math
+
+from flambeau import _dtype as d
+from flambeau import errors
+from flambeau.ops.table import OptionalTensor, composite, public, template
+
+NN = "nn.functional"
+
+
+# -- layer_norm ------------------------------------------------------------------------------------
+
+
+def _leading(g, count):
+    """The sum over the first dimensions."""
+    return g.sum(tuple(range(count))) if count else g
+
+
+@composite("layer_norm_backward", variants="")
+def _layer_norm_backward(
+    g, input, normalized_shape: object, mean, rstd, weight: OptionalTensor,
+    bias: OptionalTensor, needs: object, eps: float,
+):  # fmt: skip
+    """Gradients of layer_norm for input, weight and bias."""
+    lead = input.ndim - len(normalized_shape)
+    dims = tuple(range(lead, input.ndim))
+    away = input - input.mean(dims, keepdim=True)
+    scale = ((away * away).mean(dims, keepdim=True) + eps).rsqrt()
+    normal = away * scale
+    h = g if weight is None else g * weight
+    dx = dw = db = None
+    if needs[0]:
+        slope = (h * normal).mean(dims, keepdim=True)
+        dx = scale * (h - h.mean(dims, keepdim=True) - normal * slope)
+    if needs[1]:
+        dw = _leading(g * normal, lead)
+    if needs[2]:
+        db = _leading(g, lead)
+    return dx, dw, db
+
+
+def _layer_norm_gradients(g, input, normalized_shape, weight, bias, eps, out1, out2, needs):
+    return _layer_norm_backward(g, input, normalized_shape, out1, out2, weight, bias, needs, eps)
+
+
+@template("native_layer_norm", variants="function", outputs=3, joint_grad=_layer_norm_gradients)
+def native_layer_norm(
+    input, normalized_shape: object, weight: OptionalTensor, bias: OptionalTensor, eps: float
+):
+    """layer_norm, and the mean and 1/deviation of each row."""
+
+
+def _sizes(name, shape):
+    if type(shape) is tuple:
+        return shape
+    if not isinstance(shape, (tuple, list)):
+        raise TypeError(
+            f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not "
+            f"{type(shape).__name__}"
+        )
+    return tuple(shape)
+
+
+@composite(variants="function", namespace=NN)
+def layer_norm(
+    input,
+    normalized_shape: object,
+    weight: OptionalTensor = None,
+    bias: OptionalTensor = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
+):
+    """Rows (the last dimensions) brought to mean 0 and variance 1, then weight and bias."""
+    if type(normalized_shape) is not tuple:
+        normalized_shape = _sizes("layer_norm", normalized_shape)
+    return native_layer_norm(input, normalized_shape, weight, bias, eps)[0]
+
+
+# -- rms_norm --------------------------------------------------------------------------------------
+
+
+@composite("rms_norm_backward", variants="")
+def _rms_norm_backward(
+    g, input, normalized_shape: object, rstd, weight: OptionalTensor, needs: object, eps: float
+):
+    """Gradients of rms_norm for input and weight."""
+    lead = input.ndim - len(normalized_shape)
+    dims = tuple(range(lead, input.ndim))
+    scale = ((input * input).mean(dims, keepdim=True) + eps).rsqrt()
+    normal = input * scale
+    h = g if weight is None else g * weight
+    dx = scale * (h - normal * (h * normal).mean(dims, keepdim=True)) if needs[0] else None
+    return dx, _leading(g * normal, lead) if needs[1] else None
+
+
+def _rms_norm_gradients(g, input, normalized_shape, weight, eps, out1, needs):
+    return _rms_norm_backward(g, input, normalized_shape, out1, weight, needs, eps)
+
+
+@template(
+    "rms_norm_rows",
+    variants="",
+    outputs=2,
+    node="FusedRmsNormBackward0",
+    joint_grad=_rms_norm_gradients,
+)
+def _fused_rms_norm(input, normalized_shape: object, weight: OptionalTensor, eps: float):
+    """rms_norm, and 1 / root of the mean square of each row."""
+
+
+@composite(variants="function", namespace=NN)
+def rms_norm(input, normalized_shape: object, weight: OptionalTensor = None, eps: object = None):
+    """Rows (the last dimensions) divided by the root of their mean square, then weight."""
+    if type(normalized_shape) is not tuple:
+        normalized_shape = _sizes("rms_norm", normalized_shape)
+    dtype = input.dtype
+    if dtype.is_floating_point and (weight is None or weight.dtype is dtype):
+        if weight is not None:
+            _check_rms_weight(weight, normalized_shape)
+        eps = d.finfo(_accumulated(dtype)).eps if eps is None else float(eps)
+        return _fused_rms_norm(input, normalized_shape, weight, eps)[0]
+    return _mixed_rms_norm(input, normalized_shape, weight, eps)
+
+
+def _accumulated(dtype):
+    return d.float32 if dtype in (d.float16, d.bfloat16) else dtype.to_real()
+
+
+def _check_rms_weight(weight, normalized_shape):
+    if tuple(weight.shape) != normalized_shape:
+        raise RuntimeError(
+            "Expected weight to be of same shape as normalized_shape, but got weight of shape "
+            f"{list(weight.shape)} and normalized_shape = {list(normalized_shape)}"
+        )
+
+
+def _mixed_rms_norm(input, normalized_shape, weight, eps):
+    """The same in other ops: complex numbers, and weights of another dtype."""
+    if input.dtype.category < d.FLOATING:
+        raise errors.not_implemented("rms_norm", input.dtype)
+    if tuple(input.shape[input.ndim - len(normalized_shape) :]) != normalized_shape:
+        text = ", ".join(map(str, normalized_shape))
+        raise RuntimeError(
+            f"Given normalized_shape={list(normalized_shape)}, expected input with shape [*{text}],"
+            f" but got input of size{list(input.shape)}"
+        )
+    eps = d.finfo(_accumulated(input.dtype)).eps if eps is None else eps
+    wide = input.float() if input.dtype in (d.float16, d.bfloat16) else input
+    dims = tuple(range(input.ndim - len(normalized_shape), input.ndim))
+    normal = wide * (wide.pow(2).mean(dims, keepdim=True) + eps).rsqrt()
+    return (normal if weight is None else normal * weight).to(input.dtype)
+
+
+# -- group_norm ------------------------------------------------------------------------------------
+
+
+@composite("group_norm_backward", variants="")
+def _group_norm_backward(
+    g, input, mean, rstd, weight: OptionalTensor, bias: OptionalTensor, N: int, C: int, HxW: int,
+    group: int, needs: object, eps: float,
+):  # fmt: skip
+    """Gradients of group_norm for input, weight and bias."""
+    shape = (N, group, C // group, HxW)
+    x, g = input.reshape(shape), g.reshape(shape)
+    away = x - x.mean((2, 3), keepdim=True)
+    scale = ((away * away).mean((2, 3), keepdim=True) + eps).rsqrt()
+    normal = away * scale
+    h = g if weight is None else g * weight.reshape(1, group, C // group, 1)
+    dx = dw = db = None
+    if needs[0]:
+        slope = (h * normal).mean((2, 3), keepdim=True)
+        dx = scale * (h - h.mean((2, 3), keepdim=True) - normal * slope)
+        dx = dx.reshape(input.shape)
+    if needs[1]:
+        dw = (g * normal).sum((0, 3)).reshape(C)
+    if needs[2]:
+        db = g.sum((0, 3)).reshape(C)
+    return dx, dw, db
+
+
+def _group_norm_gradients(g, input, weight, bias, N, C, HxW, group, eps, out1, out2, needs):
+    return _group_norm_backward(g, input, out1, out2, weight, bias, N, C, HxW, group, needs, eps)
+
+
+@template("native_group_norm", variants="function", outputs=3, joint_grad=_group_norm_gradients)
+def native_group_norm(
+    input, weight: OptionalTensor, bias: OptionalTensor, N: int, C: int, HxW: int, group: int,
+    eps: float,
+):  # fmt: skip
+    """group_norm, and the mean and 1/deviation of each group."""
+
+
+@composite(variants="function")
+def group_norm(
+    input,
+    num_groups: int,
+    weight: OptionalTensor = None,
+    bias: OptionalTensor = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+):
+    """Groups of channels of each image brought to mean 0 and variance 1, then weight and bias."""
+    shape = input.shape
+    if num_groups <= 0:
+        raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
+    if len(shape) < 2:
+        raise RuntimeError(
+            f"Expected at least 2 dimensions for input tensor but received {len(shape)}"
+        )
+    N, C = shape[0], shape[1]
+    if C % num_groups:
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of "
+            f"shape {list(shape)} and num_groups={num_groups}"
+        )
+    size = math.prod(shape[2:])
+    return native_group_norm(input, weight, bias, N, C, size, num_groups, eps)[0]
+
+
+@composite(variants="", namespace=NN)
+def functional_group_norm(
+    input,
+    num_groups: int,
+    weight: OptionalTensor = None,
+    bias: OptionalTensor = None,
+    eps: float = 1e-5,
+):
+    """Groups of channels of each image brought to mean 0 and variance 1, then weight and bias."""
+    shape = input.shape
+    if len(shape) < 2:
+        raise RuntimeError(
+            f"Expected at least 2 dimensions for input tensor but received {len(shape)}"
+        )
+    values = shape[0] * (shape[1] // num_groups) * math.prod(shape[2:])
+    if values == 1:
+        sizes = [shape[0] * shape[1] // num_groups, num_groups, *shape[2:]]
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {sizes}"
+        )
+    return group_norm(input, num_groups, weight, bias, eps)
+
+
+# -- batch_norm ------------------------------------------------------------------------------------
+
+
+@composite("batch_norm_backward", variants="")
+def _batch_norm_backward(
+    g, input, weight: OptionalTensor, bias: OptionalTensor, mean, second, training: bool,
+    eps: float, needs: object,
+):  # fmt: skip
+    """Gradients of batch_norm for input, weight and bias."""
+    dims = (0, *range(2, input.ndim))
+    shape = (1, -1, *([1] * (input.ndim - 2)))
+    if training:
+        away = input - input.mean(dims, keepdim=True)
+        scale = ((away * away).mean(dims, keepdim=True) + eps).rsqrt()
+    else:
+        away = input - mean.reshape(shape)
+        scale = (second.reshape(shape) + eps).rsqrt()
+    normal = away * scale
+    h = g if weight is None else g * weight.reshape(shape)
+    dx = dw = db = None
+    if needs[0]:
+        dx = scale * h
+        if training:
+            slope = (h * normal).mean(dims, keepdim=True)
+            dx = scale * (h - h.mean(dims, keepdim=True) - normal * slope)
+    if needs[1]:
+        dw = (g * normal).sum(dims)
+    if needs[2]:
+        db = g.sum(dims)
+    return dx, dw, db
+
+
+def _batch_norm_gradients(
+    g, input, weight, bias, running_mean, running_var, training, eps, out1, out2, needs
+):
+    mean, second = (out1, out2) if training else (running_mean, running_var)
+    found = _batch_norm_backward(g, input, weight, bias, mean, second, training, eps, needs[:3])
+    return (*found, None, None)
+
+
+@template("native_batch_norm", variants="function", outputs=3, joint_grad=_batch_norm_gradients)
+def native_batch_norm(
+    input, weight: OptionalTensor, bias: OptionalTensor, running_mean: OptionalTensor,
+    running_var: OptionalTensor, training: bool, momentum: float, eps: float,
+):  # fmt: skip
+    """batch_norm, and the mean and 1/deviation of each channel (nothing while evaluating)."""
+
+
+def _check_momentum(name, momentum):
+    if momentum is None:
+        raise TypeError(f"{name}(): argument 'momentum' (position 7) must be float, not NoneType")
+
+
+@composite(variants="function")
+def batch_norm(
+    input, weight: OptionalTensor, bias: OptionalTensor, running_mean: OptionalTensor,
+    running_var: OptionalTensor, training: bool, momentum: float, eps: float,
+    cudnn_enabled: bool,
+):  # fmt: skip
+    """Channels brought to mean 0 and variance 1, then weight and bias."""
+    _check_momentum("batch_norm", momentum)
+    return native_batch_norm(
+        input, weight, bias, running_mean, running_var, training, momentum, eps
+    )[0]
+
+
+@composite(variants="", namespace=NN)
+def functional_batch_norm(
+    input,
+    running_mean: OptionalTensor,
+    running_var: OptionalTensor,
+    weight: OptionalTensor = None,
+    bias: OptionalTensor = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+):
+    """Channels brought to mean 0 and variance 1, then weight and bias.
+
+    In training by the statistics of the batch, towards which running ones move by momentum; else by
+    running ones.
+    """
+    if training:
+        shape = input.shape
+        if len(shape) > 1 and shape[0] * math.prod(shape[2:]) == 1:
+            raise ValueError(
+                f"Expected more than 1 value per channel when training, got input size {shape}"
+            )
+    if momentum is None:
+        _check_momentum("batch_norm", momentum)
+    return native_batch_norm(
+        input, weight, bias, running_mean, running_var, training, momentum, eps
+    )[0]
+
+
+# -- instance_norm ---------------------------------------------------------------------------------
+
+
+@composite(variants="function")
+def instance_norm(
+    input, weight: OptionalTensor, bias: OptionalTensor, running_mean: OptionalTensor,
+    running_var: OptionalTensor, use_input_stats: bool, momentum: float, eps: float,
+    cudnn_enabled: bool,
+):  # fmt: skip
+    """Channels of each image brought to mean 0 and variance 1, then weight and bias."""
+    if not use_input_stats and (running_mean is None or running_var is None):
+        raise RuntimeError(
+            "Expected running_mean and running_var to be defined when use_input_stats is false"
+        )
+    shape = input.shape
+    batch, channels = shape[0], shape[1]
+
+    def repeated(t):
+        return None if t is None else t.repeat(batch)
+
+    mean, var = repeated(running_mean), repeated(running_var)
+    joined = input.contiguous().view(1, batch * channels, *shape[2:])
+    out = native_batch_norm(
+        joined, repeated(weight), repeated(bias), mean, var, use_input_stats, momentum, eps
+    )[0]
+    for running, found in ((running_mean, mean), (running_var, var)):
+        if running is not None and use_input_stats:
+            running.detach().copy_(found.view(batch, channels).mean(0))
+    return out.view(shape)
+
+
+@composite(variants="", namespace=NN)
+def functional_instance_norm(
+    input,
+    running_mean: OptionalTensor = None,
+    running_var: OptionalTensor = None,
+    weight: OptionalTensor = None,
+    bias: OptionalTensor = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+):
+    """Channels of each image brought to mean 0 and variance 1, then weight and bias."""
+    if use_input_stats and math.prod(input.shape[2:]) == 1:
+        raise ValueError(
+            f"Expected more than 1 spatial element when training, got input size {input.shape}"
+        )
+    return instance_norm(
+        input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, False
+    )
+
+
+# -- norms of other kinds --------------------------------------------------------------------------
+
+
+@composite(variants="", namespace=NN)
+def local_response_norm(input, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
+    """input divided by (k + alpha * mean square over `size` neighbouring channels) ** beta."""
+    ndim = input.ndim
+    if ndim < 3:
+        raise ValueError(
+            "Expected 3D or higher dimensionality                         "
+            f" input (got {ndim} dimensions)"
+        )
+    if not input.numel():
+        return input
+    squares = (input * input).unsqueeze(1)
+    channels = input.shape[1]
+    padding = [0] * (2 * (ndim - 2)) + [size // 2, (size - 1) // 2]
+    squares = public("pad")(squares, padding)
+    total = squares.narrow(2, 0, channels)
+    for shift in range(1, size):
+        total = total + squares.narrow(2, shift, channels)
+    mean = (total / size).squeeze(1)
+    return input / (mean * alpha + k).pow(beta)
+
+
+@composite(variants="", namespace=NN)
+def normalize(
+    input, p: object = 2.0, dim: object = 1, eps: float = 1e-12, out: OptionalTensor = None
+):
+    """input divided by its p-norm along dim, which counts as eps at least."""
+    norm = input.norm(p, dim, keepdim=True).clamp_min(eps)
+    if out is None:
+        return input / norm.expand_as(input)
+    return public("div")(input, norm.expand_as(input), out=out)
+
+
+@composite(variants="function", namespace=NN)
+def cosine_similarity(x1, x2, dim: int = 1, eps: float = 1e-8):
+    """The cosine of the angle between vectors along dim; norms count as eps at least."""
+    common = d.promote_types(x1.dtype, x2.dtype)
+    if not (common.is_floating_point or common.is_complex):
+        raise RuntimeError(
+            f"expected common dtype to be floating point, yet common dtype is {common.scalar_name}"
+        )
+    x1, x2 = public("broadcast_tensors")(x1.to(common), x2.to(common))
+    lengths = [public("linalg_vector_norm")(x, 2, dim, True).clamp_min(eps) for x in (x1, x2)]
+    return ((x1 / lengths[0]) * (x2 / lengths[1])).sum(dim)
+
+
+@composite(variants="function", namespace=NN)
+def pairwise_distance(x1, x2, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False):
+    """The p-norm of x1 - x2 + eps along the last dimension."""
+    last = max(x1.ndim, x2.ndim) - 1
+    return (x1 - x2 + eps).norm(p, last, keepdim)
