@@ -8,7 +8,7 @@ from flambeau import _dtype
 from flambeau._layout import Size, dense_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.eager.binding import launches
-from flambeau.eager.joining import _shaped_like, arranged
+from flambeau.eager.joining import arranged, shaped_like
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.plan import MAX_PLANS, nothing
 from flambeau.eager.rows import address, contiguous
@@ -113,7 +113,7 @@ def _plan_fold(layout, output_size, facts, blocks):
 
 def _plan_pixel_shuffle(layout, r):
     *batch, channels, height, width = layout.shape
-    out = _shaped_like(layout, (*batch, channels // (r * r), height * r, width * r))
+    out = shaped_like(layout, (*batch, channels // (r * r), height * r, width * r))
     sizes = (*batch, channels // (r * r), r, r, height, width)
     *outer, c, y, x = layout.strides
     source = (*outer, c * r * r, c * r, c, y, x)
@@ -128,7 +128,7 @@ def pixel_shuffle(input, upscale_factor):
 
 def _plan_pixel_unshuffle(layout, r):
     *batch, channels, height, width = layout.shape
-    out = _shaped_like(layout, (*batch, channels * r * r, height // r, width // r))
+    out = shaped_like(layout, (*batch, channels * r * r, height // r, width // r))
     sizes = (*batch, channels, r, r, height // r, width // r)
     *outer, c, y, x = layout.strides
     source = (*outer, c, y, x, y * r, x * r)
@@ -142,7 +142,7 @@ def pixel_unshuffle(input, downscale_factor):
 
 
 def _plan_channel_shuffle(layout, groups):
-    out = _shaped_like(layout, layout.shape)
+    out = shaped_like(layout, layout.shape)
     batch, channels, *rest = layout.shape
     sizes = (batch, groups, channels // groups, *rest)
 

@@ -1,4 +1,4 @@
-"""Launchers of what joins, pads and rearranges tensors: strided copies into a fresh output.
+"""Launchers of what joins and rearranges tensors: strided copies into a fresh output.
 
 What goes where depends on layouts and arguments only, so it is worked out once and kept: a list of
 boxes, each copied by the pointwise copy kernel whatever its strides (negative ones too: a flip).
@@ -34,7 +34,7 @@ def place_of(starts, strides):
     return sum(a * s for a, s in zip(starts, strides))
 
 
-def _format(layout):
+def memory_order_of(layout):
     """The order of dimensions that outputs take over: channels last, or plain."""
     order = CHANNELS_LAST.get(layout.ndim)
     if (
@@ -46,9 +46,9 @@ def _format(layout):
     return order
 
 
-def _shaped_like(layout, shape):
+def shaped_like(layout, shape):
     """A dense layout of another shape, channels last if the given one is."""
-    order = _format(layout)
+    order = memory_order_of(layout)
     strides = contiguous_strides(shape) if order is None else ordered_strides(shape, order)
     return make_layout(Size(shape), strides, layout.dtype, layout.device)
 
@@ -100,7 +100,7 @@ def _plan_cat(layouts, dim):
         sum(layout.shape[dim] for _, layout in used),
         *first.shape[dim + 1 :],
     )
-    orders = {_format(layout) for _, layout in used}
+    orders = {memory_order_of(layout) for _, layout in used}
     order = orders.pop() if len(orders) == 1 else None
     strides = contiguous_strides(shape) if order is None else ordered_strides(shape, order)
     out = make_layout(Size(shape), strides, _common_dtype(layouts), first.device)
@@ -485,117 +485,3 @@ def _plan_diag_embed(layout, offset, dim1, dim2):
 @launches("diag_embed")
 def diag_embed(input, offset, dim1, dim2):
     return arranged(_plan_diag_embed, input, offset, dim1, dim2, fill=0)
-
-
-# -- padding --------------------------------------------------------------------------------------
-
-
-def _widths(ndim, pad):
-    """(before, after) per dimension, from the first on."""
-    found = [(0, 0)] * ndim
-    for k in range(len(pad) // 2):
-        found[ndim - 1 - k] = (pad[2 * k], pad[2 * k + 1])
-    return found
-
-
-def _plan_constant_pad(layout, pad):
-    pad = ints("constant_pad_nd", "pad", pad)
-    if len(pad) % 2:
-        raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
-    widths = _widths(layout.ndim, pad)
-    sizes = [n + min(0, low) + min(0, high) for n, (low, high) in zip(layout.shape, widths)]
-    if min(sizes, default=0) < 0:
-        raise RuntimeError("narrow(): length must be non-negative.")
-    out = _shaped_like(layout, [n + low + high for n, (low, high) in zip(layout.shape, widths)])
-    place = place_of([max(0, low) for low, _ in widths], out.strides)
-    start = place_of([max(0, -low) for low, _ in widths], layout.strides)
-    return out, [(sizes, out.strides, place, layout.strides, start)]
-
-
-@launches("constant_pad")
-def constant_pad(input, pad, value):
-    number = _number(value, input._layout.dtype)
-    return arranged(
-        _plan_constant_pad, input, pad, fill=number if max(pad, default=0) > 0 else None
-    )
-
-
-def _number(value, dtype):
-    value = value.item() if hasattr(value, "item") else value
-    return int(value) if dtype.category == _dtype.INTEGER and type(value) is float else value
-
-
-def _check_edges(layout, pad, mode):
-    shape, dims = layout.shape, len(pad) // 2
-    ndim = len(shape)
-    batched = ndim == dims + 2
-    if 0 in shape[1 if batched else 0 :] and mode != "circular":
-        kinds = f"{dims + 1}D or {dims + 2}D (batch mode)"
-        raise RuntimeError(
-            f"Expected {kinds} tensor with possibly 0 batch size and other non-zero dimensions for "
-            f"input, but got: {list(shape)}"
-        )
-    letters = "DHW"[3 - dims :]
-    for k in range(dims):
-        dim, low, high = ndim - 1 - k, pad[2 * k], pad[2 * k + 1]
-        if mode == "reflect" and (low >= shape[dim] or high >= shape[dim]):
-            raise RuntimeError(
-                f"Argument #{4 + 2 * k}: Padding size should be less than the corresponding input "
-                f"dimension, but got: padding ({low}, {high}) at dimension {dim} of input "
-                f"{list(shape)}"
-            )
-        if mode == "circular":
-            if low > shape[dim] or high > shape[dim]:
-                raise RuntimeError("Padding value causes wrapping around more than once.")
-            if shape[dim] + low + high < 0:
-                raise RuntimeError("Negative padding value is resulting in an empty dimension")
-    out = [shape[ndim - dims + k] + pad[-2 * k - 2] + pad[-2 * k - 1] for k in range(dims)]
-    if min(out) < 1 and mode != "circular":
-        old = ", ".join(f"{c}: {n}" for c, n in zip(letters, shape[-dims:]))
-        new = " ".join(f"{c}: {n}" for c, n in zip(letters, out))
-        raise RuntimeError(f"input ({old}) is too small. Calculated output {new}")
-
-
-def _sides(size, low, high, mode):
-    """Pieces of one padded dimension: (start in input, step, start in output, length)."""
-    cut_low, cut_high = max(0, -low), max(0, -high)
-    length = size - cut_low - cut_high
-    pieces = [(cut_low, 1, max(0, low), length)]
-    end = max(0, low) + length
-    if mode == "circular":
-        before, after = (size - cut_high - low, 1), (cut_low, 1)
-    elif mode == "replicate":
-        before, after = (0, 0), (size - 1, 0)
-    else:
-        before, after = (low, -1), (size - 2, -1)
-    if low > 0:
-        pieces.append((*before, 0, low))
-    if high > 0:
-        pieces.append((*after, end, high))
-    return [p for p in pieces if p[3] > 0]
-
-
-def _plan_edge_pad(layout, pad, mode):
-    _check_edges(layout, pad, mode)
-    if layout.dtype is _dtype.bool_ and mode != "circular":
-        name = "replication" if mode == "replicate" else "reflection"
-        raise errors.not_implemented(f"{name}_pad{len(pad) // 2}d", layout.dtype)
-    widths = _widths(layout.ndim, pad)
-    shape = Size(n + low + high for n, (low, high) in zip(layout.shape, widths))
-    if mode == "circular":
-        out = dense_layout(shape, layout.dtype, layout.device)
-    else:
-        out = _shaped_like(layout, shape)
-    sides = [_sides(n, low, high, mode) for n, (low, high) in zip(layout.shape, widths)]
-    boxes = []
-    for box in itertools.product(*sides):
-        source, steps, target, sizes = zip(*box)
-        strides = [a * s for a, s in zip(steps, layout.strides)]
-        places = place_of(target, out.strides), place_of(source, layout.strides)
-        boxes.append((sizes, out.strides, places[0], strides, places[1]))
-    return out, boxes
-
-
-@launches("edge_pad")
-def edge_pad(input, pad, mode):
-    return arranged(_plan_edge_pad, input, pad, mode)

@@ -36,7 +36,30 @@ def _kernel(name, *pattern):
 class _Plan:
     """What a call will do; `memory` owns tables and description."""
 
-    __slots__ = ("source", "out", "run", "description", "scratch", "memory")
+    __slots__ = ("source", "out", "last", "run", "description", "scratch", "memory")
+
+    def __init__(self, layout, shape, last):
+        order = CHANNELS_LAST[layout.ndim] if last else None
+
+        def dense(shape):
+            strides = ordered_strides(shape, order) if last else contiguous_strides(shape)
+            return make_layout(shape, strides, layout.dtype, layout.device)
+
+        self.last, self.out = last, dense(shape)
+        self.run = self.description = self.scratch = self.memory = None
+        computed = self.out.numel and layout.device.type == "cpu"
+        direct = layout.is_contiguous or last or not computed
+        self.source = layout if direct else dense(layout.shape)
+
+    def fill(self, layout, tables):
+        """Choose a kernel and write its tables, one per spatial dimension."""
+        dims = len(tables)
+        missing = 3 - dims
+        tables = [[[(0, 1.0)]]] * missing + tables
+        here = (1,) * missing + tuple(layout.shape[-dims:])
+        there = (1,) * missing + tuple(self.out.shape[-dims:])
+        is_double = layout.dtype in (_dtype.float64, _dtype.uint8)
+        (_lines if self.last else _planes)(self, tables, here, there, layout, is_double)
 
 
 @launches("resample")
@@ -61,14 +84,38 @@ def resample_backward(grad_output, output_size, align_corners, scales, input_siz
     return _run(grad_output, kind, output_size, align_corners, scales, input_size)
 
 
+def by_tables(input, key, build):
+    """The gradient of anything that reads by tables.
+
+    build() gives the turned table of every spatial dimension, and the shape of the result. Results
+    are channels last where the input is.
+    """
+    layout = input._layout
+    plan = _plans.get((layout, key))
+    if plan is None:
+        tables, shape = build()
+        plan = _remembered(layout, key, _Plan(layout, Size(shape), _is_channels_last(layout)))
+        plan.fill(layout, tables)
+    return _launch(plan, input)
+
+
 def _run(input, *facts):
     layout = input._layout
     plan = _plans.get((layout, facts))
     if plan is None:
-        if len(_plans) > MAX_PLANS:
-            _plans.clear()
-        plan = _plans[layout, facts] = _plan(layout, *facts)
-    if plan.source is not layout:
+        plan = _remembered(layout, facts, _plan(layout, *facts))
+    return _launch(plan, input)
+
+
+def _remembered(layout, key, plan):
+    if len(_plans) > MAX_PLANS:
+        _plans.clear()
+    _plans[layout, key] = plan
+    return plan
+
+
+def _launch(plan, input):
+    if plan.source is not input._layout:
         dense = empty_like_layout(plan.source)
         copy_into(dense, input)
         input = dense
@@ -93,7 +140,6 @@ def _is_channels_last(layout):
 
 
 def _plan(layout, kind, output_size, align_corners, scales, input_size):
-    plan = _Plan()
     backward = input_size is not None
     sizes = tuple(input_size[2:]) if backward else tuple(layout.shape[2:])
     if backward and tuple(layout.shape[2:]) != tuple(output_size):
@@ -102,43 +148,27 @@ def _plan(layout, kind, output_size, align_corners, scales, input_size):
             f"Expected grad_output to have the same shape as output; output.size = {wanted} but "
             f"got grad_output.size = {list(layout.shape)}"
         )
-    shape = Size((*layout.shape[:2], *(sizes if backward else output_size)))
-    last = _is_channels_last(layout)
     # the gradients of bicubic, and of all antialiased modes, come back contiguous
-    last = last and not (backward and ("cubic" in kind or "smooth" in kind))
-    order = CHANNELS_LAST[layout.ndim] if last else None
-
-    def dense(shape):
-        strides = ordered_strides(shape, order) if last else contiguous_strides(shape)
-        return make_layout(shape, strides, layout.dtype, layout.device)
-
-    plan.out = dense(shape)
-    plan.source = layout if layout.is_contiguous or last else dense(layout.shape)
-    plan.run = plan.description = plan.scratch = plan.memory = None
+    last = _is_channels_last(layout) and not (backward and ("cubic" in kind or "smooth" in kind))
+    shape = Size((*layout.shape[:2], *(sizes if backward else output_size)))
+    plan = _Plan(layout, shape, last)
     if not plan.out.numel or layout.device.type != "cpu":
-        plan.source = layout
         return plan
     is_bytes = layout.dtype is _dtype.uint8
-    is_double = is_bytes or layout.dtype is _dtype.float64
-    exact = is_double and not (is_bytes and kind.startswith("nearest"))
+    exact = layout.dtype is _dtype.float64 or (is_bytes and not kind.startswith("nearest"))
     scales = scales or (None,) * len(sizes)
     tables = [
         table(kind, n, wanted, align_corners, scale, exact)
         for n, wanted, scale in zip(sizes, output_size, scales)
     ]
     if is_bytes:
-        identity = [[[(k, 1.0)] for k in range(n)] for n in sizes]
         tables = [
-            i if n == m else quantised(t)
-            for i, t, n, m in zip(identity, tables, sizes, output_size)
+            [[(k, 1.0)] for k in range(n)] if n == wanted else quantised(t)
+            for t, n, wanted in zip(tables, sizes, output_size)
         ]
     if backward:
         tables = [turned(t, n) for t, n in zip(tables, sizes)]
-    missing = 3 - len(tables)
-    tables = [[[(0, 1.0)]]] * missing + tables
-    here = (1,) * missing + tuple(layout.shape[2:])
-    there = (1,) * missing + tuple(shape[2:])
-    (_lines if last else _planes)(plan, tables, here, there, layout, is_double)
+    plan.fill(layout, tables)
     return plan
 
 
@@ -173,7 +203,7 @@ def _planes(plan, tables, here, there, layout, is_double):
     from flambeau.codegen.templates.resampling import STRAIGHT, lanes, reach
 
     code = layout.dtype.code
-    rows = layout.shape[0] * layout.shape[1] * there[0] * there[1]
+    rows = layout.numel // (here[0] * here[1] * here[2]) * there[0] * there[1]
     chunks, per_chunk = _cut(rows, layout.numel + plan.out.numel)
     way, count, ragged, bases, indices, weights = blocked(tables[2], lanes(code), reach(code))
     arrays = [

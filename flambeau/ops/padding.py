@@ -1,8 +1,8 @@
 """Padding: a tensor with more elements around it, constant or taken from its own edges.
 
-All modes are strided copies into the output (eager/joining.py): the middle as it is, the sides from
-slices that are repeated (replicate), reversed (reflect) or taken from the other end (circular).
-Derivatives fold the sides back, one dimension at a time.
+The middle is copied as it is, the sides are constant, repeated (replicate), reversed (reflect) or
+taken from the other end (circular). Derivatives add the sides to what they were read from. Kernels:
+`eager/padding.py`.
 """
 
 from flambeau.ops.table import composite, template
@@ -57,7 +57,8 @@ def _unpadded(g, dim, size, low, high, mode):
     return middle
 
 
-def _pad_backward(g, shape, pad, mode):
+def edge_gradient(g, shape, pad, mode):
+    """The gradient of an edge mode, folding side after side onto what it was read from."""
     for k in range(len(pad) // 2):
         dim = len(shape) - 1 - k
         g = _folded(g, dim, shape[dim], pad[2 * k], pad[2 * k + 1], mode)
@@ -68,19 +69,31 @@ _NAMES = {"reflect": "ReflectionPad", "replicate": "ReplicationPad", "circular":
 
 
 def _edge_row(mode, dims):
-    """The row behind pad for one mode and number of dimensions."""
+    """The row behind pad for one mode and number of dimensions; its gradient is a row too."""
 
     def body(input, pad: object, mode: str = mode):
         pass
 
+    def backward(grad_output, input_size: object, pad: object, mode: str = mode):
+        pass
+
     body.__name__ = f"_{mode}_pad{dims}d"
     body.__doc__ = f"pad with mode {mode} in {dims} dimensions."
-    return template(
+    backward.__name__ = f"_{mode}_pad{dims}d_backward"
+    backward.__doc__ = f"The gradient of pad with mode {mode} in {dims} dimensions."
+    row = template(
         "edge_pad",
-        grad=lambda g, input_shape, pad: _pad_backward(g, input_shape, pad, mode),
+        grad=lambda g, input_shape, pad: turned(g, input_shape, pad),
         variants="",
         node=f"{_NAMES[mode]}{dims}DBackward0",
     )(body)
+    turned = template(
+        "edge_pad_backward",
+        grad=lambda g, pad: row(g, pad),
+        variants="",
+        node=f"{_NAMES[mode]}{dims}DBackwardBackward0",
+    )(backward)
+    return row
 
 
 _EDGES = {(mode, dims): _edge_row(mode, dims) for mode in _NAMES for dims in (1, 2, 3)}
@@ -94,6 +107,26 @@ def pad(input, pad: object, mode: str = "constant", value: object = None):
         pad: widths before and after, for the last dimension, then the one before it, and so on.
         mode: constant, reflect, replicate or circular.
     """
+    try:
+        found = _checked.get((input._layout, pad, mode, value))
+    except TypeError:  # a list of widths
+        found = None
+    if found is not None:
+        return found[0](input, *found[1])
+    found = _resolve(input, pad, mode, value)
+    if type(pad) is tuple:
+        if len(_checked) > _MANY:
+            _checked.clear()
+        _checked[input._layout, pad, mode, value] = found
+    return found[0](input, *found[1])
+
+
+_checked: dict = {}  # what pad does for a layout and its arguments
+_MANY = 4096
+
+
+def _resolve(input, pad, mode, value):
+    """(row, its arguments) of a call of pad."""
     if isinstance(pad, str):
         raise TypeError("pad(): argument 'pad' (position 2) must be tuple of ints, not str")
     try:
@@ -108,7 +141,7 @@ def pad(input, pad: object, mode: str = "constant", value: object = None):
             f"padding length {len(pad)} and input of dimension {input.ndim}"
         )
     if mode == "constant":
-        return constant_pad_nd(input, pad, 0 if value is None else value)
+        return constant_pad_nd, (pad, _number(value))
     if value is not None and value != 0:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     dims = len(pad) // 2
@@ -122,4 +155,14 @@ def pad(input, pad: object, mode: str = "constant", value: object = None):
         )
     if mode not in _NAMES:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
-    return _EDGES[mode, dims](input, pad)
+    return _EDGES[mode, dims], (pad,)
+
+
+def _number(value):
+    if value is None:
+        return 0
+    if isinstance(value, (str, bytes, complex)) or not hasattr(value, "__float__"):
+        raise TypeError(
+            f"pad(): argument 'value' (position 4) must be float, not {type(value).__name__}"
+        )
+    return value

@@ -1,8 +1,8 @@
-"""Sliding blocks: taking an image apart into columns of blocks (unfold), and adding blocks up (fold).
+"""Sliding blocks: taking an image apart into columns of blocks, and adding blocks up.
 
 Both walk rows. A row of unfold is one element of the block for all blocks in a line: a piece of an
-image row, with zeros where the block hangs over the edge. A row of fold is an image row, gathered in
-a buffer from all blocks that touch it, and rounded once. Chunks own rows of what they write.
+image row, with zeros where the block hangs over the edge. A row of fold is an image row, gathered
+in a buffer from all blocks that touch it, and rounded once. Chunks own rows of what they write.
 """
 
 from flambeau.codegen.llvm import (
