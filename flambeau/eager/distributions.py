@@ -1,4 +1,4 @@
-"""Drawing from tensors of parameters: poisson, gamma, binomial, multinomial; dropout and rrelu.
+"""Drawing from tensors of parameters: bernoulli, poisson, gamma, binomial, multinomial.
 
 Results are new, contiguous tensors, drawn in row-major order. Fills of existing tensors, and the
 memory side of both, are in `sampling.py`; the rows are in `ops/sampling.py`.
@@ -11,7 +11,7 @@ from flambeau._layout import broadcast_shape
 from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.autograd import views
 from flambeau.eager.binding import launches
-from flambeau.eager.copying import copy_into, preserved_layout
+from flambeau.eager.copying import preserved_layout
 from flambeau.eager.rows import is_computed
 from flambeau.eager.sampling import (
     COMMON,
@@ -187,9 +187,6 @@ def fill_randperm(out, n, generator):
     fill(out, "randperm", (dtype.code,), generator)
 
 
-# -- noise on the way through a network ------------------------------------------------------------
-
-
 def _empty_like(t, dtype=None):
     return empty_like_layout(preserved_layout(t._layout, dtype))
 
@@ -202,90 +199,4 @@ def bernoulli(input, p, generator):
         bernoulli_from(out, input, generator)
     else:
         bernoulli_(out, p, generator)
-    return out
-
-
-def _check_p(p):
-    if not 0 <= p <= 1:
-        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
-
-
-def _noise(input, p, by_channel):
-    """What to multiply with: 0 with probability p, else 1."""
-    if by_channel:
-        if input.ndim < 2:
-            raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
-        out = _new((*input.shape[:2], *(1,) * (input.ndim - 2)), input)
-    else:
-        out = _empty_like(input)
-    bernoulli_(out, 1 - p, None)
-    return out
-
-
-def _dropout(input, p, train, by_channel):
-    _check_p(p)
-    if p == 0 or not train or input.numel() == 0:
-        return input
-    if p == 1:
-        return input * input.new_zeros(())
-    return input * _noise(input, p, by_channel).div_(1 - p)
-
-
-# saturation of SELU for large negative inputs: minus its scale times its alpha
-_SELU_FLOOR = 1.7580993408473766
-
-
-def _alpha_dropout(input, p, train, by_channel):
-    _check_p(p)
-    if p == 0 or not train or input.numel() == 0:
-        return input
-    if p == 1:
-        return input * input.new_zeros(())
-    noise = _noise(input, p, by_channel)
-    a = 1.0 / math.sqrt((_SELU_FLOOR * _SELU_FLOOR * p + 1) * (1 - p))
-    shift = noise.add(-1).mul_(_SELU_FLOOR * a).add_(_SELU_FLOOR * a * p)
-    return (input * noise.mul_(a)).add_(shift)
-
-
-launches("dropout")(lambda input, p, train: _dropout(input, p, train, False))
-launches("feature_dropout")(lambda input, p, train: _dropout(input, p, train, True))
-launches("alpha_dropout")(lambda input, p, train: _alpha_dropout(input, p, train, False))
-launches("feature_alpha_dropout")(lambda input, p, train: _alpha_dropout(input, p, train, True))
-
-
-@launches("native_dropout")
-def native_dropout(input, p, train):
-    mask = _empty_like(input, d.bool_)
-    if train is False or input.numel() == 0:
-        return input.clone(), mask.fill_(True)
-    bernoulli_(mask, 1 - p, None)
-    return input.mul(mask).mul_(0.0 if p == 1 else 1 / (1 - p)), mask
-
-
-@launches("rrelu_with_noise")
-def rrelu_with_noise(input, noise, lower, upper, training, generator):
-    check_generator("rrelu_with_noise", generator)
-    for bound, name in ((lower, "lower"), (upper, "upper")):
-        if not math.isfinite(bound):
-            raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound:g}")
-    if lower > upper:
-        raise RuntimeError("Lower bound should be less than or equal to the upper bound")
-    out = _new(input.shape, input)
-    if input.device.type == "cpu":
-        if training:
-            require(input.dtype, HALF_AND_UP - {d.float16}, "rrelu_with_noise_out_cpu")
-        require(input.dtype, HALF_AND_UP, "leaky_relu_cpu")
-    if not is_computed(out):
-        return out
-    source = side_by_side(input)
-    if not training:
-        source = views.detached(source)
-        return source.clamp(min=0) + source.clamp(max=0) * ((lower + upper) / 2)
-    slopes = noise if noise._layout.is_contiguous else _new(input.shape, input)
-    run = kernel("rrelu", input.dtype.code)
-    pointers = out.data_ptr(), slopes.data_ptr(), source.data_ptr()
-    run(stream(generator), *pointers, out.numel(), lower, upper)
-    if slopes is not noise:
-        copy_into(noise, slopes)
-    noise._storage.version += 1
     return out

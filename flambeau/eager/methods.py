@@ -206,7 +206,9 @@ scalar.bind_tensor_words(_tensor_word)
 
 
 def public(name):
-    """A function users call: a row's, or one that creates tensors."""
+    """A function users call: a row's, its in-place form, or one that creates tensors."""
+    if name[-1] == "_" and name not in TABLE and is_inplace(name[:-1]):
+        return inplace_function(name[:-1])
     return function(name) if name in TABLE or name in _aliases else getattr(creation, name)
 
 

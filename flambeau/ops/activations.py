@@ -498,18 +498,3 @@ def glu(input, dim: int = -1):
     half = input.shape[dim] // 2
     first, second = input.narrow(dim, 0, half), input.narrow(dim, half, half)
     return first * second.sigmoid()
-
-
-@composite(namespace=NN, variants="function")
-def rrelu(
-    input,
-    lower: float = 1 / 8,
-    upper: float = 1 / 3,
-    training: bool = False,
-    generator: object = None,
-):
-    """leaky_relu with a slope drawn between lower and upper (their mean when not training)."""
-    if not training:
-        return run("leaky_relu", input, (lower + upper) / 2)
-    slope = input.new_empty(input.shape).uniform_(lower, upper, generator=generator)
-    return m.where(input <= 0, input * slope, input)

@@ -7,6 +7,7 @@ another signature in torch.
 """
 
 import math
+import sys
 import warnings
 
 from flambeau import _dtype as d
@@ -21,6 +22,15 @@ NN = "nn.functional"
 
 # -- arguments -------------------------------------------------------------------------------------
 
+
+def warn_caller(text):
+    """A warning that points at the line of the user's code that led here."""
+    level, frame = 1, sys._getframe(0)
+    while frame is not None and frame.f_globals.get("__name__", "flambeau").startswith("flambeau"):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level)
+
+
 _NUMBERS = {"none": NONE, "mean": MEAN, "sum": SUM}
 
 
@@ -32,9 +42,8 @@ def reduction_number(reduction, size_average=None, reduce=None):
     if found is not None:
         return found
     if reduction == "elementwise_mean":
-        warnings.warn(
-            "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.",
-            stacklevel=4,
+        warn_caller(
+            "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead."
         )
         return MEAN
     raise ValueError(f"{reduction} is not a valid value for reduction")
@@ -46,9 +55,8 @@ def old_reduction(size_average, reduce):
         name = "none"
     else:
         name = "sum" if size_average is False else "mean"
-    warnings.warn(
-        f"size_average and reduce args will be deprecated, please use reduction='{name}' instead.",
-        stacklevel=5,
+    warn_caller(
+        f"size_average and reduce args will be deprecated, please use reduction='{name}' instead."
     )
     return name
 
@@ -58,11 +66,10 @@ def same_shape(input, target, warn=False):
     if input.shape == target.shape:
         return input, target
     if warn:
-        warnings.warn(
+        warn_caller(
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size.",
-            stacklevel=4,
+            "Please ensure they have the same size."
         )
     shape = broadcast_shape(input.shape, target.shape)
     return input.expand(shape), target.expand(shape)
@@ -347,12 +354,11 @@ def functional_kl_div(
         number = SUM
     else:
         if reduction == "mean":
-            warnings.warn(
+            warn_caller(
                 "reduction: 'mean' divides the total loss by both the batch size and the support "
                 "size.'batchmean' divides only by the batch size, and aligns with the KL div math "
                 "definition.'mean' will be changed to behave the same as 'batchmean' in the next "
-                "major release.",
-                stacklevel=3,
+                "major release."
             )
         number = reduction_number(reduction)
     value = _kl(input, target, number, log_target)
@@ -423,3 +429,11 @@ def _one_per_row(shape, var):
     if len(shape) != len(var):
         return False
     return sum(v for s, v in zip(shape, var) if s != v) == 1
+
+
+for _row in (
+    functional_binary_cross_entropy_with_logits,
+    functional_kl_div,
+    functional_poisson_nll_loss,
+):
+    _row.name = _row.name.removeprefix("functional_")  # what messages call them

@@ -3,10 +3,9 @@
 A row here is a signature and what it means; its launcher in `eager/` (`sampling.py` and
 `random_integers.py` for fills, `distributions.py` for the rest) checks the arguments and draws
 PyTorch's numbers, bit for bit. New tensors (rand, randn, ...) are in `eager/random_tensors.py`,
-generators and seeds in `flambeau/random.py`.
+generators and seeds in `flambeau/random.py`, dropout in `dropout.py`.
 """
 
-from flambeau.codegen import scalar as m
 from flambeau.ops.table import template
 
 NOTHING = lambda g: g.new_zeros(g.shape)  # what was drawn does not depend on the input
@@ -96,49 +95,3 @@ def multinomial(input, num_samples: int, replacement: bool = False, *, generator
     Args:
         replacement: may one row give an index twice?
     """
-
-
-# -- noise on the way through a network ----------------------------------------------------------
-
-
-@template("dropout", variants="function inplace")
-def dropout(input, p: float, train: bool):
-    """Zeros with probability p, the rest scaled by 1 / (1 - p); input itself unless training."""
-
-
-@template("feature_dropout", variants="function inplace")
-def feature_dropout(input, p: float, train: bool):
-    """Like dropout, for whole channels (dimension 1) at a time."""
-
-
-@template("alpha_dropout", variants="function inplace")
-def alpha_dropout(input, p: float, train: bool):
-    """Dropout that keeps the mean and the variance of SELU's outputs."""
-
-
-@template("feature_alpha_dropout", variants="function inplace")
-def feature_alpha_dropout(input, p: float, train: bool):
-    """Like alpha_dropout, for whole channels (dimension 1) at a time."""
-
-
-@template("native_dropout", variants="function")
-def native_dropout(input, p: float, train: object):
-    """(dropout of input, the mask of what was kept)."""
-
-
-def _rrelu_grad(g, input, noise, lower, upper, training):
-    if training and upper - lower > 1e-6:
-        return g * noise
-    return m.where(input > 0, g, g * ((lower + upper) / 2))
-
-
-@template("rrelu_with_noise", variants="", grad={"input": _rrelu_grad})
-def rrelu_with_noise(
-    input,
-    noise,
-    lower: float = 1 / 8,
-    upper: float = 1 / 3,
-    training: bool = False,
-    generator: object = None,
-):
-    """input where positive, elsewhere input times a slope from [lower, upper), kept in noise."""
