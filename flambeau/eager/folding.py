@@ -20,12 +20,12 @@ CHUNK = 1 << 15  # elements of a chunk, about
 MOST = 64  # chunks of fold, because each has a row of scratch memory
 
 
-def _kernel(name, pattern):
+def _kernel(name, *pattern):
     found = _kernels.get((name, pattern))
     if found is None:
         from flambeau.codegen.templates import folding  # with llvmlite, on first need
 
-        ir = getattr(folding, "build_" + name)(pattern)
+        ir = getattr(folding, "build_" + name)(*pattern)
         found = _kernels[name, pattern] = load_kernel(ir, name)
     return found
 
@@ -111,8 +111,24 @@ def _plan_fold(layout, output_size, facts, blocks):
 # -- shuffles --------------------------------------------------------------------------------------
 
 
+def _check_pixels(name, factor_name, layout, factor):
+    if layout.ndim < 3:
+        raise RuntimeError(
+            f"{name} expects input to have at least 3 dimensions, but got input with {layout.ndim} "
+            "dimension(s)"
+        )
+    if factor <= 0:
+        raise RuntimeError(f"{name} expects a positive {factor_name}, but got {factor}")
+
+
 def _plan_pixel_shuffle(layout, r):
+    _check_pixels("pixel_shuffle", "upscale_factor", layout, r)
     *batch, channels, height, width = layout.shape
+    if channels % (r * r):
+        raise RuntimeError(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square "
+            f"of upscale_factor, but input.size(-3)={channels} is not divisible by {r * r}"
+        )
     out = shaped_like(layout, (*batch, channels // (r * r), height * r, width * r))
     sizes = (*batch, channels // (r * r), r, r, height, width)
     *outer, c, y, x = layout.strides
@@ -121,13 +137,15 @@ def _plan_pixel_shuffle(layout, r):
     return out, [(sizes, (*outer, c, y, x, y * r, x * r), 0, source, 0)]
 
 
-@launches("pixel_shuffle")
-def pixel_shuffle(input, upscale_factor):
-    return arranged(_plan_pixel_shuffle, input, upscale_factor)
-
-
 def _plan_pixel_unshuffle(layout, r):
+    _check_pixels("pixel_unshuffle", "downscale_factor", layout, r)
     *batch, channels, height, width = layout.shape
+    for what, dim, n in (("height", -2, height), ("width", -1, width)):
+        if n % r:
+            raise RuntimeError(
+                f"pixel_unshuffle expects {what} to be divisible by downscale_factor, but "
+                f"input.size({dim})={n} is not divisible by {r}"
+            )
     out = shaped_like(layout, (*batch, channels * r * r, height // r, width // r))
     sizes = (*batch, channels, r, r, height // r, width // r)
     *outer, c, y, x = layout.strides
@@ -136,14 +154,72 @@ def _plan_pixel_unshuffle(layout, r):
     return out, [(sizes, (*outer, c * r * r, c * r, c, y, x), 0, source, 0)]
 
 
+def _shuffled(input, factor, plan, apart):
+    """Shuffle pixels by lines where they are side by side, else by a strided copy."""
+    found = _plans.get((input._layout, factor, apart))
+    if found is None:
+        if len(_plans) > MAX_PLANS:
+            _plans.clear()
+        found = _plans[input._layout, factor, apart] = _plan_lines(
+            input._layout, factor, plan, apart
+        )
+    layout, run, description, _ = found
+    if run is None:
+        return arranged(plan, input, factor)
+    out = empty_like_layout(layout)
+    run(description, out._storage.pointer, address(input))
+    return out
+
+
+def _plan_lines(layout, factor, plan, apart):
+    """(output layout, kernel or None, description, its owner)."""
+    out = plan(layout, factor)[0]
+    if not out.numel or out.device.type != "cpu":
+        return out, nothing, 0, None
+    if not layout.is_contiguous or layout.itemsize > 8:
+        return out, None, 0, None
+    from flambeau.codegen.templates.folding import INTERLEAVED
+
+    pixels, channels = (layout, out) if apart else (out, layout)
+    height, width = channels.shape[-2:]
+    lines = pixels.numel // pixels.shape[-1]
+    chunks = max(1, min(lines, out.numel // CHUNK))
+    per_chunk = -(-lines // chunks)
+    chunks = -(-lines // per_chunk)
+    owner, at = words([chunks, lines, per_chunk, height, width, factor])
+    if chunks > 1:
+        pool().ensure_workers()
+    static = factor if factor <= INTERLEAVED else 0
+    return out, _kernel("pixels", f"i{8 * layout.itemsize}", static, apart), at, owner
+
+
+@launches("pixel_shuffle")
+def pixel_shuffle(input, upscale_factor):
+    return _shuffled(input, upscale_factor, _plan_pixel_shuffle, False)
+
+
 @launches("pixel_unshuffle")
 def pixel_unshuffle(input, downscale_factor):
-    return arranged(_plan_pixel_unshuffle, input, downscale_factor)
+    return _shuffled(input, downscale_factor, _plan_pixel_unshuffle, True)
 
 
 def _plan_channel_shuffle(layout, groups):
-    out = shaped_like(layout, layout.shape)
+    if layout.ndim < 3:
+        raise RuntimeError(
+            "channel_shuffle expects input with > 2 dims, but got input with sizes "
+            f"{list(layout.shape)}"
+        )
+    if groups <= 0:
+        raise RuntimeError(
+            f"Number of groups to divide channels in must be positive. Value of groups:{groups}"
+        )
     batch, channels, *rest = layout.shape
+    if channels % groups:
+        raise RuntimeError(
+            f"Number of channels must be divisible by groups. Got {channels} channels and {groups} "
+            "groups."
+        )
+    out = shaped_like(layout, layout.shape)
     sizes = (batch, groups, channels // groups, *rest)
 
     def split(strides, first, second):

@@ -115,6 +115,32 @@ def functional_unfold(
     input, kernel_size: object, dilation: object = 1, padding: object = 0, stride: object = 1
 ):
     """Sliding blocks of images as columns: (batch, channels * block size, blocks)."""
+    key = (input._layout, kernel_size, dilation, padding, stride)
+    try:
+        arguments = _checked.get(key)
+    except TypeError:  # a list
+        arguments = key = None
+    if arguments is None:
+        arguments = _remember(key, _check_image(input, kernel_size, dilation, padding, stride))
+    if input.dtype.is_complex:
+        parts = [im2col(part, *arguments) for part in (input.real, input.imag)]
+        return public("complex")(*parts)
+    return im2col(input, *arguments)
+
+
+_checked: dict = {}  # arguments of the rows for layouts and arguments that were seen before
+_MANY = 4096
+
+
+def _remember(key, arguments):
+    if key is not None:
+        if len(_checked) > _MANY:
+            _checked.clear()
+        _checked[key] = arguments
+    return arguments
+
+
+def _check_image(input, kernel_size, dilation, padding, stride):
     facts = _facts("im2col", (kernel_size, dilation, padding, stride), 2)
     shape = input.shape
     if input.ndim < 3:
@@ -133,10 +159,7 @@ def functional_unfold(
             f"blocks as {blocks}, but its components must be at least one."
         )
     _refuse_integers("im2col_out_cpu", input.dtype)
-    if input.dtype.is_complex:
-        parts = [im2col(part, *facts, blocks) for part in (input.real, input.imag)]
-        return public("complex")(*parts)
-    return im2col(input, *facts, blocks)
+    return (*facts, blocks)
 
 
 @composite(variants="", namespace=NN)
@@ -149,24 +172,30 @@ def fold(
     stride: object = 1,
 ):
     """Sliding blocks, given as columns, added up to images of output_size."""
+    key = (input._layout, output_size, kernel_size, dilation, padding, stride)
+    try:
+        arguments = _checked.get(key)
+    except TypeError:  # a list
+        arguments = key = None
+    if arguments is None:
+        arguments = _remember(
+            key, _check_columns(input, output_size, (kernel_size, dilation, padding, stride))
+        )
+    if input.dtype.is_complex:
+        parts = [col2im(part, *arguments) for part in (input.real, input.imag)]
+        return public("complex")(*parts)
+    if input.dtype.code == "bool":
+        return col2im(input.float(), *arguments) != 0
+    return col2im(input, *arguments)
+
+
+def _check_columns(input, output_size, facts):
     output_size = _pair("col2im", "output_size", 2, output_size)
     if len(output_size) != 2:
         raise RuntimeError(
             f"It is expected output_size equals to 2, but got size {len(output_size)}"
         )
-    facts = _facts("col2im", (kernel_size, dilation, padding, stride), 3)
-    _check_columns(input, output_size, *facts)
-    _refuse_integers("col2im_out_cpu", input.dtype)
-    blocks = _blocks(output_size, *facts)
-    if input.dtype.is_complex:
-        parts = [col2im(part, output_size, *facts, blocks) for part in (input.real, input.imag)]
-        return public("complex")(*parts)
-    if input.dtype.code == "bool":
-        return col2im(input.float(), output_size, *facts, blocks) != 0
-    return col2im(input, output_size, *facts, blocks)
-
-
-def _check_columns(input, output_size, kernel_size, dilation, padding, stride):
+    kernel_size, dilation, padding, stride = facts = _facts("col2im", facts, 3)
     shape = input.shape
     if input.ndim not in (2, 3) or 0 in shape[-2:]:
         raise RuntimeError(
@@ -194,116 +223,42 @@ def _check_columns(input, output_size, kernel_size, dilation, padding, stride):
             f"{given}calculated shape of the array of sliding blocks as ({high}, {wide}), which is "
             "too small (non-positive)"
         )
+    _refuse_integers("col2im_out_cpu", input.dtype)
+    return (output_size, *facts, (high, wide))
 
 
 # -- shuffles --------------------------------------------------------------------------------------
 
 
-def _whole(name, argument, value):
-    """An integer argument, the second of a function."""
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(
-            f"{name}(): argument '{argument}' (position 2) must be int, not {type(value).__name__}"
-        ) from None
-
-
-def _check_pixels(name, factor_name, input, factor):
-    factor = _whole(name, factor_name, factor)
-    if input.ndim < 3:
-        raise RuntimeError(
-            f"{name} expects input to have at least 3 dimensions, but got input with {input.ndim} "
-            "dimension(s)"
-        )
-    if factor <= 0:
-        raise RuntimeError(f"{name} expects a positive {factor_name}, but got {factor}")
-    return factor
-
-
 @template(
     "pixel_shuffle",
-    grad=lambda g, upscale_factor: _pixel_unshuffle(g, upscale_factor),
-    variants="",
-    node="PixelShuffleBackward0",
+    grad=lambda g, upscale_factor: pixel_unshuffle(g, upscale_factor),
+    variants="function",
+    namespace=NN,
 )
-def _pixel_shuffle(input, upscale_factor: int):
-    """pixel_shuffle, checked."""
+def pixel_shuffle(input, upscale_factor: int):
+    """Channels become places: (..., C r², H, W) to (..., C, H r, W r)."""
 
 
 @template(
     "pixel_unshuffle",
-    grad=lambda g, downscale_factor: _pixel_shuffle(g, downscale_factor),
-    variants="",
-    node="PixelUnshuffleBackward0",
+    grad=lambda g, downscale_factor: pixel_shuffle(g, downscale_factor),
+    variants="function",
+    namespace=NN,
 )
-def _pixel_unshuffle(input, downscale_factor: int):
-    """pixel_unshuffle, checked."""
-
-
-@composite(variants="function", namespace=NN)
-def pixel_shuffle(input, upscale_factor: int):
-    """Channels become places: (..., C r², H, W) to (..., C, H r, W r)."""
-    upscale_factor = _check_pixels("pixel_shuffle", "upscale_factor", input, upscale_factor)
-    area = upscale_factor * upscale_factor
-    if input.shape[-3] % area:
-        raise RuntimeError(
-            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square "
-            f"of upscale_factor, but input.size(-3)={input.shape[-3]} is not divisible by {area}"
-        )
-    return _pixel_shuffle(input, upscale_factor)
-
-
-@composite(variants="function", namespace=NN)
 def pixel_unshuffle(input, downscale_factor: int):
     """Places become channels: (..., C, H r, W r) to (..., C r², H, W)."""
-    downscale_factor = _check_pixels("pixel_unshuffle", "downscale_factor", input, downscale_factor)
-    for what, dim in (("height", -2), ("width", -1)):
-        if input.shape[dim] % downscale_factor:
-            raise RuntimeError(
-                f"pixel_unshuffle expects {what} to be divisible by downscale_factor, but "
-                f"input.size({dim})={input.shape[dim]} is not divisible by {downscale_factor}"
-            )
-    return _pixel_unshuffle(input, downscale_factor)
 
 
-def _check_groups(name, input, groups):
-    groups = _whole(name, "groups", groups)
-    if input.ndim < 3:
-        raise RuntimeError(
-            "channel_shuffle expects input with > 2 dims, but got input with sizes "
-            f"{list(input.shape)}"
-        )
-    if groups <= 0:
-        raise RuntimeError(
-            f"Number of groups to divide channels in must be positive. Value of groups:{groups}"
-        )
-    channels = input.shape[1]
-    if channels % groups:
-        raise RuntimeError(
-            f"Number of channels must be divisible by groups. Got {channels} channels and {groups} "
-            "groups."
-        )
-    return groups
+def _shuffled_back(g, input_shape, groups):
+    return channel_shuffle(g, max(1, input_shape[1] // groups))
 
 
-@template(
-    "channel_shuffle",
-    grad=lambda g, input_shape, groups: _channel_shuffle(g, max(1, input_shape[1] // groups)),
-    variants="",
-    node="ChannelShuffleBackward0",
-)
-def _channel_shuffle(input, groups: int):
-    """channel_shuffle, checked."""
-
-
-@composite(variants="function", namespace=NN)
+@template("channel_shuffle", grad=_shuffled_back, variants="function", namespace=NN)
 def channel_shuffle(input, groups: int):
     """Channels of several groups, one of each in turn."""
-    return _channel_shuffle(input, _check_groups("channel_shuffle", input, groups))
 
 
-@composite(variants="function", namespace=NN)
+@template("channel_shuffle", grad=_shuffled_back, variants="function", namespace=NN)
 def native_channel_shuffle(input, groups: int):
     """channel_shuffle, by another name."""
-    return _channel_shuffle(input, _check_groups("native_channel_shuffle", input, groups))

@@ -170,3 +170,66 @@ def build_fold(code):
 
         across(fn, zero, b.width, w, write)
     return b.kernel.text()
+
+
+# -- shuffles of pixels ----------------------------------------------------------------------------
+
+INTERLEAVED = 4  # up to this factor, lines are interleaved in registers
+
+
+def build_pixels(integer, factor, apart):
+    """Lines of factor² channels to lines of pixels, or (apart) back: (out, input).
+
+    Words: lines of pixels, lines per chunk, height and width of the channels, factor. With factor 0
+    only run time tells it.
+    """
+    kernel = Kernel("pp")
+    fn, (out, x) = kernel.fn, kernel.arguments
+    lines, per_chunk, height, width, r = kernel.words(5)
+    pixels, channels = (x, out) if apart else (out, x)
+    first = kernel.chunk * per_chunk
+    with fn.loop(first, fn.min(first + per_chunk, lines)) as line:
+        i, rest = line % r, line / r
+        y, plane = rest % height, rest / height
+        wide = fn.gep(pixels, line * width * r, integer)
+        base = fn.gep(channels, (((plane * r + i) * r) * height + y) * width, integer)
+
+        def one(place, j):
+            pair = (
+                fn.gep(wide, place * r + j, integer),
+                fn.gep(base, j * height * width + place, integer),
+            )
+            to, source = reversed(pair) if apart else pair
+            fn.store(fn.load(source, integer), to)
+
+        done = V(fn, I64, "0")
+        if factor:
+            w = min(16, host().vector_bytes // bytes_of(integer))
+            done = (width / w) * w
+            with fn.loop(0, done, w) as place:
+                there = [fn.gep(base, height * width * j + place, integer) for j in range(factor)]
+                here = fn.gep(wide, place * factor, integer)
+                (_split if apart else _interleave)(fn, integer, w, here, there)
+        with fn.loop(done, width) as place, fn.loop(0, r) as j:
+            one(place, j)
+    return kernel.text()
+
+
+def _interleave(fn, integer, w, here, there):
+    """One long line from the lanes of several, in turn."""
+    count = len(there)
+    joined = fn.load(there[0], vector(integer, w))
+    for k, pointer in enumerate(there[1:], 1):
+        more = fn.load(pointer, vector(integer, w))
+        if k > 1:  # both sides of a shuffle have the same length
+            more = fn.shuffle(more, None, [n if n < w else 0 for n in range(k * w)])
+        joined = fn.shuffle(joined, more, range((k + 1) * w))
+    fn.store(fn.shuffle(joined, None, [n % count * w + n // count for n in range(count * w)]), here)
+
+
+def _split(fn, integer, w, here, there):
+    """Several lines from one long line, an element each in turn."""
+    count = len(there)
+    joined = fn.load(here, vector(integer, count * w))
+    for k, pointer in enumerate(there):
+        fn.store(fn.shuffle(joined, None, range(k, count * w, count)), pointer)
