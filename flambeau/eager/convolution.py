@@ -19,7 +19,7 @@ from flambeau.eager.convolution_plans import (
     volume,
     weight_words,
 )
-from flambeau.eager.convolution_squares import fits, square_words
+from flambeau.eager.convolution_squares import fits, square_weight_words, square_words
 from flambeau.eager.copying import copy_into, fill_into
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.plan import MAX_PLANS
@@ -33,15 +33,18 @@ _plans: dict = {}
 
 def _templates():
     """The modules that write kernels; they load with llvmlite, on first need."""
-    from flambeau.codegen.templates import (
-        conv,
-        conv_depthwise,
-        conv_patches,
-        conv_weight,
-        conv_winograd,
-    )
+    from flambeau.codegen.templates import conv, conv_depthwise, conv_panels, conv_winograd
+    from flambeau.codegen.templates.conv_patches import WORDS
 
-    return conv, conv_weight, conv_depthwise, conv_winograd, conv_patches.WORDS
+    return conv, conv_panels, conv_depthwise, conv_winograd, WORDS
+
+
+def _weight_templates():
+    """The same for weight gradients."""
+    from flambeau.codegen.templates import conv_depthwise, conv_weight, conv_winograd_weight
+    from flambeau.codegen.templates.conv_patches import WORDS
+
+    return conv_weight, conv_depthwise, conv_winograd_weight, WORDS
 
 
 def _kernel(name, build, code):
@@ -128,34 +131,36 @@ def _product(out, source, weight, bias, stride, padding, dilation, groups, backw
     key += (stride, padding, dilation, groups, backward)
 
     def make():
-        conv, _, depthwise, winograd, names = _templates()
+        conv, panels, depthwise, winograd, names = _templates()
         x, y = (out, source) if backward else (source, out)
         kernel = weight._layout.shape[2:]
         g = _geometry(x._layout, y._layout, kernel, stride, padding, dilation, groups)
         code = out._layout.dtype.code
-        if fits(g, code):
-            plan = square_words(names, g, code, backward, bias is not None)
-            first = _kernel("convolution_spread_weights", winograd.build_spread, code)
-            first = first, *words(plan.spread_words), plan.spread_bytes
-            kernel = _kernel("convolution_squares", winograd.build, code)
-            return kernel, *words(plan.words), plan.slot_bytes, first
-        found = _depthwise(g) and depthwise_words(names, g, code, backward, bias is not None)
+        biased = bias is not None
+        found = _depthwise(g) and depthwise_words(names, g, code, backward, biased)
         if found:
             kernel = _kernel("convolution_depthwise", depthwise.build, code)
+            return kernel, *words(found[0]), found[1], None
+        if fits(g, code):
+            plan = square_words(names, g, code, backward, biased)
+            kernel = _kernel("convolution_squares", winograd.build, code)
+            first = _kernel("convolution_spread_weights", winograd.build_spread, code)
         else:
-            found = product_words(names, g, code, backward, bias is not None)
+            plan = product_words(names, g, code, backward, biased, panels.strip_rows())
             kernel = _kernel("convolution", conv.build, code)
-        return kernel, *words(found[0]), found[1], None
+            first = _kernel("convolution_strips", panels.build, code)
+        strips = first, *words(plan.strip_words), plan.strip_bytes
+        return kernel, *words(plan.words), plan.slot_bytes, strips
 
-    kernel, _, desc, slot_bytes, spreading = _plan(key, make)
+    kernel, _, desc, slot_bytes, strips = _plan(key, make)
     pointers = [address(t) if t is not None else 0 for t in (out, source, weight, bias)]
-    if spreading is None:
+    if strips is None:
         _launch(kernel, desc, pointers, slot_bytes)
         return out
-    first, _, spread, nbytes = spreading
+    first, _, described, nbytes = strips
     pointers[2], give = host_allocator.take(nbytes)
     try:
-        first(spread, pointers[2], address(weight))
+        first(described, pointers[2], address(weight))
         _launch(kernel, desc, pointers, slot_bytes)
     finally:
         give(pointers[2])
@@ -222,16 +227,21 @@ def towards_weight(input, other, shape, stride, padding, dilation, groups):
     key = (x._layout, y._layout, shape, stride, padding, dilation, groups)
 
     def make():
-        _, weights, depthwise, winograd, names = _templates()
+        weights, depthwise, squares, names = _weight_templates()
         g = _geometry(x._layout, y._layout, shape[2:], stride, padding, dilation, groups)
         code = x._layout.dtype.code
         found = _depthwise(g) and _lines(y) and depthwise_weight_words(names, g, code)
         if found:
             first = _kernel("convolution_depthwise_weight", depthwise.build_weight, code)
             return first, None, words(found[0]), (None, 0), WeightPlan([], found[1], [], 0)
-        plan = weight_words(names, g, code)
-        first = _kernel("convolution_weight", weights.build, code)
-        second = _kernel("convolution_weight_sum", weights.build_gathering, code)
+        if fits(g, code):
+            plan = square_weight_words(names, g, code)
+            first = _kernel("convolution_squares_weight", squares.build, code)
+            second = _kernel("convolution_squares_weight_sum", squares.build_gathering, code)
+        else:
+            plan = weight_words(names, g, code)
+            first = _kernel("convolution_weight", weights.build, code)
+            second = _kernel("convolution_weight_sum", weights.build_gathering, code)
         return first, second, words(plan.words), words(plan.gather_words), plan
 
     first, second, (_, desc), (_, gather), plan = _plan(key, make)

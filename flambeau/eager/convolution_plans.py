@@ -102,8 +102,6 @@ def _common(names, geometry, size, block, depth, rows):
     at = up((block + 2) * 6 * 8, 64)
     v["at_lanes"] = at
     at += up((block + 16) * 8, 64)
-    v["at_table"] = at
-    at += up(max(depth, block) * 8 + 64, 64)
     v["at_panel"], v["panel_pitch"] = at, pitch(block, size)
     at += up((depth + 1) * v["panel_pitch"], 4096) + 64
     v["at_sums"] = at
@@ -141,7 +139,16 @@ def _backward_phases(g, item):
     return phases, (1, 1, 1), (*g.x_strides[:2], *strides)
 
 
-def product_words(names, g, code, backward, biased):
+class ProductPlan(NamedTuple):
+    """Words of a product, bytes of a slot; words and bytes of the weights as kernels want them."""
+
+    words: list
+    slot_bytes: int
+    strip_words: list
+    strip_bytes: int
+
+
+def product_words(names, g, code, backward, biased, strip_rows):
     """Words for a convolution (x to y), or the way back (y to x)."""
     size = summed_size(code)
     width = 64 // size
@@ -171,8 +178,8 @@ def product_words(names, g, code, backward, biased):
     together = max(1, min(g.groups, (1 << 20) // max(1, rows * inner * taps_total * block)))
     chunks = sum(counts) * -(-g.groups // together)
     parts = 1
-    if chunks < FEW and rows >= 64:
-        parts = min(-(-FEW // chunks), max(1, rows // 64))
+    if chunks < FEW:
+        parts = min(-(-FEW // chunks), max(1, rows // 128))
     per_part = up(-(-rows // parts), 8)
     parts = -(-rows // per_part)
     d = _common(names, g, size, block, depth, per_part)
@@ -184,24 +191,29 @@ def product_words(names, g, code, backward, biased):
     v["m"], v["c"], v["group_count"], v["groups_per_chunk"] = rows, inner, g.groups, together
     v["m_parts"], v["m_per_part"] = parts, per_part
     v["a_group"], v["a_m"], v["a_c"], v["has_bias"] = a_group, a_m, a_c, int(biased)
-    first_chunk = first_tap = first_block = 0
+    first_chunk = first_tap = first_block = strips = 0
+    v["in_order"] = int(not backward)
     records, all_taps, all_blocks = [], [], []
     for ((*sizes, base), taps), count, many, blocks in zip(phases, counts, pixels, cuts):
         if many == 0:
             continue
         records.append(
-            (first_chunk, *sizes, base, first_tap, first_block, len(blocks), many)
-        )  # fmt: skip
+            (first_chunk, *sizes, base, first_tap, first_block, len(blocks), many, strips)
+        )
+        strips += up(rows, 8) * inner * len(taps) * size
         first_chunk += count * parts * -(-g.groups // together)
         first_tap += len(taps)
         first_block += len(blocks)
         all_taps += taps
-        all_blocks += blocks
-    v["chunks"], v["phases"] = first_chunk, len(records)
+        firsts = itertools.accumulate((c * t for _, c, _, t in blocks), initial=0)
+        all_blocks += [(*b, f) for b, f in zip(blocks, firsts)]
+    v["chunks"], v["phases"], v["strip_group"] = first_chunk, len(records), strips
     d.table("phase_table", records)
     d.table("tap_table", all_taps)
     d.table("block_table", all_blocks)
-    return d.list(), v["slot_bytes"]
+    described = d.list()
+    strip_words = [g.groups * -(-rows // strip_rows), *described[1:]]
+    return ProductPlan(described, v["slot_bytes"], strip_words, g.groups * strips)
 
 
 class WeightPlan(NamedTuple):
@@ -241,9 +253,9 @@ def weight_words(names, g, code):
     v["group_bytes"] = (k_total + 8) * line
     v["part_bytes"] = part_bytes = g.groups * v["group_bytes"]
     v["chunks"], v["phases"] = k_parts * pixel_parts * g.groups, 1
-    d.table("phase_table", [(0, *place, 0, 0, len(blocks), pixels)])
+    d.table("phase_table", [(0, *place, 0, 0, len(blocks), pixels, 0)])
     d.table("tap_table", taps)
-    d.table("block_table", blocks)
+    d.table("block_table", [(*b, 0) for b in blocks])
     per_chunk = up(max(width, min(k_total, (1 << 16) // max(1, m_group * pixel_parts))), width)
     per_group = -(-k_total // per_chunk)
     gather = [g.groups * per_group, per_chunk, k_total, m_group, pixel_parts, part_bytes]
@@ -280,7 +292,7 @@ def _planes(names, source, strides, phases, steps, size):
     for (*grid, base), taps in phases:
         if 0 in grid:
             continue
-        records.append((0, *grid, base, len(moved), 0, len(taps), 0))
+        records.append((0, *grid, base, len(moved), 0, len(taps), 0, 0))
         for dd, dh, dw, a in taps:
             column = dw + low[2]
             at = (dd + low[0]) * slab + (dh + low[1]) * row

@@ -4,13 +4,23 @@ The spread weights are one temporary, 16/9 of the weights; everything else stays
 that do not grow with the images.
 """
 
-from typing import NamedTuple
-
-from flambeau.eager.convolution_plans import FEW, Description, cut, pitch, put_x, summed_size, up
+from flambeau.eager.convolution_plans import (
+    FEW,
+    Description,
+    ProductPlan,
+    WeightPlan,
+    cut,
+    pitch,
+    put_x,
+    summed_size,
+    up,
+)
 
 LEAST_SQUARES = 96  # below that, spreading the weights costs more than it saves
 LEAST_CHANNELS = 16
 SQUARES = 112  # squares of a block
+WEIGHT_SQUARES = 208  # the same for weight gradients, whose sums are loaded and stored per block
+WEIGHT_BYTES = 1 << 22  # of spread gradients
 ROWS = 64  # rows of sums between products and gathering
 
 
@@ -27,15 +37,6 @@ def fits(g, code):
         return False
     squares = g.y_shape[0] * -(-g.y_shape[3] // 2) * -(-g.y_shape[4] // 2)
     return squares >= LEAST_SQUARES
-
-
-class SquarePlan(NamedTuple):
-    """Words of the convolution and of the spreading of weights, and bytes for both."""
-
-    words: list
-    slot_bytes: int
-    spread_words: list
-    spread_bytes: int
 
 
 def _block(squares, width, most):
@@ -73,19 +74,56 @@ def square_words(names, g, code, backward, biased):
     v["block"], v["m_block"], v["chunks"] = block, ROWS, blocks * parts
     at = up((block + 2) * 8 * 8, 64)
     v["at_spare"] = at
-    v["at_table"] = at = at + 4 * 64 + 64
-    at += up(depth * 8, 64)
+    at += 4 * 64 + 64
     v["panel_pitch"] = v["sums_pitch"] = line = pitch(block, size)
     v["at_panel"], v["panel_plane"] = at, depth * line + 64
     at += 16 * v["panel_plane"] + line
     v["at_sums"], v["sums_plane"] = at, (ROWS + 8) * line + 64
     v["slot_bytes"] = up(at + 16 * v["sums_plane"] + line, 4096) + 64
-    v["a_m"], v["a_plane"] = depth * size, rows * depth * size + 64
+    v["a_m"], v["a_plane"] = depth * size, up(rows, width) * depth * size + 64
     taps = len(g.taps) * size
     if backward:  # rows are channels of x, depth those of y, taps from the last to the first
         spread = [rows, depth, taps, rows * taps, -size, 8 * size]
     else:
         spread = [rows, depth, depth * taps, taps, size, 0]
-    per_chunk = max(1, -(-rows // FEW))
-    spread = [-(-rows // per_chunk), *spread, v["a_m"], v["a_plane"], per_chunk]
-    return SquarePlan(d.list(), v["slot_bytes"], spread, 16 * v["a_plane"])
+    spread = [-(-rows // width), *spread, v["a_plane"]]
+    return ProductPlan(d.list(), v["slot_bytes"], spread, 16 * v["a_plane"])
+
+
+def square_weight_words(names, g, code):
+    """Words for the gradient of the weights."""
+    size = summed_size(code)
+    width = 64 // size
+    high, wide = -(-g.y_shape[3] // 2), -(-g.y_shape[4] // 2)
+    squares = g.y_shape[0] * high * wide
+    channels, rows = g.x_shape[1], g.y_shape[1]
+    most = max(2 * width, min(WEIGHT_SQUARES, WEIGHT_BYTES // (16 * size * max(rows, 64))))
+    block = min(cut(squares, most), squares)
+    blocks = -(-squares // block)
+    c_parts = max(1, min(4, channels // 64))
+    per_part = up(-(-channels // c_parts), 8)
+    c_parts = -(-channels // per_part)
+    parts = max(1, min(blocks // 2, FEW // c_parts))
+    d = Description(names)
+    v = d.values
+    put_x(v, g.x_shape, g.x_strides, (1, 1, 1))
+    v["y_n"], v["y_m"], v["y_d"], v["y_h"], v["y_w"] = g.y_strides
+    v["tiles"], v["tiles_h"], v["tiles_w"] = squares, high, wide
+    v["out_h"], v["out_w"], v["pad_h"], v["pad_w"] = *g.y_shape[3:], *g.padding[1:]
+    v["m"], v["c"], v["block"] = rows, channels, block
+    v["c_parts"], v["c_per_part"], v["pixel_parts"] = c_parts, per_part, parts
+    v["chunks"] = c_parts * parts
+    at = up((block + 2) * 8 * 8, 64)
+    v["at_spare"], v["spare_pitch"] = at, (2 * min(wide, block) + width) * 64
+    at += 4 * 64 + 2 * v["spare_pitch"] + 64
+    v["panel_pitch"] = line = pitch(block, size)
+    v["at_panel"], v["panel_plane"] = at, per_part * line + 64
+    at += 16 * v["panel_plane"] + line
+    v["sums_pitch"] = row = up(rows * size, 64) + 192
+    v["at_sums"], v["sums_plane"] = at, block * row + 64
+    v["slot_bytes"] = up(at + 16 * v["sums_plane"] + row, 4096) + 64
+    v["group_bytes"] = share_plane = (channels + 8) * row + 64
+    v["part_bytes"] = part_bytes = 16 * share_plane
+    per_chunk = max(1, -(-channels // FEW))
+    gather = [-(-channels // per_chunk), channels, rows, parts, row, share_plane, part_bytes]
+    return WeightPlan(d.list(), v["slot_bytes"], [*gather, per_chunk], parts * part_bytes)

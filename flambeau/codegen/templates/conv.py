@@ -11,15 +11,15 @@ here. The gradient of the weights is in conv_weight.py, direct forms are in conv
 from flambeau.codegen.llvm import masked_store
 from flambeau.codegen.loops import I1, I64, PTR, V, vector
 from flambeau.codegen.templates.conv_patches import BLOCK, PHASE, TAP, Patches
-from flambeau.codegen.templates.conv_tiles import Grid
+from flambeau.codegen.templates.conv_tiles import Grid, strip_rows
 
 
 class Convolution(Patches):
-    """Arguments: y, x, weights (of the summed type), bias, scratch, number of slots."""
+    """Arguments: y, x, strips of weights, bias, scratch, number of slots."""
 
     def __init__(self, code):
         super().__init__(code, "pppppp" + "i")
-        self.grid = Grid(self)
+        self.grid = Grid(self, "panels")
         self.finish_function()
         fn = self.fn
         self.y, self.x, self.a, self.bias = (self.argument(k) for k in range(1, 5))
@@ -59,16 +59,16 @@ class Convolution(Patches):
         """All blocks of k; their sums wait in the slot."""
         fn = self.fn
         x = fn.gep(self.x, g * self.word("c") * self.word("x_c"), "i8")
-        a = fn.gep(self.a, g * self.word("a_group") + low * self.word("a_m"), "i8")
-        a_c = self.word("a_c")
+        a = fn.gep(self.a, g * self.word("strip_group") + phase["strips"], "i8")
+        tall = strip_rows()
+        padded = (self.m + tall - 1) / tall * tall
         with fn.loop(0, phase["blocks_count"]) as k:
             block = self.record("block_table", BLOCK, phase["blocks_first"] + k)
             first = self.word("tap_table") + (phase["tap_first"] + block["t_first"]) * len(TAP)
             taps = fn.gep(self.description, first, I64)
-            self.offsets(taps, block, a_c)
             self.pack(x, taps, block)
             depth = block["c_count"] * block["t_count"]
-            left = fn.gep(a, block["c_first"] * a_c, "i8")
+            left = fn.gep(a, block["k_first"] * padded + low * depth, self.type)
             last = k == phase["blocks_count"] - 1
 
             def finish(first, height, sums):
@@ -77,16 +77,9 @@ class Convolution(Patches):
 
             keep = fn.select(phase["blocks_count"] > 1, fn.value(1, I64), 0)
             self.grid.run(
-                rows, self.count, depth, left, self.word("a_m"), self.table, self.panel,
+                rows, self.count, depth, left, fn.value(0, I64), self.panel,
                 self.panel_pitch, self.sums, self.sums_pitch, k == 0, keep, finish,
             )  # fmt: skip
-
-    def offsets(self, taps, block, a_c):
-        """Where the weight of each row of the panel lies, from the start of a row of weights."""
-        fn, count = self.fn, block["t_count"]
-        with fn.loop(0, block["c_count"]) as c, fn.loop(0, count) as t:
-            tap = fn.load(fn.gep(taps, t * len(TAP) + 3, I64), I64, 8)
-            fn.store(c * a_c + tap, fn.gep(self.table, c * count + t, I64), 8)
 
     def call_finish(self, g, row, rows, sums):
         fn = self.fn

@@ -21,17 +21,18 @@ WORDS = (
     "chunks slot_bytes block m c group_count groups_per_chunk m_parts m_per_part "
     "x_n x_c x_d x_h x_w in_d in_h in_w step_d step_h step_w "
     "y_n y_m y_d y_h y_w a_group a_m a_c has_bias phases "
-    "at_lanes at_table at_panel at_sums panel_pitch sums_pitch "
+    "at_lanes at_panel at_sums panel_pitch sums_pitch "
     "phase_table tap_table block_table "
     "k_parts pixel_parts part_bytes group_bytes k_total "
     "planes per_chunk plane_bytes row_pitch slab_pitch low_d low_h low_w part_w tap_count "
     "tiles tiles_h tiles_w out_h out_w pad_h pad_w m_block a_plane panel_plane sums_plane at_spare "
-    "c_parts c_per_part spare_pitch"
+    "c_parts c_per_part spare_pitch strip_group in_order"
 ).split()
 PLACE = {name: k for k, name in enumerate(WORDS)}
-PHASE = "first_chunk out_d out_h out_w y_base tap_first blocks_first blocks_count pixels".split()
+PHASE = "first_chunk out_d out_h out_w y_base tap_first blocks_first blocks_count pixels "
+PHASE = (PHASE + "strips").split()
 TAP = "d h w a".split()
-BLOCK = "c_first c_count t_first t_count".split()
+BLOCK = "c_first c_count t_first t_count k_first".split()
 RUN = "pos length base d h w".split()
 SLOTS = 64  # at most so many threads work at once; more wait for a slot
 
@@ -46,7 +47,6 @@ class Patches:
         self.width = tiles.lanes(code)
         self.vector = vector(self.type, self.width)
         self.item, self.size = bytes_of(MEMORY_TYPE[code]), bytes_of(self.type)
-        self.rows = 8 if tiles.registers() == 32 else 4
         if packs:
             self.pack_function()
         self.fn = fn = self.module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
@@ -101,7 +101,6 @@ class Patches:
         self.slot_flag = fn.gep(self.block, slot.get() + first, I64)
         self.slot = fn.gep(scratch, slot.get() * self.word("slot_bytes"), "i8")
         self.lanes = fn.gep(self.slot, self.word("at_lanes"), "i8")
-        self.table = fn.gep(self.slot, self.word("at_table"), "i8")
         self.panel = fn.gep(self.slot, self.word("at_panel"), "i8")
         self.sums = fn.gep(self.slot, self.word("at_sums"), "i8")
         self.panel_pitch, self.sums_pitch = self.word("panel_pitch"), self.word("sums_pitch")

@@ -1,26 +1,33 @@
-"""The register tile of convolutions: rows of weights (by a table of offsets) times a panel.
+"""The register tile of convolutions, and the grid of tiles over a panel.
 
-It differs from tiles.py in one thing: element (row, k) of the left operand lies at `table[k]` bytes
-from the start of its row, because the weights of one tap, or of every second tap, do not lie at
-equal distances. `Grid` walks the tiles of a panel; sums stay in a buffer of the compute type from
-one block of k to the next.
+The left operand lies in one of two ways. "panels": strips of rows, k by k, as conv_panels.py lays
+out weights; element (row, k) is k * rows + row elements after the start of its strip. "rows": each
+row side by side, `a_row` bytes from one to the next. The right operand is a panel with `b_step`
+bytes from k to k + 1. Sums stay in a buffer of the compute type from one block of k to the next.
+(tiles.py knows the first way too, but starts from zero and ends in an epilogue.)
 """
 
 from flambeau.codegen.llvm import masked_load
 from flambeau.codegen.loops import I1, I64, PTR, vector
-from flambeau.codegen.templates.tiles import multiply_add
+from flambeau.codegen.templates.tiles import multiply_add, registers
 
 WIDE = 3  # vectors of a tile
-PARAMETERS = ((I64, "depth"), (PTR, "a"), (I64, "a_row"), (PTR, "table"), (PTR, "b"))
+PARAMETERS = ((I64, "depth"), (PTR, "a"), (I64, "a_row"), (PTR, "b"))
 PARAMETERS += ((I64, "b_step"), (PTR, "sums"), (I64, "pitch"), (I1, "fresh"))
 
 
-def tile_function(module, name, type, width, rows, vectors):
+def strip_rows():
+    """Rows of a strip of weights, and of the tallest tile."""
+    return 8 if registers() == 32 else 4
+
+
+def tile_function(module, name, type, width, rows, vectors, left):
     """sums (+)= rows of a times a panel, `depth` products each."""
     fn = module.function(name, PARAMETERS, internal=True)
-    depth, a, a_row, table, b, b_step, sums, pitch, fresh = fn.params
+    depth, a, a_row, b, b_step, sums, pitch, fresh = fn.params
     held = vector(type, width)
-    lines = [fn.gep(a, a_row * r, "i8") for r in range(rows)]
+    lines = [fn.gep(a, r, type) if left == "panels" else fn.gep(a, a_row * r, "i8")
+             for r in range(rows)]  # fmt: skip
     places = [
         fn.gep(fn.gep(sums, pitch * r, "i8"), v * width, type)
         for r in range(rows)
@@ -31,19 +38,19 @@ def tile_function(module, name, type, width, rows, vectors):
         start = [masked_load(fn, place, held, mask) for place in places]
     else:
         start = [fn.select(fresh, fn.value(0, type), fn.load(place, held)) for place in places]
+    step_by = strip_rows() if left == "panels" else 1
 
     def step(values):
-        at, panel, *acc = values
-        offset = fn.load(at, I64, 8)
+        k, panel, *acc = values
         columns = [fn.load(fn.gep(panel, v * width, type), held) for v in range(vectors)]
         for r in range(rows):
-            x = fn.splat(fn.load(fn.gep(lines[r], offset, "i8"), type), width)
+            x = fn.splat(fn.load(fn.gep(lines[r], k, type), type), width)
             for v in range(vectors):
-                k = r * vectors + v
-                acc[k] = multiply_add(fn, [acc[k]], [x], [columns[v]])[0]
-        return [fn.gep(at, 8, "i8"), fn.gep(panel, b_step, "i8"), *acc]
+                n = r * vectors + v
+                acc[n] = multiply_add(fn, [acc[n]], [x], [columns[v]])[0]
+        return [k + step_by, fn.gep(panel, b_step, "i8"), *acc]
 
-    _, _, *acc = fn.carry(depth, [table, b, *start], step)
+    _, _, *acc = fn.carry(depth, [fn.value(0, I64), b, *start], step)
     for value, place in zip(acc, places):
         fn.store(value, place)
     fn.ret()
@@ -52,20 +59,19 @@ def tile_function(module, name, type, width, rows, vectors):
 class Grid:
     """The tiles of one kernel: tall ones, and lower ones for the last rows."""
 
-    def __init__(self, patches):
-        self.p = patches
-        self.heights = (patches.rows, 1) if patches.rows < 8 else (8, 4, 1)
+    def __init__(self, patches, left):
+        self.p, self.left = patches, left
+        self.heights = (4, 1) if strip_rows() == 4 else (8, 4, 1)
         for rows in self.heights:
             for vectors in (2, WIDE) if rows == self.heights[0] else (WIDE,):
+                name = f"tile{rows}x{vectors}"
                 tile_function(
-                    patches.module, f"tile{rows}x{vectors}", patches.type, patches.width, rows,
-                    vectors,
-                )  # fmt: skip
+                    patches.module, name, patches.type, patches.width, rows, vectors, left
+                )
 
     def run(
-        self, rows, columns, depth, a, a_row, table, b, b_step, sums, pitch, fresh,
-        keep=None, after=None,
-    ):  # fmt: skip
+        self, rows, columns, depth, a, a_row, b, b_step, sums, pitch, fresh, keep=None, after=None
+    ):
         """All tiles of rows x columns sums.
 
         after(first row, rows, sums) is written behind each strip of tiles. keep is 0 if strips may
@@ -81,13 +87,19 @@ class Grid:
         pairs = fn.select(lone, fn.value(2, I64), fn.select(left > 0, fn.value(1, I64), 0))
         covering = (count + WIDE - 1) / WIDE
 
+        def left_operand(first):
+            if self.left == "rows":
+                return fn.gep(a, first * a_row, "i8")
+            tall = strip_rows()
+            return fn.gep(a, (first / tall) * tall * depth + first % tall, p.type)
+
         def strip(first, height):
-            left_operand = fn.gep(a, first * a_row, "i8")
+            start = left_operand(first)
             line = fn.gep(sums, first * pitch if keep is None else first * pitch * keep, "i8")
 
             def call(vectors, column):
                 there = fn.gep(b, column * p.size, "i8")
-                operands = [depth, left_operand, a_row, table, there, b_step]
+                operands = [depth, start, a_row, there, b_step]
                 operands += [fn.gep(line, column * p.size, "i8"), pitch, fresh]
                 text = ", ".join(map(repr, operands))
                 fn.line(f"call void @tile{height}x{vectors}({text})")

@@ -20,7 +20,7 @@ class WeightGradient(Patches):
 
     def __init__(self, code):
         super().__init__(code, "ppppp" + "i")
-        self.grid = Grid(self)
+        self.grid = Grid(self, "rows")
         fn = self.fn
         self.shares, self.x, self.y = (self.argument(k) for k in range(1, 4))
         self.claim(self.argument(4), self.argument(5, "i"))
@@ -43,8 +43,6 @@ class WeightGradient(Patches):
             self.count = fn.min(size, phase["pixels"] - start)
             self.walk_pixels(phase, start, self.count)
             self.turn(y)
-            with fn.loop(0, self.count) as i:
-                fn.store(i * self.size, fn.gep(self.table, i, I64), 8)
             with fn.loop(*ks) as k:
                 block = self.record("block_table", BLOCK, phase["blocks_first"] + k)
                 self.multiply(x, block, shares, b == first)
@@ -57,7 +55,7 @@ class WeightGradient(Patches):
         row = block["c_first"] * self.word("k_total") / self.word("c") + block["t_first"]
         self.grid.run(
             block["c_count"] * block["t_count"], self.m, self.count, self.panel, self.panel_pitch,
-            self.table, self.sums, self.sums_pitch,
+            self.sums, self.sums_pitch,
             fn.gep(shares, row * self.sums_pitch, "i8"), self.sums_pitch, fresh,
         )  # fmt: skip
 

@@ -17,7 +17,7 @@ from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, PTR, Module, V, vector
 from flambeau.codegen.templates import tiles
 from flambeau.codegen.templates.conv_patches import Patches
-from flambeau.codegen.templates.conv_tiles import Grid
+from flambeau.codegen.templates.conv_tiles import Grid, strip_rows
 
 RUN = "pos length base h w y_base rows columns".split()
 
@@ -86,12 +86,6 @@ class Squares(Patches):
                 row.set(0)
                 n.set(n.get() + 1)
         self.runs = runs.get()
-
-    def linear_table(self, count):
-        """Rows of the left operand whose elements lie side by side."""
-        fn = self.fn
-        with fn.loop(0, count) as k:
-            fn.store(k * self.size, fn.gep(self.table, k, I64), 8)
 
     def no_lines(self):
         """Zeros that stand in for lines of padding."""
@@ -166,7 +160,7 @@ class Winograd(Squares):
 
     def __init__(self, code):
         super().__init__(code, "pppppp" + "i")
-        self.grid = Grid(self)
+        self.grid = Grid(self, "panels")
         self.finish_function()
         fn = self.fn
         y, x, a, bias = (self.argument(k) for k in range(1, 5))
@@ -178,7 +172,6 @@ class Winograd(Squares):
         count = fn.min(self.word("block"), self.word("tiles") - first)
         self.walk_squares(first, count)
         channels = self.word("c")
-        self.linear_table(channels)
         self.spread(x, channels)
         low = part * per_part
         high = fn.min(low + per_part, self.word("m"))
@@ -189,7 +182,7 @@ class Winograd(Squares):
             with fn.loop(0, 16) as f:
                 self.grid.run(
                     rows, count, channels, fn.gep(a, f * a_plane + m * a_row, "i8"), a_row,
-                    self.table, fn.gep(self.panel, f * v_plane, "i8"), self.panel_pitch,
+                    fn.gep(self.panel, f * v_plane, "i8"), self.panel_pitch,
                     fn.gep(self.sums, f * s_plane, "i8"), self.sums_pitch, V(fn, I1, "true"),
                 )  # fmt: skip
             y_m = self.word("y_m")
@@ -244,11 +237,14 @@ class Winograd(Squares):
 
 
 # Words of the spreading of weights; strides in bytes. A flipped kernel has a negative tap.
-SPREAD = "chunks rows depth row step tap first pitch plane rows_per_chunk".split()
+SPREAD = "chunks rows depth row step tap first plane".split()
 
 
 class WeightSpread:
-    """Arguments: spread weights, weights (both of the summed type)."""
+    """Arguments: strips of spread weights, weights (both of the summed type).
+
+    A chunk is a vector of rows: one strip, or two.
+    """
 
     def __init__(self, code):
         self.module = Module()
@@ -258,25 +254,26 @@ class WeightSpread:
         block, chunk = fn.params
         description, out, weights = (argument_word(fn, block, k, "p") for k in range(3))
         words = {n: fn.load(fn.gep(description, k, I64), I64, 8) for k, n in enumerate(SPREAD)}
-        weights = fn.gep(weights, words["first"], "i8")
         half = fn.value(0.5, vector(self.type, w))
-        low = chunk * words["rows_per_chunk"]
-        lanes = fn.iota(vector(I64, w)) * fn.splat(words["step"], w)
-        with fn.loop(low, fn.min(low + words["rows_per_chunk"], words["rows"])) as m:
-            row = fn.gep(weights, m * words["row"], "i8")
-            with fn.loop(0, words["depth"], w) as k:
-                mask = Patches.below(self, words["depth"] - k)
-                here = fn.gep(row, k * words["step"], "i8")
-                pointers = fn.pure(f"getelementptr i8, {here}, {lanes}", vector(PTR, w))
-                g = []
-                for t in range(9):
-                    shift = fn.splat(words["tap"] * t, w)
-                    at = fn.pure(f"getelementptr i8, {pointers}, {shift}", vector(PTR, w))
-                    g.append(gather(fn, at, self.type, mask))
-                found = spread_weights([g[0:3], g[3:6], g[6:9]], lambda x: x * half)
-                there = fn.gep(fn.gep(out, m * words["pitch"], "i8"), k, self.type)
-                for f, value in enumerate(found):
-                    masked_store(fn, value, fn.gep(there, words["plane"] * f, "i8"), mask)
+        tall, depth = strip_rows(), words["depth"]
+        first = chunk * w
+        mask = Patches.below(self, words["rows"] - first)
+        weights = fn.gep(weights, words["first"] + first * words["row"], "i8")
+        lanes = fn.iota(vector(I64, w)) * fn.splat(words["row"], w)
+        out = fn.gep(out, first * depth, self.type)
+        with fn.loop(0, depth) as k:
+            here = fn.gep(weights, k * words["step"], "i8")
+            pointers = fn.pure(f"getelementptr i8, {here}, {lanes}", vector(PTR, w))
+            g = []
+            for t in range(9):
+                shift = fn.splat(words["tap"] * t, w)
+                at = fn.pure(f"getelementptr i8, {pointers}, {shift}", vector(PTR, w))
+                g.append(gather(fn, at, self.type, mask))
+            for f, value in enumerate(spread_weights([g[0:3], g[3:6], g[6:9]], lambda x: x * half)):
+                there = fn.gep(fn.gep(out, words["plane"] * f, "i8"), k * tall, self.type)
+                for s in range(max(1, w // tall)):
+                    part = fn.shuffle(value, None, range(s * tall, min(w, (s + 1) * tall)))
+                    fn.store(part, fn.gep(there, depth * (s * tall), self.type))
         fn.ret()
         add_entry(self.module, "ppp")
 
