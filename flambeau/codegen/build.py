@@ -156,10 +156,10 @@ class PointwiseBody:
             def block(bases=bases, coordinates=coordinates):
                 whole = begin + ((end - begin) / w) * w
                 with fn.loop(begin, whole, w) as j:
-                    self._tile(bases, j)
+                    self._tile(bases, j, coordinates)
                 with fn.when(whole < end), fn.loop(0, w) as r:
                     moved = [fn.gep(b, r * s[-1], "i8") for b, s in zip(bases, self.outer_strides)]
-                    self._row(moved, whole, end, coordinates)
+                    self._row(moved, whole, end, self._further(coordinates, r))
                 return fn.value(w, I64)
 
             def single(bases=bases, coordinates=coordinates):
@@ -168,7 +168,11 @@ class PointwiseBody:
 
             cell.set(row + fn.if_else(fits, block, single))
 
-    def _tile(self, bases, j):
+    def _further(self, coordinates, r):
+        """Coordinates r rows on, inside a block."""
+        return [coordinates[0] + r, *coordinates[1:]] if self.uses_coordinates else coordinates
+
+    def _tile(self, bases, j, coordinates):
         """A square of rows and columns: operands that lie the other way are turned in registers."""
         fn, w = self.fn, self.width
         turned = {}
@@ -189,7 +193,7 @@ class PointwiseBody:
                     rows.append(fn.gep(turned[k], r * w, MEMORY_TYPE[dtype]))
                 else:
                     rows.append(fn.gep(bases[k], r * self.outer_strides[k][-1], "i8"))
-            self._step(rows, j, None, [], tiled=True)
+            self._step(rows, j, None, self._further(coordinates, r), tiled=True)
 
     def _buffer(self, k, e):
         if k not in self.buffers:

@@ -107,8 +107,21 @@ def linalg_lu(A, *, pivot: bool = True):
             f"linalg.lu: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} "
             "instead"
         )
+    P, L, U = public("_linalg_lu")(A, pivot)
+    return LinalgLu((P.detach(), L, U))
+
+
+@composite(
+    variants="",
+    numbers=False,
+    outputs=3,
+    node="LinalgLuBackward0",
+    joint_grad=lambda raw_gs, out0, out1, out2: _plu_grad(*raw_gs[1:], out0.detach(), out1, out2),
+)
+def _linalg_lu(A, pivot: bool):
+    """P, L, U."""
     LU, pivots, _ = public("_linalg_lu_factor_ex")(A, pivot, False)
-    return LinalgLu(_unpacked(LU, pivots))
+    return _unpacked(LU, pivots)
 
 
 @template("linalg_permutation", variants="", numbers=False)

@@ -153,6 +153,15 @@ def frobenius_norm(input, dim: Dims, keepdim: bool = False):
     return public("linalg_vector_norm")(input, 2, dims or None, keepdim)
 
 
+@composite(variants="function", bind=True)
+def norm_except_dim(v, pow: int = 2, dim: int = 0):
+    """Norms over all dimensions but one; over all if dim is -1."""
+    if dim == -1:
+        return public("linalg_vector_norm")(v, pow)
+    others = tuple(k for k in range(v.ndim) if k != wrap_dim(dim, v.ndim))
+    return public("linalg_vector_norm")(v, pow, others, True)
+
+
 @composite(variants="out", bind=True)
 def linalg_cond(input, p: object = None):
     """Condition numbers: |A| |A⁻¹| in a norm (2 unless told)."""

@@ -89,7 +89,7 @@ def _no_derivative(g):
 
 
 @template(
-    "geqrf", variants="", numbers=False, outputs=2, grad=_no_derivative, node="NotImplemented"
+    "geqrf", variants="", numbers=False, outputs=2, grad=_no_derivative, node="GeqrfBackward0"
 )
 def _geqrf(input):
     """(R above reflectors, their factors)."""
