@@ -6,7 +6,8 @@ have their own, faster kind of node in variants.py.
 
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
-from flambeau.autograd.node import Node, edge_of, init_node, save_input, save_output, unpack
+from flambeau.autograd.node import Node, edge_of, init_node, save_input, save_output
+from flambeau.eager.formula_text import arguments, recorder
 from flambeau.eager.variants import fit
 
 _classes: dict = {}
@@ -17,6 +18,8 @@ class FormulaNode(Node):
 
     __slots__ = ("layouts", "out_layouts")
     op = None
+    arguments: dict = {}  # for each formula, what it is called with
+    listed = False  # are there sequences of tensors among the parameters?
 
     @property
     def shown(self):
@@ -30,34 +33,34 @@ class FormulaNode(Node):
         return found
 
     def apply(self, grads, create_graph):
-        op = self.op
-        values = _Values(self, grads)
+        op, arguments = self.op, self.arguments
         if op.joint_grad is not None:
-            results = op.joint_grad.function(*[values[n] for n in op.joint_grad.names])
-            results = _flatten(results if isinstance(results, (tuple, list)) else (results,))
+            results = op.joint_grad.function(*arguments["joint"](self, grads))
+            if self.listed or isinstance(results, Tensor):
+                results = _flatten(results if isinstance(results, (tuple, list)) else (results,))
         else:
             results = []
             for name, layout in self.layouts.items():
                 formula = op.grads.get(name)
                 if isinstance(layout, tuple):
-                    results.extend(self._list_grads(name, formula, values, layout))
+                    results.extend(self._list_grads(name, formula, grads, layout))
                 elif formula is None or self.edges[len(results)] is None:
                     results.append(None)
                 else:
-                    results.append(
-                        fit(formula.function(*[values[n] for n in formula.names]), layout)
-                    )
+                    results.append(fit(formula.function(*arguments[name](self, grads)), layout))
             return results
-        layouts = _flatten(self.layouts.values())
+        layouts = self.layouts.values()
+        if self.listed:
+            layouts = _flatten(layouts)
         return [
             fit(r, layout) if e is not None else None
             for r, layout, e in zip(results, layouts, self.edges)
         ]
 
-    def _list_grads(self, name, formula, values, layouts):
+    def _list_grads(self, name, formula, grads, layouts):
         if formula is None:
             return [None] * len(layouts)
-        grads = formula.function(*[values[n] for n in formula.names])
+        grads = formula.function(*self.arguments[name](self, grads))
         return [fit(g, layout) for g, layout in zip(grads, layouts)]
 
 
@@ -71,38 +74,11 @@ def _flatten(items):
     return found
 
 
-class _Values:
-    """What a formula may name, looked up when it asks."""
-
-    def __init__(self, node, grads):
-        self.node, self.grads = node, grads
-
-    def __getitem__(self, name):
-        node = self.node
-        if name == "g":
-            return self._grad(0)
-        if name == "gs":
-            return [self._grad(k) for k in range(len(self.grads))]
-        if name == "raw_gs":  # None for an output nobody used
-            return list(self.grads)
-        if name == "needs":
-            return [e is not None for e in node.edges]
-        if name.endswith("_layout"):
-            return node.layouts[name[:-7]]
-        if name.endswith("_shape") and name not in node.saved_names:
-            return node.layouts[name[:-6]].shape
-        value = node.saved[node.saved_names.index(name)]
-        if type(value) is list:
-            return [unpack(v, node) for v in value]
-        return unpack(value, node)
-
-    def _grad(self, k):
-        grad = self.grads[k]
-        if grad is None:  # an output nobody used
-            layout = self.node.out_layouts[k]
-            like = next(g for g in self.grads if g is not None)
-            grad = like.new_zeros(layout.shape, dtype=layout.dtype)
-        return grad
+def _missing(node, grads, k):
+    """Zeros for an output nobody used."""
+    layout = node.out_layouts[k]
+    like = next(g for g in grads if g is not None)
+    return like.new_zeros(layout.shape, dtype=layout.dtype)
 
 
 def _names(op):
@@ -129,7 +105,10 @@ def node_class(op, name=None):
         kinds = ("tensor", "optional", "tensors")
         values = {p.name for p in op.params if p.kind not in kinds and p.name != "indices"}
         frees = not values.issuperset(names)
+        formulas = {"joint": op.joint_grad} if op.joint_grad is not None else op.grads
+        ready = {k: arguments(op, f, names, _missing) for k, f in formulas.items()}
         space = {"__slots__": (), "op": op, "saved_names": names, "frees": frees}
+        space["arguments"], space["listed"] = ready, any(p.kind == "tensors" for p in op.params)
         found = _classes[op.name, name] = type(name, (FormulaNode,), space)
     return found
 
@@ -196,3 +175,10 @@ def _save(name, bound, outs):
     if name == "out":
         return save_output(outs[0])
     return save_output(outs[int(name[3:])], int(name[3:]))
+
+
+def quick_recorder(op, run, general):
+    """record(*parameters) for a row, written out; None where rows are too unusual for it."""
+    if not (op.grads or op.joint_grad) or any(p.kind == "tensors" for p in op.params):
+        return None
+    return recorder(op, node_class(op), differentiable(op), run, general)

@@ -11,6 +11,7 @@ import keyword
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager.call import compile_text
+from flambeau.eager.formula import quick_recorder
 
 _PLAIN = {
     "tensor": "isinstance({n}, Tensor)",
@@ -38,9 +39,10 @@ def quick_function(op, run, general, record=None):
     else:
         text = _plain_text(op)
     names = [p.name for p in params]
-    text += _call_text(op, names, record is not None)
+    quick = quick_recorder(op, run, record) if record is not None else None
+    text += _call_text(op, names, record is not None, quick is not None)
     space = {"Tensor": Tensor, "NUMBERS": _NUMBERS, "modes": modes, "run": run, "general": general}
-    space |= {"record": record, **{f"_d_{p.name}": p.default for p in params}}
+    space |= {"record": quick or record, **{f"_d_{p.name}": p.default for p in params}}
     return compile_text(text, space, f"{op.name} front")[op.name]
 
 
@@ -98,7 +100,7 @@ def _packing_text(op):
     )
 
 
-def _call_text(op, names, recording):
+def _call_text(op, names, recording, quick):
     arguments = ", ".join(names)
     if not recording:  # the body of a composite, which has its own keyword-only parameters
         arguments = ", ".join(f"{p.name}={p.name}" if p.keyword_only else p.name for p in op.params)
@@ -110,9 +112,9 @@ def _call_text(op, names, recording):
         else f"({p.name} is not None and {p.name}._requires_grad)"
         for p in tensors
     )
-    bound = ", ".join(f"'{n}': {n}" for n in names)
+    bound = arguments if quick else "{" + ", ".join(f"'{n}': {n}" for n in names) + "}"
     return (
         f"    if ({needs}) and modes.grad:\n"
-        f"        return record({{{bound}}})\n"
+        f"        return record({bound})\n"
         f"    return run({arguments})\n"
     )

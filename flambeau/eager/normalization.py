@@ -178,55 +178,79 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     return out, mean, rstd
 
 
-def _row_gradients(name, g, input, rows, statistics, weight, bias_layout, needs, codes):
-    """Gradients of a row program: dx, and tallies of dw and db."""
-    need_x, need_weight, need_bias = needs
-    wanted = tuple(
-        n for n, need in (("dx", need_x), ("dw", need_weight), ("db", need_bias)) if need
-    )
-    layout = dense_layout(input.shape, input.dtype, input.device)
-    parameter = weight._layout if weight is not None else bias_layout
-    found = {n: empty_like_layout(layout if n == "dx" else parameter) for n in wanted}
-    result = [found.get(n) for n in ("dx", "dw", "db")]
-    if layout.device.type != "cpu" or not wanted:
-        return result
-    if layout.numel == 0:
-        for t in found.values():
-            t.fill_(0)
-        return result
-    n = layout.numel // rows
-    key = (name, layout, rows, codes, weight is not None, wanted)
+def _gradients(name, key, g, input, statistics, weight, bias, needs):
+    """Gradients of a row program: dx, and the tallies of dw and db added up.
+
+    key: what a plan depends on; a plan is kept only if all operands lie side by side.
+    """
     plan = _plans.get(key)
     if plan is None:
-        owner, at = row_words(rows, n)
-        compute = compute_dtype(layout.dtype)
-        chunks = owner[0]
-        direct = chunks == 1 and (parameter is None or parameter.dtype is compute)
-        tally = dense_layout(Size((chunks * n,)), compute, layout.device)
-        weighted = weight is not None
-        kernel = row_kernel("rows", name, *codes, weighted, wanted)
-        plan = remember(_plans, key, (kernel, at, None if direct else tally, chunks, owner))
-    kernel, at, tally, chunks, _ = plan
-    outs = [found[k] for k in wanted if k != "dx"]
+        operands = [g, input, *statistics] + ([weight] if weight is not None else [])
+        dense = all(t._layout.is_contiguous for t in operands)
+        if not dense:
+            g, input, *statistics = (contiguous(t) for t in (g, input, *statistics))
+            weight = None if weight is None else contiguous(weight)
+        plan = _gradient_plan(name, input, statistics, weight, bias, needs)
+        if dense:
+            remember(_plans, key, plan)
+    layouts, kernel, at, tally, chunks, _ = plan
+    result = [None if x is None else empty_like_layout(x) for x in layouts]
+    if kernel is None:
+        return _nothing(result, input)
+    outs = [t for t in result[1:] if t is not None]
     tallies = outs if tally is None else [empty_like_layout(tally) for _ in outs]
-    places = [address(found["dx"])] if need_x else []
-    places += [address(t) for t in tallies]
-    dense = [g, input, *statistics] + ([weight] if weight is not None else [])
-    dense = [t if t._layout.is_contiguous else contiguous(t) for t in dense]
-    kernel(at, *places, *[t._storage.pointer + t._offset for t in dense])
+    places = [] if result[0] is None else [result[0]._storage.pointer]
+    places += [t._storage.pointer for t in tallies]
+    places += [t._storage.pointer + t._offset for t in (g, input, *statistics)]
+    if weight is not None:
+        places.append(weight._storage.pointer + weight._offset)
+    kernel(at, *places)
     if tally is not None and outs:
         total_tallies(outs, tallies, chunks)
     return result
 
 
+def _nothing(result, input):
+    """Gradients of an empty tensor are zero; on the meta device they have no values."""
+    if input.device.type == "cpu":
+        for t in result:
+            if t is not None:
+                t.fill_(0)
+    return result
+
+
+def _gradient_plan(name, input, statistics, weight, bias, needs):
+    """(layouts of the gradients, kernel, description, layout of tallies, chunks, owner)."""
+    layout = dense_layout(input.shape, input.dtype, input.device)
+    like = weight if weight is not None else bias
+    parameter = None if like is None else dense_layout(like.shape, like.dtype, like.device)
+    wanted = tuple(n for n, need in zip(("dx", "dw", "db"), needs) if need)
+    layouts = [x if need else None for x, need in zip((layout, parameter, parameter), needs)]
+    if layout.numel == 0 or layout.device.type != "cpu" or not wanted:
+        return layouts, None, None, None, 0, None
+    rows = statistics[0]._layout.numel
+    n = layout.numel // rows
+    owner, at = row_words(rows, n)
+    chunks, compute = owner[0], compute_dtype(layout.dtype)
+    direct = chunks == 1 and (parameter is None or parameter.dtype is compute)
+    tally = None if direct else dense_layout(Size((chunks * n,)), compute, layout.device)
+    codes = (layout.dtype.code,)
+    if name == "layer_norm_backward":
+        codes += (statistics[0].dtype.code,) * 2
+    kernel = row_kernel("rows", name, *codes, weight is not None, wanted)
+    return layouts, kernel, at, tally, chunks, owner
+
+
 def _layer_norm_backward(g, input, normalized_shape, mean, rstd, weight, bias, needs, eps):
-    parameter = mean.dtype.code
-    codes = input.dtype.code, parameter, parameter
-    rows = math.prod(mean.shape)
-    like = None if bias is None else bias._layout
-    return _row_gradients(
-        "layer_norm_backward", g, input, rows, (mean, rstd), weight, like, needs, codes
+    key = (
+        g._layout,
+        input._layout,
+        mean._layout,
+        None if weight is None else weight._layout,
+        None if bias is None else bias._layout,
+        *needs,
     )
+    return _gradients("layer_norm_backward", key, g, input, (mean, rstd), weight, bias, needs)
 
 
 FRONTS["layer_norm_backward"] = kernel_unless_recorded(_layer_norm_backward)
@@ -272,12 +296,9 @@ def check_normalized_rms(input, normalized_shape):
 
 
 def _rms_norm_backward(g, input, normalized_shape, rstd, weight, needs, eps):
-    rows = math.prod(rstd.shape)
-    codes = (input.dtype.code,)
-    needs = (*needs, False)
-    return _row_gradients("rms_norm_backward", g, input, rows, (rstd,), weight, None, needs, codes)[
-        :2
-    ]
+    weights = None if weight is None else weight._layout
+    key = (g._layout, input._layout, rstd._layout, weights, *needs)
+    return _gradients("rms_norm_backward", key, g, input, (rstd,), weight, None, needs)
 
 
 FRONTS["rms_norm_backward"] = kernel_unless_recorded(_rms_norm_backward)

@@ -420,14 +420,9 @@ def local_response_norm(input, size: int, alpha: float = 1e-4, beta: float = 0.7
 
 
 @composite(variants="", namespace=NN)
-def normalize(
-    input, p: object = 2.0, dim: object = 1, eps: float = 1e-12, out: OptionalTensor = None
-):
+def normalize(input, p: object = 2.0, dim: object = 1, eps: float = 1e-12):
     """input divided by its p-norm along dim, which counts as eps at least."""
-    norm = input.norm(p, dim, keepdim=True).clamp_min(eps)
-    if out is None:
-        return input / norm.expand_as(input)
-    return public("div")(input, norm.expand_as(input), out=out)
+    return input / input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
 
 
 @composite(variants="function", namespace=NN)
