@@ -166,6 +166,8 @@ def add_entry(
         fn.open(fine)
     status = _word(fn, block, len(kinds))
     fn.store(V(fn, I64, "0"), status, 8)
+    for k in range(spare):
+        fn.store(V(fn, I64, "0"), _word(fn, block, len(kinds) + 1 + k), 8)
     chunks = fn.load(fn.load(block, PTR), I64, 8)
     run_chunks(fn, body, block, chunks)
     if last is not None:

@@ -1,64 +1,42 @@
-"""Launching matrix products: batches, schedules, and copies where strides forbid both schedules.
+"""Launching matrix products: what is checked, and how vectors and sums become one product.
 
-`product` is the one that computes; the launchers check operands in PyTorch's words and order, turn
-vectors into matrices and add what is to be added. Rows are in ops/products.py, kernels in
-codegen/templates/matmul.py.
+For plain tensors that are known to fit, other launchers call `product(a, b)`, or `multiply_into` of
+gemm.py, which writes into a given tensor and can scale, add and activate on the way. The launchers
+here check operands in PyTorch's words and order. Rows are in ops/products.py, plans in
+eager/gemm.py, kernels in codegen/templates/gemm.py.
 """
 
-from math import prod
-
 from flambeau import errors
-from flambeau._layout import (
-    Size,
-    broadcast_shape,
-    collapse,
-    dense_layout,
-    expanded_strides,
-    make_layout,
-)
+from flambeau._layout import Size, broadcast_shape, make_layout
 from flambeau._tensor import Tensor, alias, empty_like_layout, empty_tensor
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager.binding import FRONTS, LAUNCHERS, call_row, keep_original, launches
-from flambeau.eager.copying import copy_into, fill_into
 from flambeau.eager.formula import wants_grad
 from flambeau.eager.fronts import quick_function
-from flambeau.eager.kernels import load_kernel, pool
+from flambeau.eager.gemm import Plan, multiply_into, plan_for
 from flambeau.eager.outs import not_exact
 from flambeau.eager.plan import MAX_PLANS
 from flambeau.eager.rows import is_computed
 from flambeau.ops.table import public as function
-from flambeau.runtime.cpu import words
 
-_kernels: dict = {}
-_plans: dict = {}
-CHUNK = 1 << 18  # multiplications per chunk
 SPLIT = 1 << 13  # length of the pieces of a long sum
 
-
-def _kernel(schedule, code, batch):
-    key = (schedule, code, batch)
-    found = _kernels.get(key)
-    if found is None:
-        from flambeau.codegen.templates import matmul  # with llvmlite, on first need
-
-        found = _kernels[key] = load_kernel(matmul.build(schedule, code, batch), "matmul")
-    return found
-
-
-READY: dict = {}  # layouts of two checked operands -> (layout of the product, kernel, description)
+# layouts of two checked operands -> (layout of the product, kernel, description, plan); without a
+# kernel, the plan has more to do than call it
+READY: dict = {}
 
 
 def ready_product(a, b, found):
-    """A product that was planned before and needs no copies: `found` is its entry in READY."""
-    layout, kernel, desc = found
+    """A product that was planned before: `found` is its entry in READY."""
+    layout, kernel, desc, plan = found
     out = empty_like_layout(layout)
-    kernel(
-        desc,
-        out._storage.pointer,
-        a._storage.pointer + a._offset,
-        b._storage.pointer + b._offset,
-    )
+    c = out._storage.pointer
+    a, b = a._storage.pointer + a._offset, b._storage.pointer + b._offset
+    if kernel is not None:
+        kernel(desc, c, a, b, 0, 0)
+    else:
+        plan.run(c, a, b)
     return out
 
 
@@ -73,12 +51,17 @@ def product(a, b):
     out = empty_tensor(Size((*batch, m, n)), a.dtype, a.device)
     if out._layout.numel == 0 or a.device.type != "cpu":
         return out
-    if k == 0:
-        return fill_into(out, 0)
     if k >= 2 * SPLIT and not batch and m * n <= 256 and a.dtype.itemsize > 2:
         return _split_product(a, b)
-    multiply_into(out, a, b, batch)
-    return out
+    plan = plan_for(out._layout, a._layout, b._layout)
+    if plan.__class__ is not Plan:
+        return multiply_into(out, a, b)
+    if len(READY) > MAX_PLANS:
+        READY.clear()
+    simple = not (plan.slot or plan.swapped)
+    found = (out._layout, plan.kernel if simple else None, plan.desc, plan)
+    READY[a._layout, b._layout] = found
+    return ready_product(a, b, found)
 
 
 def _split_product(a, b):
@@ -103,63 +86,6 @@ def _split_product(a, b):
         )
         total = function("add")(total, rest)
     return total
-
-
-def multiply_into(out, a, b, batch):
-    key = (out._layout, a._layout, b._layout)
-    plan = _plans.get(key)
-    if plan is None:
-        if len(_plans) > MAX_PLANS:
-            _plans.clear()
-            READY.clear()  # its descriptions belong to the plans
-        plan = _plans[key] = _plan(out._layout, a._layout, b._layout, batch)
-    kernel, desc, dense_a, dense_b, _ = plan
-    if not (dense_a or dense_b) and out._layout.is_contiguous:
-        if len(READY) > MAX_PLANS:
-            READY.clear()
-        READY[a._layout, b._layout] = out._layout, kernel, desc
-    a = _dense(a) if dense_a else a
-    b = _dense(b) if dense_b else b
-    kernel(
-        desc,
-        out._storage.pointer + out._offset,
-        a._storage.pointer + a._offset,
-        b._storage.pointer + b._offset,
-    )
-
-
-def _dense(t):
-    out = empty_like_layout(dense_layout(t.shape, t.dtype, t.device))
-    copy_into(out, t)
-    return out
-
-
-def _plan(out, a, b, batch):
-    size = out.itemsize
-    m, k = a.shape[-2:]
-    n = b.shape[-1]
-    dense_a = dense_b = False
-    columns = b.strides[-1] == 1 or (n == 1 and k == 1)
-    dots = (a.strides[-1] == 1 or k == 1) and (b.strides[-2] == 1 or k == 1)
-    if dots and (not columns or (n < 8 and k >= 16)):
-        schedule = "k"
-    else:
-        schedule = "n"
-        if b.strides[-1] != 1:
-            dense_b = True
-            b = dense_layout(b.shape, b.dtype, b.device)
-    strides = [
-        [s * size for s in expanded_strides(t, (*batch, *t.shape[-2:]))] for t in (out, a, b)
-    ]
-    sizes, (cb, ab, bb) = collapse(batch, [st[:-2] for st in strides])
-    per_chunk = max(8, min(m, CHUNK // max(1, n * k)) & -8)
-    chunks = prod(sizes) * -(-m // per_chunk)
-    (cm, cn), (am, ak), (bk, bn) = (st[-2:] for st in strides)
-    described = [chunks, per_chunk, m, n, k, am, ak, bk, bn, cm, cn, *sizes, *cb, *ab, *bb]
-    owner, desc = words(described)
-    if chunks > 1:
-        pool().ensure_workers()
-    return _kernel(schedule, out.dtype.code, len(sizes)), desc, dense_a, dense_b, owner
 
 
 # -- checks, in PyTorch's words and order ---------------------------------------------------------

@@ -21,8 +21,8 @@ A `Tile` says what one step looks like: `code` is the memory dtype (f32, bf16, c
   offsets): what an implicit matrix, as in convolutions, needs. Masks as above.
 
 Complex numbers are pairs of accumulators: packed A holds (re, im) per element, packed B a vector of
-real parts and then one of imaginary parts. Half types are widened to float32 by whoever reads
-`code`, so packed panels of halves hold float32.
+real parts and then one of imaginary parts. Sums (and packed panels) are of type `summed(code)`:
+half types are widened to float32 and short integers to 32 bits by `load_parts`.
 
 accumulate(fn, tile, depth, a, b, ...) gives sums[row][vector], each a list of parts (one value, two
 for complex). The code is inline: wrap it with `tile_function` for an internal function of its own,
@@ -32,12 +32,13 @@ masks where columns may be missing, and without where masked access would be slo
 
 from typing import NamedTuple
 
-from flambeau.codegen.llvm import load_element
+from flambeau.codegen.llvm import convert, load_element, store_element
 from flambeau.codegen.llvm_cpu import host
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
-from flambeau.codegen.loops import I1, I64, PTR, V, bytes_of, is_float_type, vector
+from flambeau.codegen.loops import I1, I64, PTR, V, bytes_of, is_float_type, vector, width_of
 
 UNROLL = 4  # steps of k per turn of the loop
+PIECE = 256  # products that are summed in one go in float32
 
 
 class Tile(NamedTuple):
@@ -57,7 +58,7 @@ class Tile(NamedTuple):
     @property
     def type(self):
         """The LLVM type of one part of a sum."""
-        return LLVM_TYPE[COMPUTE_TYPE[self.code]]
+        return LLVM_TYPE[summed(self.code)]
 
     @property
     def width(self):
@@ -78,9 +79,14 @@ class Tile(NamedTuple):
         return bytes_of(self.type) * self.parts
 
 
+def summed(code):
+    """The scalar type of sums; short integers wrap just as well when the sum is cut at the end."""
+    return {"i8": "i32", "u8": "i32", "i16": "i32"}.get(code, COMPUTE_TYPE[code])
+
+
 def lanes(code):
     """Elements per vector register."""
-    return host().vector_bytes // bytes_of(LLVM_TYPE[COMPUTE_TYPE[code]])
+    return host().vector_bytes // bytes_of(LLVM_TYPE[summed(code)])
 
 
 def registers():
@@ -96,21 +102,53 @@ def tallest(code, vectors=2):
 
 def accumulate(fn, tile, depth, a, b, a_row=None, a_step=None, b_step=None, table=None, masks=None):
     """Sums of `depth` products: sums[row][vector] is a list of parts. See Note [Using a tile]."""
-    zero = V(fn, vector(tile.type, tile.width), "zeroinitializer")
-    if tile.width == 1:
-        zero = fn.value(0, tile.type)
-    sums = [zero] * (tile.rows * tile.vectors * tile.parts)
     walk = _Walk(fn, tile, a_row, a_step, b, b_step, masks)
     cursors = walk.start(a, b, table)
-    if tile.unroll > 1:
-        turns = depth / tile.unroll
-        found = fn.carry(turns, [*cursors, *sums], walk.turn(tile.unroll, len(cursors)))
-        cursors, sums = found[: len(cursors)], found[len(cursors) :]
-        depth = depth - turns * tile.unroll
-    sums = fn.carry(depth, [*cursors, *sums], walk.turn(1, len(cursors)))[len(cursors) :]
+    if tile.code in ("f32", "c64"):
+        sums = _in_pieces(fn, tile, walk, depth, cursors)
+    else:
+        sums, _ = walk.run(depth, cursors)
     p = tile.parts
     each = [sums[k : k + p] for k in range(0, len(sums), p)]
     return [each[k : k + tile.vectors] for k in range(0, len(each), tile.vectors)]
+
+
+def _in_pieces(fn, tile, walk, depth, cursors):
+    """Sums of at most PIECE products, then sums of those: long sums in float32 lose digits."""
+    cells = [fn.var(c) for c in cursors]
+    left, begun = fn.var(depth), fn.var(fn.value(0, I1))
+    type = vector(tile.type, tile.width)
+    held = fn.alloca(type, tile.rows * tile.vectors * tile.parts)
+    again, more, after, next_piece, done = (
+        fn.label(x) for x in ("piece", "more", "after", "next", "done")
+    )
+    fn.jump(again)
+    fn.open(again)
+    now = fn.min(left.get(), PIECE)
+    sums, cursors = walk.run(now, [c.get() for c in cells])
+    before = fn.block
+    fn.branch(begun.get(), more, after)
+    fn.open(more)
+    with fn.scope():
+        places = [fn.gep(held, k, type) for k in range(len(sums))]
+        added = [x + fn.load(place, type) for x, place in zip(sums, places)]
+    fn.jump(after)
+    fn.open(after)
+    sums = [
+        fn.emit(f"phi {type} [{x.name}, %{before}], [{y.name}, %{more}]", type)
+        for x, y in zip(sums, added)
+    ]
+    rest = left.get() - now
+    fn.branch(rest > 0, next_piece, done)
+    fn.open(next_piece)
+    with fn.scope():
+        for k, x in enumerate(sums):
+            fn.store(x, fn.gep(held, k, type))
+    for cell, cursor in zip([*cells, left, begun], [*cursors, rest, fn.value(1, I1)]):
+        cell.set(cursor)
+    fn.jump(again)
+    fn.open(done)
+    return sums
 
 
 class _Walk:
@@ -129,6 +167,19 @@ class _Walk:
             for _ in range(3, self.tile.rows, 3):
                 rows.append(self.fn.gep(rows[-1], self.a_row * 3, "i8"))
         return [*rows, table if self.tile.b == "table" else b]
+
+    def run(self, depth, cursors):
+        """Sums of `depth` products and the cursors after them."""
+        fn, tile, n = self.fn, self.tile, len(cursors)
+        type = vector(tile.type, tile.width)
+        zero = V(fn, type, "zeroinitializer") if tile.width > 1 else fn.value(0, type)
+        values = [*cursors, *[zero] * (tile.rows * tile.vectors * tile.parts)]
+        if tile.unroll > 1:
+            turns = depth / tile.unroll
+            values = fn.carry(turns, values, self.turn(tile.unroll, n))
+            depth = depth - turns * tile.unroll
+        values = fn.carry(depth, values, self.turn(1, n))
+        return values[n:], values[:n]
 
     def turn(self, steps, count):
         """The body of the loop: `steps` steps, then the cursors move."""
@@ -168,7 +219,7 @@ class _Walk:
             return [fn.splat(fn.load(place, tile.type), tile.width) for place in places]
         group, nth = divmod(r, 3)
         place = cursors[group] if nth == 0 else fn.gep(cursors[group], self.a_row * nth, "i8")
-        return as_parts(load_element(fn, place, tile.code, tile.width, "s"))
+        return load_parts(fn, place, tile.code, tile.width, "s")
 
     def load_b(self, cursor, u):
         """The vectors of B for one step."""
@@ -186,22 +237,27 @@ class _Walk:
             offset = fn.load(fn.gep(cursor, u, "i32"), "i32")
             cursor = fn.gep(self.b, fn.convert("sext", offset, I64), "i8")
         return [
-            as_parts(
-                load_element(
-                    fn,
-                    fn.gep(cursor, v * w * tile.item, "i8"),
-                    tile.code,
-                    w,
-                    "c",
-                    mask=self.masks[v],
-                )
+            load_parts(
+                fn, fn.gep(cursor, v * w * tile.item, "i8"), tile.code, w, "c", None, self.masks[v]
             )
             for v in range(tile.vectors)
         ]
 
 
-def as_parts(value):
-    return list(value) if isinstance(value, tuple) else [value]
+def load_parts(fn, place, code, width, access, stride=None, mask=None):
+    """Elements of memory as a list of parts of the summed type; see llvm.load_element."""
+    value = load_element(fn, place, code, width, access, stride, mask)
+    if isinstance(value, tuple):
+        return list(value)
+    return [convert(fn, value, COMPUTE_TYPE[code], summed(code))]
+
+
+def store_parts(fn, parts, place, code, width, access="c", stride=None, mask=None):
+    """The converse of load_parts."""
+    value = tuple(parts) if len(parts) == 2 else parts[0]
+    if len(parts) == 1:
+        value = convert(fn, value, summed(code), COMPUTE_TYPE[code])
+    store_element(fn, value, place, code, width, access, stride, mask)
 
 
 def multiply_add(fn, acc, a, b):
@@ -221,12 +277,14 @@ def _fused(fn, a, b, c):
 
 def masks_for(fn, tile, columns):
     """One mask per vector: lanes below `columns` (any number, negative too) are on."""
-    w, found = tile.width, []
-    for v in range(tile.vectors):
-        left = fn.splat(fn.convert("trunc", columns - v * w, "i32"), w)
-        lane = fn.iota(vector("i32", w))
-        found.append(fn.pure(f"icmp slt {lane}, {left.name}", vector(I1, w)))
-    return found
+    w = tile.width
+    return [prefix_mask(fn, w, columns - v * w) for v in range(tile.vectors)]
+
+
+def prefix_mask(fn, width, count):
+    """The first `count` lanes are on; count may be negative, or larger than the vector."""
+    left = fn.splat(fn.convert("trunc", count, "i32"), width)
+    return fn.pure(f"icmp slt {fn.iota(vector('i32', width))}, {left.name}", vector(I1, width))
 
 
 def edge(fn, tile, columns, build):
@@ -251,7 +309,7 @@ PARAMETERS += ((PTR, "b"), (I64, "b_step"), (PTR, "table"), (I64, "columns"))
 
 
 def tile_function(module, name, tile, extra, epilogue, internal=True):
-    """A function around a tile: PARAMETERS, then `extra` parameters for the epilogue.
+    """A function around a Tile or Dots: PARAMETERS, then `extra` parameters for the epilogue.
 
     What an addressing mode does not use may be 0 (null). Call it with `call_tile`.
     epilogue(fn, tile, sums, masks, *extra) writes the sums somewhere.
@@ -260,7 +318,10 @@ def tile_function(module, name, tile, extra, epilogue, internal=True):
     depth, a, a_row, a_step, b, b_step, table, columns, *rest = fn.params
 
     def build(masks):
-        sums = accumulate(fn, tile, depth, a, b, a_row, a_step, b_step, table, masks)
+        if isinstance(tile, Dots):
+            sums = dot_products(fn, tile, depth, a, b, a_row, b_step, columns)
+        else:
+            sums = accumulate(fn, tile, depth, a, b, a_row, a_step, b_step, table, masks)
         epilogue(fn, tile, sums, masks, *rest)
 
     edge(fn, tile, columns, build)
@@ -276,3 +337,83 @@ def call_tile(
     operands = [depth, a, a_row or zero, a_step or zero, b, b_step or zero, table or null, columns]
     name = target.name if isinstance(target, V) else f"@{target}"
     fn.line(f"call void {name}({', '.join(map(repr, [*operands, *extra]))})")
+
+
+# -- dot products ---------------------------------------------------------------------------------
+
+
+class Dots(NamedTuple):
+    """A tile of dot products, for operands whose k lies side by side: rows x `width` columns.
+
+    Vectors run along k, so each of the sums is a vector until the end, where its lanes are added;
+    then a row of sums is one short vector, and the tile looks to an epilogue like any other. In a
+    tile function `a_row` and `b_step` are the bytes from row to row of A and from column to column
+    of B.
+    """
+
+    code: str
+    rows: int
+    width: int
+    vectors: int = 1
+
+    parts, type = Tile.parts, Tile.type
+    columns, item, packed_item = Tile.columns, Tile.item, Tile.packed_item
+
+
+def dot_products(fn, tile, depth, a, b, a_row, b_column, columns):
+    """sums[row][0] of a Dots tile; columns beyond the last repeat it."""
+    w, rows, wide = lanes(tile.code), tile.rows, tile.width
+    zero = V(fn, vector(tile.type, w), "zeroinitializer" if w > 1 else "0.0")
+    xs = [fn.gep(a, a_row * r, "i8") for r in range(rows)]
+    ys = [fn.gep(b, b_column * fn.min(columns - 1, c), "i8") for c in range(wide)]
+
+    def step(k, sums, mask):
+        def load(place):
+            return load_parts(fn, fn.gep(place, k, "i8"), tile.code, w, "c", None, mask)
+
+        left, sums = [load(x) for x in xs], list(sums)
+        for c, y in enumerate(ys):
+            right = load(y)
+            for r in range(rows):
+                at = (r * wide + c) * tile.parts
+                sums[at : at + tile.parts] = multiply_add(
+                    fn, sums[at : at + tile.parts], left[r], right
+                )
+        return sums
+
+    def turn(values):
+        k, *sums = values
+        return [k + w * tile.item, *step(k, sums, None)]
+
+    turns = depth / w
+    k, *sums = fn.carry(turns, [fn.value(0, I64), *[zero] * (rows * wide * tile.parts)], turn)
+    if w > 1:
+        mask = prefix_mask(fn, w, depth - turns * w)
+        sums = fn.carry(
+            fn.convert("zext", turns * w < depth, I64), sums, lambda held: step(k, held, mask)
+        )
+    found = []
+    for r in range(rows):
+        of_row = [sums[(r * wide + c) * tile.parts :][: tile.parts] for c in range(wide)]
+        found.append([[_across(fn, list(part)) for part in zip(*of_row)]])
+    return found
+
+
+def _across(fn, vectors):
+    """The sums of the lanes of each vector, as one vector; their number is a power of two."""
+    w, segments = width_of(vectors[0].type), 1
+    while segments < w:
+        size = w // segments
+        low = [s * size + k for s in range(segments) for k in range(size // 2)]
+        if len(vectors) > 1:  # two vectors, folded, beside each other
+            low += [w + k for k in low]
+            pairs = list(zip(vectors[::2], vectors[1::2]))
+            segments *= 2
+        else:
+            pairs = [(vectors[0], None)]
+            w //= 2
+        high = [k + size // 2 for k in low]
+        if w == 1:
+            return fn.extract(vectors[0], 0) + fn.extract(vectors[0], 1)
+        vectors = [fn.shuffle(a, b, low) + fn.shuffle(a, b, high) for a, b in pairs]
+    return vectors[0]

@@ -1,0 +1,327 @@
+"""The schedule of matrix products: C = epilogue(A @ B), batched, in panels, strips and chunks.
+
+Rows are cut into panels of nearly equal height (two heights, hence two tile functions, whose
+addresses are words of the description) and columns into strips as wide as a tile. Four ways to
+feed the tiles (tiles.py), all with the same loops around them:
+
+- direct: A and B straight from memory, for small products and few rows (columns of B side by side);
+- dots: the same with tiles of dot products, for few results from operands with k side by side;
+- columns: each item of work packs its columns of B first, for small products with other strides;
+- blocked: chunks that pack all of B come first, then chunks of rows wait for them, go through k
+  block by block, pack their rows of A and multiply. For everything large.
+
+Scratch comes from the launcher in `slots`: a chunk takes a free one and gives it back, so there are
+never more than threads at work. What a chunk computes depends on sizes only.
+"""
+
+from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
+from flambeau.codegen.loops import I64, PTR, Module, V
+from flambeau.codegen.templates import epilogue as ending
+from flambeau.codegen.templates.packing import call_pack, pack_columns, pack_rows
+from flambeau.codegen.templates.tiles import Dots, Tile, call_tile, tallest, tile_function
+
+# The words of a description, in order. Strides, sizes and offsets are in bytes.
+WORDS = """
+chunks per_chunk items m n k a_row a_k b_k b_column c_row
+panels tall height tall_tile short_tile row_groups column_groups strip strips
+item packed_item blocks depth pack_chunks slot_bytes slots_at partial_at partial_row
+""".split()
+HEADER = len(WORDS)
+# then batch sizes; batch strides of C, A, B and each addend; then row, column of each addend
+
+
+def tile_for(mode, code, rows, vectors):
+    """The tile a mode works with; dots count columns where the others count vectors."""
+    if mode == "dots":
+        return Dots(code, rows, vectors)
+    a = "packed" if mode == "blocked" else "strided"
+    b = "strided" if mode == "direct" else "packed"
+    return Tile(code, rows, vectors, a, b, unroll=4 if mode == "blocked" else 2)
+
+
+def build_tile(mode, code, rows, vectors, epilogue):
+    """IR of one tile function, named `tile`."""
+    module, blocked = Module(), mode == "blocked"
+    tile_function(
+        module,
+        "tile",
+        tile_for(mode, code, rows, vectors),
+        ending.parameters(epilogue, blocked),
+        ending.writer(epilogue, blocked),
+        internal=False,
+    )
+    return module_text(module)
+
+
+class _Gemm:
+    def __init__(self, mode, code, vectors, epilogue, batch):
+        self.mode, self.code, self.epilogue, self.batch = mode, code, epilogue, batch
+        self.module = Module()
+        self.packs = mode in ("columns", "blocked")
+        if self.packs:
+            tile = tile_for(mode, code, 1, vectors)
+            pack_columns(self.module, code, tile.columns)
+        if mode == "blocked":
+            pack_rows(self.module, code, tallest(code))
+        self.fn = self.module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
+        self.kinds = "pppppi" + epilogue.kinds(code)
+
+    def word(self, k):
+        return self.fn.load(self.fn.gep(self.description, k, I64), I64, 8)
+
+    def text(self):
+        fn = self.fn
+        self.block, chunk = fn.params
+        names = ("description", "c", "a", "b", "scratch")
+        for k, name in enumerate(names):
+            setattr(self, name, argument_word(fn, self.block, k, "p"))
+        self.slots = argument_word(fn, self.block, 5, "i")
+        for k, name in enumerate(WORDS):
+            setattr(self, name, self.word(k))
+        self.terms = fn.alloca(I64, max(1, self.epilogue.words(self.code)), 8)
+        if self.mode == "blocked":
+            fn.if_else(
+                chunk < self.pack_chunks,
+                lambda: self.pack_shared(chunk),
+                lambda: self.compute(chunk - self.pack_chunks),
+            )
+        else:
+            self.compute(chunk)
+        fn.ret()
+        add_entry(self.module, self.kinds, spare=2)
+        return module_text(self.module)
+
+    # -- work items ------------------------------------------------------------------------------
+    def compute(self, chunk):
+        """All items of a chunk, with a slot of scratch if one is needed."""
+        fn = self.fn
+        if self.mode == "blocked":
+            self.wait_for_columns()
+        slot = self.take_slot() if self.packs else None
+        room = slot and fn.gep(self.scratch, self.slots_at + slot * self.slot_bytes, "i8")
+        first = chunk * self.per_chunk
+        with fn.loop(first, fn.min(first + self.per_chunk, self.items)) as item:
+            self.item_of(item, room)
+        if slot is not None:
+            self.give_slot(slot)
+
+    def item_of(self, item, room):
+        groups = self.row_groups * self.column_groups
+        rest, group = item / groups, item % groups
+        bases = self.at_batch(rest)
+        row_group, column_group = group / self.column_groups, group % self.column_groups
+        panels = self.share(self.panels, row_group, self.row_groups)
+        strips = self.share(self.strips, column_group, self.column_groups)
+        run = {"columns": self.columns, "blocked": self.blocked}.get(self.mode, self.direct)
+        run(bases, panels, strips, room)
+
+    def share(self, total, nth, count):
+        return total * nth / count, total * (nth + 1) / count
+
+    def at_batch(self, rest):
+        """Addresses of C, A, B in one batch item; the addends' go to terms."""
+        fn, batch = self.fn, self.batch
+        count = len(self.epilogue.addends)
+        offsets = [fn.value(0, I64)] * (3 + count)
+        for d in range(batch - 1, -1, -1):
+            size = self.word(HEADER + d)
+            coordinate = rest % size if d else rest
+            rest = rest / size
+            for t in range(3 + count):
+                stride = self.word(HEADER + batch * (1 + t) + d)
+                offsets[t] = offsets[t] + coordinate * stride
+        self.fill_terms(offsets[3:], HEADER + batch * (4 + count))
+        return [fn.gep(p, o, "i8") for p, o in zip((self.c, self.a, self.b), offsets)]
+
+    def fill_terms(self, offsets, strides_at):
+        """Alpha, then address, row stride, column stride and factor of each addend."""
+        fn, code = self.fn, self.code
+        parts = 2 if code[0] == "c" else 1
+        source, target = 6, 0
+
+        def put(value):
+            nonlocal target
+            fn.store(value, fn.gep(self.terms, target, I64), 8)
+            target += 1
+
+        def copy():
+            nonlocal source
+            for _ in range(parts):
+                put(argument_word(fn, self.block, source, "i"))
+                source += 1
+
+        if self.epilogue.scaled:
+            copy()
+        for t, offset in enumerate(offsets):
+            base = argument_word(fn, self.block, source, "p")
+            source += 1
+            put(fn.gep(base, offset, "i8"))
+            put(self.word(strides_at + 2 * t))
+            put(self.word(strides_at + 2 * t + 1))
+            copy()
+
+    # -- panels and strips -----------------------------------------------------------------------
+    def panel(self, p):
+        """First row, height and tile of a panel."""
+        fn = self.fn
+        is_tall = p < self.tall
+        height = fn.select(is_tall, self.height, self.height - 1)
+        first = p * (self.height - 1) + fn.min(p, self.tall)
+        return first, height, fn.select(is_tall, self.tall_tile, self.short_tile)
+
+    def multiply(self, tile, depth, a, b, row, column, c, blocked=(), **steps):
+        fn = self.fn
+        target = fn.pure(f"inttoptr {tile} to ptr", PTR)
+        place = fn.gep(c, row * self.c_row + column * self.item, "i8")
+        extra = [place, self.c_row, *blocked]
+        if not self.epilogue.plain:
+            extra += [row, column, self.terms]
+        call_tile(fn, target, depth, a, b, self.n - column, *extra, **steps)
+
+    def direct(self, bases, panels, strips, room):
+        fn = self.fn
+        c, a, b = bases
+        with fn.loop(*strips) as s:
+            column = s * self.strip
+            strip = fn.gep(b, column * self.b_column, "i8")
+            with fn.loop(*panels) as p:
+                row, _, tile = self.panel(p)
+                self.multiply(
+                    tile,
+                    self.k,
+                    fn.gep(a, row * self.a_row, "i8"),
+                    strip,
+                    row,
+                    column,
+                    c,
+                    a_row=self.a_row,
+                    a_step=self.a_k,
+                    b_step=self.b_column if self.mode == "dots" else self.b_k,
+                )
+
+    def columns(self, bases, panels, strips, room):
+        fn = self.fn
+        c, a, b = bases
+        with fn.loop(*strips) as s:
+            column = s * self.strip
+            self.pack_strip(b, s, fn.value(0, I64), self.k, room)
+            with fn.loop(*panels) as p:
+                row, _, tile = self.panel(p)
+                self.multiply(
+                    tile,
+                    self.k,
+                    fn.gep(a, row * self.a_row, "i8"),
+                    room,
+                    row,
+                    column,
+                    c,
+                    a_row=self.a_row,
+                    a_step=self.a_k,
+                )
+
+    def pack_strip(self, b, s, first, depth, out):
+        fn = self.fn
+        column = s * self.strip
+        count = fn.min(self.strip, self.n - column)
+        source = fn.gep(b, column * self.b_column + first * self.b_k, "i8")
+        call_pack(fn, "pack_columns", count, depth, source, self.b_column, self.b_k, out)
+
+    # -- the blocked mode ------------------------------------------------------------------------
+    def block_of(self, nth):
+        """First k and depth of a block, and where its strips are."""
+        fn = self.fn
+        first = nth * self.depth
+        depth = fn.min(self.depth, self.k - first)
+        return first, depth, fn.gep(self.scratch, first * self.strips * self.strip_bytes(), "i8")
+
+    def strip_bytes(self):
+        """Bytes of one step of k in a packed strip."""
+        return self.strip * self.packed_item
+
+    def pack_shared(self, chunk):
+        fn = self.fn
+        low, high = self.share(self.blocks * self.strips, chunk, self.pack_chunks)
+        with fn.loop(low, high) as unit:
+            block, s = unit / self.strips, unit % self.strips
+            first, depth, place = self.block_of(block)
+            out = fn.gep(place, s * depth * self.strip_bytes(), "i8")
+            self.pack_strip(self.b, s, first, depth, out)
+        fn.line(f"%packed = atomicrmw add {self.spare(0)}, i64 1 release")
+
+    def spare(self, k):
+        return self.fn.gep(self.block, len(self.kinds) + 1 + k, I64)
+
+    def wait_for_columns(self):
+        """Chunks start in order, so every packing chunk is at work or done."""
+        fn = self.fn
+        place = self.spare(0)
+
+        def waiting():
+            done = fn.emit(f"load atomic i64, {place} acquire, align 8", I64)
+            return done < self.pack_chunks
+
+        with fn.while_(waiting):
+            fn.line("fence seq_cst")
+
+    def blocked(self, bases, panels, strips, room):
+        fn = self.fn
+        c, a, _ = bases
+        top, _, _ = self.panel(panels[0])
+        partial = fn.gep(room, self.partial_at, "i8")
+        with fn.loop(0, self.blocks) as block:
+            first, depth, packed = self.block_of(block)
+            stage = fn.select(block > 0, fn.value(ending.MORE, I64), fn.value(0, I64))
+            last = fn.value(ending.LAST, I64)
+            stage = stage | fn.select(block == self.blocks - 1, last, fn.value(0, I64))
+            with fn.loop(*panels) as p:
+                row, height, _ = self.panel(p)
+                source = fn.gep(a, row * self.a_row + first * self.a_k, "i8")
+                out = fn.gep(room, (row - top) * depth * self.packed_item, "i8")
+                call_pack(fn, "pack_rows", height, depth, source, self.a_row, self.a_k, out)
+            with fn.loop(*strips) as s:
+                column = s * self.strip
+                strip = fn.gep(packed, s * depth * self.strip_bytes(), "i8")
+                with fn.loop(*panels) as p:
+                    row, _, tile = self.panel(p)
+                    panel = fn.gep(room, (row - top) * depth * self.packed_item, "i8")
+                    where, step = self.waiting_place(c, partial, row, top, column)
+                    self.multiply(
+                        tile, depth, panel, strip, row, column, c, blocked=(stage, where, step)
+                    )
+
+    def waiting_place(self, c, partial, row, top, column):
+        """Where unfinished sums wait: in C itself, or in scratch if C is too narrow for them."""
+        fn = self.fn
+        narrow = self.item != self.packed_item
+        in_c = fn.gep(c, row * self.c_row + column * self.item, "i8")
+        apart = (row - top) * self.partial_row + column * self.packed_item
+        place = fn.select(narrow, fn.gep(partial, apart, "i8"), in_c)
+        return place, fn.select(narrow, self.partial_row, self.c_row)
+
+    # -- slots of scratch ------------------------------------------------------------------------
+    def take_slot(self):
+        """The number of a free slot; a word of bits says which are taken."""
+        fn = self.fn
+        place = self.spare(1)
+        got = fn.var(fn.value(-1, I64))
+        with fn.while_(lambda: got.get() < 0):
+            bits = fn.emit(f"load atomic i64, {place} monotonic, align 8", I64)
+            free = ~bits
+            lowest = fn.call("llvm.cttz.i64", I64, free, V(fn, "i1", "false"))
+            with fn.when(lowest < self.slots):
+                taken = bits | (fn.value(1, I64) << lowest)
+                pair = fn.emit(f"cmpxchg {place}, {bits}, {taken} acq_rel monotonic", "{ i64, i1 }")
+                won = fn.emit(f"extractvalue {pair}, 1", "i1")
+                with fn.when(won):
+                    got.set(lowest)
+        return got.get()
+
+    def give_slot(self, slot):
+        fn = self.fn
+        bit = ~(fn.value(1, I64) << slot)
+        fn.line(f"%given = atomicrmw and {self.spare(1)}, {bit} release")
+
+
+def build(mode, code, vectors, epilogue, batch):
+    """IR of a product kernel: its arguments are the description, C, A, B, scratch and its slots."""
+    return _Gemm(mode, code, vectors, epilogue, batch).text()

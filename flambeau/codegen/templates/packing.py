@@ -1,0 +1,183 @@
+"""Panels for the register tile: parts of A and B, laid out in the order in which the tile reads.
+
+`pack_rows` writes a panel of A (a few rows, k by k), `pack_columns` a strip of B (a few vectors of
+columns, k by k); Note [Using a tile] in tiles.py says what goes where. Any strides will do: where
+the elements of a step lie side by side they are copied, where k runs side by side blocks are turned
+around in registers, and everything else goes one by one. Half types and short integers are widened
+on the way.
+"""
+
+from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
+from flambeau.codegen.loops import I64, PTR, bytes_of, vector
+from flambeau.codegen.templates.tiles import (
+    lanes,
+    load_parts,
+    prefix_mask,
+    store_parts,
+    summed,
+)
+
+SPILL = 256  # bytes after the last panel of rows
+
+
+def turned(fn, rows):
+    """The transpose of a square of vectors, by exchanging halves, quarters, eighths, ..."""
+    w = len(rows)
+    step = w // 2
+    while step:
+        after = list(rows)
+        for i in range(w):
+            if not i & step:
+                a, b = rows[i], rows[i + step]
+                low = [k if not k & step else w + k - step for k in range(w)]
+                high = [k + step if not k & step else w + k for k in range(w)]
+                after[i], after[i + step] = fn.shuffle(a, b, low), fn.shuffle(a, b, high)
+        rows = after
+        step //= 2
+    return rows
+
+
+class _Pack:
+    """What packing of both operands shares.
+
+    A line is what lies side by side in the panel: the rows (or columns) of one step of k.
+    """
+
+    def __init__(self, module, name, code, most):
+        parameters = [(I64, "count"), (I64, "depth"), (PTR, "source"), (I64, "line_step")]
+        parameters += [(I64, "k_step"), (PTR, "out")]
+        self.fn = module.function(name, parameters, internal=True)
+        self.count, self.depth, self.source, self.step, self.k_step, self.out = self.fn.params
+        self.code, self.width, self.most = code, lanes(code), most
+        self.parts = 2 if code[0] == "c" else 1
+        self.item = bytes_of(MEMORY_TYPE[code]) * self.parts
+        self.packed = summed(code) if self.parts == 1 else code
+        self.packed_item = bytes_of(LLVM_TYPE[summed(code)]) * self.parts
+        self.groups = -(-most // self.width)
+
+    def write(self):
+        fn = self.fn
+
+        def otherwise():
+            fn.if_else(self.step == self.item, self.copied, self.one_by_one)
+
+        if self.parts == 1 and self.width > 1:
+            k_beside = (self.k_step == self.item) & (self.step != self.item)
+            fn.if_else(k_beside, self.turned, otherwise)
+        else:
+            otherwise()
+        fn.ret()
+
+    def place(self, k, first):
+        """Where element `first` of step k goes."""
+        return self.fn.gep(self.out, (k * self.pitch + first) * self.packed_item, "i8")
+
+    def masks(self):
+        fn, w = self.fn, self.width
+        return [prefix_mask(fn, w, self.count - g * w) for g in range(self.groups)]
+
+    def copied(self):
+        fn, w, masks = self.fn, self.width, self.masks()
+        with fn.loop(0, self.depth) as k:
+            source = fn.gep(self.source, k * self.k_step, "i8")
+            for g, mask in enumerate(masks):
+                place = fn.gep(source, g * w * self.item, "i8")
+                value = load_parts(fn, place, self.code, w, "c", None, mask)
+                self.put(value, self.place(k, g * w), mask)
+
+    def turned(self):
+        """Squares of k by lines; the code of one square serves whole and cut ones."""
+        fn, w = self.fn, self.width
+        type = vector(LLVM_TYPE[summed(self.code)], w)
+        held = fn.alloca(type, w)
+        with fn.loop(0, self.count, w) as first:
+            mask = prefix_mask(fn, w, self.count - first)
+            # lines beyond the last repeat it: what they hold is never used
+            lines = [
+                fn.gep(self.source, fn.min(self.count - 1, first + i) * self.step, "i8")
+                for i in range(w)
+            ]
+            with fn.loop(0, self.depth, w) as k:
+                left = self.depth - k
+                readable = prefix_mask(fn, w, left)
+                places = [fn.gep(line, k * self.item, "i8") for line in lines]
+                rows = [load_parts(fn, p, self.code, w, "c", None, readable)[0] for p in places]
+                columns = turned(fn, rows)
+                out = self.place(k, first)
+                pitch = fn.value(self.pitch, I64) * self.packed_item
+
+                def whole(columns=columns, place=out, pitch=pitch, mask=mask):
+                    for value in columns:
+                        self.put([value], place, mask)
+                        place = fn.gep(place, pitch, "i8")
+
+                def cut(columns=columns, place=out, pitch=pitch, mask=mask, left=left):
+                    for u, value in enumerate(columns):
+                        fn.store(value, fn.gep(held, u, type))
+                    with fn.loop(0, left) as u:
+                        value = fn.load(fn.gep(held, u, type), type)
+                        self.put([value], fn.gep(place, u * pitch, "i8"), mask)
+
+                fn.if_else(left >= w, whole, cut)
+
+    def one_by_one(self):
+        fn = self.fn
+        with fn.loop(0, self.depth) as k:
+            source = fn.gep(self.source, k * self.k_step, "i8")
+            with fn.loop(0, self.count) as i:
+                value = load_parts(fn, fn.gep(source, i * self.step, "i8"), self.code, 1, "c")
+                self.put_one(value, k, i)
+
+
+class _Rows(_Pack):
+    """A panel of A: lines are as long as there are rows.
+
+    One vector covers a line and may spill over lines that are written later: panels are packed in
+    ascending order, and their buffer ends with room for a vector more (SPILL).
+    """
+
+    @property
+    def pitch(self):
+        return self.count
+
+    def put(self, value, place, mask):
+        only = None if self.groups == 1 else mask
+        store_parts(self.fn, value, place, self.packed, self.width, mask=only)
+
+    def put_one(self, value, k, i):
+        store_parts(self.fn, value, self.place(k, i), self.packed, 1)
+
+
+class _Columns(_Pack):
+    """A strip of B: lines are whole vectors; complex ones keep real and imaginary parts apart."""
+
+    @property
+    def pitch(self):
+        return self.most
+
+    def put(self, value, place, mask):
+        size = bytes_of(LLVM_TYPE[summed(self.code)]) * self.width
+        for p, part in enumerate(value):
+            self.fn.store(part, self.fn.gep(place, p * size, "i8"))
+
+    def put_one(self, value, k, i):
+        fn, w = self.fn, self.width
+        size = bytes_of(LLVM_TYPE[summed(self.code)])
+        line = self.place(k, 0)
+        at = (i / w) * (w * self.parts) + i % w if self.parts > 1 else i
+        for p, part in enumerate(value):
+            fn.store(part, fn.gep(line, (at + p * w) * size, "i8"))
+
+
+def pack_rows(module, code, most):
+    """Add `pack_rows(count, depth, source, row step, k step, out)` for up to `most` rows."""
+    _Rows(module, "pack_rows", code, most).write()
+
+
+def pack_columns(module, code, columns):
+    """Add `pack_columns(count, depth, source, column step, k step, out)`: strips of `columns`."""
+    _Columns(module, "pack_columns", code, columns).write()
+
+
+def call_pack(fn, name, *arguments):
+    fn.line(f"call void @{name}({', '.join(map(repr, arguments))})")
