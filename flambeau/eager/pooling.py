@@ -24,8 +24,11 @@ from flambeau.runtime.cpu import words
 
 _kernels: dict = {}
 _plans: dict = {}
-GRAIN = 1 << 17  # elements that a chunk looks at
+GRAIN = 1 << 18  # elements that a chunk looks at
 WIDE, FAR = 7, 4  # windows of at most so many columns and distance are pooled by rows
+SIDE_BY_SIDE = 16  # the way back from means, if windows touch
+NARROW = 4  # windows of fewer columns are not worth a register each
+SHARES = 512  # windows in a row that the kernels of other means hold
 REGISTERS = 4  # of channels that are held at a time, if there are many
 INDEX = {"u8": d.uint8, "i32": d.int32, "i64": d.int64}
 
@@ -157,6 +160,7 @@ class _Work:
         per_chunk = max(1, GRAIN // max(1, work))
         columns = self.lines[2]
         overlap = any(a[0] + a[2] > b[0] + b[1] for a, b in pairwise(columns))
+        overlap |= any(b - a < NARROW for _, a, b, _ in columns)
         padding = self.window.padding[-1] if self.window.padding else 0
         found = [-(-pieces // per_chunk), per_chunk, pieces, *self.sizes, *self.outs]
         found += [self.channels, *(self.kernel or (0, 0, 0)), *self.steps, padding, int(overlap)]
@@ -380,9 +384,10 @@ def _mean_backward_plan(layout, window):
     plan = Plan(work.source, work.out)
     if layout.device.type == "cpu" and layout.numel and work.out.numel:
         code, form = layout.dtype.code, work.form()
-        if form == "rows":
+        touching = work.kernel and work.kernel[2] == work.window.stride[-1] <= SIDE_BY_SIDE
+        if form == "rows" or (form == "planes" and touching):
             found = kernel("rows", "mean_rows_backward", code, *work.columns())
-        elif form == "channels":
+        elif form == "channels" or work.outs[2] > SHARES:
             found = kernel("windows", "mean_backward", code, work.registers())
         else:
             found = kernel("windows", "mean_backward_across", code)

@@ -14,13 +14,14 @@ from flambeau.eager.binding import FRONTS, launches
 from flambeau.eager.formula import record_formula
 from flambeau.eager.plan import MAX_PLANS
 from flambeau.eager.pooling import Plan, as_layout, kernel, place, planned
-from flambeau.ops.pooling_windows import adaptive, adaptive_sizes, plain
+from flambeau.ops.pooling_adaptive import whole_mean
+from flambeau.ops.pooling_windows import adaptive, adaptive_sizes, as_two, plain
 from flambeau.ops.table import TABLE
 
 
 def _quick_largest(op, general):
     name, dims = op.name, int(op.name[8])
-    row, known = TABLE[f"_max_pool{dims}d"] if dims > 1 else None, {}
+    row, known = TABLE[f"_max_pool{max(2, dims)}d"], {}
 
     def function(
         input,
@@ -43,20 +44,24 @@ def _quick_largest(op, general):
             if len(known) > MAX_PLANS:
                 known.clear()
             window = plain(name, dims, input, kernel_size, stride, padding, dilation, ceil_mode)
-            found = known[key] = pooling.plan_largest(input._layout, window, recording), window
-        out, chosen = pooling.run_largest(found[0], input)
-        if recording:
-            record_formula(
-                row, {"input": input, "window": found[1], "kind": "saved"}, (out, chosen)
-            )
-        return out
+            plan = pooling.plan_largest(input._layout, window, recording)
+            if dims == 1 and recording:
+                window = as_two(window)
+                plan = pooling.plan_largest(input.unsqueeze(-2)._layout, window, recording)
+            found = known[key] = plan, window
+        if not recording:
+            return pooling.run_largest(found[0], input)[0]
+        source = input if dims > 1 else input.unsqueeze(-2)  # the nodes that PyTorch has
+        out, chosen = pooling.run_largest(found[0], source)
+        record_formula(row, {"input": source, "window": found[1], "kind": "saved"}, (out, chosen))
+        return out if dims > 1 else out.squeeze(-2)
 
     return function
 
 
 def _quick_mean(op, general):
     name, dims = op.name, int(op.name[8])
-    row, known = TABLE[f"_avg_pool{dims}d"] if dims > 1 else None, {}
+    row, known = TABLE[f"_avg_pool{max(2, dims)}d"], {}
 
     def function(
         input,
@@ -70,23 +75,28 @@ def _quick_mean(op, general):
         recording = modes.grad and isinstance(input, Tensor) and input._requires_grad
         given = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
         try:
-            found = known.get((input._layout, given))
+            key = (input._layout, given, recording)
+            found = known.get(key)
         except (AttributeError, TypeError):
             return general(input, *given[: 5 + (dims > 1)])
-        if found is None or (recording and row is None):
-            if recording and row is None:
-                return general(input, *given[:5])
+        if found is None:
             if len(known) > MAX_PLANS:
                 known.clear()
             window = plain(
                 name, dims, input, kernel_size, stride, padding, 1, ceil_mode,
                 include_pad=bool(count_include_pad), divisor=divisor_override,
             )  # fmt: skip
-            found = known[input._layout, given] = pooling.plan_mean(input._layout, window), window
-        out = pooling.run_mean(found[0], input)
-        if recording:
-            record_formula(row, {"input": input, "window": found[1]}, (out,))
-        return out
+            plan = pooling.plan_mean(input._layout, window)
+            if dims == 1 and recording:
+                window = as_two(window)
+                plan = pooling.plan_mean(input.unsqueeze(-2)._layout, window)
+            found = known[key] = plan, window
+        if not recording:
+            return pooling.run_mean(found[0], input)
+        source = input if dims > 1 else input.unsqueeze(-2)
+        out = pooling.run_mean(found[0], source)
+        record_formula(row, {"input": source, "window": found[1]}, (out,))
+        return out if dims > 1 else out.squeeze(-2)
 
     return function
 
@@ -109,6 +119,8 @@ def _quick_adaptive(op, general):
             _remember(known, input, output_size, is_mean, dims)
             return out if is_mean or return_indices else out[0]
         plan, window = found
+        if plan is None:
+            return whole_mean(input, dims)
         if is_mean:
             out = pooling.run_mean(plan, input)
             if input._requires_grad and modes.grad:
@@ -127,10 +139,11 @@ def _remember(known, input, output_size, is_mean, dims):
     if type(output_size) is list:
         return
     window = adaptive(adaptive_sizes(output_size, input.shape[-dims:]))
-    if is_mean and all(o == 1 for o in window.outs):
-        return
     if len(known) > MAX_PLANS:
         known.clear()
+    if is_mean and all(o == 1 for o in window.outs):
+        known[input._layout, output_size] = None, window
+        return
     plan = pooling.plan_adaptive(input._layout, window, is_mean)
     known[input._layout, output_size] = plan, window
 

@@ -9,7 +9,7 @@ window, one byte, unless the caller asked for indices.
 from flambeau import _dtype as d
 from flambeau import errors
 from flambeau.ops import pooling_windows as w
-from flambeau.ops.pooling_windows import Window, adaptive
+from flambeau.ops.pooling_windows import adaptive, as_two
 from flambeau.ops.table import composite, public, template
 
 _FUNCTIONAL = {"variants": "", "namespace": "nn.functional"}
@@ -129,7 +129,7 @@ _ADAPTIVE_MEAN = {dims: _mean_row(dims, "adaptive_avg", "AdaptiveAvgPool") for d
 def _fractional_row(dims):
     back = _max_rows(dims, "fractional_max_pool", f"FractionalMaxPool{dims}D")
 
-    def body(input, samples, taps: object, outs: object):
+    def body(input, samples, taps: object, sizes: object):
         pass
 
     body.__name__ = f"_fractional_max_pool{dims}d"
@@ -140,7 +140,7 @@ def _fractional_row(dims):
         outputs=2,
         node=f"FractionalMaxPool{dims}DBackward0",
         # which windows there were does not count: indices say it all
-        grad=lambda g, out1, input_layout, outs: back(g, out1, input_layout, adaptive(outs), ()),
+        grad=lambda g, out1, input_layout, sizes: back(g, out1, input_layout, adaptive(sizes), ()),
     )(body)
 
 
@@ -148,7 +148,7 @@ _FRACTIONAL = {dims: _fractional_row(dims) for dims in (2, 3)}
 
 
 def _unpool_row(dims):
-    def body(input, indices, outs: object):
+    def body(input, indices, sizes: object):
         pass
 
     body.__name__ = f"_max_unpool{dims}d"
@@ -167,19 +167,12 @@ _UNPOOL = {dims: _unpool_row(dims) for dims in (2, 3)}
 # -- max_pool --------------------------------------------------------------------------------------
 
 
-def _as_two(window):
-    """Windows along one dimension as windows of two."""
-    outs, kernel, stride, padding, dilation, *rest = window
-    ones, none = (1,), (0,)
-    return Window(ones + outs, ones + kernel, ones + stride, none + padding, ones + dilation, *rest)
-
-
 def _max_pool(dims, input, given, return_indices):
     window = w.plain(f"max_pool{dims}d", dims, input, *given)
     if dims == 1:
         if not return_indices and not input.dtype.is_floating_point:
             raise errors.not_implemented("max_pool1d_impl", input.dtype)
-        window, input = _as_two(window), input.unsqueeze(-2)
+        window, input = as_two(window), input.unsqueeze(-2)
     out, chosen = _MAX[max(2, dims)](input, window, "i64" if return_indices else "saved")
     if dims == 1:
         out, chosen = out.squeeze(-2), chosen.squeeze(-2) if return_indices else None
@@ -266,7 +259,7 @@ def _avg_pool(dims, input, kernel_size, stride, padding, ceil_mode, include_pad,
     )  # fmt: skip
     if dims > 1:
         return _MEAN[dims](input, window)
-    return _MEAN[2](input.unsqueeze(-2), _as_two(window)).squeeze(-2)
+    return _MEAN[2](input.unsqueeze(-2), as_two(window)).squeeze(-2)
 
 
 @composite("quick_avg_pool", **_SHARED)

@@ -61,7 +61,7 @@ def _adaptive_mean(input, outs, dims):
             f"{{{given}}}"
         )
     if all(o == 1 for o in outs) and input.ndim >= dims:
-        return _whole_mean(input, dims)
+        return whole_mean(input, dims)
     shape = input.shape
     if len(shape) not in (dims + 1, dims + 2):
         raise RuntimeError(
@@ -71,7 +71,8 @@ def _adaptive_mean(input, outs, dims):
     return _ADAPTIVE_MEAN[dims](input, adaptive(tuple(outs)))
 
 
-def _whole_mean(input, dims):
+def whole_mean(input, dims):
+    """The mean of whole planes, in the memory format of the input."""
     out = input.mean(tuple(range(-dims, 0)), keepdim=True)
     if input.ndim == dims + 2 and not input.is_contiguous() and _channels_last(input):
         c = input.shape[1]
@@ -97,10 +98,14 @@ def _adaptive_largest(input, outs, dims, name=None):
             f"{name}(): Expected {dims + 1}D or {dims + 2}D tensor, but got: {list(shape)}"
         )
     check_not_empty(name + _EMPTY, shape, 1)
-    if min(outs) < 0:
-        wanted = [*shape[:-dims], *outs]
-        raise RuntimeError(f"Trying to create tensor with negative dimension {min(outs)}: {wanted}")
+    _check_result(shape, outs)
     return _ADAPTIVE_MAX[dims](input, adaptive(tuple(outs)))
+
+
+def _check_result(shape, outs):
+    if min(outs) < 0:
+        wanted = [*shape[: -len(outs)], *outs]
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(outs)}: {wanted}")
 
 
 @composite(variants="function")
@@ -219,6 +224,7 @@ def _check_fractional(name, input, taps, outs, samples, dims):
         raise RuntimeError("Expect _random_samples.size(1) equals to input channel size.")
     if count != dims:
         raise RuntimeError(f"Expect _random_samples.size(2) equals to {dims}; got {count}.")
+    _check_result(shape, outs)
 
 
 def _fractional_rows(dims):
@@ -286,6 +292,12 @@ def _unpooled_sizes(dims, input, kernel_size, stride, padding, output_size):
 
 
 def _unpool(dims, input, indices, outs, stride):
+    for k, o in enumerate(outs):
+        if o < 0:
+            raise ValueError(
+                "max_unpooling: output_size must contain non-negative spatial dimensions, but got "
+                f"output_size[{k}]={o}"
+            )
     if input.ndim not in (dims + 1, dims + 2):
         raise RuntimeError(
             f"Input to max_unpooling{dims}d should be a {dims + 1}d or {dims + 2}d Tensor, but got "

@@ -231,6 +231,13 @@ def _check_shape(name, shape, kernel, stride, dilation, outs):
         )
 
 
+def as_two(window):
+    """Windows along one dimension as windows of two."""
+    outs, kernel, stride, padding, dilation, *rest = window
+    ones, none = (1,), (0,)
+    return Window(ones + outs, ones + kernel, ones + stride, none + padding, ones + dilation, *rest)
+
+
 # -- adaptive --------------------------------------------------------------------------------------
 
 

@@ -124,6 +124,7 @@ BAD = [
     ("fractional_max_pool2d", (2, 3, 9, 9), ((2, 2, 2), 3), {}),
     ("fractional_max_pool2d", (2, 3, 9, 9), (2, (3, 3, 3)), {}),
     ("fractional_max_pool2d", (2, 0, 9, 9), (2, 3), {}),
+    ("fractional_max_pool2d", (2, 3, 9, 9), (2, -1), {}),
     ("fractional_max_pool3d", (2, 3, 9, 9, 9), (2,), {}),
     ("fractional_max_pool3d", (2, 3, 9, 9, 9), (2, 9), {}),
     ("fractional_max_pool3d", (9, 9, 9), (2, 3), {}),
@@ -143,6 +144,7 @@ BAD_UNPOOL = [
     ("max_unpool2d", (2, 3, 4, 5), 0, (2,), {"output_size": (19, 11)}),
     ("max_unpool2d", (2, 0, 4, 5), 0, (2,), {}),
     ("max_unpool3d", (2, 3, 4, 5, 6), 960, (2,), {}),
+    ("max_unpool2d", (2, 3, 1, 1), 0, (2,), {"padding": 2}),
     ("max_unpool3d", (4, 5, 6), 0, (2,), {}),
     ("max_unpool3d", (2, 3, 4, 5, 6), 0, (2, 0), {}),
 ]

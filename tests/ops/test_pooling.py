@@ -22,6 +22,12 @@ FLOATS = ["float16", "bfloat16", "float32", "float64"]
 TOLERANCE = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 1e-5, "float64": 1e-12}
 
 
+def some(items, dtype):
+    """All cases for float32; a share of them for others, so that fewer kernels are compiled."""
+    items = list(items)
+    return items if dtype == "float32" else items[FLOATS.index(dtype) % 3 :: 3]
+
+
 def spread(value, dims):
     return tuple(value) if isinstance(value, tuple) else (value,) * dims
 
@@ -147,7 +153,7 @@ def check(function, x, dims, windows, kind, dtype, channels_last, **how):
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_max_pool(dtype, channels_last, rng):
-    for dims, shape, args in cases.PLAIN + cases.DILATED:
+    for dims, shape, args in some(cases.PLAIN + cases.DILATED, dtype):
         x = rng.integers(-9, 9, shape) / 2  # ties
         function = getattr(nn, f"max_pool{dims}d")
         for ceil_mode in (False, True):
@@ -158,9 +164,9 @@ def test_max_pool(dtype, channels_last, rng):
             )  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int64", "int32", "uint8"])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "int32", "uint8"])
 def test_max_pool_indices(dtype, rng):
-    for dims, shape, args in cases.PLAIN + cases.DILATED:
+    for dims, shape, args in (cases.PLAIN + cases.DILATED)[:: 1 if dtype == "float32" else 3]:
         x = rng.integers(0, 9, shape)
         function = getattr(nn, f"max_pool{dims}d")
         want, places = pooled(x, dims, plain_windows(shape[-dims:], *args), "max")
@@ -192,7 +198,7 @@ def test_avg_pool(dtype, channels_last, rng):
         ({"count_include_pad": False, "ceil_mode": True}, {"count_include_pad": False}),
         ({"divisor_override": 3}, {"divisor": 3}),
     ]
-    for number, (dims, shape, args) in enumerate(cases.PLAIN):
+    for number, (dims, shape, args) in enumerate(some(cases.PLAIN, dtype)):
         x = rng.standard_normal(shape)
         function = getattr(nn, f"avg_pool{dims}d")
         for kwargs, how in options[number % 2 :: 2] if dims > 1 else options[:3]:
@@ -213,7 +219,7 @@ def test_avg_pool_of_integers():
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("kind", ["max", "avg"])
 def test_adaptive_pool(kind, dtype, rng):
-    for dims, shape, size in cases.ADAPTIVE:
+    for dims, shape, size in some(cases.ADAPTIVE, dtype):
         sizes = shape[-dims:]
         outs = [n if o is None else o for o, n in zip(spread(size, dims), sizes)]
         x = rng.standard_normal(shape)
@@ -474,7 +480,7 @@ def _calls():
 def test_like_pytorch(dtype, channels_last):
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(3)
-    for name, shape, args, kwargs in _calls():
+    for name, shape, args, kwargs in some(_calls(), dtype):
         if dtype in ("float16", "bfloat16") and name in ("avg_pool3d", "lp_pool2d"):
             continue  # which PyTorch has no kernel for, or computes step by step
         x = rng.standard_normal(shape)

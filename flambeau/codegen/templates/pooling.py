@@ -11,7 +11,7 @@ import math
 import operator
 from contextlib import contextmanager
 
-from flambeau.codegen.llvm import load_element, store_element
+from flambeau.codegen.llvm import load_element, masked_load, store_element
 from flambeau.codegen.llvm_cpu import host
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I32, I64, V, bytes_of, element, is_float_type, vector, width_of
@@ -19,13 +19,14 @@ from flambeau.codegen.templates.sorting import Kernel
 
 # Words: 0 chunks  1 pieces per chunk  2 pieces  3-5 input sizes  6-8 output sizes  9 channels
 # 10-12 taps of a window  13-15 distance of taps  16 columns padded on the left
-# 17 do windows share columns?
+# 17 do windows share columns, or have so few that it is better to go by columns?
 # Then per output depth, height and column: where its window starts (maybe before the input), its
 # first tap inside, one past the last, and the size to divide by; then the sizes of columns again,
 # side by side; then per input depth, height and column the first window over it and one past the
 # last.
 HEADER = 18
 FIELDS = 4
+SHARES = 512  # windows along a row whose shares of a gradient are held at a time
 
 
 class Pool(Kernel):
@@ -65,6 +66,12 @@ class Pool(Kernel):
         fn = self.fn
         at = o * FIELDS
         return [fn.load(fn.gep(self.windows[dim], at + k, I64), I64, 8) for k in range(FIELDS)]
+
+    def sizes_of_columns(self, first, mask):
+        """What windows first, first + 1, ... count for along the row; 1 where there are none."""
+        fn, width = self.fn, width_of(mask.type)
+        sizes = masked_load(fn, fn.gep(self.column_sizes, first, I64), vector(I64, width), mask)
+        return fn.select(mask, sizes, 1)
 
     def cover(self, dim, i):
         """(first window over input i along a dimension, one past the last)."""
@@ -415,30 +422,42 @@ def build_mean_backward(code, channels):
 
 
 def build_mean_backward_across(code):
-    """(grad of the input, grad) of contiguous planes: a window's share, spread over its columns."""
-    pool = Pool("pp")
+    """(grad of the input, grad) of contiguous planes, for rows of at most SHARES windows.
+
+    First the share of every window over a row, with lanes over windows; then each column sums
+    shares, or, where windows are wide and share no column, each window fills its columns.
+    """
+    pool, width = Pool("pp"), lanes(code)
     fn, (into, g) = pool.fn, pool.arguments
-    width = lanes(code)
-    type = computed(code, 1)
+    shares = fn.alloca(LLVM_TYPE[COMPUTE_TYPE[code]], SHARES)
+    held = COMPUTE_TYPE[code]
     with pool.each_piece() as piece:
         n, d, h = pool.place(piece, pool.sizes)
         row = piece * pool.sizes[2]
-        _zero(fn, into, row, pool.sizes[2], code)
-        with fn.loop(0, pool.outs[2]) as ow:
-            columns = pool.window(2, ow)
-            total = fn.var(fn.value(0, type))
+        with fn.loop(0, pool.outs[2], width) as ow:
+            mask = below(fn, ow, pool.outs[2], width)
+            sizes = pool.sizes_of_columns(ow, mask)
+            total = fn.var(fn.value(0, computed(code, width)))
             with pool.each_cover(d, h) as (od, oh):
-                size = pool.window(0, od)[3] * pool.window(1, oh)[3] * columns[3]
-                at = flat((n, od, oh, ow), (None, *pool.outs))
-                total.set(total.get() + divided(fn, load(fn, g, at, code, 1), size))
-            share = fn.splat(total.get(), width)
-            with fn.loop(columns[1], columns[2], width) as k:
-                mask, at = below(fn, k, columns[2], width), row + columns[0] + k
-                # where no column has two windows nothing was there before
-                value = fn.if_else(
-                    pool.overlap != 0,
-                    lambda: share + load(fn, into, at, code, width, mask),
-                    lambda: share,
-                )
-                store(fn, value, into, at, code, mask)
+                at = flat((n, od, oh), (None, *pool.outs)) * pool.outs[2] + ow
+                size = fn.splat(pool.window(0, od)[3] * pool.window(1, oh)[3], width) * sizes
+                total.set(total.get() + divided(fn, load(fn, g, at, code, width, mask), size))
+            store(fn, total.get(), shares, ow, held)
+
+        def by_columns():
+            with fn.loop(0, pool.sizes[2]) as w:
+                total = fn.var(fn.value(0, computed(code, 1)))
+                with fn.loop(*pool.cover(2, w)) as ow:
+                    total.set(total.get() + load(fn, shares, ow, held, 1))
+                store(fn, total.get(), into, row + w, code)
+
+        def by_windows():
+            _zero(fn, into, row, pool.sizes[2], code)
+            with fn.loop(0, pool.outs[2]) as ow:
+                start, first, end, _ = pool.window(2, ow)
+                share = load_element(fn, at_element(fn, shares, ow, held), held, width, "s")
+                with fn.loop(first, end, width) as k:
+                    store(fn, share, into, row + start + k, code, below(fn, k, end, width))
+
+        fn.if_else(pool.overlap != 0, by_columns, by_windows)
     return pool.text()

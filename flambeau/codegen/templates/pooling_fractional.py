@@ -16,6 +16,7 @@ class _Starts:
 
     def __init__(self, fn, code, sample, size, out, taps):
         self.fn, self.code, self.sample, self.out, self.last = fn, code, sample, out, size - taps
+        self.end = fn.min(self.last, size - 1)
         # one window has no distance to the next: any divisor will do
         self.alpha = self.rounded(self.number(self.last) / self.number(fn.max(out - 1, 1)))
         self.base = self.whole(self.rounded(sample * self.alpha))
@@ -34,7 +35,8 @@ class _Starts:
         fn = self.fn
         place = self.rounded(self.rounded(self.number(o) + self.sample) * self.alpha)
         start = fn.select(o + 1 == self.out, self.last, self.whole(place) - self.base)
-        return fn.max(0, fn.min(start, self.last))  # samples beyond 0 .. 1 stay inside
+        # whatever samples and taps are, what is chosen lies inside the input
+        return fn.max(0, fn.min(start, self.end))
 
 
 def build_fractional(code, dims):

@@ -7,9 +7,9 @@ chosen is the number of the tap in its window (one byte), or the index in the pl
 other kinds: `pooling.py`.
 """
 
-from flambeau.codegen.llvm import load_element, masked_load
+from flambeau.codegen.llvm import load_element
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE
-from flambeau.codegen.loops import I32, I64, vector
+from flambeau.codegen.loops import I32, vector
 from flambeau.codegen.templates.pooling import (
     Pool,
     at_element,
@@ -81,6 +81,8 @@ class Rows(Pool):
         """Register k of s registers whose lanes take turns: the converse of every."""
         fn, width, stride = self.fn, self.width, len(parts)
         found = parts[0]
+        if all(p is found for p in parts):
+            return fn.shuffle(found, None, [(k * width + p) // stride for p in range(width)])
         for r in range(1, stride):
             order = []
             for p in range(width):
@@ -89,12 +91,10 @@ class Rows(Pool):
             found = fn.shuffle(found, parts[r], order)
         return found
 
-    def size_of_columns(self, first, mask, type):
-        """What windows first, first + 1, ... count for along the row, as floats."""
-        fn, width = self.fn, self.width
-        at = fn.gep(self.column_sizes, first, I64)
-        sizes = masked_load(fn, at, vector(I64, width), mask)
-        return fn.convert("sitofp", sizes, type)
+    def column_counts(self, first, mask):
+        """The sizes of windows first, first + 1, ... along the row, as floats."""
+        type = computed(self.code, self.width)
+        return self.fn.convert("sitofp", self.sizes_of_columns(first, mask), type)
 
 
 def build_largest_rows(code, taps, stride, index):
@@ -157,7 +157,7 @@ def build_mean_rows(code, taps, stride):
                 for v in rows.taps_of(x, base, column, masks, None):
                     total.set(total.get() + v)
             mask = rows.inside(ow, rows.outs[2])
-            sizes = rows.size_of_columns(ow, mask, type) * fn.splat(size, width)
+            sizes = rows.column_counts(ow, mask) * fn.splat(size, width)
             store(fn, total.get() / sizes, out, piece * rows.outs[2] + ow, code, mask)
     return rows.text()
 
@@ -176,12 +176,12 @@ def _build_rows_backward(code, taps, stride, index):
         n, d, h = rows.place(piece, rows.sizes)
         blocks = (rows.sizes[2] + rows.padding + (stride - 1)) / stride
         with fn.loop(0, blocks, width) as a:
-            totals = [fn.var(fn.value(0, type)) for _ in range(stride)]
+            # windows side by side: all columns of a window get the same
+            phases = 1 if not index and taps == stride else stride
+            totals = [fn.var(fn.value(0, type)) for _ in range(phases)]
             masks = {m: rows.inside(a - m, rows.outs[2]) for m in earlier}
             if not index:
-                # windows that do not exist have a gradient of zero and must not divide it by zero
-                sizes = {m: rows.size_of_columns(a - m, masks[m], type) for m in earlier}
-                sizes = {m: fn.select(masks[m], s, 1.0) for m, s in sizes.items()}
+                sizes = {m: rows.column_counts(a - m, masks[m]) for m in earlier}
             with rows.each_cover(d, h) as (od, oh):
                 base = flat((n, od, oh), (None, *rows.outs)) * rows.outs[2] + a
                 depth, height = rows.window(0, od), rows.window(1, oh)
@@ -202,7 +202,7 @@ def _build_rows_backward(code, taps, stride, index):
                         which = resized(fn, which, I32)
                     else:
                         part = part / (sizes[m] * fn.splat(size, width))
-                    for r in range(stride):
+                    for r in range(phases):
                         tap = r + stride * m
                         if tap >= taps:
                             continue
@@ -213,7 +213,7 @@ def _build_rows_backward(code, taps, stride, index):
                             mine = fn.select(which == target, part, fn.value(0, type))
                         totals[r].set(totals[r].get() + mine)
             column = a * stride - rows.padding
-            parts = [t.get() for t in totals]
+            parts = [t.get() for t in totals] * (stride // phases)
             for k in range(stride):
                 value = rows.woven(parts, k)
                 mask = rows.inside(column + k * width, rows.sizes[2])
