@@ -15,6 +15,7 @@ from flambeau.ops.table import OptionalTensor, composite, public, template
 
 MAX_PLANS = 4096
 MAX_WIDTH = 1024  # elements of a row: blocks of wider ones would not fit the stack of a thread
+FEW, MANY = 8, 64  # so few queries leave most lanes of the kernel idle; many keys make that count
 _routes: dict = {}  # layouts and options -> how a call is run
 
 
@@ -114,9 +115,9 @@ def _shared(grad, t):
 # -- rows with kernels ----------------------------------------------------------------------------
 
 
-def _gradients(gs, query, key, value, out, out1, attn_mask, keep, dropout_p, is_causal, scale):
+def _gradients(g, query, key, value, out, out1, attn_mask, keep, dropout_p, is_causal, scale):
     found = _attention_backward(
-        gs[0], query, key, value, out, out1, attn_mask, keep, dropout_p, is_causal, scale
+        g, query, key, value, out, out1, attn_mask, keep, dropout_p, is_causal, scale
     )
     return *found, None, None
 
@@ -288,7 +289,16 @@ def _route(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa):
     learned = attn_mask is not None and attn_mask._requires_grad
     if learned or max(shapes[0][-1], shapes[2][-1]) > MAX_WIDTH or dropout_p == 1:
         return "plain"
+    if shapes[0][-2] <= FEW and shapes[1][-2] >= MANY:
+        return "plain"
     return "four" if four else "bring"
+
+
+def _arranged(out, query):
+    """The result in the order of memory that the kernel would have given it."""
+    if query.ndim == 4 and query.stride(1) < query.stride(2):
+        return out.transpose(1, 2).contiguous().transpose(1, 2)
+    return out
 
 
 def _brought(query, key, value, enable_gqa):
@@ -371,7 +381,8 @@ def scaled_dot_product_attention(
     if route == "plain":
         if enable_gqa:
             key, value = _repeated(query, key), _repeated(query, value)
-        return _plain_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
+        out = _plain_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
+        return _arranged(out, query)
     shape = None
     if route == "bring":
         shape, query, key, value = _brought(query, key, value, enable_gqa)

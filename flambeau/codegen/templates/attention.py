@@ -19,8 +19,8 @@ class Forward(Blocks):
 
     def write(self):
         self.add_copy()
-        self.add_strips()
-        self.add_rows()
+        self.add_store("store_rows", self.code)
+        self.add_turn()
         self.add_planes(self.span)
         self.add_score_tile("score_tile", self.span)
         self.add_value_tile()
@@ -35,11 +35,10 @@ class Forward(Blocks):
         self.keys_at = self.tensor("key", self.batch, shared)
         self.values_at = self.tensor("value", self.batch, shared)
         self.room()
-        query = self.tensor("query", self.batch, self.head)
-        by = self.strides["query"][2]
-        at = fn.gep(query, self.first * by, "i8")
-        strip = self.padded(self.width) * self.span
-        self.run("to_strips", at, by, self.count, self.width, self.scale, self.strips, strip)
+        query, by = self.tensor("query", self.batch, self.head)
+        at, to = fn.gep(query, self.first * by, "i8"), self.padded(self.width) * self.item
+        self.run("copy_rows", at, by, self.count, self.width, self.rows_at, to)
+        self.to_strips(self.rows_at, self.count, self.width, self.scale, self.strips)
         self.fill(self.sums, self.padded(self.value_width) * self.queries, 0)
         self.fill(self.peaks, V(fn, I64, str(self.queries)), -INFINITY)
         self.fill(self.totals, V(fn, I64, str(self.queries)), 0)
@@ -51,11 +50,13 @@ class Forward(Blocks):
     def room(self):
         fn = self.fn
         width, value_width = self.padded(self.width), self.padded(self.value_width)
+        self.rows_at = self.scratch(fn.max(width, value_width) * self.queries)
         self.strips = self.scratch(width * self.queries)
         self.sums = self.scratch(value_width * self.queries)
         self.key_copy = self.scratch(width * KEYS)
         self.value_copy = self.scratch(value_width * KEYS)
         self.scores = fn.alloca(self.type, KEYS * self.span)
+        self.bias = fn.alloca(self.type, KEYS * self.span) if self.mask else self.scores
         self.coins = fn.alloca(self.type, KEYS * self.span) if self.keep else self.scores
         self.peaks = fn.alloca(self.type, self.queries)
         self.totals = fn.alloca(self.type, self.queries)
@@ -76,37 +77,29 @@ class Forward(Blocks):
 
     def key_block(self, key, count):
         fn, rows = self.fn, self.rows
-        whole = (count % rows) == 0
+        whole = (count & (rows - 1)) == 0
         keys, key_stride = self.readable(
-            self.keys_at, self.strides["key"][2], key, count, self.width, self.key_copy, whole
+            *self.keys_at, key, count, self.width, self.key_copy, whole
         )
-        whole = (self.value_width % rows) == 0
+        whole = (self.value_width & (rows - 1)) == 0
         values, value_stride = self.readable(
-            self.values_at,
-            self.strides["value"][2],
-            key,
-            count,
-            self.value_width,
-            self.value_copy,
-            whole,
+            *self.values_at, key, count, self.value_width, self.value_copy, whole
         )
-        groups = (self.count + (self.span - 1)) / self.span
-        with fn.loop(0, groups) as g:
-            query = g * self.span
+        with fn.loop(0, self.count, self.span) as query:
             limit = self.keys_seen(self.first + query, self.span, key, count)
             with fn.when(limit > 0):
                 strip = self.place(self.strips, query * self.padded(self.width))
                 self.score_tiles(
                     "score_tile", limit, keys, key_stride, self.width, strip, self.scores, self.span
                 )
-                self.apply_planes(
+                self.load_planes(
                     self.batch,
                     self.head,
                     self.first + query,
                     fn.min(self.count - query, self.span),
                     key,
                     limit,
-                    self.scores,
+                    self.bias,
                     self.coins,
                 )
                 with fn.loop(0, self.span, self.w) as lane:
@@ -121,6 +114,8 @@ class Forward(Blocks):
 
         def score(j):
             value = self.get(self.scores, j * self.span + lane)
+            if self.mask:
+                value = value + self.get(self.bias, j * self.span + lane)
             if not self.causal:
                 return value
             return fn.select(self.visible(key + j, self.first + i), value, low)
@@ -158,7 +153,7 @@ class Forward(Blocks):
         """Divide by the sums of exponentials, write rows and the logarithms for backward."""
         fn, w = self.fn, self.w
         base = (self.batch * self.heads + self.head) * self.length + self.first
-        logs = self.place(self.at["logsumexp"], base)
+        logs = self.place(self.pointer("logsumexp"), base)
         with fn.loop(0, self.count, w) as i:
             total, peak = self.get(self.totals, i), self.get(self.peaks, i)
             nothing = total == self.spread(0)
@@ -169,12 +164,10 @@ class Forward(Blocks):
                 fn.store(fn.extract(value, k), self.place(logs, i + k))
             one = fn.select(nothing, self.spread(0), self.spread(1) / total)
             self.put(one, self.totals, i)
-        out = self.tensor("out", self.batch, self.head)
-        by = self.strides["out"][2]
-        at = fn.gep(out, self.first * by, "i8")
-        strip = self.padded(self.value_width) * self.span
-        operands = [self.sums, strip, self.totals, self.count, self.value_width, at, by]
-        self.run("rows_out", *operands)
+        self.from_strips(self.sums, self.totals, self.count, self.value_width, self.rows_at)
+        out, by = self.tensor("out", self.batch, self.head)
+        at, step = fn.gep(out, self.first * by, "i8"), self.padded(self.value_width) * self.item
+        self.run("store_rows", self.rows_at, step, self.count, self.value_width, at, by)
 
 
 def build(code, causal, mask, keep):

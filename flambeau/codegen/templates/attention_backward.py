@@ -12,9 +12,8 @@ kernels share is in attention_blocks.py.
 """
 
 from flambeau.codegen import scalar as m
-from flambeau.codegen.llvm import load_element, masked_load, masked_store, store_element
-from flambeau.codegen.llvm_names import MEMORY_TYPE
-from flambeau.codegen.loops import I64, V, bytes_of
+from flambeau.codegen.llvm import load_element, masked_load, masked_store
+from flambeau.codegen.loops import I64, V
 from flambeau.codegen.templates.attention_blocks import KEYS, Blocks
 
 
@@ -24,21 +23,24 @@ class Backward(Blocks):
 
     def __init__(self, code, causal, mask, keep, cut):
         super().__init__(code, causal, mask, keep)
-        self.query_code = self.compute if cut else code  # parts are rounded when they are added up
+        self.stored = self.compute if cut else code  # parts are rounded when they are added up
 
     def write(self):
         self.add_copy()
-        self.add_strips()
+        self.add_store("store_rows", self.stored)
+        if self.half:
+            self.add_store("round_rows", self.code)
+        self.add_turn()
         self.add_planes(self.queries)
         self.add_score_tile("score_tile", self.queries)
-        self.add_row_tiles()
+        self.add_row_tile()
         fn = self.fn
         shared_heads = self.heads / self.sharing
         self.piece, rest = self.chunk % self.pieces, self.chunk / self.pieces
         self.batch, self.shared = rest / shared_heads, rest % shared_heads
         self.room()
         length = (self.source_length + (self.pieces - 1)) / self.pieces
-        length = ((length + (KEYS - 1)) / KEYS) * KEYS
+        length = self.rounded(length, KEYS)
         self.key_low = fn.min(self.piece * length, self.source_length)
         self.key_high = fn.min(self.key_low + length, self.source_length)
         self.open_sums()
@@ -58,13 +60,13 @@ class Backward(Blocks):
         self.grad_strips = self.scratch(value_width * self.queries)
         self.key_copy = self.scratch(width * KEYS)
         self.value_copy = self.scratch(value_width * KEYS)
-        if self.half:
-            self.query_copy = self.scratch(width * self.queries)
-            self.grad_copy = self.scratch(value_width * self.queries)
+        self.query_copy = self.scratch(width * self.queries)
+        self.grad_copy = self.scratch(value_width * self.queries)
         self.query_sums = self.scratch(width * self.queries)
         size = KEYS * self.queries
         self.weights = fn.alloca(self.type, size)
         self.slopes = fn.alloca(self.type, size)
+        self.bias = fn.alloca(self.type, size) if self.mask else self.slopes
         self.coins = fn.alloca(self.type, size) if self.keep else self.slopes
         self.logs = fn.alloca(self.type, self.queries)
         self.deltas = fn.alloca(self.type, self.queries)
@@ -75,14 +77,14 @@ class Backward(Blocks):
         """Where grad_key and grad_value add up: in place, or, for half types, in scratch."""
         fn = self.fn
         count = self.key_high - self.key_low
-        self.key_sums = self.tensor("grad_key", self.batch, self.shared)
-        self.value_sums = self.tensor("grad_value", self.batch, self.shared)
-        self.by_key, self.by_value = self.strides["grad_key"][2], self.strides["grad_value"][2]
-        if self.half:
+        if not self.half:
+            self.key_sums, self.by_key = self.tensor("grad_key", self.batch, self.shared)
+            self.value_sums, self.by_value = self.tensor("grad_value", self.batch, self.shared)
+        else:
             row = self.width_padded + self.value_width_padded
             heads = self.heads / self.sharing
             start = (self.batch * heads + self.shared) * self.source_length * row
-            self.key_sums = self.place(self.at["sums"], start)
+            self.key_sums = self.place(self.pointer("sums"), start)
             self.value_sums = self.place(self.key_sums, self.source_length * self.width_padded)
             self.by_key = self.width_padded * self.item
             self.by_value = self.value_width_padded * self.item
@@ -104,24 +106,16 @@ class Backward(Blocks):
             ("grad_key", self.key_sums, self.by_key, self.width),
             ("grad_value", self.value_sums, self.by_value, self.value_width),
         ):
-            target = self.tensor(name, self.batch, self.shared)
-            to = self.strides[name][2]
-            with self.fn.loop(self.key_low, self.key_high) as j:
-                self.round_row(base, j * by, target, j * to, width, self.code)
-
-    def round_row(self, base, offset, target, to, width, code):
-        """A row of sums to a row of a gradient."""
-        fn, size = self.fn, bytes_of(MEMORY_TYPE[code])
-        row, into = fn.gep(base, offset, "i8"), fn.gep(target, to, "i8")
-        with fn.loop(0, width, self.w) as d:
-            mask = self.lane_mask(fn, width - d)
-            at = fn.gep(into, d * size, "i8")
-            store_element(fn, self.get(row, d), at, code, self.w, "c", mask=mask)
+            target, to = self.tensor(name, self.batch, self.shared)
+            start = self.fn.gep(target, self.key_low * to, "i8")
+            source = self.fn.gep(base, self.key_low * by, "i8")
+            count = self.key_high - self.key_low
+            self.run("round_rows", source, by, count, width, start, to)
 
     # -- tiles ------------------------------------------------------------------------------------
 
-    def add_row_tiles(self):
-        """Tiles whose lanes are columns of a gradient: its rows += factor * sums."""
+    def add_row_tile(self):
+        """A tile whose lanes are columns of a gradient: its rows += factor * sums."""
 
         def epilogue(fn, sums, masks, target, by, left, factor):
             factor = fn.splat(factor, self.w)
@@ -134,14 +128,13 @@ class Backward(Blocks):
                         masked_store(fn, new, at, masks[v])
 
         extra = "p target, i by, i left, f factor"
-        self.add_tile("key_tile", self.item, "strided", epilogue, extra, masked=True)
-        self.add_tile("query_tile", None, "strided", epilogue, extra, masked=True)
+        self.add_tile("row_tile", None, "strided", epilogue, extra, masked=True)
 
-    def row_tiles(self, name, depth, a, a_row, a_step, b, b_step, width, target, by, left, factor):
+    def row_tiles(self, depth, a, a_row, a_step, b, b_step, width, target, by, left, factor):
         """One row of tiles, all columns of a gradient."""
         with self.fn.loop(0, width, self.span) as d:
             self.run(
-                name,
+                "row_tile",
                 depth,
                 a,
                 a_row,
@@ -163,42 +156,31 @@ class Backward(Blocks):
         self.fill(self.query_sums, self.width_padded * self.queries, 0)
         limit = self.keys_seen(self.first, self.count, V(fn, I64, "0"), self.key_high)
         with fn.when(limit > self.key_low):
-            self.query_at, self.by_query = self.rows_of("query")
-            self.grad_at, self.by_grad = self.rows_of("grad")
-            self.load_strips()
+            self.load_block()
             self.load_logs()
             with fn.loop(self.key_low, limit, KEYS) as key:
                 self.key_block(key, fn.min(limit - key, KEYS))
-        target, by = self.tensor("grad_query", self.batch, self.head), self.strides["grad_query"][2]
-        target = fn.gep(target, self.piece * self.by_piece, "i8")
-        with fn.loop(0, self.count) as i:
-            offset, into = i * (self.width_padded * self.item), (self.first + i) * by
-            self.round_row(self.query_sums, offset, target, into, self.width, self.query_code)
-
-    def load_strips(self):
-        one = self.fn.value(1, self.type)
-        for name, factor, width, target in (
-            ("query", self.scale, self.width, self.strips),
-            ("grad", one, self.value_width, self.grad_strips),
-        ):
-            at, by = self.user_rows(name)
-            strip = self.padded(width) * self.span
-            self.run("to_strips", at, by, self.count, width, factor, target, strip)
+        target, by = self.tensor("grad_query", self.batch, self.head)
+        (by_piece,) = self.strides("piece")
+        into = fn.gep(target, self.piece * by_piece + self.first * by, "i8")
+        step = self.width_padded * self.item
+        self.run("store_rows", self.query_sums, step, self.count, self.width, into, by)
 
     def user_rows(self, name):
-        by = self.strides[name][2]
-        return self.fn.gep(self.tensor(name, self.batch, self.head), self.first * by, "i8"), by
+        base, by = self.tensor(name, self.batch, self.head)
+        return self.fn.gep(base, self.first * by, "i8"), by
 
-    def rows_of(self, name):
-        """Rows of the block in the compute type: where they lie, or a copy for half types."""
-        at, by = self.user_rows(name)
-        if not self.half:
-            return at, by
-        buffer = self.query_copy if name == "query" else self.grad_copy
-        width = self.width if name == "query" else self.value_width
-        to = self.padded(width) * self.item
-        self.run("copy_rows", at, by, self.count, width, buffer, to)
-        return buffer, to
+    def load_block(self):
+        """Queries and gradients of the block to scratch, as rows and as strips."""
+        one = self.fn.value(1, self.type)
+        for name, factor, width, rows, strips in (
+            ("query", self.scale, self.width, self.query_copy, self.strips),
+            ("grad", one, self.value_width, self.grad_copy, self.grad_strips),
+        ):
+            at, by = self.user_rows(name)
+            to = self.padded(width) * self.item
+            self.run("copy_rows", at, by, self.count, width, rows, to)
+            self.to_strips(rows, self.count, width, factor, strips)
 
     def load_logs(self):
         """Logarithms and deltas of the block; lanes without a query get those of the last one."""
@@ -208,7 +190,7 @@ class Backward(Blocks):
         grad, by_grad = self.user_rows("grad")
         with fn.loop(0, self.queries) as i:
             row = fn.min(i, self.count - 1)
-            log = fn.load(self.place(self.at["logsumexp"], base + row), self.type)
+            log = fn.load(self.place(self.pointer("logsumexp"), base + row), self.type)
             fn.store(log, self.place(self.logs, i))
         with fn.loop(0, self.count) as i:
             total = fn.var(self.spread(0))
@@ -240,10 +222,9 @@ class Backward(Blocks):
 
     def key_block(self, key, count):
         fn, rows = self.fn, self.rows
-        whole = (count % rows) == 0
+        whole = (count & (rows - 1)) == 0
         keys, key_stride = self.readable(
-            self.tensor("key", self.batch, self.shared),
-            self.strides["key"][2],
+            *self.tensor("key", self.batch, self.shared),
             key,
             count,
             self.width,
@@ -251,23 +232,20 @@ class Backward(Blocks):
             whole,
         )
         values, value_stride = self.readable(
-            self.tensor("value", self.batch, self.shared),
-            self.strides["value"][2],
+            *self.tensor("value", self.batch, self.shared),
             key,
             count,
             self.value_width,
             self.value_copy,
             whole,
         )
-        groups = (self.count + (self.span - 1)) / self.span
-        with fn.loop(0, groups) as g:
-            query = g * self.span
+        with fn.loop(0, self.count, self.span) as query:
             seen = self.keys_seen(self.first + query, self.span, key, count)
             # whole tiles of keys are read later: what no query may see becomes zero there
-            limit = fn.min(((seen + (rows - 1)) / rows) * rows, count)
+            limit = fn.min(self.rounded(seen, rows), count)
             with fn.when(limit > 0):
                 weights, slopes = self.place(self.weights, query), self.place(self.slopes, query)
-                coins = self.place(self.coins, query)
+                bias, coins = self.place(self.bias, query), self.place(self.coins, query)
                 for at, stride, width, strips, target in (
                     (keys, key_stride, self.width, self.strips, weights),
                     (values, value_stride, self.value_width, self.grad_strips, slopes),
@@ -276,14 +254,14 @@ class Backward(Blocks):
                     self.score_tiles(
                         "score_tile", limit, at, stride, width, strip, target, self.queries
                     )
-                self.apply_planes(
+                self.load_planes(
                     self.batch,
                     self.head,
                     self.first + query,
                     fn.min(self.count - query, self.span),
                     key,
                     limit,
-                    weights,
+                    bias,
                     coins,
                 )
                 with fn.loop(query, query + self.span, self.w) as i:
@@ -297,7 +275,10 @@ class Backward(Blocks):
         log, delta = self.get(self.logs, i), self.get(self.deltas, i)
         with fn.loop(0, limit) as j:
             place = j * self.queries + i
-            weight = self.calculate(m.exp, self.get(self.weights, place) - log)
+            score = self.get(self.weights, place)
+            if self.mask:
+                score = score + self.get(self.bias, place)
+            weight = self.calculate(m.exp, score - log)
             if self.causal:
                 seen = self.visible(key + j, self.first + i)
                 weight = fn.select(seen, weight, self.spread(0))
@@ -311,7 +292,8 @@ class Backward(Blocks):
     def add_to_keys(self, key, count):
         """grad_value += weights.T @ grad and grad_key += slopes.T @ query, by tiles of keys."""
         fn = self.fn
-        zero, by = V(fn, I64, "0"), V(fn, I64, str(self.queries * self.item))
+        zero, item = V(fn, I64, "0"), V(fn, I64, str(self.item))
+        by = V(fn, I64, str(self.queries * self.item))
         one = fn.value(1, self.type)
         with fn.loop(0, count, self.rows) as j:
             start = fn.max(key + j - self.first, 0) if self.causal else zero
@@ -320,8 +302,8 @@ class Backward(Blocks):
                 for source, rows, stride, width, sums, by_sums, factor in (
                     (
                         self.weights,
-                        self.grad_at,
-                        self.by_grad,
+                        self.grad_copy,
+                        self.value_width_padded * self.item,
                         self.value_width,
                         self.value_sums,
                         self.by_value,
@@ -329,8 +311,8 @@ class Backward(Blocks):
                     ),
                     (
                         self.slopes,
-                        self.query_at,
-                        self.by_query,
+                        self.query_copy,
+                        self.width_padded * self.item,
                         self.width,
                         self.key_sums,
                         self.by_key,
@@ -341,8 +323,7 @@ class Backward(Blocks):
                     b = fn.gep(rows, start * stride, "i8")
                     target = fn.gep(sums, (key + j) * by_sums, "i8")
                     self.row_tiles(
-                        "key_tile", depth, a, by, zero, b, stride, width, target, by_sums, left,
-                        factor,
+                        depth, a, by, item, b, stride, width, target, by_sums, left, factor
                     )  # fmt: skip
 
     def add_to_queries(self, key, count, keys, stride):
@@ -356,7 +337,7 @@ class Backward(Blocks):
                 target = fn.gep(self.query_sums, i * to, "i8")
                 a = self.place(self.slopes, i)
                 self.row_tiles(
-                    "query_tile", depth, a, item, by, keys, stride, self.width, target, to,
+                    depth, a, item, by, keys, stride, self.width, target, to,
                     V(fn, I64, str(self.rows)), self.scale,
                 )  # fmt: skip
 

@@ -22,8 +22,9 @@ from flambeau.codegen.templates.tiles import Tile, accumulate, lanes, registers
 HEADER = 9
 GROUPS = 2  # strips of queries in a block
 KEYS = 64  # keys in a block
+UNROLL = 2  # steps of a tile per turn of its loop
 STRIDES = {"query": 3, "key": 3, "value": 3, "out": 3, "mask": 4}
-STRIDES |= {"grad": 3, "grad_query": 3, "grad_key": 3, "grad_value": 3}
+STRIDES |= {"grad": 3, "grad_query": 3, "grad_key": 3, "grad_value": 3, "piece": 1}
 
 
 def row_tile():
@@ -60,12 +61,11 @@ class Blocks:
 
     def text(self):
         fn = self.fn
-        block, self.chunk = fn.params
-        self.description = argument_word(fn, block, 0, "p")
-        self.at = {n: argument_word(fn, block, k, "p") for k, n in enumerate(self.names, 1)}
+        self.block, self.chunk = fn.params
+        self.description = argument_word(fn, self.block, 0, "p")
         count = len(self.names)
         self.scale, self.kept = (
-            convert(fn, argument_word(fn, block, count + k, "f"), "f64", self.compute)
+            convert(fn, argument_word(fn, self.block, count + k, "f"), "f64", self.compute)
             for k in (1, 2)
         )
         (
@@ -78,11 +78,6 @@ class Blocks:
             self.width,
             self.value_width,
         ) = (self.word(k) for k in range(1, HEADER))
-        self.strides, first = {}, HEADER
-        for name, n in STRIDES.items():
-            self.strides[name] = [self.word(first + k) for k in range(n)]
-            first += n
-        self.by_piece = self.word(first)
         self.write()
         fn.ret()
         add_entry(self.module, "p" * (count + 1) + "ff")
@@ -101,12 +96,30 @@ class Blocks:
     def padded(self, n):
         """n rounded up to whole vectors and tiles."""
         step = max(self.w, self.rows)
-        return ((n + (step - 1)) / step) * step
+        return self.rounded(n, step)
+
+    @staticmethod
+    def rounded(n, step):
+        """n rounded up to a multiple of a power of two."""
+        return (n + (step - 1)) & -step
+
+    def strides(self, name):
+        """Strides of a tensor; read where they are used, since there are too many to hold."""
+        first = HEADER
+        for other, count in STRIDES.items():
+            if other == name:
+                return [self.word(first + k) for k in range(count)]
+            first += count
+        raise KeyError(name)
 
     def tensor(self, name, batch, head):
-        """Address of the rows of one head."""
-        by_batch, by_head = self.strides[name][:2]
-        return self.fn.gep(self.at[name], batch * by_batch + head * by_head, "i8")
+        """Address of the first row of a head, and the stride from row to row."""
+        by_batch, by_head, by_row = self.strides(name)
+        at = batch * by_batch + head * by_head
+        return self.fn.gep(self.pointer(name), at, "i8"), by_row
+
+    def pointer(self, name):
+        return argument_word(self.fn, self.block, 1 + self.names.index(name), "p")
 
     def place(self, base, index):
         return self.fn.gep(base, index, self.type)
@@ -140,8 +153,8 @@ class Blocks:
     # -- functions of the kernel ------------------------------------------------------------------
 
     def part(self, name, params):
-        """A function of this kernel. Parameters: p a pointer, i an integer, f a number."""
-        types = {"p": PTR, "i": I64, "f": self.type}
+        """A function of this kernel. Parameters: p pointer, i integer, f number, v vector."""
+        types = {"p": PTR, "i": I64, "f": self.type, "v": self.vector}
         pairs = [p.split() for p in params.split(", ")]
         return self.module.function(name, [(types[t], n) for t, n in pairs], internal=True)
 
@@ -162,31 +175,61 @@ class Blocks:
                 fn.store(value, fn.gep(out, d, self.type))
         fn.ret()
 
-    def add_strips(self):
-        """to_strips: rows of queries, times a factor, to strips: element (i, d) at d * span + i."""
-        params = "p source, i by, i count, i width, f factor, p target, i strip"
-        fn = self.part("to_strips", params)
-        source, by, count, width, factor, target, strip = fn.params
-        factor = fn.splat(factor, self.w)
-        with fn.loop(0, count, self.w) as i:
-            rows = [fn.gep(source, fn.min(i + r, count - 1) * by, "i8") for r in range(self.w)]
-            out = fn.gep(target, (i / self.span) * strip + i % self.span, self.type)
+    def add_store(self, name, code):
+        """The converse of copy_rows, to rows of a dtype."""
+        fn = self.part(name, "p source, i by, i count, i width, p target, i to")
+        source, by, count, width, target, to = fn.params
+        with fn.loop(0, count) as i:
+            row, out = fn.gep(source, i * by, "i8"), fn.gep(target, i * to, "i8")
             with fn.loop(0, width, self.w) as d:
+                value = fn.load(fn.gep(row, d, self.type), self.vector)
+                at = fn.gep(out, d * bytes_of(MEMORY_TYPE[code]), "i8")
                 mask = self.lane_mask(fn, width - d)
-                loaded = []
-                for row in rows:
-                    at = fn.gep(row, d * self.memory_item, "i8")
-                    loaded.append(load_element(fn, at, self.code, self.w, "c", mask=mask) * factor)
-                for c, value in enumerate(transposed(fn, loaded)):
-                    fn.store(value, fn.gep(out, (d + c) * self.span, self.type))
+                store_element(fn, value, at, code, self.w, "c", mask=mask)
         fn.ret()
+
+    def add_turn(self):
+        """turn: a square of elements, times a factor per lane, transposed."""
+        fn = self.part("turn", "p source, i by, v factor, p target, i to")
+        source, by, factor, target, to = fn.params
+        rows = [
+            fn.load(fn.gep(source, by * r, self.type), self.vector) * factor for r in range(self.w)
+        ]
+        for c, value in enumerate(transposed(fn, rows)):
+            fn.store(value, fn.gep(target, to * c, self.type))
+        fn.ret()
+
+    # Strips hold a block of queries transposed: element (i, d) lies at d * span + i of its strip.
+
+    def to_strips(self, rows, count, width, factor, strips):
+        """Rows of a block in scratch, times a number, to strips."""
+        fn, padded = self.fn, self.padded(width)
+        span, factor = fn.value(self.span, I64), self.spread(factor)
+        with fn.loop(0, count, self.w) as i, fn.loop(0, width, self.w) as d:
+            at = self.place(rows, i * padded + d)
+            into = self.place(strips, self.in_strip(i, d, padded))
+            self.run("turn", at, padded, factor, into, span)
+
+    def from_strips(self, strips, factors, count, width, rows):
+        """Strips, times a number per query, to rows of a block in scratch."""
+        fn, padded = self.fn, self.padded(width)
+        span = fn.value(self.span, I64)
+        with fn.loop(0, count, self.w) as i:
+            factor = self.get(factors, i)
+            with fn.loop(0, width, self.w) as d:
+                at = self.place(strips, self.in_strip(i, d, padded))
+                into = self.place(rows, i * padded + d)
+                self.run("turn", at, span, factor, into, padded)
+
+    def in_strip(self, i, d, padded):
+        return (i & -self.span) * padded + d * self.span + (i & (self.span - 1))
 
     def add_tile(self, name, a_step, b, epilogue, extra, masked=False):
         """A register tile as a function: (depth, a, a_row, a_step, b, b_step, columns, *extra)."""
         params = "i depth, p a, i a_row, i a_step, p b, i b_step, i columns"
         fn = self.part(name, f"{params}, {extra}")
         depth, a, a_row, step, b_at, b_step, columns, *rest = fn.params
-        tile = Tile(self.compute, self.rows, 2, "strided", b)
+        tile = Tile(self.compute, self.rows, 2, "strided", b, UNROLL)
         step = fn.value(a_step, I64) if a_step is not None else step
         masks = None
         if masked:
@@ -245,49 +288,39 @@ class Blocks:
 
     # -- planes: tensors with an element per pair of query and key --------------------------------
 
-    def add_plane(self, name, code, element, row_length, added):
-        """A function that brings part of a plane to (or adds it to) rows of scores.
+    def add_plane(self, name, code, element, row_length):
+        """A function that brings part of a plane to scratch, transposed as scores are.
 
-        (base, by query, by key, queries, keys, target, number); element(fn, x, number) is what a
-        loaded element means.
+        element(fn, x, number) is what a loaded element means.
         """
         params = "p base, i by_query, i by_key, i count, i keys, p target, f number"
         fn = self.part(name, params)
         base, by_query, by_key, count, keys, target, number = fn.params
         size, w = bytes_of(MEMORY_TYPE[code]), self.w
-
-        def write(value, key, query):
-            at = fn.gep(target, key * row_length + query, self.type)
-            fn.store(fn.load(at, self.vector) + value if added else value, at)
-
-        def side_by_side():
-            with fn.loop(0, count, w) as i:
-                rows = [fn.gep(base, fn.min(i + r, count - 1) * by_query, "i8") for r in range(w)]
-                with fn.loop(0, keys, w) as j:
-                    mask = self.lane_mask(fn, keys - j)
-                    loaded = []
-                    for row in rows:
-                        x = load_element(fn, fn.gep(row, j * size, "i8"), code, w, "c", mask=mask)
-                        loaded.append(element(fn, x, number))
-                    for c, value in enumerate(transposed(fn, loaded)):
-                        write(value, j + c, i)
-
-        def anyhow():
-            with fn.loop(0, count, w) as i, fn.loop(0, keys) as j:
-                at = fn.gep(base, i * by_query + j * by_key, "i8")
-                mask = self.lane_mask(fn, count - i)
-                x = load_element(fn, at, code, w, "n", by_query, mask)
-                write(element(fn, x, number), j, i)
-
-        fn.if_else(by_key == size, side_by_side, anyhow)
+        rows = fn.alloca(self.type, w * KEYS)
+        one, by, to = fn.splat(fn.value(1, self.type), w), KEYS, row_length
+        with fn.loop(0, count, w) as i:
+            with fn.loop(0, fn.min(count - i, w)) as r, fn.loop(0, keys, w) as j:
+                at = fn.gep(base, (i + r) * by_query + j * by_key, "i8")
+                mask = self.lane_mask(fn, keys - j)
+                x = fn.if_else(
+                    by_key == size,
+                    lambda: load_element(fn, at, code, w, "c", mask=mask),
+                    lambda: load_element(fn, at, code, w, "n", by_key, mask),
+                )
+                fn.store(element(fn, x, number), fn.gep(rows, r * KEYS + j, self.type))
+            with fn.loop(0, keys, w) as j:
+                place = fn.gep(rows, j, self.type)
+                into = fn.gep(target, j * row_length + i, self.type)
+                fn.line(f"call void @turn({place}, i64 {by}, {one}, {into}, i64 {to})")
         fn.ret()
 
     def add_planes(self, row_length):
-        """add_mask and set_keep, for kernels that have a mask or coins."""
+        """set_mask and set_keep, for kernels that have a mask or coins."""
         if self.mask:
-            self.add_plane("add_mask", self.mask, self.masking, row_length, added=True)
+            self.add_plane("set_mask", self.mask, self.masking, row_length)
         if self.keep:
-            self.add_plane("set_keep", "bool", self.keeping, row_length, added=False)
+            self.add_plane("set_keep", "bool", self.keeping, row_length)
 
     def masking(self, fn, x, number):
         if self.mask == "bool":
@@ -297,41 +330,20 @@ class Blocks:
     def keeping(self, fn, x, number):
         return fn.select(x, fn.splat(number, self.w), fn.value(0, self.vector))
 
-    def apply_planes(self, batch, head, query, count, key, limit, scores, coins):
-        """Mask and coins of some queries and keys; `scores` and `coins` are where they go."""
+    def load_planes(self, batch, head, query, count, key, limit, bias, coins):
+        """Mask and coins of some queries and keys; `bias` and `coins` are where they go."""
         fn, zero = self.fn, self.fn.value(0, self.type)
         if self.mask:
-            by_batch, by_head, by_query, by_key = self.strides["mask"]
+            by_batch, by_head, by_query, by_key = self.strides("mask")
             at = batch * by_batch + head * by_head + query * by_query + key * by_key
-            base = fn.gep(self.at["mask"], at, "i8")
-            self.run("add_mask", base, by_query, by_key, count, limit, scores, zero)
+            base = fn.gep(self.pointer("mask"), at, "i8")
+            self.run("set_mask", base, by_query, by_key, count, limit, bias, zero)
         if self.keep:
             # coins lie side by side, in the shape of the scores
             row = (batch * self.heads + head) * self.length + query
-            base = fn.gep(self.at["keep"], row * self.source_length + key, "i8")
+            base = fn.gep(self.pointer("keep"), row * self.source_length + key, "i8")
             one = V(fn, I64, "1")
             self.run("set_keep", base, self.source_length, one, count, limit, coins, self.kept)
-
-    def add_rows(self):
-        """rows_out: strips times a factor per query, back to rows of the user's tensor."""
-        params = "p source, i strip, p factors, i count, i width, p target, i by"
-        fn = self.part("rows_out", params)
-        source, strip, factors, count, width, target, by = fn.params
-        w = self.w
-        with fn.loop(0, count, w) as i:
-            factor = fn.load(fn.gep(factors, i, self.type), self.vector)
-            start = fn.gep(source, (i / self.span) * strip + i % self.span, self.type)
-            with fn.loop(0, width, w) as d:
-                mask = self.lane_mask(fn, width - d)
-                loaded = [
-                    fn.load(fn.gep(start, (d + c) * self.span, self.type), self.vector) * factor
-                    for c in range(w)
-                ]
-                for r, value in enumerate(transposed(fn, loaded)):
-                    with fn.when(i + r < count):
-                        at = fn.gep(target, (i + r) * by + d * self.memory_item, "i8")
-                        store_element(fn, value, at, self.code, w, "c", mask=mask)
-        fn.ret()
 
 
 def transposed(fn, rows):
