@@ -1,0 +1,393 @@
+"""Running recurrent layers: one product for all inputs, then per step one product and one kernel.
+
+The loop over time calls planned kernels with addresses, no tensors are made in it. Backward walks
+back the same way and leaves the gradients of all gates in one matrix, from which the gradients of
+weights and inputs are large products. Cells are in ops/recurrence.py, products in gemm.py.
+"""
+
+from flambeau import errors
+from flambeau._layout import Size, make_layout
+from flambeau._tensor import alias, empty_tensor
+from flambeau.eager import gemm
+from flambeau.eager.binding import FRONTS, launches
+from flambeau.eager.copying import copy_into, fill_into
+from flambeau.eager.fronts import kernel_unless_recorded
+from flambeau.eager.plan import MAX_PLANS, plan_nest
+from flambeau.eager.rows import address, contiguous
+from flambeau.ops.recurrence import CELLS, steps_of
+from flambeau.ops.table import public as function
+
+_plans: dict = {}
+
+
+def _planned(key, make):
+    found = _plans.get(key)
+    if found is None:
+        if len(_plans) > MAX_PLANS:
+            _plans.clear()
+        found = _plans[key] = make()
+    return found
+
+
+class _Layer:
+    """Sizes of a layer, and the plans of its steps for so many rows."""
+
+    def __init__(self, kind, input, w_ih, w_hh, batch_sizes, reverse):
+        self.kind, self.rule = kind, CELLS[kind]
+        self.dtype, self.device = input.dtype, input.device
+        self.item = input.dtype.itemsize
+        self.gates = w_hh.shape[0]
+        self.width = w_hh.shape[0] // self.rule.gates  # of cells
+        self.shown = w_hh.shape[1]  # of hidden states
+        self.rows, self.batch = input.shape[0], batch_sizes[0]
+        self.steps = steps_of(batch_sizes, reverse)
+        self.reverse = reverse
+        self.even = batch_sizes[-1] == batch_sizes[0]
+
+    def new(self, rows, width):
+        return empty_tensor(Size((rows, width)), self.dtype, self.device)
+
+    def matrix(self, rows, width, stride=None):
+        strides = (width if stride is None else stride, 1)
+        return make_layout(Size((rows, width)), strides, self.dtype, self.device)
+
+    def product(self, rows, inner, width, added):
+        """A function of addresses (out, a, b): out = a @ b, or out += a @ b."""
+        key = "product", rows, inner, width, added, self.dtype
+        return _planned(key, lambda: self._plan_product(rows, inner, width, added))
+
+    def _plan_product(self, rows, inner, width, added):
+        out, a, b = self.matrix(rows, width), self.matrix(rows, inner), self.matrix(inner, width)
+        plan = gemm.plan_for(out, a, b, False, "", *((out,) if added else ()))
+        if added:
+            return lambda to, x, y: plan.run(to, x, y, to, 1.0)
+        return plan.run
+
+    def forward(self, rows):
+        """The kernel of a step: its addresses are kept gates, hidden, cell, then what it reads."""
+        return _planned(
+            ("forward", self.kind, rows, self.width, self.dtype),
+            lambda: self._plan(
+                rows, "forward", _forward_trace(self.rule), *_forward_operands(self.rule)
+            ),
+        )
+
+    def backward(self, rows, projected, given):
+        """The kernel of a step back; projected: also gives what w_hr saw; given: with g_output."""
+        key = "backward", self.kind, rows, self.width, self.dtype, projected, given
+        return _planned(
+            key,
+            lambda: self._plan(
+                rows,
+                f"backward {projected} {given}",
+                _backward_trace(self.rule, projected, given),
+                *_backward_operands(self.rule, projected, given),
+            ),
+        )
+
+    def _plan(self, rows, name, trace, outs, inputs):
+        part = self.matrix(rows, self.width, self.gates)
+        own = self.matrix(rows, self.width)
+        layouts = {"gate": part, "own": own}
+        outs = tuple(layouts[o] for o in outs)
+        _, kernel, description, owner = plan_nest(
+            (self.kind, name), trace, [layouts[i] for i in inputs], "",
+            [self.dtype] * len(outs), outs,
+        )  # fmt: skip
+        return kernel, description, owner
+
+
+def _forward_operands(rule):
+    outs = ["gate"] * rule.gates + ["own"] * (2 if rule.has_cell else 1)
+    inputs = ["gate"] * rule.gates * (2 if rule.apart else 1)
+    return outs, [*inputs, *["own"] * (rule.apart + rule.has_cell)]
+
+
+def _forward_trace(rule):
+    n = rule.gates
+
+    def trace(*given):
+        x, rest = given[:n], given[n:]
+        h, rest = (rest[:n], rest[n:]) if rule.apart else (None, rest)
+        hidden, rest = (rest[0], rest[1:]) if rule.apart else (None, rest)
+        kept, (after, cell) = rule.forward(x, h, (hidden, rest[0] if rule.has_cell else None))
+        return (*kept, after, cell) if rule.has_cell else (*kept, after)
+
+    return trace
+
+
+def _backward_operands(rule, projected, given):
+    n = rule.gates
+    outs = ["gate"] * n * (2 if rule.apart else 1) + ["own"] * (rule.apart + rule.has_cell)
+    outs += ["own"] * projected
+    inputs = ["own"] * (1 + given + rule.has_cell)
+    inputs += ["gate"] * n + ["gate"] * (n if rule.apart else 0)
+    return outs, [*inputs, *["own"] * (rule.apart + 2 * rule.has_cell)]
+
+
+def _backward_trace(rule, projected, given):
+    n = rule.gates
+
+    def trace(*values):
+        values = list(values)
+        take = values.pop
+        g = take(0) + take(0) if given else take(0)
+        g_cell = take(0) if rule.has_cell else None
+        kept = [take(0) for _ in range(n)]
+        h = [take(0) for _ in range(n)] if rule.apart else None
+        before = take(0) if rule.apart else None, take(0) if rule.has_cell else None
+        after = None, take(0) if rule.has_cell else None
+        d_x, d_h, (d_hidden, d_cell) = rule.backward((g, g_cell), kept, h, before, after)
+        found = [*d_x, *(d_h or ())]
+        found += [v for v in (d_hidden, d_cell) if v is not None]
+        if projected:
+            found.append(kept[3] * _tanh(after[1]))
+        return found
+
+    return trace
+
+
+def _tanh(x):
+    from flambeau.codegen import scalar
+
+    return scalar.tanh(x)
+
+
+def _rows_of(t, start, rows):
+    """A plain view of some rows of a contiguous matrix."""
+    layout = t._layout
+    width = layout.shape[1]
+    view = make_layout(Size((rows, width)), (width, 1), layout.dtype, layout.device)
+    return alias(t, view, t._offset + start * width * layout.itemsize)
+
+
+def _check(input, hidden, cell, w_ih, w_hh):
+    for name, t in (("hidden", hidden), ("cell", cell), ("weight", w_ih), ("weight", w_hh)):
+        if t is not None and t.dtype is not input.dtype:
+            raise RuntimeError(
+                f"Input and {name} tensors are not the same dtype, found input tensor with "
+                f"{input.dtype.scalar_name} and {name} tensor with {t.dtype.scalar_name}"
+            )
+    if not input.dtype.is_floating_point:
+        raise errors.not_implemented("addmm_impl_cpu_", input.dtype)
+
+
+@launches("rnn_layer")
+def rnn_layer(
+    input, hidden, cell, w_ih, w_hh, b_ih, b_hh, w_hr, kind, batch_sizes, reverse
+):  # fmt: skip
+    """See ops/recurrence.py for what is returned."""
+    _check(input, hidden, cell, w_ih, w_hh)
+    layer = _Layer(kind, input, w_ih, w_hh, batch_sizes, reverse)
+    rule, rows = layer.rule, layer.rows
+    nothing = layer.new(0, 0)
+    gates = layer.new(rows, layer.gates)
+    h_gates = layer.new(rows, layer.gates) if rule.apart else nothing
+    last = layer.new(layer.batch, layer.shown)
+    states = _States(layer, layer.shown, hidden)
+    cells = _States(layer, layer.width, cell) if rule.has_cell else None
+    outs = (
+        states.after, last, layer.new(layer.batch, layer.width) if cells else nothing,
+        gates, h_gates, states.before, *((cells.before, cells.after) if cells else [nothing] * 2),
+    )  # fmt: skip
+    if not gates._layout.numel or layer.device.type != "cpu":
+        copy_into(last, hidden)
+        return outs
+    bias = b_ih
+    if b_ih is not None and not rule.apart:
+        bias = function("add")(b_ih.detach(), b_hh.detach())
+    gemm.multiply_into(gates, contiguous(input), function("t")(w_ih.detach()), addends=_added(bias))
+    weight = contiguous(function("t")(w_hh.detach()))
+    project = None if w_hr is None else contiguous(function("t")(w_hr.detach()))
+    _walk(layer, gates, h_gates, states, cells, weight, b_hh, project)
+    copy_into(last, states.last())
+    if cells:
+        copy_into(outs[2], cells.last())
+    return outs
+
+
+def _added(bias):
+    return () if bias is None else ((bias.detach(), 1),)
+
+
+class _States:
+    """The states before and after each step, row for row as the gates.
+
+    With equal batches both are views of one matrix, a step apart. Otherwise the states before a
+    step are copied from the latest state of each sequence.
+    """
+
+    def __init__(self, layer, width, first):
+        self.layer, self.width = layer, width
+        rows, batch = layer.rows, layer.batch
+        if layer.even:
+            whole = layer.new(rows + batch, width)
+            low, high = _rows_of(whole, 0, rows), _rows_of(whole, batch, rows)
+            self.before, self.after = (high, low) if layer.reverse else (low, high)
+            start = _rows_of(whole, rows if layer.reverse else 0, batch)
+            self.latest = None
+        else:
+            self.before, self.after = layer.new(rows, width), layer.new(rows, width)
+            start = self.latest = layer.new(batch, width)
+        if layer.device.type == "cpu":
+            copy_into(start, first.detach())
+
+    def enter(self, start, rows):
+        if self.latest is not None:
+            copy_into(_rows_of(self.before, start, rows), _rows_of(self.latest, 0, rows))
+
+    def leave(self, start, rows):
+        if self.latest is not None:
+            copy_into(_rows_of(self.latest, 0, rows), _rows_of(self.after, start, rows))
+
+    def last(self):
+        start, rows = self.layer.steps[-1]
+        return _rows_of(self.after, start, rows) if self.latest is None else self.latest
+
+
+def _walk(layer, gates, h_gates, states, cells, weight, b_hh, project):
+    """All steps, in order."""
+    rule, item = layer.rule, layer.item
+    gate_row, cell_row, state_row = layer.gates * item, layer.width * item, layer.shown * item
+    part = layer.width * item
+    gate_at, weight_at = address(gates), address(weight)
+    before_at, after_at = address(states.before), address(states.after)
+    if rule.apart:
+        h_at = address(h_gates)
+        if b_hh is not None:
+            copy_into(h_gates, function("expand")(b_hh.detach(), h_gates.shape))
+    if project is not None:
+        raw = layer.new(layer.batch, layer.width)
+    size = None
+    for start, rows in layer.steps:
+        if rows != size:
+            size = rows
+            added = not rule.apart or b_hh is not None
+            times = layer.product(rows, layer.shown, layer.gates, added)
+            kernel, description, _ = layer.forward(rows)
+            if project is not None:
+                shrink = layer.product(rows, layer.width, layer.shown, False)
+        states.enter(start, rows)
+        at, before = gate_at + start * gate_row, before_at + start * state_row
+        x = [at + k * part for k in range(rule.gates)]
+        after = after_at + start * state_row
+        if rule.apart:
+            place = h_at + start * gate_row
+            times(place, before, weight_at)
+            h = [place + k * part for k in range(rule.gates)]
+            kernel(description, *x, after, *x, *h, before)
+        elif cells is None:
+            times(at, before, weight_at)
+            kernel(description, *x, after, *x)
+        else:
+            cells.enter(start, rows)
+            times(at, before, weight_at)
+            old = address(cells.before) + start * cell_row
+            new = address(cells.after) + start * cell_row
+            if project is None:
+                kernel(description, *x, after, new, *x, old)
+            else:
+                kernel(description, *x, address(raw), new, *x, old)
+                shrink(after, address(raw), address(project))
+            cells.leave(start, rows)
+        states.leave(start, rows)
+
+
+# -- backward -------------------------------------------------------------------------------------
+
+
+def _rnn_layer_backward(
+    g_output, g_hidden, g_cell, input, hidden, cell, w_ih, w_hh, b_ih, b_hh, w_hr, saved, kind,
+    batch_sizes, reverse, needs,
+):  # fmt: skip
+    gates, h_gates, before, cell_before, cell_after = saved
+    layer = _Layer(kind, input, w_ih, w_hh, batch_sizes, reverse)
+    rule = layer.rule
+    d_gates = layer.new(layer.rows, layer.gates)
+    d_h_gates = layer.new(layer.rows, layer.gates) if rule.apart else d_gates
+    g_h = _start(layer, layer.shown, g_hidden)
+    g_c = _start(layer, layer.width, g_cell) if rule.has_cell else None
+    raw = total = None
+    if w_hr is not None:
+        raw, total = layer.new(layer.rows, layer.width), layer.new(layer.rows, layer.shown)
+    if gates._layout.numel:
+        g_output = None if g_output is None else contiguous(g_output)
+        kept = contiguous(gates), contiguous(h_gates), contiguous(before)
+        _walk_back(
+            layer, g_output, g_h, g_c, kept, cell_before, cell_after, d_gates, d_h_gates,
+            contiguous(w_hh.detach()), w_hr if w_hr is None else contiguous(w_hr.detach()), raw,
+            total,
+        )  # fmt: skip
+    product, sum_, turned = function("mm"), function("sum"), function("t")
+    input = input.detach()
+    makers = (
+        lambda: product(d_gates, w_ih.detach()),
+        lambda: g_h,
+        lambda: g_c,
+        lambda: product(turned(d_gates), input),
+        lambda: product(turned(d_h_gates), before),
+        lambda: sum_(d_gates, 0),
+        lambda: sum_(d_h_gates, 0),
+        lambda: product(turned(total), raw),
+    )
+    return tuple(make() if need else None for make, need in zip(makers, needs))
+
+
+def _start(layer, width, gradient):
+    """The gradient of the last state: a new matrix that the steps write to."""
+    out = layer.new(layer.batch, width)
+    return fill_into(out, 0) if gradient is None else (copy_into(out, gradient), out)[1]
+
+
+def _walk_back(
+    layer, g_output, g_h, g_c, kept, cell_before, cell_after, d_gates, d_h_gates, w_hh, w_hr, raw,
+    total,
+):  # fmt: skip
+    rule, item = layer.rule, layer.item
+    gates, h_gates, before = kept
+    gate_row, cell_row, state_row = layer.gates * item, layer.width * item, layer.shown * item
+    places = range(0, layer.gates * item, layer.width * item)
+    projected, given = w_hr is not None, g_output is not None
+    direct = given and not projected  # the kernel itself adds the gradient of the output
+    hidden_at, size = address(g_h), None
+    wide = layer.new(layer.batch, layer.width) if projected else g_h
+    for start, rows in reversed(layer.steps):
+        if rows != size:
+            size = rows
+            kernel, description, _ = layer.backward(rows, projected, direct)
+            times = layer.product(rows, layer.gates, layer.shown, rule.apart)
+            if projected:
+                widen = layer.product(rows, layer.shown, layer.width, False)
+        gate, state = start * gate_row, start * state_row
+        reads = [hidden_at]
+        if projected:
+            mine = _rows_of(total, start, rows)
+            latest = _rows_of(g_h, 0, rows)
+            if given:
+                function("add")(latest, _rows_of(g_output, start, rows), out=mine)
+            else:
+                copy_into(mine, latest)
+            widen(address(wide), address(mine), address(w_hr))
+            reads = [address(wide)]
+        elif given:
+            reads.append(address(g_output) + state)
+        outs = [address(d_gates) + gate + p for p in places]
+        if rule.has_cell:
+            reads.append(address(g_c))
+        reads += [address(gates) + gate + p for p in places]
+        if rule.apart:
+            outs += [address(d_h_gates) + gate + p for p in places]
+            outs.append(hidden_at)
+            reads += [address(h_gates) + gate + p for p in places]
+            reads.append(address(before) + state)
+        if rule.has_cell:
+            outs.append(address(g_c))
+            at = start * cell_row
+            reads += [address(cell_before) + at, address(cell_after) + at]
+        if projected:
+            outs.append(address(raw) + start * cell_row)
+        kernel(description, *outs, *reads)
+        times(hidden_at, address(d_h_gates) + gate, address(w_hh))
+
+
+FRONTS["rnn_layer_backward"] = kernel_unless_recorded(_rnn_layer_backward)
