@@ -24,6 +24,7 @@ from flambeau.eager.copying import copy_into, fill_into
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.plan import MAX_PLANS
 from flambeau.eager.rows import address, is_computed
+from flambeau.ops.convolution import is_channels_last
 from flambeau.runtime.allocator import host_allocator
 from flambeau.runtime.cpu import words
 
@@ -167,22 +168,13 @@ def _product(out, source, weight, bias, stride, padding, dilation, groups, backw
     return out
 
 
-def _result_layout(shape, like, other):
-    """Dense, in channels_last order if one of the operands is."""
-    ndim = len(shape)
-    if ndim in (4, 5) and (_channels_last(like) or _channels_last(other)):
-        order = (0, *range(2, ndim), 1)
-        strides = ordered_strides(shape, order)
-        return make_layout(Size(shape), strides, like.dtype, like.device)
-    return dense_layout(Size(shape), like.dtype, like.device)
-
-
-def _channels_last(layout):
-    if layout.ndim < 4 or layout.is_contiguous:
-        return False
-    order = (0, *range(2, layout.ndim), 1)
-    expected = ordered_strides(layout.shape, order)
-    return all(s == e or n == 1 for s, e, n in zip(layout.strides, expected, layout.shape))
+def _ordered(shape, like, last):
+    """A dense layout, with channels innermost if last."""
+    shape = Size(shape)
+    if not last:
+        return dense_layout(shape, like.dtype, like.device)
+    strides = ordered_strides(shape, (0, *range(2, len(shape)), 1))
+    return make_layout(shape, strides, like.dtype, like.device)
 
 
 _calls: dict = {}
@@ -199,7 +191,8 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
         if len(_calls) > MAX_PLANS:
             _calls.clear()
         call = check(*key)
-        found = _calls[key] = call, _result_layout(call.shape, like, other)
+        last = is_channels_last(like) or is_channels_last(other)
+        found = _calls[key] = call, _ordered(call.shape, like, last)
     call, layout = found
     out = empty_like_layout(layout)
     return _product(
@@ -208,15 +201,21 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
 
 
 @launches("convolution_to_input")
-def towards_input(input, weight, shape, stride, padding, dilation, groups):
+def towards_input(input, weight, shape, stride, padding, dilation, groups, last=False):
     """What the gradient of a result contributes to an input of the given shape."""
-    out = empty_like_layout(_result_layout(shape, input._layout, weight._layout))
+    out = empty_like_layout(_ordered(shape, input._layout, last))
     return _product(out, input, weight, None, stride, padding, dilation, groups, True)
 
 
 @launches("convolution_to_weight")
-def towards_weight(input, other, shape, stride, padding, dilation, groups):
+def towards_weight(input, other, shape, stride, padding, dilation, groups, last=False):
     """The gradient of weights that take input to a result with gradient `other`."""
+    if last:
+        dense = towards_weight(input, other, shape, stride, padding, dilation, groups)
+        out = empty_like_layout(_ordered(shape, input._layout, True))
+        if is_computed(out):
+            copy_into(out, dense)
+        return out
     x, y = input, other
     out = empty_tensor(Size(shape), x.dtype, x.device)
     if not is_computed(out):

@@ -20,6 +20,22 @@ def _spread(value, dims):
     return value * dims if len(value) == 1 else value
 
 
+def is_channels_last(layout):
+    """Does PyTorch take this layout for channels_last?
+
+    Dimensions of size one leave it open, and are read as PyTorch reads them.
+    """
+    if layout.ndim not in (4, 5) or layout.strides[1] == 0 or layout.numel == 0:
+        return False
+    least = 0
+    for d in (1, *range(layout.ndim - 1, 1, -1), 0):
+        stride, size = layout.strides[d], layout.shape[d]
+        if stride < least or (d == 0 and least == layout.strides[1]):
+            return False
+        least = stride * size if size > 1 else stride
+    return True
+
+
 def _geometry(weight, stride, padding, dilation):
     dims = weight.ndim - 2
     return _spread(stride, dims), _spread(padding, dims), _spread(dilation, dims)
@@ -32,12 +48,15 @@ def _convolution_gradients(g, input, weight, stride, padding, dilation, transpos
         if needs[0]:
             to_input = public("convolution")(g, weight, None, *shape, False, 0, groups)
         if needs[1]:
-            to_weight = convolution_to_weight(g, input, weight.shape, *shape, groups)
+            last = is_channels_last(weight._layout)
+            to_weight = convolution_to_weight(g, input, weight.shape, *shape, groups, last)
     else:
         if needs[0]:
-            to_input = convolution_to_input(g, weight, input.shape, *shape, groups)
+            last = is_channels_last(input._layout)
+            to_input = convolution_to_input(g, weight, input.shape, *shape, groups, last)
         if needs[1]:
-            to_weight = convolution_to_weight(input, g, weight.shape, *shape, groups)
+            last = is_channels_last(weight._layout)
+            to_weight = convolution_to_weight(input, g, weight.shape, *shape, groups, last)
     if needs[2]:
         to_bias = g.sum((0, *range(2, g.ndim)))
     return to_input, to_weight, to_bias
@@ -73,9 +92,19 @@ def convolution(
     ),
 )
 def convolution_to_input(
-    input, weight, shape: tuple, stride: tuple, padding: tuple, dilation: tuple, groups: int
+    input,
+    weight,
+    shape: tuple,
+    stride: tuple,
+    padding: tuple,
+    dilation: tuple,
+    groups: int,
+    last: bool = False,
 ):
-    """What the result of a convolution, taken for a gradient, contributes to its input."""
+    """What the result of a convolution, taken for a gradient, contributes to its input.
+
+    last: in channels_last order.
+    """
 
 
 @template(
@@ -93,7 +122,14 @@ def convolution_to_input(
     ),
 )
 def convolution_to_weight(
-    input, other, shape: tuple, stride: tuple, padding: tuple, dilation: tuple, groups: int
+    input,
+    other,
+    shape: tuple,
+    stride: tuple,
+    padding: tuple,
+    dilation: tuple,
+    groups: int,
+    last: bool = False,
 ):
     """The gradient of weights that take input to a result with gradient `other`."""
 
@@ -128,6 +164,9 @@ def _run(name, dims, input, weight, bias, stride, padding, dilation, transposed,
     input, batched = _batched(name, dims, input)
     if isinstance(padding, str):
         input, padding = _padding_in_words(padding, dims, input, weight, stride, dilation)
+    stride, padding, dilation, more = (
+        (v,) * dims if type(v) is int else v for v in (stride, padding, dilation, more)
+    )
     rest = (stride, padding, dilation, transposed, more, groups)
     if input.is_complex() and weight.is_complex():
         result = _by_parts(input, weight, bias, *rest)
