@@ -18,11 +18,13 @@ from flambeau.eager.plan import MAX_PLANS
 from flambeau.runtime.allocator import host_allocator
 from flambeau.runtime.cpu import words
 
-SMALL = 1 << 24  # multiplications up to which packing both operands does not pay
+SMALL = 1 << 29  # multiplications, times bytes, up to which packing both operands does not pay
 GRAIN = 1 << 20  # multiplications that are worth a chunk of their own
 HELD = 1 << 22  # packed elements of B that are kept at once
 PANELS = 12  # panels of a block of rows: they stay in the second-level cache
-BLOCK = {4: 512, 8: 256}  # steps of k per block, by bytes of a sum
+BLOCK = {4: 768, 8: 384}  # steps of k per block, by bytes of a sum
+BLOCKED_VECTORS = 2
+CLOSE = 1 << 17  # bytes of B that stay in the second-level cache beside everything else
 
 _kernels: dict = {}
 _tiles: dict = {}
@@ -187,26 +189,28 @@ def _mode(s, batch, dtype):
 
     w = lanes(dtype.code)
     columns_beside, k_beside = s.b[1] == 1, s.a[1] == 1 and s.b[0] == 1
-    work, tall = s.m * s.n * s.k, tallest(dtype.code)
+    work, tall = s.m * s.n * s.k * dtype.itemsize, tallest(dtype.code)
     few_rows, few_columns = s.m <= 2 * tall, s.n < w
     along_k = k_beside and s.k >= 2 * w and (not columns_beside or s.n * 2 <= w)
     if along_k and (s.m <= 16 or few_columns):
-        return "dots", min(w, {1: 16, 2: 8}.get(s.m, 4))
-    vectors = _vectors(s, w, tall)
+        return "dots", min(w, 4)
+    vectors = _vectors(s, w)
     if s.k == 0 or (columns_beside and (work <= SMALL or few_rows)):
         return "direct", vectors
     if work <= SMALL or few_rows or few_columns:
         return "columns", vectors
-    return "blocked", 2
+    return "blocked", BLOCKED_VECTORS
 
 
-def _vectors(s, w, tall):
-    """Few rows leave registers for more vectors."""
-    most = -(-s.n // w)
-    wide = 8 if s.m <= 3 and tall > 6 else 4 if s.m * 4 <= 2 * tall else 2
-    while wide > most:
+def _vectors(s, w):
+    """Wide tiles load more of B at once; few rows leave registers for still more."""
+    from flambeau.codegen.templates.tiles import registers
+
+    wide = 4 if registers() > 16 else 2
+    wide = 2 * wide if s.m <= 3 else wide
+    while wide > 1 and (wide - 1) * w >= s.n:
         wide //= 2
-    return max(1, wide)
+    return wide
 
 
 def _heights(m, tallest):
@@ -243,7 +247,7 @@ def _described(mode, vectors, epilogue, s, addends, sizes, steps, dtype):
             partial_row = strips * tile.columns * tile.packed_item
             plan.slot += _lines(-(-panels // rows) * height * partial_row)
     else:
-        rows, columns = _groups(panels, strips, s, batch)
+        rows, columns = _groups(mode, panels, strips, s, batch)
         plan.shared = 0
         plan.slot = _lines(s.k * tile.columns * tile.packed_item) if mode == "columns" else 0
     items = batch * rows * columns
@@ -256,7 +260,8 @@ def _described(mode, vectors, epilogue, s, addends, sizes, steps, dtype):
     described += [x * size for x in (*s.a, *s.b, s.c[0])]
     described += [panels, tall, height, *tiles_at, rows, columns, tile.columns, strips]
     described += [size, tile.packed_item, blocks, depth, pack_chunks, plan.slot, plan.shared]
-    described += [partial_at, partial_row, *sizes]
+    along = s.k * s.n * tile.item <= CLOSE
+    described += [partial_at, partial_row, int(along), *sizes]
     described += [x * size for st in steps for x in st]
     described += [x * size for st in addends for x in st]
     plan.owner, plan.desc = words(described)
@@ -271,12 +276,14 @@ def _lines(nbytes):
     return (nbytes + 4095) & -4096
 
 
-def _groups(panels, strips, s, batch):
-    """How an unpacked product is cut: enough pieces, each of several panels."""
+def _groups(mode, panels, strips, s, batch):
+    """How a small product is cut: enough pieces, each of several panels."""
     wanted = min(8, s.m * s.n * s.k // GRAIN)
     if wanted < 2 or batch >= 32:
         return 1, 1
     wanted += wanted & 1
+    if mode == "columns" and strips >= wanted:  # by columns, so that each is packed once
+        return 1, wanted
     rows = max(1, min(wanted, panels // 4))
     return rows, max(1, min(-(-wanted // rows), strips))
 

@@ -24,7 +24,7 @@ from flambeau.codegen.templates.tiles import Dots, Tile, call_tile, tallest, til
 WORDS = """
 chunks per_chunk items m n k a_row a_k b_k b_column c_row
 panels tall height tall_tile short_tile row_groups column_groups strip strips
-item packed_item blocks depth pack_chunks slot_bytes slots_at partial_at partial_row
+item packed_item blocks depth pack_chunks slot_bytes slots_at partial_at partial_row along
 """.split()
 HEADER = len(WORDS)
 # then batch sizes; batch strides of C, A, B and each addend; then row, column of each addend
@@ -179,25 +179,36 @@ class _Gemm:
         call_tile(fn, target, depth, a, b, self.n - column, *extra, **steps)
 
     def direct(self, bases, panels, strips, room):
+        """Down the rows while a strip of B stays close, or along them if all of B does."""
+        fn = self.fn
+
+        def down():
+            with fn.loop(*strips) as s, fn.loop(*panels) as p:
+                self.one_tile(bases, p, s)
+
+        def along():
+            with fn.loop(*panels) as p, fn.loop(*strips) as s:
+                self.one_tile(bases, p, s)
+
+        fn.if_else(self.along != 0, along, down)
+
+    def one_tile(self, bases, p, s):
         fn = self.fn
         c, a, b = bases
-        with fn.loop(*strips) as s:
-            column = s * self.strip
-            strip = fn.gep(b, column * self.b_column, "i8")
-            with fn.loop(*panels) as p:
-                row, _, tile = self.panel(p)
-                self.multiply(
-                    tile,
-                    self.k,
-                    fn.gep(a, row * self.a_row, "i8"),
-                    strip,
-                    row,
-                    column,
-                    c,
-                    a_row=self.a_row,
-                    a_step=self.a_k,
-                    b_step=self.b_column if self.mode == "dots" else self.b_k,
-                )
+        row, _, tile = self.panel(p)
+        column = s * self.strip
+        self.multiply(
+            tile,
+            self.k,
+            fn.gep(a, row * self.a_row, "i8"),
+            fn.gep(b, column * self.b_column, "i8"),
+            row,
+            column,
+            c,
+            a_row=self.a_row,
+            a_step=self.a_k,
+            b_step=self.b_column if self.mode == "dots" else self.b_k,
+        )
 
     def columns(self, bases, panels, strips, room):
         fn = self.fn
