@@ -14,7 +14,7 @@ from flambeau._layout import broadcast_shape
 from flambeau.ops.table import OptionalTensor, composite, public, template
 
 MAX_PLANS = 4096
-MAX_WIDTH = 1024  # elements of a row: blocks of wider ones would not fit the stack of a thread
+MAX_WIDTH = 512  # elements of a row: blocks of wider ones would not fit the stacks of all threads
 FEW, MANY = 8, 64  # so few queries leave most lanes of the kernel idle; many keys make that count
 _routes: dict = {}  # layouts and options -> how a call is run
 

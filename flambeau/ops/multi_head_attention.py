@@ -146,7 +146,7 @@ def _projected(query, key, value, weight, bias):
     return found if len(found) == 3 else (found[0], *found[1].chunk(2, -1))
 
 
-def _padded(mask, columns=1):
+def _padded(mask, columns):
     """A mask with columns for keys that were added: always seen."""
     return None if mask is None else public("pad")(mask, (0, columns))
 
@@ -181,14 +181,12 @@ def _heads(t, batch, heads):
     return t.unflatten(-1, (heads, width)).permute(1, 2, 0, 3)
 
 
-def _with_row(t, row):
-    """A further key (or value) at the end of the sequence."""
-    return public("cat")((t, row), -2)
-
-
 def _weighted(query, key, value, mask, dropout_p):
     """Attention and its weights, by plain ops."""
-    scores = (query * math.sqrt(1 / query.shape[-1])).matmul(key.mT)
+    batch, heads, length, width = query.shape
+    source = key.shape[2]
+    query, key, value = (t.reshape(batch * heads, *t.shape[2:]) for t in (query, key, value))
+    scores = (query * math.sqrt(1 / width)).bmm(key.transpose(1, 2))
     if mask is not None:
         mask = _additive(mask, query.dtype)
         if mask.dtype is not scores.dtype:
@@ -197,11 +195,49 @@ def _weighted(query, key, value, mask, dropout_p):
                 f"Input dtypes must be the same, got: input {names[0]}, batch1: {names[1]}, "
                 f"batch2: {names[1]}"
             )
-        scores = scores + mask
+        scores = (scores.view(batch, heads, length, source) + mask).view(scores.shape)
     weights = scores.softmax(-1)
     if dropout_p > 0:
         weights = public("dropout")(weights, dropout_p, True)
-    return weights.matmul(value), weights
+    out = weights.bmm(value).view(batch, heads, length, width)
+    return out, weights.view(batch, heads, length, source)
+
+
+def _inputs(query, key, value, in_proj_weight, in_proj_bias, own_weights):
+    """Queries, keys and values, projected: by one weight for all, or by weights of their own."""
+    if own_weights is not None:
+        _check_projections(key, value, own_weights, query.shape[-1])
+        biases = [None] * 3 if in_proj_bias is None else in_proj_bias.chunk(3)
+        return [_linear(*each) for each in zip((query, key, value), own_weights, biases)]
+    _require(
+        key.shape == value.shape,
+        f"key shape {_size(key)} does not match value shape {_size(value)}",
+    )
+    _require(
+        in_proj_weight is not None,
+        "use_separate_proj_weight is False but in_proj_weight is None",
+    )
+    return _projected(query, key, value, in_proj_weight, in_proj_bias)
+
+
+def _check_further(bias_k, bias_v, static_k, static_v):
+    """May a key and a value be added?"""
+    if bias_k is not None and bias_v is not None:
+        _require(static_k is None, "bias cannot be added to static key.")
+        _require(static_v is None, "bias cannot be added to static value.")
+        return True
+    _require(bias_k is None, "bias_k is set but bias_v is None")
+    _require(bias_v is None, "bias_v is set but bias_k is None")
+    return False
+
+
+def _check_padding(mask, batch, source):
+    for dim, wanted in ((0, batch), (1, source)):
+        _require(
+            mask is None or mask.shape[dim] == wanted,
+            f"Expected key_padded_mask.shape[{dim}] to be {wanted}, but got "
+            f"{mask is not None and mask.shape[dim]}",
+        )
 
 
 @composite(variants="", namespace="nn.functional")
@@ -253,7 +289,6 @@ def multi_head_attention_forward(
             "Need attn_mask if specifying the is_causal hint. You may use the Transformer module "
             "method `generate_square_subsequent_mask` to create this mask."
         )
-    hinted = is_causal and key_padding_mask is None and not need_weights
     _require(
         embedding == embed_dim_to_check,
         f"was expecting embedding dimension of {embed_dim_to_check}, but got {embedding}",
@@ -262,63 +297,39 @@ def multi_head_attention_forward(
         num_heads > 0 and embedding % num_heads == 0,
         f"embed_dim {embedding} not divisible by num_heads {num_heads}",
     )
-    if use_separate_proj_weight:
-        weights = (q_proj_weight, k_proj_weight, v_proj_weight)
-        _check_projections(key, value, weights, embedding)
-        biases = [None] * 3 if in_proj_bias is None else in_proj_bias.chunk(3)
-        q, k, v = (_linear(*each) for each in zip((query, key, value), weights, biases))
-    else:
-        _require(
-            key.shape == value.shape,
-            f"key shape {_size(key)} does not match value shape {_size(value)}",
-        )
-        _require(
-            in_proj_weight is not None,
-            "use_separate_proj_weight is False but in_proj_weight is None",
-        )
-        q, k, v = _projected(query, key, value, in_proj_weight, in_proj_bias)
+    own_weights = (q_proj_weight, k_proj_weight, v_proj_weight)
+    own_weights = own_weights if use_separate_proj_weight else None
+    q, k, v = _inputs(query, key, value, in_proj_weight, in_proj_bias, own_weights)
     if attn_mask is not None:
         _check_mask(attn_mask, "attn_mask")
         _check_attn_mask(attn_mask, batch, num_heads, length, k.shape[0])
-    width = embedding // num_heads
-    if bias_k is not None and bias_v is not None:
-        _require(static_k is None, "bias cannot be added to static key.")
-        _require(static_v is None, "bias cannot be added to static value.")
+    added = 0
+    if _check_further(bias_k, bias_v, static_k, static_v):
         k, v = (public("cat")((t, b.expand(1, batch, -1))) for t, b in ((k, bias_k), (v, bias_v)))
-        attn_mask, key_padding_mask = _padded(attn_mask), _padded(key_padding_mask)
-    else:
-        _require(bias_k is None, "bias_k is set but bias_v is None")
-        _require(bias_v is None, "bias_v is set but bias_k is None")
-    q = _heads(q, batch, num_heads)
-    k, v = (
+        added += 1
+    width = embedding // num_heads
+    q, k, v = (
         _heads(t, batch, num_heads)
-        if given is None
-        else _given(given, name, batch, num_heads, width)
-        for t, given, name in ((k, static_k, "static_k"), (v, static_v, "static_v"))
+        if static is None
+        else _given(static, name, batch, num_heads, width)
+        for t, static, name in ((q, None, ""), (k, static_k, "static_k"), (v, static_v, "static_v"))
     )
     if add_zero_attn:
-        k, v = (_with_row(t, t.new_zeros((batch, num_heads, 1, width))) for t in (k, v))
-        attn_mask, key_padding_mask = _padded(attn_mask), _padded(key_padding_mask)
-    if key_padding_mask is not None:
-        _require(
-            key_padding_mask.shape[0] == batch,
-            f"Expected key_padded_mask.shape[0] to be {batch}, but got {key_padding_mask.shape[0]}",
-        )
-        _require(
-            key_padding_mask.shape[1] == k.shape[2],
-            f"Expected key_padded_mask.shape[1] to be {k.shape[2]}, but got "
-            f"{key_padding_mask.shape[1]}",
-        )
-    if not training:
-        dropout_p = 0.0
+        zeros = k.new_zeros((batch, num_heads, 1, width))
+        k, v = (public("cat")((t, zeros), -2) for t in (k, v))
+        added += 1
+    if added:
+        attn_mask, key_padding_mask = _padded(attn_mask, added), _padded(key_padding_mask, added)
+    _check_padding(key_padding_mask, batch, k.shape[2])
+    hinted = is_causal and key_padding_mask is None and not need_weights
     if hinted:
         attn_mask = None
     mask = _joined_mask(attn_mask, key_padding_mask, batch, num_heads, q.dtype)
-    found = None
+    dropout_p, weights = dropout_p if training else 0.0, None
     if need_weights:
-        out, found = _weighted(q, k, v, mask, dropout_p)
+        out, weights = _weighted(q, k, v, mask, dropout_p)
         if average_attn_weights:
-            found = found.mean(1)
+            weights = weights.mean(1)
     else:
         if mask is not None and mask.dtype.category == 0:
             mask = ~mask
@@ -327,8 +338,8 @@ def multi_head_attention_forward(
     out = _linear(out, out_proj_weight, out_proj_bias)
     out = out.view(length, batch, out.shape[1])
     if not batched:
-        return out.squeeze(1), found if found is None else found.squeeze(0)
-    return out, found
+        return out.squeeze(1), weights if weights is None else weights.squeeze(0)
+    return out, weights
 
 
 def _given(t, name, batch, heads, width):
