@@ -40,10 +40,12 @@ def kernel(file, name, *pattern):
         from flambeau.codegen.templates import (  # with llvmlite, on first need
             pooling,
             pooling_fractional,
+            pooling_means,
             pooling_rows,
         )
 
-        home = {"windows": pooling, "rows": pooling_rows, "fractional": pooling_fractional}[file]
+        homes = {"largest": pooling, "means": pooling_means, "rows": pooling_rows}
+        home = homes.get(file, pooling_fractional)
         found = _kernels[key] = load_kernel(getattr(home, "build_" + name)(*pattern), name)
     return found
 
@@ -232,9 +234,9 @@ def _largest_plan(layout, window, kind, formats):
         if form == "rows":
             found = kernel("rows", "largest_rows", code, *work.columns(), index)
         elif form == "planes" and work.steps[2] == 1 and prod(work.sizes) < 1 << 31:
-            found = kernel("windows", "largest_across", code, index)
+            found = kernel("largest", "largest_across", code, index)
         else:
-            found = kernel("windows", "largest", code, work.registers(), index)
+            found = kernel("largest", "largest", code, work.registers(), index)
         plan.describe(found, work.describe("outs"))
     return plan
 
@@ -286,12 +288,12 @@ def _largest_backward_plan(layout, window, index, formats):
         # fractional windows (no formats) are known by their indices alone; scattered sums of half
         # types would be rounded after every addition
         if not formats or (form == "planes" and layout.itemsize > 2):
-            plan.describe(kernel("windows", "scatter", code, index), work.describe("images"))
+            plan.describe(kernel("largest", "scatter", code, index), work.describe("images"))
             return plan
         if form == "rows":
             found = kernel("rows", "largest_rows_backward", code, *work.columns(), index)
         else:
-            found = kernel("windows", "largest_backward", code, work.registers(), index)
+            found = kernel("largest", "largest_backward", code, work.registers(), index)
         plan.describe(found, work.describe("sizes", backward=True))
     return plan
 
@@ -336,11 +338,11 @@ def _mean_plan(layout, window):
     if work.computes:
         code, form = layout.dtype.code, work.form()
         if form == "channels" or layout.dtype.category == d.INTEGER:
-            found = kernel("windows", "mean", code, work.registers())
+            found = kernel("means", "mean", code, work.registers())
         elif form == "rows":
             found = kernel("rows", "mean_rows", code, *work.columns())
         else:
-            found = kernel("windows", "mean_across", code)
+            found = kernel("means", "mean_across", code)
         plan.describe(found, work.describe("outs"))
     return plan
 
@@ -388,9 +390,9 @@ def _mean_backward_plan(layout, window):
         if form == "rows" or (form == "planes" and touching):
             found = kernel("rows", "mean_rows_backward", code, *work.columns())
         elif form == "channels" or work.outs[2] > SHARES:
-            found = kernel("windows", "mean_backward", code, work.registers())
+            found = kernel("means", "mean_backward", code, work.registers())
         else:
-            found = kernel("windows", "mean_backward_across", code)
+            found = kernel("means", "mean_backward_across", code)
         plan.describe(found, work.describe("sizes", backward=True))
     return plan
 

@@ -186,7 +186,7 @@ def _unpool_plan(layout, outs):
     work = pooling.PlaneWork(layout, len(outs), outs, None, channels_last=len(outs) == 2)
     plan = Plan(work.source, work.out, work.like_source(d.int64))
     if layout.device.type == "cpu" and work.out.numel:
-        plan.describe(kernel("windows", "unpool", layout.dtype.code), work.words())
+        plan.describe(kernel("largest", "unpool", layout.dtype.code), work.words())
     return plan
 
 
