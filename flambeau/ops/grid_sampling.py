@@ -70,12 +70,12 @@ def _check(input, grid):
 
 
 def _row_of(input, grid, dims, interpolation_mode, *_):
-    """The row that samples these tensors, of 4 or 5 dimensions."""
+    """The row that samples tensors of 4 or 5 dimensions (0: the input tells)."""
     given = _check(input, grid)
-    if input.ndim not in dims or input.ndim != grid.ndim:
-        names = " or ".join(f"{n}D" for n in dims)
+    dims = dims or (4 if input.ndim == 4 else 5)
+    if input.ndim != dims or input.ndim != grid.ndim:
         raise RuntimeError(
-            f"grid_sampler(): expected {names} input and grid with same number of dimensions, "
+            f"grid_sampler(): expected {dims}D input and grid with same number of dimensions, "
             + given
         )
     if input.ndim == 5 and interpolation_mode == 2:
@@ -87,21 +87,21 @@ def _row_of(input, grid, dims, interpolation_mode, *_):
 def grid_sampler(input, grid, interpolation_mode: int, padding_mode: int, align_corners: bool):
     """grid_sample with modes as numbers."""
     arguments = (interpolation_mode, padding_mode, bool(align_corners))
-    return _row_of(input, grid, (4, 5), *arguments)(input, grid, *arguments)
+    return _row_of(input, grid, 0, *arguments)(input, grid, *arguments)
 
 
 @composite(variants="function")
 def grid_sampler_2d(input, grid, interpolation_mode: int, padding_mode: int, align_corners: bool):
     """grid_sampler of images."""
     arguments = (interpolation_mode, padding_mode, bool(align_corners))
-    return _row_of(input, grid, (4,), *arguments)(input, grid, *arguments)
+    return _row_of(input, grid, 4, *arguments)(input, grid, *arguments)
 
 
 @composite(variants="function")
 def grid_sampler_3d(input, grid, interpolation_mode: int, padding_mode: int, align_corners: bool):
     """grid_sampler of volumes."""
     arguments = (interpolation_mode, padding_mode, bool(align_corners))
-    return _row_of(input, grid, (5,), *arguments)(input, grid, *arguments)
+    return _row_of(input, grid, 5, *arguments)(input, grid, *arguments)
 
 
 @composite(variants="", namespace="nn.functional")
@@ -124,7 +124,7 @@ def grid_sample(
     found = _checked.get(key)
     if found is None or align_corners is None:
         found = _check_modes(mode, padding_mode, align_corners)
-        found = _row_of(input, grid, (4, 5), *found), found
+        found = _row_of(input, grid, 0, *found), found
         if len(_checked) > _MANY:
             _checked.clear()
         _checked[key] = found

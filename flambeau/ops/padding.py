@@ -127,8 +127,10 @@ _MANY = 4096
 
 def _resolve(input, pad, mode, value):
     """(row, its arguments) of a call of pad."""
-    if isinstance(pad, str):
-        raise TypeError("pad(): argument 'pad' (position 2) must be tuple of ints, not str")
+    if not isinstance(pad, (tuple, list)):
+        raise TypeError(
+            f"pad(): argument 'pad' (position 2) must be tuple of ints, not {type(pad).__name__}"
+        )
     try:
         pad = ints("pad", "pad", pad)
     except TypeError as error:
