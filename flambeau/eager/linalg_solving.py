@@ -22,6 +22,7 @@ from flambeau.eager.linalg_factors import (
     swap_rows,
     turned,
 )
+from flambeau.eager.linalg_small import small_cholesky, small_system
 from flambeau.eager.rows import contiguous
 from flambeau.ops import linalg_checks as check
 from flambeau.ops.table import public
@@ -75,6 +76,9 @@ def solve_ex(A, B, left):
     check.same_dtype(A, B, "linalg.solve")
     check.has_kernel(A, "lu_cpu")
     broadcast_shape(B.shape[:-2], A.shape[:-2])  # for its complaint
+    found = small_system("solve", A, B) if left else None
+    if found is not None:
+        return found.solution, found.lu, found.pivots, found.info
     lu = columns_of(A)
     pivots, info = lu_in_place(lu)
     return factored_solve(lu, pivots, B, left, False), lu, pivots, info
@@ -89,9 +93,14 @@ def solve_again(A, LU, pivots, B, left, adjoint):
 def inv_ex(A, check_errors):
     check.square(A, "linalg.inv")
     check.floating(A, "linalg.inv", low_precision=False)
-    lu = columns_of(A)
-    pivots, info = lu_in_place(lu)
-    found = lu_solve(lu, pivots, identity(A.shape[-1], A.shape[:-2], A.dtype, A.device), False)
+    small = small_system("inverse", A)
+    if small is not None:
+        found, info = small.solution, small.info
+    else:
+        lu = columns_of(A)
+        pivots, info = lu_in_place(lu)
+        one = identity(A.shape[-1], A.shape[:-2], A.dtype, A.device)
+        found = lu_solve(lu, pivots, one, False)
     if check_errors:
         check.check_info(info, "linalg.inv_ex", check.SINGULAR_INVERSE)
     return found, info
@@ -122,9 +131,13 @@ def _swaps_sign(pivots):
     return 1 - 2 * odd
 
 
-def _factored(A, name):
-    lu = columns_of(A)
-    pivots, _ = lu_in_place(lu)
+def _factored(A):
+    small = small_system("det", A)
+    if small is not None:
+        lu, pivots = small.lu, small.pivots
+    else:
+        lu = columns_of(A)
+        pivots, _ = lu_in_place(lu)
     return lu, pivots, lu.diagonal(0, -2, -1)
 
 
@@ -133,7 +146,10 @@ def det(A):
     check.square(A, "linalg.det")
     check.floating(A, "linalg.det")
     check.has_kernel(A, "lu_cpu")
-    lu, pivots, diagonal = _factored(A, "linalg.det")
+    found = small_system("det", A)
+    if found is not None:
+        return found.determinants, found.lu, found.pivots
+    lu, pivots, diagonal = _factored(A)
     return diagonal.prod(-1) * _swaps_sign(pivots), lu, pivots
 
 
@@ -141,7 +157,7 @@ def det(A):
 def slogdet(A):
     check.square(A, "linalg.slogdet")
     check.floating(A, "linalg.slogdet", low_precision=False)
-    lu, pivots, diagonal = _factored(A, "linalg.slogdet")
+    lu, pivots, diagonal = _factored(A)
     sign = diagonal.sgn().prod(-1) * _swaps_sign(pivots)
     return sign, diagonal.abs().log().sum(-1), lu, pivots
 
@@ -155,7 +171,10 @@ def cholesky_ex(input, upper, check_errors):
 
 
 def _cholesky(input, upper, check_errors, name):
-    if upper:
+    found = None if upper else small_cholesky(input)
+    if found is not None:
+        found, info = found
+    elif upper:
         rows = rows_of(input)
         info = cholesky_in_place(rows)
         found = columns_of(rows)

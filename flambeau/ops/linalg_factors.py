@@ -184,7 +184,7 @@ def linalg_cholesky_ex(input, *, upper: bool = False, check_errors: bool = False
     return CholeskyEx(public("_linalg_cholesky_ex")(input, upper, check_errors))
 
 
-@composite(variants="", numbers=False, bind=True, exact_out=True)
+@composite(variants="", numbers=False, exact_out=True)
 def linalg_cholesky(input, *, upper: bool = False):
     """L with L Lᴴ = A (or U with Uᴴ U = A)."""
     found, info = public("_linalg_cholesky_ex")(input, upper, False)

@@ -16,7 +16,7 @@ from flambeau.ops.table import Tensors, composite, public
 _PLAIN = "function method out"
 
 
-@composite(variants="", numbers=False, bind=True)
+@composite(variants="", numbers=False)
 def linalg_diagonal(A, *, offset: int = 0, dim1: int = -2, dim2: int = -1):
     """The diagonal of matrices, a view."""
     return A.diagonal(offset, dim1, dim2)
@@ -44,13 +44,13 @@ def _power(A, n):
     return found
 
 
-@composite(variants="", numbers=False, bind=True)
+@composite(variants="", numbers=False)
 def linalg_matrix_power(input, n: int):
     """Products of n copies of a matrix, or of its inverse."""
     return _power(input, n)
 
 
-@composite(variants=_PLAIN, numbers=False, bind=True)
+@composite(variants=_PLAIN, numbers=False)
 def matrix_power(input, n: int):
     """Products of n copies of a matrix, or of its inverse."""
     return _power(input, n)
@@ -196,7 +196,7 @@ def linalg_multi_dot(tensors: Tensors):
     return multiply(0, len(chain) - 1).view((*rows, *columns))
 
 
-@composite(variants="out", numbers=False, bind=True)
+@composite(variants="out", numbers=False)
 def linalg_vecdot(x, y, *, dim: int = -1):
     """Products of vectors along a dimension, the first conjugated."""
     check.floating(x, "linalg.vecdot")

@@ -85,7 +85,7 @@ def linalg_solve_ex(A, B, *, left: bool = True, check_errors: bool = False):
     return SolveEx(_solve(A, B, left, check_errors, "torch.linalg.solve_ex"))
 
 
-@composite(variants="", numbers=False, bind=True, exact_out=True)
+@composite(variants="", numbers=False, exact_out=True)
 def linalg_solve(A, B, *, left: bool = True):
     """Solve A X = B (or X A = B)."""
     return _solve(A, B, left, True, "torch.linalg.solve")[0]

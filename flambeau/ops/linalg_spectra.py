@@ -100,7 +100,7 @@ def linalg_svd(A, full_matrices: bool = True, *, driver: object = None):
     return LinalgSvd(public("_linalg_svd")(A, full_matrices, True, driver))
 
 
-@composite(variants="", numbers=False, bind=True, exact_out=True)
+@composite(variants="", numbers=False, exact_out=True)
 def linalg_svdvals(A, *, driver: object = None):
     """Singular values, the largest first."""
     return public("_linalg_svd")(A, False, A.requires_grad, driver)[1]

@@ -104,51 +104,59 @@ def build_lu(code):
     """
     kernel, fn, x, (matrices, pivots, info), facts = _start("ppp", code, 8)
     count, per_chunk, m, n, ld, stride, pivot_stride, base = facts
-    best, place = fn.var(V(fn, x.type, literal(0.0, x.type))), fn.var(V(fn, I64, "0"))
     with _matrices(kernel, count, per_chunk) as number:
         a = x.at(matrices, number * stride)
         own_pivots = fn.gep(pivots, number * pivot_stride, I32)
-        with fn.loop(0, fn.min(m, n)) as k:
-            column = x.at(a, k * ld)
-            best.set(x.magnitude(x.load(column, k)))
-            place.set(k)
-            with fn.loop(k + 1, m) as i:
-                size = x.magnitude(x.load(column, i))
-                known = best.get()
-                larger = size > known
-                best.set(fn.select(larger, size, known))
-                place.set(fn.select(larger, i, place.get()))
-            row = place.get()
-            fn.store(fn.convert("trunc", row + base + 1, I32), fn.gep(own_pivots, k, I32))
-            pivot = x.load(column, row)
 
-            def divide():
-                with fn.when(row != k), fn.loop(0, n) as j:
-                    upper, lower = x.load(a, j * ld + k), x.load(a, j * ld + row)
-                    x.store(lower, a, j * ld + k)
-                    x.store(upper, a, j * ld + row)
+        def zero(k):
+            _first_failure(fn, info, number, base + k + 1)
 
-                def step(i, w, mask):
-                    value = x.quotient(x.load(column, i, w, mask), x.spread(pivot, w))
-                    x.store(value, column, i, mask)
-
-                x.along(k + 1, m, step)
-
-            def note():
-                _first_failure(fn, info, number, base + k + 1)
-
-            fn.if_else(x.nonzero(pivot), divide, note)
-            with fn.loop(k + 1, n) as j:
-                target = x.at(a, j * ld)
-                factor = x.load(target, k)
-
-                def step(i, w, mask):
-                    l = x.load(column, i, w, mask)
-                    value = x.minus_product(x.load(target, i, w, mask), l, x.spread(factor, w))
-                    x.store(value, target, i, mask)
-
-                x.along(k + 1, m, step)
+        eliminate(fn, x, a, m, n, ld, base, own_pivots, zero)
     return kernel.text()
+
+
+def eliminate(fn, x, a, m, n, ld, base, pivots, zero, chosen=None):
+    """LU of one matrix; zero(k) hears of pivots that are, chosen(k, row) of all of them."""
+    best, place = fn.var(V(fn, x.type, literal(0.0, x.type))), fn.var(V(fn, I64, "0"))
+    with fn.loop(0, fn.min(m, n)) as k:
+        column = x.at(a, k * ld)
+        best.set(x.magnitude(x.load(column, k)))
+        place.set(k)
+        with fn.loop(k + 1, m) as i:
+            size = x.magnitude(x.load(column, i))
+            known = best.get()
+            larger = size > known
+            best.set(fn.select(larger, size, known))
+            place.set(fn.select(larger, i, place.get()))
+        row = place.get()
+        fn.store(fn.convert("trunc", row + base + 1, I32), fn.gep(pivots, k, I32))
+        if chosen is not None:
+            chosen(k, row)
+        pivot = x.load(column, row)
+
+        def divide():
+            with fn.when(row != k), fn.loop(0, n) as j:
+                upper, lower = x.load(a, j * ld + k), x.load(a, j * ld + row)
+                x.store(lower, a, j * ld + k)
+                x.store(upper, a, j * ld + row)
+
+            def step(i, w, mask):
+                value = x.quotient(x.load(column, i, w, mask), x.spread(pivot, w))
+                x.store(value, column, i, mask)
+
+            x.along(k + 1, m, step)
+
+        fn.if_else(x.nonzero(pivot), divide, lambda: zero(k))
+        with fn.loop(k + 1, n) as j:
+            target = x.at(a, j * ld)
+            factor = x.load(target, k)
+
+            def step(i, w, mask):
+                l = x.load(column, i, w, mask)
+                value = x.minus_product(x.load(target, i, w, mask), l, x.spread(factor, w))
+                x.store(value, target, i, mask)
+
+            x.along(k + 1, m, step)
 
 
 def _first_failure(fn, info, number, value):
@@ -244,39 +252,44 @@ def build_cholesky(code):
     """
     kernel, fn, x, (matrices, info), facts = _start("pp", code, 6)
     count, per_chunk, n, ld, stride, base = facts
-    alive = fn.var(V(fn, I1, "true"))
     with _matrices(kernel, count, per_chunk) as number:
         a = x.at(matrices, number * stride)
-        alive.set(V(fn, I1, "true"))
-        with fn.loop(0, n) as k:
-            line = x.at(a, k * ld)
-            pivot = x.load(line, k)[0]
-
-            def eliminate():
-                root = fn.intrinsic("sqrt", pivot)
-
-                def divide(i, w, mask):
-                    value = x.load(line, i, w, mask)
-                    x.store(tuple(p / fn.splat(root, w) for p in value), line, i, mask)
-
-                x.store((root, *x.zero()[1:]), line, k)
-                x.along(k + 1, n, divide)
-                with fn.loop(k + 1, n) as i:
-                    target = x.at(a, i * ld)
-                    factor = x.conj(x.load(line, i))
-
-                    def step(j, w, mask):
-                        u = x.load(line, j, w, mask)
-                        value = x.minus_product(x.load(target, j, w, mask), u, x.spread(factor, w))
-                        x.store(value, target, j, mask)
-
-                    x.along(i, n, step)
-
-            def stop():
-                _first_failure(fn, info, number, base + k + 1)
-                alive.set(V(fn, I1, "false"))
-
-            with fn.when(alive.get()):
-                fn.if_else(pivot > 0, eliminate, stop)
-            x.along(fn.value(0, I64), k, lambda i, w, mask: x.store(x.zero(w), line, i, mask))
+        cholesky_rows(fn, x, a, n, ld, lambda k: _first_failure(fn, info, number, base + k + 1))
     return kernel.text()
+
+
+def cholesky_rows(fn, x, a, n, ld, refuse):
+    """One matrix; refuse(k) hears of the first minor that is not positive, and all stops there."""
+    alive = fn.var(V(fn, I1, "true"))
+    alive.set(True)
+    with fn.loop(0, n) as k:
+        line = x.at(a, k * ld)
+        pivot = x.load(line, k)[0]
+
+        def divide_and_subtract():
+            root = fn.intrinsic("sqrt", pivot)
+
+            def divide(i, w, mask):
+                value = x.load(line, i, w, mask)
+                x.store(tuple(p / fn.splat(root, w) for p in value), line, i, mask)
+
+            x.store((root, *x.zero()[1:]), line, k)
+            x.along(k + 1, n, divide)
+            with fn.loop(k + 1, n) as i:
+                target = x.at(a, i * ld)
+                factor = x.conj(x.load(line, i))
+
+                def step(j, w, mask):
+                    u = x.load(line, j, w, mask)
+                    value = x.minus_product(x.load(target, j, w, mask), u, x.spread(factor, w))
+                    x.store(value, target, j, mask)
+
+                x.along(i, n, step)
+
+        def stop():
+            refuse(k)
+            alive.set(False)
+
+        with fn.when(alive.get()):
+            fn.if_else(pivot > 0, divide_and_subtract, stop)
+        x.along(fn.value(0, I64), k, lambda i, w, mask: x.store(x.zero(w), line, i, mask))
