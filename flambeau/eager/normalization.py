@@ -17,7 +17,7 @@ from flambeau.eager.fronts import kernel_unless_recorded
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.plan import MAX_PLANS
 from flambeau.eager.rows import contiguous
-from flambeau.eager.softmax import GRAIN, row_kernel, row_words
+from flambeau.eager.softmax import GRAIN, row_kernel, row_words, walked
 from flambeau.runtime.cpu import words
 
 _plans: dict = {}
@@ -36,10 +36,9 @@ def program_kernel(walk, name, *facts):
     key = (walk, name, facts)
     found = _kernels.get(key)
     if found is None:
-        from flambeau.codegen.templates import normalization, rows  # with llvmlite, on first need
+        from flambeau.codegen.templates import normalization  # with llvmlite, on first need
 
-        program = getattr(normalization, name)(*facts)
-        found = _kernels[key] = load_kernel(getattr(rows, "build_" + walk)(program), name)
+        found = _kernels[key] = walked(walk, getattr(normalization, name)(*facts), name)
     return found
 
 
@@ -79,9 +78,9 @@ def total_tallies(outs, tallies, pieces):
         name = layout.dtype.code, len(outs)
         found = _kernels.get(("tally", name))
         if found is None:
-            from flambeau.codegen.templates import rows  # with llvmlite, on first need
+            from flambeau.codegen.templates import rows_columns  # with llvmlite
 
-            found = load_kernel(rows.build_tally_totals(*name), "tally_totals")
+            found = load_kernel(rows_columns.build_tally_totals(*name), "tally_totals")
             _kernels["tally", name] = found
         n = layout.numel
         per_chunk = max(64, (GRAIN // pieces) & -64)
@@ -339,8 +338,8 @@ def _group_words(batch, channels, positions, groups):
     return owner, at
 
 
-@launches("native_group_norm")
-def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
+def _group_norm_plan(input, weight, bias, N, C, HxW, group):
+    """(layouts of the results, that of the returned one, kernel, description, owner)."""
     _check_channels("weight", weight, input, C)
     _check_channels("bias", bias, input, C)
     if not input.dtype.is_floating_point:
@@ -348,27 +347,50 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     parameter = check_mixed(input, weight, bias)
     layout, device = input._layout, input.device
     dense = dense_layout(input.shape, input.dtype, device)
-    out = empty_like_layout(dense)
     reduced = dense_layout(Size((N, group)), parameter, device)
-    mean, rstd = empty_like_layout(reduced), empty_like_layout(reduced)
-    if layout.numel and device.type == "cpu":
-        key = ("group", layout, weight is None, bias is None, group, parameter)
-        plan = _plans.get(key)
-        if plan is None:
-            owner, at = _group_words(N, C, HxW, group)
-            codes = input.dtype.code, parameter.code, parameter.code
-            facts = weight is not None, bias is not None
-            kernel = program_kernel("planes", "group_norm", *codes, *facts)
-            plan = remember(_plans, key, (kernel, at, owner))
-        places = [t for t in (input, weight, bias) if t is not None]
-        places = [contiguous(t) for t in places]
-        plan[0](plan[1], *(address(t) for t in (out, mean, rstd, *places)), eps)
-    elif reduced.numel and device.type == "cpu":
+    returned = layout if channels_last(layout) else dense
+    if layout.numel == 0 or device.type != "cpu":
+        return dense, reduced, returned, None, None, None
+    owner, at = _group_words(N, C, HxW, group)
+    codes = input.dtype.code, parameter.code, parameter.code
+    facts = weight is not None, bias is not None
+    kernel = program_kernel("planes", "group_norm", *codes, *facts)
+    return dense, reduced, returned, kernel, at, owner
+
+
+@launches("native_group_norm")
+def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
+    key = (
+        input._layout,
+        None if weight is None else weight._layout,
+        None if bias is None else bias._layout,
+        group,
+        N,
+        C,
+    )
+    plan = _plans.get(key)
+    if plan is None:
+        plan = remember(_plans, key, _group_norm_plan(input, weight, bias, N, C, HxW, group))
+    dense, reduced, returned, kernel, at, _ = plan
+    out, mean, rstd = (
+        empty_like_layout(dense),
+        empty_like_layout(reduced),
+        empty_like_layout(reduced),
+    )
+    if kernel is not None:
+        given = [
+            t if t._layout.is_contiguous else contiguous(t)
+            for t in (input, weight, bias)
+            if t is not None
+        ]
+        places = [t._storage.pointer + t._offset for t in (out, mean, rstd, *given)]
+        kernel(at, *places, eps)
+    elif reduced.numel and reduced.device.type == "cpu":
         mean.fill_(math.nan)
         rstd.fill_(math.nan)
-    if channels_last(layout):
-        given, out = out, empty_like_layout(layout)
-        if device.type == "cpu":
+    if returned is not dense:
+        given, out = out, empty_like_layout(returned)
+        if returned.device.type == "cpu":
             copy_into(out, given)
     return out, mean, rstd
 

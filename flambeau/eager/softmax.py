@@ -26,17 +26,29 @@ def row_kernel(walk, name, *facts):
     key = (walk, name, facts)
     found = _kernels.get(key)
     if found is None:
-        from flambeau.codegen.templates import row_programs, rows  # with llvmlite, on first need
+        from flambeau.codegen.templates import row_programs  # with llvmlite, on first need
 
-        program = getattr(row_programs, name)(*facts)
-        found = _kernels[key] = load_kernel(getattr(rows, "build_" + walk)(program), name)
+        found = walked(walk, getattr(row_programs, name)(*facts), name)
+        _kernels[key] = found
     return found
 
 
-def row_words(rows, n, period=1):
+def walked(walk, program, name):
+    """The kernel of a program for one way of walking: rows, planes or columns."""
+    from flambeau.codegen.templates import rows, rows_columns, rows_planes
+
+    build = {
+        "rows": rows.build_rows,
+        "planes": rows_planes.build_planes,
+        "columns": rows_columns.build_columns,
+    }
+    return load_kernel(build[walk](program), name)
+
+
+def row_words(rows, n):
     """Description of a walk along rows."""
     per_chunk = max(1, GRAIN // max(n, 1))
-    owner, at = words([-(-rows // per_chunk), rows, n, per_chunk, period])
+    owner, at = words([-(-rows // per_chunk), rows, n, per_chunk])
     if owner[0] > 1:
         pool().ensure_workers()
     return owner, at

@@ -5,7 +5,7 @@ the last pass; what a backward wants again (mean, 1/deviation) is stored once pe
 """
 
 from flambeau.codegen import scalar as m
-from flambeau.codegen.templates.rows import Between, Max, Pass, Program, Put, Sum, Tally
+from flambeau.codegen.templates.rows import Between, Max, Pass, Program, Put, Sum, Tallies
 
 HALF = ("f16", "bf16")
 
@@ -99,19 +99,11 @@ def layer_norm_backward(code, parameter, statistics, weighted, wanted):
         return e.g * e.weight if weighted else e.g
 
     def totals(e, r):
-        h = scaled(e)
-        return {"first": Sum(h), "second": Sum(h * (e.x - r.mean))}
+        return {"first": Sum(scaled(e)), "second": Sum(scaled(e) * (e.x - r.mean))}
 
-    def result(e, r):
-        normal = (e.x - r.mean) * r.rstd
-        found = {}
-        if "dx" in wanted:
-            found["dx"] = Put(m.fma(r.rstd, scaled(e), m.fma(e.x - r.mean, r.slope, r.shift)))
-        if "dw" in wanted:
-            found["dw"] = Tally(e.g * normal)
-        if "db" in wanted:
-            found["db"] = Tally(e.g)
-        return found
+    def tallies(e, r):
+        found = {"dw": e.g * ((e.x - r.mean) * r.rstd), "db": e.g}
+        return {n: v for n, v in found.items() if n in wanted}
 
     def factors(r):
         return {
@@ -119,8 +111,11 @@ def layer_norm_backward(code, parameter, statistics, weighted, wanted):
             "slope": -r.rstd * r.rstd * r.rstd * (r.second / r.n),
         }
 
-    steps = (Pass(totals), Between(factors), Pass(result)) if "dx" in wanted else (Pass(result),)
-    return Program(operands, steps)
+    def result(e, r):
+        return {"dx": Put(m.fma(r.rstd, scaled(e), m.fma(e.x - r.mean, r.slope, r.shift)))}
+
+    steps = (Pass(totals), Between(factors), Pass(result)) if "dx" in wanted else ()
+    return Program(operands, (*steps, Tallies(tallies)) if wanted != ("dx",) else steps)
 
 
 def rms_norm(code, weighted):
@@ -152,17 +147,11 @@ def rms_norm_backward(code, weighted, wanted):
     def scaled(e):
         return e.g * e.weight if weighted else e.g
 
-    def result(e, r):
-        found = {}
-        if "dx" in wanted:
-            found["dx"] = Put(m.fma(r.rstd, scaled(e), e.x * r.slope))
-        if "dw" in wanted:
-            found["dw"] = Tally(e.g * (e.x * r.rstd))
-        return found
-
     steps = (
         Pass(lambda e, r: {"total": Sum(scaled(e) * e.x)}),
         Between(lambda r: {"slope": -r.rstd * r.rstd * r.rstd * (r.total / r.n)}),
-        Pass(result),
+        Pass(lambda e, r: {"dx": Put(m.fma(r.rstd, scaled(e), e.x * r.slope))}),
     )
-    return Program(operands, steps)
+    steps = steps if "dx" in wanted else ()
+    tallies = Tallies(lambda e, r: {"dw": e.g * (e.x * r.rstd)})
+    return Program(operands, (*steps, tallies) if "dw" in wanted else steps)

@@ -3,10 +3,10 @@
 A program names its operands and where they live: `element` (one per element of the row), `column`
 (one per position, the same for all rows: weights), `row` (one number per row) and `tally` (totals
 per position over all rows of a chunk). Its steps are functions in the scalar language. A `Pass`
-sees the elements and says what to add up (`Sum`), compare (`Max`), store (`Put`) or tally
-(`Tally`); a `Between` works with the numbers of the row that are known so far. The same program
-runs along rows that lie side by side in memory (`build_rows`: lanes are neighbours) and down
-columns (`build_columns`: lanes are rows of their own). Programs are in `row_programs.py`.
+sees the elements and says what to add up (`Sum`), compare (`Max`) or store (`Put`); a `Between`
+works with the numbers of the row that are known so far; `Tallies` add up over rows. Here rows lie
+side by side in memory and lanes are neighbours. The same programs run over rows in segments
+(`rows_planes.py`) and down columns (`rows_columns.py`). Programs are in `row_programs.py`.
 """
 
 import math
@@ -22,8 +22,9 @@ from flambeau.codegen.loops import I1, I32, I64, bytes_of, vector
 from flambeau.codegen.templates.sorting import Kernel
 
 UNROLLED = 4  # vectors that are in flight together
+TOGETHER = 8  # rows that are tallied in one go
+AT_ONCE = 64  # rows that are tallied while they are still in cache
 BLOCK = 4096  # elements whose sum is kept in the compute type; sums of blocks are kept in double
-COLUMN_BLOCK = 64  # the same down a column, where both sums are in the compute type
 
 
 class Sum(NamedTuple):
@@ -44,12 +45,6 @@ class Put(NamedTuple):
     value: m.Expr
 
 
-class Tally(NamedTuple):
-    """Add to the totals of that name, which are kept per position over all rows of a chunk."""
-
-    value: m.Expr
-
-
 class SegmentSum(NamedTuple):
     """Add up over one segment of the row (see Planes), and store it under that name."""
 
@@ -57,13 +52,23 @@ class SegmentSum(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """body(elements, numbers) -> {name: Sum, Max, Put or Tally}."""
+    """body(elements, numbers) -> {name: Sum, Max, Put or SegmentSum}."""
 
     body: Callable
 
 
 class Between(NamedTuple):
     """body(numbers) -> {name: expression}: more numbers of the row; outputs are stored."""
+
+    body: Callable
+
+
+class Tallies(NamedTuple):
+    """body(elements, numbers) -> {name: expression}: add to totals per position, over all rows.
+
+    It runs for several rows together, after their other steps, and sees only numbers that are
+    operands.
+    """
 
     body: Callable
 
@@ -169,40 +174,85 @@ class Rows(Walk):
 
     def run(self):
         fn, kernel = self.fn, self.kernel
-        rows, self.n, per_chunk, period = kernel.words(4)
-        self.clear_tallies(period)
+        rows, self.n, per_chunk = kernel.words(3)
         first = kernel.chunk * per_chunk
-        with fn.loop(first, fn.min(first + per_chunk, rows)) as row:
-            column = (row % period) * self.n
-            tally = kernel.chunk * (period * self.n) + column
-            self.starts = {"element": row * self.n, "column": column, "tally": tally}
-            self.begin_row({"row": row, "row out": row}, self.n)
-            for step in self.program.steps:
-                self.take(step)
+        end = fn.min(first + per_chunk, rows)
+        tallies = [step for step in self.program.steps if isinstance(step, Tallies)]
+        if not tallies:
+            with fn.loop(first, end) as row:
+                self.steps(row)
+            return kernel.text()
+        self.clear_tallies()
+        with fn.loop(first, end, AT_ONCE) as low:
+            high = fn.min(low + AT_ONCE, end)
+            with fn.loop(low, high) as row:
+                self.steps(row)
+            whole = low + ((high - low) / TOGETHER) * TOGETHER
+            with fn.loop(low, whole, TOGETHER) as row:
+                self.tally(tallies[0], row, TOGETHER)
+            with fn.loop(whole, high) as row:
+                self.tally(tallies[0], row, 1)
         return kernel.text()
+
+    def steps(self, row):
+        """All steps of one row, but for tallies."""
+        self.begin_row({"row": row, "row out": row}, self.n)
+        for step in self.program.steps:
+            if isinstance(step, Between):
+                self.between(step)
+            elif isinstance(step, Pass):
+                self.walk(step)
 
     def begin_row(self, indices, count):
         """Numbers known from the start; indices: where numbers of each place are kept."""
         self.indices = indices
+        self.starts = {"element": indices["row"] * self.n, "column": self.fn.value(0, I64)}
         self.values = {"n": convert_count(self.fn, count, self.type)} | self.scalars
         for name, (code, place) in self.program.operands.items():
             if place == "row":
                 at = self.place(name, indices["row"])
                 self.values[name] = load_element(self.fn, at, code, 1, "s")
 
-    def take(self, step):
-        if isinstance(step, Between):
-            self.between(step)
-        else:
-            self.walk(step)
-
-    def clear_tallies(self, period):
+    def clear_tallies(self):
         fn = self.fn
         for name, (_, place) in self.program.operands.items():
             if place == "tally":
-                start = self.kernel.chunk * (period * self.n)
-                with fn.loop(0, period * self.n) as i:
-                    fn.store(self.zero(Sum, 1), self.place(name, start + i))
+                with fn.loop(0, self.n) as i:
+                    fn.store(self.zero(Sum, 1), self.place(name, self.kernel.chunk * self.n + i))
+
+    def tally(self, step, first, count):
+        """Add `count` rows to the tallies, a vector of positions at a time."""
+        fn, w = self.fn, self.width
+        rows = []
+        for k in range(count):
+            row = first + k
+            self.begin_row({"row": row}, self.n)
+            found = step.body(self.elements(), self.numbers())
+            used = [n for n in self.names_in(found.values()) if n.startswith("row ")]
+            rows.append((found, self.starts, {n: fn.splat(self.values[n[4:]], w) for n in used}))
+
+        def add(i, mask):
+            sums = {}
+            for found, starts, lanes in rows:
+                self.starts = starts
+                emitter = self.emitter(self.loaded(found.values(), lanes, i, mask), w)
+                for name, e in found.items():
+                    at = self.place(name, self.kernel.chunk * self.n + i)
+                    code = self.program.operands[name][0]
+                    total = sums.get(name)
+                    if total is None:
+                        total = load_element(fn, at, code, w, "c", None, mask)
+                    sums[name] = self.contribute(emitter, Sum, e, total)
+            for name, total in sums.items():
+                at = self.place(name, self.kernel.chunk * self.n + i)
+                code = self.program.operands[name][0]
+                store_element(fn, total, at, code, w, "c", None, mask)
+
+        whole = (self.n / w) * w
+        with fn.loop(0, whole, w) as i:
+            add(i, None)
+        with fn.loop(whole, self.n, w) as i:
+            add(i, self.lanes_below(self.n - i))
 
     def between(self, step):
         found = step.body(self.numbers())
@@ -285,12 +335,8 @@ class Rows(Walk):
     def act(self, actions, lanes, i, mask, cells):
         """One vector of elements at i."""
         fn, w = self.fn, self.width
-        values = dict(lanes)
-        for name in self.names_in(a.value for a in actions.values()):
-            if name not in values:
-                code = self.program.operands[name][0]
-                values[name] = load_element(fn, self.address(name, i), code, w, "c", None, mask)
-        emitter = self.emitter(values, w)
+        expressions = [a.value for a in actions.values()]
+        emitter = self.emitter(self.loaded(expressions, lanes, i, mask), w)
         for name, action in actions.items():
             if name in cells:
                 total = cells[name].get()
@@ -299,182 +345,16 @@ class Rows(Walk):
                 cells[name].set(new if mask is None else fn.select(mask, new, total))
                 continue
             value, at = emitter.emit(action.value), self.address(name, i)
-            code = self.program.operands[name][0]
-            if type(action) is Tally:
-                value = value + load_element(fn, at, code, w, "c", None, mask)
-            store_element(fn, value, at, code, w, "c", None, mask)
+            store_element(fn, value, at, self.program.operands[name][0], w, "c", None, mask)
 
-
-class Planes(Rows):
-    """Rows in segments: each is a run of memory, at a fixed distance from the one before.
-
-    Numbers of the place `segment` (weights of channels in a group) belong to one segment. A row may
-    be cut into pieces, each with totals of its own (place `piece out`).
-    """
-
-    def run(self):
-        fn, kernel = self.fn, self.kernel
-        words = kernel.words(10)
-        rows, length, segments, segment_step, row_step, pieces, run, part, period, per_chunk = words
-        first = kernel.chunk * per_chunk
-        with fn.loop(first, fn.min(first + per_chunk, rows * pieces)) as item:
-            row, piece = item % rows, item / rows
-            # pieces are runs of segments, or (where those are few) parts of every segment
-            parts = (length + part - 1) / part
-            self.first_segment = (piece / parts) * run
-            self.last_segment = fn.min(self.first_segment + run, segments)
-            self.low = (piece % parts) * part
-            self.high = fn.min(self.low + part, length)
-            self.origin, self.segment_step = row * row_step, segment_step
-            self.first_number = (row % period) * segments
-            self.first_total = row * segments
-            self.indices = {"row": row, "row out": row, "piece out": item}
-            count = (self.last_segment - self.first_segment) * (self.high - self.low)
-            self.begin_row(self.indices, count)
-            for step in self.program.steps:
-                self.take(step)
-        return kernel.text()
-
-    def elements(self):
-        found = super().elements()
-        for name, (_, place) in self.program.operands.items():
-            if place == "segment":
-                setattr(found, name, self.symbol(name))
-        return found
-
-    def walk(self, step):
-        fn = self.fn
-        actions, totals, lanes = self.actions(step)
-        inner = {k: a for k, a in actions.items() if type(a) is SegmentSum}
-        sums = self.no_sums(totals)
-        # as many short segments as make a block, or the blocks of a long one
-        together = fn.max(fn.value(BLOCK, I64) / fn.max(self.high - self.low, 1), 1)
-        # (whole segments, where sums are wanted per segment)
-        block = fn.max(self.high - self.low, 1) if inner else fn.value(BLOCK, I64)
-        with (
-            fn.loop(self.first_segment, self.last_segment, together) as first,
-            fn.loop(self.low, self.high, block) as low,
-        ):
-            high = fn.min(low + block, self.high)
-            cells = self.cells(totals)
-            last = fn.min(first + together, self.last_segment)
-            with fn.loop(first, last) as segment:
-                self.starts = {"element": self.origin + segment * self.segment_step}
-                own = self.cells(inner)
-                numbers = lanes | self.numbers_of(segment, actions)
-                self.visit(actions, numbers, low, high, cells | own)
-                for name in inner:
-                    value = self.joined_lanes(Sum, own[name])
-                    fn.store(value, self.place(name, self.first_total + segment))
-            self.fold(totals, cells, sums)
-        self.settle(totals, sums)
-
-    def numbers_of(self, segment, actions):
-        """Numbers of a segment, one per lane."""
-        fn, found = self.fn, {}
-        used = self.names_in(a.value for a in actions.values())
-        for name, (code, place) in self.program.operands.items():
-            if place == "segment" and name in used:
-                at = self.place(name, self.first_number + segment)
-                found[name] = load_element(fn, at, code, self.width, "s")
-        return found
-
-
-class Columns(Walk):
-    """Rows that run across memory: each lane is a row of its own."""
-
-    def run(self):
-        fn, kernel, w = self.fn, self.kernel, self.width
-        height, per_piece, self.inner, groups, per_group = kernel.words(5)
-        outer = kernel.chunk / groups
-        # several tensors of per_piece rows each, or one of `height` rows in pieces
-        self.n = fn.min(per_piece, height - outer * per_piece)
-        self.start, self.piece_start = outer * per_piece * self.inner, outer * self.inner
-        begin = (kernel.chunk % groups) * per_group
-        end = fn.min(begin + per_group, self.inner)
-        many = UNROLLED * w
-        whole = begin + ((end - begin) / many) * many
-        with fn.loop(begin, whole, many) as column:
-            self.group(column, UNROLLED, None)
-        with fn.loop(whole, end, w) as column:
-            self.group(column, 1, self.lanes_below(end - column))
-        return kernel.text()
-
-    def group(self, column, vectors, mask):
-        """Some vectors of columns, from top to bottom once per pass."""
-        fn, w = self.fn, self.width
-        count = fn.splat(convert_count(fn, self.n, self.type), w)
-        scalars = {name: fn.splat(value, w) for name, value in self.scalars.items()}
-        lanes = [{"n": count} | scalars for _ in range(vectors)]
-        for name, (code, place) in self.program.operands.items():
-            if place == "row":
-                for v, numbers in enumerate(lanes):
-                    at = self.place(name, column + v * w)
-                    numbers[name] = load_element(fn, at, code, w, "c", None, mask)
-        for step in self.program.steps:
-            if isinstance(step, Between):
-                for v, numbers in enumerate(lanes):
-                    self.between(step, numbers, column + v * w, mask)
-            else:
-                self.walk(step, column, lanes, mask)
-
-    def between(self, step, numbers, column, mask):
-        self.values = numbers
-        found = step.body(self.numbers())
-        for name, value in zip(found, self.evaluate(list(found.values()), self.width)):
-            numbers[name] = value
-            code, place = self.program.operands.get(name, ("", ""))
-            if place:
-                at = column if place != "piece out" else self.piece_start + column
-                at = self.place(name, at)
-                store_element(self.fn, value, at, code, self.width, "c", None, mask)
-
-    def walk(self, step, column, lanes, mask):
-        fn, w = self.fn, self.width
-        self.values = lanes[0]
-        actions = step.body(self.elements(), self.numbers())
-        totals = {k: a for k, a in actions.items() if isinstance(a, (Sum, Max))}
-
-        def down(low, high, cells):
-            with fn.loop(low, high) as i:
-                for v, numbers in enumerate(lanes):
-                    at = self.start + i * self.inner + (column + v * w)
-                    self.act(actions, numbers, at, mask, {k: c[v] for k, c in cells.items()})
-
-        def fresh():
-            return {k: [fn.var(self.zero(type(a), w)) for _ in lanes] for k, a in totals.items()}
-
-        if not totals:
-            down(fn.value(0, I64), self.n, {})
-            return
-        sums = fresh()
-        with fn.loop(0, self.n, COLUMN_BLOCK) as low:
-            cells = fresh()
-            down(low, fn.min(low + COLUMN_BLOCK, self.n), cells)
-            for k, a in totals.items():
-                for total, part in zip(sums[k], cells[k]):
-                    total.set(self.join(type(a), total.get(), part.get()))
-        for k in totals:
-            for numbers, total in zip(lanes, sums[k]):
-                numbers[k] = total.get()
-
-    def act(self, actions, numbers, at, mask, cells):
-        fn, w = self.fn, self.width
-        values = {}
-        for name in self.names_in(a.value for a in actions.values()):
-            if name.startswith("row "):
-                values[name] = numbers[name[4:]]
-            else:
-                code = self.program.operands[name][0]
-                values[name] = load_element(fn, self.place(name, at), code, w, "c", None, mask)
-        emitter = self.emitter(values, w)
-        for name, action in actions.items():
-            if isinstance(action, (Sum, Max)):
-                total = cells[name].get()
-                cells[name].set(self.contribute(emitter, type(action), action.value, total))
-                continue
-            value, code = emitter.emit(action.value), self.program.operands[name][0]
-            store_element(fn, value, self.place(name, at), code, w, "c", None, mask)
+    def loaded(self, expressions, lanes, i, mask):
+        """What expressions name: numbers in all lanes, elements from memory."""
+        values = dict(lanes)
+        for name in self.names_in(expressions):
+            if name not in values:
+                code, at = self.program.operands[name][0], self.address(name, i)
+                values[name] = load_element(self.fn, at, code, self.width, "c", None, mask)
+        return values
 
 
 def convert_count(fn, count, type):
@@ -490,62 +370,12 @@ def narrowed(fn, value, type):
     return fn.convert("fptrunc", value, LLVM_TYPE[type])
 
 
-def _walk(kind, program):
+def build_walk(kind, program):
     first = next(iter(program.operands.values()))[0]
     kernel = Kernel("p" * len(program.operands) + "f" * len(program.scalars))
     return kind(kernel, program, COMPUTE_TYPE[first]).run()
 
 
 def build_rows(program):
-    """IR for rows side by side; words: rows, length, rows per chunk, period.
-
-    Weights are given for `period` rows and then repeat.
-    """
-    return _walk(Rows, program)
-
-
-def build_planes(program):
-    """IR for rows in segments.
-
-    Words: rows, length of a segment, segments, elements between segments and between rows, pieces,
-    segments per piece, elements of a segment per piece, period (of weights, in rows), items (rows
-    times pieces) per chunk.
-    """
-    return _walk(Planes, program)
-
-
-def build_columns(program):
-    """IR for rows across memory; words: height, length, inner, groups, columns per group.
-
-    There are outer x groups chunks; height is the sum of all lengths, so that the last may be
-    shorter.
-    """
-    return _walk(Columns, program)
-
-
-def build_tally_totals(code, count):
-    """Sums over chunks of `count` tallies, rounded to a dtype: (outputs..., tallies...).
-
-    Words: chunks that tallied, positions, positions per chunk of this kernel. Sums are in double
-    where the tallies are float.
-    """
-    kernel = Kernel("p" * (2 * count))
-    fn = kernel.fn
-    pieces, n, per_chunk = kernel.words(3)
-    compute = COMPUTE_TYPE[code]
-    w = host().vector_bytes // 8
-    wide = vector("double", w)
-    first = kernel.chunk * per_chunk
-    with fn.loop(first, fn.min(first + per_chunk, n), w) as i:
-        left = fn.splat(fn.convert("trunc", fn.min(n - i, w), I32), w)
-        mask = fn.pure(f"icmp slt {fn.iota(left.type)}, {left.name}", vector(I1, w))
-        for out, tally in zip(kernel.arguments[:count], kernel.arguments[count:]):
-            total = fn.var(fn.value(0.0, wide))
-            with fn.loop(0, pieces) as p:
-                at = fn.gep(tally, p * n + i, LLVM_TYPE[compute])
-                part = load_element(fn, at, compute, w, "c", None, mask)
-                total.set(total.get() + fn.convert("fpext", part, wide))
-            value = fn.convert("fptrunc", total.get(), vector(LLVM_TYPE[compute], w))
-            at = fn.gep(out, i, MEMORY_TYPE[code])
-            store_element(fn, value, at, code, w, "c", None, mask)
-    return kernel.text()
+    """IR for rows side by side; words: rows, length, rows per chunk."""
+    return build_walk(Rows, program)
