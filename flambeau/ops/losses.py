@@ -284,6 +284,8 @@ def logit_loss(input, target, weight, pos_weight, number):
 
 
 def _target_dtype(input, target):
+    if not input.dtype.is_floating_point:
+        raise errors.not_implemented("log_sigmoid_cpu", input.dtype)
     if input.dtype.category == d.FLOATING and target.dtype.category < d.FLOATING:
         raise errors.cannot_cast(input.dtype, target.dtype)
 

@@ -49,15 +49,16 @@ def soft_margin_loss(
     """log(1 + exp(-target * input)) for targets of 1 and -1."""
     number = reduction_number(reduction, size_average, reduce)
     refuse_gradient("soft_margin_loss", target=target)
-    for t in (target, input):
-        if t.dtype.name == "bool":
-            t.neg()  # for its complaint
+    if input.dtype.name == "bool":
+        input.neg()  # for its complaint
     if target.dtype.category > input.dtype.category or input.dtype.category < 2:
         wide = target.dtype if target.dtype.category >= 2 else input.new_empty(0).exp().dtype
         raise errors.cannot_cast(wide, input.dtype)
     if input.shape != target.shape:
         fit(input.shape, broadcast_shape(input.shape, target.shape))
         target = target.expand(input.shape)
+    if input.dtype.is_complex:
+        return reduce_tensor((-target * input).exp().log1p(), number)
     return reduced("soft_margin", number, input, target)
 
 

@@ -229,7 +229,7 @@ def weighted_huber_error(input, target, weight, delta: float):
 
 
 def _clamped_log(x):
-    return m.maximum(x, -100.0)  # so that a certain mistake costs 100, not infinity
+    return m.where(x < -100, -100.0, x)  # a certain mistake costs 100, not infinity
 
 
 def _binary(input, target):
@@ -237,7 +237,8 @@ def _binary(input, target):
 
 
 def _binary_slope(input, target):
-    return (input - target) / m.maximum((1 - input) * input, 1e-12)
+    width = (1 - input) * input
+    return (input - target) / m.where(width < 1e-12, 1e-12, width)
 
 
 _PROBABILITIES = dict(
@@ -277,7 +278,7 @@ def weighted_binary_entropy(input, target, weight):
 
 
 def _log_sigmoid(x):
-    return m.minimum(x, 0.0) - m.log1p(m.exp(-m.abs(x)))
+    return m.where(x > 0, 0.0, x) - m.log1p(m.exp(-m.abs(x)))
 
 
 _LOGITS = dict(
