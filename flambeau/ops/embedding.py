@@ -184,8 +184,8 @@ def embedding_bag(
     )
     if mode == SUM:  # as in PyTorch, which has no use for these here
         if padding_idx is None and weight.dtype.name != "float64":
-            places, sizes = places.new_empty(0), sizes.new_zeros(offsets.shape[0])
-        sizes = sizes.new_zeros(sizes.shape)
+            places = places.new_empty(0)
+        sizes = sizes.new_zeros(offsets.shape[0])
     return out, places, sizes, whose if mode == MAX else sizes.clone()
 
 
