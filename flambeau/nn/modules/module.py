@@ -1,0 +1,108 @@
+"""Module: the base of all layers and models.
+
+What a module holds (registry.py), how it is walked and converted (traversal.py), called
+(calling.py), saved and loaded (state.py) are parts of one class; its text form is here.
+"""
+
+from typing import Any
+
+from flambeau.nn.modules import calling
+from flambeau.nn.modules.calling import Calling
+from flambeau.nn.modules.calling import (
+    register_module_backward_hook as register_module_backward_hook,
+)
+from flambeau.nn.modules.calling import register_module_forward_hook as register_module_forward_hook
+from flambeau.nn.modules.calling import (
+    register_module_forward_pre_hook as register_module_forward_pre_hook,
+)
+from flambeau.nn.modules.calling import (
+    register_module_full_backward_hook as register_module_full_backward_hook,
+)
+from flambeau.nn.modules.calling import (
+    register_module_full_backward_pre_hook as register_module_full_backward_pre_hook,
+)
+from flambeau.nn.modules.registry import (
+    _DICTIONARIES,
+    Registry,
+)
+from flambeau.nn.modules.registry import (
+    register_module_buffer_registration_hook as register_module_buffer_registration_hook,
+)
+from flambeau.nn.modules.registry import (
+    register_module_module_registration_hook as register_module_module_registration_hook,
+)
+from flambeau.nn.modules.registry import (
+    register_module_parameter_registration_hook as register_module_parameter_registration_hook,
+)
+from flambeau.nn.modules.state import State
+from flambeau.nn.modules.state import _IncompatibleKeys as _IncompatibleKeys
+from flambeau.nn.modules.traversal import Traversal
+
+_global_forward_hooks = calling.forward_hooks
+_global_forward_pre_hooks = calling.forward_pre_hooks
+_global_backward_hooks = calling.backward_hooks
+
+
+def _addindent(text, spaces):
+    """text with all lines but the first moved to the right."""
+    first, *rest = text.split("\n")
+    return "\n".join([first, *(" " * spaces + line for line in rest)])
+
+
+class Module(Registry, Calling, Traversal, State):
+    """Base class of layers and models: subclasses make parameters in __init__ and use them in
+    forward.
+    """
+
+    dump_patches = False
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        from collections import OrderedDict
+
+        for name in _DICTIONARIES:
+            self.__dict__.setdefault(name, OrderedDict())
+        self.__dict__.setdefault("_non_persistent_buffers_set", set())
+        self.__dict__.setdefault("_is_full_backward_hook", None)
+
+    def __getstate__(self):
+        state = self.__dict__.copy()
+        state.pop("_compiled_call_impl", None)
+        return state
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile this module's calls in place, as `torch.compile` would."""
+        import flambeau
+
+        self._compiled_call_impl = flambeau.compile(self._call_impl, *args, **kwargs)
+
+    def _replicate_for_data_parallel(self):
+        replica = self.__new__(type(self))
+        replica.__dict__ = self.__dict__.copy()
+        replica._parameters = {}
+        replica._buffers = replica._buffers.copy()
+        replica._modules = replica._modules.copy()
+        replica._is_replica = True
+        return replica
+
+    # -- text --------------------------------------------------------------------------------
+    def _get_name(self):
+        return self.__class__.__name__
+
+    def extra_repr(self) -> str:
+        """What the text of a module tells beside its name: override it."""
+        return ""
+
+    def __repr__(self):
+        extra = self.extra_repr()
+        own = extra.split("\n") if extra else []
+        below = [
+            f"({name}): {_addindent(repr(module), 2)}" for name, module in self._modules.items()
+        ]
+        lines = own + below
+        name = self._get_name()
+        if not lines:
+            return name + "()"
+        if len(own) == 1 and not below:
+            return f"{name}({own[0]})"
+        return f"{name}(\n  " + "\n  ".join(lines) + "\n)"

@@ -1,0 +1,301 @@
+"""What a module holds: parameters, buffers and modules, registered by assignment or by name.
+
+`Registry` is the part of Module that answers `module.weight` and keeps the three dictionaries in
+order. Everything else that is assigned is an ordinary attribute.
+"""
+
+from collections import OrderedDict
+from typing import Any
+
+from flambeau._tensor import Tensor
+from flambeau.autograd.node import RemovableHandle
+from flambeau.nn.parameter import Buffer, Parameter
+
+parameter_hooks: dict = OrderedDict()
+buffer_hooks: dict = OrderedDict()
+module_hooks: dict = OrderedDict()
+
+
+def _registered(hooks, hook):
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+def register_module_buffer_registration_hook(hook):
+    """hook(module, name, buffer) runs whenever a buffer is registered; it may return another."""
+    return _registered(buffer_hooks, hook)
+
+
+def register_module_module_registration_hook(hook):
+    """hook(module, name, submodule) runs whenever a module is registered."""
+    return _registered(module_hooks, hook)
+
+
+def register_module_parameter_registration_hook(hook):
+    """hook(module, name, parameter) runs whenever a parameter is registered."""
+    return _registered(parameter_hooks, hook)
+
+
+def type_name(value):
+    """As PyTorch's messages name types."""
+    if isinstance(value, Tensor):
+        return value.type()
+    kind = type(value)
+    plain = kind.__module__ in ("builtins", "__main__")
+    return kind.__qualname__ if plain else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _hooked(hooks, module, name, value):
+    for hook in hooks.values():
+        found = hook(module, name, value)
+        if found is not None:
+            value = found
+    return value
+
+
+def _set(self, name, value):
+    object.__setattr__(self, name, value)
+
+
+_DICTIONARIES = (
+    "_backward_pre_hooks",
+    "_backward_hooks",
+    "_forward_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+)
+
+
+class Registry:
+    """Registration and attributes."""
+
+    call_super_init = False
+    training: bool
+    _parameters: dict[str, Any]
+    _buffers: dict[str, Any]
+    _modules: dict[str, Any]
+    _non_persistent_buffers_set: set[str]
+
+    def __init__(self, *args, **kwargs):
+        if not self.call_super_init:
+            name = type(self).__name__
+            if kwargs:
+                raise TypeError(
+                    f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'"
+                )
+            if args:
+                raise TypeError(
+                    f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given"
+                )
+        fields = self.__dict__
+        fields["training"] = True
+        fields["_parameters"], fields["_buffers"] = {}, {}
+        fields["_non_persistent_buffers_set"] = set()
+        fields["_is_full_backward_hook"] = None
+        for name in _DICTIONARIES:
+            fields[name] = OrderedDict()
+        fields["_modules"] = {}
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
+
+    # -- by name -----------------------------------------------------------------------------
+    def _check_name(self, kind, name, kept):
+        if kept not in self.__dict__:
+            raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
+        if not isinstance(name, str):
+            raise TypeError(f"{kind} name should be a string. Got {type_name(name)}")
+        if hasattr(self, name) and name not in self.__dict__[kept]:
+            raise KeyError(f"attribute '{name}' already exists")
+        if "." in name:
+            got = f", got: {name}" if kind == "module" else ""
+            raise KeyError(f'{kind} name can\'t contain "."{got}')
+        if name == "":
+            raise KeyError(f'{kind} name can\'t be empty string ""')
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Keep a tensor that is not learned; persistent ones are part of the state_dict."""
+        self._check_name("buffer", name, "_buffers")
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"cannot assign '{type_name(tensor)}' object to buffer '{name}' (torch Tensor or "
+                "None required)"
+            )
+        self._buffers[name] = _hooked(buffer_hooks, self, name, tensor)
+        if persistent:
+            self._non_persistent_buffers_set.discard(name)
+        else:
+            self._non_persistent_buffers_set.add(name)
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Keep a parameter under a name."""
+        self._check_name("parameter", name, "_parameters")
+        if param is None:
+            self._parameters[name] = None
+            return
+        if not isinstance(param, Parameter):
+            raise TypeError(
+                f"cannot assign '{type_name(param)}' object to parameter '{name}' "
+                "(torch.nn.Parameter or None required)"
+            )
+        if param.grad_fn is not None:
+            raise ValueError(
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be "
+                f"created explicitly. To express '{name}' as a function of another Tensor, compute "
+                "the value in the forward() method."
+            )
+        self._parameters[name] = _hooked(parameter_hooks, self, name, param)
+
+    def add_module(self, name: str, module: Any) -> None:
+        """Keep a module under a name."""
+        if module is not None and not isinstance(module, Registry):
+            raise TypeError(f"{type_name(module)} is not a Module subclass")
+        self._check_name("module", name, "_modules")
+        self._modules[name] = _hooked(module_hooks, self, name, module)
+
+    def register_module(self, name: str, module: Any) -> None:
+        """The same as add_module."""
+        self.add_module(name, module)
+
+    def get_submodule(self, target: str) -> Any:
+        """The module at a path such as "features.0.conv"."""
+        found: Any = self
+        for name in target.split(".") if target else ():
+            if not hasattr(found, name):
+                raise AttributeError(f"{found._get_name()} has no attribute `{name}`")
+            found = getattr(found, name)
+            if not isinstance(found, Registry):
+                raise AttributeError(f"`{name}` is not an nn.Module")
+        return found
+
+    def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
+        """Put a module at a path; strict: only in place of another."""
+        if target == "":
+            raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Registry):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{parent._get_name()} has no attribute `{name}`")
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), Registry):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(parent, name, module)
+
+    def _member(self, target):
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if not hasattr(module, name):
+            raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+        return module, name
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter at a path."""
+        module, name = self._member(target)
+        found = getattr(module, name)
+        if not isinstance(found, Parameter):
+            raise AttributeError(f"`{name}` is not an nn.Parameter")
+        return found
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer at a path."""
+        module, name = self._member(target)
+        if name not in module._buffers:
+            raise AttributeError(f"`{name}` is not a buffer")
+        return getattr(module, name)
+
+    # -- by attribute ------------------------------------------------------------------------
+    def __getattr__(self, name: str) -> Any:
+        fields = self.__dict__
+        for kept in ("_parameters", "_buffers", "_modules"):
+            found = fields.get(kept)
+            if found is not None and name in found:
+                return found[name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def _forget(self, name, *places):
+        """Remove a name from everywhere else, since it is about to mean something new."""
+        for place in places:
+            place.pop(name, None) if isinstance(place, dict) else place.discard(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        fields = self.__dict__
+        parameters = fields.get("_parameters")
+        if isinstance(value, Parameter):
+            if parameters is None:
+                raise AttributeError("cannot assign parameters before Module.__init__() call")
+            self._forget(
+                name, fields, self._buffers, self._modules, self._non_persistent_buffers_set
+            )
+            self.register_parameter(name, value)
+            return
+        if parameters is not None and name in parameters:
+            if value is not None:
+                raise TypeError(
+                    f"cannot assign '{type_name(value)}' as parameter '{name}' "
+                    "(torch.nn.Parameter or None expected)"
+                )
+            self.register_parameter(name, value)
+            return
+        modules = fields.get("_modules")
+        if isinstance(value, Registry):
+            if modules is None:
+                raise AttributeError("cannot assign module before Module.__init__() call")
+            self._forget(
+                name, fields, self._parameters, self._buffers, self._non_persistent_buffers_set
+            )
+            modules[name] = _hooked(module_hooks, self, name, value)
+            return
+        if modules is not None and name in modules:
+            if value is not None:
+                raise TypeError(
+                    f"cannot assign '{type_name(value)}' as child module '{name}' (torch.nn.Module "
+                    "or None expected)"
+                )
+            modules[name] = _hooked(module_hooks, self, name, value)
+            return
+        buffers = fields.get("_buffers")
+        if isinstance(value, Buffer) or (buffers is not None and name in buffers):
+            self._set_buffer(name, value, buffers)
+            return
+        object.__setattr__(self, name, value)
+
+    def _set_buffer(self, name, value, buffers):
+        if buffers is None:
+            raise AttributeError("cannot assign buffer before Module.__init__() call")
+        if value is not None and not isinstance(value, Tensor):
+            raise TypeError(
+                f"cannot assign '{type_name(value)}' as buffer '{name}' (torch.nn.Buffer, "
+                "torch.Tensor or None expected)"
+            )
+        if isinstance(value, Buffer) and name not in buffers:
+            self._forget(name, self.__dict__, self._parameters, self._modules)
+            self.register_buffer(name, value, value.persistent)
+            return
+        if isinstance(value, Buffer):
+            if value.persistent:
+                self._non_persistent_buffers_set.discard(name)
+            else:
+                self._non_persistent_buffers_set.add(name)
+        buffers[name] = _hooked(buffer_hooks, self, name, value)
+
+    def __delattr__(self, name):
+        if name in self._parameters:
+            del self._parameters[name]
+        elif name in self._buffers:
+            del self._buffers[name]
+            self._non_persistent_buffers_set.discard(name)
+        elif name in self._modules:
+            del self._modules[name]
+        else:
+            object.__delattr__(self, name)
+
+    def __dir__(self):
+        own = {*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers}
+        return sorted(name for name in own if not name[:1].isdigit())

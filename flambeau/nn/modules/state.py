@@ -1,0 +1,333 @@
+"""The state of a module: saving it by name, and loading it all or not at all.
+
+Loading first looks at everything and lists all problems; only if there are none is anything copied,
+so a failed load leaves the module as it was. Modules may override `_save_to_state_dict` and
+`_load_from_state_dict`; the copies of those that call the inherited ones wait as well.
+"""
+
+import itertools
+import warnings
+from collections import OrderedDict, namedtuple
+from collections.abc import Mapping
+from typing import Any
+
+from flambeau._tensor import Tensor
+from flambeau.autograd.grad_mode import no_grad
+from flambeau.autograd.node import RemovableHandle
+from flambeau.nn.parameter import Parameter, is_lazy
+
+EXTRA_STATE = "_extra_state"
+_pending: list = []  # copies that wait, per load_state_dict that is under way
+
+
+class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+    """What load_state_dict returns."""
+
+    __slots__ = ()
+
+    def __repr__(self):
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return super().__repr__()
+
+    __str__ = __repr__
+
+
+def _register(hooks, hook):
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+class _WithModule:
+    """A hook that wants the module as its first argument."""
+
+    def __init__(self, hook, module):
+        self.hook, self.module = hook, module
+
+    def __call__(self, *args):
+        return self.hook(self.module, *args)
+
+
+class State:
+    """state_dict and load_state_dict."""
+
+    _version: int = 1
+    _modules: dict[str, Any]
+    _parameters: dict[str, Any]
+    _buffers: dict[str, Any]
+    _non_persistent_buffers_set: set[str]
+    _state_dict_hooks: Any
+    _state_dict_pre_hooks: Any
+    _load_state_dict_pre_hooks: Any
+    _load_state_dict_post_hooks: Any
+
+    # -- hooks -------------------------------------------------------------------------------
+    def register_state_dict_pre_hook(self, hook: Any) -> RemovableHandle:
+        """hook(module, prefix, keep_vars) runs before state_dict."""
+        return _register(self._state_dict_pre_hooks, hook)
+
+    def _register_state_dict_hook(self, hook):
+        if getattr(hook, "_from_public_api", False):
+            raise RuntimeError(
+                "Cannot register the same function as the state dict post hook that was previously "
+                "registered via register_state_dict_post_hook"
+            )
+        return _register(self._state_dict_hooks, hook)
+
+    def register_state_dict_post_hook(self, hook: Any) -> RemovableHandle:
+        """hook(module, state_dict, prefix, local_metadata) runs after state_dict, in place."""
+        hook._from_public_api = True
+        return _register(self._state_dict_hooks, hook)
+
+    def _register_load_state_dict_pre_hook(self, hook, with_module=False):
+        return _register(
+            self._load_state_dict_pre_hooks, _WithModule(hook, self) if with_module else hook
+        )
+
+    def register_load_state_dict_pre_hook(self, hook: Any) -> RemovableHandle:
+        """hook(module, state_dict, prefix, ...) runs before a module loads its part."""
+        return self._register_load_state_dict_pre_hook(hook, with_module=True)
+
+    def register_load_state_dict_post_hook(self, hook: Any) -> RemovableHandle:
+        """hook(module, incompatible_keys) runs after load_state_dict."""
+        return _register(self._load_state_dict_post_hooks, hook)
+
+    # -- saving ------------------------------------------------------------------------------
+    def get_extra_state(self) -> Any:
+        """What else to save: override together with set_extra_state."""
+        raise RuntimeError(
+            "Reached a code path in Module.get_extra_state() that should never be called. Please "
+            "file an issue at https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml"
+            " to report this bug."
+        )
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take over what get_extra_state gave."""
+        raise RuntimeError(
+            "Reached a code path in Module.set_extra_state() that should never be called. Please "
+            "file an issue at https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml"
+            " to report this bug."
+        )
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        """The parameters and buffers of this module alone."""
+        for name, param in self._parameters.items():
+            if param is not None:
+                destination[prefix + name] = param if keep_vars else param.detach()
+        for name, buffer in self._buffers.items():
+            if buffer is not None and name not in self._non_persistent_buffers_set:
+                destination[prefix + name] = buffer if keep_vars else buffer.detach()
+        if type(self).get_extra_state is not State.get_extra_state:
+            destination[prefix + EXTRA_STATE] = self.get_extra_state()
+
+    def state_dict(
+        self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> Any:
+        """All parameters and persistent buffers by path, sharing memory with the module."""
+        if args:
+            warnings.warn(
+                "Positional args are being deprecated, use kwargs instead. Refer to "
+                "https://pytorch.org/docs/main/generated/torch.nn.Module.html"
+                "#torch.nn.Module.state_dict for details.",
+                FutureWarning,
+                stacklevel=2,
+            )
+            destination = args[0] if destination is None else destination
+            prefix = args[1] if len(args) > 1 and prefix == "" else prefix
+            keep_vars = args[2] if len(args) > 2 and keep_vars is False else keep_vars
+        if destination is None:
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()
+        local = {"version": self._version}
+        if hasattr(destination, "_metadata"):
+            destination._metadata[prefix[:-1]] = local
+        for hook in self._state_dict_pre_hooks.values():
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(destination, prefix, keep_vars)
+        for name, module in self._modules.items():
+            if module is not None:
+                module.state_dict(
+                    destination=destination, prefix=prefix + name + ".", keep_vars=keep_vars
+                )
+        for hook in self._state_dict_hooks.values():
+            found = hook(self, destination, prefix, local)
+            if getattr(hook, "_from_public_api", False):
+                if found is not None:
+                    raise RuntimeError("state_dict post-hook must return None")
+            elif found is not None:
+                destination = found
+        return destination
+
+    # -- loading -----------------------------------------------------------------------------
+    def _load_from_state_dict(
+        self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+    ):
+        """The part of this module alone; problems are listed, copies wait until all is well."""
+        for hook in self._load_state_dict_pre_hooks.values():
+            hook(
+                state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+                error_msgs,
+            )  # fmt: skip
+        kept = {k: v for k, v in self._buffers.items() if k not in self._non_persistent_buffers_set}
+        own = {
+            k: v
+            for k, v in itertools.chain(self._parameters.items(), kept.items())
+            if v is not None
+        }
+        assign = local_metadata.get("assign_to_params_buffers", False)
+        for name, param in own.items():
+            key = prefix + name
+            if key in state_dict:
+                self._load_one(name, param, key, state_dict[key], assign, error_msgs)
+            elif strict:
+                missing_keys.append(key)
+        self._load_extra(state_dict, prefix, strict, missing_keys, unexpected_keys)
+        if strict:
+            for key in state_dict:
+                if key.startswith(prefix) and key != prefix + EXTRA_STATE:
+                    first, *below = key[len(prefix) :].split(".", 1)
+                    known = first in self._modules if below else first in own
+                    if not known:
+                        unexpected_keys.append(key)
+
+    def _load_one(self, name, param, key, value, assign, error_msgs):
+        if not isinstance(value, Tensor):
+            error_msgs.append(
+                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like '
+                f"object from checkpoint but received {type(value)}"
+            )
+            return
+        lazy = is_lazy(param)
+        if not lazy:
+            if len(param.shape) == 0 and len(value.shape) == 1 and value.shape[0] == 1:
+                value = value[0]  # numbers used to be saved as vectors of one element
+            if value.shape != param.shape:
+                error_msgs.append(
+                    f"size mismatch for {key}: copying a param with shape {value.shape} from "
+                    f"checkpoint, the shape in current model is {param.shape}."
+                )
+                return
+            if param.is_meta and not value.is_meta and not assign:
+                warnings.warn(
+                    f"for {key}: copying from a non-meta parameter in the checkpoint to a meta "
+                    "parameter in the current model, which is a no-op. (Did you mean to pass "
+                    "`assign=True` to assign items in the state dictionary to their corresponding "
+                    "key in the module instead of copying them in place?)",
+                    stacklevel=2,
+                )
+
+        def copy():
+            with no_grad():
+                if not assign:
+                    param.copy_(value)
+                    return
+                new = value
+                if isinstance(param, Parameter):
+                    if isinstance(value, Parameter):
+                        new = value.requires_grad_(param.requires_grad)
+                    else:
+                        new = Parameter(value, requires_grad=param.requires_grad)
+                setattr(self, name, new)
+
+        if _pending:
+            _pending[-1].append((key, param, value, copy, error_msgs))
+        else:  # called on its own, outside load_state_dict
+            _run_copy(key, param, value, copy, error_msgs)
+
+    def _load_extra(self, state_dict, prefix, strict, missing_keys, unexpected_keys):
+        key = prefix + EXTRA_STATE
+        if type(self).set_extra_state is not State.set_extra_state:
+            if key in state_dict:
+                state = state_dict[key]
+                if _pending:
+                    _pending[-1].append((key, None, None, lambda: self.set_extra_state(state), []))
+                else:
+                    self.set_extra_state(state)
+            elif strict:
+                missing_keys.append(key)
+        elif strict and key in state_dict:
+            unexpected_keys.append(key)
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
+        """Copy saved parameters and buffers into this module and those below it.
+
+        strict: names must match. assign: take over the tensors themselves instead of copying.
+        """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        missing: list[str] = []
+        unexpected: list[str] = []
+        problems: list[str] = []
+        metadata = getattr(state_dict, "_metadata", None)
+        state: Any = OrderedDict(state_dict)
+        if metadata is not None:
+            state._metadata = metadata
+        finish: list = []
+
+        def load(module, local_state, prefix=""):
+            local = {} if metadata is None else metadata.get(prefix[:-1], {})
+            if assign:
+                local["assign_to_params_buffers"] = assign
+            module._load_from_state_dict(
+                local_state, prefix, local, True, missing, unexpected, problems
+            )
+            for name, child in module._modules.items():
+                if child is not None:
+                    below = prefix + name + "."
+                    part = {k: v for k, v in local_state.items() if k.startswith(below)}
+                    load(child, part, below)
+            if module._load_state_dict_post_hooks:
+                finish.append(module)
+
+        _pending.append([])
+        try:
+            load(self, state)
+        finally:
+            waiting = _pending.pop()
+        # modules that look at the keys themselves did so with strict=True: nothing else to ask
+        keys = _IncompatibleKeys(missing, unexpected)
+        for module in finish:
+            for hook in module._load_state_dict_post_hooks.values():
+                if hook(module, keys) is not None:
+                    raise AssertionError(
+                        "Hooks registered with ``register_load_state_dict_post_hook`` are not "
+                        "expected to return new values, if incompatible_keys need to be modified, "
+                        "it should be done inplace."
+                    )
+        if strict:
+            if unexpected:
+                listed = ", ".join(f'"{k}"' for k in unexpected)
+                problems.insert(0, f"Unexpected key(s) in state_dict: {listed}. ")
+            if missing:
+                listed = ", ".join(f'"{k}"' for k in missing)
+                problems.insert(0, f"Missing key(s) in state_dict: {listed}. ")
+        if not problems:
+            for key, param, value, copy, _ in waiting:
+                _run_copy(key, param, value, copy, problems)
+        if problems:
+            listed = "\n\t".join(problems)
+            raise RuntimeError(
+                f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{listed}"
+            )
+        return keys
+
+
+def _run_copy(key, param, value, copy, error_msgs):
+    try:
+        copy()
+    except Exception as error:
+        shapes = (
+            ""
+            if param is None
+            else (
+                f"whose dimensions in the model are {param.shape} and whose dimensions in the "
+                f"checkpoint are {value.shape}, "
+            )
+        )
+        error_msgs.append(
+            f'While copying the parameter named "{key}", {shapes}an exception occurred : '
+            f"{error.args}."
+        )

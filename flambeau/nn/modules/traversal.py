@@ -1,0 +1,272 @@
+"""Walking a module: its parameters, buffers and modules, and functions applied to all of them."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from flambeau import _device, _dtype
+from flambeau._memory_format import memory_format as _memory_format
+from flambeau._tensor import Tensor
+from flambeau.autograd.grad_mode import no_grad
+from flambeau.eager import creation
+from flambeau.nn.parameter import Parameter, is_lazy
+
+
+class Traversal:
+    """Iteration, conversion, modes."""
+
+    _modules: dict[str, Any]
+    _parameters: dict[str, Any]
+    _buffers: dict[str, Any]
+    training: bool
+
+    # -- iteration ---------------------------------------------------------------------------
+    def _named_members(self, get_members_fn, prefix="", recurse=True, remove_duplicate=True):
+        """(path, member) of this module and those below it."""
+        seen = set()
+        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+        for path, module in modules if recurse else [(prefix, self)]:
+            for name, member in get_members_fn(module):
+                if member is None or member in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(member)
+                yield f"{path}.{name}" if path else name, member
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """All parameters, each once."""
+        for _, found in self.named_parameters(recurse=recurse):
+            yield found
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """All parameters with their paths."""
+        yield from self._named_members(
+            lambda module: module._parameters.items(), prefix, recurse, remove_duplicate
+        )
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """All buffers, each once."""
+        for _, found in self.named_buffers(recurse=recurse):
+            yield found
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """All buffers with their paths."""
+        yield from self._named_members(
+            lambda module: module._buffers.items(), prefix, recurse, remove_duplicate
+        )
+
+    def children(self) -> Iterator[Any]:
+        """The modules right below this one, each once."""
+        for _, module in self.named_children():
+            yield module
+
+    def named_children(self) -> Iterator[tuple[str, Any]]:
+        """The modules right below this one, with their names."""
+        seen = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Any]:
+        """This module and all below it."""
+        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
+            yield module
+
+    def named_modules(
+        self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
+        """This module and all below it, with their paths."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                below = f"{prefix}.{name}" if prefix else name
+                yield from module.named_modules(memo, below, remove_duplicate)
+
+    def apply(self, fn: Callable[[Any], None]) -> Any:
+        """fn(module) for every module, from the leaves up."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    # -- modes -------------------------------------------------------------------------------
+    def train(self, mode: bool = True) -> Any:
+        """Training mode for all modules, or evaluation."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self) -> Any:
+        """Evaluation mode for all modules."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        """Whether parameters get gradients."""
+        for p in self.parameters():
+            p.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or fill them with zeros."""
+        if getattr(self, "_is_replica", False):
+            warnings.warn(
+                "Calling .zero_grad() from a module created with nn.DataParallel() has no effect. "
+                "The parameters are copied (in a differentiable manner) from the original module. "
+                "This means they are not leaf nodes in autograd and so don't accumulate gradients. "
+                "If you need gradients in your forward method, consider using autograd.grad "
+                "instead.",
+                stacklevel=2,
+            )
+        for p in self.parameters():
+            if p.grad is None:
+                continue
+            if set_to_none:
+                p.grad = None
+                continue
+            if p.grad.grad_fn is not None:
+                p.grad.detach_()
+            else:
+                p.grad.requires_grad_(False)
+            p.grad.zero_()
+
+    def share_memory(self) -> Any:
+        """Move parameters and buffers to memory that processes share."""
+        return self._apply(lambda t: t.share_memory_())
+
+    # -- conversion --------------------------------------------------------------------------
+    def _apply(self, fn, recurse=True):
+        """Replace what parameters and buffers hold by fn of it; they stay the same objects."""
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        for param in self._parameters.values():
+            if param is None:
+                continue
+            with no_grad():
+                if is_lazy(param):
+                    _convert_lazy(param, fn)
+                    continue
+                param.data = fn(param)
+                if param.grad is not None:
+                    wanted = param.grad.requires_grad
+                    grad = fn(param.grad)
+                    param._grad = grad.requires_grad_(wanted)
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                if is_lazy(buffer):
+                    _convert_lazy(buffer, fn)
+                else:
+                    self._buffers[name] = fn(buffer)
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """to(device), to(dtype), to(tensor), to(memory_format=...): convert all of the module."""
+        device, dtype, blocking, format = _parse_to(*args, **kwargs)
+        if dtype is not None:
+            if not (dtype.is_floating_point or dtype.is_complex):
+                raise TypeError(
+                    "nn.Module.to only accepts floating point or complex dtypes, but got desired "
+                    f"dtype={dtype}"
+                )
+            if dtype.is_complex:
+                warnings.warn(
+                    "Complex modules are a new feature under active development whose design may "
+                    "change, and some modules might not work as expected when using complex "
+                    "tensors as parameters or buffers. Please file an issue at "
+                    "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml if a "
+                    "complex module does not work as expected.",
+                    stacklevel=2,
+                )
+
+        def convert(t):
+            new = dtype if t.is_floating_point() or t.is_complex() else None
+            given = {} if format is None or t.dim() not in (4, 5) else {"memory_format": format}
+            try:
+                return t.to(device=device, dtype=new, non_blocking=blocking, **given)
+            except NotImplementedError as error:
+                if str(error) != "Cannot copy out of meta tensor; no data!":
+                    raise
+                raise NotImplementedError(
+                    f"{error} Please use torch.nn.Module.to_empty() instead of "
+                    "torch.nn.Module.to() when moving module from meta to a different device."
+                ) from None
+
+        return self._apply(convert)
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Any:
+        """Move to a device without copying what is there."""
+        return self._apply(lambda t: creation.empty_like(t, device=device), recurse)
+
+    def cpu(self) -> Any:
+        """Move to the processor's memory."""
+        return self._apply(lambda t: t.cpu())
+
+    def cuda(self, device: Any = None) -> Any:
+        """Move to a GPU."""
+        return self._apply(lambda t: t.cuda(device))
+
+    def type(self, dst_type: Any) -> Any:
+        """Convert all parameters and buffers to one dtype."""
+        return self._apply(lambda t: t.type(dst_type))
+
+    def float(self) -> Any:
+        """Floating point numbers of 32 bits."""
+        return self._apply(lambda t: t.float() if t.is_floating_point() else t)
+
+    def double(self) -> Any:
+        """Floating point numbers of 64 bits."""
+        return self._apply(lambda t: t.double() if t.is_floating_point() else t)
+
+    def half(self) -> Any:
+        """Floating point numbers of 16 bits."""
+        return self._apply(lambda t: t.half() if t.is_floating_point() else t)
+
+    def bfloat16(self) -> Any:
+        """Floating point numbers of 16 bits with the range of 32."""
+        return self._apply(lambda t: t.bfloat16() if t.is_floating_point() else t)
+
+
+def _convert_lazy(tensor, fn):
+    """A tensor without a shape only takes on another dtype and device."""
+    layout = tensor._layout
+    probe = creation.empty(0, dtype=layout.dtype, device=layout.device)
+    tensor._layout = fn(probe)._layout
+
+
+def _parse_to(*args, memory_format=None, **kwargs):
+    """(device, dtype, non_blocking, memory_format) of a call of Module.to."""
+    device, dtype, blocking = None, None, False
+    for name, value in (*((None, a) for a in args), *kwargs.items()):
+        if name == "non_blocking" or (name is None and isinstance(value, bool)):
+            blocking = value
+        elif isinstance(value, Tensor):
+            device, dtype = value.device, value.dtype
+        elif isinstance(value, _dtype.dtype):
+            dtype = value
+        elif isinstance(value, _memory_format):
+            memory_format = value
+        elif name in (None, "device") and isinstance(value, (str, int, _device.device)):
+            device = _device.resolve(value)
+        elif value is not None:
+            raise TypeError(
+                "to() received an invalid combination of arguments - got "
+                f"({', '.join(type(a).__name__ for a in args)}), but expected one of:\n"
+                " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = "
+                "False, bool copy = False, *, torch.memory_format memory_format = None)\n"
+                " * (torch.dtype dtype, bool non_blocking = False, ...)\n"
+                " * (Tensor tensor, bool non_blocking = False, ...)"
+            )
+    return device, dtype, blocking, memory_format
