@@ -45,9 +45,14 @@ def launches_unrecorded(name):
 def _kernel(name, code):
     found = _kernels.get((name, code))
     if found is None:
-        from flambeau.codegen.templates import factoring, ldl  # with llvmlite, on first need
+        from flambeau.codegen.templates import (  # with llvmlite, on first need
+            factoring,
+            ldl,
+            reflectors,
+        )
 
-        build = getattr(factoring, "build_" + name, None) or getattr(ldl, "build_" + name)
+        homes = (factoring, ldl, reflectors)
+        build = next(f for h in homes if (f := getattr(h, "build_" + name, None)))
         found = _kernels[name, code] = load_kernel(build(code), name)
     return found
 
@@ -88,6 +93,15 @@ def column_layout(shape, dtype, device):
 
 def empty_columns(shape, dtype, device):
     return empty_like_layout(column_layout(shape, dtype, device))
+
+
+def unit_columns(shape, dtype, device):
+    """Unit matrices (not always square) in fresh memory, columns side by side."""
+    out = empty_columns(shape, dtype, device)
+    if is_real_work(out):
+        fill_into(out, 0)
+        fill_into(out.diagonal(0, -2, -1), 1)
+    return out
 
 
 def columns_of(t, batch=None):

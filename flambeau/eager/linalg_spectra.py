@@ -1,8 +1,8 @@
-"""Launchers of decompositions that LAPACK computes: singular values, eigenvalues, QR.
+"""Launchers of decompositions that LAPACK computes: singular values, eigenvalues.
 
 Tensors become arrays over the same memory and results are written into tensors with columns side by
 side, as PyTorch has them. NumPy computes in double precision, so single precision loses nothing.
-Rows and derivatives: ops/linalg_spectra.py, ops/linalg_orthogonal.py.
+Rows and derivatives: ops/linalg_spectra.py; QR has kernels of its own (linalg_reflectors.py).
 """
 
 from flambeau import _dtype as d
@@ -10,7 +10,12 @@ from flambeau._layout import Size
 from flambeau._tensor import empty_tensor
 from flambeau.eager.copying import fill_into
 from flambeau.eager.interchange import to_numpy
-from flambeau.eager.linalg_factors import empty_columns, is_real_work, launches_unrecorded
+from flambeau.eager.linalg_factors import (
+    empty_columns,
+    is_real_work,
+    launches_unrecorded,
+    unit_columns,
+)
 from flambeau.ops import linalg_checks as check
 from flambeau.runtime import lapack
 
@@ -25,15 +30,6 @@ def _vectors(array, shape, dtype, device):
 def _values(array, shape, dtype, device):
     out = empty_tensor(Size(shape), dtype, device)
     to_numpy(out)[...] = array
-    return out
-
-
-def _unit(shape, dtype, device):
-    """Unit matrices (not always square), columns side by side."""
-    out = empty_columns(shape, dtype, device)
-    if is_real_work(out):
-        fill_into(out, 0)
-        fill_into(out.diagonal(0, -2, -1), 1)
     return out
 
 
@@ -69,7 +65,11 @@ def svd(A, full_matrices, compute_uv, driver):
         S = empty_tensor(Size(shapes[1]), real, A.device)
         if not compute_uv:
             return _nothing(A), S, _nothing(A)
-        return _unit(shapes[0], A.dtype, A.device), S, _unit(shapes[2], A.dtype, A.device)
+        return (
+            unit_columns(shapes[0], A.dtype, A.device),
+            S,
+            unit_columns(shapes[2], A.dtype, A.device),
+        )
     found = lapack.svd(to_numpy(A, force=True), full_matrices, compute_uv)
     values = None if found is None else found[1] if compute_uv else found
     if values is None or values.min() != values.min():
@@ -140,42 +140,3 @@ def eig(input, compute_v, name):
     if not compute_v:
         return values, empty_tensor(Size((0,)), dtype, input.device)
     return values, _vectors(vectors, input.shape, dtype, input.device)
-
-
-@launches_unrecorded("linalg_qr")
-def qr(A, mode):
-    check.matrix(A, "linalg.qr")
-    check.floating(A, "linalg.qr")
-    if mode not in ("reduced", "complete", "r"):
-        raise RuntimeError(
-            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', "
-            "or 'complete'"
-        )
-    check.has_kernel(A, "geqrf_cpu")
-    *batch, m, n = A.shape
-    k = m if mode == "complete" else min(m, n)
-    q_shape, r_shape = (*batch, m, k), (*batch, k, n)
-    if not is_real_work(A):
-        Q = _nothing(A) if mode == "r" else _unit(q_shape, A.dtype, A.device)
-        return Q, empty_columns(r_shape, A.dtype, A.device)
-    found = lapack.qr(to_numpy(A, force=True), mode)
-    if mode == "r":
-        return _nothing(A), _vectors(found, r_shape, A.dtype, A.device)
-    return tuple(
-        _vectors(array, shape, A.dtype, A.device) for array, shape in zip(found, (q_shape, r_shape))
-    )
-
-
-@launches_unrecorded("geqrf")
-def geqrf(input):
-    if input.ndim < 2:
-        raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
-    check.has_kernel(input, "geqrf_cpu")
-    *batch, m, n = input.shape
-    shape = (*batch, min(m, n))
-    if not is_real_work(input):
-        out = empty_columns(input.shape, input.dtype, input.device)
-        return out, empty_tensor(Size(shape), input.dtype, input.device)
-    reflectors, factors = lapack.qr(to_numpy(input, force=True), "raw")
-    found = _vectors(reflectors.swapaxes(-2, -1), input.shape, input.dtype, input.device)
-    return found, _values(factors, shape, input.dtype, input.device)

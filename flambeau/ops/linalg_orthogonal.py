@@ -2,7 +2,7 @@
 
 A product of reflectors I - τ v vᴴ is I - V T Vᴴ with a triangular T that follows from τ and VᴴV, so
 householder_product and ormqr are matrix products and one triangular system, and differentiate by
-themselves. Launchers of QR: eager/linalg_spectra.py.
+themselves. Launchers of QR: eager/linalg_reflectors.py.
 """
 
 from flambeau import _dtype as d
@@ -122,13 +122,13 @@ def _check_tau(name, input, tau):
         )
 
 
-def _reflectors(input, count):
+def unit_trapezoid(input, count):
     """V: unit lower trapezoids."""
     one = public("eye")(input.shape[-2], count, dtype=input.dtype, device=input.device)
     return input.narrow(-1, 0, count).tril(-1) + one
 
 
-def _inner_factor(V, tau, right, transposed):
+def apply_inner(V, tau, right, transposed):
     """T right, or Tᴴ right, where T = (I + diag(τ) striu(VᴴV))⁻¹ diag(τ)."""
     system = tau.unsqueeze(-1) * (adjoint(V) @ V).triu(1)
     solve = public("linalg_solve_triangular")
@@ -160,8 +160,8 @@ def linalg_householder_product(input, tau):
         )
     check.has_kernel(input, "orgqr_cpu")
     one = public("eye")(rows, columns, dtype=input.dtype, device=input.device)
-    V = _reflectors(input, tau.shape[-1])
-    found = one - V @ _inner_factor(V, tau, adjoint(V.narrow(-2, 0, columns)), False)
+    V = unit_trapezoid(input, tau.shape[-1])
+    found = one - V @ apply_inner(V, tau, adjoint(V.narrow(-2, 0, columns)), False)
     return found.transpose(-2, -1).contiguous().transpose(-2, -1)
 
 
@@ -199,11 +199,11 @@ def ormqr(input, input2, input3, left: bool = True, transpose: bool = False):
                 f"{input.dtype.scalar_name} and {label} has dtype {t.dtype.scalar_name}"
             )
     check.has_kernel(input, "ormqr_cpu")
-    V = _reflectors(input, tau.shape[-1])
+    V = unit_trapezoid(input, tau.shape[-1])
     if left:
-        found = other - V @ _inner_factor(V, tau, adjoint(V) @ other, transpose)
+        found = other - V @ apply_inner(V, tau, adjoint(V) @ other, transpose)
     else:
-        found = other - (other @ V) @ _inner_factor(V, tau, adjoint(V), transpose)
+        found = other - (other @ V) @ apply_inner(V, tau, adjoint(V), transpose)
     return found.transpose(-2, -1).contiguous().transpose(-2, -1)
 
 

@@ -1,8 +1,8 @@
-"""LAPACK, as NumPy carries it: spectra and orthogonal factors of stacks of matrices.
+"""LAPACK, as NumPy carries it: singular values and eigenvalues of stacks of matrices.
 
 Arrays come in and go out (eager/interchange.py makes them of tensors without a copy). NumPy loads
 with the first call. What fails to converge comes back as None; the callers have the words for it.
-Factorings that NumPy does not offer are kernels of codegen/templates/factoring.py.
+Factorings are kernels of ours: codegen/templates/factoring.py and its neighbours.
 """
 
 
@@ -31,8 +31,3 @@ def eigh(a, triangle, vectors):
 def eig(a, vectors):
     """(values, vectors) of general matrices, or values alone."""
     return _attempt(lambda linalg: linalg.eig(a) if vectors else linalg.eigvals(a))
-
-
-def qr(a, mode):
-    """(Q, R) for reduced and complete, R for r, reflectors (transposed) and factors for raw."""
-    return _attempt(lambda linalg: linalg.qr(a, mode=mode))
