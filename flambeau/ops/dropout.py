@@ -22,11 +22,11 @@ SELU_FLOOR = 1.7580993408473766  # where SELU ends for large negative inputs: sc
     dtype=same,
     variants="",
     node="MulBackward0",
-    grad={"input": lambda g, mask, factor: masked_scale(g, mask, factor)},
+    grad={"input": lambda g, mask, factor: g * mask * factor},
 )
 def masked_scale(input, mask, factor: float):
     """input times factor where the mask holds, times zero elsewhere."""
-    return input * (mask * factor)
+    return input * mask * factor
 
 
 # -- functions of torch ----------------------------------------------------------------------------
