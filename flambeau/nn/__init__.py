@@ -1,6 +1,7 @@
 """Neural networks: modules, their functions (`functional`), initial values (`init`), `utils`."""
 
 from flambeau.nn import functional as functional
+from flambeau.nn import init as init
 from flambeau.nn import utils as utils
 from flambeau.nn.modules import *  # noqa: F403
 from flambeau.nn.parameter import Buffer as Buffer

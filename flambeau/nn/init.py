@@ -1,0 +1,291 @@
+"""Initial values: functions that fill a tensor in place, outside autograd.
+
+With the same seed they give PyTorch's numbers, so draws happen in its order. Names without a
+trailing underscore are the old ones and warn.
+"""
+
+import functools
+import math
+import warnings
+from typing import Any
+
+from flambeau._tensor import Tensor
+from flambeau.autograd.grad_mode import no_grad
+from flambeau.eager.creation import empty_like
+from flambeau.eager.methods import function
+from flambeau.linalg import __getattr__ as _linalg
+from flambeau.ops.table import public
+
+_LINEAR = (
+    "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d sigmoid".split()
+)
+
+
+def calculate_gain(nonlinearity: str, param: Any = None) -> float:
+    """The factor that undoes how a nonlinearity shrinks the spread of what goes through it."""
+    if nonlinearity in _LINEAR:
+        return 1
+    if nonlinearity == "tanh":
+        return 5.0 / 3
+    if nonlinearity == "relu":
+        return math.sqrt(2.0)
+    if nonlinearity == "leaky_relu":
+        if param is None:
+            slope = 0.01
+        elif isinstance(param, (int, float)) and not isinstance(param, bool):
+            slope = param
+        else:
+            raise ValueError(f"negative_slope {param} not a valid number")
+        return math.sqrt(2.0 / (1 + slope**2))
+    if nonlinearity == "selu":
+        return 3.0 / 4
+    raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+
+
+@no_grad()
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+    """Numbers between a and b, all equally likely."""
+    return tensor.uniform_(a, b, generator=generator)
+
+
+@no_grad()
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+    """Normally distributed numbers."""
+    return tensor.normal_(mean, std, generator=generator)
+
+
+@no_grad()
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """The same number everywhere."""
+    return tensor.fill_(val)
+
+
+@no_grad()
+def ones_(tensor: Tensor) -> Tensor:
+    """Ones."""
+    return tensor.fill_(1.0)
+
+
+@no_grad()
+def zeros_(tensor: Tensor) -> Tensor:
+    """Zeros."""
+    return tensor.zero_()
+
+
+def _normal_cdf(x):
+    return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
+
+
+@no_grad()
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Any = None,
+) -> Tensor:
+    """Normally distributed numbers, drawn again until they are between a and b."""
+    if tensor.is_meta:
+        return tensor
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn(
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of "
+            "values may be incorrect.",
+            stacklevel=2,
+        )
+    likely = _normal_cdf((b - mean) / std) - _normal_cdf((a - mean) / std) > 0.3
+    found = (_redrawn if likely else _rejected)(tensor, mean, std, a, b, generator)
+    return tensor if found is tensor else tensor.copy_(found)
+
+
+def _redrawn(tensor, mean, std, a, b, generator):
+    """Normal numbers; those outside are drawn once more."""
+    low, high = (tensor.new_tensor(x).item() for x in (a, b))
+    found = tensor.normal_(mean, std, generator=generator)
+    while True:
+        outside = (found < low) | (found > high)
+        if not outside.any():
+            return found
+        again = empty_like(found).normal_(mean, std, generator=generator)
+        found = public("where")(outside, again, found)
+
+
+def _rejected(tensor, mean, std, a, b, generator):
+    """Where few normal numbers would fit: uniform ones, kept in proportion to the density."""
+    peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
+    coin = empty_like(tensor)
+
+    def too_rare(numbers):
+        density = numbers.clone().sub_(mean).div_(std).pow_(2).mul_(-0.5).sub_(peak)
+        return coin.uniform_(generator=generator).log_() > density
+
+    found = tensor.uniform_(a, b, generator=generator)
+    pending = too_rare(found)
+    where = public("where")
+    while pending.any():
+        fresh = empty_like(tensor).uniform_(a, b, generator=generator)
+        found = where(pending, fresh, found)
+        pending = where(pending, too_rare(fresh), pending)
+    return found
+
+
+@no_grad()
+def eye_(tensor: Tensor) -> Tensor:
+    """The identity matrix."""
+    if tensor.ndimension() != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    tensor.zero_()
+    tensor.diagonal().fill_(1)
+    return tensor
+
+
+@no_grad()
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """Weights of a convolution that changes nothing, as far as there are channels."""
+    dimensions = tensor.ndimension()
+    if dimensions not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    sizes = tensor.size()
+    if sizes[0] % groups != 0:
+        raise ValueError("dim 0 must be divisible by groups")
+    per_group = sizes[0] // groups
+    tensor.zero_()
+    middle = tuple(n // 2 for n in sizes[2:])
+    for group in range(groups):
+        for channel in range(min(per_group, sizes[1])):
+            tensor[(group * per_group + channel, channel, *middle)] = 1
+    return tensor
+
+
+def _calculate_fan_in_and_fan_out(tensor):
+    """How many inputs a number of the output sums over, and the other way round."""
+    if tensor.dim() < 2:
+        raise ValueError(
+            "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions"
+        )
+    field = math.prod(tensor.shape[2:])
+    return tensor.size(1) * field, tensor.size(0) * field
+
+
+def _calculate_correct_fan(tensor, mode):
+    mode = mode.lower()
+    valid = ["fan_in", "fan_out"]
+    if mode not in valid:
+        raise ValueError(f"Mode {mode} not supported, please use one of {valid}")
+    return _calculate_fan_in_and_fan_out(tensor)[valid.index(mode)]
+
+
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Uniform numbers that keep the spread of activations and gradients alike (Glorot)."""
+    fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
+    std = gain * math.sqrt(2.0 / float(fan_in + fan_out))
+    bound = math.sqrt(3.0) * std
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Normal numbers that keep the spread of activations and gradients alike (Glorot)."""
+    fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
+    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / float(fan_in + fan_out)), generator)
+
+
+def _warn_empty():
+    warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+
+
+def _kaiming_std(tensor, a, mode, nonlinearity):
+    return calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
+
+
+def kaiming_uniform_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Tensor:
+    """Uniform numbers that keep the spread through rectifiers (He)."""
+    if 0 in tensor.shape:
+        _warn_empty()
+        return tensor
+    bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Tensor:
+    """Normal numbers that keep the spread through rectifiers (He)."""
+    if 0 in tensor.shape:
+        _warn_empty()
+        return tensor
+    return normal_(tensor, 0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+
+
+@no_grad()
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+    """Rows, or columns, at right angles to each other and of length gain."""
+    if tensor.ndimension() < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if tensor.numel() == 0 or tensor.is_meta:
+        return tensor
+    rows = tensor.size(0)
+    columns = tensor.numel() // rows
+    matrix = tensor.new_empty((rows, columns)).normal_(0, 1, generator=generator)
+    wide = rows < columns
+    q, r = _linalg("qr")(matrix.t() if wide else matrix)
+    q = q * function("diag")(r, 0).sign()  # makes all of them equally likely
+    tensor.copy_((q.t() if wide else q).reshape(tensor.shape))
+    return tensor.mul_(gain)
+
+
+@no_grad()
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+    """Normal numbers, of which a fraction of each column is zero."""
+    if tensor.ndimension() != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    if tensor.is_meta:
+        return tensor
+    rows, columns = tensor.shape
+    zeros = math.ceil(sparsity * rows)
+    tensor.normal_(0, std, generator=generator)
+    from flambeau.eager.random_tensors import randperm
+
+    for column in range(columns):
+        tensor[randperm(rows)[:zeros], column] = 0
+    return tensor
+
+
+def _old_name(new):
+    name = new.__name__[:-1]
+
+    @functools.wraps(new)
+    def old(*args, **kwargs):
+        warnings.warn(
+            f"`nn.init.{name}` is now deprecated in favor of `nn.init.{new.__name__}`.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return new(*args, **kwargs)
+
+    old.__name__ = old.__qualname__ = name
+    old.__doc__ = f"The old name of {new.__name__}."
+    return old
+
+
+uniform = _old_name(uniform_)
+normal = _old_name(normal_)
+constant = _old_name(constant_)
+eye = _old_name(eye_)
+dirac = _old_name(dirac_)
+xavier_uniform = _old_name(xavier_uniform_)
+xavier_normal = _old_name(xavier_normal_)
+kaiming_uniform = _old_name(kaiming_uniform_)
+kaiming_normal = _old_name(kaiming_normal_)
+orthogonal = _old_name(orthogonal_)
+sparse = _old_name(sparse_)
