@@ -144,7 +144,7 @@ class _Forward(NamedTuple):
 
 @launches("native_batch_norm")
 def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
-    tracked = running_mean is not None
+    tracked = running_mean is not None and running_var is not None
     if tracked and (running_mean._requires_grad or running_var._requires_grad):
         _check_running(running_mean, running_var)
     key = (

@@ -135,7 +135,9 @@ def _pick(input, target, weight, ignore_index, reduction):
     if input.ndim != 4 and target.shape[1:] != input.shape[2:]:
         wanted = [input.shape[0], *input.shape[2:]]
         raise RuntimeError(f"Expected target size {wanted}, got {list(target.shape)}")
-    return _nll_loss2d(input, target, weight, ignore_index, reduction)[0]
+    found = _nll_loss2d(input, target, weight, ignore_index, reduction)[0]
+    # PyTorch flattens positions that are not two-dimensional, and puts them back in the end
+    return found.view(target.shape) if reduction == "none" and input.ndim != 4 else found
 
 
 @composite(variants="", namespace="nn.functional")

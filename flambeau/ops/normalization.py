@@ -363,6 +363,8 @@ def instance_norm(
         return None if t is None else t.repeat(batch)
 
     mean, var = repeated(running_mean), repeated(running_var)
+    if input.dtype is d.float64 and mean is not None:
+        mean, var = mean.double(), var.double()
     joined = input.contiguous().view(1, batch * channels, *shape[2:])
     out = native_batch_norm(
         joined, repeated(weight), repeated(bias), mean, var, use_input_stats, momentum, eps
