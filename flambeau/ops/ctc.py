@@ -4,6 +4,8 @@
 over alignments and their gradient are rows with kernels of their own (`eager/ctc.py`).
 """
 
+import itertools
+
 from flambeau.codegen import scalar as m
 from flambeau.ops.losses import reduction_number
 from flambeau.ops.losses_rows import MEAN, SUM
@@ -44,17 +46,20 @@ def alignment_gradient(
     """The gradient of log probabilities; as in PyTorch, as if they came from log_softmax."""
 
 
-def _integers(lengths, name):
-    """Lengths as a list, from a tensor or a sequence."""
-    if isinstance(lengths, (tuple, list)):
-        return list(lengths)
-    if not hasattr(lengths, "dtype"):
+def _integers(*lengths):
+    """Two sets of lengths as lists, from sequences or from tensors."""
+    if all(isinstance(x, (tuple, list)) for x in lengths):
+        return map(list, lengths)
+    if not all(hasattr(x, "dtype") for x in lengths):
+        kinds = ", ".join(type(x).__name__ for x in lengths)
         raise TypeError(
-            f"ctc_loss(): argument '{name}' must be tuple of ints, not {type(lengths).__name__}"
+            "ctc_loss() received an invalid combination of arguments - got lengths of types "
+            f"({kinds}), but expected two tuples of ints or two Tensors"
         )
-    if lengths.dtype.category != 1:
-        raise RuntimeError(f"{name} must be integral")
-    return lengths.reshape(-1).tolist()
+    for x, name in zip(lengths, ("input", "target")):
+        if x.dtype.category != 1:
+            raise RuntimeError(f"{name}_lengths must be integral")
+    return (x.reshape(-1).tolist() for x in lengths)
 
 
 _WHERE = "(while checking arguments for ctc_loss_allocate_outputs)"
@@ -88,7 +93,7 @@ def _check(log_probs, targets, inputs, labels, blank):
     longest = max(labels)
     if targets.ndim == 1:
         _check_size(targets, 0, sum(labels), "")
-        places = [sum(labels[:k]) for k in range(samples)] if samples < 64 else _places(labels)
+        places = [0, *itertools.accumulate(labels)][:-1]
     else:
         _check_size(targets, 0, samples, "")
         _check_size(targets, 1, longest, "at least ")
@@ -102,14 +107,6 @@ def _check(log_probs, targets, inputs, labels, blank):
     return places
 
 
-def _places(labels):
-    found, place = [], 0
-    for length in labels:
-        found.append(place)
-        place += length
-    return found
-
-
 def _check_size(targets, dim, size, least):
     found = targets.shape[dim]
     if found != size and not (least and found > size):
@@ -120,8 +117,7 @@ def _check_size(targets, dim, size, least):
 
 
 def _loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity):
-    inputs = _integers(input_lengths, "input_lengths")
-    labels = _integers(target_lengths, "target_lengths")
+    inputs, labels = _integers(input_lengths, target_lengths)
     batched = log_probs.ndim == 3
     if not batched:
         log_probs = log_probs.unsqueeze(1)
