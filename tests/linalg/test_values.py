@@ -327,3 +327,21 @@ def test_out():
         RuntimeError, match="Expected out tensor to have dtype double, but got float"
     ):
         L.inv(a, out=torch.empty(3, 3))
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_few_eigenpairs(largest):
+    a = positive(sample(2, 40, 40))
+    b = positive(sample(2, 40, 40, seed=1))
+    values, vectors = torch.lobpcg(a, k=3, largest=largest, niter=300)
+    expected = L.eigvalsh(a)
+    expected = expected.flip(-1)[:, :3] if largest else expected[:, :3]
+    assert ((values - expected).abs() < 1e-6 * expected.abs().max()).all()
+    assert (a @ vectors - vectors * values.unsqueeze(-2)).norm() < 1e-4 * a.norm()
+    # with a second matrix, eigenvalues of B⁻¹ A
+    values, vectors = torch.lobpcg(a, k=2, B=b, largest=largest, niter=300)
+    whole = L.eigvals(L.solve(b, a)).real.sort(-1).values
+    expected = whole.flip(-1)[:, :2] if largest else whole[:, :2]
+    assert ((values - expected).abs() < 1e-5 * expected.abs().max()).all()
+    with pytest.raises(ValueError, match="LPBPCG algorithm is not applicable"):
+        torch.lobpcg(a, k=20)
