@@ -365,3 +365,19 @@ def bag_dots(grad, weight, indices, bags, padding_idx):
         pointers = [address(t) for t in (out, grad, table, indices, bags)]
         launch(run, description, *pointers)
     return out
+
+
+# -- ones at the places of numbers -----------------------------------------------------------------
+
+
+@launches("ones_at")
+def ones_at(places, classes):
+    out = empty_tensor(Size((*places._layout.shape, classes)), d.int64, places.device)
+    if is_computed(out):
+        places, rows = contiguous(places), places._layout.numel
+        per_chunk = max(1, CHUNK // (8 * classes))
+        description = [-(-rows // per_chunk), rows, classes, per_chunk]
+        status, _ = launch(kernel("ones_at"), description, address(out), address(places))
+        if status is not None:
+            return None
+    return out

@@ -26,4 +26,5 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted([*globals(), *(n for n, row in _TABLE.items() if _NAMESPACE in row.namespaces)])
+    rows = (n for n, row in _TABLE.items() if _NAMESPACE in row.namespaces)
+    return sorted({*globals(), *(n.removeprefix("functional_") for n in rows)})

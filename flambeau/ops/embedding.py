@@ -110,7 +110,7 @@ def _bag_gradient(
 ):
     if mode == MAX:
         g = m.where((out2 > 0).unsqueeze(-1), g, 0.0)
-        return g.new_zeros(weight_shape).scatter_add(0, out3, g)
+        return g.new_zeros(weight_shape).scatter_add_(0, out3, g)
     used = out1.shape[0]  # places after the last offset belong to no bag
     if used != indices.shape[0]:
         indices = indices[:used]
@@ -219,7 +219,7 @@ def _bag_gradient_again(
     g, grad_output_shape, indices, bags, factors, padding_idx, scale_grad_by_freq
 ):
     rows = _rows_of_bags(g, indices, bags, factors, padding_idx, scale_grad_by_freq)
-    return g.new_zeros(grad_output_shape).index_add(0, bags, rows)
+    return g.new_zeros(grad_output_shape).index_add_(0, bags, rows)
 
 
 def _factor_gradient(g, grad_output, indices, bags, padding_idx, scale_grad_by_freq):
@@ -247,7 +247,7 @@ def bag_gradient(
 
 def _dots_bag_gradient(g, grad_output_shape, weight, indices, bags, padding_idx):
     rows = _rows_of_bags(weight, indices, bags, g, padding_idx, False)
-    return g.new_zeros(grad_output_shape).index_add(0, bags, rows)
+    return g.new_zeros(grad_output_shape).index_add_(0, bags, rows)
 
 
 @template(
@@ -377,15 +377,20 @@ def one_hot(input, num_classes: int = -1):
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return input.new_zeros((*input.shape, num_classes))
-    low, high = (t.item() for t in input.aminmax())
-    if low < 0:
-        raise RuntimeError("Class values must be non-negative.")
     if num_classes == -1:
-        num_classes = high + 1
-    elif high >= num_classes:
-        raise RuntimeError("Class values must be smaller than num_classes.")
-    places = public("arange")(num_classes, device=input.device)
-    return (input.unsqueeze(-1) == places).to(input.dtype)
+        num_classes = max(input.max().item() + 1, 1)
+    if num_classes > 0:
+        found = ones_at(input, num_classes)
+        if found is not None:
+            return found
+    if input.min().item() < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    raise RuntimeError("Class values must be smaller than num_classes.")
+
+
+@template("ones_at", variants="")
+def ones_at(input, num_classes: int):
+    """one_hot with a number of classes; None if an element is not a class."""
 
 
 for _row in (functional_embedding, functional_embedding_bag):

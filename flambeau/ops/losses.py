@@ -235,12 +235,23 @@ def binary_cross_entropy(
         )
     if weight is None:
         _one_dtype(input, target)
-        return reduced("binary_entropy", number, input, target)
+        return _probable("binary_entropy", number, input, target)
     weight = weight.expand(_weight_shape(target.shape, weight.shape))
     refuse_gradient("binary_cross_entropy", weight=weight)
     _one_dtype(input, target, weight)
     fit(input.shape, weight.shape)
-    return reduced("weighted_binary_entropy", number, input, target, weight)
+    return _probable("weighted_binary_entropy", number, input, target, weight)
+
+
+def _probable(name, number, input, target, *weight):
+    """A row that checks input and target at once; what was wrong is asked only if it fails."""
+    try:
+        return reduced(name, number, input, target, *weight)
+    except RuntimeError:
+        plain = input.detach()
+        if bool(((plain >= 0) & (plain <= 1)).all()):
+            raise RuntimeError("all elements of target should be between 0 and 1") from None
+        raise
 
 
 def _one_dtype(input, *others):

@@ -249,8 +249,9 @@ _PROBABILITIES = dict(
 )
 
 
-def _checked(input, value):
-    return m.check((input >= 0) & (input <= 1), value)
+def _checked(input, target, value):
+    inside = (input >= 0) & (input <= 1) & (target >= 0) & (target <= 1)
+    return m.check(inside, value)
 
 
 @loss(
@@ -262,7 +263,7 @@ def _checked(input, value):
 )
 def binary_entropy(input, target):
     """Cross entropy of a target with the probability input."""
-    return _checked(input, _binary(input, target))
+    return _checked(input, target, _binary(input, target))
 
 
 @loss(
@@ -274,7 +275,7 @@ def binary_entropy(input, target):
 )
 def weighted_binary_entropy(input, target, weight):
     """binary_entropy times a weight."""
-    return _checked(input, _binary(input, target) * weight)
+    return _checked(input, target, _binary(input, target) * weight)
 
 
 def _log_sigmoid(x):

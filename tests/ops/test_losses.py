@@ -237,6 +237,8 @@ def test_complaints():
         F.mse_loss(x, x, reduction="other")
     with pytest.raises(RuntimeError, match="all elements of input should be between 0 and 1"):
         F.binary_cross_entropy(x + 1.5, x)
+    with pytest.raises(RuntimeError, match="all elements of target should be between 0 and 1"):
+        F.binary_cross_entropy(x, x + 1.5)
     with pytest.raises(ValueError, match="that is different to the input size"):
         F.binary_cross_entropy(x, y)
     with pytest.raises(ValueError, match="var has negative entry/entries"):
@@ -282,6 +284,8 @@ def expressions():
     for old in ("size_average=False", "reduce=False", "size_average=True, reduce=True"):
         yield f"{F_}mse_loss(X('float32', 3), X('float32', 3), {old})"
         yield f"{F_}kl_div(X('float32', 3), X('float32', 3), {old})"
+    yield f"{F_}binary_cross_entropy(X('float32', 3), X('float32', 3))"
+    yield f"{F_}binary_cross_entropy(X('float32', 3).sigmoid(), X('float32', 3))"
     for a, b in (("float32", "float64"), ("int64", "int64"), ("float16", "float16")):
         first, second = (PROBABILITY.format(d=t) for t in (a, b))
         yield f"{F_}binary_cross_entropy({first}, {second})"

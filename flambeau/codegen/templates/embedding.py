@@ -99,6 +99,31 @@ def build_lookup(size, index):
     return kernel.text()
 
 
+def build_ones_at():
+    """Rows of zeros with a one at a place: (out, places), all 64-bit integers.
+
+    Words: rows, columns, rows per chunk.
+    """
+    kernel = Kernel("pp")
+    fn, (out, places) = kernel.fn, kernel.arguments
+    rows, columns, per_chunk = kernel.words(3)
+    begin, w = kernel.chunk * per_chunk, host().vector_bytes // 8
+    end = fn.min(begin + per_chunk, rows)
+    zero, last = fn.value(0, vector(I64, w)), end * columns
+    whole = begin * columns + ((last - begin * columns) / w) * w
+    with fn.loop(begin * columns, whole, w) as i:
+        fn.store(zero, fn.gep(out, i, I64))
+    with fn.loop(whole, last) as i:
+        fn.store(fn.value(0, I64), fn.gep(out, i, I64))
+    with fn.loop(begin, end) as row:
+        place = fn.load(fn.gep(places, row, I64), I64)
+        inside = place.below(columns)
+        kernel.fail(~inside, OUT_OF_RANGE)
+        with fn.when(inside):
+            fn.store(fn.value(1, I64), fn.gep(out, row * columns + place, I64))
+    return kernel.text()
+
+
 def build_links(index, link):
     """Link the places that use a row: (firsts, nexts, index); -1 ends a chain.
 
