@@ -140,7 +140,7 @@ def attention(query, key, value, attn_mask, keep, dropout_p, is_causal, scale):
 def _plan_backward(grad, query, key, value, out, mask, keep, causal):
     """Layouts of the gradients; kernel and description; layout of parts; room for half types."""
     layouts = [_preserved(t) for t in (query, key, value)]
-    if query.device.type != "cpu" or not grad.numel or not key.numel:
+    if query.device.type != "cpu" or not grad.numel or not key.shape[2]:
         return layouts, None, None, None, 0, None
     batch, heads = key.shape[:2]
     pieces, parts, by_piece = 1, None, 0

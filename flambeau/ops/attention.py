@@ -69,7 +69,7 @@ def _factors(keep, p, dtype):
 
 
 def _plain_attention(query, key, value, attn_mask, dropout_p, is_causal, scale):
-    """Attention on plain ops; it differentiates by itself. Also gives the weights."""
+    """Attention on plain ops; it differentiates by itself."""
     dtype = query.dtype
     query, key, value = _widened(query, key, value)
     weights = _weights(query, key, attn_mask, is_causal, scale)
@@ -257,7 +257,8 @@ def _complain(query, key, value, attn_mask, is_causal):
 
 
 def _route(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa):
-    """How a call is run: "four" dimensions as they are, "bring" to four, "broadcast", "plain"."""
+    """How a call is run: by the kernel, "four" dimensions as they are or after "bring"ing inputs to
+    that form, or on "plain" ops."""
     _check(query, key, value, attn_mask)
     _check_floating(query.dtype)
     if enable_gqa:

@@ -308,8 +308,10 @@ def test_empty_inputs():
     assert attend(k, q, q).shape == (2, 3, 0, 8)
     assert attend(q[:0], q[:0], q[:0]).shape == (0, 3, 4, 8)
     assert attend(q, q, q[..., :0]).shape == (2, 3, 4, 0)
-    nothing = torch.ones(1, 1, 2, 0)
-    assert torch.allclose(attend(nothing, nothing, q[:1, :1, :2]), q[:1, :1, :2].mean(2, True))
+    nothing, values = torch.ones(1, 1, 2, 0), torch.randn(1, 1, 2, 8, requires_grad=True)
+    out = attend(nothing, nothing, values)
+    out.sum().backward()
+    assert torch.allclose(out, values.mean(2, True)) and values.grad.eq(1).all()
 
 
 def test_the_meta_device_knows_shapes():

@@ -7,11 +7,11 @@ time. Saved for backward: the logarithms of the sums of exponentials. What both 
 attention_blocks.py.
 """
 
+import math
+
 from flambeau.codegen import scalar as m
 from flambeau.codegen.loops import I64, V
 from flambeau.codegen.templates.attention_blocks import KEYS, Blocks
-
-INFINITY = float("inf")
 
 
 class Forward(Blocks):
@@ -37,10 +37,10 @@ class Forward(Blocks):
         self.room()
         query, by = self.tensor("query", self.batch, self.head)
         at, to = fn.gep(query, self.first * by, "i8"), self.padded(self.width) * self.item
-        self.run("copy_rows", at, by, self.count, self.width, self.rows_at, to)
-        self.to_strips(self.rows_at, self.count, self.width, self.scale, self.strips)
+        self.run("copy_rows", at, by, self.count, self.width, self.block_rows, to)
+        self.to_strips(self.block_rows, self.count, self.width, self.scale, self.strips)
         self.fill(self.sums, self.padded(self.value_width) * self.queries, 0)
-        self.fill(self.peaks, V(fn, I64, str(self.queries)), -INFINITY)
+        self.fill(self.peaks, V(fn, I64, str(self.queries)), -math.inf)
         self.fill(self.totals, V(fn, I64, str(self.queries)), 0)
         limit = self.keys_seen(self.first, self.count, V(fn, I64, "0"), self.source_length)
         with fn.loop(0, limit, KEYS) as key:
@@ -50,7 +50,7 @@ class Forward(Blocks):
     def room(self):
         fn = self.fn
         width, value_width = self.padded(self.width), self.padded(self.value_width)
-        self.rows_at = self.scratch(fn.max(width, value_width) * self.queries)
+        self.block_rows = self.scratch(fn.max(width, value_width) * self.queries)
         self.strips = self.scratch(width * self.queries)
         self.sums = self.scratch(value_width * self.queries)
         self.key_copy = self.scratch(width * KEYS)
@@ -110,7 +110,7 @@ class Forward(Blocks):
         """Scores of one vector of queries become exponentials below the largest score so far."""
         fn = self.fn
         i = query + lane
-        low = self.spread(-INFINITY)
+        low = self.spread(-math.inf)
 
         def score(j):
             value = self.get(self.scores, j * self.span + lane)
@@ -159,15 +159,15 @@ class Forward(Blocks):
             nothing = total == self.spread(0)
             value = self.calculate(lambda t, p: m.log(t) + p, total, peak)
             # where nothing was seen, backward shall find exponentials of zero
-            value = fn.select(nothing, self.spread(INFINITY), value)
+            value = fn.select(nothing, self.spread(math.inf), value)
             with fn.loop(0, fn.min(self.count - i, w)) as k:
                 fn.store(fn.extract(value, k), self.place(logs, i + k))
             one = fn.select(nothing, self.spread(0), self.spread(1) / total)
             self.put(one, self.totals, i)
-        self.from_strips(self.sums, self.totals, self.count, self.value_width, self.rows_at)
+        self.from_strips(self.sums, self.totals, self.count, self.value_width, self.block_rows)
         out, by = self.tensor("out", self.batch, self.head)
         at, step = fn.gep(out, self.first * by, "i8"), self.padded(self.value_width) * self.item
-        self.run("store_rows", self.rows_at, step, self.count, self.value_width, at, by)
+        self.run("store_rows", self.block_rows, step, self.count, self.value_width, at, by)
 
 
 def build(code, causal, mask, keep):

@@ -78,19 +78,19 @@ class Backward(Blocks):
         fn = self.fn
         count = self.key_high - self.key_low
         if not self.half:
-            self.key_sums, self.by_key = self.tensor("grad_key", self.batch, self.shared)
-            self.value_sums, self.by_value = self.tensor("grad_value", self.batch, self.shared)
+            self.key_sums = self.tensor("grad_key", self.batch, self.shared)
+            self.value_sums = self.tensor("grad_value", self.batch, self.shared)
         else:
             row = self.width_padded + self.value_width_padded
             heads = self.heads / self.sharing
             start = (self.batch * heads + self.shared) * self.source_length * row
-            self.key_sums = self.place(self.pointer("sums"), start)
-            self.value_sums = self.place(self.key_sums, self.source_length * self.width_padded)
-            self.by_key = self.width_padded * self.item
-            self.by_value = self.value_width_padded * self.item
+            place = self.place(self.pointer("sums"), start)
+            self.key_sums = place, self.width_padded * self.item
+            place = self.place(place, self.source_length * self.width_padded)
+            self.value_sums = place, self.value_width_padded * self.item
         for base, by, width in (
-            (self.key_sums, self.by_key, self.width),
-            (self.value_sums, self.by_value, self.value_width),
+            (*self.key_sums, self.width),
+            (*self.value_sums, self.value_width),
         ):
             with fn.loop(0, count) as j:
                 row = fn.gep(base, (self.key_low + j) * by, "i8")
@@ -103,8 +103,8 @@ class Backward(Blocks):
         if not self.half:
             return
         for name, base, by, width in (
-            ("grad_key", self.key_sums, self.by_key, self.width),
-            ("grad_value", self.value_sums, self.by_value, self.value_width),
+            ("grad_key", *self.key_sums, self.width),
+            ("grad_value", *self.value_sums, self.value_width),
         ):
             target, to = self.tensor(name, self.batch, self.shared)
             start = self.fn.gep(target, self.key_low * to, "i8")
@@ -299,32 +299,17 @@ class Backward(Blocks):
             start = fn.max(key + j - self.first, 0) if self.causal else zero
             depth, left = self.count - start, count - j
             with fn.when(depth > 0):
-                for source, rows, stride, width, sums, by_sums, factor in (
-                    (
-                        self.weights,
-                        self.grad_copy,
-                        self.value_width_padded * self.item,
-                        self.value_width,
-                        self.value_sums,
-                        self.by_value,
-                        one,
-                    ),
-                    (
-                        self.slopes,
-                        self.query_copy,
-                        self.width_padded * self.item,
-                        self.width,
-                        self.key_sums,
-                        self.by_key,
-                        self.scale,
-                    ),
+                for source, rows, width, sums, by_sums, factor in (
+                    (self.weights, self.grad_copy, self.value_width, *self.value_sums, one),
+                    (self.slopes, self.query_copy, self.width, *self.key_sums, self.scale),
                 ):
+                    stride = self.padded(width) * self.item
                     a = self.place(source, j * self.queries + start)
                     b = fn.gep(rows, start * stride, "i8")
                     target = fn.gep(sums, (key + j) * by_sums, "i8")
                     self.row_tiles(
                         depth, a, by, item, b, stride, width, target, by_sums, left, factor
-                    )  # fmt: skip
+                    )
 
     def add_to_queries(self, key, count, keys, stride):
         """grad_query += slopes @ key, by tiles of queries."""
@@ -337,9 +322,18 @@ class Backward(Blocks):
                 target = fn.gep(self.query_sums, i * to, "i8")
                 a = self.place(self.slopes, i)
                 self.row_tiles(
-                    depth, a, item, by, keys, stride, self.width, target, to,
-                    V(fn, I64, str(self.rows)), self.scale,
-                )  # fmt: skip
+                    depth,
+                    a,
+                    item,
+                    by,
+                    keys,
+                    stride,
+                    self.width,
+                    target,
+                    to,
+                    V(fn, I64, str(self.rows)),
+                    self.scale,
+                )
 
 
 def build(code, causal, mask, keep, cut):

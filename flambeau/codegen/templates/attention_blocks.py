@@ -12,6 +12,8 @@ Words of the description: 0 chunks, 1 blocks of queries, 2 pieces that the keys 
 of the values, then strides in bytes, in the order of STRIDES, and last that from piece to piece.
 """
 
+import math
+
 from flambeau.codegen import scalar
 from flambeau.codegen.llvm import Emitter, convert, load_element, store_element
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
@@ -40,7 +42,7 @@ class Blocks:
     """A kernel under construction; subclasses write its schedule in `write`.
 
     code: dtype of query, key and value; mask: "" or the dtype of a mask; keep: are there coins of
-    a dropout; causal: may queries see later keys?
+    a dropout; causal: are later keys hidden?
     """
 
     names: tuple = ()  # arguments after the description: tensors, then two numbers
@@ -95,8 +97,7 @@ class Blocks:
 
     def padded(self, n):
         """n rounded up to whole vectors and tiles."""
-        step = max(self.w, self.rows)
-        return self.rounded(n, step)
+        return self.rounded(n, max(self.w, self.rows))
 
     @staticmethod
     def rounded(n, step):
@@ -291,28 +292,30 @@ class Blocks:
     def add_plane(self, name, code, element, row_length):
         """A function that brings part of a plane to scratch, transposed as scores are.
 
-        element(fn, x, number) is what a loaded element means.
+        element(fn, x, number) is what loaded elements mean.
         """
         params = "p base, i by_query, i by_key, i count, i keys, p target, f number"
         fn = self.part(name, params)
         base, by_query, by_key, count, keys, target, number = fn.params
         size, w = bytes_of(MEMORY_TYPE[code]), self.w
         rows = fn.alloca(self.type, w * KEYS)
-        one, by, to = fn.splat(fn.value(1, self.type), w), KEYS, row_length
+        one = fn.splat(fn.value(1, self.type), w)
+
+        def fetch(row, into, width):
+            with fn.loop(0, keys, width) as j:
+                mask = self.lane_mask(fn, keys - j) if width > 1 else None
+                x = load_element(fn, fn.gep(row, j * by_key, "i8"), code, width, "c", mask=mask)
+                fn.store(element(fn, x, number), fn.gep(into, j, self.type))
+
         with fn.loop(0, count, w) as i:
-            with fn.loop(0, fn.min(count - i, w)) as r, fn.loop(0, keys, w) as j:
-                at = fn.gep(base, (i + r) * by_query + j * by_key, "i8")
-                mask = self.lane_mask(fn, keys - j)
-                x = fn.if_else(
-                    by_key == size,
-                    lambda: load_element(fn, at, code, w, "c", mask=mask),
-                    lambda: load_element(fn, at, code, w, "n", by_key, mask),
-                )
-                fn.store(element(fn, x, number), fn.gep(rows, r * KEYS + j, self.type))
+            with fn.loop(0, fn.min(count - i, w)) as r:
+                row = fn.gep(base, (i + r) * by_query, "i8")
+                into = fn.gep(rows, r * KEYS, self.type)
+                fn.if_else(by_key == size, lambda: fetch(row, into, w), lambda: fetch(row, into, 1))
             with fn.loop(0, keys, w) as j:
                 place = fn.gep(rows, j, self.type)
                 into = fn.gep(target, j * row_length + i, self.type)
-                fn.line(f"call void @turn({place}, i64 {by}, {one}, {into}, i64 {to})")
+                fn.line(f"call void @turn({place}, i64 {KEYS}, {one}, {into}, i64 {row_length})")
         fn.ret()
 
     def add_planes(self, row_length):
@@ -324,11 +327,13 @@ class Blocks:
 
     def masking(self, fn, x, number):
         if self.mask == "bool":
-            return fn.select(x, fn.value(0, self.vector), fn.value(-float("inf"), self.vector))
+            type = vector(self.type, width_of(x.type))
+            return fn.select(x, fn.value(0, type), fn.value(-math.inf, type))
         return convert(fn, x, COMPUTE_TYPE[self.mask], self.compute)
 
     def keeping(self, fn, x, number):
-        return fn.select(x, fn.splat(number, self.w), fn.value(0, self.vector))
+        width = width_of(x.type)
+        return fn.select(x, fn.splat(number, width), fn.value(0, vector(self.type, width)))
 
     def load_planes(self, batch, head, query, count, key, limit, bias, coins):
         """Mask and coins of some queries and keys; `bias` and `coins` are where they go."""
