@@ -21,6 +21,7 @@ from flambeau.runtime.cpu import words
 
 BLOCK = 64  # columns that a kernel factors at a time
 WHOLE = 128  # matrices up to this size are left to a kernel altogether
+STRIP = 192  # rows of a triangle that are updated at a time
 WORK = 1 << 15  # multiplications per chunk
 _kernels: dict = {}
 
@@ -311,7 +312,12 @@ def cholesky_in_place(t):
         solve_lower_or_upper(corner, right, False, False)
         left = turned(right)
         left = left.conj().resolve_conj() if t.dtype.is_complex else left
-        subtract_product(part(a, rest, rest), left, right)
+        for top in range(last, n, STRIP):  # what is below the diagonal is not needed
+            rows, beside = slice(top, min(top + STRIP, n)), slice(top, n)
+            strip = slice(top - last, rows.stop - last)
+            factors = part(left, strip, slice(0, last - first))
+            known = part(right, slice(0, last - first), slice(top - last, n - last))
+            subtract_product(part(a, rows, beside), factors, known)
         fill_into(part(a, rest, own), 0)
     return info
 
