@@ -6,16 +6,19 @@ time step, which backward reads again. Checks are in `ops/ctc.py`.
 
 from flambeau import _dtype as d
 from flambeau import errors
-from flambeau._layout import Size
-from flambeau._tensor import empty_tensor
+from flambeau._layout import Size, dense_layout
+from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.eager.binding import launches
-from flambeau.eager.kernels import load_kernel
-from flambeau.eager.rows import address, contiguous, launch
+from flambeau.eager.kernels import load_kernel, pool
+from flambeau.eager.rows import address, contiguous
 from flambeau.runtime.cpu import words
 
 WORK = 1 << 15  # states and classes that are worth a chunk
 
+MOST_PLANS = 256
+
 _kernels: dict = {}
+_plans: dict = {}
 
 
 def _templates():
@@ -37,54 +40,77 @@ def _side_by_side(t):
     return t if t._layout.strides[2] == 1 or t._layout.shape[2] == 1 else contiguous(t)
 
 
-def _description(log_probs, lengths, blank):
-    """(words of a launch, elements of a row of states)."""
-    times, samples, classes = log_probs._layout.shape
-    states = 2 * max(lengths[1::3]) + 1
-    row = _templates().row_length(states, log_probs._layout.dtype.code)
-    per_chunk = max(1, WORK // max(1, times * (4 * states + classes)))
-    strides = [s * log_probs.itemsize for s in log_probs._layout.strides[:2]]
-    chunks = -(-samples // per_chunk)
-    return [chunks, samples, per_chunk, times, classes, row, *strides, blank], row
+class _Plan:
+    """A launch for given layouts and lengths; both kernels share it."""
+
+    __slots__ = ("description", "labels", "lengths", "losses", "owners", "row", "scratch", "sums")
+
+    def __init__(self, log_probs, lengths, blank):
+        times, samples, classes = log_probs.shape
+        dtype, device = log_probs.dtype, log_probs.device
+        states = 2 * max(lengths[1::3]) + 1
+        self.row = row = _templates().row_length(states, dtype.code)
+        per_chunk = max(1, WORK // max(1, times * (4 * states + classes)))
+        strides = [s * log_probs.itemsize for s in log_probs.strides[:2]]
+        chunks = -(-samples // per_chunk)
+        # the last word is how far the gradients of losses lie apart: 1, or 0 for one of all
+        facts = [chunks, samples, per_chunk, times, classes, row, *strides, blank]
+        dense, expanded, words_of_lengths = words([*facts, 1]), words([*facts, 0]), words(lengths)
+        self.description = expanded[1], dense[1]
+        self.lengths = words_of_lengths[1]
+        self.owners = dense, expanded, words_of_lengths
+        self.losses = dense_layout(Size((samples,)), dtype, device)
+        self.sums = dense_layout(Size((samples, times, row)), dtype, device)
+        self.labels = dense_layout(Size((samples * row,)), d.int32, device)
+        self.scratch = dense_layout(Size((samples * 3 * row,)), dtype, device)
+        if chunks > 1:
+            pool().ensure_workers()
+
+
+def _plan(log_probs, lengths, blank):
+    key = (log_probs._layout, lengths, blank)
+    found = _plans.get(key)
+    if found is None:
+        if len(_plans) > MOST_PLANS:
+            _plans.clear()
+        found = _plans[key] = _Plan(*key)
+    return found
 
 
 @launches("ctc")
 def ctc(log_probs, targets, lengths, blank, zero_infinity):
-    dtype, device = log_probs.dtype, log_probs.device
-    times, samples, _ = log_probs.shape
-    losses = empty_tensor(Size((samples,)), dtype, device)
-    if device.type != "cpu":
-        states = 2 * max(lengths[1::3]) + 1
-        return losses, empty_tensor(Size((samples, times, states)), dtype, device)
-    if dtype not in (d.float32, d.float64):
-        raise errors.not_implemented("ctc_loss_cpu", dtype)
+    layout = log_probs._layout
+    if layout.device.type != "cpu":
+        (times, samples, _), states = layout.shape, 2 * max(lengths[1::3]) + 1
+        shapes = Size((samples,)), Size((samples, times, states))
+        return tuple(empty_tensor(s, layout.dtype, layout.device) for s in shapes)
+    if layout.dtype not in (d.float32, d.float64):
+        raise errors.not_implemented("ctc_loss_cpu", layout.dtype)
     log_probs, targets = _side_by_side(log_probs), contiguous(targets)
-    description, row = _description(log_probs, lengths, blank)
-    sums = empty_tensor(Size((samples, times, row)), dtype, device)
-    labels = empty_tensor(Size((samples * row,)), d.int32, device)
-    _owner, at = words(lengths)
-    run = _kernel("forward", dtype.code, targets.dtype.code)
+    plan = _plan(log_probs, lengths, blank)
+    losses, sums, labels = map(empty_like_layout, (plan.losses, plan.sums, plan.labels))
+    run = _kernel("forward", layout.dtype.code, targets._layout.dtype.code)
     pointers = [address(t) for t in (losses, sums, log_probs)]
-    status, _ = launch(run, description, *pointers, at, address(targets), address(labels))
-    if status is not None:
-        raise RuntimeError(f"ctc_loss: targets must be in [0, {log_probs.shape[2]})")
+    rest = plan.lengths, address(targets), address(labels)
+    if run(plan.description[1], *pointers, *rest) is not None:
+        raise RuntimeError(f"ctc_loss: targets must be in [0, {layout.shape[2]})")
     return losses, sums
 
 
 @launches("ctc_gradient")
 def ctc_gradient(g, log_probs, targets, lengths, blank, zero_infinity, losses, sums):
-    dtype, device = log_probs.dtype, log_probs.device
-    out = empty_tensor(log_probs.shape, dtype, device)
-    if device.type != "cpu":
+    layout = log_probs._layout
+    out = empty_tensor(layout.shape, layout.dtype, layout.device)
+    if layout.device.type != "cpu":
         return out
     log_probs, targets = _side_by_side(log_probs), contiguous(targets)
-    description, row = _description(log_probs, lengths, blank)
-    samples = log_probs.shape[1]
-    labels = empty_tensor(Size((samples * row,)), d.int32, device)
-    scratch = empty_tensor(Size((samples * 3 * row,)), dtype, device)
-    _owner, at = words(lengths)
-    run = _kernel("backward", dtype.code, targets.dtype.code, zero_infinity)
+    plan = _plan(log_probs, lengths, blank)
+    step = g._layout.strides[0]
+    if step not in (0, 1):
+        g, step = contiguous(g), 1
+    labels, scratch = map(empty_like_layout, (plan.labels, plan.scratch))
+    run = _kernel("backward", layout.dtype.code, targets._layout.dtype.code, zero_infinity)
     pointers = [address(t) for t in (out, g, losses, sums, log_probs)]
     rest = [address(t) for t in (targets, labels, scratch)]
-    launch(run, [*description, g._layout.strides[0]], *pointers, at, *rest)
+    run(plan.description[step], *pointers, plan.lengths, *rest)
     return out

@@ -47,9 +47,9 @@ def alignment_gradient(
 
 
 def _integers(*lengths):
-    """Two sets of lengths as lists, from sequences or from tensors."""
-    if all(isinstance(x, (tuple, list)) for x in lengths):
-        return map(list, lengths)
+    """Two sets of lengths as tuples, from sequences or from tensors."""
+    if isinstance(lengths[0], (tuple, list)) and isinstance(lengths[1], (tuple, list)):
+        return map(tuple, lengths)
     if not all(hasattr(x, "dtype") for x in lengths):
         kinds = ", ".join(type(x).__name__ for x in lengths)
         raise TypeError(
@@ -59,9 +59,10 @@ def _integers(*lengths):
     for x, name in zip(lengths, ("input", "target")):
         if x.dtype.category != 1:
             raise RuntimeError(f"{name}_lengths must be integral")
-    return (x.reshape(-1).tolist() for x in lengths)
+    return (tuple(x.reshape(-1).tolist()) for x in lengths)
 
 
+MOST_KNOWN = 256
 _WHERE = "(while checking arguments for ctc_loss_allocate_outputs)"
 
 
@@ -116,6 +117,23 @@ def _check_size(targets, dim, size, least):
         )
 
 
+_known: dict = {}  # what was worked out for shapes and lengths
+
+
+def _work_out(log_probs, targets, inputs, labels, blank):
+    """(lengths and places in one tuple, what the mean divides by)."""
+    key = (log_probs.shape, targets.shape, inputs, labels, blank, log_probs.dtype, log_probs.device)
+    found = _known.get(key)
+    if found is None:
+        places = _check(log_probs, targets, inputs, labels, blank)
+        counts = log_probs.detach().new_tensor([max(x, 1) for x in labels])
+        lengths = tuple(x for facts in zip(inputs, labels, places) for x in facts)
+        if len(_known) > MOST_KNOWN:
+            _known.clear()
+        found = _known[key] = lengths, counts
+    return found
+
+
 def _loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity):
     inputs, labels = _integers(input_lengths, target_lengths)
     batched = log_probs.ndim == 3
@@ -123,13 +141,11 @@ def _loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, z
         log_probs = log_probs.unsqueeze(1)
     if targets.dtype.name not in ("int64", "int32"):
         targets = targets.long()
-    places = _check(log_probs, targets, inputs, labels, blank)
-    lengths = tuple(x for facts in zip(inputs, labels, places) for x in facts)
+    lengths, counts = _work_out(log_probs, targets, inputs, labels, blank)
     loss = alignments(log_probs, targets, lengths, blank, zero_infinity)[0]
     if zero_infinity:
         loss = m.where(loss == float("inf"), 0.0, loss)
     if reduction == MEAN:
-        counts = loss.new_tensor([max(x, 1) for x in labels])
         return (loss / counts).mean()
     if reduction == SUM:
         return loss.sum()
