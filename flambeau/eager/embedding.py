@@ -22,6 +22,7 @@ CHUNK = 1 << 18  # bytes that a chunk writes, about
 _kernels: dict = {}
 _lookups: dict = {}
 _gradients: dict = {}
+_bag_plans: dict = {}
 
 
 def kernel(name, *facts):
@@ -270,6 +271,38 @@ def _check_bags(weight, indices, offsets, mode, per_sample_weights, include_last
             )
 
 
+class _Bags:
+    """A launch over bags, for given layouts and numbers of bags and places."""
+
+    __slots__ = ("at", "bag_of", "out", "owner", "run", "sizes", "whose")
+
+    def __init__(self, table, index, listed, count, places, how_many, mode, weighted, padding):
+        rows, columns = table.shape
+        device = table.device
+        self.out = dense_layout(Size((count, columns)), table.dtype, device)
+        self.bag_of = dense_layout(Size((places,)), d.int64, device)
+        self.sizes = dense_layout(Size((count,)), d.int64, device)
+        self.whose = None
+        if mode == MAX:
+            self.whose = dense_layout(Size((count, columns)), d.int64, device)
+        self.run = None
+        if device.type != "cpu" or not count:
+            return
+        facts = (table.dtype.code, index.code, listed, padding >= 0)
+        if mode == MAX:
+            self.run = kernel("bag_max", *facts)
+        else:
+            self.run = kernel("bag_sum", *facts, mode == MEAN, weighted)
+        work = max(1, places // count) * max(1, columns) * table.itemsize
+        per_chunk = max(1, CHUNK // work)
+        stride = table.strides[0] * table.itemsize
+        chunks = -(-count // per_chunk)
+        described = [count, places, columns, per_chunk, stride, rows, padding, how_many]
+        self.owner, self.at = words([chunks, *described])
+        if chunks > 1:
+            pool().ensure_workers()
+
+
 @launches("bags")
 def bags(
     weight,
@@ -283,58 +316,47 @@ def bags(
     padding,
 ):
     _check_bags(weight, indices, offsets, mode, per_sample_weights, include_last_offset)
-    places, device = indices._layout.numel, weight.device
+    places = indices._layout.numel
     if offsets is None:
-        count, listed = places // per_bag, per_bag
+        count, how_many = places // per_bag, per_bag
     else:
-        listed = offsets._layout.numel
-        count = listed - 1 if include_last_offset else listed
-        if include_last_offset and device.type == "cpu":
+        how_many = offsets._layout.numel
+        count = how_many - 1 if include_last_offset else how_many
+        if include_last_offset and offsets.device.type == "cpu":
             places = offsets[-1].item()
         elif not count:
             places = 0
-    columns = weight._layout.shape[1]
-    out = empty_tensor(Size((count, columns)), weight.dtype, device)
-    bag_of = empty_tensor(Size((places,)), d.int64, device)
-    sizes = empty_tensor(Size((count,)), d.int64, device)
-    whose = empty_tensor(Size((count, columns)), d.int64, device) if mode == MAX else sizes
-    if device.type == "cpu" and count:
-        if offsets is not None and indices.dtype is not offsets.dtype:
+        if indices.dtype is not offsets.dtype:
             indices, offsets = indices.to(d.int64), offsets.to(d.int64)
-        extra = whose if mode == MAX else per_sample_weights
-        _run_bags(out, bag_of, sizes, weight, indices, offsets, listed, mode, extra, padding)
+        offsets = contiguous(offsets)
+    table, indices, weights = _table(weight), contiguous(indices), per_sample_weights
+    facts = (offsets is not None, count, places, how_many, mode, weights is not None, padding)
+    key = (table._layout, indices._layout.dtype, *facts)
+    plan = _bag_plans.get(key)
+    if plan is None:
+        if len(_bag_plans) > MAX_PLANS:
+            _bag_plans.clear()
+        plan = _bag_plans[key] = _Bags(*key)
+    out, bag_of, sizes = map(empty_like_layout, (plan.out, plan.bag_of, plan.sizes))
+    whose = sizes if plan.whose is None else empty_like_layout(plan.whose)
+    if plan.run is not None:
+        extra = whose if mode == MAX else None if weights is None else contiguous(weights)
+        tensors = (out, table, indices, offsets, extra, bag_of, sizes)
+        pointers = [0 if t is None else address(t) for t in tensors]
+        if plan.run(plan.at, *pointers) is not None:
+            raise _bad_bags(indices, weight.shape[0])
     return out, bag_of, sizes, whose
 
 
-def _run_bags(out, bag_of, sizes, weight, indices, offsets, listed, mode, extra, padding):
-    rows, columns = weight.shape
-    count, places = out.shape[0], bag_of.shape[0]
-    table, indices = _table(weight), contiguous(indices)
-    offsets = None if offsets is None else contiguous(offsets)
-    extra = None if extra is None else contiguous(extra)
-    code, index = table._layout.dtype.code, indices._layout.dtype.code
-    work = max(1, places // count) * max(1, columns) * weight.itemsize
-    per_chunk = max(1, CHUNK // work)
-    stride = table._layout.strides[0] * table.itemsize
-    described = [count, places, columns, per_chunk, stride, rows, padding, listed]
-    facts = (code, index, offsets is not None, padding >= 0)
-    if mode == MAX:
-        run = kernel("bag_max", *facts)
-    else:
-        run = kernel("bag_sum", *facts, mode == MEAN, extra is not None)
-    tensors = (out, table, indices, offsets, extra, bag_of, sizes)
-    pointers = [0 if t is None else address(t) for t in tensors]
-    status, _ = launch(run, [-(-count // per_chunk), *described], *pointers)
-    if status is None:
-        return
+def _bad_bags(indices, rows):
     bad = ((indices < 0) | (indices >= rows)).nonzero()
     if bad.numel():
         place = bad[0, 0].item()
-        raise RuntimeError(
+        return RuntimeError(
             f"Index {place} of input takes value {indices[place].item()} which is not in the valid "
             f"range [0, {rows})"
         )
-    raise RuntimeError(
+    return RuntimeError(
         "Expected i < index_size to be true, but got false.  (Could this error message be "
         "improved?  If so, please report an enhancement request to PyTorch.)"
     )

@@ -266,13 +266,13 @@ def build_backward(code, target, zero_infinity):
             with fn.when(count > 0):
                 before = walk.probability(last, end - 1)
                 fn.store(before, fn.gep(behind[0], end - 1, type))
-            posterior(last, behind[0])
-            with fn.loop(0, last) as k:
+            with fn.loop(0, walk.length) as k:
                 # rows take turns: the new one is written where the one before the last was
                 odd = (k & 1) == 1
-                old, new = fn.select(odd, behind[1], behind[0]), fn.select(odd, *behind[:2])
-                time = last - 1 - k
-                walk.step(old, new, time, 1)
+                old, new = fn.select(odd, *behind[:2]), fn.select(odd, behind[1], behind[0])
+                time = last - k
+                with fn.when(k > 0):
+                    walk.step(old, new, time, 1)
                 posterior(time, new)
 
     walk.each(probabilities, lengths, targets, labels, visit)
