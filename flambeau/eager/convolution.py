@@ -147,7 +147,7 @@ def _product(out, source, weight, bias, stride, padding, dilation, groups, backw
             kernel = _kernel("convolution_squares", winograd.build, code)
             first = _kernel("convolution_spread_weights", winograd.build_spread, code)
         else:
-            plan = product_words(names, g, code, backward, biased, panels.strip_rows())
+            plan = product_words(names, g, code, backward, biased, panels.chunk_rows())
             kernel = _kernel("convolution", conv.build, code)
             first = _kernel("convolution_strips", panels.build, code)
         strips = first, *words(plan.strip_words), plan.strip_bytes

@@ -78,6 +78,11 @@ def _blocks(channels, taps):
     return [(c, min(size, channels - c), 0, taps) for c in range(0, channels, size)]
 
 
+def _lines(block, width, columns):
+    """The most vectors that a block of pixels is cut into, at lines of so many columns."""
+    return block // width + -(-block // max(1, columns)) * (-(-columns // width)) + 2
+
+
 class Description:
     """Named words, then tables."""
 
@@ -94,14 +99,16 @@ class Description:
         return [*self.values.values(), *self.tables]
 
 
-def _common(names, geometry, size, block, depth, rows):
-    """Words that every kernel on patches wants. depth: rows of a panel; rows: of sums."""
+def _common(names, size, block, depth, taps, vectors):
+    """Words that every kernel on patches wants: depth, taps and vectors of the largest panel."""
     d = Description(names)
     v = d.values
     v["block"] = block
     at = up((block + 2) * 6 * 8, 64)
     v["at_lanes"] = at
     at += up((block + 16) * 8, 64)
+    v["at_moves"], v["move_pitch"] = at, vectors + 2
+    at += up((2 * taps + 1) * v["move_pitch"] * 8 + 64, 64)
     v["at_panel"], v["panel_pitch"] = at, pitch(block, size)
     at += up((depth + 1) * v["panel_pitch"], 4096) + 64
     v["at_sums"] = at
@@ -148,7 +155,7 @@ class ProductPlan(NamedTuple):
     strip_bytes: int
 
 
-def product_words(names, g, code, backward, biased, strip_rows):
+def product_words(names, g, code, backward, biased, strip_chunk):
     """Words for a convolution (x to y), or the way back (y to x)."""
     size = summed_size(code)
     width = 64 // size
@@ -182,7 +189,9 @@ def product_words(names, g, code, backward, biased, strip_rows):
         parts = min(-(-FEW // chunks), max(1, rows // 128))
     per_part = up(-(-rows // parts), 8)
     parts = -(-rows // per_part)
-    d = _common(names, g, size, block, depth, per_part)
+    taps = max(t for blocks in cuts for *_, t in blocks)
+    lines = max(_lines(block, width, p[2]) for (p, _), many in zip(phases, pixels) if many)
+    d = _common(names, size, block, depth, taps, lines)
     v = d.values
     v["sums_pitch"] = v["panel_pitch"]
     v["slot_bytes"] = up(v["at_sums"] + (per_part + 8) * v["sums_pitch"], 4096) + 64
@@ -212,7 +221,7 @@ def product_words(names, g, code, backward, biased, strip_rows):
     d.table("tap_table", all_taps)
     d.table("block_table", all_blocks)
     described = d.list()
-    strip_words = [g.groups * -(-rows // strip_rows), *described[1:]]
+    strip_words = [g.groups * -(-rows // strip_chunk), *described[1:]]
     return ProductPlan(described, v["slot_bytes"], strip_words, g.groups * strips)
 
 
@@ -241,7 +250,8 @@ def weight_words(names, g, code):
     k_parts = max(1, min(len(blocks), FEW, c_group * len(taps) // 512))
     k_parts = max(1, min(k_parts, -(-FEW // g.groups)))
     pixel_parts = max(1, min(count // 2, -(-FEW // (k_parts * g.groups))))
-    d = _common(names, g, size, block, depth, 0)
+    most_taps = max(t for *_, t in blocks)
+    d = _common(names, size, block, depth, most_taps, _lines(block, width, place[2]))
     v = d.values
     v["sums_pitch"] = line = up(m_group * size, 64) + 192
     v["slot_bytes"] = up(v["at_sums"] + (block + width) * line, 4096) + 64

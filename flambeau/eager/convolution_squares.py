@@ -67,7 +67,7 @@ def square_words(names, g, code, backward, biased):
     v["tiles"], v["tiles_h"], v["tiles_w"] = squares, high, wide
     v["out_h"], v["out_w"], (v["pad_h"], v["pad_w"]) = out[3], out[4], padding
     v["m"], v["c"], v["has_bias"] = rows, depth, int(biased)
-    blocks = -(-squares // block)
+    v["pixel_parts"] = blocks = -(-squares // block)
     parts = 1 if blocks >= 4 else min(-(-4 // blocks), max(1, rows // ROWS))
     v["m_per_part"] = per_part = up(-(-rows // parts), 8)
     v["m_parts"] = parts = -(-rows // per_part)

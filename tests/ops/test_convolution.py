@@ -138,8 +138,10 @@ def test_complex(rng):
         parts = [a + 1j * b for a, b in zip(tensors(case, rng), tensors(case, rng))]
         ours = run(case, *[flambeau.from_numpy(a) for a in parts])
         assert np.allclose(ours.numpy(), reference(case, *parts))
+    small = SMALL[1]
+    parts = [a + 1j * b for a, b in zip(tensors(small, rng), tensors(small, rng))]
     leaves = [flambeau.from_numpy(a).requires_grad_() for a in parts]
-    assert gradcheck(lambda *args: run(CASES[28], *args), leaves)
+    assert gradcheck(lambda *args: run(small, *args), leaves)
 
 
 LAYOUTS = {

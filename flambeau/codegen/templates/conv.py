@@ -27,11 +27,14 @@ class Convolution(Patches):
         self.m = self.word("m")
         phase, rest = self.find_phase()
         blocks = (phase["pixels"] + self.word("block") - 1) / self.word("block")
+        vectors = (phase["pixels"] + self.width - 1) / self.width
         block, rest = rest % blocks, rest / blocks
         m_parts, per_part = self.word("m_parts"), self.word("m_per_part")
         part, rest = rest % m_parts, rest / m_parts
-        first = block * self.word("block")
-        self.count = fn.min(self.word("block"), phase["pixels"] - first)
+        # blocks of nearly equal size: the last one keeps no thread waiting
+        first = block * vectors / blocks * self.width
+        last = (block + 1) * vectors / blocks * self.width
+        self.count = fn.min(last, phase["pixels"]) - first
         self.walk_pixels(phase, first, self.count)
         low = part * per_part
         rows = fn.min(per_part, self.m - low)

@@ -26,7 +26,7 @@ WORDS = (
     "k_parts pixel_parts part_bytes group_bytes k_total "
     "planes per_chunk plane_bytes row_pitch slab_pitch low_d low_h low_w part_w tap_count "
     "tiles tiles_h tiles_w out_h out_w pad_h pad_w m_block a_plane panel_plane sums_plane at_spare "
-    "c_parts c_per_part spare_pitch strip_group in_order"
+    "c_parts c_per_part spare_pitch strip_group in_order at_moves move_pitch"
 ).split()
 PLACE = {name: k for k, name in enumerate(WORDS)}
 PHASE = "first_chunk out_d out_h out_w y_base tap_first blocks_first blocks_count pixels "
@@ -48,7 +48,8 @@ class Patches:
         self.vector = vector(self.type, self.width)
         self.item, self.size = bytes_of(MEMORY_TYPE[code]), bytes_of(self.type)
         if packs:
-            self.pack_function()
+            plan_function(self)
+            pack_function(self)
         self.fn = fn = self.module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
         self.block, self.chunk = fn.params
         self.description = argument_word(fn, self.block, 0, "p")
@@ -101,6 +102,7 @@ class Patches:
         self.slot_flag = fn.gep(self.block, slot.get() + first, I64)
         self.slot = fn.gep(scratch, slot.get() * self.word("slot_bytes"), "i8")
         self.lanes = fn.gep(self.slot, self.word("at_lanes"), "i8")
+        self.moves = fn.gep(self.slot, self.word("at_moves"), "i8")
         self.panel = fn.gep(self.slot, self.word("at_panel"), "i8")
         self.sums = fn.gep(self.slot, self.word("at_sums"), "i8")
         self.panel_pitch, self.sums_pitch = self.word("panel_pitch"), self.word("sums_pitch")
@@ -145,6 +147,7 @@ class Patches:
                     od.set(0)
                     n.set(n.get() + 1)
         self.runs = runs.get()
+        self.start_packing()
 
     def lanes_of(self, fn, lanes, v):
         """Where the pixels of vector v lie in y, and functions that ask for equal distances."""
@@ -166,110 +169,136 @@ class Patches:
 
     # -- panels ------------------------------------------------------------------------------------
 
+    def start_packing(self):
+        """Forget the moves of other pixels."""
+        self.planned = self.fn.var(V(self.fn, I64, "-1"))
+
     def pack(self, x, taps, block):
         """Fill the panel for one block of channels and taps."""
         fn = self.fn
+        count = block["t_count"]
+        with fn.when(self.planned.get() != block["t_first"]):
+            self.planned.set(block["t_first"])
+            operands = [self.description, self.slot, self.runs, taps, count, self.moves]
+            fn.line(f"call void @plan({', '.join(map(repr, operands))})")
         first = fn.gep(x, block["c_first"] * self.word("x_c"), "i8")
         operands = [self.description, first, self.slot, self.runs, taps]
-        operands += [block["t_count"], block["c_count"], self.panel, self.panel_pitch]
+        operands += [count, block["c_count"], self.panel, self.panel_pitch, self.moves]
         fn.line(f"call void @pack({', '.join(map(repr, operands))})")
 
-    def pack_function(self):
-        names = ((PTR, "description"), (PTR, "x"), (PTR, "runs"), (I64, "run_count"))
-        names += ((PTR, "taps"), (I64, "tap_count"), (I64, "channels"))
-        names += ((PTR, "panel"), (I64, "pitch"))
-        fn = self.module.function("pack", names, internal=True)
-        description, x, runs, run_count, taps, tap_count, channels, panel, pitch = fn.params
 
-        def word(name):
-            return self.word(name, fn, description)
+class Seen:
+    """What one tap sees of one run: where it starts, and which lanes are in the image."""
 
-        x_c, x_d, x_h, x_w = (word(n) for n in ("x_c", "x_d", "x_h", "x_w"))
-        in_d, in_h, in_w, step = (word(n) for n in ("in_d", "in_h", "in_w", "step_w"))
-        copy = _Copy(self, fn, channels, x_c, tap_count * pitch)
-        apart = step * x_w
+    def __init__(self, fn, word, runs, r, tap):
+        self.pos, self.length, base, d, h, w = (
+            fn.load(fn.gep(runs, r * len(RUN) + k, I64), I64, 8) for k in range(len(RUN))
+        )
+        step = word("step_w")
+        d, h, w = d + tap[0], h + tap[1], w + tap[2]
+        inside = d.below(word("in_d")) & h.below(word("in_h"))
+        self.low = fn.select(w < 0, (step - 1 - w) / step, 0)
+        high = fn.min(self.length, (word("in_w") - w + step - 1) / step)
+        self.high = fn.select(inside, high, 0)
+        self.offset = base + d * word("x_d") + h * word("x_h") + w * word("x_w")
+
+
+def plan_function(patches):
+    """Where vectors of a panel's row come from, once for all channels: offset and mask.
+
+    Words of the table: the number of vectors, their places in a row, then per tap an offset and a
+    mask for each. Patches that move by two columns need two loads, so masks have twice the lanes.
+    """
+    p = patches
+    names = ((PTR, "description"), (PTR, "runs"), (I64, "run_count"), (PTR, "taps"))
+    names += ((I64, "tap_count"), (PTR, "moves"))
+    fn, w = p.module.function("plan", names, internal=True), p.width
+    description, runs, run_count, taps, tap_count, moves = fn.params
+
+    def word(name):
+        return p.word(name, fn, description)
+
+    apart, pitch = word("step_w") * word("x_w"), word("move_pitch")
+    twice = fn.select(apart == p.item, fn.value(1, I64), 2)
+    one = V(fn, I64, "1")
+    with fn.loop(0, tap_count) as t:
+        tap = [fn.load(fn.gep(taps, t * len(TAP) + k, I64), I64, 8) for k in range(3)]
+        line = fn.gep(moves, (t * 2 + 1) * pitch + 1, I64)
+        count = fn.var(V(fn, I64, "0"))
+        with fn.loop(0, run_count) as r:
+            seen = Seen(fn, word, runs, r, tap)
+            with fn.loop(0, seen.length, w) as j:
+                k = count.get()
+                # bits low..high, stretched where every second element is wanted
+                last = fn.max(fn.min(seen.high - j, w) * twice - (twice - 1), 0)
+                first = fn.min(fn.max(seen.low - j, 0) * twice, 63)
+                mask = ((one << last) - 1) & (0 - (one << first))
+                fn.store(seen.pos + j, fn.gep(moves, k + 1, I64), 8)
+                fn.store(seen.offset + j * apart, fn.gep(line, k, I64), 8)
+                fn.store(mask, fn.gep(line, pitch + k, I64), 8)
+                count.set(k + 1)
+        fn.store(count.get(), moves, 8)
+    fn.ret()
+
+
+def pack_function(patches):
+    """Rows of a panel, channel by channel and tap by tap."""
+    p = patches
+    names = ((PTR, "description"), (PTR, "x"), (PTR, "runs"), (I64, "run_count"))
+    names += ((PTR, "taps"), (I64, "tap_count"), (I64, "channels"))
+    names += ((PTR, "panel"), (I64, "pitch"), (PTR, "moves"))
+    fn, w = p.module.function("pack", names, internal=True), p.width
+    description, x, runs, run_count, taps, tap_count, channels, panel, pitch, moves = fn.params
+
+    def word(name):
+        return p.word(name, fn, description)
+
+    raw = vector(MEMORY_TYPE[p.code], w)
+    x_c, apart, move_pitch = word("x_c"), word("step_w") * word("x_w"), word("move_pitch")
+
+    def by_vectors(pieces):
+        """Elements side by side (one load), or every second one (two)."""
+        count = fn.load(moves, I64, 8)
+        with fn.loop(0, channels) as c, fn.loop(0, tap_count) as t:
+            source = fn.gep(x, c * x_c, "i8")
+            row = fn.gep(panel, (c * tap_count + t) * pitch, "i8")
+            line = fn.gep(moves, (t * 2 + 1) * move_pitch + 1, I64)
+            with fn.loop(0, count) as k:
+                here = fn.gep(source, fn.load(fn.gep(line, k, I64), I64, 8), "i8")
+                bits = fn.load(fn.gep(line, move_pitch + k, I64), I64, 8)
+                found = []
+                for piece in range(pieces):
+                    mask = fn.convert("trunc", bits >> (piece * w), f"i{w}")
+                    mask = fn.convert("bitcast", mask, vector(I1, w))
+                    place = fn.gep(here, piece * w * p.item, "i8")
+                    found.append(masked_load(fn, place, raw, mask))
+                value = found[0]
+                if pieces == 2:
+                    value = fn.shuffle(found[0], found[1], range(0, 2 * w, 2))
+                place = fn.load(fn.gep(moves, k + 1, I64), I64, 8)
+                fn.store(p.widened(fn, value), fn.gep(row, place, p.type), p.size)
+
+    def by_elements():
+        zero = V(fn, p.vector, "zeroinitializer")
         with fn.loop(0, tap_count) as t:
             tap = [fn.load(fn.gep(taps, t * len(TAP) + k, I64), I64, 8) for k in range(3)]
-            row = fn.gep(panel, t * pitch, "i8")
-            with fn.loop(0, run_count) as r:
-                pos, length, base, d, h, w = (
-                    fn.load(fn.gep(runs, r * len(RUN) + k, I64), I64, 8) for k in range(len(RUN))
-                )
-                d, h, w = d + tap[0], h + tap[1], w + tap[2]
-                inside = d.below(in_d) & h.below(in_h)
-                # lanes low..high see the image, the others its padding
-                low = fn.select(w < 0, (step - 1 - w) / step, 0)
-                high = fn.min(length, (in_w - w + step - 1) / step)
-                high = fn.select(inside, high, 0)
-                source = fn.gep(x, base + d * x_d + h * x_h + w * x_w, "i8")
-                target = fn.gep(row, pos * self.size, "i8")
+            with fn.loop(0, run_count) as r, fn.loop(0, channels) as c:
+                seen = Seen(fn, word, runs, r, tap)
+                row = fn.gep(panel, (c * tap_count + t) * pitch, "i8")
+                there = fn.gep(row, seen.pos, p.type)
+                here = fn.gep(x, c * x_c + seen.offset, "i8")
+                with fn.loop(0, seen.length, w) as i:
+                    fn.store(zero, fn.gep(there, i, p.type), p.size)
+                with fn.loop(seen.low, seen.high) as i:
+                    value = fn.load(fn.gep(here, i * apart, "i8"), MEMORY_TYPE[p.code])
+                    fn.store(p.widened(fn, value), fn.gep(there, i, p.type), p.size)
 
-                def dense(apart_is):
-                    with fn.loop(0, length, self.width) as j:
-                        copy.vectors(
-                            fn.gep(source, j * apart, "i8"),
-                            fn.gep(target, j * self.size, "i8"),
-                            low - j,
-                            high - j,
-                            apart_is,
-                        )
-
-                fn.if_else(
-                    apart == self.item,
-                    lambda: dense(1),
-                    lambda: fn.if_else(
-                        apart == 2 * self.item,
-                        lambda: dense(2),
-                        lambda: copy.elements(source, target, low, high, length, apart),
-                    ),
-                )
-        fn.ret()
-
-
-class _Copy:
-    """A piece of a line, for every channel of the block."""
-
-    def __init__(self, patches, fn, channels, from_step, to_step):
-        self.p, self.fn, self.channels = patches, fn, channels
-        self.from_step, self.to_step = from_step, to_step
-
-    def between(self, low, high):
-        fn, w = self.fn, self.p.width
-        lane = fn.iota(vector(I64, w))
-        return (lane >= fn.splat(low, w)) & (lane < fn.splat(high, w))
-
-    def vectors(self, source, target, low, high, apart):
-        """One vector per channel, elements side by side or every second one."""
-        fn, p, w = self.fn, self.p, self.p.width
-        raw = vector(MEMORY_TYPE[p.code], w)
-        if apart == 1:
-            masks = [self.between(low, high)]
-        else:
-            masks = [self.between(low * 2 - k * w, high * 2 - 1 - k * w) for k in (0, 1)]
-        with fn.loop(0, self.channels) as c:
-            here = fn.gep(source, c * self.from_step, "i8")
-            found = [
-                masked_load(fn, fn.gep(here, k * w * p.item, "i8"), raw, mask)
-                for k, mask in enumerate(masks)
-            ]
-            if apart == 1:
-                value = found[0]
-            else:
-                value = fn.shuffle(found[0], found[1], range(0, 2 * w, 2))
-            fn.store(p.widened(fn, value), fn.gep(target, c * self.to_step, "i8"), p.size)
-
-    def elements(self, source, target, low, high, length, apart):
-        """One element after the other, for any distance."""
-        fn, p = self.fn, self.p
-        zero = V(fn, p.vector, "zeroinitializer") if p.width > 1 else fn.value(0, p.type)
-        with fn.loop(0, self.channels) as c:
-            there = fn.gep(target, c * self.to_step, "i8")
-            here = fn.gep(source, c * self.from_step, "i8")
-            with fn.loop(0, length, p.width) as i:
-                fn.store(zero, fn.gep(there, i, p.type), p.size)
-            with fn.loop(low, high) as i:
-                value = fn.load(fn.gep(here, i * apart, "i8"), MEMORY_TYPE[p.code])
-                fn.store(p.widened(fn, value), fn.gep(there, i, p.type), p.size)
+    fn.if_else(
+        apart == p.item,
+        lambda: by_vectors(1),
+        lambda: fn.if_else(apart == 2 * p.item, lambda: by_vectors(2), by_elements),
+    )
+    fn.ret()
 
 
 def transpose(fn, rows):

@@ -77,27 +77,28 @@ class WeightGradient(Patches):
                     put(masked_load(fn, fn.gep(here, m * self.item, "i8"), raw, mask), i, m)
 
         def channels_first():
-            with fn.loop(0, (self.count + w - 1) / w) as v:
+            # along lines first: that is how memory likes to be read
+            vectors = (self.count + w - 1) / w
+            with fn.loop(0, self.m, w) as m, fn.loop(0, vectors) as v:
                 where, apart = self.lanes_of(fn, self.lanes, v)
 
                 def square():
                     mask = self.below(self.count - v * w)
-                    with fn.loop(0, self.m, w) as m:
-                        rows = []
-                        for k in range(w):
-                            # rows beyond the last repeat it: their sums are never read
-                            row = fn.min(m + k, self.m - 1)
-                            here = fn.gep(y, row * y_m + where, "i8")
-                            rows.append(masked_load(fn, here, raw, mask))
-                        for k, row in enumerate(transpose(fn, rows)):
-                            put(row, v * w + k, m)
+                    rows = []
+                    for k in range(w):
+                        # rows beyond the last repeat it: their sums are never read
+                        row = fn.min(m + k, self.m - 1)
+                        here = fn.gep(y, row * y_m + where, "i8")
+                        rows.append(masked_load(fn, here, raw, mask))
+                    for k, row in enumerate(transpose(fn, rows)):
+                        put(row, v * w + k, m)
 
                 def one_by_one():
                     low, high = v * w, fn.min(self.count, v * w + w)
-                    with fn.loop(low, high) as i, fn.loop(0, self.m) as m:
+                    with fn.loop(low, high) as i, fn.loop(m, fn.min(m + w, self.m)) as row:
                         at = fn.load(fn.gep(self.lanes, i, I64), I64, 8)
-                        here = fn.gep(y, at + m * y_m, "i8")
-                        put(fn.load(here, MEMORY_TYPE[self.code]), i, m)
+                        here = fn.gep(y, at + row * y_m, "i8")
+                        put(fn.load(here, MEMORY_TYPE[self.code]), i, row)
 
                 fn.if_else(apart(1), square, one_by_one)
 

@@ -168,8 +168,11 @@ class Winograd(Squares):
         self.no_lines()
         m_parts, per_part = self.word("m_parts"), self.word("m_per_part")
         block, part = self.chunk / m_parts, self.chunk % m_parts
-        first = block * self.word("block")
-        count = fn.min(self.word("block"), self.word("tiles") - first)
+        squares, blocks = self.word("tiles"), self.word("pixel_parts")
+        vectors = (squares + self.width - 1) / self.width
+        first = block * vectors / blocks * self.width
+        last = (block + 1) * vectors / blocks * self.width
+        count = fn.min(last, squares) - first
         self.walk_squares(first, count)
         channels = self.word("c")
         self.spread(x, channels)
