@@ -186,8 +186,15 @@ LAUNCHERS |= {
 
 @launches("rrelu")
 def rrelu(input, lower, upper, training, generator):
-    noise = empty_like_layout(dense_layout(input.shape, input.dtype, input.device))
-    return noisy_rrelu(input, noise, lower, upper, training, generator)
+    noise = empty_like_layout(_dense(input._layout))
+    run = noisy_rrelu if input._requires_grad and modes.grad else rrelu_with_noise
+    return run(input, noise, lower, upper, training, generator)
+
+
+def _dense(layout):
+    if layout.is_contiguous:
+        return layout
+    return dense_layout(layout.shape, layout.dtype, layout.device)
 
 
 @launches("native_dropout")
@@ -212,7 +219,7 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
             raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound:g}")
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
-    out = empty_like_layout(dense_layout(input.shape, input.dtype, input.device))
+    out = empty_like_layout(_dense(input._layout))
     if input.device.type == "cpu":
         if training:
             require(input.dtype, HALF_AND_UP - {d.float16}, "rrelu_with_noise_out_cpu")
@@ -225,10 +232,10 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
         return source.clamp(min=0) + source.clamp(max=0) * ((lower + upper) / 2)
     slopes = noise
     if not noise._layout.is_contiguous:
-        slopes = empty_like_layout(dense_layout(input.shape, input.dtype, input.device))
+        slopes = empty_like_layout(_dense(input._layout))
     run = kernel("rrelu", input.dtype.code)
-    pointers = out.data_ptr(), slopes.data_ptr(), source.data_ptr()
-    run(stream(generator), *pointers, out.numel(), lower, upper)
+    pointers = address(out), address(slopes), address(source)
+    run(stream(generator), *pointers, out._layout.numel, lower, upper)
     if slopes is not noise:
         copy_into(noise, slopes)
     noise._storage.version += 1

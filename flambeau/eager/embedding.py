@@ -23,6 +23,7 @@ _kernels: dict = {}
 _lookups: dict = {}
 _gradients: dict = {}
 _bag_plans: dict = {}
+_one_hots: dict = {}
 
 
 def kernel(name, *facts):
@@ -394,12 +395,30 @@ def bag_dots(grad, weight, indices, bags, padding_idx):
 
 @launches("ones_at")
 def ones_at(places, classes):
-    out = empty_tensor(Size((*places._layout.shape, classes)), d.int64, places.device)
-    if is_computed(out):
-        places, rows = contiguous(places), places._layout.numel
-        per_chunk = max(1, CHUNK // (8 * classes))
-        description = [-(-rows // per_chunk), rows, classes, per_chunk]
-        status, _ = launch(kernel("ones_at"), description, address(out), address(places))
-        if status is not None:
+    found = _one_hots.get((places._layout, classes))
+    if found is None:
+        found = _plan_ones(places._layout, classes)
+    layout, run, description, _ = found
+    out = empty_like_layout(layout)
+    if run is not None:
+        places = contiguous(places)
+        if run(description, out._storage.pointer, places._storage.pointer + places._offset):
             return None
     return out
+
+
+def _plan_ones(places, classes):
+    """(layout of the result, kernel, description, its owner)."""
+    layout = dense_layout(Size((*places.shape, classes)), d.int64, places.device)
+    found = layout, None, None, None
+    if layout.numel and layout.device.type == "cpu":
+        per_chunk = max(1, CHUNK // (8 * classes))
+        chunks = -(-places.numel // per_chunk)
+        owner, at = words([chunks, places.numel, classes, per_chunk])
+        if chunks > 1:
+            pool().ensure_workers()
+        found = layout, kernel("ones_at"), at, owner
+    if len(_one_hots) > MAX_PLANS:
+        _one_hots.clear()
+    _one_hots[places, classes] = found
+    return found

@@ -228,7 +228,9 @@ def functional_rrelu(
     inplace: bool = False,
 ):
     """leaky_relu with a slope drawn between lower and upper (their mean when not training)."""
-    return public("rrelu_" if inplace else "rrelu")(input, lower, upper, training)
+    if inplace:
+        return public("rrelu_")(input, lower, upper, training)
+    return rrelu(input, lower, upper, training)
 
 
 @composite(namespace=NN, variants="")
