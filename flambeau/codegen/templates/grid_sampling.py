@@ -209,6 +209,7 @@ class _Sampler:
 
 
 BLOCK = 8  # registers of places whose taps are kept while the channels pass
+PICKED = 4  # up to so many taps may be read lane by lane; more would make long kernels
 
 
 class _Taps:
@@ -220,6 +221,7 @@ class _Taps:
         self.index = "i64" if s.pattern.wide else "i32"
         self.offsets = fn.alloca(self.index, BLOCK * self.count * s.width)
         self.weights = fn.alloca(s.scalar, BLOCK * self.count * s.width)
+        self.whole = fn.alloca("i8", BLOCK * self.count)  # are all lanes inside?
 
     def _slot(self, number, k):
         return (number * self.count + k) * self.s.width
@@ -230,7 +232,10 @@ class _Taps:
         outside = fn.value(-1, vector(self.index, s.width))
         for k, (offset, inside, ks) in enumerate(s.combined(axes)):
             offset = fn.convert("trunc", offset, outside.type)
-            offset = fn.select(inside & mask, offset, outside)
+            inside = inside & mask
+            whole = fn.convert("zext", ~fn.any(~inside), "i8")
+            fn.store(whole, fn.gep(self.whole, number * self.count + k, "i8"))
+            offset = fn.select(inside, offset, outside)
             fn.store(offset, fn.gep(self.offsets, self._slot(number, k), self.index), 64)
             weight = s.weight(axes, ks)
             fn.store(weight, fn.gep(self.weights, self._slot(number, k), s.scalar), 64)
@@ -248,6 +253,27 @@ class _Taps:
 
     def read(self, number, k, plane):
         """What tap k reads in a plane: 0 outside."""
+        fn = self.s.fn
+        if self.count > PICKED:
+            return self._gathered(number, k, plane)
+        whole = fn.load(fn.gep(self.whole, number * self.count + k, "i8"), "i8")
+        return fn.if_else(
+            whole != 0,
+            lambda: self._picked(number, k, plane),
+            lambda: self._gathered(number, k, plane),
+        )
+
+    def _picked(self, number, k, plane):
+        """Lane by lane, where all are inside: several times faster than the instruction for it."""
+        s, fn = self.s, self.s.fn
+        found = V(fn, vector(s.memory, s.width), "poison")
+        for lane in range(s.width):
+            at = fn.gep(self.offsets, self._slot(number, k) + lane, self.index)
+            offset = fn.convert("sext", fn.load(at, self.index), I64)
+            found = fn.insert(found, fn.load(fn.gep(plane, offset, s.memory), s.memory), lane)
+        return from_memory(fn, found, s.code)
+
+    def _gathered(self, number, k, plane):
         s, fn = self.s, self.s.fn
         offset = self.offset(number, k)
         # signed 32-bit offsets go into the instruction as they are
