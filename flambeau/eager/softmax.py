@@ -1,4 +1,4 @@
-"""Launching softmax and log_softmax, forward and backward, along any dimension.
+"""Launching softmax, log_softmax and logsumexp, forward and backward, along any dimension.
 
 A contiguous tensor is outer x n x inner: with inner 1 the programs run along rows, else down
 columns. Programs: `codegen/templates/row_programs.py`; table rows: `ops/softmax.py`.
@@ -8,13 +8,13 @@ import math
 
 from flambeau import errors
 from flambeau._layout import dense_layout, wrap_dim
-from flambeau._tensor import empty_like_layout
+from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.eager.binding import FRONTS, launches
 from flambeau.eager.fronts import kernel_unless_recorded, quick_function
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.outs import not_exact
 from flambeau.eager.plan import MAX_PLANS
-from flambeau.eager.rows import contiguous, is_computed
+from flambeau.eager.rows import contiguous, is_computed, reduced_shape
 from flambeau.runtime.cpu import words
 
 _kernels: dict = {}
@@ -125,6 +125,47 @@ def _backward(program):
         return out
 
     return launch
+
+
+# -- logsumexp, over one dimension -----------------------------------------------------------------
+
+_logsumexps: dict = {}
+_logsumexp_backwards: dict = {}
+
+
+@launches("logsumexp_rows")
+def logsumexp_rows(input, dim, keepdim):
+    layout = input._layout
+    plan = _logsumexps.get((layout, dim))
+    if plan is None:
+        if not layout.is_contiguous:
+            input = contiguous(input)
+        if is_computed(input):
+            plan = _planned(_logsumexps, "logsumexp", input._layout, dim)
+    out = empty_tensor(reduced_shape(input, wrap_dim(dim, layout.ndim), keepdim), *_kind(layout))
+    if plan is not None:
+        plan[1](plan[2], out._storage.pointer, input._storage.pointer + input._offset)
+    return out
+
+
+def _kind(layout):
+    return layout.dtype, layout.device
+
+
+def _logsumexp_backward(g, input, out, dim, keepdim):
+    layout = input._layout
+    dx = empty_like_layout(dense_layout(layout.shape, *_kind(layout)))
+    if is_computed(input):
+        input, g, out = contiguous(input), contiguous(g), contiguous(out)
+        plan = _logsumexp_backwards.get((input._layout, dim))
+        if plan is None:
+            plan = _planned(_logsumexp_backwards, "logsumexp_backward", input._layout, dim)
+        operands = dx, g, input, out
+        plan[1](plan[2], *[t._storage.pointer + t._offset for t in operands])
+    return dx
+
+
+FRONTS["logsumexp_backward"] = kernel_unless_recorded(_logsumexp_backward)
 
 
 for _name in ("softmax", "log_softmax"):

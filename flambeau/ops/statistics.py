@@ -17,7 +17,7 @@ from flambeau.ops.reductions import (
     restore_dims,
     unsqueezed,
 )
-from flambeau.ops.table import Dims, composite, public, reduction
+from flambeau.ops.table import Dims, composite, public, reduction, template
 
 _PLAIN = "function method out"
 
@@ -357,6 +357,22 @@ def logsumexp_grad(g, input, out, dim, keepdim):
     return g * m.conj((input - out).exp())
 
 
+@composite("logsumexp_backward", variants="")
+def _logsumexp_backward(g, input, result, dim: int, keepdim: bool):
+    """Gradient of logsumexp over one dimension."""
+    return logsumexp_grad(g, input, result, dim, keepdim)
+
+
+@template(
+    "logsumexp_rows",
+    variants="",
+    node="LogsumexpBackward0",
+    grad=lambda g, input, out, dim, keepdim: _logsumexp_backward(g, input, out, dim, keepdim),
+)
+def _logsumexp_rows(input, dim: int, keepdim: bool = False):
+    """log(sum(exp(input))) without overflow, over one dimension."""
+
+
 @composite(
     variants="",
     bind=True,
@@ -364,7 +380,7 @@ def logsumexp_grad(g, input, out, dim, keepdim):
     grad=lambda g, input, out, dim, keepdim: logsumexp_grad(g, input, out, dim, keepdim),
 )
 def _logsumexp(input, dim: Dims, keepdim: bool = False):
-    """log(sum(exp(input))) without overflow."""
+    """log(sum(exp(input))) without overflow, over several dimensions or of complex numbers."""
     if input.numel() == 0:
         return input.exp().sum(dim, keepdim=keepdim).log()
     top = (input.real if input.is_complex() else input).amax(dim, keepdim=True)
@@ -372,6 +388,13 @@ def _logsumexp(input, dim: Dims, keepdim: bool = False):
     shift = m.where(top.abs() == math.inf, top.new_zeros(()), top)
     total = (input - shift).exp().sum(dim, keepdim=keepdim).log()
     return total + (shift if keepdim else shift.reshape(total.shape))
+
+
+def _one_dim(dim, ndim):
+    """The one dimension that is meant, or None."""
+    if isinstance(dim, (tuple, list)):
+        dim = dim[0] if len(dim) == 1 else None
+    return dim if type(dim) is int and -ndim <= dim < ndim else None
 
 
 def _logsumexp_of(overload, out, arguments):
@@ -388,6 +411,9 @@ def _logsumexp_of(overload, out, arguments):
     if input.dtype.category < d.FLOATING:
         input = input.to(d.default_dtype() if out is None else out.dtype)
     if out is None:
+        one = _one_dim(dim, input.ndim)
+        if one is not None and input.dtype.is_floating_point and input.numel():
+            return _logsumexp_rows(input, one, keepdim)
         return public("_logsumexp")(input, dim, keepdim)
     if input._requires_grad:
         raise errors.out_requires_grad("logsumexp")

@@ -142,6 +142,27 @@ def test_threads_do_not_change_bits():
     assert one == two
 
 
+def test_logsumexp_over_one_dimension():
+    for seed, (shape, dim) in enumerate(CASES[1:]):
+        for keepdim in (False, True):
+            x = both.tensor(flambeau, both.draw(shape, seed, 3.0), "float64")
+            y = flambeau.logsumexp(x, dim, keepdim)
+            a = x.detach().numpy()
+            wanted = np.log(np.exp(a).sum(dim, keepdims=keepdim))
+            np.testing.assert_allclose(y.detach().numpy(), wanted, rtol=1e-12, atol=1e-12)
+            g = both.draw(wanted.shape, seed + 50)
+            y.backward(flambeau.from_numpy(np.array(g)))
+            up = g if keepdim else np.expand_dims(g, dim)
+            np.testing.assert_allclose(
+                x.grad.numpy(), up * reference("softmax", a, dim), rtol=1e-10, atol=1e-12
+            )
+    inf, nan = np.inf, np.nan
+    x = flambeau.tensor([[1, -inf], [-inf, -inf], [inf, 0], [nan, 0], [inf, -inf]])
+    np.testing.assert_allclose(flambeau.logsumexp(x, 1).numpy(), [1, -inf, inf, nan, inf])
+    z = flambeau.randn(3, 4, dtype=flambeau.float64, requires_grad=True)
+    assert gradgradcheck(lambda z: flambeau.logsumexp(z, 0), (z,))
+
+
 COMPLAINTS = [
     "T.softmax(x.long(), 0)", "T.softmax(x.long(), 1)", "T.log_softmax(x.bool(), 1)",
     "T.log_softmax(x.long(), 0)", "T.softmax(x, 2)", "T.softmax(x.to(T.complex64), 1)",

@@ -1,8 +1,10 @@
-"""The row programs: softmax and its kin, layer_norm, rms_norm, forward and backward.
+"""The row programs: softmax and its kin, logsumexp, layer_norm, rms_norm, forward and backward.
 
 Each function takes dtype codes and gives a `Program` (see `rows.py`). Totals come first, results in
 the last pass; what a backward wants again (mean, 1/deviation) is stored once per row.
 """
+
+import math
 
 from flambeau.codegen import scalar as m
 from flambeau.codegen.templates.rows import Between, Max, Pass, Program, Put, Sum, Tallies
@@ -58,6 +60,29 @@ def log_softmax_backward(code):
         Pass(lambda e, r: {"dx": Put(m.fma(-m.exp(e.y), r.total, e.g))}),
     )
     return Program(dict.fromkeys(("dx", "g", "y"), (code, "element")), steps)
+
+
+def logsumexp(code):
+    """y = log(sum of exp(x - max)) + max, one number per row; an infinite max is not taken off."""
+
+    def shifted(r):
+        finite = (r.top < math.inf) & (r.top > -math.inf)
+        return {"shift": m.where(finite, r.top, m.const(0, r.top.type))}
+
+    steps = (
+        Pass(lambda e, r: {"top": Max(e.x)}),
+        Between(shifted),
+        Pass(lambda e, r: {"total": Sum(m.exp(e.x - r.shift))}),
+        Between(lambda r: {"y": m.log(r.total) + r.shift}),
+    )
+    return Program({"y": (code, "piece out"), "x": (code, "element")}, steps)
+
+
+def logsumexp_backward(code):
+    """dx = g * exp(x - y), with g and y per row."""
+    operands = {"dx": (code, "element"), "g": (code, "piece")}
+    operands |= {"x": (code, "element"), "y": (code, "piece")}
+    return Program(operands, (Pass(lambda e, r: {"dx": Put(r.g * m.exp(e.x - r.y))}),))
 
 
 def layer_norm(code, parameter, statistics, weighted, biased):

@@ -1,8 +1,9 @@
 """Row programs: a few passes over a row that stays in cache, each with totals or results.
 
 A program names its operands and where they live: `element` (one per element of the row), `column`
-(one per position, the same for all rows: weights), `row` (one number per row) and `tally` (totals
-per position over all rows of a chunk). Its steps are functions in the scalar language. A `Pass`
+(one per position, the same for all rows: weights), `row` (one number per row; `row out` if it is
+only written; `piece` where a row comes in pieces or in several layers) and `tally` (totals per
+position over all rows of a chunk). Its steps are functions in the scalar language. A `Pass`
 sees the elements and says what to add up (`Sum`), compare (`Max`) or store (`Put`); a `Between`
 works with the numbers of the row that are known so far; `Tallies` add up over rows. Here rows lie
 side by side in memory and lanes are neighbours. The same programs run over rows in segments
@@ -21,6 +22,7 @@ from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I32, I64, bytes_of, vector
 from flambeau.codegen.templates.sorting import Kernel
 
+NUMBERS = ("row", "row out", "piece", "piece out")  # places of numbers, read or written
 UNROLLED = 4  # vectors that are in flight together
 TOGETHER = 8  # rows that are tallied in one go
 AT_ONCE = 64  # rows that are tallied while they are still in cache
@@ -196,7 +198,7 @@ class Rows(Walk):
 
     def steps(self, row):
         """All steps of one row, but for tallies."""
-        self.begin_row({"row": row, "row out": row}, self.n)
+        self.begin_row(dict.fromkeys(NUMBERS, row), self.n)
         for step in self.program.steps:
             if isinstance(step, Between):
                 self.between(step)
@@ -209,8 +211,8 @@ class Rows(Walk):
         self.starts = {"element": indices["row"] * self.n, "column": self.fn.value(0, I64)}
         self.values = {"n": convert_count(self.fn, count, self.type)} | self.scalars
         for name, (code, place) in self.program.operands.items():
-            if place == "row":
-                at = self.place(name, indices["row"])
+            if place in ("row", "piece"):
+                at = self.place(name, indices[place])
                 self.values[name] = load_element(self.fn, at, code, 1, "s")
 
     def clear_tallies(self):
@@ -226,7 +228,7 @@ class Rows(Walk):
         rows = []
         for k in range(count):
             row = first + k
-            self.begin_row({"row": row}, self.n)
+            self.begin_row(dict.fromkeys(NUMBERS, row), self.n)
             found = step.body(self.elements(), self.numbers())
             used = [n for n in self.names_in(found.values()) if n.startswith("row ")]
             rows.append((found, self.starts, {n: fn.splat(self.values[n[4:]], w) for n in used}))

@@ -50,9 +50,10 @@ class Columns(Walk):
         scalars = {name: fn.splat(value, w) for name, value in self.scalars.items()}
         lanes = [{"n": count} | scalars for _ in range(vectors)]
         for name, (code, place) in self.program.operands.items():
-            if place == "row":
+            if place in ("row", "piece"):
+                start = column if place == "row" else self.piece_start + column
                 for v, numbers in enumerate(lanes):
-                    at = self.place(name, column + v * w)
+                    at = self.place(name, start + v * w)
                     numbers[name] = load_element(fn, at, code, w, "c", None, mask)
         for step in self.program.steps:
             if isinstance(step, Between):

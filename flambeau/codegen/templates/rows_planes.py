@@ -40,7 +40,7 @@ class Planes(Rows):
             self.origin, self.segment_step, self.n = row * row_step, segment_step, length
             self.first_number = (row % period) * segments
             self.first_total = row * segments
-            self.indices = {"row": row, "row out": row, "piece out": item}
+            self.indices = {"row": row, "row out": row, "piece": item, "piece out": item}
             count = (self.last_segment - self.first_segment) * (self.high - self.low)
             self.begin_row(self.indices, count)
             for step in self.program.steps:
