@@ -444,6 +444,60 @@ def _one_per_row(shape, var):
     return sum(v for s, v in zip(shape, var) if s != v) == 1
 
 
+@composite(namespace=NN, variants="")
+def linear_cross_entropy(
+    input,
+    linear_weight,
+    target,
+    *,
+    linear_bias: OptionalTensor = None,
+    weight: OptionalTensor = None,
+    reduction: str = "mean",
+    ignore_index: object = None,
+    label_smoothing: float = 0.0,
+    options: object = None,
+):
+    """Cross entropy of target with the logits of a linear layer.
+
+    Args:
+        options: accepted; how PyTorch cuts the work changes no value.
+    """
+    if not 1 <= input.ndim <= 2:
+        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.ndim}")
+    if linear_weight.ndim < 2:
+        raise RuntimeError(
+            f"expected linear_weight with dimensionality at least 2, got {linear_weight.ndim}"
+        )
+    if input.shape[-1] != linear_weight.shape[-1]:
+        raise RuntimeError(
+            "expected equal input and linear_weight last dimensions (in_features), got "
+            f"{input.shape[-1]} and {linear_weight.shape[-1]}, respectively"
+        )
+    classes = tuple(linear_weight.shape[:-1])
+    if linear_bias is not None and tuple(linear_bias.shape) != classes:
+        raise RuntimeError(f"expected linear_bias shape {classes}, got {tuple(linear_bias.shape)}")
+    if len(classes) > 1 and input.ndim == 1:
+        raise RuntimeError(
+            f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} "
+            f"requires batched input, (N, {input.shape[-1]}), got unbatched input with shape "
+            f"{tuple(input.shape)}"
+        )
+    shape = (*input.shape[:-1], *classes)
+    if tuple(target.shape) == shape and ignore_index is not None:
+        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
+    logits = input.matmul(linear_weight.reshape(-1, linear_weight.shape[-1]).t())
+    if linear_bias is not None:
+        logits = logits + linear_bias.reshape(-1)
+    return public("cross_entropy")(
+        logits.reshape(shape),
+        target,
+        weight,
+        ignore_index=-100 if ignore_index is None else ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
+
+
 for _row in (
     functional_binary_cross_entropy_with_logits,
     functional_kl_div,

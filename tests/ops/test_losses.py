@@ -319,6 +319,31 @@ def expressions():
         yield call.format(x=x)
 
 
+def linear_expressions():
+    x, w = "X('float64', 3, 4)", "X('float64', 5, 4, seed=1)"
+    labels = "torch.tensor([1, 4, 0])"
+    for rest in ("", ", linear_bias=X('float64', 5)", ", reduction='none'", ", ignore_index=4"):
+        yield f"{F_}linear_cross_entropy({x}, {w}, {labels}{rest})"
+    yield f"{F_}linear_cross_entropy({x}, {w}, {labels}, weight=X('float64', 5).abs())"
+    yield f"{F_}linear_cross_entropy({x}, {w}, {labels}, label_smoothing=0.1)"
+    yield f"{F_}linear_cross_entropy({x}[0], {w}, {labels}[0])"
+    yield f"{F_}linear_cross_entropy({x}, X('float64', 5, 2, 4), torch.tensor([[1, 2]] * 3))"
+    yield f"{F_}linear_cross_entropy({x}, {w}, X('float64', 3, 5).softmax(-1))"
+    yield f"{F_}linear_cross_entropy({x}, {w}, X('float64', 3, 5), ignore_index=1)"
+    for bad in ("X('float64', 4), 0", "X('float64', 5, 3), 0", "X('float64', 5, 4), 0, b"):
+        weight = bad.split(", 0")[0]
+        bias = ", linear_bias=X('float64', 4)" if bad.endswith("b") else ""
+        yield f"{F_}linear_cross_entropy({x}, {weight}, {labels}{bias})"
+    yield f"{F_}linear_cross_entropy({x}[0], X('float64', 5, 2, 4), torch.tensor([1, 2]))"
+    yield f"{F_}linear_cross_entropy({x}[None], {w}, {labels})"
+
+
+@pytest.mark.oracle
+def test_linear_cross_entropy_as_pytorch():
+    theirs = pytest.importorskip("torch")
+    assert not compare(torch, theirs, linear_expressions())
+
+
 @pytest.mark.oracle
 def test_as_pytorch():
     theirs = pytest.importorskip("torch")
