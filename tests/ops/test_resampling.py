@@ -311,3 +311,11 @@ def test_nearest_neighbours_are_pytorchs(rng):
                     for lib in (flambeau, torch)
                 ]
                 assert found[0].tolist() == found[1].tolist(), (n, scale, mode, dtype)
+
+
+def test_area_is_the_mean_of_windows():
+    x = tensor(flambeau, draw((1, 2, 6, 9)), "float64")
+    ours = F.interpolate(x, scale_factor=(0.5, 1 / 3), mode="area")
+    wanted = x.detach().numpy().reshape(1, 2, 3, 2, 3, 3).mean((3, 5))
+    np.testing.assert_allclose(ours.detach().numpy(), wanted, rtol=1e-12)
+    assert type(ours.grad_fn).__name__ == "AdaptiveAvgPool2DBackward0"
