@@ -194,7 +194,7 @@ def _mode(s, batch, dtype):
     along_k = k_beside and s.k >= 2 * w and (not columns_beside or s.n * 2 <= w)
     if along_k and (s.m <= 16 or few_columns):
         return "dots", min(w, 4)
-    vectors = _vectors(s, w)
+    vectors = _vectors(s, dtype.code, w)
     if s.k == 0 or (columns_beside and (work <= SMALL or few_rows)):
         return "direct", vectors
     if work <= SMALL or few_rows or few_columns:
@@ -202,15 +202,15 @@ def _mode(s, batch, dtype):
     return "blocked", BLOCKED_VECTORS
 
 
-def _vectors(s, w):
-    """Wide tiles load more of B at once; few rows leave registers for still more."""
-    from flambeau.codegen.templates.tiles import registers
+def _vectors(s, code, w):
+    """The width of a strip that wastes the fewest lanes; few rows leave registers for more."""
+    from flambeau.codegen.templates.tiles import tallest
 
-    wide = 4 if registers() > 16 else 2
-    wide = 2 * wide if s.m <= 3 else wide
-    while wide > 1 and (wide - 1) * w >= s.n:
-        wide //= 2
-    return wide
+    widths = [v for v in (4, 3, 2, 1) if tallest(code, v) >= 4]
+    if s.m <= 3 and s.n >= 2 * widths[0] * w and tallest(code, 2 * widths[0]) >= s.m:
+        return 2 * widths[0]
+    needed = -(-s.n // w)
+    return min(widths, key=lambda v: (-(-needed // v) * v, v == 1))
 
 
 def _heights(m, tallest):
