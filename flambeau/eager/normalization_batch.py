@@ -18,13 +18,13 @@ from flambeau.eager.fronts import kernel_unless_recorded
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.normalization import (
     address,
-    channels_last,
     check_mixed,
     compute_dtype,
     program_kernel,
     remember,
     total_tallies,
 )
+from flambeau.eager.normalization_groups import channels_last
 from flambeau.eager.rows import contiguous
 from flambeau.eager.softmax import GRAIN
 from flambeau.runtime.cpu import words
