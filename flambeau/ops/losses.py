@@ -97,8 +97,8 @@ def _weighted(name, input, target, weight, reduction, by_weight=True, **options)
 def refuse_gradient(function, **tensors):
     """PyTorch has no derivative with respect to some arguments, and says so at once."""
     for name, t in tensors.items():
-        # a view has no gradients where nothing is recorded
-        if t is not None and t.requires_grad and t.view_as(t).requires_grad:
+        # what is computed from it needs no gradients where nothing is recorded
+        if t is not None and t.requires_grad and t.reshape(-1)[:0].sum().requires_grad:
             raise RuntimeError(
                 f"The function '{function}' is not differentiable with respect to argument "
                 f"'{name}'. This input cannot have requires_grad True."
