@@ -23,7 +23,7 @@ from flambeau.eager.convolution_squares import fits, square_weight_words, square
 from flambeau.eager.copying import copy_into, fill_into
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.plan import MAX_PLANS
-from flambeau.eager.rows import address, is_computed
+from flambeau.eager.rows import address, contiguous, is_computed
 from flambeau.ops.convolution import is_channels_last
 from flambeau.runtime.allocator import host_allocator
 from flambeau.runtime.cpu import words
@@ -118,54 +118,73 @@ def _lines(t):
     return t._layout.strides[-1] == 1 or t._layout.shape[-1] == 1
 
 
+class _Run:
+    """A planned convolution: the weights are laid out for the kernel, then the kernel runs."""
+
+    __slots__ = ("kernel", "owner", "desc", "slot_bytes", "first", "kept", "described", "nbytes")
+
+    def __init__(self, kernel, described, slot_bytes, first=None, strip_words=(), nbytes=0):
+        self.kernel, self.slot_bytes = kernel, slot_bytes
+        self.owner, self.desc = words(described)
+        self.first, self.nbytes = first, nbytes
+        self.kept, self.described = words(strip_words)
+
+    def __call__(self, out, source, weight, bias):
+        bias = 0 if bias is None else bias._storage.pointer + bias._offset
+        weight = weight._storage.pointer + weight._offset
+        pointers = out._storage.pointer + out._offset, source._storage.pointer + source._offset
+        if self.first is None:
+            return _launch(self.kernel, self.desc, (*pointers, weight, bias), self.slot_bytes)
+        strips, give = host_allocator.take(self.nbytes)
+        try:
+            self.first(self.described, strips, weight)
+            return _launch(self.kernel, self.desc, (*pointers, strips, bias), self.slot_bytes)
+        finally:
+            give(strips)
+
+
+def _make_run(out, source, weight, biased, stride, padding, dilation, groups, backward):
+    """Plan y = conv(x, weight), or the way back, for layouts."""
+    conv, panels, depthwise, winograd, names = _templates()
+    x, y = (out, source) if backward else (source, out)
+    g = _geometry(x, y, weight.shape[2:], stride, padding, dilation, groups)
+    code = out.dtype.code
+    found = _depthwise(g) and depthwise_words(names, g, code, backward, biased)
+    if found:
+        return _Run(_kernel("convolution_depthwise", depthwise.build, code), *found)
+    if fits(g, code):
+        plan = square_words(names, g, code, backward, biased)
+        kernel = _kernel("convolution_squares", winograd.build, code)
+        first = _kernel("convolution_spread_weights", winograd.build_spread, code)
+    else:
+        plan = product_words(names, g, code, backward, biased, panels.chunk_rows())
+        kernel = _kernel("convolution", conv.build, code)
+        first = _kernel("convolution_strips", panels.build, code)
+    return _Run(kernel, plan.words, plan.slot_bytes, first, plan.strip_words, plan.strip_bytes)
+
+
 def _product(out, source, weight, bias, stride, padding, dilation, groups, backward):
-    """y = conv(x, weight), or the way back."""
+    """y = conv(x, weight), or the way back; gives the plan if it may be run again as it is."""
     if not is_computed(out):
-        return out
+        return None
     if source._layout.numel == 0 or weight._layout.numel == 0:
         fill_into(out, 0)
-        return out
-    if bias is not None:
-        bias = _as_summed(bias)
+        return None
+    given = source, weight, bias, out
+    # Kernels read and write lines of pixels; where channels lie innermost, a quick copy before and
+    # after costs less than reaching for single elements.
+    source = source if _lines(source) else contiguous(source)
+    target = out if _lines(out) else empty_tensor(out.shape, out.dtype, out.device)
+    bias = None if bias is None else _as_summed(bias)
     weight = _as_summed(weight)
-    key = (out._layout, source._layout, weight._layout.shape, bias is None)
-    key += (stride, padding, dilation, groups, backward)
-
-    def make():
-        conv, panels, depthwise, winograd, names = _templates()
-        x, y = (out, source) if backward else (source, out)
-        kernel = weight._layout.shape[2:]
-        g = _geometry(x._layout, y._layout, kernel, stride, padding, dilation, groups)
-        code = out._layout.dtype.code
-        biased = bias is not None
-        found = _depthwise(g) and depthwise_words(names, g, code, backward, biased)
-        if found:
-            kernel = _kernel("convolution_depthwise", depthwise.build, code)
-            return kernel, *words(found[0]), found[1], None
-        if fits(g, code):
-            plan = square_words(names, g, code, backward, biased)
-            kernel = _kernel("convolution_squares", winograd.build, code)
-            first = _kernel("convolution_spread_weights", winograd.build_spread, code)
-        else:
-            plan = product_words(names, g, code, backward, biased, panels.chunk_rows())
-            kernel = _kernel("convolution", conv.build, code)
-            first = _kernel("convolution_strips", panels.build, code)
-        strips = first, *words(plan.strip_words), plan.strip_bytes
-        return kernel, *words(plan.words), plan.slot_bytes, strips
-
-    kernel, _, desc, slot_bytes, strips = _plan(key, make)
-    pointers = [address(t) if t is not None else 0 for t in (out, source, weight, bias)]
-    if strips is None:
-        _launch(kernel, desc, pointers, slot_bytes)
-        return out
-    first, _, described, nbytes = strips
-    pointers[2], give = host_allocator.take(nbytes)
-    try:
-        first(described, pointers[2], address(weight))
-        _launch(kernel, desc, pointers, slot_bytes)
-    finally:
-        give(pointers[2])
-    return out
+    layouts = target._layout, source._layout, weight._layout, bias is not None
+    key = (*layouts, stride, padding, dilation, groups, backward)
+    run = _plan(key, lambda: _make_run(*key))
+    run(target, source, weight, bias)
+    if target is not out:
+        copy_into(out, target)
+    same = zip(given, (source, weight, bias, target))
+    return run if all(a is b for a, b in same) else None
 
 
 def _ordered(shape, like, last):
@@ -192,19 +211,23 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
             _calls.clear()
         call = check(*key)
         last = is_channels_last(like) or is_channels_last(other)
-        found = _calls[key] = call, _ordered(call.shape, like, last)
-    call, layout = found
+        found = _calls[key] = [_ordered(call.shape, like, last), None, call]
+    layout, run, call = found
     out = empty_like_layout(layout)
-    return _product(
-        out, input, weight, bias, call.stride, call.padding, call.dilation, groups, transposed
-    )
+    if run is not None:
+        run(out, input, weight, bias)
+    else:
+        shape = call.stride, call.padding, call.dilation
+        found[1] = _product(out, input, weight, bias, *shape, groups, transposed)
+    return out
 
 
 @launches("convolution_to_input")
 def towards_input(input, weight, shape, stride, padding, dilation, groups, last=False):
     """What the gradient of a result contributes to an input of the given shape."""
     out = empty_like_layout(_ordered(shape, input._layout, last))
-    return _product(out, input, weight, None, stride, padding, dilation, groups, True)
+    _product(out, input, weight, None, stride, padding, dilation, groups, True)
+    return out
 
 
 @launches("convolution_to_weight")
@@ -216,20 +239,20 @@ def towards_weight(input, other, shape, stride, padding, dilation, groups, last=
         if is_computed(out):
             copy_into(out, dense)
         return out
-    x, y = input, other
-    out = empty_tensor(Size(shape), x.dtype, x.device)
+    out = empty_tensor(Size(shape), input.dtype, input.device)
     if not is_computed(out):
         return out
-    if x._layout.numel == 0 or y._layout.numel == 0:
+    if input._layout.numel == 0 or other._layout.numel == 0:
         fill_into(out, 0)
         return out
+    x, y = (t if _lines(t) else contiguous(t) for t in (input, other))
     key = (x._layout, y._layout, shape, stride, padding, dilation, groups)
 
     def make():
         weights, depthwise, squares, names = _weight_templates()
         g = _geometry(x._layout, y._layout, shape[2:], stride, padding, dilation, groups)
         code = x._layout.dtype.code
-        found = _depthwise(g) and _lines(y) and depthwise_weight_words(names, g, code)
+        found = _depthwise(g) and depthwise_weight_words(names, g, code)
         if found:
             first = _kernel("convolution_depthwise_weight", depthwise.build_weight, code)
             return first, None, words(found[0]), (None, 0), WeightPlan([], found[1], [], 0)
