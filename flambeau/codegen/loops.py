@@ -453,7 +453,8 @@ class Module:
         self.functions, self.declared, self.constants = [], {}, {}
 
     def function(self, name, params, result="void", internal=False):
-        return Fn(self, name, params, result, internal)
+        # a kernel's body is never internal: programs of kernels call it by its address
+        return Fn(self, name, params, result, internal and name != "body")
 
     def declare(self, name, result, params):
         self.declared[name] = f"declare {result} @{name}({', '.join(params)})"

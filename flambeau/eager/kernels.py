@@ -18,6 +18,7 @@ if hasattr(os, "register_at_fork"):
         before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
     )
 _pool = None
+_bodies: dict = {}  # by kernel
 compile_log = None  # a list collects (milliseconds, hit) per kernel while somebody measures
 
 
@@ -65,7 +66,16 @@ def load_kernel(ir, name="kernel", nest=None):
     """Compile (or fetch) IR with an `entry` and return it as a builtin."""
     if dump.seen is not None:
         dump.seen.append(dump.Kernel(name, ir, nest))
-    return cpu.builtin(name, load_functions(ir, ("entry",))["entry"])
+    names = ("entry", "body") if "void @body(" in ir else ("entry",)
+    addresses = load_functions(ir, names)
+    kernel = cpu.builtin(name, addresses["entry"])
+    _bodies[kernel] = addresses.get("body")
+    return kernel
+
+
+def body_of(kernel):
+    """The address of the native function that runs one chunk of a kernel."""
+    return _bodies[kernel]
 
 
 def load_functions(ir, names):

@@ -1,8 +1,10 @@
 """Running recurrent layers: one product for all inputs, then per step one product and one kernel.
 
-The loop over time calls planned kernels with addresses, no tensors are made in it. Backward walks
-back the same way and leaves the gradients of all gates in one matrix, from which the gradients of
-weights and inputs are large products. Cells are in ops/recurrence.py, products in gemm.py.
+Batches of equal length run in blocks of steps whose gates stay in the cache: a product for the
+inputs of a block, then a native program of two kernels per step (programs.py), for several parts of
+the batch side by side. Backward goes back block by block and adds up the gradients of weights.
+Packed sequences and projections take a loop in Python with the same kernels. Cells are in
+ops/recurrence.py, products in gemm.py.
 """
 
 from flambeau import errors
@@ -13,11 +15,25 @@ from flambeau.eager.binding import FRONTS, launches
 from flambeau.eager.copying import copy_into, fill_into
 from flambeau.eager.fronts import kernel_unless_recorded
 from flambeau.eager.plan import MAX_PLANS, plan_nest
+from flambeau.eager.programs import Command, bits
+from flambeau.eager.programs import run as run_programs
 from flambeau.eager.rows import address, contiguous
 from flambeau.ops.recurrence import CELLS, steps_of
 from flambeau.ops.table import public as function
 
 _plans: dict = {}
+BLOCK = 512  # rows of gates that are worked on at a time
+PART = 16  # sequences that run side by side with others, through all steps of a block
+SPARE = 4  # words that a product keeps for itself
+
+
+class _Block:
+    """Consecutive steps of equal batches. span: (first row, rows); first: the row to start at."""
+
+    def __init__(self, steps, batch):
+        low = min(start for start, _ in steps)
+        self.span = low, batch * len(steps)
+        self.first, self.last, self.count = steps[0][0], steps[-1][0], len(steps)
 
 
 def _planned(key, make):
@@ -51,17 +67,38 @@ class _Layer:
         strides = (width if stride is None else stride, 1)
         return make_layout(Size((rows, width)), strides, self.dtype, self.device)
 
+    def blocks(self):
+        """Steps in groups whose gates fit into the second-level cache; batches are equal."""
+        count = max(1, BLOCK // self.batch)
+        groups = [self.steps[k : k + count] for k in range(0, len(self.steps), count)]
+        return [_Block(group, self.batch) for group in groups]
+
+    def parts(self):
+        """(first row, rows) of the sequences that run side by side."""
+        return [(k, min(PART, self.batch - k)) for k in range(0, self.batch, PART)]
+
+    def plan_product(self, rows, inner, width, added):
+        out, a, b = self.matrix(rows, width), self.matrix(rows, inner), self.matrix(inner, width)
+        return gemm.plan_for(out, a, b, False, "", *((out,) if added else ()))
+
     def product(self, rows, inner, width, added):
         """A function of addresses (out, a, b): out = a @ b, or out += a @ b."""
-        key = "product", rows, inner, width, added, self.dtype
-        return _planned(key, lambda: self._plan_product(rows, inner, width, added))
-
-    def _plan_product(self, rows, inner, width, added):
-        out, a, b = self.matrix(rows, width), self.matrix(rows, inner), self.matrix(inner, width)
-        plan = gemm.plan_for(out, a, b, False, "", *((out,) if added else ()))
+        plan = self.plan_product(rows, inner, width, added)
         if added:
             return lambda to, x, y: plan.run(to, x, y, to, 1.0)
         return plan.run
+
+    def multiply(self, rows, inner, width, added, places, steps):
+        """The same as a command: places and their steps are those of out, a and b."""
+        plan = self.plan_product(rows, inner, width, added)
+        (c, a, b), (dc, da, db) = places, steps
+        if plan.swapped:
+            a, b, da, db = b, a, db, da
+        more, growth = ([c, bits(1.0)], [dc, 0]) if added else ([], [])
+        if plan.slot:
+            raise NotImplementedError("a product of a step that needs scratch")
+        arguments, growth = [c, a, b, 0, 0, *more], [dc, da, db, 0, 0, *growth]
+        return Command(plan.kernel, plan.desc, plan.chunks, arguments, growth, SPARE)
 
     def forward(self, rows):
         """The kernel of a step: its addresses are kept gates, hidden, cell, then what it reads."""
@@ -196,10 +233,19 @@ def rnn_layer(
     bias = b_ih
     if b_ih is not None and not rule.apart:
         bias = function("add")(b_ih.detach(), b_hh.detach())
-    gemm.multiply_into(gates, contiguous(input), function("t")(w_ih.detach()), addends=_added(bias))
+    input, w_ih = contiguous(input), function("t")(w_ih.detach())
     weight = contiguous(function("t")(w_hh.detach()))
-    project = None if w_hr is None else contiguous(function("t")(w_hr.detach()))
-    _walk(layer, gates, h_gates, states, cells, weight, b_hh, project)
+    if rule.apart and b_hh is not None:
+        copy_into(h_gates, function("expand")(b_hh.detach(), h_gates.shape))
+    if w_hr is None and layer.even:
+        for block in layer.blocks():
+            mine = _rows_of(gates, *block.span), _rows_of(input, *block.span), w_ih
+            gemm.multiply_into(*mine, addends=_added(bias))
+            _run(layer, block, gates, h_gates, states, cells, weight, b_hh is not None)
+    else:
+        gemm.multiply_into(gates, input, w_ih, addends=_added(bias))
+        project = None if w_hr is None else contiguous(function("t")(w_hr.detach()))
+        _walk(layer, gates, h_gates, states, cells, weight, b_hh, project)
     copy_into(last, states.last())
     if cells:
         copy_into(outs[2], cells.last())
@@ -246,7 +292,7 @@ class _States:
 
 
 def _walk(layer, gates, h_gates, states, cells, weight, b_hh, project):
-    """All steps, in order."""
+    """All steps, in order, for batches that shrink and states that are projected."""
     rule, item = layer.rule, layer.item
     gate_row, cell_row, state_row = layer.gates * item, layer.width * item, layer.shown * item
     part = layer.width * item
@@ -254,8 +300,6 @@ def _walk(layer, gates, h_gates, states, cells, weight, b_hh, project):
     before_at, after_at = address(states.before), address(states.after)
     if rule.apart:
         h_at = address(h_gates)
-        if b_hh is not None:
-            copy_into(h_gates, function("expand")(b_hh.detach(), h_gates.shape))
     if project is not None:
         raw = layer.new(layer.batch, layer.width)
     size = None
@@ -293,6 +337,50 @@ def _walk(layer, gates, h_gates, states, cells, weight, b_hh, project):
         states.leave(start, rows)
 
 
+def _run(layer, block, gates, h_gates, states, cells, weight, biased):
+    """The steps of a block, natively: per part of the batch a product and a kernel per step."""
+    rule, item = layer.rule, layer.item
+    rows = {"gate": layer.gates * item, "cell": layer.width * item, "state": layer.shown * item}
+    ahead = -layer.batch if layer.reverse else layer.batch
+    part = layer.width * item
+
+    def places(t, kind, row, count=1):
+        """Addresses of a matrix (or of its parts, side by side) and their steps."""
+        start = address(t) + row * rows[kind]
+        return [start + k * part for k in range(count)], [ahead * rows[kind]] * count
+
+    programs = []
+    for first, size in layer.parts():
+        row = block.first + first
+        x, x_steps = places(gates, "gate", row, rule.gates)
+        (before,), (back,) = places(states.before, "state", row)
+        after, after_steps = places(states.after, "state", row)
+        kernel, description, owner = layer.forward(size)
+        operands, steps = [*x, *after], [*x_steps, *after_steps]
+        if rule.has_cell:
+            new, new_steps = places(cells.after, "cell", row)
+            old, old_steps = places(cells.before, "cell", row)
+            operands += [*new, *x, *old]
+            steps += [*new_steps, *x_steps, *old_steps]
+        elif rule.apart:
+            h, h_steps = places(h_gates, "gate", row, rule.gates)
+            operands += [*x, *h, before]
+            steps += [*x_steps, *h_steps, back]
+        else:
+            operands += x
+            steps += x_steps
+        target, growth = (h[0], h_steps[0]) if rule.apart else (x[0], x_steps[0])
+        added = not rule.apart or biased
+        programs.append([
+            layer.multiply(
+                size, layer.shown, layer.gates, added, (target, before, address(weight)),
+                (growth, back, 0),
+            ),
+            Command(kernel, description, owner[0], operands, steps),
+        ])  # fmt: skip
+    run_programs(programs, block.count)
+
+
 # -- backward -------------------------------------------------------------------------------------
 
 
@@ -303,10 +391,15 @@ def _rnn_layer_backward(
     gates, h_gates, before, cell_before, cell_after = saved
     layer = _Layer(kind, input, w_ih, w_hh, batch_sizes, reverse)
     rule = layer.rule
-    d_gates = layer.new(layer.rows, layer.gates)
-    d_h_gates = layer.new(layer.rows, layer.gates) if rule.apart else d_gates
     g_h = _start(layer, layer.shown, g_hidden)
     g_c = _start(layer, layer.width, g_cell) if rule.has_cell else None
+    if w_hr is None and layer.even and gates._layout.numel:
+        g_output = None if g_output is None else contiguous(g_output)
+        weights = w_ih.detach(), contiguous(w_hh.detach())
+        kept = gates, h_gates, before, cell_before, cell_after
+        return _run_back(layer, g_output, g_h, g_c, input.detach(), kept, weights, needs)
+    d_gates = layer.new(layer.rows, layer.gates)
+    d_h_gates = layer.new(layer.rows, layer.gates) if rule.apart else d_gates
     raw = total = None
     if w_hr is not None:
         raw, total = layer.new(layer.rows, layer.width), layer.new(layer.rows, layer.shown)
@@ -331,6 +424,103 @@ def _rnn_layer_backward(
         lambda: product(turned(total), raw),
     )
     return tuple(make() if need else None for make, need in zip(makers, needs))
+
+
+class _Sums:
+    """Gradients of weights, added up block by block."""
+
+    def __init__(self, layer, needs, inputs):
+        _, _, _, self.needs_ih, self.needs_hh, self.needs_b_ih, self.needs_b_hh, _ = needs
+        self.w_ih = layer.new(layer.gates, inputs) if self.needs_ih else None
+        self.w_hh = layer.new(layer.gates, layer.shown) if self.needs_hh else None
+        count = len(layer.blocks())
+        self.b_ih = layer.new(count, layer.gates) if self.needs_b_ih else None
+        self.b_hh = layer.new(count, layer.gates) if self.needs_b_hh else None
+        self.done = 0
+
+    def add(self, d_x, d_h, input, before):
+        turned, k = function("t"), self.done
+        for total, d, rows in ((self.w_ih, d_x, input), (self.w_hh, d_h, before)):
+            if total is not None:
+                gemm.multiply_into(total, turned(d), rows, addends=((total, 1),) if k else ())
+        for total, d in ((self.b_ih, d_x), (self.b_hh, d_h)):
+            if total is not None:
+                function("sum")(d, 0, out=function("select")(total, 0, k))
+        self.done += 1
+
+    def found(self):
+        biases = [None if b is None else function("sum")(b, 0) for b in (self.b_ih, self.b_hh)]
+        return [self.w_ih, self.w_hh, *biases, None]
+
+
+def _run_back(layer, g_output, g_h, g_c, input, kept, weights, needs):
+    """All blocks backward; the gradients of gates live in a matrix that stays in the cache."""
+    rule, blocks = layer.rule, layer.blocks()
+    most = max(block.span[1] for block in blocks)
+    d_x = layer.new(most, layer.gates)
+    d_h = layer.new(most, layer.gates) if rule.apart else d_x
+    sums = _Sums(layer, needs, input.shape[1])
+    d_input = layer.new(layer.rows, input.shape[1]) if needs[0] else None
+    input, before = contiguous(input), kept[2]
+    w_ih, w_hh = weights
+    for block in reversed(blocks):
+        low, rows = block.span
+        _run_block_back(layer, block, g_output, g_h, g_c, kept, d_x, d_h, w_hh)
+        mine, other = _rows_of(d_x, 0, rows), _rows_of(d_h, 0, rows)
+        if d_input is not None:
+            gemm.multiply_into(_rows_of(d_input, low, rows), mine, w_ih)
+        sums.add(mine, other, _rows_of(input, low, rows), _rows_of(before, low, rows))
+    return d_input, g_h if needs[1] else None, g_c if needs[2] else None, *sums.found()
+
+
+def _run_block_back(layer, block, g_output, g_h, g_c, kept, d_x, d_h, w_hh):
+    """The steps of a block, last first: per part of the batch a kernel and a product per step."""
+    rule, item = layer.rule, layer.item
+    gates, h_gates, before, cell_before, cell_after = kept
+    widths = {"gate": layer.gates * item, "cell": layer.width * item, "state": layer.shown * item}
+    ahead = layer.batch if layer.reverse else -layer.batch
+    given, low = g_output is not None, block.span[0]
+
+    programs = []
+    for first, size in layer.parts():
+        row = block.last + first
+        operands: list[int] = []
+        steps: list[int] = []
+
+        def add(t, kind, start, count=1, moves=True, operands=operands, steps=steps):
+            base = address(t) + start * widths[kind]
+            operands.extend(base + k * layer.width * item for k in range(count))
+            steps.extend([ahead * widths[kind] if moves else 0] * count)
+
+        add(d_x, "gate", row - low, rule.gates)
+        if rule.apart:
+            add(d_h, "gate", row - low, rule.gates)
+            add(g_h, "state", first, moves=False)
+        if rule.has_cell:
+            add(g_c, "cell", first, moves=False)
+        add(g_h, "state", first, moves=False)
+        if given:
+            add(g_output, "state", row)
+        if rule.has_cell:
+            add(g_c, "cell", first, moves=False)
+        add(gates, "gate", row, rule.gates)
+        if rule.apart:
+            add(h_gates, "gate", row, rule.gates)
+            add(before, "state", row)
+        if rule.has_cell:
+            add(cell_before, "cell", row)
+            add(cell_after, "cell", row)
+        kernel, description, owner = layer.backward(size, False, given)
+        gate = address(d_h) + (row - low) * widths["gate"]
+        hidden = address(g_h) + first * widths["state"]
+        programs.append([
+            Command(kernel, description, owner[0], operands, steps),
+            layer.multiply(
+                size, layer.gates, layer.shown, rule.apart, (hidden, gate, address(w_hh)),
+                (0, ahead * widths["gate"], 0),
+            ),
+        ])  # fmt: skip
+    run_programs(programs, block.count)
 
 
 def _start(layer, width, gradient):
