@@ -19,7 +19,7 @@ from flambeau.ops.losses import (
 )
 from flambeau.ops.losses_rows import MEAN, NONE, SUM, first_dtype, loss, reduced
 from flambeau.ops.rules import promoted
-from flambeau.ops.table import OptionalTensor, composite, public
+from flambeau.ops.table import OptionalTensor, composite, public, template
 
 NN = "nn.functional"
 TINY = 1e-12  # keeps the cosine of vectors of zeros away from a division by zero
@@ -309,7 +309,11 @@ def _multi_margin_parts(input, target, p, margin, weight):
     return short, None if weight is None else weight[target]
 
 
-def _multi_margin_gradient(g, input, target, p, margin, weight, reduction):
+@composite("multi_margin_gradient", variants="")
+def multi_margin_gradient(
+    g, input, target, p: int, margin: float, weight: OptionalTensor, reduction: int
+):
+    """The gradient of multi_margin with respect to input."""
     short, factor = _multi_margin_parts(input, target, p, margin, weight)
     slope = (short > 0).to(input.dtype) if p == 1 else short * 2
     slope = slope if factor is None else slope * factor
@@ -318,13 +322,18 @@ def _multi_margin_gradient(g, input, target, p, margin, weight, reduction):
     return slope * _spread(g, input.shape, reduction)
 
 
-@composite(variants="", node="MultiMarginLossBackward0", grad={"input": _multi_margin_gradient})
+@template(
+    "multi_margin",
+    variants="",
+    node="MultiMarginLossBackward0",
+    grad={
+        "input": lambda g, input, target, p, margin, weight, reduction: multi_margin_gradient(
+            g, input, target, p, margin, weight, reduction
+        )
+    },
+)
 def multi_margin(input, target, p: int, margin: float, weight: OptionalTensor, reduction: int):
     """What scores lack to be a margin below the score of the target; target is a column."""
-    short, factor = _multi_margin_parts(input, target, p, margin, weight)
-    short = short if p == 1 else short * short
-    short = short if factor is None else short * factor
-    return reduce_tensor(short.sum(1) / input.shape[1], reduction)
 
 
 def _check_scores(input):
@@ -377,8 +386,6 @@ def multi_margin_loss(
             f"inconsistent weight size, expected {classes} but got {list(weight.shape)}"
         )
     _check_types("multi_margin_loss_cpu_kernel", input, target, weight)
-    if _is_outside(target, 0, classes):
-        raise RuntimeError("target out of range")
     scores = input.reshape(samples, classes)
     found = multi_margin(scores, target.reshape(-1, 1), p, float(margin), weight, number)
     return found if number != NONE or target.ndim else found.reshape(())
