@@ -46,12 +46,10 @@ def product(a, b):
     if found is not None:
         return ready_product(a, b, found)
     batch = broadcast_shape(a.shape[:-2], b.shape[:-2]) if a.ndim > 2 or b.ndim > 2 else Size()
-    m, k = a.shape[-2:]
-    n = b.shape[-1]
-    out = empty_tensor(Size((*batch, m, n)), a.dtype, a.device)
+    out = empty_tensor(Size((*batch, a.shape[-2], b.shape[-1])), a.dtype, a.device)
     if out._layout.numel == 0 or a.device.type != "cpu":
         return out
-    if k >= 2 * SPLIT and not batch and m * n <= 256 and a.dtype.itemsize > 2:
+    if _is_long(a, b):
         return _split_product(a, b)
     plan = plan_for(out._layout, a._layout, b._layout)
     if plan.__class__ is not Plan:
@@ -62,6 +60,12 @@ def product(a, b):
     found = (out._layout, plan.kernel if simple else None, plan.desc, plan)
     READY[a._layout, b._layout] = found
     return ready_product(a, b, found)
+
+
+def _is_long(a, b):
+    """A long sum for few results?"""
+    (m, k), n = a.shape[-2:], b.shape[-1]
+    return k >= 2 * SPLIT and m * n <= 256 and a.ndim == b.ndim == 2 and a.dtype.itemsize > 2
 
 
 def _split_product(a, b):
@@ -215,8 +219,12 @@ def mv(input, vec):
 
 def _times_vector(mat, vec):
     _refuse(mat.dtype, "addmv_impl_cpu")
-    column = _view(vec, (vec.shape[0], 1), (vec._layout.strides[0], 1))
-    return _view(product(mat, column), (mat.shape[0],), (1,))
+    return _view(product(mat, _column(vec)), (mat.shape[0],), (1,))
+
+
+def _column(vec):
+    """A vector as a matrix of one column."""
+    return _view(vec, (vec.shape[0], 1), (vec._layout.strides[0], 1))
 
 
 def _view(t, shape, strides, skip=0):
@@ -264,22 +272,33 @@ def _factor(value, dtype):
     return int(value) if dtype.category == 1 else value
 
 
-def _added(found, input, beta, alpha):
-    """beta * input + alpha * found, in found's memory; with beta 0 even nan does not count."""
-    beta, alpha = _factor(beta, found.dtype), _factor(alpha, found.dtype)
-    if not is_computed(found):
-        return found
-    previous, modes.grad = modes.grad, False
-    try:
-        if alpha == 0 and found._layout.ndim < 3:
-            found.zero_()  # as BLAS does: nan in the product does not count then
-        elif alpha != 1:
-            found.mul_(alpha)
-        if beta != 0:
-            found.add_(input, alpha=beta)
-    finally:
-        modes.grad = previous
-    return found
+def _added(a, b, input, beta, alpha):
+    """beta * input + alpha * (a @ b), in one kernel; with beta 0 even nan does not count."""
+    beta, alpha = _factor(beta, a.dtype), _factor(alpha, a.dtype)
+    out = empty_tensor(Size((*a.shape[:-1], b.shape[-1])), a.dtype, a.device)
+    if not is_computed(out):
+        return out
+    if alpha == 0 and out._layout.ndim < 3:
+        # as BLAS does: nan in the product does not count then
+        alpha, a, b = 1, _no_columns(a), _no_rows(b)
+    elif _is_long(a, b):
+        found = product(a, b)
+        previous, modes.grad = modes.grad, False
+        try:
+            found = found if alpha == 1 else found.mul_(alpha)
+            return found if beta == 0 else found.add_(input, alpha=beta)
+        finally:
+            modes.grad = previous
+    addends = [(input, beta)] if beta != 0 else []
+    return multiply_into(out, a, b, alpha=alpha, addends=addends)
+
+
+def _no_columns(t):
+    return _view(t, (t.shape[0], 0), (1, 1))
+
+
+def _no_rows(t):
+    return _view(t, (0, t.shape[1]), (1, 1))
 
 
 @launches("addmm")
@@ -290,7 +309,7 @@ def addmm(input, mat1, mat2, beta, alpha):
     _check_inner(mat1, mat2)
     _check_expands(input, (mat1.shape[0], mat2.shape[1]))
     _check_added(input, mat1, mat2)
-    return _added(product(mat1, mat2), input, beta, alpha)
+    return _added(mat1, mat2, input, beta, alpha)
 
 
 def _check_added(input, mat1, mat2):
@@ -324,7 +343,7 @@ def addbmm(input, batch1, batch2, beta, alpha):
     left, right = function("transpose")(batch1.detach(), 0, 1), batch2.detach()
     left = function("reshape")(left, (rows, count * inner))
     right = function("reshape")(right, (count * inner, batch2.shape[2]))
-    return _added(product(left, right), input, beta, alpha)
+    return _added(left, right, input, beta, alpha)
 
 
 @launches("baddbmm")
@@ -341,14 +360,18 @@ def baddbmm(input, batch1, batch2, beta, alpha):
     if batch1.dtype is not batch2.dtype:
         raise _expected(batch1, batch2)
     _refuse(input.dtype, "baddbmm")
-    return _added(product(batch1, batch2), input, beta, alpha)
+    return _added(batch1, batch2, input, beta, alpha)
 
 
 @launches("addmv")
 def addmv(input, mat, vec, beta, alpha):
     _check_vectors(input.shape, mat, vec)
     _check_vector_dtypes(input, mat, vec)
-    return _added(_times_vector(mat, vec), input, beta, alpha)
+    _refuse(mat.dtype, "addmv_impl_cpu")
+    rows = mat.shape[0]
+    step = input._layout.strides[0] if input.shape == (rows,) else 0
+    found = _added(mat, _column(vec), _view(input, (rows, 1), (step, 1)), beta, alpha)
+    return _view(found, (rows,), (1,))
 
 
 # -- in place, and out= ---------------------------------------------------------------------------
