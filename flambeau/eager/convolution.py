@@ -8,8 +8,10 @@ derivatives are in ops/convolution.py, the cutting of work is in convolution_pla
 from flambeau import _dtype
 from flambeau._layout import Size, dense_layout, make_layout, ordered_strides
 from flambeau._tensor import empty_like_layout, empty_tensor
+from flambeau.eager import convolution_matrices as matrices
 from flambeau.eager.binding import launches
 from flambeau.eager.convolution_checks import check
+from flambeau.eager.convolution_matrices import fits_matrices
 from flambeau.eager.convolution_plans import (
     Geometry,
     WeightPlan,
@@ -170,6 +172,10 @@ def _product(out, source, weight, bias, stride, padding, dilation, groups, backw
     if source._layout.numel == 0 or weight._layout.numel == 0:
         fill_into(out, 0)
         return None
+    shape = weight.shape[2:], stride, padding, groups
+    if weight._layout.is_contiguous and fits_matrices(source._layout, out._layout, *shape):
+        matrices.multiply(out, source, weight, bias, backward)
+        return None
     given = source, weight, bias, out
     # Kernels read and write lines of pixels; where channels lie innermost, a quick copy before and
     # after costs less than reaching for single elements.
@@ -244,6 +250,9 @@ def towards_weight(input, other, shape, stride, padding, dilation, groups, last=
         return out
     if input._layout.numel == 0 or other._layout.numel == 0:
         fill_into(out, 0)
+        return out
+    if fits_matrices(input._layout, other._layout, shape[2:], stride, padding, groups):
+        matrices.multiply_weights(out, input, other)
         return out
     x, y = (t if _lines(t) else contiguous(t) for t in (input, other))
     key = (x._layout, y._layout, shape, stride, padding, dilation, groups)

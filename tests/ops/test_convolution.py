@@ -273,6 +273,23 @@ def test_channels_last_results(rng):
     assert last.grad.is_contiguous(memory_format=flambeau.channels_last)
 
 
+def test_pointwise_channels_last(rng):
+    """Pixels as rows of a matrix product, forward and backward, also with half types."""
+    case = C((2, 6, 5, 7), (9, 6, 1, 1))
+    x, w, b = tensors(case, rng)
+    g = rng.standard_normal((2, 9, 5, 7))
+    plain = with_gradients(case, (x, w, b), g)
+
+    def last(t):
+        return t.to(memory_format=flambeau.channels_last) if t.ndim == 4 else t
+
+    for ours, wanted in zip(with_gradients(case, (x, w, b), g, change=last), plain):
+        assert np.allclose(ours.numpy(), wanted.numpy())
+    half = [last(flambeau.from_numpy(a).bfloat16()) for a in (x, w, b)]
+    wide = reference(case, *[t.double().numpy() for t in half])
+    assert np.allclose(run(case, *half).double().numpy(), wide, 2.0**-7, 2.0**-7)
+
+
 def test_nodes():
     x, w = flambeau.randn(2, 4, 8, 8, requires_grad=True), flambeau.randn(6, 4, 3, 3)
     assert F.conv2d(x, w).grad_fn.name() == "ConvolutionBackward0"
