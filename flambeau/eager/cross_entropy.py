@@ -11,6 +11,7 @@ from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._layout import Size, dense_layout
 from flambeau._tensor import empty_like_layout
+from flambeau.autograd.grad_mode import modes
 from flambeau.eager.binding import FRONTS, launches
 from flambeau.eager.copying import fill_into
 from flambeau.eager.fronts import kernel_unless_recorded
@@ -100,6 +101,8 @@ class _Plan:
 
 def _launcher(name, per_row):
     def launch(input, target, weight, ignore_index, reduction):
+        if weight is not None and weight._requires_grad and modes.grad:
+            raise _constant_weight(input)
         key = (
             name,
             input._layout,
@@ -150,6 +153,14 @@ def batch_mismatch(input, target):
     return ValueError(
         f"Expected input batch_size ({input.shape[0]}) to match target batch_size "
         f"({target.shape[0]})."
+    )
+
+
+def _constant_weight(input):
+    name = "nll_loss_forward" if input.ndim == 2 else "nll_loss2d_forward"
+    return RuntimeError(
+        f"The function '{name}' is not differentiable with respect to argument 'weight'. This "
+        "input cannot have requires_grad True."
     )
 
 

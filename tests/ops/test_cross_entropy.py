@@ -233,6 +233,8 @@ COMPLAINTS = [
     "F.cross_entropy(x[0], t[:2])", "F.cross_entropy(x, x, T.ones(4))",
     "F.cross_entropy(x, t, T.ones(4), label_smoothing=0.1)",
     "F.cross_entropy(T.ones(2, 5, 3), T.ones(2, 5, 3).long())",
+    "F.cross_entropy(x, t, T.ones(5, requires_grad=True))",
+    "F.nll_loss(T.ones(2, 5, 3), T.zeros(2, 3).long(), T.ones(5, requires_grad=True))",
     "F.cross_entropy(x, t + 1)", "F.nll_loss(x, t[:3])", "F.nll_loss(x, t + 1, reduction='none')",
     "F.nll_loss(x.long(), t)", "F.nll_loss(T.ones(()), t)", "F.nll_loss(x, t, T.ones(5).double())",
     "F.nll_loss(T.ones(2, 5, 3, 3), T.zeros(2, 3, 2).long())",
