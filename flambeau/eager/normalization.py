@@ -246,7 +246,7 @@ def _layer_norm_backward(g, input, normalized_shape, mean, rstd, weight, bias, n
         input._layout,
         mean._layout,
         None if weight is None else weight._layout,
-        None if bias is None else bias._layout,
+        bias,
         *needs,
     )
     return _gradients("layer_norm_backward", key, g, input, (mean, rstd), weight, bias, needs)

@@ -123,7 +123,8 @@ def _group_norm_backward(g, input, mean, rstd, weight, bias, N, C, HxW, group, n
     wanted = tuple(n for n, need in zip(names, needs) if need)
     dense = dense_layout(input.shape, input.dtype, input.device)
     like = weight if weight is not None else bias
-    found = {n: empty_like_layout(dense if n == "dx" else like._layout) for n in wanted}
+    parameters = None if like is None else dense_layout(like.shape, like.dtype, like.device)
+    found = {n: empty_like_layout(dense if n == "dx" else parameters) for n in wanted}
     result = [found.get(n) for n in names]
     if input.device.type != "cpu" or not wanted:
         return result

@@ -26,9 +26,9 @@ def _leading(g, count):
 @composite("layer_norm_backward", variants="")
 def _layer_norm_backward(
     g, input, normalized_shape: object, mean, rstd, weight: OptionalTensor,
-    bias: OptionalTensor, needs: object, eps: float,
+    bias: object, needs: object, eps: float,
 ):  # fmt: skip
-    """Gradients of layer_norm for input, weight and bias."""
+    """Gradients of layer_norm for input, weight and bias (of which only the layout is given)."""
     lead = input.ndim - len(normalized_shape)
     dims = tuple(range(lead, input.ndim))
     away = input - input.mean(dims, keepdim=True)
@@ -46,8 +46,10 @@ def _layer_norm_backward(
     return dx, dw, db
 
 
-def _layer_norm_gradients(g, input, normalized_shape, weight, bias, eps, out1, out2, needs):
-    return _layer_norm_backward(g, input, normalized_shape, out1, out2, weight, bias, needs, eps)
+def _layer_norm_gradients(g, input, normalized_shape, weight, bias_layout, eps, out1, out2, needs):
+    return _layer_norm_backward(
+        g, input, normalized_shape, out1, out2, weight, bias_layout, needs, eps
+    )
 
 
 @template("native_layer_norm", variants="function", outputs=3, joint_grad=_layer_norm_gradients)
@@ -163,10 +165,10 @@ def _mixed_rms_norm(input, normalized_shape, weight, eps):
 
 @composite("group_norm_backward", variants="")
 def _group_norm_backward(
-    g, input, mean, rstd, weight: OptionalTensor, bias: OptionalTensor, N: int, C: int, HxW: int,
+    g, input, mean, rstd, weight: OptionalTensor, bias: object, N: int, C: int, HxW: int,
     group: int, needs: object, eps: float,
 ):  # fmt: skip
-    """Gradients of group_norm for input, weight and bias."""
+    """Gradients of group_norm for input, weight and bias (of which only the layout is given)."""
     shape = (N, group, C // group, HxW)
     x, g = input.reshape(shape), g.reshape(shape)
     away = x - x.mean((2, 3), keepdim=True)
@@ -185,8 +187,10 @@ def _group_norm_backward(
     return dx, dw, db
 
 
-def _group_norm_gradients(g, input, weight, bias, N, C, HxW, group, eps, out1, out2, needs):
-    return _group_norm_backward(g, input, out1, out2, weight, bias, N, C, HxW, group, needs, eps)
+def _group_norm_gradients(g, input, weight, bias_layout, N, C, HxW, group, eps, out1, out2, needs):
+    return _group_norm_backward(
+        g, input, out1, out2, weight, bias_layout, N, C, HxW, group, needs, eps
+    )
 
 
 @template("native_group_norm", variants="function", outputs=3, joint_grad=_group_norm_gradients)
@@ -252,10 +256,10 @@ def functional_group_norm(
 
 @composite("batch_norm_backward", variants="")
 def _batch_norm_backward(
-    g, input, weight: OptionalTensor, bias: OptionalTensor, mean, second, training: bool,
+    g, input, weight: OptionalTensor, bias: object, mean, second, training: bool,
     eps: float, needs: object,
 ):  # fmt: skip
-    """Gradients of batch_norm for input, weight and bias."""
+    """Gradients of batch_norm for input, weight and bias (of which only the layout is given)."""
     dims = (0, *range(2, input.ndim))
     shape = (1, -1, *([1] * (input.ndim - 2)))
     if training:
@@ -280,10 +284,12 @@ def _batch_norm_backward(
 
 
 def _batch_norm_gradients(
-    g, input, weight, bias, running_mean, running_var, training, eps, out1, out2, needs
+    g, input, weight, bias_layout, running_mean, running_var, training, eps, out1, out2, needs
 ):
     mean, second = (out1, out2) if training else (running_mean, running_var)
-    found = _batch_norm_backward(g, input, weight, bias, mean, second, training, eps, needs[:3])
+    found = _batch_norm_backward(
+        g, input, weight, bias_layout, mean, second, training, eps, needs[:3]
+    )
     return (*found, None, None)
 
 
