@@ -95,19 +95,24 @@ def _split_product(a, b):
 # -- checks, in PyTorch's words and order ---------------------------------------------------------
 
 
-def _refuse(dtype, name):
+def refuse(dtype, name):
     if dtype.category == 0 or dtype.name in ("uint16", "uint32", "uint64"):
         raise errors.not_implemented(name, dtype)
 
 
-def _check_inner(a, b):
-    if a.shape[1] != b.shape[0]:
-        hint = ""
-        if a.shape[1] == b.shape[1]:
-            hint = f"; mat2.T, of shape ({b.shape[1]}, {b.shape[0]}), would fit"
+def check_inner(m, k, wanted, n):
+    """m x k times wanted x n."""
+    if k != wanted:
+        hint = f"; mat2.T, of shape ({n}, {wanted}), would fit" if k == n else ""
         raise RuntimeError(
-            "mat1 and mat2 shapes cannot be multiplied "
-            f"({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]}){hint}"
+            f"mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {wanted}x{n}){hint}"
+        )
+
+
+def check_same_dtype(a, b):
+    if a is not b:
+        raise RuntimeError(
+            f"expected m1 and m2 to have the same dtype, but got: {a.cpp_name} != {b.cpp_name}"
         )
 
 
@@ -134,7 +139,7 @@ def _expected(a, b):
     return None
 
 
-def _check_expands(input, shape):
+def check_expands(input, shape):
     """Can input be expanded to the shape of the product?"""
     given, missing = list(input.shape), len(shape) - len(input.shape)
     if missing < 0:
@@ -188,13 +193,9 @@ def mm(input, mat2):
         raise RuntimeError("self must be a matrix")
     if mat2.ndim != 2:
         raise RuntimeError("mat2 must be a matrix")
-    _check_inner(input, mat2)
-    if input.dtype is not mat2.dtype:
-        raise RuntimeError(
-            "expected m1 and m2 to have the same dtype, but got: "
-            f"{input.dtype.cpp_name} != {mat2.dtype.cpp_name}"
-        )
-    _refuse(input.dtype, "addmm_impl_cpu_")
+    check_inner(*input.shape, *mat2.shape)
+    check_same_dtype(input.dtype, mat2.dtype)
+    refuse(input.dtype, "addmm_impl_cpu_")
     return product(input, mat2)
 
 
@@ -204,7 +205,7 @@ def bmm(input, mat2):
     _check_batch_sizes(input, mat2)
     if input.dtype is not mat2.dtype:
         raise _expected(input, mat2)
-    _refuse(input.dtype, "bmm")
+    refuse(input.dtype, "bmm")
     return product(input, mat2)
 
 
@@ -218,7 +219,7 @@ def mv(input, vec):
 
 
 def _times_vector(mat, vec):
-    _refuse(mat.dtype, "addmv_impl_cpu")
+    refuse(mat.dtype, "addmv_impl_cpu")
     return _view(product(mat, _column(vec)), (mat.shape[0],), (1,))
 
 
@@ -247,7 +248,7 @@ def dot(input, tensor):
             f"inconsistent tensor size, expected tensor [{n}] and src [{tensor.shape[0]}] to have "
             f"the same number of elements, but got {n} and {tensor.shape[0]} elements respectively"
         )
-    _refuse(input.dtype, "dot")
+    refuse(input.dtype, "dot")
     row = _view(input, (1, n), (1, input._layout.strides[0]))
     column = _view(tensor, (n, 1), (tensor._layout.strides[0], 1))
     return _view(product(row, column), (), ())
@@ -306,20 +307,20 @@ def addmm(input, mat1, mat2, beta, alpha):
     for t, name in ((mat1, "mat1"), (mat2, "mat2")):
         if t.ndim != 2:
             raise RuntimeError(f"{name} must be a matrix, got {t.ndim}-D tensor")
-    _check_inner(mat1, mat2)
-    _check_expands(input, (mat1.shape[0], mat2.shape[1]))
-    _check_added(input, mat1, mat2)
+    check_inner(*mat1.shape, *mat2.shape)
+    check_expands(input, (mat1.shape[0], mat2.shape[1]))
+    check_added(input, mat1, mat2)
     return _added(mat1, mat2, input, beta, alpha)
 
 
-def _check_added(input, mat1, mat2):
+def check_added(input, mat1, mat2):
     for t, name in ((input, "self"), (mat1, "mat1")):
         if t.dtype is not mat2.dtype:
             raise RuntimeError(
                 f"{name} and mat2 must have the same dtype, but got "
                 f"{t.dtype.scalar_name} and {mat2.dtype.scalar_name}"
             )
-    _refuse(mat2.dtype, "addmm_impl_cpu_")
+    refuse(mat2.dtype, "addmm_impl_cpu_")
 
 
 @launches("addbmm")
@@ -331,13 +332,13 @@ def addbmm(input, batch1, batch2, beta, alpha):
             f"{batch2.shape[0]}"
         )
     shape = (batch1.shape[1], batch2.shape[2])
-    _check_expands(input, shape)
+    check_expands(input, shape)
     if batch1.shape[2] != batch2.shape[1]:
         raise RuntimeError(
             f"Incompatible matrix sizes for bmm ({batch1.shape[1]}x{batch1.shape[2]} and "
             f"{batch2.shape[1]}x{batch2.shape[2]})"
         )
-    _check_added(input, batch1, batch2)
+    check_added(input, batch1, batch2)
     # one long product: the batch becomes part of what is summed over
     count, rows, inner = batch1.shape
     left, right = function("transpose")(batch1.detach(), 0, 1), batch2.detach()
@@ -349,7 +350,7 @@ def addbmm(input, batch1, batch2, beta, alpha):
 @launches("baddbmm")
 def baddbmm(input, batch1, batch2, beta, alpha):
     _check_batches(batch1, batch2)
-    _check_expands(input, (batch1.shape[0], batch1.shape[1], batch2.shape[2]))
+    check_expands(input, (batch1.shape[0], batch1.shape[1], batch2.shape[2]))
     _check_batch_sizes(batch1, batch2)
     if input.dtype is not batch1.dtype:
         names = [t.dtype.cpp_name for t in (input, batch1, batch2)]
@@ -359,7 +360,7 @@ def baddbmm(input, batch1, batch2, beta, alpha):
         )
     if batch1.dtype is not batch2.dtype:
         raise _expected(batch1, batch2)
-    _refuse(input.dtype, "baddbmm")
+    refuse(input.dtype, "baddbmm")
     return _added(batch1, batch2, input, beta, alpha)
 
 
@@ -367,7 +368,7 @@ def baddbmm(input, batch1, batch2, beta, alpha):
 def addmv(input, mat, vec, beta, alpha):
     _check_vectors(input.shape, mat, vec)
     _check_vector_dtypes(input, mat, vec)
-    _refuse(mat.dtype, "addmv_impl_cpu")
+    refuse(mat.dtype, "addmv_impl_cpu")
     rows = mat.shape[0]
     step = input._layout.strides[0] if input.shape == (rows,) else 0
     found = _added(mat, _column(vec), _view(input, (rows, 1), (step, 1)), beta, alpha)

@@ -1,0 +1,95 @@
+"""linear and bilinear: products with weights, as networks use them.
+
+`linear` is one kernel forward (the bias is added where the sums are stored) and one product per
+gradient that is wanted. Its launcher is in eager/linear.py; plain products are in products.py.
+"""
+
+import math
+
+from flambeau.codegen import scalar as m
+from flambeau.ops.table import OptionalTensor, composite, template
+
+NN = "nn.functional"
+
+
+def _rows(t):
+    """All but the last dimension as one."""
+    return t if t.ndim == 2 else t.reshape(math.prod(t.shape[:-1]), t.shape[-1])
+
+
+def _to_input(g, weight, input_shape):
+    if weight.ndim == 1:
+        return g.unsqueeze(-1) * m.conj(weight)
+    if g.ndim == 2:
+        return g.mm(m.conj(weight))
+    return _rows(g).mm(m.conj(weight)).view(input_shape)
+
+
+def _to_weight(g, input, weight_shape):
+    if len(weight_shape) == 1:
+        return g.unsqueeze(-1) * m.conj(input)
+    return _rows(g).t().mm(m.conj(_rows(input)))
+
+
+@template(
+    "linear",
+    namespace=NN,
+    variants="",
+    numbers=False,
+    node="AddmmBackward0",
+    grad=dict(input=_to_input, weight=_to_weight, bias=lambda g: g),
+)
+def linear(input, weight, bias: OptionalTensor = None):
+    """input @ weight.T + bias, over the last dimension of input.
+
+    Shape: input (*, in), weight (out, in) or (in), bias (out) or (); result (*, out) or (*).
+    """
+
+
+def _check_bilinear(input1, input2, weight, bias):
+    if not input1.dtype is input2.dtype is weight.dtype:
+        names = [t.dtype.cpp_name for t in (input1, input2, weight)]
+        raise RuntimeError(
+            f"All tensors must have the same dtype, got input1: {names[0]}, input2: {names[1]}, "
+            f"weight: {names[2]}"
+        )
+    if input1.ndim != input2.ndim:
+        raise RuntimeError(
+            f"bilinear(): input dimensions do not match: got {input1.ndim} and {input2.ndim}"
+        )
+    for k, (a, b) in enumerate(zip(input1.shape[:-1], input2.shape[:-1])):
+        if a != b:
+            raise RuntimeError(
+                f"bilinear(): input batch dimensions do not match at dim {k}: got {a} and {b}"
+            )
+    for k, t in ((1, input1), (2, input2)):
+        if weight.ndim <= k:
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-weight.ndim}, "
+                f"{weight.ndim - 1}], but got {k})"
+            )
+        if t.shape[-1] != weight.shape[k]:
+            raise RuntimeError(
+                f"bilinear(): input{k} size does not match weight size: got {t.shape[-1]} but "
+                f"expected {weight.shape[k]}"
+            )
+    if bias is not None and bias.shape[0] != weight.shape[0]:
+        raise RuntimeError(
+            f"bilinear(): bias size does not match weight size: got {bias.shape[0]} but expected "
+            f"{weight.shape[0]}"
+        )
+
+
+@composite(namespace=NN, variants="function", numbers=False)
+def bilinear(input1, input2, weight, bias: OptionalTensor = None):
+    """input1 @ weight[k] @ input2 for each k, plus bias: a product of both inputs per result."""
+    _check_bilinear(input1, input2, weight, bias)
+    outer = input1.shape[:-1]
+    out, left, right = weight.shape
+    a, b = _rows(input1) if input1.ndim != 1 else input1.unsqueeze(0), input2
+    b = _rows(b) if b.ndim != 1 else b.unsqueeze(0)
+    # the smaller intermediate: one row per sample, one column per pair (k, right)
+    between = a.mm(weight.permute(1, 0, 2).reshape(left, out * right))
+    found = between.view(a.shape[0], out, right).bmm(b.unsqueeze(2)).squeeze(2)
+    found = found.view(*outer, out)
+    return found if bias is None else found + bias
