@@ -50,10 +50,10 @@ def _weight_templates():
     return conv_weight, conv_depthwise, conv_winograd_weight, WORDS
 
 
-def _kernel(name, build, code):
-    found = _kernels.get((name, code))
+def _kernel(name, build, *key):
+    found = _kernels.get((name, *key))
     if found is None:
-        found = _kernels[name, code] = load_kernel(build(code), name)
+        found = _kernels[name, *key] = load_kernel(build(*key), name)
     return found
 
 
@@ -160,7 +160,10 @@ def _make_run(out, source, weight, biased, stride, padding, dilation, groups, ba
         first = _kernel("convolution_spread_weights", winograd.build_spread, code)
     else:
         plan = product_words(names, g, code, backward, biased, panels.chunk_rows())
-        kernel = _kernel("convolution", conv.build, code)
+        own = plan.strip_words is None
+        kernel = _kernel("convolution", conv.build, code, own)
+        if own:
+            return _Run(kernel, plan.words, plan.slot_bytes)
         first = _kernel("convolution_strips", panels.build, code)
     return _Run(kernel, plan.words, plan.slot_bytes, first, plan.strip_words, plan.strip_bytes)
 

@@ -55,6 +55,11 @@ def cut(count, most):
     return -(-count // pieces)
 
 
+def even(parts):
+    """A number of parts that two threads share equally, where there are several."""
+    return max(1, parts if parts < 3 else parts & -2)
+
+
 def up(value, multiple):
     return -(-value // multiple) * multiple
 
@@ -194,7 +199,9 @@ def product_words(names, g, code, backward, biased, strip_chunk):
     d = _common(names, size, block, depth, taps, lines)
     v = d.values
     v["sums_pitch"] = v["panel_pitch"]
-    v["slot_bytes"] = up(v["at_sums"] + (per_part + 8) * v["sums_pitch"], 4096) + 64
+    v["at_strips"] = at = up(v["at_sums"] + (per_part + 8) * v["sums_pitch"], 64)
+    own = max(counts) == 1
+    v["slot_bytes"] = up(at + own * (per_part + 8) * depth * size, 4096) + 64
     put_x(v, source, strides, steps)
     v["y_n"], v["y_m"], v["y_d"], v["y_h"], v["y_w"] = y_strides
     v["m"], v["c"], v["group_count"], v["groups_per_chunk"] = rows, inner, g.groups, together
@@ -222,6 +229,8 @@ def product_words(names, g, code, backward, biased, strip_chunk):
     d.table("block_table", all_blocks)
     described = d.list()
     strip_words = [g.groups * -(-rows // strip_chunk), *described[1:]]
+    if own:  # weights are used once: nobody else would want the strips
+        return ProductPlan(described, v["slot_bytes"], None, 0)
     return ProductPlan(described, v["slot_bytes"], strip_words, g.groups * strips)
 
 
@@ -249,7 +258,7 @@ def weight_words(names, g, code):
     count = -(-pixels // block)
     k_parts = max(1, min(len(blocks), FEW, c_group * len(taps) // 512))
     k_parts = max(1, min(k_parts, -(-FEW // g.groups)))
-    pixel_parts = max(1, min(count // 2, -(-FEW // (k_parts * g.groups))))
+    pixel_parts = even(min(count // 2, -(-FEW // (k_parts * g.groups))))
     most_taps = max(t for *_, t in blocks)
     d = _common(names, size, block, depth, most_taps, _lines(block, width, place[2]))
     v = d.values

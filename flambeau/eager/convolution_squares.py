@@ -10,6 +10,7 @@ from flambeau.eager.convolution_plans import (
     ProductPlan,
     WeightPlan,
     cut,
+    even,
     pitch,
     put_x,
     summed_size,
@@ -103,7 +104,7 @@ def square_weight_words(names, g, code):
     c_parts = max(1, min(4, channels // 64))
     per_part = up(-(-channels // c_parts), 8)
     c_parts = -(-channels // per_part)
-    parts = max(1, min(blocks // 2, FEW // c_parts))
+    parts = even(min(blocks // 2, FEW // c_parts))
     d = Description(names)
     v = d.values
     put_x(v, g.x_shape, g.x_strides, (1, 1, 1))

@@ -10,16 +10,20 @@ here. The gradient of the weights is in conv_weight.py, direct forms are in conv
 
 from flambeau.codegen.llvm import masked_store
 from flambeau.codegen.loops import I1, I64, PTR, V, vector
-from flambeau.codegen.templates.conv_patches import BLOCK, PHASE, TAP, Patches
+from flambeau.codegen.templates.conv_panels import Strips
+from flambeau.codegen.templates.conv_patches import BLOCK, PHASE, TAP
 from flambeau.codegen.templates.conv_tiles import Grid, strip_rows
 
 
-class Convolution(Patches):
-    """Arguments: y, x, strips of weights, bias, scratch, number of slots."""
+class Convolution(Strips):
+    """Arguments: y, x, strips of weights (or weights), bias, scratch, number of slots.
 
-    def __init__(self, code):
+    own: strips are made by the chunk that needs them, where no other chunk would use them again.
+    """
+
+    def __init__(self, code, own):
         super().__init__(code, "pppppp" + "i")
-        self.grid = Grid(self, "panels")
+        self.own, self.grid = own, Grid(self, "panels")
         self.finish_function()
         fn = self.fn
         self.y, self.x, self.a, self.bias = (self.argument(k) for k in range(1, 5))
@@ -62,16 +66,15 @@ class Convolution(Patches):
         """All blocks of k; their sums wait in the slot."""
         fn = self.fn
         x = fn.gep(self.x, g * self.word("c") * self.word("x_c"), "i8")
-        a = fn.gep(self.a, g * self.word("strip_group") + phase["strips"], "i8")
-        tall = strip_rows()
-        padded = (self.m + tall - 1) / tall * tall
+        if self.own:
+            self.weights = fn.gep(self.a, g * self.word("a_group"), "i8")
         with fn.loop(0, phase["blocks_count"]) as k:
             block = self.record("block_table", BLOCK, phase["blocks_first"] + k)
             first = self.word("tap_table") + (phase["tap_first"] + block["t_first"]) * len(TAP)
             taps = fn.gep(self.description, first, I64)
             self.pack(x, taps, block)
             depth = block["c_count"] * block["t_count"]
-            left = fn.gep(a, block["k_first"] * padded + low * depth, self.type)
+            left = self.left_operand(phase, block, g, low, rows, depth)
             last = k == phase["blocks_count"] - 1
 
             def finish(first, height, sums):
@@ -83,6 +86,18 @@ class Convolution(Patches):
                 rows, self.count, depth, left, fn.value(0, I64), self.panel,
                 self.panel_pitch, self.sums, self.sums_pitch, k == 0, keep, finish,
             )  # fmt: skip
+
+    def left_operand(self, phase, block, g, low, rows, depth):
+        """Strips of this chunk's rows and this block of k."""
+        fn, tall = self.fn, strip_rows()
+        if not self.own:
+            padded = (self.m + tall - 1) / tall * tall
+            start = fn.gep(self.a, g * self.word("strip_group") + phase["strips"], "i8")
+            return fn.gep(start, block["k_first"] * padded + low * depth, self.type)
+        here = fn.gep(self.slot, self.word("at_strips"), "i8")
+        first, last = low / tall, (low + rows + tall - 1) / tall
+        self.strips(phase, block, first, last, fn.gep(here, 0 - low * depth, self.type))
+        return here
 
     def call_finish(self, g, row, rows, sums):
         fn = self.fn
@@ -151,6 +166,6 @@ class Convolution(Patches):
         fn.ret()
 
 
-def build(code):
-    """IR of the kernel for a memory dtype."""
-    return Convolution(code).text()
+def build(code, own):
+    """IR of the kernel for a memory dtype; own: see Convolution."""
+    return Convolution(code, own).text()

@@ -12,15 +12,84 @@ from flambeau.codegen.templates.conv_tiles import strip_rows
 TOGETHER = 8  # strips of a chunk
 
 
-class WeightPanels(Patches):
+class Strips(Patches):
+    """Kernels that make strips: of the rows of `weights`, `m` of them."""
+
+    def lines(self, strip):
+        """Where the rows of a strip start."""
+        fn, tall = self.fn, strip_rows()
+        a_m = self.word("a_m")
+        places = [fn.min(strip * tall + r, self.m - 1) * a_m for r in range(tall)]
+        return [fn.gep(self.weights, place, "i8") for place in places]
+
+    def strips(self, phase, block, first, last, out):
+        """Strips first..last of one block; out is where strip 0 would be."""
+        fn, tall = self.fn, strip_rows()
+        at = self.word("tap_table") + (phase["tap_first"] + block["t_first"]) * len(TAP)
+        taps = fn.gep(self.description, at, I64)
+        a_c = self.word("a_c")
+        depth = block["c_count"] * block["t_count"]
+        held = vector(self.type, tall)
+
+        def place(strip, k):
+            return fn.gep(out, strip * tall * depth + k * tall, self.type)
+
+        def turned(lines, count, strip, first_k):
+            """Weights of a row side by side: squares are turned around."""
+            whole = (count / tall) * tall
+            with fn.loop(0, whole, tall) as k:
+                found = [fn.load(fn.gep(line, k, self.type), held) for line in lines]
+                for i, value in enumerate(transpose(fn, found)):
+                    fn.store(value, place(strip, first_k + k + i))
+            with fn.loop(whole, count) as k:
+                self.row(lines, k * self.size, place(strip, first_k + k))
+
+        def tap_of(t):
+            return fn.load(fn.gep(taps, t * len(TAP) + TAP.index("a"), I64), I64, 8)
+
+        def in_order():
+            start = block["c_first"] * a_c + tap_of(fn.value(0, I64))
+            with fn.loop(first, last) as strip:
+                lines = [fn.gep(line, start, "i8") for line in self.lines(strip)]
+                turned(lines, depth, strip, fn.value(0, I64))
+
+        def by_channels():
+            # several strips for each channel, because their weights are neighbours in memory
+            count = block["t_count"]
+            neighbours = tap_of(count - 1) - tap_of(fn.value(0, I64)) == (count - 1) * self.size
+            with fn.loop(0, block["c_count"]) as c, fn.loop(first, last) as strip:
+                start = (block["c_first"] + c) * a_c
+                lines = [fn.gep(line, start, "i8") for line in self.lines(strip)]
+
+                def together():
+                    tap = tap_of(fn.value(0, I64))
+                    moved = [fn.gep(line, tap, "i8") for line in lines]
+                    turned(moved, count, strip, c * count)
+
+                def by_table():
+                    with fn.loop(0, count) as t:
+                        self.row(lines, tap_of(t), place(strip, c * count + t))
+
+                fn.if_else(neighbours, together, by_table)
+
+        fn.if_else(self.word("in_order") != 0, in_order, by_channels)
+
+    def row(self, lines, offset, place):
+        fn = self.fn
+        for r, line in enumerate(lines):
+            value = fn.load(fn.gep(line, offset, "i8"), self.type)
+            fn.store(value, fn.gep(place, r, self.type))
+
+
+class WeightPanels(Strips):
     """Arguments: strips, weights (both of the summed type). A chunk is some strips of one group."""
 
     def __init__(self, code):
         super().__init__(code, "ppp", packs=False)
         fn, tall = self.fn, strip_rows()
         strips, weights = self.argument(1), self.argument(2)
-        self.rows = self.word("m")
-        self.count = (self.rows + tall - 1) / tall
+        self.m = self.word("m")
+        self.count = (self.m + tall - 1) / tall
         chunks = (self.count + TOGETHER - 1) / TOGETHER
         group, first = self.chunk / chunks, self.chunk % chunks * TOGETHER
         self.weights = fn.gep(weights, group * self.word("a_group"), "i8")
@@ -33,56 +102,6 @@ class WeightPanels(Patches):
                 block = self.record("block_table", BLOCK, phase["blocks_first"] + b)
                 out = fn.gep(start, block["k_first"] * self.count * tall, self.type)
                 self.strips(phase, block, first, last, out)
-
-    def lines(self, strip):
-        """Where the rows of a strip start."""
-        fn, tall = self.fn, strip_rows()
-        a_m = self.word("a_m")
-        places = [fn.min(strip * tall + r, self.rows - 1) * a_m for r in range(tall)]
-        return [fn.gep(self.weights, place, "i8") for place in places]
-
-    def strips(self, phase, block, first, last, out):
-        fn, tall = self.fn, strip_rows()
-        at = self.word("tap_table") + (phase["tap_first"] + block["t_first"]) * len(TAP)
-        taps = fn.gep(self.description, at, I64)
-        a_c = self.word("a_c")
-        depth = block["c_count"] * block["t_count"]
-        held = vector(self.type, tall)
-
-        def place(strip, k):
-            return fn.gep(out, strip * tall * depth + k * tall, self.type)
-
-        def in_order():
-            """Weights of a row side by side: squares are turned around."""
-            tap = fn.load(fn.gep(taps, TAP.index("a"), I64), I64, 8)
-            start = block["c_first"] * a_c + tap
-            whole = (depth / tall) * tall
-            with fn.loop(first, last) as strip:
-                lines = [fn.gep(line, start, "i8") for line in self.lines(strip)]
-                with fn.loop(0, whole, tall) as k:
-                    found = [fn.load(fn.gep(line, k, self.type), held) for line in lines]
-                    for i, value in enumerate(transpose(fn, found)):
-                        fn.store(value, place(strip, k + i))
-                with fn.loop(whole, depth) as k:
-                    self.row(lines, k * self.size, place(strip, k))
-
-        def by_table():
-            # several strips for each channel, because their weights are neighbours in memory
-            with fn.loop(0, block["c_count"]) as c, fn.loop(first, last) as strip:
-                lines = [
-                    fn.gep(line, (block["c_first"] + c) * a_c, "i8") for line in self.lines(strip)
-                ]
-                with fn.loop(0, block["t_count"]) as t:
-                    tap = fn.load(fn.gep(taps, t * len(TAP) + TAP.index("a"), I64), I64, 8)
-                    self.row(lines, tap, place(strip, c * block["t_count"] + t))
-
-        fn.if_else(self.word("in_order") != 0, in_order, by_table)
-
-    def row(self, lines, offset, place):
-        fn = self.fn
-        for r, line in enumerate(lines):
-            value = fn.load(fn.gep(line, offset, "i8"), self.type)
-            fn.store(value, fn.gep(place, r, self.type))
 
 
 def chunk_rows():

@@ -26,7 +26,7 @@ WORDS = (
     "k_parts pixel_parts part_bytes group_bytes k_total "
     "planes per_chunk plane_bytes row_pitch slab_pitch low_d low_h low_w part_w tap_count "
     "tiles tiles_h tiles_w out_h out_w pad_h pad_w m_block a_plane panel_plane sums_plane at_spare "
-    "c_parts c_per_part spare_pitch strip_group in_order at_moves move_pitch"
+    "c_parts c_per_part spare_pitch strip_group in_order at_moves move_pitch at_strips"
 ).split()
 PLACE = {name: k for k, name in enumerate(WORDS)}
 PHASE = "first_chunk out_d out_h out_w y_base tap_first blocks_first blocks_count pixels "
