@@ -1,5 +1,6 @@
 """`torch.optim`: optimizers. A step is one native call per group (eager/updating.py)."""
 
+from flambeau.optim import lr_scheduler as lr_scheduler
 from flambeau.optim.adadelta import Adadelta as Adadelta
 from flambeau.optim.adagrad import Adagrad as Adagrad
 from flambeau.optim.adam import Adam as Adam
