@@ -1,0 +1,92 @@
+"""Weight normalisation by a hook: the older way, kept for programs and files that use it.
+
+The hook computes `weight` from `weight_g` and `weight_v` before every forward. The newer way, which
+computes it when it is read, is `parametrizations.weight_norm`.
+"""
+
+import warnings
+from typing import Any
+
+import flambeau
+from flambeau._tensor import Tensor
+from flambeau.nn.modules.module import Module
+from flambeau.nn.parameter import Parameter, is_lazy
+
+__all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
+
+
+def scaled_to(v: Tensor, g: Tensor, dim: int) -> Tensor:
+    """v with each slice along dim (-1: all of it) scaled to the length that g says."""
+    return v * (g / flambeau.norm_except_dim(v, 2, dim))
+
+
+class WeightNorm:
+    """The hook."""
+
+    name: str
+    dim: int
+
+    def __init__(self, name: str, dim: int) -> None:
+        self.name = name
+        self.dim = -1 if dim is None else dim
+
+    def compute_weight(self, module: Module) -> Any:
+        """The weight, from its lengths and directions."""
+        v, g = getattr(module, self.name + "_v"), getattr(module, self.name + "_g")
+        return scaled_to(v, g, self.dim)
+
+    @staticmethod
+    def apply(module: Module, name: str, dim: int) -> "WeightNorm":
+        """Split a parameter and register the hook."""
+        warnings.warn(
+            "`torch.nn.utils.weight_norm` is deprecated in favor of "
+            "`torch.nn.utils.parametrizations.weight_norm`.",
+            FutureWarning,
+            stacklevel=3,
+        )
+        for hook in module._forward_pre_hooks.values():
+            if isinstance(hook, WeightNorm) and hook.name == name:
+                raise RuntimeError(
+                    f"Cannot register two weight_norm hooks on the same parameter {name}"
+                )
+        made = WeightNorm(name, dim)
+        weight = getattr(module, name)
+        if is_lazy(weight):
+            raise ValueError(
+                "The module passed to `WeightNorm` can't have uninitialized parameters. Make sure "
+                "to run the dummy forward before applying weight normalization"
+            )
+        del module._parameters[name]
+        lengths = flambeau.norm_except_dim(weight, 2, made.dim)
+        module.register_parameter(name + "_g", Parameter(lengths.data))
+        module.register_parameter(name + "_v", Parameter(weight.data))
+        setattr(module, name, made.compute_weight(module))
+        module.register_forward_pre_hook(made)
+        return made
+
+    def remove(self, module: Module) -> None:
+        """Make the weight an ordinary parameter again."""
+        weight = self.compute_weight(module)
+        delattr(module, self.name)
+        del module._parameters[self.name + "_g"]
+        del module._parameters[self.name + "_v"]
+        setattr(module, self.name, Parameter(weight.data))
+
+    def __call__(self, module: Module, inputs: Any) -> None:
+        setattr(module, self.name, self.compute_weight(module))
+
+
+def weight_norm(module, name: str = "weight", dim: int = 0):
+    """Write a weight as g * v / |v|, each slice along dim by itself (dim=None: all together)."""
+    WeightNorm.apply(module, name, dim)
+    return module
+
+
+def remove_weight_norm(module, name: str = "weight"):
+    """Undo weight_norm; the weight keeps its value."""
+    for number, hook in module._forward_pre_hooks.items():
+        if isinstance(hook, WeightNorm) and hook.name == name:
+            hook.remove(module)
+            del module._forward_pre_hooks[number]
+            return module
+    raise ValueError(f"weight_norm of '{name}' not found in {module}")
