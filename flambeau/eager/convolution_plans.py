@@ -49,6 +49,13 @@ def summed_size(code):
     return max(4, BITS[COMPUTE_TYPE[code]] // 8)
 
 
+def lanes(code):
+    """Elements per vector register while they are summed."""
+    from flambeau.codegen.templates import tiles  # with llvmlite, on first need
+
+    return tiles.lanes(code)
+
+
 def cut(count, most):
     """The size of equal pieces of at most `most`."""
     pieces = -(-count // max(1, most))
@@ -163,7 +170,7 @@ class ProductPlan(NamedTuple):
 def product_words(names, g, code, backward, biased, strip_chunk):
     """Words for a convolution (x to y), or the way back (y to x)."""
     size = summed_size(code)
-    width = 64 // size
+    width = lanes(code)
     taps_total = len(g.taps)
     c_group, m_group = g.x_shape[1] // g.groups, g.y_shape[1] // g.groups
     if backward:
@@ -246,7 +253,7 @@ class WeightPlan(NamedTuple):
 def weight_words(names, g, code):
     """Words for the gradient of the weights."""
     size = summed_size(code)
-    width = 64 // size
+    width = lanes(code)
     phases, steps, y_strides = _forward_phases(g, size)
     (place, taps), n = phases[0], g.x_shape[0]
     c_group, m_group = g.x_shape[1] // g.groups, g.y_shape[1] // g.groups

@@ -11,6 +11,7 @@ from flambeau.eager.convolution_plans import (
     WeightPlan,
     cut,
     even,
+    lanes,
     pitch,
     put_x,
     summed_size,
@@ -50,7 +51,7 @@ def _block(squares, width, most):
 def square_words(names, g, code, backward, biased):
     """Words for a convolution (x to y), or for the way back with turned weights."""
     size = summed_size(code)
-    width = 64 // size
+    width = lanes(code)
     if backward:
         source, strides, out, out_strides = g.y_shape, g.y_strides, g.x_shape, g.x_strides
         padding = [2 - p for p in g.padding[1:]]
@@ -81,7 +82,7 @@ def square_words(names, g, code, backward, biased):
     at += 16 * v["panel_plane"] + line
     v["at_sums"], v["sums_plane"] = at, (ROWS + 8) * line + 64
     v["slot_bytes"] = up(at + 16 * v["sums_plane"] + line, 4096) + 64
-    v["a_m"], v["a_plane"] = depth * size, up(rows, width) * depth * size + 64
+    v["a_m"], v["a_plane"] = depth * size, up(rows, 16) * depth * size + 64
     taps = len(g.taps) * size
     if backward:  # rows are channels of x, depth those of y, taps from the last to the first
         spread = [rows, depth, taps, rows * taps, -size, 8 * size]
@@ -94,7 +95,7 @@ def square_words(names, g, code, backward, biased):
 def square_weight_words(names, g, code):
     """Words for the gradient of the weights."""
     size = summed_size(code)
-    width = 64 // size
+    width = lanes(code)
     high, wide = -(-g.y_shape[3] // 2), -(-g.y_shape[4] // 2)
     squares = g.y_shape[0] * high * wide
     channels, rows = g.x_shape[1], g.y_shape[1]

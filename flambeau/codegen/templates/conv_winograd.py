@@ -246,7 +246,7 @@ SPREAD = "chunks rows depth row step tap first plane".split()
 class WeightSpread:
     """Arguments: strips of spread weights, weights (both of the summed type).
 
-    A chunk is a vector of rows: one strip, or two.
+    A chunk is a vector of rows: some strips, or part of one.
     """
 
     def __init__(self, code):
@@ -263,7 +263,7 @@ class WeightSpread:
         mask = Patches.below(self, words["rows"] - first)
         weights = fn.gep(weights, words["first"] + first * words["row"], "i8")
         lanes = fn.iota(vector(I64, w)) * fn.splat(words["row"], w)
-        out = fn.gep(out, first * depth, self.type)
+        out = fn.gep(out, (first / tall) * tall * depth + first % tall, self.type)
         with fn.loop(0, depth) as k:
             here = fn.gep(weights, k * words["step"], "i8")
             pointers = fn.pure(f"getelementptr i8, {here}, {lanes}", vector(PTR, w))
