@@ -1,0 +1,278 @@
+"""Batch normalisation: statistics of each channel over the batch; running ones in evaluation.
+
+`_NormBase` holds what instancenorm.py needs as well: weights, running statistics and how older
+checkpoints are read.
+"""
+
+from typing import Any
+
+from flambeau._dtype import int64
+from flambeau._tensor import Tensor
+from flambeau.eager.creation import empty, ones, zeros
+from flambeau.nn import functional as F
+from flambeau.nn import init
+from flambeau.nn.modules.lazy import LazyModuleMixin
+from flambeau.nn.modules.module import Module
+from flambeau.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
+
+__all__ = [
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "SyncBatchNorm",
+]
+
+
+class _NormBase(Module):
+    """y = (x - mean) / sqrt(var + eps) * weight + bias, per channel."""
+
+    _version = 2
+    __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        for name, wanted in (("weight", affine), ("bias", affine and bias)):
+            made = Parameter(empty(num_features, device=device, dtype=dtype)) if wanted else None
+            self.register_parameter(name, made)
+        if track_running_stats:
+            self.register_buffer("running_mean", zeros(num_features, device=device, dtype=dtype))
+            self.register_buffer("running_var", ones(num_features, device=device, dtype=dtype))
+            self.register_buffer("num_batches_tracked", zeros((), device=device, dtype=int64))
+        else:
+            for name in ("running_mean", "running_var", "num_batches_tracked"):
+                self.register_buffer(name, None)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Forget what was seen."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Weights of one, biases of zero, nothing seen yet."""
+        self.reset_running_stats()
+        if self.affine:
+            init.ones_(self.weight)
+            if self.bias is not None:
+                init.zeros_(self.bias)
+
+    def _check_input_dim(self, input):
+        raise NotImplementedError
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+    def _load_from_state_dict(
+        self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+    ):
+        version = local_metadata.get("version")
+        key = prefix + "num_batches_tracked"
+        if (version is None or version < 2) and self.track_running_stats and key not in state_dict:
+            # the first version did not count batches
+            own = self.num_batches_tracked
+            known = own is not None and not own.is_meta
+            state_dict[key] = own if known else zeros((), dtype=int64)
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+
+class _BatchNorm(_NormBase):
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        mean, var = self.running_mean, self.running_var
+        training = self.training
+        momentum = self.momentum
+        if not training:
+            return F.batch_norm(
+                input, mean, var, self.weight, self.bias, mean is None and var is None,
+                0.0 if momentum is None else momentum, self.eps,
+            )  # fmt: skip
+        if not self.track_running_stats:
+            mean = var = None
+        else:
+            seen = self.num_batches_tracked
+            if seen is not None:
+                seen.add_(1)
+                if momentum is None:  # the plain average of all batches
+                    momentum = 1.0 / float(seen)
+        return F.batch_norm(
+            input, mean, var, self.weight, self.bias, True,
+            0.0 if momentum is None else momentum, self.eps,
+        )  # fmt: skip
+
+
+class _LazyNormBase(LazyModuleMixin, _NormBase):
+    """num_features is the second size of the first input."""
+
+    def __init__(
+        self,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        # neither weights nor statistics yet: nothing is made that would be thrown away
+        super().__init__(0, eps, momentum, False, False, device, dtype, bias=False)
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        if affine:
+            self.weight = UninitializedParameter(device=device, dtype=dtype)
+            if bias:
+                self.bias = UninitializedParameter(device=device, dtype=dtype)
+        if track_running_stats:
+            self.running_mean = UninitializedBuffer(device=device, dtype=dtype)
+            self.running_var = UninitializedBuffer(device=device, dtype=dtype)
+            self.num_batches_tracked = zeros((), device=device, dtype=int64)
+
+    def reset_parameters(self) -> None:
+        if not self.has_uninitialized_params() and self.num_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        if not self.has_uninitialized_params():
+            return
+        self.num_features = input.shape[1]
+        waiting = []
+        if self.affine:
+            waiting += [self.weight, self.bias]
+        if self.track_running_stats:
+            waiting += [self.running_mean, self.running_var]
+        for tensor in waiting:
+            if tensor is not None:
+                tensor.materialize((self.num_features,))
+        self.reset_parameters()
+
+
+def _expect(input, *ranks):
+    if input.dim() not in ranks:
+        raise ValueError(
+            f"expected {' or '.join(f'{n}D' for n in ranks)} input (got {input.dim()}D input)"
+        )
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation of (N, C) or (N, C, L)."""
+
+    def _check_input_dim(self, input):
+        _expect(input, 2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch normalisation of (N, C, H, W)."""
+
+    def _check_input_dim(self, input):
+        _expect(input, 4)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalisation of (N, C, D, H, W)."""
+
+    def _check_input_dim(self, input):
+        _expect(input, 5)
+
+
+class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
+    """BatchNorm1d without num_features."""
+
+    cls_to_become = BatchNorm1d
+    _check_input_dim = BatchNorm1d._check_input_dim
+
+
+class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
+    """BatchNorm2d without num_features."""
+
+    cls_to_become = BatchNorm2d
+    _check_input_dim = BatchNorm2d._check_input_dim
+
+
+class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
+    """BatchNorm3d without num_features."""
+
+    cls_to_become = BatchNorm3d
+    _check_input_dim = BatchNorm3d._check_input_dim
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation of (N, C, *) over all processes of a group.
+
+    A process on its own has nobody to ask: it normalises its own batch.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+        self.process_group = process_group
+
+    def _check_input_dim(self, input):
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+        if input.size(1) == 0:
+            raise ValueError("SyncBatchNorm number of input channels should be non-zero")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """The same model with every batch normalisation in it replaced, weights kept."""
+        new = module
+        if isinstance(module, _BatchNorm):
+            new = SyncBatchNorm(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+                bias=module.bias is not None,
+            )
+            if module.affine:
+                new.weight, new.bias = module.weight, module.bias
+            new.running_mean = module.running_mean
+            new.running_var = module.running_var
+            new.num_batches_tracked = module.num_batches_tracked
+            new.training = module.training
+            if hasattr(module, "qconfig"):
+                new.qconfig = module.qconfig
+        for name, child in module.named_children():
+            new.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return new

@@ -1,0 +1,480 @@
+"""Convolutions and transposed convolutions in one, two and three dimensions, and lazy ones.
+
+Shapes: input (N, in_channels, *sizes) or without N; weight (out_channels, in_channels / groups,
+*kernel_size), for transposed ones (in_channels, out_channels / groups, *kernel_size).
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from flambeau._tensor import Tensor
+from flambeau.eager.creation import empty
+from flambeau.nn import functional as F
+from flambeau.nn import init
+from flambeau.nn.modules.lazy import LazyModuleMixin
+from flambeau.nn.modules.module import Module
+from flambeau.nn.parameter import Parameter, UninitializedParameter
+
+__all__ = [
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+]
+
+
+def _each(value, count):
+    """One number for every dimension; an iterable is taken as it is."""
+    return tuple(value) if hasattr(value, "__iter__") else (value,) * count
+
+
+class _ConvNd(Module):
+    __constants__ = [
+        "stride",
+        "padding",
+        "dilation",
+        "groups",
+        "padding_mode",
+        "output_padding",
+        "in_channels",
+        "out_channels",
+        "kernel_size",
+    ]
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: tuple[int, ...],
+        stride: tuple[int, ...],
+        padding: Any,
+        dilation: tuple[int, ...],
+        transposed: bool,
+        output_padding: tuple[int, ...],
+        groups: int,
+        bias: bool,
+        padding_mode: str,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if groups <= 0:
+            raise ValueError("groups must be a positive integer")
+        if in_channels % groups != 0:
+            raise ValueError("in_channels must be divisible by groups")
+        if out_channels % groups != 0:
+            raise ValueError("out_channels must be divisible by groups")
+        if isinstance(padding, str):
+            if padding not in ("same", "valid"):
+                raise ValueError(
+                    f"Invalid padding string {padding!r}, should be one of {{'same', 'valid'}}"
+                )
+            if padding == "same" and any(step != 1 for step in stride):
+                raise ValueError("padding='same' is not supported for strided convolutions")
+        modes = ("zeros", "reflect", "replicate", "circular")
+        if padding_mode not in modes:
+            raise ValueError(
+                f"padding_mode must be one of {{{str(modes)[1:-1]}}}, but got "
+                f"padding_mode='{padding_mode}'"
+            )
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.padding = padding
+        self.dilation = dilation
+        self.transposed = transposed
+        self.output_padding = output_padding
+        self.groups = groups
+        self.padding_mode = padding_mode
+        # what F.pad takes: (before, after) per dimension, the last dimension first
+        self._reversed_padding_repeated_twice = self._sides()
+        if transposed:
+            shape = (in_channels, out_channels // groups, *kernel_size)
+        else:
+            shape = (out_channels, in_channels // groups, *kernel_size)
+        self.weight = Parameter(empty(shape, device=device, dtype=dtype))
+        if bias:
+            self.bias = Parameter(empty(out_channels, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def _sides(self):
+        if not isinstance(self.padding, str):
+            return tuple(n for n in reversed(self.padding) for _ in range(2))
+        sides = [0] * (2 * len(self.kernel_size))
+        if self.padding == "same":
+            for place, (size, step) in enumerate(zip(self.kernel_size[::-1], self.dilation[::-1])):
+                total = step * (size - 1)
+                sides[2 * place] = total // 2
+                sides[2 * place + 1] = total - total // 2
+        return sides
+
+    def reset_parameters(self) -> None:
+        """Uniform numbers up to 1 / sqrt(in_channels / groups * prod(kernel_size)), for both."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
+            if fan_in != 0:
+                bound = 1 / math.sqrt(fan_in)
+                init.uniform_(self.bias, -bound, bound)
+
+    def extra_repr(self) -> str:
+        count = len(self.kernel_size)
+        text = (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
+            f"stride={self.stride}"
+        )
+        for name, plain in (("padding", 0), ("dilation", 1), ("output_padding", 0)):
+            value = getattr(self, name)
+            if value != (plain,) * count:
+                text += f", {name}={value}"
+        if self.groups != 1:
+            text += f", groups={self.groups}"
+        if self.bias is None:
+            text += ", bias=False"
+        if self.padding_mode != "zeros":
+            text += f", padding_mode={self.padding_mode}"
+        return text
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if not hasattr(self, "padding_mode"):  # pickles older than the argument
+            self.padding_mode = "zeros"
+
+
+class _Convolution(_ConvNd):
+    """What ConvNd adds: the choice of function and the padding before it."""
+
+    _dimensions: int
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        n = self._dimensions
+        super().__init__(
+            in_channels,
+            out_channels,
+            _each(kernel_size, n),
+            _each(stride, n),
+            padding if isinstance(padding, str) else _each(padding, n),
+            _each(dilation, n),
+            False,
+            _each(0, n),
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def _padded(self, input):
+        """The input with edges made of what is inside; the convolution then adds none."""
+        return F.pad(input, self._reversed_padding_repeated_twice, self.padding_mode)
+
+
+class Conv1d(_Convolution):
+    """Convolution over (N, C, L)."""
+
+    _dimensions = 1
+
+    def _conv_forward(self, input, weight, bias):
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input, padding = self._padded(input), 0
+        return F.conv1d(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._conv_forward(input, self.weight, self.bias)
+
+
+class Conv2d(_Convolution):
+    """Convolution over (N, C, H, W)."""
+
+    _dimensions = 2
+
+    def _conv_forward(self, input, weight, bias):
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input, padding = self._padded(input), 0
+        return F.conv2d(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._conv_forward(input, self.weight, self.bias)
+
+
+class Conv3d(_Convolution):
+    """Convolution over (N, C, D, H, W)."""
+
+    _dimensions = 3
+
+    def _conv_forward(self, input, weight, bias):
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input, padding = self._padded(input), 0
+        return F.conv3d(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._conv_forward(input, self.weight, self.bias)
+
+
+class _ConvTransposeNd(_ConvNd):
+    """What ConvTransposeNd adds: an output size that may be told with each call."""
+
+    _dimensions: int
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Any = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if padding_mode != "zeros":
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+        n = self._dimensions
+        super().__init__(
+            in_channels,
+            out_channels,
+            _each(kernel_size, n),
+            _each(stride, n),
+            _each(padding, n),
+            _each(dilation, n),
+            True,
+            _each(output_padding, n),
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def _output_padding(self, input, output_size):
+        """What to add at the ends so that the output has this size."""
+        if self.padding_mode != "zeros":
+            raise ValueError(f"Only `zeros` padding mode is supported for {type(self).__name__}")
+        if output_size is None:
+            return self.output_padding
+        n = self._dimensions
+        rank = input.dim()
+        output_size = tuple(output_size)
+        if len(output_size) == rank:  # all sizes, channels included
+            output_size = output_size[-n:]
+        if len(output_size) != n:
+            raise ValueError(
+                f"ConvTranspose{n}D: for {rank}D input, output_size must have {n} or {rank} "
+                f"elements (got {len(output_size)})"
+            )
+        sizes = input.shape[-n:]
+        least = [
+            (size - 1) * step - 2 * pad + spread * (width - 1) + 1
+            for size, step, pad, spread, width in zip(
+                sizes, self.stride, self.padding, self.dilation, self.kernel_size
+            )
+        ]
+        most = [low + step - 1 for low, step in zip(least, self.stride)]
+        if any(not low <= size <= high for low, size, high in zip(least, output_size, most)):
+            raise ValueError(
+                f"requested an output size of {output_size}, but valid sizes range from {least} to "
+                f"{most} (for an input of {sizes})"
+            )
+        return [size - low for size, low in zip(output_size, least)]
+
+
+class ConvTranspose1d(_ConvTransposeNd):
+    """Transposed convolution over (N, C, L)."""
+
+    _dimensions = 1
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        ends = self._output_padding(input, output_size)
+        return F.conv_transpose1d(
+            input, self.weight, self.bias, self.stride, self.padding, ends, self.groups,
+            self.dilation,
+        )  # fmt: skip
+
+
+class ConvTranspose2d(_ConvTransposeNd):
+    """Transposed convolution over (N, C, H, W)."""
+
+    _dimensions = 2
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        ends = self._output_padding(input, output_size)
+        return F.conv_transpose2d(
+            input, self.weight, self.bias, self.stride, self.padding, ends, self.groups,
+            self.dilation,
+        )  # fmt: skip
+
+
+class ConvTranspose3d(_ConvTransposeNd):
+    """Transposed convolution over (N, C, D, H, W)."""
+
+    _dimensions = 3
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        ends = self._output_padding(input, output_size)
+        return F.conv_transpose3d(
+            input, self.weight, self.bias, self.stride, self.padding, ends, self.groups,
+            self.dilation,
+        )  # fmt: skip
+
+
+# -- lazy ones ------------------------------------------------------------------------------------
+
+
+class _LazyConvXdMixin(LazyModuleMixin):
+    """in_channels comes from the first input."""
+
+    _dimensions: int
+    groups: int
+    transposed: bool
+    in_channels: int
+    out_channels: int
+    kernel_size: tuple[int, ...]
+    weight: Any
+    bias: Any
+
+    def _make_lazy(self, out_channels, bias, device, dtype):
+        """Put what waits for shapes in the place of what was made with no channels."""
+        self.out_channels = out_channels
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        if not self.has_uninitialized_params() and self.in_channels != 0:
+            super().reset_parameters()  # type: ignore[misc]
+
+    def _get_num_spatial_dims(self) -> int:
+        return self._dimensions
+
+    def _get_in_channels(self, input):
+        rank = self._get_num_spatial_dims() + 1
+        if input.dim() not in (rank, rank + 1):
+            raise RuntimeError(
+                f"Expected {rank}D (unbatched) or {rank + 1}D (batched) input to "
+                f"{type(self).__name__}, but got input of size: {input.shape}"
+            )
+        return input.shape[-rank]
+
+    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
+        if not self.has_uninitialized_params():
+            return
+        self.in_channels = self._get_in_channels(input)
+        if self.in_channels % self.groups != 0:
+            raise ValueError("in_channels must be divisible by groups")
+        first, second = self.out_channels, self.in_channels
+        if self.transposed:
+            first, second = second, first
+        self.weight.materialize((first, second // self.groups, *self.kernel_size))
+        if self.bias is not None:
+            self.bias.materialize((self.out_channels,))
+        self.reset_parameters()
+
+
+class _LazyConvolution(_LazyConvXdMixin):
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype
+        )
+        self._make_lazy(out_channels, bias, device, dtype)
+
+
+class LazyConv1d(_LazyConvolution, Conv1d):
+    """Conv1d without in_channels."""
+
+    cls_to_become = Conv1d
+
+
+class LazyConv2d(_LazyConvolution, Conv2d):
+    """Conv2d without in_channels."""
+
+    cls_to_become = Conv2d
+
+
+class LazyConv3d(_LazyConvolution, Conv3d):
+    """Conv3d without in_channels."""
+
+    cls_to_become = Conv3d
+
+
+class _LazyConvTranspose(_LazyConvXdMixin):
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Any = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation,
+            padding_mode, device, dtype,
+        )  # fmt: skip
+        self._make_lazy(out_channels, bias, device, dtype)
+
+
+class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
+    """ConvTranspose1d without in_channels."""
+
+    cls_to_become = ConvTranspose1d
+
+
+class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
+    """ConvTranspose2d without in_channels."""
+
+    cls_to_become = ConvTranspose2d
+
+
+class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
+    """ConvTranspose3d without in_channels."""
+
+    cls_to_become = ConvTranspose3d
