@@ -41,12 +41,25 @@ def _geometry(weight, stride, padding, dilation):
     return _spread(stride, dims), _spread(padding, dims), _spread(dilation, dims)
 
 
+def _convolved(shape, input, weight, stride, padding, dilation, groups):
+    """The convolution of input, cut to a shape.
+
+    What a transposed convolution was made from may be smaller than what its result would give: its
+    output_padding can hide a whole step.
+    """
+    found = public("convolution")(input, weight, None, stride, padding, dilation, False, 0, groups)
+    for d in range(2, found.ndim):
+        if found.shape[d] > shape[d]:
+            found = found.narrow(d, 0, shape[d])
+    return found
+
+
 def _convolution_gradients(g, input, weight, stride, padding, dilation, transposed, groups, needs):
     shape = _geometry(weight, stride, padding, dilation)
     to_input = to_weight = to_bias = None
     if transposed:
         if needs[0]:
-            to_input = public("convolution")(g, weight, None, *shape, False, 0, groups)
+            to_input = _convolved(input.shape, g, weight, *shape, groups)
         if needs[1]:
             last = is_channels_last(weight._layout)
             to_weight = convolution_to_weight(g, input, weight.shape, *shape, groups, last)
@@ -83,8 +96,8 @@ def convolution(
     numbers=False,
     node="ConvolutionBackwardBackward0",
     grad=dict(
-        input=lambda g, weight, stride, padding, dilation, groups: public("convolution")(
-            g, weight, None, stride, padding, dilation, False, 0, groups
+        input=lambda g, input_shape, weight, stride, padding, dilation, groups: _convolved(
+            input_shape, g, weight, stride, padding, dilation, groups
         ),
         weight=lambda g, input, weight_shape, stride, padding, dilation, groups: (
             convolution_to_weight(g, input, weight_shape, stride, padding, dilation, groups)
@@ -116,8 +129,8 @@ def convolution_to_input(
         input=lambda g, input_shape, other, stride, padding, dilation, groups: convolution_to_input(
             other, g, input_shape, stride, padding, dilation, groups
         ),
-        other=lambda g, input, stride, padding, dilation, groups: public("convolution")(
-            input, g, None, stride, padding, dilation, False, 0, groups
+        other=lambda g, input, other_shape, stride, padding, dilation, groups: _convolved(
+            other_shape, input, g, stride, padding, dilation, groups
         ),
     ),
 )

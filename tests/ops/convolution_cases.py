@@ -69,6 +69,7 @@ CASES = [
     T((2, 4, 6, 5), (4, 3, 4, 4), stride=2, padding=1),
     T((2, 4, 6, 5), (4, 2, 3, 2), stride=(3, 2), groups=2, output_padding=(2, 0), dilation=(2, 1)),
     T((2, 4, 6, 5), (4, 2, 1, 1), stride=2),
+    T((2, 4, 6, 5), (4, 2, 3, 2), stride=(1, 2), dilation=3, output_padding=2),
     T((2, 17, 12, 13), (17, 16, 3, 3), padding=1),
     T((1, 2, 3, 4, 3), (2, 3, 2, 3, 2), stride=(1, 2, 3), padding=(0, 1, 0)),
 ]

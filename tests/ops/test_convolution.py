@@ -67,6 +67,7 @@ SMALL = [
     C((1, 3, 4, 5), (3, 1, 2, 2), groups=3, padding=1),
     T((1, 2, 3, 3), (2, 2, 3, 2), stride=2, padding=1, output_padding=1),
     T((1, 2, 2, 2, 2), (2, 1, 2, 1, 2), groups=2),
+    T((1, 2, 3, 2), (2, 1, 2, 2), dilation=3, output_padding=2),
 ]
 
 
