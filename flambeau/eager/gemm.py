@@ -278,7 +278,10 @@ def _lines(nbytes):
 
 def _groups(mode, panels, strips, s, batch):
     """How a small product is cut: enough pieces, each of several panels."""
-    wanted = min(8, s.m * s.n * s.k // GRAIN)
+    wanted = s.m * s.n * s.k // GRAIN
+    if s.m <= 4:  # reading B is the work
+        wanted = s.k * s.n // (GRAIN // 4)
+    wanted = min(8, wanted)
     if wanted < 2 or batch >= 32:
         return 1, 1
     wanted += wanted & 1
