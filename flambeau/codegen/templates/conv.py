@@ -67,6 +67,7 @@ class Convolution(Strips):
         fn = self.fn
         x = fn.gep(self.x, g * self.word("c") * self.word("x_c"), "i8")
         if self.own:
+            self.prepare_strips()
             self.weights = fn.gep(self.a, g * self.word("a_group"), "i8")
         with fn.loop(0, phase["blocks_count"]) as k:
             block = self.record("block_table", BLOCK, phase["blocks_first"] + k)

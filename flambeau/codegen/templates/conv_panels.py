@@ -6,7 +6,8 @@ the last repeat it; their sums are never looked at.
 """
 
 from flambeau.codegen.loops import I64, vector
-from flambeau.codegen.templates.conv_patches import BLOCK, PHASE, TAP, Patches, transpose
+from flambeau.codegen.templates.conv_mirror import call_mirror, mirror_function
+from flambeau.codegen.templates.conv_patches import BLOCK, PHASE, TAP, Patches
 from flambeau.codegen.templates.conv_tiles import strip_rows
 
 TOGETHER = 8  # strips of a chunk
@@ -14,6 +15,11 @@ TOGETHER = 8  # strips of a chunk
 
 class Strips(Patches):
     """Kernels that make strips: of the rows of `weights`, `m` of them."""
+
+    def prepare_strips(self):
+        tall = strip_rows()
+        mirror_function(self.module, self.type, tall)
+        self.square = self.fn.alloca(self.type, tall * tall)
 
     def lines(self, strip):
         """Where the rows of a strip start."""
@@ -38,9 +44,10 @@ class Strips(Patches):
             """Weights of a row side by side: squares are turned around."""
             whole = (count / tall) * tall
             with fn.loop(0, whole, tall) as k:
-                found = [fn.load(fn.gep(line, k, self.type), held) for line in lines]
-                for i, value in enumerate(transpose(fn, found)):
-                    fn.store(value, place(strip, first_k + k + i))
+                for r, line in enumerate(lines):
+                    found = fn.load(fn.gep(line, k, self.type), held)
+                    fn.store(found, fn.gep(self.square, r * tall, self.type))
+                call_mirror(fn, self.square, place(strip, first_k + k), tall * self.size)
             with fn.loop(whole, count) as k:
                 self.row(lines, k * self.size, place(strip, first_k + k))
 
@@ -86,6 +93,7 @@ class WeightPanels(Strips):
 
     def __init__(self, code):
         super().__init__(code, "ppp", packs=False)
+        self.prepare_strips()
         fn, tall = self.fn, strip_rows()
         strips, weights = self.argument(1), self.argument(2)
         self.m = self.word("m")

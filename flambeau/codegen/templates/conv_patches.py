@@ -299,19 +299,3 @@ def pack_function(patches):
         lambda: fn.if_else(apart == 2 * p.item, lambda: by_vectors(2), by_elements),
     )
     fn.ret()
-
-
-def transpose(fn, rows):
-    """A square of vectors, mirrored: lane i of row j becomes lane j of row i."""
-    w, rows = len(rows), list(rows)
-    half = w // 2
-    while half:
-        for i in range(w):
-            if i & half:
-                continue
-            a, b = rows[i], rows[i + half]
-            first = [k if not k & half else w + k - half for k in range(w)]
-            second = [k + half if not k & half else w + k for k in range(w)]
-            rows[i], rows[i + half] = fn.shuffle(a, b, first), fn.shuffle(a, b, second)
-        half //= 2
-    return rows

@@ -9,9 +9,10 @@ shares in their order, which makes the sums independent of threads, and turns th
 from flambeau.codegen.llvm import masked_load, masked_store
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
-from flambeau.codegen.loops import I64, PTR, Module, vector
+from flambeau.codegen.loops import I64, PTR, Module, bytes_of, vector
 from flambeau.codegen.templates import tiles
-from flambeau.codegen.templates.conv_patches import BLOCK, PHASE, TAP, Patches, transpose
+from flambeau.codegen.templates.conv_mirror import call_mirror, mirror_function
+from flambeau.codegen.templates.conv_patches import BLOCK, PHASE, TAP, Patches
 from flambeau.codegen.templates.conv_tiles import Grid
 
 
@@ -21,7 +22,9 @@ class WeightGradient(Patches):
     def __init__(self, code):
         super().__init__(code, "ppppp" + "i")
         self.grid = Grid(self, "rows")
+        mirror_function(self.module, self.type, self.width)
         fn = self.fn
+        self.square = fn.alloca(self.type, self.width**2)
         self.shares, self.x, self.y = (self.argument(k) for k in range(1, 4))
         self.claim(self.argument(4), self.argument(5, "i"))
         self.m = self.word("m")
@@ -84,14 +87,14 @@ class WeightGradient(Patches):
 
                 def square():
                     mask = self.below(self.count - v * w)
-                    rows = []
-                    for k in range(w):
+                    with fn.loop(0, w) as k:
                         # rows beyond the last repeat it: their sums are never read
                         row = fn.min(m + k, self.m - 1)
-                        here = fn.gep(y, row * y_m + where, "i8")
-                        rows.append(masked_load(fn, here, raw, mask))
-                    for k, row in enumerate(transpose(fn, rows)):
-                        put(row, v * w + k, m)
+                        found = masked_load(fn, fn.gep(y, row * y_m + where, "i8"), raw, mask)
+                        place = fn.gep(self.square, k * w, self.type)
+                        fn.store(self.widened(fn, found), place)
+                    line = fn.gep(self.sums, v * w * self.sums_pitch, "i8")
+                    call_mirror(fn, self.square, fn.gep(line, m, self.type), self.sums_pitch)
 
                 def one_by_one():
                     low, high = v * w, fn.min(self.count, v * w + w)
@@ -122,6 +125,8 @@ class Gathering:
         description, out, shares = (argument_word(fn, block, k, "p") for k in range(3))
         words = {n: fn.load(fn.gep(description, k, I64), I64, 8) for k, n in enumerate(GATHER)}
         self.words = words
+        mirror_function(self.module, self.type, w)
+        square = fn.alloca(self.type, w * w)
         group, part = chunk / words["group_chunks"], chunk % words["group_chunks"]
         k_total, m_total = words["k"], words["m"]
         out = fn.gep(out, group * k_total * m_total, MEMORY_TYPE[code])
@@ -129,12 +134,15 @@ class Gathering:
         low = part * words["k_per_chunk"]
         high = fn.min(low + words["k_per_chunk"], k_total)
         with fn.loop(low, high, w) as k, fn.loop(0, m_total, w) as m:
-            rows = [self.total(shares, fn.min(k + i, k_total - 1), m) for i in range(w)]
+            with fn.loop(0, w) as i:
+                total = self.total(shares, fn.min(k + i, k_total - 1), m)
+                fn.store(total, fn.gep(square, i * w, self.type))
+            call_mirror(fn, square, square, bytes_of(self.type) * w)
             mask = Patches.below(self, high - k) if w > 1 else None
-            for i, row in enumerate(transpose(fn, rows)):
-                with fn.when(m + i < m_total):
-                    place = fn.gep(out, (m + i) * k_total + k, MEMORY_TYPE[code])
-                    masked_store(fn, Patches.narrowed(self, fn, row), place, mask)
+            with fn.loop(0, fn.min(m_total - m, w)) as i:
+                row = fn.load(fn.gep(square, i * w, self.type), vector(self.type, w))
+                place = fn.gep(out, (m + i) * k_total + k, MEMORY_TYPE[code])
+                masked_store(fn, Patches.narrowed(self, fn, row), place, mask)
         fn.ret()
         add_entry(self.module, "ppp")
 

@@ -11,7 +11,8 @@ from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I64, PTR, Module, bytes_of, vector
 from flambeau.codegen.templates import tiles
-from flambeau.codegen.templates.conv_patches import Patches, transpose
+from flambeau.codegen.templates.conv_mirror import call_mirror, mirror_function
+from flambeau.codegen.templates.conv_patches import Patches
 from flambeau.codegen.templates.conv_tiles import Grid
 from flambeau.codegen.templates.conv_winograd import RUN, Squares
 
@@ -43,7 +44,9 @@ class WinogradWeight(Squares):
     def __init__(self, code):
         super().__init__(code, "ppppp" + "i")
         self.grid = Grid(self, "rows")
+        mirror_function(self.module, self.type, self.width)
         fn = self.fn
+        self.square = fn.alloca(self.type, self.width**2)
         shares, x, y = (self.argument(k) for k in range(1, 4))
         self.claim(self.argument(4), self.argument(5, "i"))
         self.no_lines()
@@ -91,14 +94,13 @@ class WinogradWeight(Squares):
                     for i, line in enumerate((turned, second)):
                         left = columns - j if i == 0 else fn.select(high > 1, columns - j, 0)
                         mask = self.below(left)
-                        found = []
-                        for k in range(w):
+                        with fn.loop(0, w) as k:
                             row = fn.min(m + k, rows - 1)
                             at = y_base + row * y_m + y_h * i + j * self.item
-                            found.append(masked_load(fn, fn.gep(y, at, "i8"), raw, mask))
-                        for k, value in enumerate(transpose(fn, found)):
-                            place = fn.gep(line, (j + k) * w, self.type)
-                            fn.store(self.widened(fn, value), place, self.size)
+                            found = masked_load(fn, fn.gep(y, at, "i8"), raw, mask)
+                            place = fn.gep(self.square, k * w, self.type)
+                            fn.store(self.widened(fn, found), place)
+                        call_mirror(fn, self.square, fn.gep(line, j * w, self.type), self.size * w)
                 with fn.loop(0, length) as t:
                     square = [
                         [
