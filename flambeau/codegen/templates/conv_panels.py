@@ -5,7 +5,7 @@ Strips follow each other in the order in which conv.py walks them: groups, phase
 the last repeat it; their sums are never looked at.
 """
 
-from flambeau.codegen.loops import I64, vector
+from flambeau.codegen.loops import I64, PTR, vector
 from flambeau.codegen.templates.conv_mirror import call_mirror, mirror_function
 from flambeau.codegen.templates.conv_patches import BLOCK, PHASE, TAP, Patches
 from flambeau.codegen.templates.conv_tiles import strip_rows
@@ -17,75 +17,61 @@ class Strips(Patches):
     """Kernels that make strips: of the rows of `weights`, `m` of them."""
 
     def prepare_strips(self):
-        tall = strip_rows()
-        mirror_function(self.module, self.type, tall)
-        self.square = self.fn.alloca(self.type, tall * tall)
+        """Write strip(line, a_m, rows, count, out): `count` weights of each row of a strip."""
+        tall, module = strip_rows(), self.module
+        mirror_function(module, self.type, tall)
+        names = ((PTR, "line"), (I64, "a_m"), (I64, "rows"), (I64, "count"), (PTR, "out"))
+        fn, held = module.function("strip", names, internal=True), vector(self.type, tall)
+        line, a_m, rows, count, out = fn.params
+        square = fn.alloca(self.type, tall * tall)
 
-    def lines(self, strip):
-        """Where the rows of a strip start."""
-        fn, tall = self.fn, strip_rows()
-        a_m = self.word("a_m")
-        places = [fn.min(strip * tall + r, self.m - 1) * a_m for r in range(tall)]
-        return [fn.gep(self.weights, place, "i8") for place in places]
+        def weight(r, k):
+            return fn.gep(fn.gep(line, fn.min(r, rows - 1) * a_m, "i8"), k, self.type)
+
+        whole = (count / tall) * tall
+        with fn.loop(0, whole, tall) as k:
+            with fn.loop(0, tall) as r:
+                fn.store(fn.load(weight(r, k), held), fn.gep(square, r * tall, self.type))
+            call_mirror(fn, square, fn.gep(out, k * tall, self.type), tall * self.size)
+        with fn.loop(whole, count) as k, fn.loop(0, tall) as r:
+            fn.store(fn.load(weight(r, k), self.type), fn.gep(out, k * tall + r, self.type))
+        fn.ret()
 
     def strips(self, phase, block, first, last, out):
         """Strips first..last of one block; out is where strip 0 would be."""
         fn, tall = self.fn, strip_rows()
         at = self.word("tap_table") + (phase["tap_first"] + block["t_first"]) * len(TAP)
         taps = fn.gep(self.description, at, I64)
-        a_c = self.word("a_c")
-        depth = block["c_count"] * block["t_count"]
-        held = vector(self.type, tall)
-
-        def place(strip, k):
-            return fn.gep(out, strip * tall * depth + k * tall, self.type)
-
-        def turned(lines, count, strip, first_k):
-            """Weights of a row side by side: squares are turned around."""
-            whole = (count / tall) * tall
-            with fn.loop(0, whole, tall) as k:
-                for r, line in enumerate(lines):
-                    found = fn.load(fn.gep(line, k, self.type), held)
-                    fn.store(found, fn.gep(self.square, r * tall, self.type))
-                call_mirror(fn, self.square, place(strip, first_k + k), tall * self.size)
-            with fn.loop(whole, count) as k:
-                self.row(lines, k * self.size, place(strip, first_k + k))
+        a_c, a_m, count = self.word("a_c"), self.word("a_m"), block["t_count"]
+        depth = block["c_count"] * count
 
         def tap_of(t):
             return fn.load(fn.gep(taps, t * len(TAP) + TAP.index("a"), I64), I64, 8)
 
+        def call(strip, offset, k, length):
+            row = strip * tall
+            there = fn.gep(out, row * depth + k * tall, self.type)
+            operands = [fn.gep(self.weights, row * a_m + offset, "i8"), a_m, self.m - row]
+            operands += [fn.value(length, I64), there]
+            fn.line(f"call void @strip({', '.join(map(repr, operands))})")
+
         def in_order():
-            start = block["c_first"] * a_c + tap_of(fn.value(0, I64))
+            """Weights of a row follow each other in the order of k."""
             with fn.loop(first, last) as strip:
-                lines = [fn.gep(line, start, "i8") for line in self.lines(strip)]
-                turned(lines, depth, strip, fn.value(0, I64))
+                offset = block["c_first"] * a_c + tap_of(fn.value(0, I64))
+                call(strip, offset, fn.value(0, I64), depth)
 
         def by_channels():
             # several strips for each channel, because their weights are neighbours in memory
-            count = block["t_count"]
-            neighbours = tap_of(count - 1) - tap_of(fn.value(0, I64)) == (count - 1) * self.size
+            far = tap_of(count - 1) - tap_of(fn.value(0, I64))
+            length = fn.select(far == (count - 1) * self.size, count, 1)
             with fn.loop(0, block["c_count"]) as c, fn.loop(first, last) as strip:
                 start = (block["c_first"] + c) * a_c
-                lines = [fn.gep(line, start, "i8") for line in self.lines(strip)]
+                with fn.loop(0, count, length) as t:
+                    call(strip, start + tap_of(t), c * count + t, length)
 
-                def together():
-                    tap = tap_of(fn.value(0, I64))
-                    moved = [fn.gep(line, tap, "i8") for line in lines]
-                    turned(moved, count, strip, c * count)
-
-                def by_table():
-                    with fn.loop(0, count) as t:
-                        self.row(lines, tap_of(t), place(strip, c * count + t))
-
-                fn.if_else(neighbours, together, by_table)
-
-        fn.if_else(self.word("in_order") != 0, in_order, by_channels)
-
-    def row(self, lines, offset, place):
-        fn = self.fn
-        for r, line in enumerate(lines):
-            value = fn.load(fn.gep(line, offset, "i8"), self.type)
-            fn.store(value, fn.gep(place, r, self.type))
+        with fn.when(depth > 0):
+            fn.if_else(self.word("in_order") != 0, in_order, by_channels)
 
 
 class WeightPanels(Strips):
