@@ -1,6 +1,7 @@
 """Modules, by PyTorch's names."""
 
 from flambeau.nn.modules.activation import *  # noqa: F403
+from flambeau.nn.modules.adaptive import *  # noqa: F403
 from flambeau.nn.modules.batchnorm import *  # noqa: F403
 from flambeau.nn.modules.channelshuffle import *  # noqa: F403
 from flambeau.nn.modules.container import *  # noqa: F403
@@ -11,20 +12,15 @@ from flambeau.nn.modules.flatten import *  # noqa: F403
 from flambeau.nn.modules.fold import *  # noqa: F403
 from flambeau.nn.modules.instancenorm import *  # noqa: F403
 from flambeau.nn.modules.linear import *  # noqa: F403
+from flambeau.nn.modules.loss import *  # noqa: F403
 from flambeau.nn.modules.module import Module as Module
 from flambeau.nn.modules.normalization import *  # noqa: F403
 from flambeau.nn.modules.padding import *  # noqa: F403
 from flambeau.nn.modules.pixelshuffle import *  # noqa: F403
 from flambeau.nn.modules.pooling import *  # noqa: F403
-from flambeau.nn.modules.rnn import GRU as GRU
-from flambeau.nn.modules.rnn import LSTM as LSTM
-from flambeau.nn.modules.rnn import RNN as RNN
-from flambeau.nn.modules.rnn import GRUCell as GRUCell
-from flambeau.nn.modules.rnn import LSTMCell as LSTMCell
-from flambeau.nn.modules.rnn import RNNBase as RNNBase
-from flambeau.nn.modules.rnn import RNNCell as RNNCell
-from flambeau.nn.modules.rnn import RNNCellBase as RNNCellBase
+from flambeau.nn.modules.rnn import *  # noqa: F403
 from flambeau.nn.modules.sparse import *  # noqa: F403
+from flambeau.nn.modules.transformer import *  # noqa: F403
 from flambeau.nn.modules.upsampling import *  # noqa: F403
 
 __all__ = sorted(name for name, value in globals().items() if isinstance(value, type))
