@@ -31,12 +31,31 @@ def _scaled(g, factor):
     return g if factor == 1 else g * factor
 
 
+def _is_turned(layout):
+    """Do the rows of a matrix lie side by side?"""
+    return layout.strides[0] == 1 and layout.strides[1] == layout.shape[0] > 1
+
+
+def _to_left(g, right, layout):
+    """The gradient of the first factor, in the memory order that the factor has."""
+    if _is_turned(layout):
+        return m.conj(right).mm(g.t()).t()
+    return g.mm(_adjoint(right))
+
+
+def _to_right(g, left, layout):
+    if _is_turned(layout):
+        return g.t().mm(m.conj(left)).t()
+    return _adjoint(left).mm(g)
+
+
 @template(
     "mm",
     variants=_PLAIN,
     numbers=False,
     grad=dict(
-        input=lambda g, mat2: g.mm(_adjoint(mat2)), mat2=lambda g, input: _adjoint(input).mm(g)
+        input=lambda g, mat2, input_layout: _to_left(g, mat2, input_layout),
+        mat2=lambda g, input, mat2_layout: _to_right(g, input, mat2_layout),
     ),
 )
 def mm(input, mat2):
@@ -107,8 +126,8 @@ def outer(input, vec2):
     numbers=False,
     grad=dict(
         input=lambda g, beta: _scaled(g, beta),
-        mat1=lambda g, mat2, alpha: _scaled(g.mm(_adjoint(mat2)), alpha),
-        mat2=lambda g, mat1, alpha: _scaled(_adjoint(mat1).mm(g), alpha),
+        mat1=lambda g, mat2, mat1_layout, alpha: _scaled(_to_left(g, mat2, mat1_layout), alpha),
+        mat2=lambda g, mat1, mat2_layout, alpha: _scaled(_to_right(g, mat1, mat2_layout), alpha),
     ),
 )
 def addmm(input, mat1, mat2, *, beta: Scalar = 1, alpha: Scalar = 1):
