@@ -224,6 +224,18 @@ def rprop(
 
 
 @update
+def averaged(param, other, weight: float):
+    """A running mean takes in a new value with this weight."""
+    return {"param": _toward(param, other, weight)}
+
+
+@update
+def averaged_evenly(param, other, count: float):
+    """The mean of count - 1 values takes in one more."""
+    return {"param": param + (other - param) / count}
+
+
+@update
 def counted(step):
     """One step more."""
     return {"step": step + 1}

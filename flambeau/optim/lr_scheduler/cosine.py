@@ -20,10 +20,8 @@ class CosineAnnealingLR(LRScheduler):
 
     def get_lr(self) -> list[float | Tensor]:
         current = self._current()
-        if self.last_epoch == 0:
+        if self._is_initial or self.last_epoch == 0:
             return current
-        if self._is_initial or (self._step_count == 1 and self.last_epoch > 0):
-            return self._get_closed_form_lr()
         if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
             # the rate before was eta_min, so that no quotient leads on from it
             rise = 1 - math.cos(math.pi / self.T_max)

@@ -126,9 +126,7 @@ class OneCycleLR(LRScheduler):
         part = (number - start) / (phase["end_step"] - start)
         found = []
         for group in self.optimizer.param_groups:
-            found.append(
-                self._anneal_func(group[phase["start_lr"]], group[phase["end_lr"]], part)
-            )
+            found.append(self._anneal_func(group[phase["start_lr"]], group[phase["end_lr"]], part))
             if self.cycle_momentum:
                 momentum = self._anneal_func(
                     group[phase["start_momentum"]], group[phase["end_momentum"]], part
