@@ -12,6 +12,7 @@ from flambeau.nn.modules.flatten import *  # noqa: F403
 from flambeau.nn.modules.fold import *  # noqa: F403
 from flambeau.nn.modules.instancenorm import *  # noqa: F403
 from flambeau.nn.modules.linear import *  # noqa: F403
+from flambeau.nn.modules.linear_cross_entropy_options import *  # noqa: F403
 from flambeau.nn.modules.loss import *  # noqa: F403
 from flambeau.nn.modules.module import Module as Module
 from flambeau.nn.modules.normalization import *  # noqa: F403

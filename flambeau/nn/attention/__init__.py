@@ -1,0 +1,73 @@
+"""`torch.nn.attention`: which implementations scaled_dot_product_attention may choose from.
+
+The choice is kept and can be read back; on the CPU there is one implementation, which all of them
+stand for.
+"""
+
+import contextlib
+import enum
+from collections.abc import Iterator
+
+__all__ = ["WARN_FOR_UNFUSED_KERNELS", "SDPBackend", "sdpa_kernel"]
+
+WARN_FOR_UNFUSED_KERNELS = False
+
+
+class SDPBackend(enum.IntEnum):
+    """Implementations of scaled_dot_product_attention, by PyTorch's names."""
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+    def __str__(self):
+        return f"SDPBackend.{self.name}"
+
+
+_ORDER = [
+    SDPBackend.CUDNN_ATTENTION,
+    SDPBackend.FLASH_ATTENTION,
+    SDPBackend.EFFICIENT_ATTENTION,
+    SDPBackend.MATH,
+    SDPBackend.OVERRIDEABLE,
+]
+_enabled = list(_ORDER)
+
+
+def _cur_sdpa_kernel_backends(with_priority: bool = False) -> list[SDPBackend]:
+    """The implementations that may be chosen now."""
+    return list(_enabled) if with_priority else [b for b in _ORDER if b in _enabled]
+
+
+@contextlib.contextmanager
+def sdpa_kernel(
+    backends: list[SDPBackend] | SDPBackend, set_priority: bool = False
+) -> Iterator[dict]:
+    """Within this context only the given implementations may be chosen.
+
+    Args:
+        set_priority: the order of the list is the order of preference.
+
+    Example:
+        >>> from flambeau.nn.attention import SDPBackend, sdpa_kernel
+        >>> q = torch.ones(1, 2, 3, 4)
+        >>> with sdpa_kernel(SDPBackend.MATH):
+        ...     torch.nn.functional.scaled_dot_product_attention(q, q, q).shape
+        torch.Size([1, 2, 3, 4])
+    """
+    global _enabled
+    if not isinstance(backends, (list, SDPBackend)):
+        raise AssertionError(
+            "Backend must be an instance of SDPBackend or a list of SDPBackend instances, got "
+            + type(backends).__name__
+        )
+    wanted = [backends] if isinstance(backends, SDPBackend) else list(dict.fromkeys(backends))
+    before = _enabled
+    _enabled = wanted
+    try:
+        yield {}
+    finally:
+        _enabled = before
