@@ -1,5 +1,9 @@
 """Adadelta."""
 
+from collections.abc import Iterable
+from typing import Any
+
+from flambeau._tensor import Tensor
 from flambeau.optim.ruled import (
     RuleOptimizer,
     check_range,
@@ -23,17 +27,17 @@ class Adadelta(RuleOptimizer):
 
     def __init__(
         self,
-        params,
-        lr=1.0,
-        rho=0.9,
-        eps=1e-6,
-        weight_decay=0,
-        foreach=None,
+        params: Iterable[Any],
+        lr: float | Tensor = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
         *,
-        capturable=False,
-        maximize=False,
-        differentiable=False,
-    ):
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
         check_tensor_lr(lr)
         check_range(lr, "learning rate")
         if not 0.0 <= rho <= 1.0:

@@ -1,5 +1,9 @@
 """Adagrad."""
 
+from collections.abc import Iterable
+from typing import Any
+
+from flambeau._tensor import Tensor
 from flambeau.eager.creation import full_like
 from flambeau.optim.ruled import (
     RuleOptimizer,
@@ -19,18 +23,18 @@ class Adagrad(RuleOptimizer):
 
     def __init__(
         self,
-        params,
-        lr=1e-2,
-        lr_decay=0,
-        weight_decay=0,
-        initial_accumulator_value=0,
-        eps=1e-10,
-        foreach=None,
+        params: Iterable[Any],
+        lr: float | Tensor = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
         *,
-        maximize=False,
-        differentiable=False,
-        fused=None,
-    ):
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
         check_tensor_lr(lr)
         check_range(lr, "learning rate")
         check_range(lr_decay, "lr_decay value")

@@ -1,5 +1,8 @@
 """Adam, and the part that AdamW shares."""
 
+from collections.abc import Iterable
+from typing import Any
+
 from flambeau._tensor import Tensor
 from flambeau.optim.ruled import (
     RuleOptimizer,
@@ -29,20 +32,20 @@ class Adam(RuleOptimizer):
 
     def __init__(
         self,
-        params,
-        lr=1e-3,
-        betas=(0.9, 0.999),
-        eps=1e-8,
-        weight_decay=0,
-        amsgrad=False,
+        params: Iterable[Any],
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
         *,
-        foreach=None,
-        maximize=False,
-        capturable=False,
-        differentiable=False,
-        fused=None,
-        decoupled_weight_decay=False,
-    ):
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+    ) -> None:
         if isinstance(lr, Tensor) and foreach and not capturable:
             raise ValueError(
                 "lr as a Tensor is not supported for capturable=False and foreach=True"

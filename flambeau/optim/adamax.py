@@ -1,5 +1,9 @@
 """Adamax."""
 
+from collections.abc import Iterable
+from typing import Any
+
+from flambeau._tensor import Tensor
 from flambeau.optim.ruled import (
     RuleOptimizer,
     check_betas,
@@ -24,17 +28,17 @@ class Adamax(RuleOptimizer):
 
     def __init__(
         self,
-        params,
-        lr=2e-3,
-        betas=(0.9, 0.999),
-        eps=1e-8,
-        weight_decay=0,
-        foreach=None,
+        params: Iterable[Any],
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
         *,
-        maximize=False,
-        differentiable=False,
-        capturable=False,
-    ):
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
         check_tensor_lr(lr)
         check_range(lr, "learning rate")
         check_range(eps, "epsilon value")

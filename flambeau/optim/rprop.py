@@ -1,5 +1,9 @@
 """Resilient propagation."""
 
+from collections.abc import Iterable
+from typing import Any
+
+from flambeau._tensor import Tensor
 from flambeau.eager.creation import full_like
 from flambeau.optim.ruled import (
     RuleOptimizer,
@@ -24,16 +28,16 @@ class Rprop(RuleOptimizer):
 
     def __init__(
         self,
-        params,
-        lr=1e-2,
-        etas=(0.5, 1.2),
-        step_sizes=(1e-6, 50),
+        params: Iterable[Any],
+        lr: float | Tensor = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
         *,
-        capturable=False,
-        foreach=None,
-        maximize=False,
-        differentiable=False,
-    ):
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
         check_tensor_lr(lr)
         check_range(lr, "learning rate")
         if not 0.0 < etas[0] < 1.0 < etas[1]:

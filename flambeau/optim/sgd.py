@@ -1,5 +1,9 @@
 """Stochastic gradient descent with momentum."""
 
+from collections.abc import Iterable
+from typing import Any
+
+from flambeau._tensor import Tensor
 from flambeau.eager.creation import empty_like
 from flambeau.optim.ruled import (
     RuleOptimizer,
@@ -23,18 +27,18 @@ class SGD(RuleOptimizer):
 
     def __init__(
         self,
-        params,
-        lr=1e-3,
-        momentum=0,
-        dampening=0,
-        weight_decay=0,
-        nesterov=False,
+        params: Iterable[Any],
+        lr: float | Tensor = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float | Tensor = 0,
+        nesterov: bool = False,
         *,
-        maximize=False,
-        foreach=None,
-        differentiable=False,
-        fused=None,
-    ):
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
         check_tensor_lr(lr)
         if lr < 0.0:
             raise ValueError(f"Invalid learning rate: {lr}")

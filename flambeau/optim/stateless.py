@@ -38,10 +38,10 @@ def swap_in_optimizer_params_and_state(
 def _prepared(optimizer, params, swapin):
     if not optimizer.state:
         raise RuntimeError(f"{_NAME} requires initialized optimizer state.")
-    if not isinstance(swapin, dict) or not {"state", "param_groups"} <= set(swapin):
+    if not isinstance(swapin, dict):
         raise RuntimeError(f"{_NAME} requires a DCP-style optimizer state_dict.")
-    _check_state(swapin["state"])
-    groups = swapin["param_groups"]
+    _check_state(swapin.get("state"))
+    groups = swapin.get("param_groups")
     _check_groups(groups, optimizer.param_groups)
     numbers = [number for group in groups for number in group["params"]]
     extra = [key for key in swapin["state"] if key not in set(numbers)]
@@ -69,7 +69,7 @@ def _check_state(state):
             f"{_NAME} requires swapin_optim_state['state'] to be a dict mapping packed parameter "
             f"ids to per-param state dicts, got {type(state).__name__}."
         )
-    if not all(isinstance(key, int) for key in state):
+    if any(isinstance(key, Tensor) for key in state):
         raise RuntimeError(
             f"{_NAME} requires optimizer.state_dict()-style state keyed by packed parameter ids."
         )
