@@ -78,6 +78,7 @@ _SUBPACKAGES = {
     "fft",
     "jit",
     "onnx",
+    "cpu",
     "cuda",
     "vision",
     "distributed",
@@ -109,6 +110,8 @@ def __getattr__(name):
         value = getattr(_importlib.import_module("flambeau.random"), name)
     elif _methods.is_function(name):
         value = _methods.function(name)
+    elif "autocast" in name:
+        value = getattr(_importlib.import_module("flambeau.amp.autocast_mode"), name)
     elif name.endswith("_") and _methods.is_inplace(name[:-1]):
         value = _methods.inplace_function(name[:-1])
     else:

@@ -2,7 +2,7 @@
 
 import importlib as _importlib
 
-_MODULES = {"dlpack"}
+_MODULES = {"checkpoint", "dlpack", "early_stopping"}
 
 
 def __getattr__(name):

@@ -1,7 +1,7 @@
 """DataParallel: a batch split over devices.
 
-With one device, or none but the CPU, it passes everything through. The wrapper keeps PyTorch's names: the wrapped model is `module`, so saved states begin with
-"module.".
+With one device, or none but the CPU, it passes everything through. The wrapper keeps PyTorch's
+names: the wrapped model is `module`, so saved states begin with "module.".
 """
 
 from collections.abc import Sequence

@@ -1,0 +1,290 @@
+"""autocast: products in a lower dtype, delicate ops in float32, inside a `with`.
+
+Here are the settings of a thread and the context manager; which ops change is in op_lists.py, how
+they are made to is in redirection.py. Only the CPU computes: settings of other devices are kept and
+given back, but change nothing.
+"""
+
+import functools
+import threading
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from flambeau import _device, _dtype
+from flambeau._dtype import dtype as Dtype
+from flambeau._tensor import Tensor
+from flambeau.amp.redirection import state, switch
+
+__all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
+
+_SUPPORTED = (_dtype.bfloat16, _dtype.float16)
+_DEVICES = frozenset("cpu cuda xpu ipu hpu xla mps mtia maia privateuseone".split())
+_LOWER = {"cpu": _dtype.bfloat16, "xla": _dtype.bfloat16, "hpu": _dtype.bfloat16}
+
+
+class _Others(threading.local):
+    """Settings of devices that do not compute here."""
+
+    def __init__(self):
+        self.enabled, self.dtype = {}, {}
+
+
+_others = _Others()
+
+
+# -- settings --------------------------------------------------------------------------------------
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Is there an autocast for this kind of device?"""
+    return _device.device(device_type).type in _DEVICES
+
+
+def is_autocast_enabled(device_type: str | None = None) -> bool:
+    """Is it on? Without a device, CUDA is meant, as in PyTorch."""
+    if device_type == "cpu":
+        return state.enabled
+    return _others.enabled.get(device_type or "cuda", False)
+
+
+def set_autocast_enabled(device_type: str, enabled: bool | None = None) -> None:
+    """Switch it on or off in this thread."""
+    if enabled is None:  # set_autocast_enabled(True) is an old form, for CUDA
+        device_type, enabled = "cuda", bool(device_type)
+    if device_type == "cpu":
+        switch(bool(enabled))
+    else:
+        _others.enabled[device_type] = enabled
+
+
+def get_autocast_dtype(device_type: str) -> Dtype:
+    """The dtype of products."""
+    if device_type == "cpu":
+        return state.dtype
+    if not is_autocast_available(device_type):
+        raise RuntimeError("unsupported scalarType")
+    return _others.dtype.get(device_type) or _LOWER.get(device_type, _dtype.float16)
+
+
+def set_autocast_dtype(device_type: str, dtype: Dtype) -> None:
+    """Set the dtype of products in this thread."""
+    if device_type == "cpu":
+        if state.dtype is not dtype:
+            state.cache.clear()
+        state.dtype = dtype
+    else:
+        _others.dtype[device_type] = dtype
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Are casts of parameters kept until the outermost autocast ends?"""
+    return state.cache_enabled
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    state.cache_enabled = enabled
+
+
+def clear_autocast_cache() -> None:
+    """Forget casts of parameters."""
+    state.cache.clear()
+
+
+def autocast_increment_nesting() -> int:
+    state.nesting += 1
+    return state.nesting
+
+
+def autocast_decrement_nesting() -> int:
+    state.nesting -= 1
+    return state.nesting
+
+
+def current_settings() -> dict[str, Any]:
+    """Arguments of an autocast that is like now on the CPU."""
+    return {
+        "enabled": state.enabled,
+        "dtype": state.dtype,
+        "cache_enabled": state.cache_enabled,
+    }
+
+
+def _old_name(name, new, arguments, function):
+    """A function of old: the same, with a warning."""
+
+    def old(*args):
+        warnings.warn(
+            f"torch.{name}({arguments}) is deprecated. Please use torch.{new} instead.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return function(*args)
+
+    old.__name__ = old.__qualname__ = name
+    return old
+
+
+def _add_old_names():
+    """get_autocast_cpu_dtype and its kin, from when the device was part of the name."""
+    functions = {
+        "get_autocast_{}_dtype": ("", get_autocast_dtype),
+        "set_autocast_{}_dtype": ("dtype", set_autocast_dtype),
+        "is_autocast_{}_enabled": ("", is_autocast_enabled),
+        "set_autocast_{}_enabled": ("enabled", set_autocast_enabled),
+    }
+    for kind, device in (("cpu", "cpu"), ("gpu", "cuda")):
+        for pattern, (arguments, function) in functions.items():
+            name = pattern.format(kind)
+            new = f"{function.__name__}({', '.join(filter(None, [repr(device), arguments]))})"
+            run = functools.partial(function, device)
+            globals()[name] = _old_name(name, new, arguments, run)
+
+
+_add_old_names()
+
+
+# -- the context manager ---------------------------------------------------------------------------
+
+
+def autocast_decorator(autocast_instance, func):
+    """func, always inside of autocast_instance."""
+
+    @functools.wraps(func)
+    def decorated(*args, **kwargs):
+        with autocast_instance:
+            return func(*args, **kwargs)
+
+    return decorated
+
+
+class autocast:
+    """Mixed precision inside: a context manager, and a decorator."""
+
+    def __init__(
+        self,
+        device_type: str,
+        dtype: Dtype | None = None,
+        enabled: bool = True,
+        cache_enabled: bool | None = None,
+    ) -> None:
+        if not isinstance(device_type, str):
+            raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+        self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
+        self.device = device_type
+        if not is_autocast_available(device_type):
+            raise RuntimeError(
+                f"User specified an unsupported autocast device_type '{device_type}'"
+            )
+        self._cache_enabled = (
+            is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
+        )
+        if enabled and device_type == "cuda":
+            warnings.warn(
+                "CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=2
+            )
+            enabled = False
+        elif enabled and self.fast_dtype not in _SUPPORTED:
+            name = device_type.upper()
+            warnings.warn(
+                f"In {name} autocast, but the target dtype is not supported. Disabling autocast.\n"
+                f"{name} Autocast only supports dtypes of "
+                f"{', '.join(map(str, _SUPPORTED))} currently.",
+                stacklevel=2,
+            )
+            enabled = False
+        self._enabled = enabled
+
+    def __enter__(self):
+        device = self.device
+        self.prev_cache_enabled = is_autocast_cache_enabled()
+        self.prev = is_autocast_enabled(device)
+        self.prev_fastdtype = get_autocast_dtype(device)
+        set_autocast_enabled(device, self._enabled)
+        set_autocast_dtype(device, self.fast_dtype)
+        autocast_increment_nesting()
+        set_autocast_cache_enabled(self._cache_enabled)
+        return self
+
+    def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any):
+        if autocast_decrement_nesting() == 0:
+            clear_autocast_cache()
+        set_autocast_enabled(self.device, self.prev)
+        set_autocast_dtype(self.device, self.prev_fastdtype)
+        set_autocast_cache_enabled(self.prev_cache_enabled)
+        return False
+
+    def __call__(self, func):
+        if not callable(func):
+            raise TypeError(
+                f"autocast()(func) requires a callable, but got {type(func).__name__}. Did you "
+                "mean to use autocast as a context manager? For example:\n"
+                "    with torch.autocast(device_type=...):\n        output = model(input)"
+            )
+        return autocast_decorator(self, func)
+
+
+# -- custom functions ------------------------------------------------------------------------------
+
+
+def _cast(value, device_type, dtype):
+    """Tensors in value, however deep, in another dtype."""
+    if isinstance(value, Tensor):
+        wanted = value.is_floating_point() and value.dtype is not _dtype.float64
+        return value.to(dtype) if wanted and value.device.type == device_type else value
+    if isinstance(value, (str, bytes)) or type(value).__name__ == "ndarray":
+        return value
+    if isinstance(value, Mapping):
+        pairs = value.items()
+        return {_cast(k, device_type, dtype): _cast(v, device_type, dtype) for k, v in pairs}
+    if isinstance(value, Iterable):
+        items = (_cast(v, device_type, dtype) for v in value)
+        return type(value)(items) if isinstance(value, (list, tuple)) else items
+    return value
+
+
+def _check_device(device_type):
+    if not isinstance(device_type, str):
+        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+
+
+def custom_fwd(fwd=None, *, device_type: str, cast_inputs: Dtype | None = None):
+    """Decorator for forward of a custom Function.
+
+    It runs in the autocast of the caller; with cast_inputs, outside of it with inputs of that
+    dtype.
+    """
+    _check_device(device_type)
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @functools.wraps(fwd)
+    def decorated(ctx, *args, **kwargs):
+        active = is_autocast_enabled(device_type)
+        ctx._dtype = get_autocast_dtype(device_type)
+        ctx._fwd_used_autocast = active and cast_inputs is None
+        if cast_inputs is None or not active:
+            return fwd(ctx, *args, **kwargs)
+        with autocast(device_type=device_type, enabled=False):
+            return fwd(
+                ctx,
+                *_cast(args, device_type, cast_inputs),
+                **_cast(kwargs, device_type, cast_inputs),
+            )
+
+    return decorated
+
+
+def custom_bwd(bwd=None, *, device_type: str):
+    """Decorator for backward of a custom Function: it runs in the autocast of its forward."""
+    _check_device(device_type)
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def decorated(ctx, *args, **kwargs):
+        settings = {"enabled": ctx._fwd_used_autocast, "dtype": ctx._dtype}
+        with autocast(device_type=device_type, **settings):
+            return bwd(ctx, *args, **kwargs)
+
+    return decorated

@@ -1,0 +1,275 @@
+"""GradScaler: losses multiplied by a large number, so that float16 gradients do not vanish.
+
+Before the step gradients are divided by it again and looked through for infinities; with any, the
+step is left out and the scale shrinks; after many steps without, it grows.
+"""
+
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any
+
+import flambeau
+from flambeau import _dtype
+from flambeau._tensor import Tensor
+from flambeau.autograd.grad_mode import no_grad
+
+__all__ = ["GradScaler", "OptState"]
+
+
+class OptState(Enum):
+    """How far an optimizer is in this iteration."""
+
+    READY = 0
+    UNSCALED = 1
+    STEPPED = 2
+
+
+def _fresh():
+    return {"stage": OptState.READY, "found_inf_per_device": {}}
+
+
+class GradScaler:
+    """Scales losses, unscales gradients, and follows which scale is safe."""
+
+    def __init__(
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        self._device = device
+        self._enabled = enabled
+        if enabled and device == "cuda":
+            warnings.warn(
+                "torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.",
+                stacklevel=2,
+            )
+            self._enabled = False
+        if not self._enabled:
+            return
+        if growth_factor <= 1.0:
+            raise AssertionError("The growth factor must be > 1.0.")
+        if backoff_factor >= 1.0:
+            raise AssertionError("The backoff factor must be < 1.0.")
+        self._init_scale = init_scale
+        self._scale: Tensor | None = None  # made when the first loss shows its device
+        self._growth_factor = growth_factor
+        self._backoff_factor = backoff_factor
+        self._growth_interval = growth_interval
+        self._init_growth_tracker = 0
+        self._growth_tracker: Tensor | None = None
+        self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(_fresh)
+
+    def _made(self, caller):
+        for name in ("_scale", "_growth_tracker"):
+            if getattr(self, name) is None:
+                raise AssertionError(
+                    f"Attempted {caller} but {name} is None.  This may indicate your script did "
+                    "not use scaler.scale(loss or outputs) earlier in the iteration."
+                )
+        return self._scale, self._growth_tracker
+
+    # -- before backward ---------------------------------------------------------------------
+    def scale(self, outputs: Tensor | Iterable[Tensor]) -> Any:
+        """Losses (or a nested collection of them) times the scale."""
+        if not self._enabled:
+            return outputs
+        if isinstance(outputs, Tensor):
+            if self._scale is None:
+                self._scale = flambeau.full(
+                    (), self._init_scale, dtype=_dtype.float32, device=outputs.device
+                )
+                self._growth_tracker = flambeau.full(
+                    (), self._init_growth_tracker, dtype=_dtype.int32, device=outputs.device
+                )
+            return outputs * self._scale
+        if isinstance(outputs, Iterable):
+            scaled = map(self.scale, outputs)
+            return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled
+        raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+
+    # -- after backward ----------------------------------------------------------------------
+    @no_grad()
+    def _unscale_grads_(self, optimizer, inv_scale, allow_fp16):
+        """Multiply gradients by inv_scale; gives, by device, whether any was not finite."""
+        found: dict = {}
+        factor = inv_scale.item()
+        for group in optimizer.param_groups:
+            for param in group["params"]:
+                grad = param.grad
+                if grad is None:
+                    continue
+                if not allow_fp16 and grad.dtype is _dtype.float16:
+                    raise ValueError("Attempting to unscale FP16 gradients.")
+                bad = found.get(grad.device, False) or not flambeau.isfinite(grad).all().item()
+                found[grad.device] = bad
+                if factor != 1.0:
+                    grad.mul_(factor)
+        return {device: flambeau.tensor(float(bad)) for device, bad in found.items()}
+
+    def unscale_(self, optimizer) -> None:
+        """Divide the gradients of an optimizer by the scale, to clip them for example."""
+        if not self._enabled:
+            return
+        scale, _ = self._made("unscale_")
+        notes = self._per_optimizer_states[id(optimizer)]
+        if notes["stage"] is OptState.UNSCALED:
+            raise RuntimeError(
+                "unscale_() has already been called on this optimizer since the last update()."
+            )
+        if notes["stage"] is OptState.STEPPED:
+            raise RuntimeError("unscale_() is being called after step().")
+        inverse = scale.double().reciprocal().float()
+        notes["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse, False)
+        notes["stage"] = OptState.UNSCALED
+
+    def step(self, optimizer, *args: Any, **kwargs: Any) -> float | None:
+        """optimizer.step(), unless gradients are not finite."""
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs:
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        self._made("step")
+        notes = self._per_optimizer_states[id(optimizer)]
+        if notes["stage"] is OptState.STEPPED:
+            raise RuntimeError("step() has already been called since the last update().")
+        if notes["stage"] is OptState.READY:
+            self.unscale_(optimizer)
+        if not notes["found_inf_per_device"]:
+            raise AssertionError("No inf checks were recorded for this optimizer.")
+        result = None
+        if not sum(bad.item() for bad in notes["found_inf_per_device"].values()):
+            result = optimizer.step(*args, **kwargs)
+        notes["stage"] = OptState.STEPPED
+        return result
+
+    def update(self, new_scale: float | Tensor | None = None) -> None:
+        """At the end of an iteration: shrink or grow the scale, or set it."""
+        if not self._enabled:
+            return
+        scale, tracker = self._made("update")
+        if isinstance(new_scale, float):
+            scale.fill_(new_scale)
+        elif new_scale is not None:
+            if (
+                new_scale.device.type != self._device
+                or new_scale.numel() != 1
+                or new_scale.requires_grad
+            ):
+                raise AssertionError(
+                    "new_scale should be a float or a 1-element torch.cuda.FloatTensor or "
+                    "torch.FloatTensor with requires_grad=False."
+                )
+            scale.copy_(new_scale)
+        else:
+            found = [
+                bad.item()
+                for notes in self._per_optimizer_states.values()
+                for bad in notes["found_inf_per_device"].values()
+            ]
+            if not found:
+                raise AssertionError("No inf checks were recorded prior to update.")
+            self._follow(scale, tracker, any(found))
+        self._per_optimizer_states = defaultdict(_fresh)
+
+    def _follow(self, scale, tracker, bad):
+        if bad:
+            scale.mul_(self._backoff_factor)
+            tracker.fill_(0)
+            return
+        steps = tracker.item() + 1
+        if steps == self._growth_interval:
+            grown = scale * self._growth_factor
+            if flambeau.isfinite(grown).item():  # an infinite scale could never come back
+                scale.copy_(grown)
+            steps = 0
+        tracker.fill_(steps)
+
+    # -- settings ----------------------------------------------------------------------------
+    def get_scale(self) -> float:
+        """The present scale; 1.0 if disabled."""
+        if not self._enabled:
+            return 1.0
+        return self._init_scale if self._scale is None else self._scale.item()
+
+    def get_growth_factor(self) -> float:
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self) -> float:
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self) -> int:
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        self._growth_interval = new_interval
+
+    def _get_growth_tracker(self) -> int:
+        if not self._enabled:
+            return 0
+        tracker = self._growth_tracker
+        return self._init_growth_tracker if tracker is None else int(tracker.item())
+
+    def is_enabled(self) -> bool:
+        return self._enabled
+
+    # -- saving ------------------------------------------------------------------------------
+    def state_dict(self) -> dict[str, Any]:
+        """Scale, factors and counter; empty if disabled."""
+        if not self._enabled:
+            return {}
+        return {
+            "scale": self.get_scale(),
+            "growth_factor": self._growth_factor,
+            "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval,
+            "_growth_tracker": self._get_growth_tracker(),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Back to what state_dict gave."""
+        if not self._enabled:
+            return
+        if not state_dict:
+            raise RuntimeError(
+                "The source state dict is empty, possibly because it was saved from a disabled "
+                "instance of GradScaler."
+            )
+        self._init_scale = state_dict["scale"]
+        self._growth_factor = state_dict["growth_factor"]
+        self._backoff_factor = state_dict["backoff_factor"]
+        self._growth_interval = state_dict["growth_interval"]
+        self._init_growth_tracker = state_dict["_growth_tracker"]
+        if self._scale is not None and self._growth_tracker is not None:
+            self._scale.fill_(self._init_scale)
+            self._growth_tracker.fill_(self._init_growth_tracker)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        if self._enabled:
+            if self._per_optimizer_states:
+                raise AssertionError(
+                    "A GradScaler instance may only be pickled at the beginning of an iteration, "
+                    "or at the end after scaler.update()."
+                )
+            state.update(
+                _init_scale=self.get_scale(),
+                _init_growth_tracker=self._get_growth_tracker(),
+                _scale=None,
+                _growth_tracker=None,
+            )
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
