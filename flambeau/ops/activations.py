@@ -99,22 +99,10 @@ def relu6(input):
     namespace=NN,
     variants="function inplace",
     dtypes=refuses("threshold_cpu", "bool wide complex"),
-    inplace_row="threshold_of_result",
     grad=lambda g, input, threshold: m.where(input <= threshold, 0, g),
 )
 def threshold(input, threshold: Scalar, value: Scalar):
     """input where it is above the threshold, else value."""
-    return m.where(input <= threshold, value, input)
-
-
-@pointwise(
-    dtype=same,
-    variants="",
-    node="ThresholdBackward0",
-    grad=lambda g, out, threshold: m.where(out <= threshold, 0, g),
-)
-def threshold_of_result(input, threshold: Scalar, value: Scalar):
-    """threshold, with the derivative told by the result."""
     return m.where(input <= threshold, value, input)
 
 

@@ -13,6 +13,7 @@ from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
+from flambeau.ops.table import public
 
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
@@ -52,6 +53,9 @@ class CrossMapLRN2d(Module):
         side = (self.size - 1) // 2  # as many channels before as behind, also for an even size
         squares = F.pad(input.square(), (0, 0, 0, 0, side, side))
         summed = squares.unfold(1, 2 * side + 1, 1).sum(-1)
+        # PyTorch's running sum never lets go of the first channel; weights were learned with it
+        later = summed[:, side + 1 :] + input[:, :1].square()
+        summed = public("cat")((summed[:, : side + 1], later), 1)
         return input * (self.k + summed * (self.alpha / self.size)).pow(-self.beta)
 
     def extra_repr(self) -> str:
