@@ -14,7 +14,6 @@ from flambeau.eager.convolution_checks import check
 from flambeau.eager.convolution_matrices import fits_matrices
 from flambeau.eager.convolution_plans import (
     Geometry,
-    WeightPlan,
     depthwise_weight_words,
     depthwise_words,
     product_words,
@@ -27,6 +26,7 @@ from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.plan import MAX_PLANS
 from flambeau.eager.rows import address, contiguous, is_computed
 from flambeau.ops.convolution import is_channels_last
+from flambeau.ops.table import public as function
 from flambeau.runtime.allocator import host_allocator
 from flambeau.runtime.cpu import words
 
@@ -242,50 +242,86 @@ def towards_input(input, weight, shape, stride, padding, dilation, groups, last=
 @launches("convolution_to_weight")
 def towards_weight(input, other, shape, stride, padding, dilation, groups, last=False):
     """The gradient of weights that take input to a result with gradient `other`."""
-    if last:
-        dense = towards_weight(input, other, shape, stride, padding, dilation, groups)
-        out = empty_like_layout(_ordered(shape, input._layout, True))
-        if is_computed(out):
-            copy_into(out, dense)
-        return out
-    out = empty_tensor(Size(shape), input.dtype, input.device)
+    out = empty_like_layout(_ordered(shape, input._layout, last))
+    _weight_gradient(out, None, input, other, stride, padding, dilation, groups)
+    return out
+
+
+@launches("convolution_to_weight_and_bias")
+def towards_weight_and_bias(input, other, shape, stride, padding, dilation, groups, last=False):
+    """The same, and the gradient of the bias, in one pass over `other` where that is possible."""
+    out = empty_like_layout(_ordered(shape, input._layout, last))
+    bias = empty_tensor(Size((shape[0],)), input.dtype, input.device)
+    geometry = stride, padding, dilation, groups
+    if not _weight_gradient(out, bias, input, other, *geometry):
+        bias = function("sum")(other.detach(), (0, *range(2, other.ndim)))
+    return out, bias
+
+
+def _weight_gradient(out, bias, input, other, stride, padding, dilation, groups):
+    """Fill out (and bias); is the bias filled, too?"""
     if not is_computed(out):
-        return out
+        return False
     if input._layout.numel == 0 or other._layout.numel == 0:
         fill_into(out, 0)
-        return out
-    if fits_matrices(input._layout, other._layout, shape[2:], stride, padding, groups):
-        matrices.multiply_weights(out, input, other)
-        return out
-    x, y = (t if _lines(t) else contiguous(t) for t in (input, other))
-    key = (x._layout, y._layout, shape, stride, padding, dilation, groups)
+        return False
+    kernel = out.shape[2:]
+    target = out
+    if not out._layout.is_contiguous:
+        target = empty_tensor(out.shape, out.dtype, out.device)
+    if fits_matrices(input._layout, other._layout, kernel, stride, padding, groups):
+        matrices.multiply_weights(target, input, other)
+        done = False
+    else:
+        x, y = (t if _lines(t) else contiguous(t) for t in (input, other))
+        key = (x._layout, y._layout, kernel, stride, padding, dilation, groups, bias is not None)
+        done = _plan(key, lambda: _make_weight_run(*key))(target, bias, x, y)
+    if target is not out:
+        copy_into(out, target)
+    return done
 
-    def make():
-        weights, depthwise, squares, names = _weight_templates()
-        g = _geometry(x._layout, y._layout, shape[2:], stride, padding, dilation, groups)
-        code = x._layout.dtype.code
-        found = _depthwise(g) and depthwise_weight_words(names, g, code)
-        if found:
-            first = _kernel("convolution_depthwise_weight", depthwise.build_weight, code)
-            return first, None, words(found[0]), (None, 0), WeightPlan([], found[1], [], 0)
-        if fits(g, code):
-            plan = square_weight_words(names, g, code)
-            first = _kernel("convolution_squares_weight", squares.build, code)
-            second = _kernel("convolution_squares_weight_sum", squares.build_gathering, code)
-        else:
-            plan = weight_words(names, g, code)
-            first = _kernel("convolution_weight", weights.build, code)
-            second = _kernel("convolution_weight_sum", weights.build_gathering, code)
-        return first, second, words(plan.words), words(plan.gather_words), plan
 
-    first, second, (_, desc), (_, gather), plan = _plan(key, make)
-    if second is None:
-        _launch(first, desc, [address(out), address(x), address(y)], plan.slot_bytes)
-        return out
-    shares, give = host_allocator.take(plan.share_bytes)
-    try:
-        _launch(first, desc, [shares, address(x), address(y)], plan.slot_bytes)
-        second(gather, address(out), shares)
-    finally:
-        give(shares)
-    return out
+class _WeightRun:
+    """A planned weight gradient: shares, then their sum; or all at once, channel by channel."""
+
+    def __init__(self, kernel, described, slot_bytes, biased, last=None, gather=(), share_bytes=0):
+        self.kernel, self.slot_bytes = kernel, slot_bytes
+        self.owner, self.desc = words(described)
+        self.last, self.share_bytes, self.biased = last, share_bytes, biased
+        self.kept, self.gather = words(gather)
+
+    def __call__(self, out, bias, x, y):
+        """Gives whether bias was computed, too."""
+        if self.last is None:
+            _launch(self.kernel, self.desc, (address(out), address(x), address(y)), self.slot_bytes)
+            return False
+        shares, give = host_allocator.take(self.share_bytes)
+        try:
+            _launch(self.kernel, self.desc, (shares, address(x), address(y)), self.slot_bytes)
+            if self.biased is None:  # a kernel that knows nothing of biases
+                self.last(self.gather, address(out), shares)
+            else:
+                self.last(self.gather, address(out), shares, address(bias) if self.biased else 0)
+        finally:
+            give(shares)
+        return bool(self.biased)
+
+
+def _make_weight_run(x, y, kernel, stride, padding, dilation, groups, biased):
+    weights, depthwise, squares, names = _weight_templates()
+    g = _geometry(x, y, kernel, stride, padding, dilation, groups)
+    code = x.dtype.code
+    found = _depthwise(g) and depthwise_weight_words(names, g, code)
+    if found:
+        first = _kernel("convolution_depthwise_weight", depthwise.build_weight, code)
+        return _WeightRun(first, *found, None)
+    if fits(g, code):
+        plan, biased = square_weight_words(names, g, code), None
+        first = _kernel("convolution_squares_weight", squares.build, code)
+        last = _kernel("convolution_squares_weight_sum", squares.build_gathering, code)
+    else:
+        plan = weight_words(names, g, code, biased)
+        first = _kernel("convolution_weight", weights.build, code)
+        last = _kernel("convolution_weight_sum", weights.build_gathering, code)
+    described = plan.words, plan.slot_bytes, biased, last, plan.gather_words, plan.share_bytes
+    return _WeightRun(first, *described)

@@ -15,7 +15,7 @@ from flambeau.codegen.scalar import BITS
 PANEL = 288  # rows of a panel: long sums keep the register tiles busy
 PIXELS = 384  # columns of a panel, so that it stays in the second-level cache
 FEW = 8  # chunks that are enough to keep some threads busy
-WEIGHT_PIXELS = 192
+WEIGHT_PIXELS = 288  # the same for weight gradients
 
 
 class Geometry(NamedTuple):
@@ -250,8 +250,8 @@ class WeightPlan(NamedTuple):
     share_bytes: int
 
 
-def weight_words(names, g, code):
-    """Words for the gradient of the weights."""
+def weight_words(names, g, code, biased):
+    """Words for the gradient of the weights, and of the bias if asked for."""
     size = summed_size(code)
     width = lanes(code)
     phases, steps, y_strides = _forward_phases(g, size)
@@ -275,6 +275,7 @@ def weight_words(names, g, code):
     v["y_n"], v["y_m"], v["y_d"], v["y_h"], v["y_w"] = y_strides
     v["m"], v["c"], v["group_count"] = m_group, c_group, g.groups
     v["k_parts"], v["pixel_parts"] = k_parts, pixel_parts
+    v["has_bias"] = int(biased)
     k_total = v["k_total"] = c_group * len(taps)
     v["group_bytes"] = (k_total + 8) * line
     v["part_bytes"] = part_bytes = g.groups * v["group_bytes"]
@@ -285,7 +286,7 @@ def weight_words(names, g, code):
     per_chunk = up(max(width, min(k_total, (1 << 16) // max(1, m_group * pixel_parts))), width)
     per_group = -(-k_total // per_chunk)
     gather = [g.groups * per_group, per_chunk, k_total, m_group, pixel_parts, part_bytes]
-    gather += [v["group_bytes"], line, per_group]
+    gather += [v["group_bytes"], line, per_group, int(biased)]
     return WeightPlan(d.list(), v["slot_bytes"], gather, pixel_parts * part_bytes)
 
 

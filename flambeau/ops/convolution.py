@@ -69,8 +69,12 @@ def _convolution_gradients(g, input, weight, stride, padding, dilation, transpos
             to_input = convolution_to_input(g, weight, input.shape, *shape, groups, last)
         if needs[1]:
             last = is_channels_last(weight._layout)
-            to_weight = convolution_to_weight(input, g, weight.shape, *shape, groups, last)
-    if needs[2]:
+            rest = (weight.shape, *shape, groups, last)
+            if needs[2]:
+                to_weight, to_bias = convolution_to_weight_and_bias(input, g, *rest)
+            else:
+                to_weight = convolution_to_weight(input, g, *rest)
+    if needs[2] and to_bias is None:
         to_bias = g.sum((0, *range(2, g.ndim)))
     return to_input, to_weight, to_bias
 
@@ -145,6 +149,38 @@ def convolution_to_weight(
     last: bool = False,
 ):
     """The gradient of weights that take input to a result with gradient `other`."""
+
+
+def _weight_and_bias_gradients(gs, input, other, stride, padding, dilation, groups, needs):
+    rest = stride, padding, dilation, groups
+    to_input = to_other = None
+    if needs[0]:
+        to_input = convolution_to_input(other, gs[0], input.shape, *rest)
+    if needs[1]:
+        to_other = _convolved(other.shape, input, gs[0], *rest)
+        to_other = to_other + gs[1].reshape(-1, *(1,) * (other.ndim - 2))
+    return to_input, to_other
+
+
+@template(
+    "convolution_to_weight_and_bias",
+    variants="",
+    numbers=False,
+    outputs=2,
+    node="ConvolutionBackwardBackward0",
+    joint_grad=_weight_and_bias_gradients,
+)
+def convolution_to_weight_and_bias(
+    input,
+    other,
+    shape: tuple,
+    stride: tuple,
+    padding: tuple,
+    dilation: tuple,
+    groups: int,
+    last: bool = False,
+):
+    """The gradients of weights and bias together: `other` is read once."""
 
 
 # -- what users call ------------------------------------------------------------------------------

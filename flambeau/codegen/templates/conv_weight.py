@@ -9,7 +9,7 @@ shares in their order, which makes the sums independent of threads, and turns th
 from flambeau.codegen.llvm import masked_load, masked_store
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
-from flambeau.codegen.loops import I64, PTR, Module, bytes_of, vector
+from flambeau.codegen.loops import I64, PTR, Module, V, bytes_of, vector
 from flambeau.codegen.templates import tiles
 from flambeau.codegen.templates.conv_mirror import call_mirror, mirror_function
 from flambeau.codegen.templates.conv_patches import BLOCK, PHASE, TAP, Patches
@@ -46,6 +46,8 @@ class WeightGradient(Patches):
             self.count = fn.min(size, phase["pixels"] - start)
             self.walk_pixels(phase, start, self.count)
             self.turn(y)
+            with fn.when((k_part == 0) & (self.word("has_bias") != 0)):
+                self.add_pixels(shares, b == first)
             with fn.loop(*ks) as k:
                 block = self.record("block_table", BLOCK, phase["blocks_first"] + k)
                 self.multiply(x, block, shares, b == first)
@@ -61,6 +63,21 @@ class WeightGradient(Patches):
             self.sums, self.sums_pitch,
             fn.gep(shares, row * self.sums_pitch, "i8"), self.sums_pitch, fresh,
         )  # fmt: skip
+
+    def add_pixels(self, shares, fresh):
+        """The gradient of the bias is one more row of sums: all pixels, with weight one."""
+        fn, w = self.fn, self.width
+        row = fn.gep(shares, self.word("k_total") * self.sums_pitch, "i8")
+        zero = V(fn, self.vector, "zeroinitializer") if w > 1 else fn.value(0, self.type)
+        with fn.loop(0, self.m, w) as m:
+
+            def add(values):
+                at, total = values
+                return [fn.gep(at, self.sums_pitch, "i8"), total + fn.load(at, self.vector)]
+
+            total = fn.carry(self.count, [fn.gep(self.sums, m, self.type), zero], add)[1]
+            place = fn.gep(row, m, self.type)
+            fn.store(total + fn.select(fresh, zero, fn.load(place, self.vector)), place)
 
     def turn(self, y):
         """Gradients of the block as rows of channels: sums[pixel][channel]."""
@@ -109,12 +126,12 @@ class WeightGradient(Patches):
 
 
 # Words of the gathering: chunks, rows per chunk, k, m, shares, bytes of a share, bytes of a group
-# within it, bytes of a row, chunks per group.
-GATHER = "chunks k_per_chunk k m shares part_bytes group_bytes pitch group_chunks".split()
+# within it, bytes of a row, chunks per group, whether a row of the bias follows.
+GATHER = "chunks k_per_chunk k m shares part_bytes group_bytes pitch group_chunks has_bias".split()
 
 
 class Gathering:
-    """Arguments: the gradient, shares. Adds the shares and stores them row by row."""
+    """Arguments: the gradient, shares, the gradient of the bias. Adds shares, stores row by row."""
 
     def __init__(self, code):
         self.module = Module()
@@ -122,7 +139,7 @@ class Gathering:
         self.width = w = tiles.lanes(code)
         fn = self.fn = self.module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
         block, chunk = fn.params
-        description, out, shares = (argument_word(fn, block, k, "p") for k in range(3))
+        description, out, shares, bias = (argument_word(fn, block, k, "p") for k in range(4))
         words = {n: fn.load(fn.gep(description, k, I64), I64, 8) for k, n in enumerate(GATHER)}
         self.words = words
         mirror_function(self.module, self.type, w)
@@ -143,8 +160,12 @@ class Gathering:
                 row = fn.load(fn.gep(square, i * w, self.type), vector(self.type, w))
                 place = fn.gep(out, (m + i) * k_total + k, MEMORY_TYPE[code])
                 masked_store(fn, Patches.narrowed(self, fn, row), place, mask)
+        with fn.when((part == 0) & (words["has_bias"] != 0)), fn.loop(0, m_total, w) as m:
+            mask = Patches.below(self, m_total - m) if w > 1 else None
+            total = Patches.narrowed(self, fn, self.total(shares, k_total, m))
+            masked_store(fn, total, fn.gep(bias, group * m_total + m, MEMORY_TYPE[code]), mask)
         fn.ret()
-        add_entry(self.module, "ppp")
+        add_entry(self.module, "pppp")
 
     def total(self, shares, k, m):
         fn, held = self.fn, vector(self.type, self.width)
