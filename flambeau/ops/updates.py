@@ -236,6 +236,18 @@ def averaged_evenly(param, other, count: float):
 
 
 @update
+def whitened(square, grad, least: float, sign: float):
+    """A gradient over the root of its estimated square, in the memory of the square."""
+    return {"square": sign * grad / m.sqrt(m.maximum(square, least))}
+
+
+@update
+def moved(param, other, kept: float, factor: float):
+    """What is kept of a parameter, and a step."""
+    return {"param": param * kept + factor * other}
+
+
+@update
 def counted(step):
     """One step more."""
     return {"step": step + 1}

@@ -10,12 +10,18 @@ from typing import Any
 from flambeau._dtype import finfo
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import enable_grad, no_grad
+from flambeau.eager.updating import total_norm, update
 from flambeau.optim.optimizer import Optimizer
 from flambeau.optim.ruled import check_tensor_lr, counter, number
 
 
 def _root_mean_square(t):
-    return t.norm(2).item() / math.sqrt(t.numel())
+    return total_norm([t], 2) / math.sqrt(t.numel())
+
+
+def _mean_square(grad, dim):
+    # by way of a norm: no matrix of squares is ever in memory
+    return grad.norm(dim=dim, keepdim=True).square_().div_(grad.size(dim))
 
 
 class Adafactor(Optimizer):
@@ -86,8 +92,13 @@ class Adafactor(Optimizer):
                         raise RuntimeError("Adafactor does not support complex parameters")
                     if not self.state[p]:
                         self.state[p] = self._fresh(p.grad)
+                bundles: dict = {}
                 for p in given:
-                    self._update(group, p, self.state[p])
+                    if p.numel():
+                        key = self.state[p]["step"].item(), p.dtype, p.grad.dtype
+                        bundles.setdefault(key, []).append(p)
+                for key, params in bundles.items():
+                    self._update(group, key[0] + 1, params)
         return loss
 
     def _fresh(self, grad):
@@ -99,27 +110,45 @@ class Adafactor(Optimizer):
             state["variance"] = grad.new_zeros(grad.shape)
         return state
 
-    def _update(self, group, param, state):
-        grad = -param.grad if group["maximize"] else param.grad
+    def _update(self, group, step, params):
+        """Parameters of one dtype that take their step-th step."""
         lr, (least_square, least_scale) = number(group["lr"]), group["eps"]
         if least_square is None:
-            least_square = finfo(param.dtype).eps
-        state["step"] += 1
-        step = state["step"].item()
-        newest = step ** group["beta2_decay"]
-        length = max(least_scale, _root_mean_square(param)) * min(lr, 1 / math.sqrt(step))
-        if group["weight_decay"] != 0:
-            param.mul_(1 - lr * group["weight_decay"])
-        if grad.dim() > 1:
-            row, column = state["row_var"], state["col_var"]
-            # mean squares by way of norms: no matrix of squares is ever in memory
-            row.lerp_(grad.norm(dim=-1, keepdim=True).square_().div_(grad.size(-1)), newest)
-            column.lerp_(grad.norm(dim=-2, keepdim=True).square_().div_(grad.size(-2)), newest)
-            square = row @ column
-            square.div_(row.mean(dim=-2, keepdim=True).clamp_(min=least_square))
-        else:
-            state["variance"].lerp_(grad * grad, newest)
-            square = state["variance"].clone()
-        update = square.clamp_(min=least_square * least_square).rsqrt_().mul_(grad)
-        shrink = max(1.0, _root_mean_square(update) / group["d"])
-        param.add_(update, alpha=-length / shrink)
+            least_square = finfo(params[0].dtype).eps
+        states = [self.state[p] for p in params]
+        update("counted", [[state["step"] for state in states]])
+        squares = self._squares(states, [p.grad for p in params], step ** group["beta2_decay"])
+        whitened = [
+            square if scale is None else square.div_(scale.clamp(min=least_square))
+            for square, scale in squares
+        ]
+        rate = min(lr, 1 / math.sqrt(step))
+        kept = 1 - lr * group["weight_decay"]
+        sign = -1.0 if group["maximize"] else 1.0
+        update(
+            "whitened", [whitened, [p.grad for p in params]], [least_square * least_square, sign]
+        )
+        for p, direction in zip(params, whitened):
+            length = max(least_scale, _root_mean_square(p)) * rate
+            shrink = max(1.0, _root_mean_square(direction) / group["d"])
+            update("moved", [[p], [direction]], [kept, -length / shrink])
+
+    def _squares(self, states, grads, newest):
+        """Estimates of squares, each with what it is to be divided by."""
+        means, values = [], []
+        for state, grad in zip(states, grads):
+            if "variance" in state:
+                means.append(state["variance"])
+                values.append(grad * grad)
+            else:
+                means += (state["row_var"], state["col_var"])
+                values += (_mean_square(grad, -1), _mean_square(grad, -2))
+        update("averaged", [means, values], [newest])
+        found = []
+        for state in states:
+            if "variance" in state:
+                found.append((state["variance"].clone(), None))
+            else:
+                row = state["row_var"]
+                found.append((row * state["col_var"], row.mean(dim=-2, keepdim=True)))
+        return found

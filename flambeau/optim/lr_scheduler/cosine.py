@@ -94,8 +94,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         else:
             self._find(epoch)
         self.last_epoch = math.floor(epoch)
-        with self._stepping():
+        self._get_lr_called_within_step = True
+        try:
             values = self.get_lr()
+        finally:
+            self._get_lr_called_within_step = False
         self._write(values)
 
     def _find(self, epoch):

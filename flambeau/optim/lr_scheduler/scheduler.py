@@ -8,7 +8,6 @@ once. Rates that are tensors are filled in place.
 import functools
 import warnings
 import weakref
-from contextlib import contextmanager
 from typing import Any
 
 from flambeau._tensor import Tensor
@@ -161,7 +160,8 @@ class LRScheduler:
             )
 
     def _update_lr(self, epoch=None):
-        with self._stepping():
+        self._get_lr_called_within_step = True
+        try:
             if epoch is None:
                 self.last_epoch += 1
                 values = self.get_lr()
@@ -169,15 +169,9 @@ class LRScheduler:
                 self.last_epoch = epoch
                 closed = getattr(self, "_get_closed_form_lr", None)
                 values = self.get_lr() if closed is None else closed()
-        self._write(values)
-
-    @contextmanager
-    def _stepping(self):
-        self._get_lr_called_within_step = True
-        try:
-            yield
         finally:
             self._get_lr_called_within_step = False
+        self._write(values)
 
     def _write(self, values):
         for group, value in zip(self.optimizer.param_groups, values):
