@@ -46,7 +46,7 @@ class Adafactor(Optimizer):
         maximize: bool = False,
     ) -> None:
         check_tensor_lr(lr)
-        if not lr >= 0.0:
+        if not number(lr) >= 0.0:
             raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
         if not beta2_decay <= 0.0:
             raise ValueError(f"beta2_decay should be <= 0 but is: {beta2_decay}")

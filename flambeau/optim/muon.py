@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import enable_grad, no_grad
 from flambeau.eager.methods import function
 from flambeau.optim.optimizer import Optimizer
@@ -110,7 +109,7 @@ class Muon(Optimizer):
                     self._update(group, p, self.state[p]["momentum_buffer"])
         return loss
 
-    def _update(self, group, param: Tensor, buffer):
+    def _update(self, group, param, buffer):
         grad, momentum, lr = param.grad, group["momentum"], number(group["lr"])
         buffer.lerp_(grad, 1 - momentum)
         step = grad.lerp(buffer, momentum) if group["nesterov"] else buffer

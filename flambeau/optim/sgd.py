@@ -40,11 +40,11 @@ class SGD(RuleOptimizer):
         fused: bool | None = None,
     ) -> None:
         check_tensor_lr(lr)
-        if lr < 0.0:
+        if number(lr) < 0.0:
             raise ValueError(f"Invalid learning rate: {lr}")
         if momentum < 0.0:
             raise ValueError(f"Invalid momentum value: {momentum}")
-        if weight_decay < 0.0:
+        if number(weight_decay) < 0.0:
             raise ValueError(f"Invalid weight_decay value: {weight_decay}")
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")

@@ -10,7 +10,7 @@ from typing import Any
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import enable_grad
 from flambeau.optim.optimizer import Optimizer
-from flambeau.optim.ruled import check_betas, check_tensor_lr
+from flambeau.optim.ruled import check_betas, check_tensor_lr, number
 
 
 class SparseAdam(Optimizer):
@@ -25,7 +25,7 @@ class SparseAdam(Optimizer):
         maximize: bool = False,
     ) -> None:
         check_tensor_lr(lr)
-        if not lr > 0.0:
+        if not number(lr) > 0.0:
             raise ValueError(f"Invalid learning rate: {lr}")
         if not eps > 0.0:
             raise ValueError(f"Invalid epsilon value: {eps}")
@@ -33,8 +33,8 @@ class SparseAdam(Optimizer):
         defaults = dict(lr=lr, betas=betas, eps=eps, maximize=maximize)
         super().__init__(params, defaults)
         pairs = [
-            [number, k]
-            for number, group in enumerate(self.param_groups)
+            [place, k]
+            for place, group in enumerate(self.param_groups)
             for k, p in enumerate(group["params"])
             if p.is_complex()
         ]

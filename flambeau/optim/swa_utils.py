@@ -99,7 +99,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[[Tensor, Tensor, Any], Tens
     _check_decay(decay)
 
     @no_grad()
-    def ema_update(ema_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
+    def ema_update(ema_param: Any, current_param: Any, num_averaged: Any) -> Any:
         return decay * ema_param + (1 - decay) * current_param
 
     return ema_update
@@ -109,9 +109,7 @@ def get_swa_avg_fn() -> Callable[[Tensor, Tensor, Any], Tensor]:
     """The mean of one tensor, as a new one."""
 
     @no_grad()
-    def swa_update(
-        averaged_param: Tensor, current_param: Tensor, num_averaged: Tensor | int
-    ) -> Tensor:
+    def swa_update(averaged_param: Any, current_param: Any, num_averaged: Any) -> Any:
         return averaged_param + (current_param - averaged_param) / (num_averaged + 1)
 
     return swa_update
@@ -134,7 +132,7 @@ class AveragedModel(Module):
         ema.update_parameters(model)
     """
 
-    n_averaged: Tensor
+    n_averaged: Any
 
     def __init__(
         self,
@@ -172,8 +170,9 @@ class AveragedModel(Module):
         else:
             self._average(pairs)
         if not self.use_buffers:
-            for mean, value in zip(self.module.buffers(), model.buffers(), strict=True):
-                mean.detach().copy_(value.detach().to(mean.device))
+            own: Any = self.module.buffers()
+            for mean, value in zip(own, model.buffers(), strict=True):
+                mean.detach().copy_(value)
         self.n_averaged += 1
 
     def _tensors(self, model):
