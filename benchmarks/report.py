@@ -20,6 +20,7 @@ import overhead
 import peaks
 import startup
 import timing
+import training
 
 NOTES = "\n## Notes\n"
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
@@ -95,7 +96,9 @@ def main() -> None:
     sections = []
     results: list[timing.Result] = []
     # Before any timing: a case that fails or computes something else is not worth timing.
-    agreement = same_bits(timing.select([*overhead.CASES, *ops.CASES, *heavy.CASES], options.only))
+    agreement = same_bits(
+        timing.select([*overhead.CASES, *ops.CASES, *heavy.CASES, *training.CASES], options.only)
+    )
     print(agreement, end="\n\n")
     measures = list(startup.run_measures())
     for title, cases in (("Small ops", overhead.CASES), ("Large ops", ops.CASES)):
@@ -106,7 +109,15 @@ def main() -> None:
         sections.append(f"## {title}\n\n" + table(timing.HEADER, [*map(timing.cells, found)]))
     found, section = heavy_section(options)
     results += found
-    sections.append(section + "\n\n" + agreement)
+    sections.append(section)
+    print()
+    chosen = timing.select(training.CASES, options.only)
+    found = list(timing.run_cases(chosen, options.threads, options.seconds))
+    results += found
+    title = "## Training steps and inference"
+    words = "`python benchmarks/training.py` makes this table alone, and shows the models."
+    rows = table(timing.HEADER, [*map(timing.cells, found)])
+    sections.append("\n\n".join([title, words, rows, agreement]))
     sections.append(
         "## Start and memory\n\n" + table(startup.HEADER, [*map(startup.cells, measures)])
     )

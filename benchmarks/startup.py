@@ -1,8 +1,9 @@
 """What is paid before and around the work: import, first op, compiling kernels, peak memory.
 
 Every figure comes from fresh processes. `compile` times the first call of ops that are new to an
-empty kernel cache, as a user sees it; `memory` runs the cases of `ops.py` family by family, and the
-digits example, with each package in a process of its own and compares their peaks.
+empty kernel cache, as a user sees it; `memory` runs the cases of `ops.py` and `heavy.py` family by
+family, the models of `training.py` and the digits example, with each package in a process of its
+own, and compares their peaks.
 
 Usage: python benchmarks/startup.py [--only PATTERN] [--repeat 7]
 """
@@ -20,6 +21,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import timing
 
 ROOT = Path(__file__).parent.parent
 REPEAT = 7
@@ -134,11 +137,13 @@ def tiny_tests(repeat: int) -> Iterator[Measure]:
     yield Measure("tests/test_tiny.py, cold cache", seconds, None, 10, "s")
 
 
-def programs() -> list[str]:
-    """What `memory` runs: the families of `ops.py` and one training."""
-    from ops import FAMILIES  # here, so that measuring an import stays free of NumPy
+def programs() -> dict[str, list[timing.Case]]:
+    """What `memory` runs: the families of `ops.py` and `heavy.py`, the models of `training.py`."""
+    import heavy  # here, so that measuring an import stays free of NumPy
+    import ops
+    import training
 
-    return [*FAMILIES, "digits"]
+    return ops.FAMILIES | heavy.FAMILIES | {case.name: [case] for case in training.CASES}
 
 
 def run_program(name: str, package: str) -> None:
@@ -151,13 +156,10 @@ def run_program(name: str, package: str) -> None:
         names["progress"] = names["print"] = lambda *args, **options: None
         names["main"]()
     else:
-        from ops import FAMILIES
-        from timing import prepare
-
         module = __import__(package)
         module.set_num_threads(2)
-        for case in FAMILIES[name]:
-            names = prepare(case, module)
+        for case in programs()[name]:
+            names = timing.prepare(case, module)
             for _ in range(3):
                 exec(case.run, names)
     print(peak_memory())
@@ -178,7 +180,7 @@ def peak_memory() -> float:
 
 
 def memory(repeat: int) -> Iterator[Measure]:
-    for name in programs():
+    for name in [*programs(), "digits"]:
         source = PEAK.replace("BENCHMARKS", repr(str(Path(__file__).parent)))
         source = source.replace("NAME", repr(name))
         ours, theirs = (float(python(source, package=package)) for package in ("flambeau", "torch"))
