@@ -145,11 +145,12 @@ def result_type(tensor1, tensor2):
 
 
 def typename(obj):
-    """The name of a tensor's type, or of any object's."""
+    """The name of a tensor's type, of a class or function, or of any object's class."""
     if isinstance(obj, Tensor):
         return obj.type()
-    kind = type(obj)
-    return f"{kind.__module__}.{kind.__qualname__}"
+    kind = obj if hasattr(obj, "__qualname__") else type(obj)
+    home = getattr(kind, "__module__", None)
+    return kind.__qualname__ if home in (None, "builtins") else f"{home}.{kind.__qualname__}"
 
 
 def is_deterministic_algorithms_warn_only_enabled():

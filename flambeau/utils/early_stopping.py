@@ -28,7 +28,7 @@ class EarlyStopping:
 
     def __init__(
         self,
-        patience: int = 7,
+        patience: int = 3,
         min_delta: float = 0.0,
         mode: str = "min",
         restore_best_weights: bool = True,
@@ -53,6 +53,13 @@ class EarlyStopping:
         self.best_state: dict[str, Any] | None = None
         self.early_stop = False
 
+    @property
+    def best_loss(self) -> float:
+        """The best score so far; before there is one, the worst that can be."""
+        if self.best_score is None:
+            return math.inf if self.mode == "min" else -math.inf
+        return self.best_score
+
     def improves(self, score: float) -> bool:
         """Is it better than the best so far, by more than min_delta? nan never is."""
         if math.isnan(score):
@@ -72,7 +79,8 @@ class EarlyStopping:
             self.best_score, self.best_epoch, self.counter = score, self.epoch, 0
             if model is not None:
                 self.best_state = copy.deepcopy(model.state_dict())
-            return self.early_stop
+            self.early_stop = False
+            return False
         self.counter += 1
         if self.verbose:
             print(f"EarlyStopping: {self.counter} of {self.patience} without improvement")

@@ -12,6 +12,8 @@ from flambeau._tensor import Tensor
 
 __all__ = ["functional_call"]
 
+_MISSING = object()  # what a module has under a name that only the call knows
+
 
 def _named(module):
     found = dict(module.named_parameters(remove_duplicate=False))
@@ -63,12 +65,13 @@ def _exchange(module, path, value):
                 raise TypeError(f"{value} is not an instance of torch.Tensor")
             fields[name] = value
             return before
-    if not hasattr(owner, name):
-        raise AttributeError(f"{type(owner).__name__} has no attribute `{name}`")
-    before = getattr(owner, name)
-    if not isinstance(before, Tensor):
+    before = getattr(owner, name, _MISSING)
+    if before is not _MISSING and not isinstance(before, Tensor):
         raise TypeError(f"attribute `{name}`: {before} is not an instance of torch.Tensor")
-    setattr(owner, name, value)
+    if value is _MISSING:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, value)
     return before
 
 
