@@ -352,14 +352,17 @@ def _cell(kind, input, hidden, cell, w_ih, w_hh, b_ih, b_hh):
         raise RuntimeError(
             f"input has inconsistent input_size: got {input.shape[1]} expected {w_ih.shape[1]}"
         )
-    if hidden.shape[0] != input.shape[0]:
-        raise RuntimeError(
-            f"Input batch size {input.shape[0]} doesn't match hidden batch size {hidden.shape[0]}"
-        )
-    if hidden.shape[1] != w_hh.shape[1]:
-        raise RuntimeError(
-            f"hidden has inconsistent hidden_size: got {hidden.shape[1]}, expected {w_hh.shape[1]}"
-        )
+    for k, state in enumerate((hidden,) if cell is None else (hidden, cell)):
+        if state.shape[0] != input.shape[0]:
+            raise RuntimeError(
+                f"Input batch size {input.shape[0]} doesn't match hidden{k} batch size "
+                f"{state.shape[0]}"
+            )
+        if state.shape[1] != w_hh.shape[1]:
+            raise RuntimeError(
+                f"hidden{k} has inconsistent hidden_size: got {state.shape[1]}, expected "
+                f"{w_hh.shape[1]}"
+            )
     sizes = (input.shape[0],)
     return _rnn_layer(
         input, hidden, cell, w_ih, w_hh, b_ih, b_hh, None, kind, sizes, False

@@ -267,8 +267,12 @@ def call(lib, module, case, seed=5):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = eval(f"m({case.split(' <- ')[1]})", known)
-    found = found if isinstance(found, tuple) else (found,)
-    return [t for t in found if t is not None], inputs.made
+    return [t for t in flat(found) if t is not None], inputs.made
+
+
+def flat(found):
+    """What tuples in tuples hold, as one list."""
+    return [t for part in found for t in flat(part)] if isinstance(found, tuple) else [found]
 
 
 def differentiate(outputs):

@@ -291,8 +291,8 @@ def pad_sequence(
     padded = first.new_full((*shape, *rest), padding_value)
     lines = padded if batch_first else padded.transpose(0, 1)
     if any(t.shape[1:] != rest for t in sequences):  # what broadcasts is copied, the rest raises
-        for line, t, n in zip(lines, sequences, lengths):
-            (line[steps - n :] if padding_side == "left" else line[:n]).copy_(t)
+        for k, (t, n) in enumerate(zip(sequences, lengths)):
+            lines[k].narrow(0, steps - n if padding_side == "left" else 0, n).copy_(t)
         return padded
     held = _held(creation.tensor(lengths), steps, first.device, batch_first=True)
     if padding_side == "left":
