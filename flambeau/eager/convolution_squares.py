@@ -111,7 +111,8 @@ def square_weight_words(names, g, code):
     put_x(v, g.x_shape, g.x_strides, (1, 1, 1))
     v["y_n"], v["y_m"], v["y_d"], v["y_h"], v["y_w"] = g.y_strides
     v["tiles"], v["tiles_h"], v["tiles_w"] = squares, high, wide
-    v["out_h"], v["out_w"], v["pad_h"], v["pad_w"] = *g.y_shape[3:], *g.padding[1:]
+    v["out_h"], v["out_w"] = g.y_shape[3:]
+    v["pad_h"], v["pad_w"] = g.padding[1:]
     v["m"], v["c"], v["block"] = rows, channels, block
     v["c_parts"], v["c_per_part"], v["pixel_parts"] = c_parts, per_part, parts
     v["chunks"] = c_parts * parts

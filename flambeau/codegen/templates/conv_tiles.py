@@ -7,13 +7,14 @@ bytes from k to k + 1. Sums stay in a buffer of the compute type from one block 
 (tiles.py knows the first way too, but starts from zero and ends in an epilogue.)
 """
 
-from flambeau.codegen.llvm import masked_load
-from flambeau.codegen.loops import I1, I64, PTR, vector
+from flambeau.codegen.loops import I1, I64, PTR, V, vector
 from flambeau.codegen.templates.tiles import multiply_add, registers
 
 WIDE = 3  # vectors of a tile
-PARAMETERS = ((I64, "depth"), (PTR, "a"), (I64, "a_row"), (PTR, "b"))
-PARAMETERS += ((I64, "b_step"), (PTR, "sums"), (I64, "pitch"), (I1, "fresh"))
+PARAMETERS = (
+    (I64, "depth"), (PTR, "a"), (I64, "a_row"), (PTR, "b"), (I64, "b_step"),
+    (PTR, "sums"), (I64, "pitch"), (I1, "fresh"),
+)  # fmt: skip
 
 
 def strip_rows():
@@ -33,11 +34,12 @@ def tile_function(module, name, type, width, rows, vectors, left):
         for r in range(rows)
         for v in range(vectors)
     ]
-    if width > 1:  # a load without lanes does not wait for memory
-        mask = fn.splat(fresh ^ True, width)
-        start = [masked_load(fn, place, held, mask) for place in places]
-    else:
-        start = [fn.select(fresh, fn.value(0, type), fn.load(place, held)) for place in places]
+    zero = V(fn, held, "zeroinitializer") if width > 1 else fn.value(0, type)
+    cells = [fn.var(zero) for _ in places]
+    with fn.when(fresh ^ True):
+        for cell, place in zip(cells, places):
+            cell.set(fn.load(place, held))
+    start = [cell.get() for cell in cells]
     step_by = strip_rows() if left == "panels" else 1
 
     def step(values):
