@@ -291,6 +291,36 @@ def test_pointwise_channels_last(rng):
     assert np.allclose(run(case, *half).double().numpy(), wide, 2.0**-7, 2.0**-7)
 
 
+def test_no_matrix_of_patches():
+    """What a thread needs besides the operands does not grow with the images."""
+    from flambeau.codegen.templates.conv_patches import WORDS
+    from flambeau.eager.convolution_plans import Geometry, product_words, weight_words
+    from flambeau.eager.convolution_squares import square_weight_words, square_words
+
+    def scratch(side, step):
+        shape = (8, 64, 1, side, side)
+        out = (8, 64, 1, side // step, side // step)
+        strides, out_strides = (
+            (64 * n * n * 4, n * n * 4, 0, n * 4, 4) for n in (side, side // step)
+        )
+        rest = (1, 3, 3), (1, step, step), (0, 1, 1), (1, 1, 1), 1
+        g = Geometry(shape, strides, out, out_strides, *rest)
+        if step == 1:
+            return [
+                square_words(WORDS, g, "f32", False, True).slot_bytes,
+                square_weight_words(WORDS, g, "f32").slot_bytes,
+            ]
+        return [
+            product_words(WORDS, g, "f32", False, True, 64).slot_bytes,
+            product_words(WORDS, g, "f32", True, True, 64).slot_bytes,
+            weight_words(WORDS, g, "f32", True).slot_bytes,
+        ]
+
+    for step in (1, 2):
+        for small, large in zip(scratch(56, step), scratch(448, step)):
+            assert large < 1.2 * small < 4 << 20
+
+
 def test_nodes():
     x, w = flambeau.randn(2, 4, 8, 8, requires_grad=True), flambeau.randn(6, 4, 3, 3)
     assert F.conv2d(x, w).grad_fn.name() == "ConvolutionBackward0"
