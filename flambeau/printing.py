@@ -275,7 +275,7 @@ def _append(text, words, indent) -> str:
 def tensor_repr(t, *, tensor_contents: str | None = None) -> str:
     """The text of `repr(t)`; `tensor_contents` stands in for the numbers when it is given."""
     kind = type(t).__name__
-    plain = kind in ("Tensor", "Parameter")
+    plain = kind in ("Tensor", "Parameter", "Buffer")
     prefix = "tensor(" if plain else f"{kind}("
     words = suffixes(t)
     if tensor_contents is None:

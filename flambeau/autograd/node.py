@@ -46,6 +46,15 @@ class RemovableHandle:
         if hooks is not None:
             hooks.pop(self.id, None)
 
+    def __getstate__(self):
+        return {**self.__dict__, "hooks": self.hooks()}
+
+    def __setstate__(self, state):
+        """A copy removes from the copy of the dictionary; its number stays taken."""
+        hooks = state["hooks"]
+        self.__dict__.update(state, hooks=weakref.ref(OrderedDict() if hooks is None else hooks))
+        RemovableHandle._ids = itertools.count(max(next(RemovableHandle._ids), self.id + 1))
+
     def __enter__(self):
         return self
 

@@ -4,6 +4,8 @@ Inputs and outputs pass through two identities. The one behind the outputs is re
 knows their gradients; the one before the inputs is reached last, and calls the hooks with both.
 """
 
+import warnings
+
 from flambeau._tensor import Tensor
 from flambeau.autograd.function import Function
 from flambeau.autograd.grad_mode import is_grad_enabled
@@ -108,6 +110,13 @@ class BackwardHook:
                             )
                         self.grad_output = found
                 if self.input_places is None:  # no input has a gradient: nothing else to wait for
+                    warnings.warn(
+                        "Full backward hook is firing when gradients are computed with respect to "
+                        "module outputs since no inputs require gradients. See "
+                        "https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html"
+                        "#torch.nn.Module.register_full_backward_hook for more details.",
+                        stacklevel=5,
+                    )
                     self._call((None,) * self.inputs)
                 return tuple(self.grad_output[k] for k in self.output_places)
 

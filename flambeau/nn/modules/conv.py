@@ -130,14 +130,13 @@ class _ConvNd(Module):
                 init.uniform_(self.bias, -bound, bound)
 
     def extra_repr(self) -> str:
-        count = len(self.kernel_size)
         text = (
             f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
             f"stride={self.stride}"
         )
         for name, plain in (("padding", 0), ("dilation", 1), ("output_padding", 0)):
             value = getattr(self, name)
-            if value != (plain,) * count:
+            if value != (plain,) * len(value):
                 text += f", {name}={value}"
         if self.groups != 1:
             text += f", groups={self.groups}"

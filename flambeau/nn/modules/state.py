@@ -199,6 +199,8 @@ class State:
             )
             return
         lazy = is_lazy(param)
+        if lazy and is_lazy(value):  # neither has a shape yet: nothing to copy
+            return
         if not lazy:
             if len(param.shape) == 0 and len(value.shape) == 1 and value.shape[0] == 1:
                 value = value[0]  # numbers used to be saved as vectors of one element

@@ -144,6 +144,9 @@ class Traversal:
 
     def share_memory(self) -> Any:
         """Move parameters and buffers to memory that processes share."""
+        for tensor in (*self.parameters(), *self.buffers()):
+            if is_lazy(tensor):
+                tensor.share_memory_()  # which says why it cannot
         return self._apply(lambda t: t.share_memory_())
 
     # -- conversion --------------------------------------------------------------------------
