@@ -1,7 +1,7 @@
 """Writing programs of kernels: see codegen/templates/programs.py for what runs them.
 
-`Command` is a planned kernel with its arguments; `run` repeats lists of commands, one list per
-chunk of work, without coming back to Python in between.
+`Command` is a planned kernel with its arguments; a `Program` repeats lists of commands, one list
+per chunk of work, without coming back to Python in between.
 """
 
 import struct
@@ -32,18 +32,41 @@ class Command:
         self.words = [body_of(kernel), chunks, len(given), *given, 0, *steps, *rest]
 
 
-def run(programs, steps):
-    """Repeat programs (equally long lists of commands) `steps` times, side by side."""
+class Program:
+    """Lists of commands (equally long ones), one per chunk of work.
+
+    Arguments stand, after every run, where the next step would begin, so that a program may go on
+    later; `move` takes some of them elsewhere.
+    """
+
+    def __init__(self, lists):
+        flat = [[w for command in commands for w in command.words] for commands in lists]
+        words = [len(lists), 0, len(flat[0]), len(lists[0])]
+        for program in flat:
+            words += program
+        self.words = array("q", words)
+        if len(lists) > 1:
+            pool().ensure_workers()
+
+    def run(self, steps):
+        """Repeat the commands so many times."""
+        self.words[1] = steps
+        _load_runner()(self.words.buffer_info()[0])
+
+    def places(self, low, high):
+        """Where the words are that hold addresses from low up to high."""
+        return [k for k, word in enumerate(self.words) if low <= word < high]
+
+    def move(self, places, distance):
+        """Add a distance to some addresses."""
+        for k in places:
+            self.words[k] += distance
+
+
+def _load_runner():
     global _runner
     if _runner is None:
         from flambeau.codegen.templates.programs import build  # with llvmlite, on first need
 
         _runner = load_kernel(build(), "program")
-    flat = [[w for command in program for w in command.words] for program in programs]
-    words = [len(programs), steps, len(flat[0]), len(programs[0])]
-    for program in flat:
-        words += program
-    block = array("q", words)
-    if len(programs) > 1:
-        pool().ensure_workers()
-    _runner(block.buffer_info()[0])
+    return _runner

@@ -15,25 +15,23 @@ from flambeau.eager.binding import FRONTS, launches
 from flambeau.eager.copying import copy_into, fill_into
 from flambeau.eager.fronts import kernel_unless_recorded
 from flambeau.eager.plan import MAX_PLANS, plan_nest
-from flambeau.eager.programs import Command, bits
-from flambeau.eager.programs import run as run_programs
+from flambeau.eager.programs import Command, Program, bits
 from flambeau.eager.rows import address, contiguous
 from flambeau.ops.recurrence import CELLS, steps_of
 from flambeau.ops.table import public as function
 
 _plans: dict = {}
-BLOCK = 512  # rows of gates that are worked on at a time
+BLOCK = 1024  # rows of gates that are worked on at a time
 PART = 16  # sequences that run side by side with others, through all steps of a block
 SPARE = 4  # words that a product keeps for itself
 
 
 class _Block:
-    """Consecutive steps of equal batches. span: (first row, rows); first: the row to start at."""
+    """Consecutive steps of equal batches; span is (first row, rows)."""
 
     def __init__(self, steps, batch):
-        low = min(start for start, _ in steps)
-        self.span = low, batch * len(steps)
-        self.first, self.last, self.count = steps[0][0], steps[-1][0], len(steps)
+        self.span = min(start for start, _ in steps), batch * len(steps)
+        self.count = len(steps)
 
 
 def _planned(key, make):
@@ -238,10 +236,11 @@ def rnn_layer(
     if rule.apart and b_hh is not None:
         copy_into(h_gates, function("expand")(b_hh.detach(), h_gates.shape))
     if w_hr is None and layer.even:
+        program = _program(layer, gates, h_gates, states, cells, weight, b_hh is not None)
         for block in layer.blocks():
             mine = _rows_of(gates, *block.span), _rows_of(input, *block.span), w_ih
             gemm.multiply_into(*mine, addends=_added(bias))
-            _run(layer, block, gates, h_gates, states, cells, weight, b_hh is not None)
+            program.run(block.count)
     else:
         gemm.multiply_into(gates, input, w_ih, addends=_added(bias))
         project = None if w_hr is None else contiguous(function("t")(w_hr.detach()))
@@ -337,8 +336,8 @@ def _walk(layer, gates, h_gates, states, cells, weight, b_hh, project):
         states.leave(start, rows)
 
 
-def _run(layer, block, gates, h_gates, states, cells, weight, biased):
-    """The steps of a block, natively: per part of the batch a product and a kernel per step."""
+def _program(layer, gates, h_gates, states, cells, weight, biased):
+    """What a step does, natively: per part of the batch a product and a kernel."""
     rule, item = layer.rule, layer.item
     rows = {"gate": layer.gates * item, "cell": layer.width * item, "state": layer.shown * item}
     ahead = -layer.batch if layer.reverse else layer.batch
@@ -351,7 +350,7 @@ def _run(layer, block, gates, h_gates, states, cells, weight, biased):
 
     programs = []
     for first, size in layer.parts():
-        row = block.first + first
+        row = layer.steps[0][0] + first
         x, x_steps = places(gates, "gate", row, rule.gates)
         (before,), (back,) = places(states.before, "state", row)
         after, after_steps = places(states.after, "state", row)
@@ -378,7 +377,7 @@ def _run(layer, block, gates, h_gates, states, cells, weight, biased):
             ),
             Command(kernel, description, owner[0], operands, steps),
         ])  # fmt: skip
-    run_programs(programs, block.count)
+    return Program(programs)
 
 
 # -- backward -------------------------------------------------------------------------------------
@@ -463,9 +462,15 @@ def _run_back(layer, g_output, g_h, g_c, input, kept, weights, needs):
     d_input = layer.new(layer.rows, input.shape[1]) if needs[0] else None
     input, before = contiguous(input), kept[2]
     w_ih, w_hh = weights
+    program, buffered = _program_back(layer, g_output, g_h, g_c, kept, d_x, d_h, w_hh)
+    row = layer.gates * layer.item
     for block in reversed(blocks):
         low, rows = block.span
-        _run_block_back(layer, block, g_output, g_h, g_c, kept, d_x, d_h, w_hh)
+        # towards its first row, or from it on: the buffer begins anew with every block
+        first = 0 if layer.reverse else rows - layer.batch
+        program.move(buffered, first * row)
+        program.run(block.count)
+        program.move(buffered, (-rows if layer.reverse else rows) * row - first * row)
         mine, other = _rows_of(d_x, 0, rows), _rows_of(d_h, 0, rows)
         if d_input is not None:
             gemm.multiply_into(_rows_of(d_input, low, rows), mine, w_ih)
@@ -473,17 +478,19 @@ def _run_back(layer, g_output, g_h, g_c, input, kept, weights, needs):
     return d_input, g_h if needs[1] else None, g_c if needs[2] else None, *sums.found()
 
 
-def _run_block_back(layer, block, g_output, g_h, g_c, kept, d_x, d_h, w_hh):
-    """The steps of a block, last first: per part of the batch a kernel and a product per step."""
+def _program_back(layer, g_output, g_h, g_c, kept, d_x, d_h, w_hh):
+    """What a step back does: per part of the batch a kernel and a product; (program, the places of
+    addresses in the buffers d_x and d_h, which point to the first rows).
+    """
     rule, item = layer.rule, layer.item
     gates, h_gates, before, cell_before, cell_after = kept
     widths = {"gate": layer.gates * item, "cell": layer.width * item, "state": layer.shown * item}
     ahead = layer.batch if layer.reverse else -layer.batch
-    given, low = g_output is not None, block.span[0]
+    given = g_output is not None
 
     programs = []
     for first, size in layer.parts():
-        row = block.last + first
+        row = layer.steps[-1][0] + first
         operands: list[int] = []
         steps: list[int] = []
 
@@ -492,9 +499,9 @@ def _run_block_back(layer, block, g_output, g_h, g_c, kept, d_x, d_h, w_hh):
             operands.extend(base + k * layer.width * item for k in range(count))
             steps.extend([ahead * widths[kind] if moves else 0] * count)
 
-        add(d_x, "gate", row - low, rule.gates)
+        add(d_x, "gate", first, rule.gates)
         if rule.apart:
-            add(d_h, "gate", row - low, rule.gates)
+            add(d_h, "gate", first, rule.gates)
             add(g_h, "state", first, moves=False)
         if rule.has_cell:
             add(g_c, "cell", first, moves=False)
@@ -511,7 +518,7 @@ def _run_block_back(layer, block, g_output, g_h, g_c, kept, d_x, d_h, w_hh):
             add(cell_before, "cell", row)
             add(cell_after, "cell", row)
         kernel, description, owner = layer.backward(size, False, given)
-        gate = address(d_h) + (row - low) * widths["gate"]
+        gate = address(d_h) + first * widths["gate"]
         hidden = address(g_h) + first * widths["state"]
         programs.append([
             Command(kernel, description, owner[0], operands, steps),
@@ -520,7 +527,10 @@ def _run_block_back(layer, block, g_output, g_h, g_c, kept, d_x, d_h, w_hh):
                 (0, ahead * widths["gate"], 0),
             ),
         ])  # fmt: skip
-    run_programs(programs, block.count)
+    program = Program(programs)
+    buffers = [d_x, d_h] if rule.apart else [d_x]
+    places = [program.places(address(t), address(t) + t.nbytes) for t in buffers]
+    return program, [k for found in places for k in found]
 
 
 def _start(layer, width, gradient):
