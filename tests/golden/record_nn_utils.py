@@ -33,7 +33,7 @@ def signatures(package):
                 continue
             if inspect.isclass(value):
                 found[f"{name}.{key}"] = parameters(value)
-                for method, body in vars(value).items():
+                for method in vars(value):
                     if not method.startswith("_") and callable(getattr(value, method)):
                         found[f"{name}.{key}.{method}"] = parameters(getattr(value, method))
             elif inspect.isfunction(value):

@@ -226,7 +226,7 @@ def pruned_globally(torch):
     model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
     places = [(model[0], "weight"), (model[2], "weight"), (model[0], "bias")]
     prune.global_unstructured(places, prune.L1Unstructured, amount=0.5)
-    first = {k: v for k, v in model.named_buffers()}
+    first = dict(model.named_buffers())
     first = copy.deepcopy(first)
     prune.global_unstructured(places[:2], prune.RandomUnstructured, amount=3)
     raised = errors(
@@ -540,7 +540,7 @@ def parametrized_buffers_and_optimizers(torch):
 @scenario
 def parametrization_errors(torch):
     nn, P = torch.nn, torch.nn.utils.parametrize
-    Symmetric, Doubled, Product = some_parametrizations(torch)
+    _, Doubled, _ = some_parametrizations(torch)
 
     def module_of(forward=lambda X: X, right_inverse=None):
         class Some(nn.Module):
