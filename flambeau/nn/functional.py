@@ -99,6 +99,8 @@ def __getattr__(name):
         raise AttributeError(f"module 'flambeau.nn.functional' has no attribute '{name}'")
     build = _methods.inplace_function if name.endswith("_") else _methods.function
     value = globals()[name] = build(plain)
+    if "function" not in row.variants or plain != name.removesuffix("_"):
+        value.__module__, value.__qualname__ = __name__, name  # where pickles find it
     return value
 
 

@@ -126,8 +126,9 @@ class _Layer(Module):
         self.activation = activation
 
     def __setstate__(self, state):
-        state.setdefault("activation", F.relu)  # pickles older than the choice
         super().__setstate__(state)
+        if not hasattr(self, "activation"):  # pickles older than the choice
+            self.activation = F.relu
 
     def _sa_block(self, x, attn_mask, key_padding_mask, is_causal=False):
         found = self.self_attn(
