@@ -19,10 +19,11 @@ from flambeau.runtime.allocator import host_allocator
 from flambeau.runtime.cpu import words
 
 SMALL = 1 << 29  # multiplications, times bytes, up to which packing both operands does not pay
+PAIRED_SMALL = 1 << 25
 GRAIN = 1 << 20  # multiplications that are worth a chunk of their own
 HELD = 1 << 22  # packed elements of B that are kept at once
 PANELS = 12  # panels of a block of rows: they stay in the second-level cache
-BLOCK = {4: 768, 8: 384}  # steps of k per block, by bytes of a sum
+BLOCK = {2: 1024, 4: 768, 8: 384}  # steps of k per block, by bytes of a packed element
 BLOCKED_VECTORS = 2
 CLOSE = 1 << 17  # bytes of B that stay in the second-level cache beside everything else
 
@@ -185,7 +186,7 @@ def _epilogue(scaled, activation, addends, n):
 
 def _mode(s, batch, dtype):
     """The schedule, and the width of a strip: in vectors, or in columns for dots."""
-    from flambeau.codegen.templates.tiles import lanes, tallest
+    from flambeau.codegen.templates.tiles import lanes, pairs, tallest
 
     w = lanes(dtype.code)
     columns_beside, k_beside = s.b[1] == 1, s.a[1] == 1 and s.b[0] == 1
@@ -195,6 +196,9 @@ def _mode(s, batch, dtype):
     if along_k and (s.m <= 16 or few_columns):
         return "dots", min(w, 4)
     vectors = _vectors(s, dtype.code, w)
+    if pairs(dtype.code) and s.m > 4 and s.k > 4:
+        small = s.m * s.n * s.k <= PAIRED_SMALL
+        return ("panels", 2) if small or few_rows else ("blocked", BLOCKED_VECTORS)
     if s.k == 0 or (columns_beside and (work <= SMALL or few_rows)):
         return "direct", vectors
     if work <= SMALL or few_rows or few_columns:
@@ -233,6 +237,7 @@ def _described(mode, vectors, epilogue, s, addends, sizes, steps, dtype):
     batch = prod(sizes)
     plan = Plan()
     blocks, depth, pack_chunks, partial_at, partial_row = 1, s.k, 0, 0, 0
+    padded = -(-s.k // tile.grain) * tile.grain
     if mode == "blocked":
         rows, columns = _blocked_groups(panels, strips, s)
         longest = BLOCK[tile.packed_item // tile.parts]
@@ -240,16 +245,21 @@ def _described(mode, vectors, epilogue, s, addends, sizes, steps, dtype):
         depth = -(-s.k // (4 * blocks)) * 4
         blocks = -(-s.k // depth)
         pack_chunks = max(1, min(16, s.k * s.n >> 16))
-        plan.shared = _lines(s.k * strips * tile.columns * tile.packed_item)
+        plan.shared = _lines(padded * strips * tile.columns * tile.packed_item)
         partial_at = _lines(-(-panels // rows) * height * depth * tile.packed_item + 256)
         plan.slot = partial_at
-        if tile.item != tile.packed_item and blocks > 1:
-            partial_row = strips * tile.columns * tile.packed_item
+        if tile.item != tile.sum_item and blocks > 1:
+            partial_row = strips * tile.columns * tile.sum_item
             plan.slot += _lines(-(-panels // rows) * height * partial_row)
     else:
         rows, columns = _groups(mode, panels, strips, s, batch)
         plan.shared = 0
-        plan.slot = _lines(s.k * tile.columns * tile.packed_item) if mode == "columns" else 0
+        plan.slot = 0
+        if mode in ("columns", "panels"):
+            plan.slot = partial_at = _lines(padded * tile.columns * tile.packed_item)
+        if mode == "panels":
+            most = -(-panels // rows) * height
+            plan.slot += _lines(most * padded * tile.packed_item + 256)
     items = batch * rows * columns
     each = max(1, s.m * s.n * s.k // (rows * columns))
     per_chunk = max(1, (GRAIN // 2) // each)
@@ -261,7 +271,7 @@ def _described(mode, vectors, epilogue, s, addends, sizes, steps, dtype):
     described += [panels, tall, height, *tiles_at, rows, columns, tile.columns, strips]
     described += [size, tile.packed_item, blocks, depth, pack_chunks, plan.slot, plan.shared]
     along = s.k * s.n * tile.item <= CLOSE
-    described += [partial_at, partial_row, int(along), *sizes]
+    described += [partial_at, partial_row, int(along), tile.sum_item, *sizes]
     described += [x * size for st in steps for x in st]
     described += [x * size for st in addends for x in st]
     plan.owner, plan.desc = words(described)

@@ -72,7 +72,7 @@ def writer(epilogue, blocked):
         finish = _Finish(fn, tile, epilogue, masks, c, c_row, rest)
         if not blocked:
             return finish.all_rows(sums)
-        wide = tile.item == tile.packed_item
+        wide = tile.item == tile.sum_item
         waiting = _Waiting(fn, tile, masks, partial, partial_row)
         sums = waiting.continued(stage, sums)
         if wide and epilogue.plain:
@@ -94,7 +94,7 @@ class _Waiting:
     def at(self, r, v):
         fn, tile = self.fn, self.tile
         row = fn.gep(self.place, self.row * r, "i8")
-        return fn.gep(row, v * tile.width * tile.packed_item, "i8")
+        return fn.gep(row, v * tile.width * tile.sum_item, "i8")
 
     def mask(self, v):
         return self.masks and self.masks[v]

@@ -1,12 +1,13 @@
 """The schedule of matrix products: C = epilogue(A @ B), batched, in panels, strips and chunks.
 
 Rows are cut into panels of nearly equal height (two heights, hence two tile functions, whose
-addresses are words of the description) and columns into strips as wide as a tile. Four ways to
+addresses are words of the description) and columns into strips as wide as a tile. Five ways to
 feed the tiles (tiles.py), all with the same loops around them:
 
 - direct: A and B straight from memory, for small products and few rows (columns of B side by side);
 - dots: the same with tiles of dot products, for few results from operands with k side by side;
 - columns: each item of work packs its columns of B first, for small products with other strides;
+- panels: the same, and packs its rows of A before, for small products in pairs (`paired` tiles);
 - blocked: chunks that pack all of B come first, then chunks of rows wait for them, go through k
   block by block, pack their rows of A and multiply. For everything large.
 
@@ -18,25 +19,35 @@ from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.loops import I64, PTR, Module, V
 from flambeau.codegen.templates import epilogue as ending
 from flambeau.codegen.templates.packing import call_pack, pack_columns, pack_rows
-from flambeau.codegen.templates.tiles import Dots, Tile, call_tile, tallest, tile_function
+from flambeau.codegen.templates.tiles import (
+    Dots,
+    Tile,
+    call_tile,
+    pairs,
+    tallest,
+    tile_function,
+)
 
 # The words of a description, in order. Strides, sizes and offsets are in bytes.
 WORDS = """
 chunks per_chunk items m n k a_row a_k b_k b_column c_row
 panels tall height tall_tile short_tile row_groups column_groups strip strips
 item packed_item blocks depth pack_chunks slot_bytes slots_at partial_at partial_row along
+sum_item
 """.split()
 HEADER = len(WORDS)
+PAIRED = ("dots", "panels", "blocked")  # modes that multiply pairs where the host can
 # then batch sizes; batch strides of C, A, B and each addend; then row, column of each addend
 
 
 def tile_for(mode, code, rows, vectors):
     """The tile a mode works with; dots count columns where the others count vectors."""
+    paired = pairs(code) and mode in PAIRED
     if mode == "dots":
-        return Dots(code, rows, vectors)
-    a = "packed" if mode == "blocked" else "strided"
+        return Dots(code, rows, vectors, paired=paired)
+    a = "packed" if mode in ("panels", "blocked") else "strided"
     b = "strided" if mode == "direct" else "packed"
-    return Tile(code, rows, vectors, a, b, unroll=4 if mode == "blocked" else 2)
+    return Tile(code, rows, vectors, a, b, 2 if a == "strided" else 4, paired)
 
 
 def build_tile(mode, code, rows, vectors, epilogue):
@@ -57,12 +68,12 @@ class _Gemm:
     def __init__(self, mode, code, vectors, epilogue, batch):
         self.mode, self.code, self.epilogue, self.batch = mode, code, epilogue, batch
         self.module = Module()
-        self.packs = mode in ("columns", "blocked")
+        self.packs = mode in ("columns", "panels", "blocked")
+        self.tile = tile = tile_for(mode, code, 1, vectors)
         if self.packs:
-            tile = tile_for(mode, code, 1, vectors)
-            pack_columns(self.module, code, tile.columns)
-        if mode == "blocked":
-            pack_rows(self.module, code, tallest(code))
+            pack_columns(self.module, code, tile.columns, tile.paired)
+        if mode in ("panels", "blocked"):
+            pack_rows(self.module, code, tallest(code, vectors), tile.paired)
         self.fn = self.module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
         self.kinds = "pppppi" + epilogue.kinds(code)
 
@@ -112,8 +123,8 @@ class _Gemm:
         row_group, column_group = group / self.column_groups, group % self.column_groups
         panels = self.share(self.panels, row_group, self.row_groups)
         strips = self.share(self.strips, column_group, self.column_groups)
-        run = {"columns": self.columns, "blocked": self.blocked}.get(self.mode, self.direct)
-        run(bases, panels, strips, room)
+        ways = {"columns": self.columns, "panels": self.columns, "blocked": self.blocked}
+        ways.get(self.mode, self.direct)(bases, panels, strips, room)
 
     def share(self, total, nth, count):
         return total * nth / count, total * (nth + 1) / count
@@ -211,24 +222,41 @@ class _Gemm:
         )
 
     def columns(self, bases, panels, strips, room):
+        """A strip of B is packed, then goes down the rows; those may have been packed before."""
         fn = self.fn
         c, a, b = bases
+        zero = fn.value(0, I64)
+        packed = self.mode == "panels"
+        top, _, _ = self.panel(panels[0])
+        apart = fn.gep(room, self.partial_at, "i8")
+        if packed:
+            self.pack_panels(a, panels, top, zero, self.k, apart)
         with fn.loop(*strips) as s:
             column = s * self.strip
-            self.pack_strip(b, s, fn.value(0, I64), self.k, room)
+            self.pack_strip(b, s, zero, self.k, room)
             with fn.loop(*panels) as p:
                 row, _, tile = self.panel(p)
-                self.multiply(
-                    tile,
-                    self.k,
-                    fn.gep(a, row * self.a_row, "i8"),
-                    room,
-                    row,
-                    column,
-                    c,
-                    a_row=self.a_row,
-                    a_step=self.a_k,
-                )
+                if packed:
+                    place, steps = fn.gep(apart, self.panel_at(row - top, self.k), "i8"), {}
+                else:
+                    place = fn.gep(a, row * self.a_row, "i8")
+                    steps = {"a_row": self.a_row, "a_step": self.a_k}
+                self.multiply(tile, self.k, place, room, row, column, c, **steps)
+
+    def pack_panels(self, a, panels, top, first, depth, out):
+        fn = self.fn
+        with fn.loop(*panels) as p:
+            row, height, _ = self.panel(p)
+            source = fn.gep(a, row * self.a_row + first * self.a_k, "i8")
+            place = fn.gep(out, self.panel_at(row - top, depth), "i8")
+            call_pack(fn, "pack_rows", height, depth, source, self.a_row, self.a_k, place)
+
+    def panel_at(self, rows, depth):
+        """Bytes of packed panels before a row."""
+        return rows * self.padded(depth) * self.packed_item
+
+    def padded(self, depth):
+        return (depth + 1) & -2 if self.tile.paired else depth
 
     def pack_strip(self, b, s, first, depth, out):
         fn = self.fn
@@ -255,7 +283,7 @@ class _Gemm:
         with fn.loop(low, high) as unit:
             block, s = unit / self.strips, unit % self.strips
             first, depth, place = self.block_of(block)
-            out = fn.gep(place, s * depth * self.strip_bytes(), "i8")
+            out = fn.gep(place, s * self.padded(depth) * self.strip_bytes(), "i8")
             self.pack_strip(self.b, s, first, depth, out)
         fn.line(f"%packed = atomicrmw add {self.spare(0)}, i64 1 release")
 
@@ -284,17 +312,13 @@ class _Gemm:
             stage = fn.select(block > 0, fn.value(ending.MORE, I64), fn.value(0, I64))
             last = fn.value(ending.LAST, I64)
             stage = stage | fn.select(block == self.blocks - 1, last, fn.value(0, I64))
-            with fn.loop(*panels) as p:
-                row, height, _ = self.panel(p)
-                source = fn.gep(a, row * self.a_row + first * self.a_k, "i8")
-                out = fn.gep(room, (row - top) * depth * self.packed_item, "i8")
-                call_pack(fn, "pack_rows", height, depth, source, self.a_row, self.a_k, out)
+            self.pack_panels(a, panels, top, first, depth, room)
             with fn.loop(*strips) as s:
                 column = s * self.strip
-                strip = fn.gep(packed, s * depth * self.strip_bytes(), "i8")
+                strip = fn.gep(packed, s * self.padded(depth) * self.strip_bytes(), "i8")
                 with fn.loop(*panels) as p:
                     row, _, tile = self.panel(p)
-                    panel = fn.gep(room, (row - top) * depth * self.packed_item, "i8")
+                    panel = fn.gep(room, self.panel_at(row - top, depth), "i8")
                     where, step = self.waiting_place(c, partial, row, top, column)
                     self.multiply(
                         tile, depth, panel, strip, row, column, c, blocked=(stage, where, step)
@@ -303,9 +327,9 @@ class _Gemm:
     def waiting_place(self, c, partial, row, top, column):
         """Where unfinished sums wait: in C itself, or in scratch if C is too narrow for them."""
         fn = self.fn
-        narrow = self.item != self.packed_item
+        narrow = self.item != self.sum_item
         in_c = fn.gep(c, row * self.c_row + column * self.item, "i8")
-        apart = (row - top) * self.partial_row + column * self.packed_item
+        apart = (row - top) * self.partial_row + column * self.sum_item
         place = fn.select(narrow, fn.gep(partial, apart, "i8"), in_c)
         return place, fn.select(narrow, self.partial_row, self.c_row)
 

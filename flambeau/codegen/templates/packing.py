@@ -4,13 +4,16 @@
 columns, k by k); Note [Using a tile] in tiles.py says what goes where. Any strides will do: where
 the elements of a step lie side by side they are copied, where k runs side by side blocks are turned
 around in registers, and everything else goes one by one. Half types and short integers are widened
-on the way.
+on the way, except for paired tiles: their panels consist of words of two bfloat16, k and k + 1,
+and where this file speaks of a step of k it means one word.
 """
 
+from flambeau.codegen.llvm import masked_load
 from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
-from flambeau.codegen.loops import I64, PTR, bytes_of, vector
+from flambeau.codegen.loops import I32, I64, PTR, bytes_of, vector
 from flambeau.codegen.templates.tiles import (
     lanes,
+    load_pairs,
     load_parts,
     prefix_mask,
     store_parts,
@@ -43,16 +46,20 @@ class _Pack:
     A line is what lies side by side in the panel: the rows (or columns) of one step of k.
     """
 
-    def __init__(self, module, name, code, most):
+    def __init__(self, module, name, code, most, paired):
         parameters = [(I64, "count"), (I64, "depth"), (PTR, "source"), (I64, "line_step")]
         parameters += [(I64, "k_step"), (PTR, "out")]
         self.fn = module.function(name, parameters, internal=True)
         self.count, self.depth, self.source, self.step, self.k_step, self.out = self.fn.params
-        self.code, self.width, self.most = code, lanes(code), most
+        self.code, self.width, self.most, self.paired = code, lanes(code), most, paired
         self.parts = 2 if code[0] == "c" else 1
         self.item = bytes_of(MEMORY_TYPE[code]) * self.parts
         self.packed = summed(code) if self.parts == 1 else code
-        self.packed_item = bytes_of(LLVM_TYPE[summed(code)]) * self.parts
+        if paired:
+            self.packed = "i32"
+        self.type = LLVM_TYPE[self.packed] if self.parts == 1 else LLVM_TYPE[summed(code)]
+        self.packed_item = bytes_of(self.type) * self.parts
+        self.grain = 2 if paired else 1
         self.groups = -(-most // self.width)
 
     def write(self):
@@ -76,20 +83,43 @@ class _Pack:
         fn, w = self.fn, self.width
         return [prefix_mask(fn, w, self.count - g * w) for g in range(self.groups)]
 
+    def each_step(self, build):
+        """build(k, whole) for each step; `whole` is False for the word that is half padding."""
+        fn = self.fn
+        steps = self.depth / self.grain
+        with fn.loop(0, steps) as k:
+            build(k, True)
+        if self.paired:
+            with fn.when(self.depth & 1 != 0):
+                build(steps, False)
+
     def copied(self):
         fn, w, masks = self.fn, self.width, self.masks()
-        with fn.loop(0, self.depth) as k:
-            source = fn.gep(self.source, k * self.k_step, "i8")
+
+        def load(source, g, mask):
+            place = fn.gep(source, g * w * self.item, "i8")
+            if self.paired:
+                raw = masked_load(fn, place, vector("i16", w), mask)
+                return [fn.convert("zext", raw, vector(I32, w))]
+            return load_parts(fn, place, self.code, w, "c", None, mask)
+
+        def step(k, whole):
+            source = fn.gep(self.source, k * self.grain * self.k_step, "i8")
             for g, mask in enumerate(masks):
-                place = fn.gep(source, g * w * self.item, "i8")
-                value = load_parts(fn, place, self.code, w, "c", None, mask)
+                value = load(source, g, mask)
+                if self.paired and whole:
+                    after = load(fn.gep(source, self.k_step, "i8"), g, mask)
+                    value = [value[0] | (after[0] << 16)]
                 self.put(value, self.place(k, g * w), mask)
+
+        self.each_step(step)
 
     def turned(self):
         """Squares of k by lines; the code of one square serves whole and cut ones."""
         fn, w = self.fn, self.width
-        type = vector(LLVM_TYPE[summed(self.code)], w)
+        type = vector(self.type, w)
         held = fn.alloca(type, w)
+        steps = (self.depth + 1) >> 1 if self.paired else self.depth
         with fn.loop(0, self.count, w) as first:
             mask = prefix_mask(fn, w, self.count - first)
             # lines beyond the last repeat it: what they hold is never used
@@ -97,12 +127,11 @@ class _Pack:
                 fn.gep(self.source, fn.min(self.count - 1, first + i) * self.step, "i8")
                 for i in range(w)
             ]
-            with fn.loop(0, self.depth, w) as k:
-                left = self.depth - k
-                readable = prefix_mask(fn, w, left)
-                places = [fn.gep(line, k * self.item, "i8") for line in lines]
-                rows = [load_parts(fn, p, self.code, w, "c", None, readable)[0] for p in places]
-                columns = turned(fn, rows)
+            with fn.loop(0, steps, w) as k:
+                left = steps - k
+                readable = prefix_mask(fn, w * self.grain, self.depth - k * self.grain)
+                places = [fn.gep(line, k * (self.item * self.grain), "i8") for line in lines]
+                columns = turned(fn, [self.load(place, readable) for place in places])
                 out = self.place(k, first)
                 pitch = fn.value(self.pitch, I64) * self.packed_item
 
@@ -120,13 +149,31 @@ class _Pack:
 
                 fn.if_else(left >= w, whole, cut)
 
+    def load(self, place, readable):
+        """A vector of steps, which lie side by side."""
+        if self.paired:
+            return load_pairs(self.fn, place, self.width, readable)
+        return load_parts(self.fn, place, self.code, self.width, "c", None, readable)[0]
+
     def one_by_one(self):
         fn = self.fn
-        with fn.loop(0, self.depth) as k:
-            source = fn.gep(self.source, k * self.k_step, "i8")
+
+        def load(place):
+            if self.paired:
+                return [fn.convert("zext", fn.load(place, "i16"), I32)]
+            return load_parts(fn, place, self.code, 1, "c")
+
+        def step(k, whole):
+            source = fn.gep(self.source, k * self.grain * self.k_step, "i8")
             with fn.loop(0, self.count) as i:
-                value = load_parts(fn, fn.gep(source, i * self.step, "i8"), self.code, 1, "c")
+                place = fn.gep(source, i * self.step, "i8")
+                value = load(place)
+                if self.paired and whole:
+                    after = load(fn.gep(place, self.k_step, "i8"))
+                    value = [value[0] | (after[0] << 16)]
                 self.put_one(value, k, i)
+
+        self.each_step(step)
 
 
 class _Rows(_Pack):
@@ -156,27 +203,27 @@ class _Columns(_Pack):
         return self.most
 
     def put(self, value, place, mask):
-        size = bytes_of(LLVM_TYPE[summed(self.code)]) * self.width
+        size = bytes_of(self.type) * self.width
         for p, part in enumerate(value):
             self.fn.store(part, self.fn.gep(place, p * size, "i8"))
 
     def put_one(self, value, k, i):
         fn, w = self.fn, self.width
-        size = bytes_of(LLVM_TYPE[summed(self.code)])
+        size = bytes_of(self.type)
         line = self.place(k, 0)
         at = (i / w) * (w * self.parts) + i % w if self.parts > 1 else i
         for p, part in enumerate(value):
             fn.store(part, fn.gep(line, (at + p * w) * size, "i8"))
 
 
-def pack_rows(module, code, most):
+def pack_rows(module, code, most, paired=False):
     """Add `pack_rows(count, depth, source, row step, k step, out)` for up to `most` rows."""
-    _Rows(module, "pack_rows", code, most).write()
+    _Rows(module, "pack_rows", code, most, paired).write()
 
 
-def pack_columns(module, code, columns):
+def pack_columns(module, code, columns, paired=False):
     """Add `pack_columns(count, depth, source, column step, k step, out)`: strips of `columns`."""
-    _Columns(module, "pack_columns", code, columns).write()
+    _Columns(module, "pack_columns", code, columns, paired).write()
 
 
 def call_pack(fn, name, *arguments):

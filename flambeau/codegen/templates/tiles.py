@@ -24,6 +24,11 @@ Complex numbers are pairs of accumulators: packed A holds (re, im) per element, 
 real parts and then one of imaginary parts. Sums (and packed panels) are of type `summed(code)`:
 half types are widened to float32 and short integers to 32 bits by `load_parts`.
 
+A `paired` tile is the bfloat16 form for hosts that multiply pairs (`pairs(code)`): panels keep
+bfloat16, elements k and k + 1 side by side in a 32-bit word that takes the place of one element
+above, and one instruction adds both products to a lane. An odd depth is padded with a zero. The
+instruction takes denormals for zero. Both operands must be packed.
+
 accumulate(fn, tile, depth, a, b, ...) gives sums[row][vector], each a list of parts (one value, two
 for complex). The code is inline: wrap it with `tile_function` for an internal function of its own,
 whose epilogue is a callback: epilogue(fn, sums, columns_masks, *extra). `edge` runs a builder with
@@ -32,10 +37,10 @@ masks where columns may be missing, and without where masked access would be slo
 
 from typing import NamedTuple
 
-from flambeau.codegen.llvm import convert, load_element, store_element
+from flambeau.codegen.llvm import convert, load_element, masked_load, store_element
 from flambeau.codegen.llvm_cpu import host
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
-from flambeau.codegen.loops import I1, I64, PTR, V, bytes_of, is_float_type, vector, width_of
+from flambeau.codegen.loops import I1, I32, I64, PTR, V, bytes_of, is_float_type, vector, width_of
 
 UNROLL = 4  # steps of k per turn of the loop
 PIECE = 256  # products that are summed in one go in float32
@@ -50,6 +55,7 @@ class Tile(NamedTuple):
     a: str = "packed"
     b: str = "packed"
     unroll: int = UNROLL
+    paired: bool = False
 
     @property
     def parts(self):
@@ -74,9 +80,19 @@ class Tile(NamedTuple):
         return bytes_of(MEMORY_TYPE[self.code]) * self.parts
 
     @property
+    def sum_item(self):
+        """Bytes of a sum."""
+        return bytes_of(self.type) * self.parts
+
+    @property
     def packed_item(self):
         """Bytes of an element in a packed panel."""
-        return bytes_of(self.type) * self.parts
+        return self.item if self.paired else self.sum_item
+
+    @property
+    def grain(self):
+        """Elements of k in one step."""
+        return 2 if self.paired else 1
 
 
 def summed(code):
@@ -87,6 +103,12 @@ def summed(code):
 def lanes(code):
     """Elements per vector register."""
     return host().vector_bytes // bytes_of(LLVM_TYPE[summed(code)])
+
+
+def pairs(code):
+    """Can the host multiply pairs of elements of this dtype, and sum in float32?"""
+    on = host().features.get
+    return code == "bf16" and all(map(on, ("avx512bf16", "avx512bw", "avx512vl")))
 
 
 def registers():
@@ -158,6 +180,7 @@ class _Walk:
         self.fn, self.tile, self.a_row, self.a_step = fn, tile, a_row, a_step
         self.b, self.b_step = b, b_step
         self.masks = masks or [None] * tile.vectors
+        self.word = I32 if tile.paired else tile.type
 
     def start(self, a, b, table):
         """The cursors before the first step: A's, then B's."""
@@ -172,6 +195,8 @@ class _Walk:
         """Sums of `depth` products and the cursors after them."""
         fn, tile, n = self.fn, self.tile, len(cursors)
         type = vector(tile.type, tile.width)
+        if tile.paired:
+            depth = (depth + 1) >> 1
         zero = V(fn, type, "zeroinitializer") if tile.width > 1 else fn.value(0, type)
         values = [*cursors, *[zero] * (tile.rows * tile.vectors * tile.parts)]
         if tile.unroll > 1:
@@ -187,23 +212,26 @@ class _Walk:
         def body(values):
             fn, tile = self.fn, self.tile
             (*a, b), sums = values[:count], values[count:]
+            size = tile.packed_item * tile.grain
             for u in range(steps):
                 columns = self.load_b(b, u)
                 for r in range(tile.rows):
                     x = self.load_a(a, r, u)
                     for v in range(tile.vectors):
                         at = (r * tile.vectors + v) * tile.parts
-                        sums[at : at + tile.parts] = multiply_add(
-                            fn, sums[at : at + tile.parts], x, columns[v]
-                        )
+                        held = sums[at : at + tile.parts]
+                        if tile.paired:
+                            sums[at] = add_pairs(fn, *held, *x, *columns[v])
+                        else:
+                            sums[at : at + tile.parts] = multiply_add(fn, held, x, columns[v])
                 if tile.a == "strided":
                     a = [fn.gep(p, self.a_step, "i8") for p in a]
                 if tile.b == "strided":
                     b = fn.gep(b, self.b_step, "i8")
             if tile.a == "packed":
-                a = [fn.gep(p, steps * tile.rows * tile.packed_item, "i8") for p in a]
+                a = [fn.gep(p, steps * tile.rows * size, "i8") for p in a]
             if tile.b == "packed":
-                b = fn.gep(b, steps * tile.columns * tile.packed_item, "i8")
+                b = fn.gep(b, steps * tile.columns * size, "i8")
             elif tile.b == "table":
                 b = fn.gep(b, steps * 4, "i8")
             return [*a, b, *sums]
@@ -215,8 +243,8 @@ class _Walk:
         fn, tile = self.fn, self.tile
         if tile.a == "packed":
             at = (u * tile.rows + r) * tile.parts
-            places = [fn.gep(cursors[0], at + p, tile.type) for p in range(tile.parts)]
-            return [fn.splat(fn.load(place, tile.type), tile.width) for place in places]
+            places = [fn.gep(cursors[0], at + p, self.word) for p in range(tile.parts)]
+            return [fn.splat(fn.load(place, self.word), tile.width) for place in places]
         group, nth = divmod(r, 3)
         place = cursors[group] if nth == 0 else fn.gep(cursors[group], self.a_row * nth, "i8")
         return load_parts(fn, place, tile.code, tile.width, "s")
@@ -225,10 +253,10 @@ class _Walk:
         """The vectors of B for one step."""
         fn, tile, w = self.fn, self.tile, self.tile.width
         if tile.b == "packed":
-            type, first = vector(tile.type, w), u * tile.columns * tile.parts
+            type, first = vector(self.word, w), u * tile.columns * tile.parts
             return [
                 [
-                    fn.load(fn.gep(cursor, first + (v * tile.parts + p) * w, tile.type), type)
+                    fn.load(fn.gep(cursor, first + (v * tile.parts + p) * w, self.word), type)
                     for p in range(tile.parts)
                 ]
                 for v in range(tile.vectors)
@@ -267,6 +295,19 @@ def multiply_add(fn, acc, a, b):
         im = _fused(fn, a[0], b[1], acc[1])
         return [_fused(fn, -a[1], b[1], re), _fused(fn, a[1], b[0], im)]
     return [_fused(fn, a[0], b[0], acc[0])]
+
+
+def add_pairs(fn, acc, a, b):
+    """acc + the products of both halves of 32-bit lanes, bfloat16 each."""
+    w = width_of(acc.type)
+    a, b = (fn.convert("bitcast", x, vector("bfloat", 2 * w)) for x in (a, b))
+    return fn.call(f"llvm.x86.avx512bf16.dpbf16ps.{32 * w}", acc.type, acc, a, b)
+
+
+def load_pairs(fn, place, width, mask=None):
+    """`width` pairs of bfloat16 side by side, as 32-bit lanes; the mask counts elements."""
+    raw = masked_load(fn, place, vector("i16", 2 * width), mask)
+    return fn.convert("bitcast", raw, vector(I32, width))
 
 
 def _fused(fn, a, b, c):
@@ -355,27 +396,35 @@ class Dots(NamedTuple):
     rows: int
     width: int
     vectors: int = 1
+    paired: bool = False
 
-    parts, type = Tile.parts, Tile.type
-    columns, item, packed_item = Tile.columns, Tile.item, Tile.packed_item
+    parts, type, columns, item = Tile.parts, Tile.type, Tile.columns, Tile.item
+    sum_item, packed_item, grain = Tile.sum_item, Tile.packed_item, Tile.grain
 
 
 def dot_products(fn, tile, depth, a, b, a_row, b_column, columns):
     """sums[row][0] of a Dots tile; columns beyond the last repeat it."""
     w, rows, wide = lanes(tile.code), tile.rows, tile.width
+    long = w * tile.grain  # elements of k per step
     zero = V(fn, vector(tile.type, w), "zeroinitializer" if w > 1 else "0.0")
     xs = [fn.gep(a, a_row * r, "i8") for r in range(rows)]
     ys = [fn.gep(b, b_column * fn.min(columns - 1, c), "i8") for c in range(wide)]
 
     def step(k, sums, mask):
         def load(place):
-            return load_parts(fn, fn.gep(place, k, "i8"), tile.code, w, "c", None, mask)
+            place = fn.gep(place, k, "i8")
+            if tile.paired:
+                return load_pairs(fn, place, w, mask)
+            return load_parts(fn, place, tile.code, w, "c", None, mask)
 
         left, sums = [load(x) for x in xs], list(sums)
         for c, y in enumerate(ys):
             right = load(y)
             for r in range(rows):
                 at = (r * wide + c) * tile.parts
+                if tile.paired:
+                    sums[at] = add_pairs(fn, sums[at], left[r], right)
+                    continue
                 sums[at : at + tile.parts] = multiply_add(
                     fn, sums[at : at + tile.parts], left[r], right
                 )
@@ -383,14 +432,14 @@ def dot_products(fn, tile, depth, a, b, a_row, b_column, columns):
 
     def turn(values):
         k, *sums = values
-        return [k + w * tile.item, *step(k, sums, None)]
+        return [k + long * tile.item, *step(k, sums, None)]
 
-    turns = depth / w
+    turns = depth / long
     k, *sums = fn.carry(turns, [fn.value(0, I64), *[zero] * (rows * wide * tile.parts)], turn)
     if w > 1:
-        mask = prefix_mask(fn, w, depth - turns * w)
+        mask = prefix_mask(fn, long, depth - turns * long)
         sums = fn.carry(
-            fn.convert("zext", turns * w < depth, I64), sums, lambda held: step(k, held, mask)
+            fn.convert("zext", turns * long < depth, I64), sums, lambda held: step(k, held, mask)
         )
     found = []
     for r in range(rows):
