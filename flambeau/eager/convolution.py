@@ -11,7 +11,7 @@ from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.eager import convolution_matrices as matrices
 from flambeau.eager.binding import launches
 from flambeau.eager.convolution_checks import check
-from flambeau.eager.convolution_matrices import fits_matrices
+from flambeau.eager.convolution_matrices import FewPixels, fits_matrices, is_few
 from flambeau.eager.convolution_plans import (
     Geometry,
     depthwise_weight_words,
@@ -154,6 +154,8 @@ def _make_run(out, source, weight, biased, stride, padding, dilation, groups, ba
     found = _depthwise(g) and depthwise_words(names, g, code, backward, biased)
     if found:
         return _Run(_kernel("convolution_depthwise", depthwise.build, code), *found)
+    if not backward and out.is_contiguous and is_few(g, code):
+        return FewPixels(g, out, source)
     if fits(g, code):
         plan = square_words(names, g, code, backward, biased)
         kernel = _kernel("convolution_squares", winograd.build, code)

@@ -1,12 +1,19 @@
-"""1 x 1 convolutions of channels_last images: plain matrix products, without any copy.
+"""Convolutions that are plain matrix products: 1 x 1 on channels_last images, and few pixels.
 
-Pixels are rows, channels columns; the weights are a matrix already. (Where channels come first, the
-general kernel is as quick as a batch of products.)
+1 x 1: pixels are rows, channels columns, the weights are a matrix already and nothing is copied.
+(Where channels come first, the general kernel is as quick as a batch of products.) Few pixels: in
+the last layers of a network that looks at one image, the weights are many times larger than the
+image. Laying the weights out for the general kernel would cost more than the convolution, so the
+patches are laid out instead, a small matrix, and the weights are read once, as they lie.
 """
 
 from flambeau._layout import Size, make_layout, ordered_strides
 from flambeau._tensor import alias
+from flambeau.eager.folding import unfold_blocks
 from flambeau.eager.gemm import multiply_into
+
+FEW = 64  # pixels
+MANY = 1 << 18  # weights
 
 
 def fits_matrices(x, y, kernel, stride, padding, groups):
@@ -54,3 +61,40 @@ def multiply_weights(out, x, y):
     pixels = _pixels(y)
     rows, channels = pixels.shape
     multiply_into(_weights(out, False), _view(y, channels, rows, (1, channels)), _pixels(x))
+
+
+def is_few(g, code):
+    """One image, few pixels, many weights?"""
+    pixels = g.y_shape[2] * g.y_shape[3] * g.y_shape[4]
+    weights = g.x_shape[1] * g.y_shape[1] * g.kernel[1] * g.kernel[2]
+    flat = g.x_shape[2] == g.kernel[0] == 1
+    one = g.x_shape[0] == g.groups == 1 and code in ("f32", "f64")
+    return one and flat and pixels <= FEW and weights >= MANY
+
+
+class FewPixels:
+    """A planned convolution of one image: patches, then weights times patches."""
+
+    def __init__(self, g, out, source):
+        self.facts = [tuple(v[1:]) for v in (g.kernel, g.dilation, g.padding, g.stride)]
+        self.blocks = g.y_shape[3:]
+        self.columns = self.blocks[0] * self.blocks[1]
+        image = Size((1, *g.x_shape[1:2], *g.x_shape[3:]))
+        strides = [s // source.itemsize for s in g.x_strides]
+        self.image = make_layout(
+            image, (strides[0], strides[1], *strides[3:]), source.dtype, source.device
+        )
+
+    def __call__(self, out, source, weight, bias):
+        patches = unfold_blocks(alias(source, self.image, source._offset), *self.facts, self.blocks)
+        rows, depth = weight.shape[0], patches.shape[1]
+        columns = self.columns
+        addends = ()
+        if bias is not None:
+            addends = ((_view(bias, rows, 1, (bias._layout.strides[0], 1)), 1),)
+        multiply_into(
+            _view(out, rows, columns, (columns, 1)),
+            _view(weight, rows, depth, (depth, 1)),
+            _view(patches, depth, columns, (columns, 1)),
+            addends=addends,
+        )

@@ -472,3 +472,30 @@ def test_errors_like_pytorch(text):
 
 def test_case_names_are_distinct():
     assert len({names(case) for case in CASES}) == len(CASES) and isinstance(CASES[0], Case)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(
+    "size, kernel, options",
+    [
+        ((5, 6), (3, 3), {"padding": 1}),
+        ((7, 4), (3, 2), {"stride": (2, 1), "padding": (0, 2), "dilation": (1, 2)}),
+        ((8, 8), (1, 1), {"stride": 2}),
+        ((12,), (5,), {"padding": 2}),
+    ],
+)
+def test_one_image_of_few_pixels_is_like_one_of_several(size, kernel, options, bias):
+    """A single small image takes another way than a batch; both give the same numbers."""
+    flambeau.manual_seed(1)
+    dims = len(size)
+    call = getattr(F, f"conv{dims}d")
+    x = flambeau.randn(2, 512, *size, dtype=flambeau.float64)
+    w = flambeau.randn(512 if max(kernel) == 1 else 128, 512, *kernel, dtype=flambeau.float64)
+    w = w if w.numel() >= 1 << 18 else flambeau.cat([w, w])
+    b = flambeau.randn(len(w), dtype=flambeau.float64) if bias else None
+    batch = call(x, w, b, **options)
+    for k in range(2):
+        single = call(x[k : k + 1], w, b, **options)
+        assert flambeau.allclose(single, batch[k : k + 1], rtol=1e-11, atol=1e-10)
+        strided = call(x.transpose(0, 1).contiguous().transpose(0, 1)[k : k + 1], w, b, **options)
+        assert flambeau.allclose(strided, single)
