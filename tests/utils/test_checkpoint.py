@@ -4,6 +4,7 @@ The programs are written once and run with either library: their results are com
 computation always, and with PyTorch where it is installed.
 """
 
+import contextlib
 import warnings
 import weakref
 
@@ -277,13 +278,11 @@ def errors(torch):
         torch.autograd.grad(y.sum(), x)
 
     def suppressing():
-        import contextlib
-
         def fail(x):
             raise ValueError("no")
 
-        checkpoint(fail, x, use_reentrant=False,
-                   context_fn=lambda: (contextlib.suppress(ValueError), contextlib.nullcontext()))  # fmt: skip
+        pair = contextlib.suppress(ValueError), contextlib.nullcontext()
+        checkpoint(fail, x, use_reentrant=False, context_fn=lambda: pair)
 
     attempts = [
         lambda: run(lambda x, k: x.exp() if k == 1 else x * 2, early_stop=False),

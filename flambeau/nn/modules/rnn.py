@@ -9,6 +9,7 @@ import numbers
 import warnings
 from typing import Any
 
+import flambeau
 from flambeau._tensor import Tensor
 from flambeau.eager import creation
 from flambeau.eager.methods import function
@@ -164,7 +165,7 @@ class RNNBase(Module):
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
         """Refuse input of another dtype or width than the weights take."""
         dtype = self._flat_weights[0].dtype
-        if input.dtype is not dtype:
+        if input.dtype is not dtype and not flambeau.is_autocast_enabled("cpu"):
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({dtype}). Convert "
                 f"input: input.to({dtype}), or convert model: model.to({input.dtype})"
