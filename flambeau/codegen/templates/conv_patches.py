@@ -12,7 +12,7 @@ from flambeau.codegen.llvm import convert, from_memory, masked_load, to_memory
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, PTR, Module, V, bytes_of, vector
-from flambeau.codegen.templates import tiles
+from flambeau.codegen.templates import slots, tiles
 
 # Words of a description; tables (phases, taps, blocks of k) follow. All strides are in bytes.
 # x is what patches are taken from, y what is written (or, for weights, multiplied with them), a the
@@ -41,7 +41,6 @@ PHASE = (
 TAP = "d h w a".split()
 BLOCK = "c_first c_count t_first t_count k_first".split()
 RUN = "pos length base d h w".split()
-SLOTS = 64  # at most so many threads work at once; more wait for a slot
 
 
 class Patches:
@@ -67,7 +66,7 @@ class Patches:
     def text(self):
         """IR of the kernel; call it once the body is written."""
         self.fn.ret()
-        add_entry(self.module, self.kinds, spare=SLOTS)
+        add_entry(self.module, self.kinds, spare=1)
         return module_text(self.module)
 
     def widened(self, fn, raw):
@@ -94,20 +93,12 @@ class Patches:
 
     # -- scratch -----------------------------------------------------------------------------------
 
-    def claim(self, scratch, slots):
-        """Take a free slot; there are as many as threads, so the search is short."""
+    def claim(self, scratch, count):
+        """Take a slot of scratch."""
         fn = self.fn
-        first = len(self.kinds) + 1
-        slot = fn.var(V(fn, I64, "0"))
-        taken = fn.var(V(fn, I64, "1"))
-        with fn.while_(lambda: taken.get() != 0):
-            at = fn.gep(self.block, slot.get() + first, I64)
-            old = fn.emit(f"atomicrmw xchg {at}, i64 1 seq_cst", I64)
-            taken.set(old)
-            with fn.when(old != 0):
-                slot.set((slot.get() + 1) % slots)
-        self.slot_flag = fn.gep(self.block, slot.get() + first, I64)
-        self.slot = fn.gep(scratch, slot.get() * self.word("slot_bytes"), "i8")
+        self.slot_bits = fn.gep(self.block, len(self.kinds) + 1, I64)
+        self.slot_number = slots.take(fn, self.slot_bits, count)
+        self.slot = fn.gep(scratch, self.slot_number * self.word("slot_bytes"), "i8")
         self.lanes = fn.gep(self.slot, self.word("at_lanes"), "i8")
         self.moves = fn.gep(self.slot, self.word("at_moves"), "i8")
         self.panel = fn.gep(self.slot, self.word("at_panel"), "i8")
@@ -115,7 +106,7 @@ class Patches:
         self.panel_pitch, self.sums_pitch = self.word("panel_pitch"), self.word("sums_pitch")
 
     def release(self):
-        self.fn.line(f"store atomic i64 0, {self.slot_flag} release, align 8")
+        slots.give(self.fn, self.slot_bits, self.slot_number)
 
     # -- pixels ------------------------------------------------------------------------------------
 
