@@ -4,6 +4,7 @@ Before the step gradients are divided by it again and looked through for infinit
 step is left out and the scale shrinks; after many steps without, it grows.
 """
 
+import math
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ import flambeau
 from flambeau import _dtype
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import no_grad
+from flambeau.eager.updating import total_norm, update
 
 __all__ = ["GradScaler", "OptState"]
 
@@ -97,19 +99,23 @@ class GradScaler:
     @no_grad()
     def _unscale_grads_(self, optimizer, inv_scale, allow_fp16):
         """Multiply gradients by inv_scale; gives, by device, whether any was not finite."""
-        found: dict = {}
-        factor = inv_scale.item()
+        grads: dict = {}
         for group in optimizer.param_groups:
             for param in group["params"]:
-                grad = param.grad
-                if grad is None:
+                if param.grad is None:
                     continue
-                if not allow_fp16 and grad.dtype is _dtype.float16:
+                if not allow_fp16 and param.grad.dtype is _dtype.float16:
                     raise ValueError("Attempting to unscale FP16 gradients.")
-                bad = found.get(grad.device, False) or not flambeau.isfinite(grad).all().item()
-                found[grad.device] = bad
-                if factor != 1.0:
-                    grad.mul_(factor)
+                grads.setdefault((param.grad.device, param.grad.dtype), []).append(param.grad)
+        found: dict = {}
+        factor = inv_scale.item()
+        for (device, dtype), tensors in grads.items():
+            if dtype.is_complex:
+                finite = all(flambeau.isfinite(g).all().item() for g in tensors)
+            else:  # one native call for all
+                finite = math.isfinite(total_norm(tensors, math.inf))
+            found[device] = found.get(device, False) or not finite
+            update("scaled", [tensors], [factor])
         return {device: flambeau.tensor(float(bad)) for device, bad in found.items()}
 
     def unscale_(self, optimizer) -> None:
