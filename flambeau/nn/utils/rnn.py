@@ -144,20 +144,22 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     return creation.empty_like(permutation).scatter_(0, permutation, places)
 
 
-def _held(lengths, steps, device, batch_first=False):
-    """Which of (step, sequence), or (sequence, step), hold something."""
-    mask = arange(steps).unsqueeze(0) < lengths.unsqueeze(1)
-    return (mask if batch_first else mask.t()).to(device)
+def _held(lengths, steps, device):
+    """Which of (step, sequence) hold something."""
+    return (arange(steps).unsqueeze(1) < lengths).to(device)
 
 
-def _batch_sizes(lengths):
-    """How many sequences run at each step; lengths never grow."""
-    sizes, running = [], len(lengths)
-    for step in range(lengths[0]):
-        while lengths[running - 1] <= step:
-            running -= 1
-        sizes.append(running)
-    return sizes
+def _turned(counts):
+    """From lengths of sequences to sizes of steps and back: how many counts are above 0, 1, ...
+
+    Counts never grow.
+    """
+    found, above = [], len(counts)
+    for k in range(counts[0]):
+        while counts[above - 1] <= k:
+            above -= 1
+        found.append(above)
+    return found
 
 
 def _check_lengths(input, lengths, batch_first):
@@ -224,7 +226,7 @@ def pack_padded_sequence(
     values = _check_lengths(input, lengths, batch_first)
     steps_first = input.transpose(0, 1) if batch_first else input
     data = steps_first[_held(lengths, steps_first.shape[0], input.device)]
-    return PackedSequence(data, creation.tensor(_batch_sizes(values)), order)
+    return PackedSequence(data, creation.tensor(_turned(values)), order)
 
 
 def pad_packed_sequence(
@@ -244,11 +246,7 @@ def pad_packed_sequence(
                 f"but got total_length={total_length} and max sequence length being {steps}"
             )
         steps = total_length
-    of_sequences = [0] * sizes[0]
-    for size in sizes:
-        for k in range(size):
-            of_sequences[k] += 1
-    lengths = creation.tensor(of_sequences)
+    lengths = creation.tensor(_turned(sizes))
     padded = data.new_full((steps, sizes[0], *data.shape[1:]), padding_value)
     padded.index_put_((_held(lengths, steps, data.device),), data)
     padded = padded.transpose(0, 1) if batch_first else padded
@@ -287,18 +285,25 @@ def pad_sequence(
     rest = first.shape[1:]
     lengths = [len(t) for t in sequences]
     steps = max(lengths)
+    if any(t.shape[1:] != rest for t in sequences):
+        return _padded_apart(sequences, lengths, batch_first, padding_value, padding_side)
+    padding = first.new_full((steps, *rest), padding_value)
+    pieces = []
+    for t, n in zip(sequences, lengths):
+        pair = (t if t.dtype is first.dtype else t.to(first.dtype)), padding[n:]
+        pieces += pair if padding_side == "right" else pair[::-1]
+    padded = function("cat")(pieces).view(len(lengths), steps, *rest)
+    return padded if batch_first else padded.transpose(0, 1).contiguous()
+
+
+def _padded_apart(sequences, lengths, batch_first, padding_value, padding_side):
+    """pad_sequence for shapes that differ: those that broadcast to the first are copied."""
+    steps = max(lengths)
     shape = (len(lengths), steps) if batch_first else (steps, len(lengths))
-    padded = first.new_full((*shape, *rest), padding_value)
+    padded = sequences[0].new_full((*shape, *sequences[0].shape[1:]), padding_value)
     lines = padded if batch_first else padded.transpose(0, 1)
-    if any(t.shape[1:] != rest for t in sequences):  # what broadcasts is copied, the rest raises
-        for k, (t, n) in enumerate(zip(sequences, lengths)):
-            lines[k].narrow(0, steps - n if padding_side == "left" else 0, n).copy_(t)
-        return padded
-    held = _held(creation.tensor(lengths), steps, first.device, batch_first=True)
-    if padding_side == "left":
-        held = held.flip(1)
-    rows = function("cat")([t.to(first.dtype) for t in sequences])
-    lines.index_put_((held,), rows)
+    for k, (t, n) in enumerate(zip(sequences, lengths)):
+        lines[k].narrow(0, steps - n if padding_side == "left" else 0, n).copy_(t)
     return padded
 
 
