@@ -7,11 +7,16 @@ import json
 from pathlib import Path
 
 import torch.nn
+import torch.nn.functional
 
-from tests.nn.signatures import signatures
+from tests.nn.signatures import functions, signatures
 
 if __name__ == "__main__":
     others = ["Parameter", "Buffer", "UninitializedParameter", "UninitializedBuffer"]
-    record = {"classes": signatures(torch.nn), "others": others}
+    record = {
+        "classes": signatures(torch.nn),
+        "functions": functions(torch.nn.functional),
+        "others": others,
+    }
     lines = json.dumps(record, indent=0)
     Path(__file__).with_name("nn_names.json").write_text(lines + "\n")

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import types
 
 
 def signature_of(function):
@@ -21,6 +22,26 @@ def class_signatures(cls, base):
             continue
         if cls is base or getattr(base, name, None) is not getattr(cls, name):
             found[name] = signature_of(getattr(cls, name))
+    return found
+
+
+def functions(namespace):
+    """Public functions of a namespace, with the names of their parameters where they are told."""
+    found = {}
+    for name in dir(namespace):
+        value = getattr(namespace, name)
+        module = getattr(value, "__module__", None) or namespace.__name__
+        own = module == namespace.__name__ or isinstance(value, types.BuiltinFunctionType)
+        own = own and "torch_function" not in name
+        if name.startswith("_") or not own or isinstance(value, type) or not callable(value):
+            continue
+        try:
+            named = inspect.signature(value).parameters.values()
+        except ValueError:  # written in C++
+            found[name] = None
+            continue
+        told = [p.name for p in named if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        found[name] = told or None
     return found
 
 

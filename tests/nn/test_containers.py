@@ -1,4 +1,4 @@
-"""Containers answer as those of PyTorch: text, indexing, arithmetic, errors (container_cases.py)."""
+"""Containers answer as those of PyTorch: text, indexing, arithmetic, errors."""
 
 import json
 from pathlib import Path

@@ -1,5 +1,6 @@
 """Every class of torch.nn is here, made with the same arguments, with the same methods."""
 
+import inspect
 import json
 from pathlib import Path
 
@@ -17,6 +18,18 @@ def test_a_class_has_the_recorded_signatures(name):
     assert hasattr(nn, name), f"nn.{name} is missing"
     found = class_signatures(getattr(nn, name), nn.Module)
     assert {key: found.get(key) for key in CLASSES[name]} == CLASSES[name]
+
+
+# of torch.nn.functional: they multiply numbers of eight bits, or are helpers and not functions of it
+LEFT_OUT = {"grouped_mm", "scaled_mm", "scaled_grouped_mm", "assert_int_or_pair"}
+
+
+@pytest.mark.parametrize("name", [n for n in RECORDED["functions"] if n not in LEFT_OUT])
+def test_a_function_has_the_recorded_parameters(name):
+    want = RECORDED["functions"][name]
+    found = list(inspect.signature(getattr(nn.functional, name)).parameters)
+    if want is not None and found[:2] != ["args", "kwargs"]:
+        assert [p for p in found if p in want] == want
 
 
 def test_other_names():

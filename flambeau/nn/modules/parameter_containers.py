@@ -77,6 +77,8 @@ def _described(named, kind):
 class ParameterList(Module):
     """A list of parameters."""
 
+    _shows_names = False
+
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
         self._size = 0
@@ -133,6 +135,8 @@ class ParameterList(Module):
 
 class ParameterDict(Module):
     """A dictionary of parameters. Keys of a plain dictionary are sorted, others are not."""
+
+    _shows_names = False
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()
