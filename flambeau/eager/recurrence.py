@@ -9,7 +9,7 @@ ops/recurrence.py, products in gemm.py.
 
 from flambeau import errors
 from flambeau._layout import Size, make_layout
-from flambeau._tensor import alias, empty_tensor
+from flambeau._tensor import alias, empty_tensor, make_tensor
 from flambeau.eager import gemm
 from flambeau.eager.binding import FRONTS, launches
 from flambeau.eager.copying import copy_into, fill_into
@@ -19,6 +19,7 @@ from flambeau.eager.programs import Command, Program, bits
 from flambeau.eager.rows import address, contiguous
 from flambeau.ops.recurrence import CELLS, steps_of
 from flambeau.ops.table import public as function
+from flambeau.storage import borrowed_storage
 
 _plans: dict = {}
 BLOCK = 1024  # rows of gates that are worked on at a time
@@ -75,6 +76,19 @@ class _Layer:
         """(first row, rows) of the sequences that run side by side."""
         return [(k, min(PART, self.batch - k)) for k in range(0, self.batch, PART)]
 
+    def runs_natively(self, biased):
+        """May steps be programs? Batches must be equal, and no product may need scratch."""
+        if not self.even:
+            return False
+        apart = self.rule.apart
+        for _, rows in self.parts():
+            forward = self.plan_product(rows, self.shown, self.gates, not apart or biased)
+            backward = self.plan_product(rows, self.gates, self.shown, apart)
+            for plan in (forward, backward):
+                if not isinstance(plan, gemm.Plan) or plan.slot:
+                    return False
+        return True
+
     def plan_product(self, rows, inner, width, added):
         out, a, b = self.matrix(rows, width), self.matrix(rows, inner), self.matrix(inner, width)
         return gemm.plan_for(out, a, b, False, "", *((out,) if added else ()))
@@ -82,6 +96,15 @@ class _Layer:
     def product(self, rows, inner, width, added):
         """A function of addresses (out, a, b): out = a @ b, or out += a @ b."""
         plan = self.plan_product(rows, inner, width, added)
+        if not isinstance(plan, gemm.Plan):  # several products one after another, on tensors
+            shapes = (rows, width), (rows, inner), (inner, width)
+            layouts = [self.matrix(*shape) for shape in shapes]
+
+            def multiply(*addresses):
+                out, a, b = map(_borrowed, addresses, layouts)
+                gemm.multiply_into(out, a, b, addends=((out, 1),) if added else ())
+
+            return multiply
         if added:
             return lambda to, x, y: plan.run(to, x, y, to, 1.0)
         return plan.run
@@ -93,8 +116,6 @@ class _Layer:
         if plan.swapped:
             a, b, da, db = b, a, db, da
         more, growth = ([c, bits(1.0)], [dc, 0]) if added else ([], [])
-        if plan.slot:
-            raise NotImplementedError("a product of a step that needs scratch")
         arguments, growth = [c, a, b, 0, 0, *more], [dc, da, db, 0, 0, *growth]
         return Command(plan.kernel, plan.desc, plan.chunks, arguments, growth, SPARE)
 
@@ -188,6 +209,11 @@ def _tanh(x):
     return scalar.tanh(x)
 
 
+def _borrowed(place, layout):
+    """A tensor over memory that somebody else keeps."""
+    return make_tensor(layout, borrowed_storage(place, layout.nbytes, None), 0)
+
+
 def _rows_of(t, start, rows):
     """A plain view of some rows of a contiguous matrix."""
     layout = t._layout
@@ -235,7 +261,7 @@ def rnn_layer(
     weight = contiguous(function("t")(w_hh.detach()))
     if rule.apart and b_hh is not None:
         copy_into(h_gates, function("expand")(b_hh.detach(), h_gates.shape))
-    if w_hr is None and layer.even:
+    if w_hr is None and layer.runs_natively(b_hh is not None):
         program = _program(layer, gates, h_gates, states, cells, weight, b_hh is not None)
         for block in layer.blocks():
             mine = _rows_of(gates, *block.span), _rows_of(input, *block.span), w_ih
@@ -392,7 +418,7 @@ def _rnn_layer_backward(
     rule = layer.rule
     g_h = _start(layer, layer.shown, g_hidden)
     g_c = _start(layer, layer.width, g_cell) if rule.has_cell else None
-    if w_hr is None and layer.even and gates._layout.numel:
+    if w_hr is None and gates._layout.numel and layer.runs_natively(b_hh is not None):
         g_output = None if g_output is None else contiguous(g_output)
         weights = w_ih.detach(), contiguous(w_hh.detach())
         kept = gates, h_gates, before, cell_before, cell_after

@@ -5,6 +5,7 @@ import pytest
 
 import flambeau as fl
 from flambeau.autograd import gradcheck, gradgradcheck
+from flambeau.eager import recurrence
 
 GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 LENGTHS = [6, 4, 4, 1]  # of packed sequences
@@ -175,6 +176,26 @@ def test_narrow_dtypes(dtype):
     tolerance = 1e-5 if dtype is fl.float32 else 0.05
     assert found[0].dtype is dtype
     np.testing.assert_allclose(found[0].float().numpy(), expected[0], tolerance, tolerance)
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_steps_in_python_are_the_same(kind, monkeypatch):
+    """Where a product needs scratch, or comes in pieces, steps are not run as native programs."""
+    weights = [fl.tensor(w).requires_grad_() for w in _weights(kind, 5, 24, 1, False, True)]
+    states = [fl.tensor(s) for s in _states(kind, 24, 1, False, 20)]
+    x = fl.tensor(np.random.default_rng(8).standard_normal((7, 20, 5)))
+    results = []
+    for how in ("program", "loop", "pieces"):
+        if how != "program":
+            monkeypatch.setattr(recurrence._Layer, "runs_natively", lambda self, biased: False)
+        if how == "pieces":
+            monkeypatch.setattr(recurrence._Layer, "plan_product", lambda *sizes: "no plan")
+        out = _call(fl, kind, x, states, weights, True, 1, False)[0]
+        grads = fl.autograd.grad((out * out).sum(), weights)
+        results.append([out.detach().numpy(), *(g.numpy() for g in grads)])
+    for other in results[1:]:
+        for a, b in zip(results[0], other):
+            np.testing.assert_allclose(a, b, 1e-11, 1e-11)
 
 
 def test_bits_do_not_depend_on_threads():
