@@ -19,7 +19,8 @@ from flambeau.runtime.allocator import host_allocator
 from flambeau.runtime.cpu import words
 
 SMALL = 1 << 29  # multiplications, times bytes, up to which packing both operands does not pay
-PAIRED_SMALL = 1 << 25
+FEW = 1 << 16  # multiplications up to which a product in pairs is not worth its scratch
+FEW_PANELS = 1 << 21  # multiplications up to which both operands are packed as they are needed
 GRAIN = 1 << 20  # multiplications that are worth a chunk of their own
 HELD = 1 << 22  # packed elements of B that are kept at once
 PANELS = 12  # panels of a block of rows: they stay in the second-level cache
@@ -193,27 +194,48 @@ def _mode(s, batch, dtype):
     work, tall = s.m * s.n * s.k * dtype.itemsize, tallest(dtype.code)
     few_rows, few_columns = s.m <= 2 * tall, s.n < w
     along_k = k_beside and s.k >= 2 * w and (not columns_beside or s.n * 2 <= w)
-    if along_k and (s.m <= 16 or few_columns):
+    in_pairs = pairs(dtype.code)
+    few = s.m <= 16 or few_columns
+    if in_pairs:  # adding up the lanes at the end weighs more
+        few = 24 * s.m <= min(s.k, 1536) or (few_columns and 10 * s.n <= s.k)
+    if along_k and few:
         return "dots", min(w, 4)
     vectors = _vectors(s, dtype.code, w)
-    if pairs(dtype.code) and s.m > 4 and s.k > 4:
-        small = s.m * s.n * s.k <= PAIRED_SMALL
-        return ("panels", 2) if small or few_rows else ("blocked", BLOCKED_VECTORS)
-    if s.k == 0 or (columns_beside and (work <= SMALL or few_rows)):
+    if s.k == 0:
+        return "direct", vectors
+    if in_pairs:
+        return _mode_in_pairs(s, batch, vectors, few_rows or few_columns)
+    if columns_beside and (work <= SMALL or few_rows):
         return "direct", vectors
     if work <= SMALL or few_rows or few_columns:
         return "columns", vectors
     return "blocked", BLOCKED_VECTORS
 
 
+def _mode_in_pairs(s, batch, vectors, narrow):
+    """The same where the host multiplies pairs, which lie side by side in packed panels only."""
+    work = s.m * s.n * s.k
+    if s.b[1] == 1 and (s.m <= 4 or work * batch <= FEW):
+        return "direct", vectors  # widened: B is not worth packing
+    small = work <= SMALL // 2
+    # rows of A that are far apart would share few lines of the cache
+    if s.a[1] == 1 and (narrow or (small and (s.k <= 1024 or s.m <= 64 or batch > 1))):
+        return "columns", vectors
+    if work <= FEW_PANELS or narrow or (batch > 1 and small):
+        return "panels", 2 if vectors == 4 else vectors
+    return "blocked", BLOCKED_VECTORS
+
+
 def _vectors(s, code, w):
     """The width of a strip that wastes the fewest lanes; few rows leave registers for more."""
-    from flambeau.codegen.templates.tiles import tallest
+    from flambeau.codegen.templates.tiles import pairs, tallest
 
     widths = [v for v in (4, 3, 2, 1) if tallest(code, v) >= 4]
-    if s.m <= 3 and s.n >= 2 * widths[0] * w and tallest(code, 2 * widths[0]) >= s.m:
-        return 2 * widths[0]
     needed = -(-s.n // w)
+    if pairs(code) and needed > 4 and s.m > 2 * tallest(code):
+        widths = [2, 3, 4, 1]  # tall tiles: loads cost as much as pairs of products
+    if s.m <= 3 and s.n >= 2 * max(widths) * w and tallest(code, 2 * max(widths)) >= s.m:
+        return 2 * max(widths)
     return min(widths, key=lambda v: (-(-needed // v) * v, v == 1))
 
 

@@ -10,8 +10,8 @@ scratch for half types) and are finished with the last block.
 from typing import NamedTuple
 
 from flambeau.codegen import scalar as m
-from flambeau.codegen.llvm import Emitter
-from flambeau.codegen.loops import I64, PTR, V, is_float_type, vector
+from flambeau.codegen.llvm import Emitter, masked_store
+from flambeau.codegen.loops import I64, PTR, V, is_float_type, vector, width_of
 from flambeau.codegen.templates.tiles import load_parts, multiply_add, store_parts, summed
 
 HALF = ("f16", "bf16")
@@ -176,7 +176,8 @@ class _Finish:
     def all_rows(self, sums):
         """Finish and store all rows; long code runs in a loop over rows kept in memory."""
         fn, tile = self.fn, self.tile
-        if tile.code not in HALF and self.epilogue.activation in ("", "relu"):
+        short = tile.code not in HALF or self.rounds_in_one()
+        if short and self.epilogue.activation in ("", "relu"):
             for r in range(tile.rows):
                 self.put(sums[r], fn.value(r, I64))
             return
@@ -201,7 +202,14 @@ class _Finish:
             if not self.epilogue.plain:
                 x = self.value(x, r, v, mask)
             place = fn.gep(fn.gep(self.c, self.c_row * r, "i8"), v * tile.width * tile.item, "i8")
-            store_parts(fn, x, place, tile.code, tile.width, mask=mask)
+            if self.rounds_in_one():
+                masked_store(fn, rounded(fn, x[0]), place, mask)
+            else:
+                store_parts(fn, x, place, tile.code, tile.width, mask=mask)
+
+    def rounds_in_one(self):
+        """Is there an instruction that rounds to bfloat16? It flushes denormals, as the tile did."""
+        return self.tile.paired and self.tile.width >= 8
 
     def value(self, x, r, v, mask):
         fn, tile, w = self.fn, self.tile, self.tile.width
@@ -223,6 +231,13 @@ class _Finish:
             symbol = m.argument(0, summed(tile.code))
             x = [Emitter(fn, w, x).emit(ACTIVATIONS[self.epilogue.activation](symbol))]
         return x
+
+
+def rounded(fn, x):
+    """A vector of float32 as the bits of bfloat16, in one instruction."""
+    w = width_of(x.type)
+    found = fn.call(f"llvm.x86.avx512bf16.cvtneps2bf16.{32 * w}", vector("bfloat", w), x)
+    return fn.convert("bitcast", found, vector("i16", w))
 
 
 def _word_type(tile):

@@ -36,7 +36,7 @@ item packed_item blocks depth pack_chunks slot_bytes slots_at partial_at partial
 sum_item
 """.split()
 HEADER = len(WORDS)
-PAIRED = ("dots", "panels", "blocked")  # modes that multiply pairs where the host can
+PAIRED = ("dots", "columns", "panels", "blocked")  # modes that multiply pairs where the host can
 # then batch sizes; batch strides of C, A, B and each addend; then row, column of each addend
 
 

@@ -27,7 +27,7 @@ half types are widened to float32 and short integers to 32 bits by `load_parts`.
 A `paired` tile is the bfloat16 form for hosts that multiply pairs (`pairs(code)`): panels keep
 bfloat16, elements k and k + 1 side by side in a 32-bit word that takes the place of one element
 above, and one instruction adds both products to a lane. An odd depth is padded with a zero. The
-instruction takes denormals for zero. Both operands must be packed.
+instruction takes denormals for zero. B must be packed; a strided A must have its k side by side.
 
 accumulate(fn, tile, depth, a, b, ...) gives sums[row][vector], each a list of parts (one value, two
 for complex). The code is inline: wrap it with `tile_function` for an internal function of its own,
@@ -195,7 +195,10 @@ class _Walk:
         """Sums of `depth` products and the cursors after them."""
         fn, tile, n = self.fn, self.tile, len(cursors)
         type = vector(tile.type, tile.width)
-        if tile.paired:
+        half = None
+        if tile.paired and tile.a == "strided":
+            depth, half = depth >> 1, depth & 1
+        elif tile.paired:
             depth = (depth + 1) >> 1
         zero = V(fn, type, "zeroinitializer") if tile.width > 1 else fn.value(0, type)
         values = [*cursors, *[zero] * (tile.rows * tile.vectors * tile.parts)]
@@ -204,10 +207,12 @@ class _Walk:
             values = fn.carry(turns, values, self.turn(tile.unroll, n))
             depth = depth - turns * tile.unroll
         values = fn.carry(depth, values, self.turn(1, n))
+        if half is not None:
+            values = fn.carry(half, values, self.turn(1, n, half=True))
         return values[n:], values[:n]
 
-    def turn(self, steps, count):
-        """The body of the loop: `steps` steps, then the cursors move."""
+    def turn(self, steps, count, half=False):
+        """The body of the loop: `steps` steps, then the cursors move; half: of a pair, the first."""
 
         def body(values):
             fn, tile = self.fn, self.tile
@@ -216,7 +221,7 @@ class _Walk:
             for u in range(steps):
                 columns = self.load_b(b, u)
                 for r in range(tile.rows):
-                    x = self.load_a(a, r, u)
+                    x = self.load_a(a, r, u, half)
                     for v in range(tile.vectors):
                         at = (r * tile.vectors + v) * tile.parts
                         held = sums[at : at + tile.parts]
@@ -224,11 +229,13 @@ class _Walk:
                             sums[at] = add_pairs(fn, *held, *x, *columns[v])
                         else:
                             sums[at : at + tile.parts] = multiply_add(fn, held, x, columns[v])
-                if tile.a == "strided":
+                if tile.a == "strided" and not tile.paired:
                     a = [fn.gep(p, self.a_step, "i8") for p in a]
                 if tile.b == "strided":
                     b = fn.gep(b, self.b_step, "i8")
-            if tile.a == "packed":
+            if tile.a == "strided" and tile.paired:
+                a = [fn.gep(p, steps * size, "i8") for p in a]
+            elif tile.a == "packed":
                 a = [fn.gep(p, steps * tile.rows * size, "i8") for p in a]
             if tile.b == "packed":
                 b = fn.gep(b, steps * tile.columns * size, "i8")
@@ -238,7 +245,7 @@ class _Walk:
 
         return body
 
-    def load_a(self, cursors, r, u):
+    def load_a(self, cursors, r, u, half=False):
         """One element of A per part, in all lanes."""
         fn, tile = self.fn, self.tile
         if tile.a == "packed":
@@ -247,6 +254,10 @@ class _Walk:
             return [fn.splat(fn.load(place, self.word), tile.width) for place in places]
         group, nth = divmod(r, 3)
         place = cursors[group] if nth == 0 else fn.gep(cursors[group], self.a_row * nth, "i8")
+        if tile.paired:
+            place = fn.gep(place, u * tile.item * 2, "i8")
+            x = fn.load(place, "i16" if half else I32, tile.item)
+            return [fn.splat(fn.convert("zext", x, I32), tile.width)]
         return load_parts(fn, place, tile.code, tile.width, "s")
 
     def load_b(self, cursor, u):
