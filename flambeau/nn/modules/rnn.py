@@ -46,13 +46,13 @@ def _check_options(input_size, hidden_size, num_layers, bias, batch_first, dropo
     if (
         not isinstance(dropout, numbers.Number)
         or isinstance(dropout, bool)
-        or not 0 <= dropout <= 1  # type: ignore[operator]
+        or not 0 <= dropout <= 1
     ):
         raise ValueError(
             "dropout should be a number in range [0, 1] representing the probability of an element "
             "being zeroed"
         )
-    if dropout > 0 and num_layers == 1:  # type: ignore[operator]
+    if dropout > 0 and num_layers == 1:
         warnings.warn(
             "dropout option adds dropout after all but last recurrent layer, so non-zero dropout "
             f"expects num_layers greater than 1, but got dropout={dropout} and "
@@ -116,7 +116,10 @@ class RNNBase(Module):
         self._name_weights()
         gates = _MODES[mode][1] * hidden_size
         width = proj_size or hidden_size
-        shapes = {"weight_hh": (gates, width), "weight_hr": (proj_size, hidden_size)}
+        shapes: dict[str, tuple] = {
+            "weight_hh": (gates, width),
+            "weight_hr": (proj_size, hidden_size),
+        }
         shapes["bias_ih"] = shapes["bias_hh"] = (gates,)
         for k, names in enumerate(self._all_weights):
             first = k < self._directions  # the layer that sees the input

@@ -121,9 +121,9 @@ class _Layer(Module):
             setattr(self, f"norm{k}", norm)
         for k in range(1, self._parts + 1):
             setattr(self, f"dropout{k}", Dropout(dropout))
-        if isinstance(activation, str):
-            activation = _get_activation_fn(activation)
-        self.activation = activation
+        self.activation = (
+            _get_activation_fn(activation) if isinstance(activation, str) else activation
+        )
 
     def __setstate__(self, state):
         super().__setstate__(state)

@@ -267,7 +267,7 @@ def pad_sequence(
             "pad_sequence: Expected iterable for input sequences, but got arg of type: "
             f"{type(sequences)}"
         )
-    sequences = tuple(sequences)
+    sequences = list(sequences)
     if not sequences:
         raise RuntimeError("received an empty list of sequences")
     if padding_side not in ("left", "right"):
@@ -288,7 +288,7 @@ def pad_sequence(
     if any(t.shape[1:] != rest for t in sequences):
         return _padded_apart(sequences, lengths, batch_first, padding_value, padding_side)
     padding = first.new_full((steps, *rest), padding_value)
-    pieces = []
+    pieces: list[Tensor] = []
     for t, n in zip(sequences, lengths):
         pair = (t if t.dtype is first.dtype else t.to(first.dtype)), padding[n:]
         pieces += pair if padding_side == "right" else pair[::-1]
