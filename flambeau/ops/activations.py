@@ -163,7 +163,8 @@ def prelu(input, weight):
             "prelu: Type promoting not supported. Got "
             f"{_lower(input.dtype)} and {_lower(weight.dtype)}"
         )
-    if weight.numel() != 1:
+    one = weight.numel() == 1
+    if not one:
         if input.ndim == 0:
             raise RuntimeError("Not allow zero-dim input tensor.")
         channels = input.shape[1] if input.ndim > 1 else 1
@@ -176,7 +177,7 @@ def prelu(input, weight):
         raise RuntimeError(
             f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}"
         )
-    if weight.ndim:
+    if weight.ndim and not (one and input.ndim):  # one number is as good as a view of it
         shape = [1] * max(input.ndim, 1)
         shape[1 if input.ndim > 1 else 0] = weight.numel()
         weight = weight.reshape(shape[: input.ndim])

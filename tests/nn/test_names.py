@@ -20,7 +20,7 @@ def test_a_class_has_the_recorded_signatures(name):
     assert {key: found.get(key) for key in CLASSES[name]} == CLASSES[name]
 
 
-# of torch.nn.functional: they multiply numbers of eight bits, or are helpers and not functions of it
+# of torch.nn.functional: they multiply numbers of eight bits, or are helpers
 LEFT_OUT = {"grouped_mm", "scaled_mm", "scaled_grouped_mm", "assert_int_or_pair"}
 
 

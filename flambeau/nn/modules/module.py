@@ -64,6 +64,9 @@ class Module(Registry, Calling, Traversal, State):
             self.__dict__.setdefault(name, OrderedDict())
         self.__dict__.setdefault("_non_persistent_buffers_set", set())
         self.__dict__.setdefault("_is_full_backward_hook", None)
+        for place in ("_parameters", "_buffers", "_modules"):
+            for name in self.__dict__.get(place, ()):
+                self._show(place, name)
 
     def __getstate__(self):
         state = self.__dict__.copy()

@@ -130,6 +130,7 @@ class Registry:
         """Make a registered name quick to read."""
         kind = type(self)
         plain = kind.__getattr__ is Registry.__getattr__ and self._shows_names
+        plain = plain and Registry not in kind.__bases__  # Module itself stays as it is
         if plain and name.isidentifier() and not any(name in c.__dict__ for c in kind.__mro__):
             setattr(kind, name, _Held(place, name))
 
@@ -255,6 +256,11 @@ class Registry:
             kept = fields["_modules"]
             if name in kept:
                 return kept[name]
+        found = [c.__dict__[name] for c in type(self).__mro__ if name in c.__dict__]
+        if len(found) > 1 and isinstance(found[0], _Held):  # it hides what another base defines
+            behind = next((v for v in found if not isinstance(v, _Held)), found[0])
+            if behind is not found[0]:
+                return behind.__get__(self, type(self)) if hasattr(behind, "__get__") else behind
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def _forget(self, name, *places):
