@@ -108,6 +108,13 @@ class Generator:
         _HEADER.pack_into(self._block, 0, 1, seed, left, position, *normals)
         self._state[:] = array("I", [word & 0xFFFFFFFF for word in state])
 
+    def _mark(self):
+        """Where the stream is, for _go_back of the same process."""
+        return bytes(self._bytes)
+
+    def _go_back(self, mark):
+        self._bytes[:] = mark
+
     def get_state(self):
         """The whole state as a tensor of bytes."""
         data = self._save()
@@ -205,11 +212,11 @@ def fork_rng(
         _device.resolve(_device.device(device_type or "cuda"))
     if device_type is not None:
         _device.device(device_type)
-    saved = default_generator._save()
+    mark = default_generator._mark()
     try:
         yield
     finally:
-        default_generator._load(saved)
+        default_generator._go_back(mark)
 
 
 def thread_safe_generator():

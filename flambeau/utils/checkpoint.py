@@ -16,12 +16,13 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import flambeau
-from flambeau import amp, random
+from flambeau import amp
 from flambeau._tensor import Tensor
 from flambeau.autograd.engine import current_pass
 from flambeau.autograd.function import Function
 from flambeau.autograd.grad_mode import enable_grad, modes, no_grad, saved_tensors_hooks
 from flambeau.autograd.node import save_input, unpack
+from flambeau.random import default_generator
 
 __all__ = [
     "CheckpointError",
@@ -128,16 +129,26 @@ class _Surroundings:
     """Random numbers and autocast as they are now, to be entered again."""
 
     def __init__(self, preserve_rng_state):
-        self.generator = random.get_rng_state() if preserve_rng_state else None
+        self.mark = default_generator._mark() if preserve_rng_state else None
         self.autocast = amp.current_settings()
+        self.before: list = []  # what to go back to; it may be entered again inside itself
 
-    @contextlib.contextmanager
-    def again(self):
-        preserve = self.generator is not None
-        with random.fork_rng(devices=[], enabled=preserve), amp.autocast("cpu", **self.autocast):
-            if preserve:
-                random.set_rng_state(self.generator)
-            yield
+    def __enter__(self):
+        mark, settings = None, None
+        if self.mark is not None:
+            mark = default_generator._mark()
+            default_generator._go_back(self.mark)
+        if self.autocast != amp.current_settings():
+            settings = amp.autocast("cpu", **self.autocast)
+            settings.__enter__()
+        self.before.append((mark, settings))
+
+    def __exit__(self, *error):
+        mark, settings = self.before.pop()
+        if settings is not None:
+            settings.__exit__(*error)
+        if mark is not None:
+            default_generator._go_back(mark)
 
 
 # -- use_reentrant=True ----------------------------------------------------------------------------
@@ -190,7 +201,7 @@ class CheckpointFunction(Function):
         for k, t in zip(ctx.places, ctx.saved_tensors, strict=True):
             inputs[k] = t
         detached = detach_variable(tuple(inputs))
-        with ctx.surroundings.again(), enable_grad():
+        with ctx.surroundings, enable_grad():
             outputs = ctx.run_function(*detached)
         outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
         wanting = [
@@ -303,7 +314,7 @@ class _Region:
             contextlib.suppress(_Stop),
             saved_tensors_hooks(pack, lambda t: t),
             enable_grad(),
-            self.surroundings.again(),
+            self.surroundings,
             self.context,
         ):
             self.function(*args, **self.kwargs)

@@ -9,7 +9,7 @@ import pytest
 
 import flambeau
 import flambeau.nn.utils.prune
-from tests.golden.record_nn_utils import parameters
+from tests.golden.record_nn_utils import look_up, parameters
 from tests.nn.utils_scenarios import SCENARIOS, run
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -61,3 +61,8 @@ def test_signatures(path):
     for name in names:
         value = getattr(value, name)
     assert parameters(value) == LISTED["functions"][path]
+
+
+@pytest.mark.parametrize("path", LISTED["others"])
+def test_signatures_of_training_tools(path):
+    assert parameters(look_up(flambeau, path)) == LISTED["others"][path]
