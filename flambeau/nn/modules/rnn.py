@@ -236,7 +236,7 @@ class RNNBase(Module):
         """(output, states) from the op."""
         return function(_MODES[self.mode][0])(*arguments)
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def _forward(self, input, hx):
         """(output, last states); input is (T, N, width), (N, T, width), (T, width) or packed."""
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx)
@@ -319,6 +319,10 @@ class RNN(RNNBase):
         super().__init__("RNN_" + nonlinearity.upper(), *args, **kwargs)
         self.nonlinearity = nonlinearity
 
+    def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
+        """(output, last hidden state); a packed sequence gives a packed one."""
+        return self._forward(input, hx)
+
 
 class LSTM(RNNBase):
     r"""Long short-term memory: c_t = f \odot c_{t-1} + i \odot g, h_t = o \odot \tanh(c_t).
@@ -335,6 +339,12 @@ class LSTM(RNNBase):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", *args, **kwargs)
+
+    def forward(
+        self, input: Any, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Any, tuple[Tensor, Tensor]]:
+        """(output, (last hidden state, last cell state)); a packed sequence gives a packed one."""
+        return self._forward(input, hx)
 
     def get_expected_cell_size(
         self, input: Tensor, batch_sizes: Tensor | None
@@ -404,3 +414,7 @@ class GRU(RNNBase):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         _refuse_projection(kwargs)
         super().__init__("GRU", *args, **kwargs)
+
+    def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
+        """(output, last hidden state); a packed sequence gives a packed one."""
+        return self._forward(input, hx)
