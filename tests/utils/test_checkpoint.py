@@ -412,3 +412,48 @@ def test_warnings():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         module.checkpoint(lambda x: x, flambeau.ones(2), use_reentrant=False)
+
+
+LAYERS = {
+    "convolution": lambda nn: (nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.ReLU(),
+                                             nn.MaxPool2d(2), nn.Flatten()), (2, 2, 8, 8)),
+    "transposed": lambda nn: (nn.Sequential(nn.ConvTranspose1d(2, 3, 3), nn.GELU()), (2, 2, 5)),
+    "norms": lambda nn: (nn.Sequential(nn.LayerNorm(4), nn.GroupNorm(2, 4), nn.RMSNorm(4),
+                                       nn.Softmax(-1)), (3, 4)),
+    "dropout": lambda nn: (nn.Sequential(nn.Dropout(0.3), nn.Linear(4, 4), nn.AlphaDropout(0.2),
+                                         nn.SELU(), nn.RReLU()), (3, 4)),
+    "pooling": lambda nn: (nn.Sequential(nn.AvgPool2d(2), nn.AdaptiveMaxPool2d(2), nn.Upsample(
+        scale_factor=2, mode="bilinear")), (1, 2, 8, 8)),
+    "lstm": lambda nn: (First(nn.LSTM(3, 4, 2, dropout=0.2)), (5, 2, 3)),
+    "gru": lambda nn: (First(nn.GRU(3, 4, bidirectional=True)), (5, 2, 3)),
+    "transformer": lambda nn: (nn.TransformerEncoderLayer(4, 2, 8, 0.2), (3, 2, 4)),
+}  # fmt: skip
+
+
+class First(flambeau.nn.Module):
+    """A module of which the first result matters."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x)[0]
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+@pytest.mark.parametrize("name", LAYERS)
+def test_every_kind_of_layer(name, use_reentrant):
+    def run(forward):
+        flambeau.manual_seed(4)
+        model, shape = LAYERS[name](flambeau.nn)
+        x = flambeau.randn(*shape, requires_grad=True)
+        y = forward(model, x)
+        (y * flambeau.arange(y.numel()).view_as(y)).sum().backward()
+        return [y, x.grad, *(p.grad for p in model.parameters())]
+
+    def forward(model, x):
+        return flambeau.utils.checkpoint.checkpoint(model, x, use_reentrant=use_reentrant)
+
+    for a, b in zip(run(forward), run(lambda m, x: m(x)), strict=True):
+        assert a.equal(b)
