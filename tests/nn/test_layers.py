@@ -160,3 +160,40 @@ def test_the_gradient_of_cross_map_lrn(size):
     layer = flambeau.nn.CrossMapLRN2d(size, 0.5, 0.6, 2.0)
     x = flambeau.randn(1, 5, 2, 1, dtype=flambeau.float64, requires_grad=True)
     assert flambeau.autograd.gradcheck(layer, (x,))
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("case", CASES)
+def test_attributes_are_those_of_pytorch(case):
+    torch = pytest.importorskip("torch")
+    ours, theirs = make(flambeau, case), make(torch, case)
+    assert getattr(ours, "__constants__", None) == getattr(theirs, "__constants__", None)
+    assert list(ours._parameters) == list(theirs._parameters)
+    assert list(ours._buffers) == list(theirs._buffers)
+
+    def told(module):
+        return {k: repr(v) for k, v in vars(module).items() if not k.startswith("_")}
+
+    assert told(ours) == told(theirs)
+
+
+def test_one_number_or_one_per_dimension():
+    from flambeau.nn.modules import utils
+
+    assert utils._pair(2) == (2, 2)
+    assert utils._triple([1, 2, 3]) == (1, 2, 3)
+    assert utils._reverse_repeat_tuple((1, 2), 2) == (2, 2, 1, 1)
+    assert utils._list_with_default((3, None), [5, 6, 7]) == [3, 7]
+    with pytest.raises(ValueError, match="Input dimension should be at least 3"):
+        utils._list_with_default((3, None), [5, 6])
+
+
+def test_prefixes_are_taken_off():
+    from flambeau.nn.modules.utils import consume_prefix_in_state_dict_if_present
+
+    model = flambeau.nn.Sequential(flambeau.nn.Linear(1, 1))
+    state = model.state_dict(prefix="module.")
+    consume_prefix_in_state_dict_if_present(state, "module.")
+    assert list(state) == ["0.weight", "0.bias"]
+    assert list(state._metadata) == ["", "0"]
+    model.load_state_dict(state)

@@ -161,7 +161,7 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
         if not self.has_uninitialized_params():
             return
         self.num_features = input.shape[1]
-        waiting = []
+        waiting: list[Any] = []
         if self.affine:
             waiting += [self.weight, self.bias]
         if self.track_running_stats:

@@ -19,7 +19,9 @@ forward_hooks_always_called: dict = OrderedDict()
 forward_pre_hooks: dict = OrderedDict()
 backward_hooks: dict = OrderedDict()
 backward_pre_hooks: dict = OrderedDict()
-modes = {"full": None}  # whether the backward hooks of all modules are full ones
+modes: dict[str, bool | None] = {
+    "full": None
+}  # whether the backward hooks of all modules are full ones
 
 _MIXED = (
     "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use "

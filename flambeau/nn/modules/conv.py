@@ -14,6 +14,7 @@ from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.modules.lazy import LazyModuleMixin
 from flambeau.nn.modules.module import Module
+from flambeau.nn.modules.utils import _reverse_repeat_tuple, each
 from flambeau.nn.parameter import Parameter, UninitializedParameter
 
 __all__ = [
@@ -32,11 +33,6 @@ __all__ = [
 ]
 
 
-def _each(value, count):
-    """One number for every dimension; an iterable is taken as it is."""
-    return tuple(value) if hasattr(value, "__iter__") else (value,) * count
-
-
 class _ConvNd(Module):
     __constants__ = [
         "stride",
@@ -49,6 +45,7 @@ class _ConvNd(Module):
         "out_channels",
         "kernel_size",
     ]
+    bias: Any
 
     def __init__(
         self,
@@ -111,7 +108,7 @@ class _ConvNd(Module):
 
     def _sides(self):
         if not isinstance(self.padding, str):
-            return tuple(n for n in reversed(self.padding) for _ in range(2))
+            return _reverse_repeat_tuple(self.padding, 2)
         sides = [0] * (2 * len(self.kernel_size))
         if self.padding == "same":
             for place, (size, step) in enumerate(zip(self.kernel_size[::-1], self.dilation[::-1])):
@@ -175,12 +172,12 @@ class _Convolution(_ConvNd):
         super().__init__(
             in_channels,
             out_channels,
-            _each(kernel_size, n),
-            _each(stride, n),
-            padding if isinstance(padding, str) else _each(padding, n),
-            _each(dilation, n),
+            each(kernel_size, n),
+            each(stride, n),
+            padding if isinstance(padding, str) else each(padding, n),
+            each(dilation, n),
             False,
-            _each(0, n),
+            each(0, n),
             groups,
             bias,
             padding_mode,
@@ -264,12 +261,12 @@ class _ConvTransposeNd(_ConvNd):
         super().__init__(
             in_channels,
             out_channels,
-            _each(kernel_size, n),
-            _each(stride, n),
-            _each(padding, n),
-            _each(dilation, n),
+            each(kernel_size, n),
+            each(stride, n),
+            each(padding, n),
+            each(dilation, n),
             True,
-            _each(output_padding, n),
+            each(output_padding, n),
             groups,
             bias,
             padding_mode,

@@ -9,6 +9,7 @@ from typing import Any
 from flambeau._tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.modules.module import Module
+from flambeau.nn.modules.utils import each
 
 __all__ = [
     f"{kind}Pad{dims}d"
@@ -17,18 +18,13 @@ __all__ = [
 ]
 
 
-def _sides(padding, dimensions):
-    """One number per side; an iterable is taken as it is."""
-    return tuple(padding) if hasattr(padding, "__iter__") else (padding,) * (2 * dimensions)
-
-
 class _ConstantPadNd(Module):
     __constants__ = ["padding", "value"]
     _dimensions: int
 
     def __init__(self, padding: Any, value: float) -> None:
         super().__init__()
-        self.padding = _sides(padding, self._dimensions)
+        self.padding = each(padding, 2 * self._dimensions)
         self.value = value
 
     def forward(self, input: Tensor) -> Tensor:
@@ -89,7 +85,7 @@ class _EdgePadNd(Module):
 
     def __init__(self, padding: Any) -> None:
         super().__init__()
-        self.padding = _sides(padding, self._dimensions)
+        self.padding = each(padding, 2 * self._dimensions)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, self._mode)

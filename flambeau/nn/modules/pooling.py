@@ -9,17 +9,13 @@ from typing import Any
 from flambeau._tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.modules.module import Module
+from flambeau.nn.modules.utils import each
 
 __all__ = [
     f"{kind}{dims}d"
     for kind in ("AdaptiveAvgPool", "AdaptiveMaxPool", "AvgPool", "LPPool", "MaxPool", "MaxUnpool")
     for dims in (1, 2, 3)
 ] + ["FractionalMaxPool2d", "FractionalMaxPool3d"]
-
-
-def _each(value, count):
-    """One number for every dimension; an iterable is taken as it is."""
-    return tuple(value) if hasattr(value, "__iter__") else (value,) * count
 
 
 # -- maxima ---------------------------------------------------------------------------------------
@@ -95,9 +91,9 @@ class _MaxUnpoolNd(Module):
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
         super().__init__()
         n = self._dimensions
-        self.kernel_size = _each(kernel_size, n)
-        self.stride = _each(kernel_size if stride is None else stride, n)
-        self.padding = _each(padding, n)
+        self.kernel_size = each(kernel_size, n)
+        self.stride = each(kernel_size if stride is None else stride, n)
+        self.padding = each(padding, n)
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
@@ -156,11 +152,11 @@ class _FractionalMaxPoolNd(Module):
     ) -> None:
         super().__init__()
         n = self._dimensions
-        self.kernel_size = _each(kernel_size, n)
+        self.kernel_size = each(kernel_size, n)
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)
-        self.output_size = None if output_size is None else _each(output_size, n)
-        self.output_ratio = None if output_ratio is None else _each(output_ratio, n)
+        self.output_size = None if output_size is None else each(output_size, n)
+        self.output_ratio = None if output_ratio is None else each(output_ratio, n)
         if output_size is None and output_ratio is None:
             raise ValueError(
                 f"{type(self).__name__} requires specifying either an output size, or a pooling "
@@ -218,9 +214,9 @@ class AvgPool1d(_AvgPoolNd):
         count_include_pad: bool = True,
     ) -> None:
         super().__init__()
-        self.kernel_size = _each(kernel_size, 1)
-        self.stride = _each(kernel_size if stride is None else stride, 1)
-        self.padding = _each(padding, 1)
+        self.kernel_size = each(kernel_size, 1)
+        self.stride = each(kernel_size if stride is None else stride, 1)
+        self.padding = each(padding, 1)
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 

@@ -130,6 +130,7 @@ class Traversal:
                 "instead.",
                 stacklevel=2,
             )
+        p: Any
         for p in self.parameters():
             if p.grad is None:
                 continue
