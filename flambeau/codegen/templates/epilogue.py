@@ -208,7 +208,7 @@ class _Finish:
                 store_parts(fn, x, place, tile.code, tile.width, mask=mask)
 
     def rounds_in_one(self):
-        """Is there an instruction that rounds to bfloat16? It flushes denormals, as the tile did."""
+        """Does one instruction round to bfloat16? It flushes denormals, as the tile did."""
         return self.tile.paired and self.tile.width >= 8
 
     def value(self, x, r, v, mask):

@@ -2,7 +2,7 @@
 
 Rows are cut into panels of nearly equal height (two heights, hence two tile functions, whose
 addresses are words of the description) and columns into strips as wide as a tile. Five ways to
-feed the tiles (tiles.py), all with the same loops around them:
+feed the tiles (tiles.py, dots.py), all with the same loops around them:
 
 - direct: A and B straight from memory, for small products and few rows (columns of B side by side);
 - dots: the same with tiles of dot products, for few results from operands with k side by side;
@@ -18,9 +18,9 @@ never more than threads at work. What a chunk computes depends on sizes only.
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.loops import I64, PTR, Module, V
 from flambeau.codegen.templates import epilogue as ending
+from flambeau.codegen.templates.dots import Dots
 from flambeau.codegen.templates.packing import call_pack, pack_columns, pack_rows
 from flambeau.codegen.templates.tiles import (
-    Dots,
     Tile,
     call_tile,
     pairs,

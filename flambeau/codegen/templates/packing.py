@@ -10,7 +10,7 @@ and where this file speaks of a step of k it means one word.
 
 from flambeau.codegen.llvm import masked_load
 from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
-from flambeau.codegen.loops import I32, I64, PTR, bytes_of, vector
+from flambeau.codegen.loops import I32, I64, PTR, V, bytes_of, vector
 from flambeau.codegen.templates.tiles import (
     lanes,
     load_pairs,
@@ -90,29 +90,41 @@ class _Pack:
         with fn.loop(0, steps) as k:
             build(k, True)
         if self.paired:
-            with fn.when(self.depth & 1 != 0):
+            with fn.when((self.depth & 1) != 0):
                 build(steps, False)
 
     def copied(self):
         fn, w, masks = self.fn, self.width, self.masks()
 
-        def load(source, g, mask):
-            place = fn.gep(source, g * w * self.item, "i8")
-            if self.paired:
-                raw = masked_load(fn, place, vector("i16", w), mask)
-                return [fn.convert("zext", raw, vector(I32, w))]
-            return load_parts(fn, place, self.code, w, "c", None, mask)
-
         def step(k, whole):
             source = fn.gep(self.source, k * self.grain * self.k_step, "i8")
             for g, mask in enumerate(masks):
-                value = load(source, g, mask)
-                if self.paired and whole:
-                    after = load(fn.gep(source, self.k_step, "i8"), g, mask)
-                    value = [value[0] | (after[0] << 16)]
+                place = fn.gep(source, g * w * self.item, "i8")
+                value = load_parts(fn, place, self.code, w, "c", None, mask)
                 self.put(value, self.place(k, g * w), mask)
 
-        self.each_step(step)
+        self.each_step(self.interleaved if self.paired else step)
+
+    def interleaved(self, k, whole):
+        """One step of words: k from one line, k + 1 from the next, shuffled into each other."""
+        fn, w = self.fn, self.width
+        source = fn.gep(self.source, k * 2 * self.k_step, "i8")
+        for first in range(0, self.groups, 2):
+            taken = min(2, self.groups - first)
+            mask = prefix_mask(fn, taken * w, self.count - first * w)
+            type = vector("i16", taken * w)
+
+            def load(line, first=first, mask=mask, type=type):
+                return masked_load(fn, fn.gep(line, first * w * self.item, "i8"), type, mask)
+
+            low, high = load(source), V(fn, type, "zeroinitializer")
+            if whole:
+                high = load(fn.gep(source, self.k_step, "i8"))
+            for g in range(taken):
+                lanes = [g * w + i // 2 + (i % 2) * taken * w for i in range(2 * w)]
+                word = fn.convert("bitcast", fn.shuffle(low, high, lanes), vector(I32, w))
+                only = prefix_mask(fn, w, self.count - (first + g) * w)
+                self.put([word], self.place(k, (first + g) * w), only)
 
     def turned(self):
         """Squares of k by lines; the code of one square serves whole and cut ones."""

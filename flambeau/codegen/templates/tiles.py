@@ -35,6 +35,7 @@ whose epilogue is a callback: epilogue(fn, sums, columns_masks, *extra). `edge` 
 masks where columns may be missing, and without where masked access would be slow.
 """
 
+from collections import namedtuple
 from typing import NamedTuple
 
 from flambeau.codegen.llvm import convert, load_element, masked_load, store_element
@@ -93,6 +94,10 @@ class Tile(NamedTuple):
     def grain(self):
         """Elements of k in one step."""
         return 2 if self.paired else 1
+
+    def sums(self, fn, o, masks):
+        """What a tile function computes; o: its Operands."""
+        return accumulate(fn, self, o.depth, o.a, o.b, o.a_row, o.a_step, o.b_step, o.table, masks)
 
 
 def summed(code):
@@ -212,7 +217,10 @@ class _Walk:
         return values[n:], values[:n]
 
     def turn(self, steps, count, half=False):
-        """The body of the loop: `steps` steps, then the cursors move; half: of a pair, the first."""
+        """The body of the loop: `steps` steps, then the cursors move.
+
+        half: only the first element of a pair of A is there; B is padded.
+        """
 
         def body(values):
             fn, tile = self.fn, self.tile
@@ -358,6 +366,7 @@ def edge(fn, tile, columns, build):
 
 PARAMETERS = ((I64, "depth"), (PTR, "a"), (I64, "a_row"), (I64, "a_step"))
 PARAMETERS += ((PTR, "b"), (I64, "b_step"), (PTR, "table"), (I64, "columns"))
+Operands = namedtuple("Operands", [name for _, name in PARAMETERS])
 
 
 def tile_function(module, name, tile, extra, epilogue, internal=True):
@@ -367,16 +376,13 @@ def tile_function(module, name, tile, extra, epilogue, internal=True):
     epilogue(fn, tile, sums, masks, *extra) writes the sums somewhere.
     """
     fn = module.function(name, [*PARAMETERS, *extra], internal=internal)
-    depth, a, a_row, a_step, b, b_step, table, columns, *rest = fn.params
+    operands, rest = Operands(*fn.params[: len(PARAMETERS)]), fn.params[len(PARAMETERS) :]
 
     def build(masks):
-        if isinstance(tile, Dots):
-            sums = dot_products(fn, tile, depth, a, b, a_row, b_step, columns)
-        else:
-            sums = accumulate(fn, tile, depth, a, b, a_row, a_step, b_step, table, masks)
+        sums = tile.sums(fn, operands, masks)
         epilogue(fn, tile, sums, masks, *rest)
 
-    edge(fn, tile, columns, build)
+    edge(fn, tile, operands.columns, build)
     fn.ret()
     return fn
 
@@ -389,91 +395,3 @@ def call_tile(
     operands = [depth, a, a_row or zero, a_step or zero, b, b_step or zero, table or null, columns]
     name = target.name if isinstance(target, V) else f"@{target}"
     fn.line(f"call void {name}({', '.join(map(repr, [*operands, *extra]))})")
-
-
-# -- dot products ---------------------------------------------------------------------------------
-
-
-class Dots(NamedTuple):
-    """A tile of dot products, for operands whose k lies side by side: rows x `width` columns.
-
-    Vectors run along k, so each of the sums is a vector until the end, where its lanes are added;
-    then a row of sums is one short vector, and the tile looks to an epilogue like any other. In a
-    tile function `a_row` and `b_step` are the bytes from row to row of A and from column to column
-    of B.
-    """
-
-    code: str
-    rows: int
-    width: int
-    vectors: int = 1
-    paired: bool = False
-
-    parts, type, columns, item = Tile.parts, Tile.type, Tile.columns, Tile.item
-    sum_item, packed_item, grain = Tile.sum_item, Tile.packed_item, Tile.grain
-
-
-def dot_products(fn, tile, depth, a, b, a_row, b_column, columns):
-    """sums[row][0] of a Dots tile; columns beyond the last repeat it."""
-    w, rows, wide = lanes(tile.code), tile.rows, tile.width
-    long = w * tile.grain  # elements of k per step
-    zero = V(fn, vector(tile.type, w), "zeroinitializer" if w > 1 else "0.0")
-    xs = [fn.gep(a, a_row * r, "i8") for r in range(rows)]
-    ys = [fn.gep(b, b_column * fn.min(columns - 1, c), "i8") for c in range(wide)]
-
-    def step(k, sums, mask):
-        def load(place):
-            place = fn.gep(place, k, "i8")
-            if tile.paired:
-                return load_pairs(fn, place, w, mask)
-            return load_parts(fn, place, tile.code, w, "c", None, mask)
-
-        left, sums = [load(x) for x in xs], list(sums)
-        for c, y in enumerate(ys):
-            right = load(y)
-            for r in range(rows):
-                at = (r * wide + c) * tile.parts
-                if tile.paired:
-                    sums[at] = add_pairs(fn, sums[at], left[r], right)
-                    continue
-                sums[at : at + tile.parts] = multiply_add(
-                    fn, sums[at : at + tile.parts], left[r], right
-                )
-        return sums
-
-    def turn(values):
-        k, *sums = values
-        return [k + long * tile.item, *step(k, sums, None)]
-
-    turns = depth / long
-    k, *sums = fn.carry(turns, [fn.value(0, I64), *[zero] * (rows * wide * tile.parts)], turn)
-    if w > 1:
-        mask = prefix_mask(fn, long, depth - turns * long)
-        sums = fn.carry(
-            fn.convert("zext", turns * long < depth, I64), sums, lambda held: step(k, held, mask)
-        )
-    found = []
-    for r in range(rows):
-        of_row = [sums[(r * wide + c) * tile.parts :][: tile.parts] for c in range(wide)]
-        found.append([[_across(fn, list(part)) for part in zip(*of_row)]])
-    return found
-
-
-def _across(fn, vectors):
-    """The sums of the lanes of each vector, as one vector; their number is a power of two."""
-    w, segments = width_of(vectors[0].type), 1
-    while segments < w:
-        size = w // segments
-        low = [s * size + k for s in range(segments) for k in range(size // 2)]
-        if len(vectors) > 1:  # two vectors, folded, beside each other
-            low += [w + k for k in low]
-            pairs = list(zip(vectors[::2], vectors[1::2]))
-            segments *= 2
-        else:
-            pairs = [(vectors[0], None)]
-            w //= 2
-        high = [k + size // 2 for k in low]
-        if w == 1:
-            return fn.extract(vectors[0], 0) + fn.extract(vectors[0], 1)
-        vectors = [fn.shuffle(a, b, low) + fn.shuffle(a, b, high) for a, b in pairs]
-    return vectors[0]
