@@ -165,6 +165,7 @@ class Defaults:
     """The default floating dtype, which set_default_dtype changes."""
 
     dtype = float32
+    remembered: list = []  # dictionaries of what was worked out with the default of then
 
 
 def default_dtype():
@@ -179,7 +180,10 @@ def set_default_dtype(d):
         )
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
-    Defaults.dtype = d
+    if d is not Defaults.dtype:
+        Defaults.dtype = d
+        for found in Defaults.remembered:
+            found.clear()
 
 
 def default_complex():

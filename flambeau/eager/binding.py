@@ -16,6 +16,7 @@ from flambeau.autograd.node import SavedInput, SavedOutput
 from flambeau.eager.call import SCALARS, compile_text
 from flambeau.eager.formula import record_formula, wants_grad
 from flambeau.eager.fronts import quick_function
+from flambeau.eager.routes import Routes
 from flambeau.eager.variants import Variant
 from flambeau.ops.table import REQUIRED, TABLE, public
 
@@ -310,14 +311,16 @@ class PointwiseCalls:
                 f"output with shape {list(target.shape)} doesn't match the broadcast shape "
                 f"{list(shape)}"
             )
-        node = None
         recording = modes.grad and any(values[k]._requires_grad for k in variant.differentiable)
         if recording or (modes.grad and target._requires_grad):
             views.check_inplace(target)
         if self.op.name != "fill":  # every element gets the same
             check_overlap(target, tensors)
-        if recording:
-            node = self._record_inplace(variant, values, target)
+        return self.write(variant, values, target, recording)
+
+    def write(self, variant, values, target, recording):
+        """The write itself, after all checks."""
+        node = self._record_inplace(variant, values, target) if recording else None
         variant.family.run_into((target,), values)
         target._storage.version += 1
         if node is not None:
@@ -330,6 +333,17 @@ class PointwiseCalls:
                     item.version = target._storage.version
             views.rebase(target, node)
         return target
+
+    def resolve(self, bound):
+        """(calls, variant, its arguments) for bound arguments, or None if a row changed them."""
+        values = tuple(bound.values())
+        target, found = self._prepared(bound)
+        if any(a is not b for a, b in zip(values, bound.values())):
+            return None
+        options = target.op.options
+        if target is not self and {"prepare", "check", "overload"} & options.keys():
+            return None
+        return target, *target.choose(found)
 
     def _record_inplace(self, variant, values, target):
         """The node of an in-place call, made before the memory changes."""
@@ -418,78 +432,55 @@ def _signature(op):
 def pointwise_function(op):
     """The public function of a pointwise row."""
     calls = op.runtime = PointwiseCalls(op)
-    signature, scope = _signature(op)
+    routes = Routes(op, calls.call, calls.resolve)
     ts = [p for p in op.params if p.kind == "tensor"]
-    names = [p.name for p in op.params]
-    everything = ", ".join(f"{n}={n}" for n in names[1:])
-    out = ", out=out" if "out" in op.variants else ""
-    slow = f"return slow({names[0]}{', ' + everything if everything else ''}{out})"
+    folded = [p for p in op.params if p.kind in ("static", "scalar")]
+    numbers = op.options.get("numbers", True)
+    if (
+        any(p.kind == "optional" for p in op.params)
+        or "prepare" in op.options
+        or any(p.default is REQUIRED for p in folded)
+        or (len(ts) > 2 and numbers and "family" not in op.options)
+    ):
+        function = routes.front(op.name)
+    else:
+        function = _direct(op, calls, routes, ts, folded, numbers)
+    function.__doc__, function.__module__ = op.doc, "flambeau"
+    calls.function = function
+    return function
+
+
+def _direct(op, calls, routes, ts, folded, numbers):
+    """A function with the hot path of its most usual call inside; other calls have routes."""
+    signature, scope = _signature(op)
+    out = "out" in op.variants
     conditions = ["out is not None"] if out else []
-    conditions += [
-        f"{p.name} is not _d_{p.name}" for p in op.params if p.kind in ("static", "scalar")
-    ]
+    conditions += [f"{p.name} is not _d_{p.name}" for p in folded]
     conditions += [
         f"{p.name} is None" for p in op.params if p.kind in ("float", "int") and p.default is None
     ]
-    optional = any(p.kind == "optional" for p in op.params)
-    if optional and not {"prepare", "overload"} & set(op.options):
-        return _by_types(op, calls)
-    if (
-        optional
-        or "prepare" in op.options
-        or any(p.default is REQUIRED for p in op.params if p.kind in ("static", "scalar"))
-    ):
-        return _plain(op, calls.call)
-    statics = tuple((p.name, p.default) for p in op.params if p.kind in ("static", "scalar"))
+    statics = tuple((p.name, p.default) for p in folded)
     letters = {"tensor": "t", "float": "f", "int": "i"}
     moving = [p for p in op.params if p.kind in letters]
     pattern = "".join(letters[p.kind] for p in moving)
-    head = f"    if {' or '.join(conditions)}:\n        {slow}\n" if conditions else ""
-    if len(ts) == 2 and pattern.startswith("tt") and op.options.get("numbers", True):
+    head = ""
+    if conditions:
+        head = f"    if {' or '.join(conditions)}:\n" + routes.dispatch_text(" " * 8, out=out)
+    if len(ts) == 2 and pattern.startswith("tt") and numbers:
         head += f"    if type({ts[1].name}) in SCALARS and isinstance({ts[0].name}, Tensor):\n"
         head += f"        return with_number({', '.join(p.name for p in moving)})\n"
         scope["with_number"] = calls.variant(pattern.replace("tt", "ts", 1), statics).run
     variant = calls.variant(pattern, statics)
-    names = [p.name for p in moving]
-    function = variant.family.compile_run(
-        names,
+    return variant.family.compile_run(
+        [p.name for p in moving],
         variant.record,
         variant.differentiable,
         name=op.name,
         signature=signature,
         head=head,
-        fallback=slow,
-        extra={**scope, "slow": calls.call, "SCALARS": SCALARS},
+        fallback=f"return routed({', '.join(p.name for p in op.params)})",
+        extra={**scope, **routes.scope(), "routed": routes.routed(), "SCALARS": SCALARS},
     )
-    function.__doc__, function.__module__ = op.doc, "flambeau"
-    return function
-
-
-_QUICK = {Tensor, float, int, type(None)}
-
-
-def _by_types(op, calls):
-    """A row with optional tensors (clamp): the variant is found by the types of what is given."""
-    runs: dict = {}
-    plain = all(p.kind in ("tensor", "optional") for p in op.params)
-    names = tuple(p.name for p in op.params)
-
-    def function(*args, out=None, **kwargs):
-        if kwargs and out is None and plain and len(args) == 1 and kwargs.keys() <= set(names[1:]):
-            args, kwargs = (*args, *[kwargs.get(n) for n in names[1:]]), {}
-        kinds = tuple(map(type, args))
-        run = runs.get(kinds) if out is None and not kwargs else None
-        if run is not None:
-            return run(*[a for a in args if a is not None])
-        result = calls.call(*args, out=out, **kwargs)
-        if plain and out is None and not kwargs and set(kinds) <= _QUICK:
-            variant, _ = calls.choose(bind(op, args, kwargs))
-            runs[kinds] = variant.run
-        return result
-
-    function.__name__ = function.__qualname__ = op.name
-    function.__doc__, function.__module__ = op.doc, "flambeau"
-    return function
 
 
 def pointwise_operator(op, name, swapped=False):
@@ -509,8 +500,8 @@ def pointwise_operator(op, name, swapped=False):
                 number = public("as_tensor")(other)
             other = number
         if swapped and not isinstance(other, Tensor):
-            return calls.call(other, input) if op.first_scalar else NotImplemented
-        return calls.call(input, other)
+            return calls.function(other, input) if op.first_scalar else NotImplemented
+        return calls.function(input, other)
 
     head = (
         "    if type(other) in SCALARS:\n        return with_number(input, other)\n"
@@ -529,61 +520,73 @@ def pointwise_operator(op, name, swapped=False):
 
 
 def pointwise_inplace(op):
-    """op_: a short path when nobody needs gradients and nothing overlaps."""
+    """op_: a short path for two operands when nothing is recorded; other calls have routes."""
+    routes = _inplace_routes(op)
+    name = op.name + "_"
+    kinds = [p.kind for p in op.params if p.kind not in ("scalar", "static")]
+    unsettled = {"prepare", "check"} & op.options.keys() and not op.options.get("settled")
+    if kinds != ["tensor", "tensor"] or op.error is not None or unsettled:
+        function = routes.front(name)
+    else:
+        function = _direct_inplace(op, routes, name)
+    function.__doc__, function.__module__ = op.doc, "flambeau"
+    return function
+
+
+def _inplace_routes(op):
+    calls = op.runtime
+    routes = Routes(op, calls.inplace, calls.resolve, True, check_overlap)
+    row = op.options.get("inplace_row")
+    if row is not None:
+        if TABLE[row].runtime is None:
+            pointwise_function(TABLE[row])
+        routes.on_target = _inplace_routes(TABLE[row]).routed()
+    return routes
+
+
+def _direct_inplace(op, routes, name):
     calls = op.runtime
     statics = tuple((p.name, p.default) for p in op.params if p.kind in ("static", "scalar"))
-    names = [p.name for p in op.params]
-    name = op.name + "_"
-    if [p.kind for p in op.params if p.kind not in ("scalar", "static")] != ["tensor", "tensor"]:
-        return _plain(op, calls.inplace, name)
-    rest = names[2:]
-    signature = f"input, {names[1]}" + "".join(
+    input, other, *rest = [p.name for p in op.params]
+    signature = f"{input}, {other}" + "".join(
         f", {'*, ' if k == 0 else ''}{n}=_d_{n}" for k, n in enumerate(rest)
     )
-    other = names[1]
-    slow = f"return slow(input, {other}{''.join(f', {n}={n}' for n in rest)})"
-    guard = "".join(f"    if {n} is not _d_{n}:\n        {slow}\n" for n in rest)
+    guard = ""
+    if rest:
+        conditions = " or ".join(f"{n} is not _d_{n}" for n in rest)
+        guard = f"    if {conditions}:\n" + routes.dispatch_text(" " * 8)
+    routed = f"return routed({', '.join((input, other, *rest))})"
     text = f"""def {name}({signature}):
-{guard}    if input._requires_grad:
-        {slow}
-    st = input._storage
-    p = st.pointer + input._offset
+{guard}    if {input}._requires_grad and modes.grad:
+        {routed}
+    st = {input}._storage
+    p = st.pointer + {input}._offset
     if type({other}) in SCALARS:
-        found = number_plans.get((input._layout, type({other}), input._layout))
+        found = number_plans.get(({input}._layout, type({other}), {input}._layout))
         if found is None:
-            {slow}
+            {routed}
         found[0](found[1], p, p, {other})
     else:
-        if not isinstance({other}, Tensor) or {other}._requires_grad:
-            {slow}
+        if not isinstance({other}, Tensor) or ({other}._requires_grad and modes.grad):
+            {routed}
         if {other}._storage.pointer == st.pointer:
-            {slow}
-        found = plans.get((input._layout, {other}._layout, input._layout))
+            {routed}
+        found = plans.get(({input}._layout, {other}._layout, {input}._layout))
         if found is None:
-            {slow}
+            {routed}
         found[0](found[1], p, p, {other}._storage.pointer + {other}._offset)
     st.version += 1
-    return input
+    return {input}
 """
-    scope = {f"_d_{p.name}": p.default for p in op.params} | {
+    scope = routes.scope() | {
         "SCALARS": SCALARS,
         "Tensor": Tensor,
-        "slow": calls.inplace,
+        "modes": modes,
+        "routed": routes.routed(),
         "plans": calls.variant("tt", statics).family.inplace_plans,
         "number_plans": calls.variant("ts", statics).family.inplace_plans,
     }
-    if op.error is not None:
-        return _plain(op, calls.inplace, name)
     return compile_text(text, scope, f"{op.name} inplace")[name]
-
-
-def _plain(op, call, name=None):
-    def function(*args, **kwargs):
-        return call(*args, **kwargs)
-
-    function.__name__ = function.__qualname__ = name or op.name
-    function.__doc__, function.__module__ = op.doc, "flambeau"
-    return function
 
 
 # -- other kinds -----------------------------------------------------------------------------------

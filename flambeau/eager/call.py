@@ -12,6 +12,7 @@ promotion); n any other number (cast to the compute type); f float and i int par
 import itertools
 import linecache
 
+from flambeau._dtype import Defaults
 from flambeau._tensor import Tensor, empty_like_layout, pool_of
 from flambeau.autograd.grad_mode import modes
 from flambeau.codegen import scalar
@@ -110,6 +111,7 @@ class Family:
         self.key, self.trace, self.pattern = key, trace, pattern
         self.types, self.outputs = types, outputs
         self.plans, self.inplace_plans, self.keep = {}, {}, []
+        Defaults.remembered += self.plans, self.inplace_plans
         self.error, self.promoting = error, promoting
 
     # -- planning ----------------------------------------------------------------------------

@@ -388,6 +388,7 @@ def _check_approximate(bound):
     variants="",
     dtypes=_floats("GeluKernelImpl"),
     check=_check_approximate,
+    settled=True,
     grad=_gelu_gradient,
 )
 def gelu(input, *, approximate: str = "none"):

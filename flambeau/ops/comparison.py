@@ -365,6 +365,7 @@ def _high_gradient(g, input, min, max):
     dtype=promoted,
     dtypes=_clamp_dtypes,
     check=_check_bounds,
+    settled=True,
     aliases="clip",
     node=_clamp_node("Clamp"),
     grad=dict(

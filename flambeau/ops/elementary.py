@@ -650,6 +650,7 @@ def _check_fill(bound):
 @pointwise(
     dtype=same,
     check=_check_fill,
+    settled=True,
     variants="function inplace",
     node=lambda tensors, _: f"FillBackward{len(tensors) - 1}",
     grad=dict(input=nothing, value=lambda g: g),

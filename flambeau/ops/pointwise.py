@@ -74,6 +74,7 @@ def _no_bool_operand(op, operands):
     dtype=promoted,
     dtypes=refuses("add_stub", "wide"),
     check=_check_alpha,
+    settled=True,
     first_scalar=True,
     grad=dict(input=lambda g: g, other=lambda g, alpha: scaled(g, m.conj(alpha))),
 )
@@ -88,6 +89,7 @@ def add(input, other, *, alpha: Scalar = 1):
     dtype=promoted,
     dtypes=every(_no_bool_operand, refuses("add_stub", "wide")),
     check=_check_alpha,
+    settled=True,
     aliases="subtract",
     first_scalar=True,
     grad=dict(input=lambda g: g, other=lambda g, alpha: -scaled(g, m.conj(alpha))),
@@ -101,6 +103,7 @@ def sub(input, other, *, alpha: Scalar = 1):
     dtype=promoted,
     dtypes=every(_no_bool_operand, refuses("add_stub", "wide")),
     check=_check_alpha,
+    settled=True,
     variants="function",
     node=lambda tensors, _: f"RsubBackward{2 - len(tensors)}",
     grad=dict(input=lambda g, alpha: -scaled(g, m.conj(alpha)), other=lambda g: g),
@@ -210,6 +213,7 @@ def _check_mode(bound):
 @pointwise(
     dtype=floating,
     check=_check_mode,
+    settled=True,
     aliases="divide true_divide",
     first_scalar=True,
     overload=lambda bound: bound["rounding_mode"] and f"div_{bound['rounding_mode']}",
