@@ -25,6 +25,7 @@ from flambeau.nn.modules.transformer_layers import (
     is_left_aligned,
     sequence_length,
 )
+from flambeau.nn.modules.transformer_layers import _get_activation_fn as _get_activation_fn
 
 __all__ = [
     "Transformer",
