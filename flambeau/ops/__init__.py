@@ -57,6 +57,7 @@ from flambeau.ops import (
     splitting,
     statistics,
     views,
+    weight_norm,
 )
 
 FAMILIES = (
@@ -116,4 +117,5 @@ FAMILIES = (
     splitting,
     statistics,
     views,
+    weight_norm,
 )

@@ -17,7 +17,9 @@ __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 
 def scaled_to(v: Tensor, g: Tensor, dim: int) -> Tensor:
     """v with each slice along dim (-1: all of it) scaled to the length that g says."""
-    return v * (g / flambeau.norm_except_dim(v, 2, dim))
+    if v.is_complex():
+        return v * (g / flambeau.norm_except_dim(v, 2, dim))
+    return flambeau._weight_norm(v, g, dim)
 
 
 class WeightNorm:

@@ -1,0 +1,34 @@
+"""Weight normalisation: length times direction, with one formula for both derivatives.
+
+Written out in norms, quotients and products its backward would pass over the weight seven times;
+the formula here does it three times. The modules are in nn/utils.
+"""
+
+from flambeau._layout import wrap_dim
+from flambeau.ops.table import composite, public
+
+
+def _sum_of_products(a, b, dim):
+    """(a * b) summed over all dimensions but one (-1: over all), in the shape of the norms."""
+    if dim == -1:
+        return public("linalg_vecdot")(a.reshape(-1), b.reshape(-1))
+    dim = wrap_dim(dim, a.ndim)
+    if dim == 0:
+        found = public("linalg_vecdot")(a.flatten(1), b.flatten(1), dim=1)
+        return found.reshape(-1, *(1,) * (a.ndim - 1))
+    return (a * b).sum([k for k in range(a.ndim) if k != dim], True)
+
+
+def _gradients(g, v, length, dim):
+    inverse = public("norm_except_dim")(v, 2, dim).reciprocal()
+    to_length = _sum_of_products(g, v, dim) * inverse
+    scale = length * inverse
+    # a change of v along itself changes nothing: that part of g is taken out
+    to_v = public("addcmul")(g * scale, v, scale * inverse * to_length, value=-1)
+    return to_v, to_length
+
+
+@composite(variants="function", joint_grad=_gradients, node="WeightNormInterfaceBackward0")
+def _weight_norm(v, length, dim: int = 0):
+    """v with each slice along dim (-1: all of it) scaled to the given length."""
+    return v * (length / public("norm_except_dim")(v, 2, dim))
