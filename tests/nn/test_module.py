@@ -111,3 +111,28 @@ def test_an_error_names_the_layer_it_comes_from():
     with pytest.raises(RuntimeError, match="cannot be multiplied") as caught:
         model(flambeau.ones(1, 2))
     assert any("'1.1'" in note for note in caught.value.__notes__)
+
+
+# -- loading is all or nothing ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_load_that_fails_changes_nothing(strict):
+    nn = flambeau.nn
+    model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    state = {key: value + 1 for key, value in before.items()}
+    state["2.weight"] = flambeau.ones(5, 5)
+    with pytest.raises(RuntimeError, match=r"size mismatch for 2\.weight"):
+        model.load_state_dict(state, strict=strict)
+    for key, value in model.state_dict().items():
+        assert flambeau.equal(value, before[key]), key
+
+
+def test_a_load_that_is_not_strict_takes_what_fits():
+    nn = flambeau.nn
+    model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    found = model.load_state_dict({"0.bias": flambeau.ones(3), "other": 3}, strict=False)
+    assert found.unexpected_keys == ["other"]
+    assert found.missing_keys == ["0.weight", "1.weight", "1.bias"]
+    assert model[0].bias.tolist() == [1.0, 1.0, 1.0]
