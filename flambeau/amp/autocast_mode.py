@@ -38,7 +38,8 @@ _others = _Others()
 
 def is_autocast_available(device_type: str) -> bool:
     """Is there an autocast for this kind of device?"""
-    return _device.device(device_type).type in _DEVICES
+    device: Any = _device.device(device_type)
+    return device.type in _DEVICES
 
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:

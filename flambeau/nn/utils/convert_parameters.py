@@ -1,6 +1,7 @@
 """Parameters as one long vector, and back: for optimizers and tests that think in vectors."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import flambeau
 from flambeau._tensor import Tensor
@@ -24,7 +25,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     return flambeau.cat(pieces)
 
 
-def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Any]) -> None:
     """Make every parameter a slice of vec: the memory is shared, nothing is copied."""
     if not isinstance(vec, Tensor):
         raise TypeError(f"expected torch.Tensor, but got: {flambeau.typename(vec)}")
@@ -32,5 +33,5 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     for param in parameters:
         device = _same_device(param, device)
         end = start + param.numel()
-        param.data = vec[start:end].view_as(param).data
+        param.data = vec[start:end].view_as(param).detach()
         start = end
