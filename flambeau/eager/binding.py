@@ -12,7 +12,7 @@ from flambeau._layout import broadcast_shape, is_dense_in_some_order, overlaps_i
 from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
-from flambeau.autograd.node import SavedInput, SavedOutput
+from flambeau.autograd.node import Node, SavedInput, SavedOutput, edge_of, init_node
 from flambeau.eager.call import SCALARS, compile_text
 from flambeau.eager.formula import record_formula, wants_grad
 from flambeau.eager.fronts import quick_function
@@ -316,7 +316,10 @@ class PointwiseCalls:
             views.check_inplace(target)
         if self.op.name != "fill":  # every element gets the same
             check_overlap(target, tensors)
-        return self.write(variant, values, target, recording)
+        self.write(variant, values, target, recording)
+        if not recording and modes.grad and target._requires_grad:
+            views.rebase(target, _flat_node(self.op, target))
+        return target
 
     def write(self, variant, values, target, recording):
         """The write itself, after all checks."""
@@ -351,6 +354,21 @@ class PointwiseCalls:
         node = variant.record(shadow, *values)
         keep_original(node, target)
         return node
+
+
+class FlatNode(Node):
+    """History of a write whose result does not depend smoothly on anything (x.eq_(y))."""
+
+    __slots__ = ("layout",)
+
+    def apply(self, grads, create_graph):
+        return (grads[0].new_zeros(self.layout.shape),)
+
+
+def _flat_node(op, target):
+    node = object.__new__(type(f"{op.name.title()}Backward0", (FlatNode,), {"__slots__": ()}))
+    node.layout = target._layout
+    return init_node(node, (edge_of(target),), ())
 
 
 def keep_original(node, target):

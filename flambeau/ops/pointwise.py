@@ -43,7 +43,7 @@ def scaled(x, factor):
 
 def _check_alpha(bound):
     alpha = bound["alpha"]
-    if alpha == 1 and type(alpha) is not bool:
+    if type(alpha) is int:
         return
     operands = [bound["input"], bound["other"]]
     common = d.result_dtype(
@@ -54,7 +54,7 @@ def _check_alpha(bound):
     )
     if type(alpha) is bool and common is not d.bool_:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
-    if type(alpha) is float and common.category < d.FLOATING:
+    if type(alpha) in (float, complex) and common.category < d.FLOATING:
         raise RuntimeError(
             "For integral input tensors, argument alpha must not be a floating point number."
         )
