@@ -5,7 +5,7 @@ import pytest
 
 import flambeau as fl
 from flambeau.autograd import gradcheck, gradgradcheck
-from flambeau.eager import recurrence
+from flambeau.eager.recurrence_layers import Layer
 
 GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 LENGTHS = [6, 4, 4, 1]  # of packed sequences
@@ -165,6 +165,24 @@ def test_cells(kind):
         np.testing.assert_allclose(found[1].numpy(), c, 1e-11, 1e-12)
 
 
+@pytest.mark.parametrize("kind", ["lstm", "gru", "rnn_tanh"])
+def test_gradients_of_cells(kind):
+    weights = [fl.tensor(w).requires_grad_() for w in _weights(kind, 3, 2, 1, False, True)]
+    states = [fl.tensor(s[0]).requires_grad_() for s in _states(kind, 2, 1, False, 2)]
+    x = fl.tensor(np.random.default_rng(5).standard_normal((2, 3))).requires_grad_()
+    count = len(states)
+
+    def run(x, *rest):
+        hx = rest[:count] if kind == "lstm" else rest[0]
+        return getattr(fl, kind + "_cell")(x, hx, *rest[count:])
+
+    assert gradcheck(run, (x, *states, *weights))
+    assert gradgradcheck(run, (x, *states, *weights))
+    meta = [t.detach().to("meta") for t in (x, *states, *weights)]
+    found = run(*meta)
+    assert (found[0] if kind == "lstm" else found).shape == (2, 2)
+
+
 @pytest.mark.parametrize("dtype", [fl.float32, fl.float16, fl.bfloat16])
 def test_narrow_dtypes(dtype):
     weights = _weights("lstm", 5, 8, 1, False, True)
@@ -187,9 +205,9 @@ def test_steps_in_python_are_the_same(kind, monkeypatch):
     results = []
     for how in ("program", "loop", "pieces"):
         if how != "program":
-            monkeypatch.setattr(recurrence._Layer, "runs_natively", lambda self, biased: False)
+            monkeypatch.setattr(Layer, "runs_natively", lambda self, biased: False)
         if how == "pieces":
-            monkeypatch.setattr(recurrence._Layer, "plan_product", lambda *sizes: "no plan")
+            monkeypatch.setattr(Layer, "plan_product", lambda *sizes: "no plan")
         out = _call(fl, kind, x, states, weights, True, 1, False)[0]
         grads = fl.autograd.grad((out * out).sum(), weights)
         results.append([out.detach().numpy(), *(g.numpy() for g in grads)])

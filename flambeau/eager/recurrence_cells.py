@@ -1,0 +1,121 @@
+"""Running single steps of recurrent layers: one kernel forward, one backward.
+
+Gates are parts of rows that lie side by side in one matrix; the kernels are pointwise ones, traced
+from the cells of ops/recurrence.py. Backward computes the gates once more in place of keeping them.
+"""
+
+from flambeau._layout import Size, dense_layout, make_layout
+from flambeau._tensor import empty_like_layout
+from flambeau.eager.binding import FRONTS, launches
+from flambeau.eager.copying import fill_into
+from flambeau.eager.fronts import kernel_unless_recorded
+from flambeau.eager.plan import MAX_PLANS, plan_nest
+from flambeau.eager.rows import address, contiguous
+from flambeau.ops.recurrence import CELLS
+
+_plans: dict = {}
+
+
+class _Step:
+    """A planned step for some batch and width."""
+
+    def __init__(self, kind, hidden, given):
+        rule = self.rule = CELLS[kind]
+        rows, width = hidden.shape
+        dtype, device = hidden.dtype, hidden.device
+        wide = rule.gates * width
+        part = make_layout(Size((rows, width)), (wide, 1), dtype, device)
+        self.state = dense_layout(hidden.shape, dtype, device)
+        self.gates = dense_layout(Size((rows, wide)), dtype, device)
+        self.nothing = dense_layout(Size((0,)), dtype, device)
+        self.places = [k * width * dtype.itemsize for k in range(rule.gates)]
+        many, states = rule.gates, 1 + rule.has_cell
+        inputs = [part] * (2 * many) + [self.state] * states
+        if given is None:
+            outs, trace, name = [self.state] * states, self.forward, "step"
+        else:
+            apart = rule.apart
+            outs = [part] * (many * (1 + apart)) + [self.state] * (apart + rule.has_cell)
+            inputs = [self.state] * states + inputs
+            trace, name = self.backward, "step backward"
+        self.planned = plan_nest(
+            (kind, name), trace, inputs, "", [dtype] * len(outs), tuple(outs), device=device
+        )
+
+    def split(self, values):
+        """(x, h, state before) among the operands of a kernel."""
+        n, rule = self.rule.gates, self.rule
+        x, h = values[:n], values[n : 2 * n]
+        if not rule.apart:
+            x, h = [a + b for a, b in zip(x, h)], None
+        return x, h, (values[2 * n], values[2 * n + 1] if rule.has_cell else None)
+
+    def forward(self, *values):
+        _, after = self.rule.forward(*self.split(values))
+        return after if self.rule.has_cell else after[:1]
+
+    def backward(self, *values):
+        states = 1 + self.rule.has_cell
+        grads, (x, h, before) = values[:states], self.split(values[states:])
+        kept, after = self.rule.forward(x, h, before)
+        grads = (*grads, None)[:2]
+        d_x, d_h, d_before = self.rule.backward(grads, kept, h, before, after)
+        return [*d_x, *(d_h or ()), *(v for v in d_before if v is not None)]
+
+    def parts(self, t):
+        at = address(t)
+        return [at + place for place in self.places]
+
+
+def _step(kind, hidden, given=None):
+    key = kind, hidden._layout.shape, hidden._layout.dtype, hidden._layout.device, given
+    found = _plans.get(key)
+    if found is None:
+        if len(_plans) > MAX_PLANS:
+            _plans.clear()
+        found = _plans[key] = _Step(kind, hidden, given)
+    return found
+
+
+def _operands(step, x_gates, h_gates, hidden, cell):
+    """Addresses of what both kernels read, and the tensors that own them."""
+    kept = [contiguous(t) for t in (x_gates, h_gates, hidden)]
+    read = [*step.parts(kept[0]), *step.parts(kept[1]), address(kept[2])]
+    if cell is not None:
+        kept.append(contiguous(cell))
+        read.append(address(kept[3]))
+    return read, kept
+
+
+@launches("rnn_step")
+def rnn_step(x_gates, h_gates, hidden, cell, kind):
+    step = _step(kind, hidden)
+    after = empty_like_layout(step.state)
+    new = empty_like_layout(step.state if cell is not None else step.nothing)
+    read, _kept = _operands(step, x_gates, h_gates, hidden, cell)
+    _, kernel, description, _ = step.planned
+    written = [address(after), address(new)] if cell is not None else [address(after)]
+    kernel(description, *written, *read)
+    return after, new
+
+
+def _rnn_step_backward(g_hidden, g_cell, x_gates, h_gates, hidden, cell, kind, needs):
+    step = _step(kind, hidden, "backward")
+    rule = step.rule
+    grads = [g_hidden, g_cell] if rule.has_cell else [g_hidden]
+    grads = [
+        fill_into(empty_like_layout(step.state), 0) if g is None else contiguous(g) for g in grads
+    ]
+    read, _kept = _operands(step, x_gates, h_gates, hidden, cell)
+    d_x = empty_like_layout(step.gates)
+    d_h = empty_like_layout(step.gates) if rule.apart else d_x
+    written = step.parts(d_x) + (step.parts(d_h) if rule.apart else [])
+    d_hidden = empty_like_layout(step.state) if rule.apart else None
+    d_cell = empty_like_layout(step.state) if rule.has_cell else None
+    written += [address(t) for t in (d_hidden, d_cell) if t is not None]
+    _, kernel, description, _ = step.planned
+    kernel(description, *written, *map(address, grads), *read)
+    return d_x, d_h, d_hidden, d_cell
+
+
+FRONTS["rnn_step_backward"] = kernel_unless_recorded(_rnn_step_backward)
