@@ -6,6 +6,8 @@ here check operands in PyTorch's words and order. Rows are in ops/products.py, p
 eager/gemm.py, kernels in codegen/templates/gemm.py.
 """
 
+from math import prod
+
 from flambeau import errors
 from flambeau._layout import Size, broadcast_shape, make_layout
 from flambeau._tensor import Tensor, alias, empty_like_layout, empty_tensor
@@ -41,7 +43,7 @@ def ready_product(a, b, found):
 
 
 def product(a, b):
-    """a @ b on plain tensors of the same number of dimensions (two or more); batches broadcast."""
+    """a @ b on plain tensors of two or more dimensions; batches broadcast."""
     found = READY.get((a._layout, b._layout))
     if found is not None:
         return ready_product(a, b, found)
@@ -124,10 +126,14 @@ def _check_batches(a, b):
 
 def _check_batch_sizes(a, b):
     if b.shape[0] != a.shape[0] or b.shape[1] != a.shape[2]:
-        raise RuntimeError(
-            "Expected size for first two dimensions of batch2 tensor to be: "
-            f"[{a.shape[0]}, {a.shape[2]}] but got: [{b.shape[0]}, {b.shape[1]}]."
-        )
+        raise _wrong_batch((a.shape[0], a.shape[2]), b.shape[:2])
+
+
+def _wrong_batch(wanted, got):
+    return RuntimeError(
+        "Expected size for first two dimensions of batch2 tensor to be: "
+        f"{list(wanted)} but got: {list(got)}."
+    )
 
 
 def _expected(a, b):
@@ -185,7 +191,7 @@ def _check_vector_dtypes(input, mat, vec):
 
 @launches("mm")
 def mm(input, mat2):
-    if input._layout.ndim == 2:
+    if input._layout.ndim == mat2._layout.ndim == 2:
         found = READY.get((input._layout, mat2._layout))
         if found is not None:
             return ready_product(input, mat2, found)
@@ -207,6 +213,21 @@ def bmm(input, mat2):
         raise _expected(input, mat2)
     refuse(input.dtype, "bmm")
     return product(input, mat2)
+
+
+@launches("batched_product")
+def batched_product(input, other):
+    found = READY.get((input._layout, other._layout))
+    if found is not None:
+        return ready_product(input, other, found)
+    count = prod(broadcast_shape(input.shape[:-2], other.shape[:-2]))
+    (_, inner), (rows, _) = input.shape[-2:], other.shape[-2:]
+    if inner != rows:
+        raise _wrong_batch((count, inner), (count, rows))
+    if input.dtype is not other.dtype:
+        raise _expected(input, other)
+    refuse(input.dtype, "bmm")
+    return product(input, other)
 
 
 @launches("mv")

@@ -9,7 +9,7 @@ import math
 
 from flambeau import _dtype as d
 from flambeau import errors
-from flambeau._layout import broadcast_shape, wrap_dim
+from flambeau._layout import wrap_dim
 from flambeau.codegen import scalar as m
 from flambeau.ops import einsum as einsum_notation
 from flambeau.ops.matrices import warn_once
@@ -274,12 +274,35 @@ def _folded(large, small):
 def _batched(input, other):
     left = input if input.ndim > 1 else input.unsqueeze(0)
     right = other if other.ndim > 1 else other.unsqueeze(1)
-    batch = broadcast_shape(left.shape[:-2], right.shape[:-2])
-    count = math.prod(batch)
-    flat = [t.expand(*batch, *t.shape[-2:]).reshape(count, *t.shape[-2:]) for t in (left, right)]
-    rows = left.shape[-2:-1] if input.ndim > 1 else ()
-    columns = right.shape[-1:] if other.ndim > 1 else ()
-    return public("_unsafe_view")(flat[0].bmm(flat[1]), (*batch, *rows, *columns))
+    found = public("_batched_product")(left, right)
+    if left is input and right is other:
+        return found
+    rows = found.shape[-2:-1] if input.ndim > 1 else ()
+    columns = found.shape[-1:] if other.ndim > 1 else ()
+    return public("_unsafe_view")(found, (*found.shape[:-2], *rows, *columns))
+
+
+def _summed_batch(product, shape):
+    """The gradient of an operand whose batch was spread over a larger one."""
+    return product if product.shape == shape else product.sum_to_size(shape)
+
+
+@template(
+    "batched_product",
+    variants="",
+    numbers=False,
+    node="UnsafeViewBackward0",
+    grad=dict(
+        input=lambda g, other, input_shape: _summed_batch(
+            public("_batched_product")(g, _adjoint(other)), input_shape
+        ),
+        other=lambda g, input, other_shape: _summed_batch(
+            public("_batched_product")(_adjoint(input), g), other_shape
+        ),
+    ),
+)
+def _batched_product(input, other):
+    """Products of two batches of matrices of any number of dimensions, which broadcast."""
 
 
 # -- products over other dimensions ---------------------------------------------------------------

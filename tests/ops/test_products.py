@@ -310,3 +310,60 @@ def test_gradients_are_those_of_pytorch(dtype):
     texts = [with_gradients(t, *shapes, dtype=dtype) for t, *shapes in same_name]
     report = compare(torch, oracle, texts)
     assert not report, report
+
+
+BATCHES = [
+    ((4, 1), (1, 3)),
+    ((4, 1), (3,)),
+    ((), (2, 3)),
+    ((2, 3), (2, 3)),
+    ((1,), (5, 1)),
+    ((0,), (1,)),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("left, right", BATCHES)
+def test_batches_broadcast_forward_and_backward(rng, left, right, dtype):
+    for turned in (False, True):
+        x = rng.standard_normal((*left, 5, 3)).astype(dtype)
+        y = rng.standard_normal((*right, 3, 4)).astype(dtype)
+        a, b = (torch.from_numpy(t).requires_grad_() for t in (x, y))
+        if turned:  # as transposes lie in memory, and with gaps
+            a, b = a.mT.contiguous().mT, b.repeat(*[1] * len(right), 1, 2)[..., ::2]
+            y = b.detach().numpy()
+        found = a @ b
+        assert np.allclose(found.detach().numpy(), x @ y)
+        g = rng.standard_normal(found.shape).astype(dtype)
+        to_a, to_b = torch.autograd.grad(found, (a, b), torch.from_numpy(g))
+        for mine, whole in ((to_a, g @ y.conj().mT), (to_b, x.conj().mT @ g)):
+            extra = tuple(range(whole.ndim - mine.ndim))
+            ones = [k for k in range(mine.ndim - 2) if mine.shape[k] == 1]
+            wanted = whole.sum(extra).sum(tuple(ones), keepdims=True)
+            assert np.allclose(mine.numpy(), wanted)
+
+
+def test_broadcast_batches_have_second_derivatives(rng):
+    a = torch.from_numpy(rng.standard_normal((2, 1, 3, 2))).requires_grad_()
+    b = torch.from_numpy(rng.standard_normal((3, 2, 2))).requires_grad_()
+    assert torch.autograd.gradcheck(torch.matmul, (a, b))
+    assert torch.autograd.gradgradcheck(torch.matmul, (a, b))
+
+
+def test_a_matrix_product_after_a_batched_one_still_checks(rng):
+    a, b = torch.ones(3, 4), torch.ones(2, 4, 3)
+    assert (a @ b).shape == (2, 3, 3)
+    with pytest.raises(RuntimeError, match="mat2 must be a matrix"):
+        torch.mm(a, b)
+
+
+def test_what_does_not_fit_in_batches_is_refused():
+    cases = [
+        (((2, 1, 3, 4), (5, 6, 2)), "Expected size for first two dimensions of batch2 tensor"),
+        (((2, 3, 3, 4), (2, 2, 4, 2)), "The size of tensor a"),
+    ]
+    for shapes, message in cases:
+        with pytest.raises(RuntimeError, match=message):
+            torch.matmul(*map(torch.ones, shapes))
+    with pytest.raises(RuntimeError, match="expected scalar type Float but found Double"):
+        torch.matmul(torch.ones(2, 1, 2, 2), torch.ones(3, 2, 2, dtype=torch.float64))
