@@ -5,6 +5,8 @@ by layouts, recorded and run backward as those are (`call.py`, `variants.py`), b
 no dimensions. The kernel is in `codegen/templates/losses.py`; rows are in `ops/losses.py`.
 """
 
+from typing import Any
+
 from flambeau._layout import Size, broadcast_shape, dense_layout, expanded_strides
 from flambeau.eager.call import Family
 from flambeau.eager.kernels import load_kernel, pool
@@ -75,7 +77,7 @@ def _kernel(key, trace, out, pattern, scalars, rank):
 class TotalFamily(Family):
     """Kernels of one total for one pattern of arguments."""
 
-    plan_nest = staticmethod(plan_total)
+    plan_nest: Any = staticmethod(plan_total)
 
 
 FAMILIES["total"] = TotalFamily

@@ -44,7 +44,7 @@ class Form(NamedTuple):
     owner: object
     channels: int
     pieces: int
-    count: int  # elements of a channel
+    size: int  # elements of a channel
 
 
 def form_of(layout, whole=False):
@@ -276,7 +276,7 @@ def _batch_norm_backward(g, input, weight, bias, mean, second, training, eps, ne
     total_tallies(totals, parts, form.pieces)
     if "dx" in found:
         places = (found["dx"], *operands, *totals, *parameters)
-        kernel(form.at, *(address(t) for t in places), float(form.count))
+        kernel(form.at, *(address(t) for t in places), float(form.size))
     if "dw" in found:
         result[1] = (totals[1] * second.to(compute)).to(like.dtype)
     if "db" in found:

@@ -323,7 +323,7 @@ def _cast(param, value, single, key=None):
     if isinstance(value, dict):
         return {k: _cast(param, v, single, k) for k, v in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, str):
-        return type(value)(_cast(param, v, single) for v in value)  # type: ignore[call-arg]
+        return type(value)(_cast(param, v, single) for v in value)
     return value
 
 

@@ -18,8 +18,10 @@ from flambeau.codegen.templates.attention_blocks import KEYS, Blocks
 
 
 class Backward(Blocks):
-    names = ("grad_query", "grad_key", "grad_value", "query", "key", "value", "out")
-    names += ("logsumexp", "grad", "mask", "keep", "sums")
+    names = (
+        "grad_query", "grad_key", "grad_value", "query", "key", "value", "out", "logsumexp", "grad",
+        "mask", "keep", "sums",
+    )  # fmt: skip
 
     def __init__(self, code, causal, mask, keep, cut):
         super().__init__(code, causal, mask, keep)

@@ -96,7 +96,11 @@ def batch_norm_apply(code, parameter, statistics, weighted, biased, evaluating):
     return Program(operands, (_ROOT, *steps) if evaluating else steps, ("eps",))
 
 
-_ROOT = Between(lambda r: {"rstd": 1 / m.sqrt(r.var + r.eps)})
+def _root(r):
+    return {"rstd": 1 / m.sqrt(r.var + r.eps)}
+
+
+_ROOT = Between(_root)
 
 
 def _slopes(e, r):

@@ -35,7 +35,8 @@ class Pool(Kernel):
         words = self.words(HEADER - 1)
         self.per_chunk, self.pieces = words[:2]
         self.sizes, self.outs, self.channels = words[2:5], words[5:8], words[8]
-        self.taps, self.steps, self.padding, self.overlap = words[9:12], words[12:15], *words[15:17]
+        self.taps, self.steps = words[9:12], words[12:15]
+        self.padding, self.overlap = words[15:17]
         od, oh, ow = self.outs
         d, h, _ = self.sizes
         self.windows = [self._at(n) for n in (0, od * FIELDS, (od + oh) * FIELDS)]
