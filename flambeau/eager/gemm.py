@@ -26,6 +26,8 @@ HELD = 1 << 22  # packed elements of B that are kept at once
 PANELS = 12  # panels of a block of rows: they stay in the second-level cache
 BLOCK = {2: 1024, 4: 768, 8: 384}  # steps of k per block, by bytes of a packed element
 BLOCKED_VECTORS = 2
+NEAREST = 24 << 10  # bytes of a packed strip that stay in the first-level cache
+CONVERTED = 1 << 19  # multiplications from which float16 is converted once, while it is packed
 CLOSE = 1 << 17  # bytes of B that stay in the second-level cache beside everything else
 
 _kernels: dict = {}
@@ -200,9 +202,12 @@ def _mode(s, batch, dtype):
         few = 24 * s.m <= min(s.k, 1536) or (few_columns and 10 * s.n <= s.k)
     if along_k and few:
         return "dots", min(w, 4)
-    vectors = _vectors(s, dtype.code, w)
+    vectors = _vectors(s, dtype, w)
     if s.k == 0:
         return "direct", vectors
+    if dtype.code == "f16" and not (few_rows or few_columns) and s.m * s.n * s.k >= CONVERTED:
+        # each element is converted once: that takes longer than to multiply it once or twice
+        return ("panels", 2) if batch > 1 and work <= SMALL // 2 else ("blocked", BLOCKED_VECTORS)
     if in_pairs:
         return _mode_in_pairs(s, batch, vectors, few_rows or few_columns)
     if columns_beside and (work <= SMALL or few_rows):
@@ -226,16 +231,20 @@ def _mode_in_pairs(s, batch, vectors, narrow):
     return "blocked", BLOCKED_VECTORS
 
 
-def _vectors(s, code, w):
+def _vectors(s, dtype, w):
     """The width of a strip that wastes the fewest lanes; few rows leave registers for more."""
     from flambeau.codegen.templates.tiles import pairs, tallest
 
+    code, needed = dtype.code, -(-s.n // w)
     widths = [v for v in (4, 3, 2, 1) if tallest(code, v) >= 4]
-    needed = -(-s.n // w)
-    if pairs(code) and needed > 4 and s.m > 2 * tallest(code):
-        widths = [2, 3, 4, 1]  # tall tiles: loads cost as much as pairs of products
-    if s.m <= 3 and s.n >= 2 * max(widths) * w and tallest(code, 2 * max(widths)) >= s.m:
-        return 2 * max(widths)
+    widest = widths[0]
+    if s.m <= 3 and s.n >= 2 * widest * w and tallest(code, 2 * widest) >= s.m:
+        return 2 * widest
+    packed = pairs(code) or s.b[1] != 1
+    long = s.k * widest * w * dtype.itemsize > NEAREST
+    if packed and long and needed > widest and s.m > 2 * tallest(code):
+        # a wide strip would not stay in the first-level cache from panel to panel
+        widths.sort(key=lambda v: (v - 2) % 4)
     return min(widths, key=lambda v: (-(-needed // v) * v, v == 1))
 
 

@@ -140,14 +140,14 @@ def test_one_and_two_threads_give_the_same_bits(rng):
             assert all(torch.equal(found[0], other) for other in found[1:])
 
 
-def test_batches_and_gradients(rng):
-    for shape in ((5, 20, 33, 48), (40, 17, 16, 18)):
-        count, m, k, n = shape
-        a = integers(rng, count * m, k, "rows", torch.bfloat16).view(count, m, k)
-        b = integers(rng, count * k, n, "rows", torch.bfloat16).view(count, k, n)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_batches_and_gradients(rng, dtype):
+    for count, m, k, n in ((5, 20, 33, 48), (40, 17, 16, 18), (3, 100, 91, 80)):
+        a = integers(rng, count * m, k, "rows", dtype).view(count, m, k)
+        b = integers(rng, count * k, n, "rows", dtype).view(count, k, n)
         a, b = a.requires_grad_(), b.requires_grad_()
         found = a @ b
-        g = integers(rng, count * m, n, "rows", torch.bfloat16).view(count, m, n)
+        g = integers(rng, count * m, n, "rows", dtype).view(count, m, n)
         found.backward(g)
         x, y = a.detach(), b.detach()
         for mine, left, right in ((found, x, y), (a.grad, g, y.mT), (b.grad, x.mT, g)):
