@@ -21,7 +21,8 @@ from flambeau.eager.binding import check_overlap, launches, ranges_meet
 from flambeau.eager.plan import MAX_PLANS, output_layout, plan_nest, scalar_kinds
 from flambeau.eager.variants import fit
 
-_copies: dict = {}
+_copies: dict = {}  # (layout of the target, of the source) -> kernel, description, its owner
+_checked: dict = {}  # those of them that copy_ has found nothing wrong with
 _BITS = {"f16": _dtype.int16, "bf16": _dtype.int16}
 
 
@@ -100,7 +101,18 @@ class CopyBackwards(Node):
 
 def copy_(input, src, non_blocking=False):
     """Copy the elements of src into this tensor, casting and broadcasting, and return it."""
-    if not isinstance(src, Tensor):
+    if isinstance(src, Tensor):
+        found = _checked.get((input._layout, src._layout))
+        st = input._storage
+        if (
+            found is not None
+            and st.pointer != src._storage.pointer
+            and not ((input._requires_grad or src._requires_grad) and modes.grad)
+        ):
+            found[0](found[1], st.pointer + input._offset, src._storage.pointer + src._offset)
+            st.version += 1
+            return input
+    else:
         if getattr(src, "shape", None) == () and hasattr(src, "item"):
             src = src.item()  # a NumPy number
         if type(src) not in (int, float, bool, complex):
@@ -139,6 +151,10 @@ def copy_(input, src, non_blocking=False):
     input._storage.version += 1
     if recording:
         views.rebase(input, node)
+    if len(_checked) > MAX_PLANS:
+        _checked.clear()
+    key = input._layout, src._layout
+    _checked[key] = _copies[key]
     return input
 
 
@@ -168,15 +184,19 @@ def formatted_layout(layout, memory_format, dtype=None):
 _clones: dict = {}  # (layout, memory format) -> layout of a clone
 
 
-@launches("clone")
-def clone(input, memory_format):
-    key = (input._layout, memory_format)
-    layout = _clones.get(key)
-    if layout is None:
+def cloned_layout(layout, memory_format):
+    """The layout of a clone in a memory format."""
+    found = _clones.get((layout, memory_format))
+    if found is None:
         if len(_clones) > MAX_PLANS:
             _clones.clear()
-        layout = _clones[key] = formatted_layout(input._layout, memory_format)
-    out = empty_like_layout(layout)
+        found = _clones[layout, memory_format] = formatted_layout(layout, memory_format)
+    return found
+
+
+@launches("clone")
+def clone(input, memory_format):
+    out = empty_like_layout(cloned_layout(input._layout, memory_format))
     copy_into(out, input)
     return out
 
@@ -193,21 +213,29 @@ def to_copy(input, dtype, device, memory_format):
     return out
 
 
-_fills: dict = {}
+FILLS: dict = {}  # (layout, type of number) -> kernel, description, its owner
 
 
 def fill_into(target, value):
     """Every element of target becomes value (a Python number), on memory alone."""
-    key = (target._layout, type(value))
-    found = _fills.get(key)
+    found = FILLS.get((target._layout, type(value)))
     if found is None:
-        layout = target._layout
-        if len(_fills) > 4096:
-            _fills.clear()
-        found = _fills[key] = _plan_fill(layout, type(value))
-    words = (value.real, value.imag) if type(value) is complex else (value,)
-    found[0](found[1], target._storage.pointer + target._offset, *words)
+        found = fill_plan(target._layout, type(value))
+    if type(value) is complex:
+        found[0](found[1], target._storage.pointer + target._offset, value.real, value.imag)
+    else:
+        found[0](found[1], target._storage.pointer + target._offset, value)
     return target
+
+
+def fill_plan(layout, kind):
+    """(kernel, description, its owner) that fills a layout with a number of a type."""
+    found = FILLS.get((layout, kind))
+    if found is None:
+        if len(FILLS) > MAX_PLANS:
+            FILLS.clear()
+        found = FILLS[layout, kind] = _plan_fill(layout, kind)
+    return found
 
 
 def _plan_fill(layout, kind):

@@ -10,7 +10,13 @@ from flambeau import _device, _dtype
 from flambeau._layout import make_layout
 from flambeau._tensor import Tensor, empty_like_layout, make_tensor
 from flambeau.eager import interchange
-from flambeau.eager.copying import fill_into, filled, formatted_layout
+from flambeau.eager.copying import (
+    cloned_layout,
+    fill_into,
+    fill_plan,
+    filled,
+    formatted_layout,
+)
 from flambeau.eager.dlpack import from_dlpack as from_dlpack
 from flambeau.eager.dlpack import to_dlpack as to_dlpack
 from flambeau.eager.nested import from_data, infer_dtype
@@ -27,6 +33,7 @@ from flambeau.eager.options import (
     size_from,
     size_tuple,
 )
+from flambeau.eager.plan import MAX_PLANS
 from flambeau.eager.ranges import arange as arange
 from flambeau.eager.ranges import eye as eye
 from flambeau.eager.ranges import linspace as linspace
@@ -214,6 +221,33 @@ def _checked(value, dtype):
     return fill_number(_dtype.check_fits(value, dtype))
 
 
+_blanks: dict = {}  # (sizes, dtype, device) -> layout and plan of a fill
+_dtype.Defaults.remembered.append(_blanks)
+
+
+def _quick_fill(sizes, dtype, value):
+    """A new tensor of sizes that were asked for before, full of a small integer; else None."""
+    for s in sizes:
+        if type(s) is not int:  # 2.0 and True equal 2 and 1 as keys, but are no sizes
+            return None
+    found = _blanks.get((sizes, dtype, _device.default_device()))
+    if found is None:
+        return None
+    layout, kernel, description, _ = found
+    t = empty_like_layout(layout)
+    kernel(description, t._storage.pointer, value)
+    return t
+
+
+def _remembered_fill(sizes, dtype, layout, value):
+    if layout.device is _device.default_device() and _INT.issuperset(map(type, sizes)):
+        if len(_blanks) > MAX_PLANS:
+            _blanks.clear()
+        if sizes == layout.shape:
+            _blanks[sizes, dtype, layout.device] = (layout, *fill_plan(layout, int))
+    return filled(layout, value)
+
+
 def zeros(
     *sizes,
     size=None,
@@ -226,9 +260,14 @@ def zeros(
     names=None,
 ):
     """A tensor of zeros."""
+    if out is None and size is None and device is None and not requires_grad:
+        t = _quick_fill(sizes, dtype, 0)
+        if t is not None:
+            return t
     if out is not None:
         return into(out, _shape(sizes, size, "zeros"), dtype).zero_()
-    return finish(filled(_dense(sizes, size, dtype, device, "zeros"), 0), requires_grad)
+    plan = _dense(sizes, size, dtype, device, "zeros")
+    return finish(_remembered_fill(sizes, dtype, plan, 0), requires_grad)
 
 
 def ones(
@@ -243,12 +282,19 @@ def ones(
     names=None,
 ):
     """A tensor of ones."""
+    if out is None and size is None and device is None and not requires_grad:
+        t = _quick_fill(sizes, dtype, 1)
+        if t is not None:
+            return t
     if out is not None:
         return into(out, _shape(sizes, size, "ones"), dtype, "ones").fill_(1)
-    return finish(filled(_dense(sizes, size, dtype, device, "ones"), 1), requires_grad)
+    plan = _dense(sizes, size, dtype, device, "ones")
+    return finish(_remembered_fill(sizes, dtype, plan, 1), requires_grad)
 
 
 def _like(input, dtype, device, memory_format, name):
+    if dtype is None and device is None and type(input) is Tensor:
+        return cloned_layout(input._layout, memory_format)
     like(input, name)
     layout = formatted_layout(input._layout, memory_format, dtype and dtype_of(dtype, name))
     if device is not None:

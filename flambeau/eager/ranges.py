@@ -13,7 +13,7 @@ from flambeau._layout import Size, dense_layout
 from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.codegen import scalar
 from flambeau.eager.options import dtype_of, finish, integer, into, new_layout, number
-from flambeau.eager.plan import plan_nest
+from flambeau.eager.plan import MAX_PLANS, plan_nest
 
 _grids: dict = {}
 
@@ -95,10 +95,22 @@ def _integers(start, end, step):
         start, end = 0, start
     if type(end) is not int or step <= 0 or end < start or max(abs(start), end) >> 62:
         return None
-    layout = dense_layout(
-        ((end - start + step - 1) // step,), _dtype.int64, _device.default_device()
-    )
-    return grid("arange", _arithmetic, (start, step), layout)
+    key = ((end - start + step - 1) // step, _device.default_device())
+    found = _counts.get(key)
+    if found is None:
+        layout = dense_layout(key[:1], _dtype.int64, key[1])
+        t = grid("arange", _arithmetic, (start, step), layout)
+        if len(_counts) > MAX_PLANS:
+            _counts.clear()
+        _counts[key] = layout, _grids["arange", "ii", layout]
+        return t
+    layout, plan = found
+    t = empty_like_layout(layout)
+    plan[1](plan[2], t._storage.pointer, start, step)
+    return t
+
+
+_counts: dict = {}  # (number of integers, device) -> layout, plan of grid
 
 
 def _arithmetic(start, step):
