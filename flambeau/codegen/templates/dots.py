@@ -34,8 +34,8 @@ class Dots(NamedTuple):
     vectors: int = 1
     paired: bool = False
 
-    parts, type, columns, item = Tile.parts, Tile.type, Tile.columns, Tile.item
-    sum_item, packed_item, grain = Tile.sum_item, Tile.packed_item, Tile.grain
+    parts, type, columns, item = Tile.parts, Tile.type, Tile.columns, Tile.item  # type: ignore[misc]
+    sum_item, packed_item, grain = Tile.sum_item, Tile.packed_item, Tile.grain  # type: ignore[misc]
 
     def sums(self, fn, o, masks):
         """What a tile function computes; o: its Operands."""

@@ -35,7 +35,6 @@ whose epilogue is a callback: epilogue(fn, sums, columns_masks, *extra). `edge` 
 masks where columns may be missing, and without where masked access would be slow.
 """
 
-from collections import namedtuple
 from typing import NamedTuple
 
 from flambeau.codegen.llvm import convert, load_element, masked_load, store_element
@@ -364,9 +363,20 @@ def edge(fn, tile, columns, build):
         )
 
 
-PARAMETERS = ((I64, "depth"), (PTR, "a"), (I64, "a_row"), (I64, "a_step"))
-PARAMETERS += ((PTR, "b"), (I64, "b_step"), (PTR, "table"), (I64, "columns"))
-Operands = namedtuple("Operands", [name for _, name in PARAMETERS])
+class Operands(NamedTuple):
+    """What every tile function takes first: values, in this order."""
+
+    depth: V
+    a: V
+    a_row: V
+    a_step: V
+    b: V
+    b_step: V
+    table: V
+    columns: V
+
+
+PARAMETERS = tuple((PTR if x in ("a", "b", "table") else I64, x) for x in Operands._fields)
 
 
 def tile_function(module, name, tile, extra, epilogue, internal=True):
