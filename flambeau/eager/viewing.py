@@ -232,19 +232,33 @@ class Viewer:
         return tuple(bind(self.op, (input, *args), kwargs).values())[1:]
 
     def slow(self, input, args, kwargs):
+        if list in map(type, args) and not kwargs:  # unhashable, but the same as tuples
+            plain = tuple(tuple(a) if type(a) is list else a for a in args)
+            if all(map(_keepable, plain)) and isinstance(input, Tensor):
+                if self._key(input._layout, plain) in self.plans:
+                    return self.function(input, *plain)
+                return self._slow(input, args, plain, kwargs)
+        return self._slow(input, args, args, kwargs)
+
+    def _slow(self, input, args, plain, kwargs):
         values = self.values(input, args, kwargs)
         found = self.op.body(input._layout, *values)
         plan = values if found is None else make_plan(self.op, input._layout, values, found)
-        if not kwargs and all(map(_keepable, args)):
-            self._keep(input._layout, args, plan)
+        if not kwargs and all(map(_keepable, plain)):
+            self._keep(input._layout, plain, plan)
         if found is None:
             return self.options["otherwise"](input, *values)
         return self.outputs(plan, input)
 
+    def _key(self, layout, args):
+        if self.options.get("varargs"):
+            return layout, args
+        return (layout, *args) if args else layout
+
     def _keep(self, layout, args, plan):
         if len(self.plans) > MAX_PLANS:
             self.plans.clear()
-        key = (layout, args) if self.options.get("varargs") else (layout, *args) if args else layout
+        key = self._key(layout, args)
         if type(plan) is tuple:
             self.plans[key] = None, None, plan
         else:
@@ -300,6 +314,7 @@ def view_function(op):
             **{f"_d_{p.name}": p.default for p in op.params},
         }
         function = compile_text(_function_text(op), space, f"{op.name} view")[op.name]
+        viewer.function = function
     function.__doc__, function.__module__ = op.doc, "flambeau"
     function.__name__ = function.__qualname__ = op.name
     return function
