@@ -14,6 +14,11 @@ ELLIPSIS = "..."
 
 def evaluate(arguments):
     """einsum as called: with an equation and operands, or operands and lists of subscripts."""
+    if len(arguments) == 3 and type(arguments[0]) is str:
+        equation, a, b = arguments
+        recipe = _recipes.get((equation, getattr(a, "shape", None), getattr(b, "shape", None)))
+        if recipe is not None:
+            return _follow(recipe, a, b)
     if len(arguments) < 2:
         raise ValueError(
             "einsum(): must specify the equation string and at least one operand, or at least one "
@@ -32,6 +37,13 @@ def evaluate(arguments):
             )
     terms, output = _parse(equation, operands)
     order = [*output, *_summed(terms, output)]
+    if len(operands) == 2:
+        recipe = _recipe(terms, order, len(output), *[t.shape for t in operands])
+        if recipe is not None:
+            if len(_recipes) > 1024:
+                _recipes.clear()
+            _recipes[equation, operands[0].shape, operands[1].shape] = recipe
+            return _follow(recipe, *operands)
     return _contract_all(
         [_aligned(t, term, order) for t, term in zip(operands, terms)], len(output)
     )
@@ -224,6 +236,56 @@ def _pair(a, b, users, summed):
             users[d] = 0
     a, b = (t.sum(dims, keepdim=True) if dims else t for t, dims in zip((a, b), alone))
     return _product(a, b, both) if both else a * b
+
+
+# -- two operands and one product, the usual case: worked out once per equation and shapes ---------
+
+_recipes: dict = {}
+
+
+def _recipe(terms, order, kept, *shapes):
+    """What _aligned, _pair and _product would do with two operands, if that is one product."""
+    if any(len(set(term)) < len(term) for term in terms):
+        return None
+    a, b = ({c: (k, n) for k, (c, n) in enumerate(zip(t, s))} for t, s in zip(terms, shapes))
+    shared, rows, both, columns = [], [], [], []
+    for place, c in enumerate(order):
+        left, right = a.get(c, (0, 1))[1] != 1, b.get(c, (0, 1))[1] != 1
+        if place >= kept:
+            if left is not right:
+                return None  # a sum of its own
+            if left:
+                both.append(place)
+                continue
+        (shared if left and right else rows if left else columns).append(place)
+    if not both:
+        return None
+
+    def dims(places, own):
+        return tuple(own[order[p]][0] for p in places if order[p] in own)
+
+    def size(places, own):
+        return math.prod(own.get(order[p], (0, 1))[1] for p in places)
+
+    batch, m, k, n = size(shared, a), size(rows, a), size(both, a), size(columns, b)
+    steps = shared + rows + both + columns
+    shape = tuple(
+        1 if p in both else (b if p in columns else a).get(order[p], (0, 1))[1] for p in steps
+    )
+    back = tuple(steps.index(p) for p in range(len(order)))
+    return (
+        (dims(steps, a), (batch, m, k)),
+        (dims(shared + both + columns + rows, b), (batch, k, n)),
+        shape,
+        back,
+        tuple(shape[p] for p in back)[:kept],
+    )
+
+
+def _follow(recipe, a, b):
+    (a_dims, a_shape), (b_dims, b_shape), shape, back, final = recipe
+    x, y = a.permute(a_dims).reshape(a_shape), b.permute(b_dims).reshape(b_shape)
+    return x.bmm(y).view(shape).permute(back).view(final)
 
 
 def _product(a, b, both):
