@@ -85,7 +85,7 @@ def _forward(name, program):
     def launch(input, dim, half_to_float):
         plan = plans.get((input._layout, dim))
         if plan is None:
-            layout = input._layout
+            layout, given = input._layout, dim
             dim = wrap_dim(dim, layout.ndim)
             if not layout.dtype.is_floating_point:
                 last = "lastdim_" if dim >= layout.ndim - 1 else ""
@@ -94,7 +94,7 @@ def _forward(name, program):
                 return empty_like_layout(dense_layout(layout.shape, layout.dtype, layout.device))
             if not layout.is_contiguous:
                 return launch(contiguous(input), dim, half_to_float)
-            plan = _planned(plans, program, layout, dim)
+            plan = _planned(plans, program, layout, given)
         layout, kernel, description, _ = plan
         out = empty_like_layout(layout)
         kernel(description, out._storage.pointer, input._storage.pointer + input._offset)
