@@ -41,14 +41,14 @@ def scan(name, input, dim, dtypes):
     layout = input._layout
     plan = _plans.get((name, layout, dim, dtypes))
     if plan is None:
-        dim = dimension(input, dim)
+        given, dim = dim, dimension(input, dim)
         if not is_computed(input):
             return tuple(empty_tensor(input.shape, t, input.device) for t in dtypes)
         if not layout.is_contiguous:
             return scan(name, contiguous(input), dim, dtypes)
         if len(_plans) > MAX_PLANS:
             _plans.clear()
-        plan = _plans[name, layout, dim, dtypes] = _plan(name, layout, dim, dtypes)
+        plan = _plans[name, layout, given, dtypes] = _plan(name, layout, dim, dtypes)
     layouts, run, totals, description, owner = plan
     outs = tuple([empty_like_layout(x) for x in layouts])
     places = [o._storage.pointer for o in outs]

@@ -257,11 +257,17 @@ def overloaded(op, general):
     known: dict = {}
 
     def function(*args, **kwargs):
+        if not kwargs:
+            key = tuple(map(type, args))
+            found = known.get(key)
+            if found is None:
+                return slow(key, args, kwargs)
+            return choose(found[0], None, args + found[3])
         key = (*map(type, args), *kwargs, *map(type, kwargs.values()))
         found = known.get(key)
         if found is None:
             return slow(key, args, kwargs)
-        overload, defaults, places = found
+        overload, defaults, places, _ = found
         values = [*args, *defaults[len(args) :]]
         for name, value in kwargs.items():
             values[places[name]] = value
@@ -284,7 +290,8 @@ def overloaded(op, general):
         places = {
             k: next(n for n, x in enumerate(names) if k in (x, _ALIASES.get(x))) for k in kwargs
         }
-        return overload, [p.default for p in parameters], places
+        defaults = [p.default for p in parameters]
+        return overload, defaults, places, tuple(defaults[given:])
 
     return function
 

@@ -345,10 +345,13 @@ _THREE = (
 
 
 def _choose(name, pairwise, result):
-    rows = f"_{name}_all", pairwise, f"_{name}_dim"
+    names = f"_{name}_all", pairwise, f"_{name}_dim"
+    rows: list = [None, None, None]  # their functions, when first needed
 
     def body(overload, out, arguments):
-        row = public(rows[overload])
+        row = rows[overload]
+        if row is None:
+            row = rows[overload] = public(names[overload])
         found = row(*arguments) if out is None else row(*arguments, out=out)
         return result(found) if overload == 2 else found
 
