@@ -91,6 +91,7 @@ _SUBPACKAGES = {
     "version",
     "types",
     "multiprocessing",
+    "serialization",
 }
 _RANDOM = {
     "Generator",
@@ -108,6 +109,8 @@ def __getattr__(name):
         return _importlib.import_module("flambeau." + name)
     if name in _RANDOM:
         value = getattr(_importlib.import_module("flambeau.random"), name)
+    elif name in ("save", "load"):
+        value = getattr(_importlib.import_module("flambeau.serialization"), name)
     elif _methods.is_function(name):
         value = _methods.function(name)
     elif "autocast" in name:
@@ -121,4 +124,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({*globals(), *_methods.public_names(), *_RANDOM})
+    return sorted({*globals(), *_methods.public_names(), *_RANDOM, "save", "load"})

@@ -52,3 +52,8 @@ def copy_bytes(target, source, count):
 def buffer_at(address, count):
     """A writable memoryview of native memory (the caller keeps the owner alive)."""
     return memoryview((ctypes.c_char * count).from_address(address)).cast("B")
+
+
+def address_of(buffer):
+    """Where a writable buffer begins (the caller keeps it alive)."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(buffer))

@@ -1,0 +1,142 @@
+"""`torch.save` and `torch.load`: objects in PyTorch's zip format, both ways.
+
+A file holds a pickle that names PyTorch's functions and types, and one record per storage. By
+default a file may only hold data: `restricted.py` reads its pickle and runs nothing. `pickling.py`
+writes, `archive.py` is the zip format, `legacy.py` reads files from before it.
+"""
+
+import os
+import pickle as _pickle
+import sys as _sys
+from collections.abc import Callable
+from typing import IO, Any
+
+from flambeau._device import device as _device
+from flambeau.runtime.cpu import buffer_at as _buffer_at
+from flambeau.serialization import files as _files
+from flambeau.serialization.archive import ArchiveWriter as _ArchiveWriter
+from flambeau.serialization.legacy import read_legacy as _read_legacy
+from flambeau.serialization.locations import known_place as _known_place
+from flambeau.serialization.pickling import dumps as _dumps
+from flambeau.serialization.reading import read_archive as _read_archive
+from flambeau.serialization.safe_names import add_safe_globals as add_safe_globals
+from flambeau.serialization.safe_names import clear_safe_globals as clear_safe_globals
+from flambeau.serialization.safe_names import get_safe_globals as get_safe_globals
+from flambeau.serialization.safe_names import (
+    get_unsafe_globals_in_checkpoint as get_unsafe_globals_in_checkpoint,
+)
+from flambeau.serialization.safe_names import safe_globals as safe_globals
+
+__all__ = [
+    "add_safe_globals",
+    "clear_safe_globals",
+    "get_safe_globals",
+    "get_unsafe_globals_in_checkpoint",
+    "load",
+    "safe_globals",
+    "save",
+]
+
+DEFAULT_PROTOCOL = 2
+FileLike = str | os.PathLike[str] | IO[bytes]
+
+
+def save(
+    obj: object,
+    f: FileLike,
+    pickle_module: Any = _pickle,
+    pickle_protocol: int = DEFAULT_PROTOCOL,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+) -> None:
+    """Write an object to a path or a file object.
+
+    A path is replaced when the new file is complete and on the disk; until then, and if anything
+    fails, the file of before stays.
+
+    Args:
+        obj: tensors and what holds them; objects of any class that pickle can name.
+        f: a path, or an object with `write`.
+        pickle_protocol: 2 is what PyTorch reads with `weights_only=True`.
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> torch.save({"weight": torch.ones(2), "step": 3}, file)
+        >>> torch.load(io.BytesIO(file.getvalue()))
+        {'weight': tensor([1., 1.]), 'step': 3}
+    """
+    _files.check_writable(f)
+    if not _use_new_zipfile_serialization:
+        raise NotImplementedError(
+            "flambeau reads the format of before PyTorch 1.6 but does not write it; PyTorch reads "
+            "the zip format since then"
+        )
+    pickled, storages = _dumps(obj, pickle_protocol, pickle_module)
+    with _files.opened_for_writing(f) as file:
+        archive = _ArchiveWriter(file, _root_name(f))
+        archive.add("data.pkl", pickled)
+        archive.add(".format_version", b"1")
+        archive.add(".storage_alignment", b"64")
+        if not _disable_byteorder_record:
+            archive.add("byteorder", _sys.byteorder.encode())
+        for key, storage in enumerate(storages):
+            size = storage.nbytes
+            archive.add(f"data/{key}", _buffer_at(storage.pointer, size) if size else b"")
+        archive.add("version", b"3\n")
+        archive.close()
+
+
+def _root_name(f):
+    """The folder that an archive unpacks to: the name of the file without its last suffix."""
+    if not _files.is_path(f):
+        return "archive"
+    return os.path.splitext(os.path.basename(os.fspath(f)))[0] or "archive"
+
+
+def load(
+    f: FileLike,
+    map_location: Callable | str | dict | Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **pickle_load_args: Any,
+) -> Any:
+    """Read what `save` wrote, here or in PyTorch.
+
+    Args:
+        f: a path, or a seekable file object.
+        map_location: a device for all tensors; a dictionary of devices; a function of a storage and
+            the name of its device.
+        weights_only: refuse everything but data (the default). With False a file can run any code:
+            only for files whose source is trusted.
+        mmap: leave the tensors in the file, which must be a path, until they are touched.
+    """
+    if pickle_module is not None and weights_only:
+        raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
+    if weights_only is None:
+        weights_only = pickle_module is None
+    if mmap and not _files.is_path(f):
+        raise ValueError("f must be a file path in order to use the mmap argument")
+    if weights_only and set(pickle_load_args) - {"encoding"}:
+        raise TypeError(
+            "with weights_only=True only encoding= is known, but got "
+            + ", ".join(sorted(set(pickle_load_args) - {"encoding"}))
+        )
+    if isinstance(map_location, (str, _device)):
+        _known_place(str(map_location))
+    with _files.opened_for_reading(f) as file:
+        here = file.tell()
+        start = file.read(4)
+        file.seek(here)
+        arguments = (map_location, pickle_module, weights_only)
+        if start == b"PK\x03\x04":
+            return _read_archive(file, *arguments, mmap, pickle_load_args)
+        if mmap:
+            raise RuntimeError(
+                "mmap can only be used with files saved with "
+                "`torch.save(_use_new_zipfile_serialization=True)`, please torch.save your "
+                "checkpoint with this option in order to use mmap."
+            )
+        return _read_legacy(file, *arguments, pickle_load_args)

@@ -1,0 +1,192 @@
+"""Zip archives as PyTorch lays them out: records, stored as they are, each from a multiple of 64.
+
+The writer knows sizes and checksums beforehand, so it never looks back and any object with `write`
+will do. The reader trusts nothing: sizes are compared with what the file can hold before memory is
+taken, and checksums are compared when a record is read.
+"""
+
+import struct
+import zipfile
+import zlib
+
+from flambeau.serialization.files import read_into, size_of
+
+ALIGNMENT = 64
+LOCAL, CENTRAL, END = 0x04034B50, 0x02014B50, 0x06054B50
+END64, LOCATOR64 = 0x06064B50, 0x07064B50
+UTF8 = 0x0800
+FULL32, FULL16 = 0xFFFFFFFF, 0xFFFF
+PIECE = 1 << 24
+# what deflate can at best do to a run of equal bytes, and some room for tiny records
+MOST_EXPANSION, ROOM = 1032, 4096
+
+_CORRUPT = (
+    "PytorchStreamReader failed {}. If you are seeing this error, there is a high likelihood that "
+    "your checkpoint file is corrupted. This can happen if the checkpoint was not saved properly, "
+    "was transferred incorrectly, or the file was modified after saving."
+)
+
+
+def corrupt(what):
+    return RuntimeError(_CORRUPT.format(what))
+
+
+class ArchiveWriter:
+    """Writes records one after the other; `close` writes their directory."""
+
+    def __init__(self, file, root):
+        self.write, self.root, self.position = file.write, root, 0
+        self.directory = []
+        self.checksums = 0
+
+    def _put(self, data):
+        self.write(data)
+        self.position += len(data)
+
+    def add(self, name, data):
+        """A record, from bytes or a memoryview of bytes."""
+        encoded, size, checksum = f"{self.root}/{name}".encode(), len(data), zlib.crc32(data)
+        start = self.position
+        large = struct.pack("<HHQQ", 1, 16, size, size) if size >= FULL32 else b""
+        before = start + 30 + len(encoded) + len(large) + 4
+        padding = -before % ALIGNMENT
+        extra = large + struct.pack("<2sH", b"FB", padding) + b"Z" * padding
+        small = FULL32 if large else size
+        self._put(
+            struct.pack(
+                "<IHHHHHIIIHH",
+                *(LOCAL, 45 if large else 0, UTF8, 0, 0, 0, checksum, small, small),
+                *(len(encoded), len(extra)),
+            )
+            + encoded
+            + extra
+        )
+        for place in range(0, size, PIECE):
+            self._put(data[place : place + PIECE])
+        self.directory.append((encoded, size, checksum, start))
+        self.checksums = zlib.crc32(struct.pack("<IQ", checksum, size), self.checksums)
+
+    def _entry(self, encoded, size, checksum, start):
+        numbers = [size, size] if size >= FULL32 else []
+        numbers += [start] if start >= FULL32 else []
+        extra = (
+            struct.pack(f"<HH{len(numbers)}Q", 1, 8 * len(numbers), *numbers) if numbers else b""
+        )
+        small = min(size, FULL32)
+        head = struct.pack(
+            "<IHHHHHHIIIHHHHHII",
+            *(CENTRAL, 0, 45 if numbers else 0, UTF8, 0, 0, 0, checksum, small, small),
+            *(len(encoded), len(extra), 0, 0, 0, 0, min(start, FULL32)),
+        )
+        return head + encoded + extra
+
+    def close(self):
+        names = zlib.crc32(b"".join(entry[0] for entry in self.directory))
+        # forty digits that tell archives apart, and the same for the same content
+        self.add(".data/serialization_id", f"{names:020d}{self.checksums:020d}".encode())
+        start, count = self.position, len(self.directory)
+        self._put(b"".join(self._entry(*entry) for entry in self.directory))
+        size = self.position - start
+        if start + size >= FULL32 or count >= FULL16:
+            numbers = (count, count, size, start)
+            self._put(struct.pack("<IQHHIIQQQQ", END64, 44, 45, 45, 0, 0, *numbers))
+            self._put(struct.pack("<IIQI", LOCATOR64, 0, start + size, 1))
+        counts = (min(count, FULL16),) * 2
+        self._put(
+            struct.pack("<IHHHHIIH", END, 0, 0, *counts, min(size, FULL32), min(start, FULL32), 0)
+        )
+
+
+class ArchiveReader:
+    """The records of an archive, by their names below its root folder."""
+
+    def __init__(self, file):
+        self.file, self.size, self.taken = file, size_of(file), 0
+        try:
+            self.zip = zipfile.ZipFile(file)
+            infos = self.zip.infolist()
+        except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error, EOFError) as bad:
+            raise corrupt(f"reading zip archive: {bad}") from None
+        except (OverflowError, OSError, IndexError, MemoryError) as bad:
+            raise corrupt(f"reading zip archive: {bad}") from None
+        root = infos[0].filename.partition("/")[0] + "/" if infos else ""
+        self.records = {
+            info.filename[len(root) :]: info for info in infos if info.filename.startswith(root)
+        }
+        if "data.pkl" not in self.records:
+            raise corrupt("locating file data.pkl: file not found")
+        if "constants.pkl" in self.records:
+            raise RuntimeError(
+                "torch.load received a TorchScript archive, which holds code rather than objects; "
+                "save model.state_dict() with torch.save to exchange weights"
+            )
+
+    def _info(self, name):
+        info = self.records.get(name)
+        if info is None:
+            raise corrupt(f"locating file {name}: file not found")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise corrupt(f"reading file {name}: unsupported compression")
+        stored = info.compress_type == zipfile.ZIP_STORED
+        if stored and info.file_size != info.compress_size:
+            raise corrupt(f"reading file {name}: its sizes disagree")
+        if info.compress_size > self.size or (
+            not stored and info.file_size > MOST_EXPANSION * info.compress_size + ROOM
+        ):
+            raise corrupt(f"reading file {name}: it is larger than the archive can hold")
+        return info
+
+    def size_of(self, name):
+        """Bytes of a record; an impossible size is an error."""
+        return self._info(name).file_size
+
+    def _take(self, name, info):
+        # records that overlap would ask for more memory than the file has bytes
+        self.taken += info.compress_size
+        if self.taken > self.size:
+            raise corrupt(f"reading file {name}: records overlap")
+
+    def start_of(self, name):
+        """Where the bytes of a stored record begin; None if they are compressed."""
+        info = self._info(name)
+        if info.compress_type != zipfile.ZIP_STORED:
+            return None
+        self.file.seek(info.header_offset)
+        head = self.file.read(30)
+        if len(head) < 30 or head[:4] != b"PK\x03\x04" or head[6] & 1:
+            raise corrupt(f"reading file {name}: bad local header")
+        start = info.header_offset + 30 + sum(struct.unpack("<HH", head[26:30]))
+        if start + info.file_size > self.size:
+            raise corrupt(f"reading file {name}: it ends after the end of the archive")
+        return start
+
+    def read_into(self, name, target):
+        """Fill a memoryview, as long as the record, with it."""
+        info = self._info(name)
+        self._take(name, info)
+        start = self.start_of(name)
+        if start is None:
+            return self._inflate_into(name, info, target)
+        self.file.seek(start)
+        if read_into(self.file, target) != info.file_size:
+            raise corrupt(f"reading file {name}: the file ends within it")
+        if zlib.crc32(target) != info.CRC:
+            raise corrupt(f"reading file {name}: checksum does not match")
+
+    def _inflate_into(self, name, info, target):
+        try:
+            with self.zip.open(info) as stream:
+                count = read_into(stream, target)
+                more = stream.read(1)
+        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, struct.error) as bad:
+            raise corrupt(f"reading file {name}: {bad}") from None
+        except (RuntimeError, NotImplementedError, OSError, OverflowError) as bad:
+            raise corrupt(f"reading file {name}: {bad}") from None
+        if count != len(target) or more:
+            raise corrupt(f"reading file {name}: its size is not what the directory says")
+
+    def read(self, name):
+        """A record as bytes."""
+        data = bytearray(self.size_of(name))
+        self.read_into(name, memoryview(data))
+        return bytes(data)

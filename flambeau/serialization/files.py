@@ -1,0 +1,123 @@
+"""Where bytes go: paths are written whole or not at all, file objects as they come.
+
+A path is written beside its place under another name, flushed to the disk and then renamed, so a
+crash or a full disk leaves the file of before. Devices and pipes cannot be renamed over and are
+written directly.
+"""
+
+import contextlib
+import os
+import secrets
+import stat
+
+
+def is_path(f):
+    return isinstance(f, (str, os.PathLike))
+
+
+def check_writable(f):
+    """Complain, before any work is done, of what cannot be written to."""
+    if is_path(f):
+        folder = os.path.dirname(os.fspath(f)) or "."
+        if not os.path.isdir(folder):
+            raise RuntimeError(f"Parent directory {folder} does not exist.")
+        if os.path.isdir(f):
+            raise RuntimeError(f"open file failed with strerror: Is a directory: {os.fspath(f)}")
+        if os.path.exists(f) and not os.access(f, os.W_OK):
+            raise PermissionError(13, "Permission denied", os.fspath(f))
+    elif not hasattr(f, "write"):
+        raise AttributeError(
+            "expected 'f' to be string, path, or a file-like object with a 'write' attribute"
+        )
+
+
+@contextlib.contextmanager
+def opened_for_writing(f):
+    """A file object whose content takes the place of a path when all went well."""
+    if not is_path(f):
+        yield f
+        return
+    path = os.path.realpath(f)  # a link stays a link
+    mode = os.stat(path).st_mode if os.path.exists(path) else None
+    if mode is not None and not stat.S_ISREG(mode):
+        with open(path, "wb") as file:
+            yield file
+        return
+    with _replacing(path, mode) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def _replacing(path, mode):
+    folder, name = os.path.split(path)
+    other = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(6)}.tmp")
+    try:
+        descriptor = os.open(other, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+    except OSError as error:
+        why = f"{error.strerror}; a file is first written beside its place, in this folder"
+        raise type(error)(error.errno, why, folder) from None
+    try:
+        with open(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            if mode is not None:
+                os.chmod(other, stat.S_IMODE(mode))
+            os.fsync(file.fileno())
+        os.replace(other, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(other)
+        raise
+    _flush_folder(folder)
+
+
+def _flush_folder(folder):
+    """The new name is safe too; some systems cannot do that, and the content is safe anyway."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def opened_for_reading(f):
+    """A seekable file object for a path or a file object."""
+    if is_path(f):
+        with open(f, "rb") as file:
+            yield file
+        return
+    for attribute in ("seek", "tell", "read"):
+        if not hasattr(f, attribute):
+            raise AttributeError(
+                f"'{type(f).__name__}' object has no attribute '{attribute}'. You can only "
+                "torch.load from a file that is seekable. Please pre-load the data into a buffer "
+                "like io.BytesIO and try to load from it instead."
+            )
+    yield f
+
+
+def size_of(file):
+    """Bytes in a file, whatever its position."""
+    here = file.tell()
+    size = file.seek(0, os.SEEK_END)
+    size = file.tell() if size is None else size
+    file.seek(here)
+    return size
+
+
+def read_into(file, target):
+    """Fill a memoryview from a file; the number of bytes that there were."""
+    done, readinto = 0, getattr(file, "readinto", None)
+    while done < len(target):
+        if readinto is not None:
+            count = readinto(target[done:])
+        else:
+            piece = file.read(min(len(target) - done, 1 << 24))
+            count = len(piece)
+            target[done : done + count] = piece
+        if not count:
+            break
+        done += count
+    return done

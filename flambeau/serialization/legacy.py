@@ -1,0 +1,118 @@
+"""Files from before PyTorch 1.6: pickles one after the other, then the bytes of the storages.
+
+The pickle of the object names its storages; a list of their keys follows, then each storage as a
+count and its elements. Tensors are therefore made over memory that is filled afterwards.
+"""
+
+import pickle
+import struct
+
+from flambeau._typed_storage import TypedStorage, UntypedStorage
+from flambeau.runtime.cpu import buffer_at
+from flambeau.serialization import files, locations
+from flambeau.serialization.reading import parts_of
+from flambeau.serialization.rebuilding import MetaStorage, wrong
+from flambeau.serialization.restricted import Machine
+from flambeau.serialization.unrestricted import unpickle
+from flambeau.storage import new_storage
+
+MAGIC = 0x1950A86A20F9469CFC6C
+PROTOCOL = 1001
+_NOT_OURS = (
+    "Invalid magic number; corrupt file? It is neither a zip archive nor one of the older format "
+    "that torch.save wrote"
+)
+
+
+class _Storages:
+    """Storages by key, empty at first."""
+
+    def __init__(self, limit, map_location):
+        self.limit, self.map_location = limit, map_location
+        self.known = {}  # key -> (storage, itemsize, kept on the meta device)
+
+    def __call__(self, identity):
+        if isinstance(identity, tuple) and identity[:1] == ("module",):
+            return identity[1]  # a class with its source code, from the first years
+        kind, key, location, numel = parts_of(identity)
+        if len(identity) > 5 and identity[5] is not None:
+            raise wrong("views of storages are not supported")
+        itemsize = kind.dtype.itemsize if kind.dtype is not None else 1
+        if key not in self.known:
+            self.known[key] = self._make(location, numel * itemsize), itemsize
+        storage, place = self.known[key][0]
+        if place == "meta":
+            return MetaStorage(storage.nbytes, kind.dtype)
+        if storage.nbytes != numel * itemsize:
+            raise wrong(f"storage {key!r:.40} has two sizes")
+        return UntypedStorage(storage) if kind.dtype is None else TypedStorage(storage, kind.dtype)
+
+    def _make(self, location, nbytes):
+        self.limit -= nbytes
+        if self.limit < 0:
+            raise RuntimeError(
+                "unexpected EOF: the storages are larger than the file. The file might be "
+                "corrupted."
+            )
+        place = locations.place_of(location, self.map_location)
+        storage = new_storage(nbytes)
+        if place is None:
+            storage = locations.ask(self.map_location, storage, location)
+            if storage.nbytes != nbytes:
+                raise TypeError("map_location must return a storage of the same size")
+        return storage, place
+
+    def fill(self, file, keys):
+        if not isinstance(keys, list) or {*keys} != {*self.known}:
+            raise wrong("the list of storages is not that of the object")
+        for key in keys:
+            (storage, _), itemsize = self.known[key]
+            count = file.read(8)
+            if len(count) < 8:
+                raise _ended(8 - len(count))
+            nbytes = struct.unpack("<q", count)[0] * itemsize
+            if nbytes != storage.nbytes:
+                raise wrong(f"storage {key!r:.40} has two sizes")
+            if nbytes:
+                done = files.read_into(file, buffer_at(storage.pointer, nbytes))
+                if done < nbytes:
+                    raise _ended(nbytes - done)
+
+
+def _ended(missing):
+    return RuntimeError(
+        f"unexpected EOF, expected {missing} more bytes. The file might be corrupted."
+    )
+
+
+def read_legacy(file, map_location, pickle_module, weights_only, arguments):
+    """What a file of the older format holds."""
+    storages = _Storages(files.size_of(file) - file.tell(), map_location)
+
+    def read():
+        if weights_only:
+            return Machine(file, storages, **arguments).load()
+        return unpickle(file, storages, pickle_module or pickle, arguments)
+
+    _check_head(file, storages)
+    found = read()
+    storages.fill(file, Machine(file, storages).load())
+    return found
+
+
+def _check_head(file, storages):
+    """Magic number, version and facts about the machine; data, whoever wrote the rest."""
+    try:
+        magic = Machine(file, storages).load()
+        if magic != MAGIC:
+            raise pickle.UnpicklingError
+    except EOFError:
+        raise
+    except pickle.UnpicklingError:
+        raise RuntimeError(_NOT_OURS) from None
+    version = Machine(file, storages).load()
+    if version != PROTOCOL:
+        raise RuntimeError(f"Invalid protocol version: {version!r:.40}")
+    facts = Machine(file, storages).load()
+    if not isinstance(facts, dict) or facts.get("little_endian") is not True:
+        raise RuntimeError("the file was written on a machine with another order of bytes")

@@ -1,0 +1,187 @@
+"""From objects to a pickle that PyTorch reads, and the storages that go beside it.
+
+The pickle names PyTorch's functions and types, never ours: modules of flambeau are spoken of as
+torch. Tensors become a call of a rebuilding function on a storage, and storages become persistent
+ids, so that tensors which share memory still share it when they are read.
+"""
+
+import io
+import pickle
+import sys
+import types
+from collections import OrderedDict
+
+from flambeau import _dtype
+from flambeau._device import device
+from flambeau._memory_format import layout
+from flambeau._tensor import Tensor
+from flambeau._typed_storage import TypedStorage, UntypedStorage
+from flambeau.serialization import rebuilding as r
+from flambeau.storage import root_of
+
+_AS_DIFFERENT_TYPES = (
+    "Cannot save multiple tensors or storages that view the same data as different types"
+)
+_NAMED = (_dtype.dtype, r.StorageKind, types.FunctionType, types.BuiltinFunctionType)
+
+
+class Storages:
+    """The storages met while pickling: each gets a number, and keeps one dtype."""
+
+    def __init__(self):
+        self.keys = {}  # id of a storage -> its key
+        self.found = []  # the storages in the order of their keys
+        self.dtypes = {}  # address -> dtype
+
+    def persistent_id(self, storage, dtype):
+        """What a pickle says of a storage; dtype is None for bytes."""
+        root = root_of(storage)
+        if root.pointer and self.dtypes.setdefault(root.pointer, dtype) is not dtype:
+            raise RuntimeError(_AS_DIFFERENT_TYPES)
+        key = self.keys.get(id(root))
+        if key is None:
+            key = self.keys[id(root)] = str(len(self.found))
+            self.found.append(root)
+        if dtype is None:
+            return ("storage", r.UNTYPED, key, "cpu", root.nbytes)
+        return ("storage", r.KINDS[dtype], key, "cpu", root.nbytes // dtype.itemsize)
+
+
+class _Place:
+    """A storage within the reduction of a tensor; the pickler turns it into a persistent id."""
+
+    __slots__ = ("storage", "dtype")
+
+    def __init__(self, storage, dtype):
+        self.storage, self.dtype = storage, dtype
+
+
+def _plain(t):
+    """Function and arguments that rebuild a tensor's values."""
+    lay, requires_grad = t._layout, bool(t._requires_grad)
+    size, stride = tuple(lay.shape), lay.strides
+    if lay.device.type == "meta":
+        return r.rebuild_meta_tensor, (lay.dtype, size, stride, requires_grad)
+    if t._offset % lay.itemsize or t._storage.nbytes % lay.itemsize:
+        t = t.detach().clone()  # its elements do not lie where a file could say
+        stride = t._layout.strides
+    offset = t._offset // lay.itemsize
+    if lay.dtype in r.KINDS:
+        place = _Place(t._storage, lay.dtype)
+        return r.rebuild_tensor_v2, (place, offset, size, stride, requires_grad, OrderedDict())
+    place = _Place(t._storage, None)
+    rest = (offset, size, stride, requires_grad, OrderedDict(), lay.dtype)
+    return r.rebuild_tensor_v3, (place, *rest)
+
+
+def _reduce_tensor(t):
+    cls, parameters = type(t), sys.modules.get("flambeau.nn.parameter")
+    if cls is Tensor and not t.__dict__:
+        return _plain(t)
+    if parameters is not None:
+        if isinstance(t, parameters.UninitializedTensorMixin):
+            usual = t.dtype is _dtype.default_dtype() and t.device.type == "cpu"
+            return cls, (t.requires_grad,) if usual else (t.requires_grad, t.device, t.dtype)
+        if cls is parameters.Parameter:
+            # the detached tensor is kept alive by the pickler, which remembers objects by address
+            parts = (t.detach(), bool(t._requires_grad), OrderedDict())
+            if t.__dict__:
+                return r.rebuild_parameter_with_state, (*parts, dict(t.__dict__))
+            return r.rebuild_parameter, parts
+        if cls is parameters.Buffer:
+            return r.rebuild_from_type, (*_of_type(t, Tensor), {**t.__dict__, "_is_buffer": True})
+    return r.rebuild_from_type, (*_of_type(t, cls), dict(t.__dict__))
+
+
+def _of_type(t, cls):
+    function, arguments = _plain(t)
+    return function, cls, arguments
+
+
+def _spoken_module(name):
+    return "torch" + name[8:] if name == "flambeau" or name.startswith("flambeau.") else name
+
+
+def _resolves(module, path, obj):
+    found = sys.modules.get(module)
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return found is obj
+
+
+class Pickler(pickle._Pickler):  # type: ignore[name-defined]
+    """Python's pickler with PyTorch's names; the one written in C insists on importing them."""
+
+    def __init__(self, file, protocol):
+        super().__init__(file, protocol=protocol)
+        self.storages = Storages()
+
+    def persistent_id(self, obj):
+        kind = type(obj)
+        if kind is _Place:
+            return self.storages.persistent_id(obj.storage, obj.dtype)
+        if kind is UntypedStorage:
+            return self.storages.persistent_id(obj._storage, None)
+        if kind is TypedStorage:
+            return self.storages.persistent_id(obj._untyped_storage._storage, obj.dtype)
+        return None
+
+    def reducer_override(self, obj):
+        if isinstance(obj, Tensor):
+            return _reduce_tensor(obj)
+        if isinstance(obj, _NAMED):
+            return getattr(obj, "__qualname__", None) or obj.name
+        if isinstance(obj, device):
+            parts = (obj.type,) if obj.index is None else (obj.type, obj.index)
+            return device, parts
+        if isinstance(obj, layout):
+            return r.get_layout, (repr(obj),)
+        return NotImplemented
+
+    def save_global(self, obj, name=None):
+        spoken = _spoken(obj, name)
+        if spoken is None:
+            return super().save_global(obj, name)
+        module, name = spoken
+        if self.proto >= 4:
+            self.save(module)
+            self.save(name)
+            self.write(pickle.STACK_GLOBAL)
+        else:
+            self.write(pickle.GLOBAL + f"{module}\n{name}\n".encode())
+        self.memoize(obj)
+
+
+def _spoken(obj, name):
+    """(module, name) to say in place of a name of ours; None for the objects of others."""
+    try:
+        found = r.SPOKEN.get(obj)
+    except TypeError:
+        found = None
+    if found is not None:
+        return found
+    name = name or getattr(obj, "__qualname__", None) or getattr(obj, "__name__", "")
+    module = pickle.whichmodule(obj, name)
+    if not module.startswith("flambeau") or not _resolves(module, name, obj):
+        return None
+    return _spoken_module(module), name
+
+
+def dumps(obj, protocol, pickle_module):
+    """(pickle, storages in the order of their keys)"""
+    file = io.BytesIO()
+    pickler = _class_for(pickle_module)(file, protocol)
+    pickler.dump(obj)
+    return file.getvalue(), pickler.storages.found
+
+
+def _class_for(pickle_module):
+    if pickle_module is None or pickle_module is pickle:
+        return Pickler
+    base = getattr(pickle_module, "Pickler", None)
+    if not (isinstance(base, type) and issubclass(base, pickle._Pickler)):
+        raise ValueError(
+            f"pickle_module {getattr(pickle_module, '__name__', pickle_module)!r} has no Pickler "
+            "that is written in Python, so PyTorch's names cannot be given to it"
+        )
+    return type("Pickler", (Pickler, base), {})

@@ -1,0 +1,108 @@
+"""Reading an archive: its pickle, and storages when the pickle asks for them."""
+
+import io
+import mmap as memory_maps
+import pickle
+import sys
+from array import array
+
+from flambeau._typed_storage import TypedStorage, UntypedStorage
+from flambeau.runtime.cpu import address_of, buffer_at
+from flambeau.serialization import locations
+from flambeau.serialization.archive import ArchiveReader, corrupt
+from flambeau.serialization.rebuilding import MetaStorage, StorageKind, wrong
+from flambeau.serialization.restricted import Machine
+from flambeau.serialization.unrestricted import unpickle
+from flambeau.storage import borrowed_storage, new_storage
+
+
+class StorageReader:
+    """Answers persistent ids with storages; each record is read once."""
+
+    def __init__(self, archive, map_location, mapping=None):
+        self.archive, self.map_location, self.mapping = archive, map_location, mapping
+        self.known = {}
+        order = archive.read("byteorder") if "byteorder" in archive.records else b""
+        if order not in (b"", b"little", b"big"):
+            raise corrupt("reading file byteorder: unknown byte order")
+        self.foreign = order not in (b"", sys.byteorder.encode())
+
+    def __call__(self, identity):
+        kind, key, location, numel = parts_of(identity)
+        itemsize = kind.dtype.itemsize if kind.dtype is not None else 1
+        known = self.known.get(key)
+        if known is None:
+            known = self.known[key] = self._find(key, location, numel * itemsize, kind.dtype)
+        found, size = known
+        if size != numel * itemsize:
+            raise wrong(f"storage {key!r:.40} has two sizes")
+        if found is None:
+            return MetaStorage(size, kind.dtype)
+        return UntypedStorage(found) if kind.dtype is None else TypedStorage(found, kind.dtype)
+
+    def _find(self, key, location, nbytes, dtype):
+        """(storage or None for the meta device, size)"""
+        size = self.archive.size_of(f"data/{key}")
+        if size != nbytes:
+            raise RuntimeError(
+                f"record size ({size} bytes) does not match expected size ({nbytes} bytes) for "
+                f"storage {key}; the file is corrupted"
+            )
+        place = locations.place_of(location, self.map_location)
+        if place == "meta":
+            return None, size
+        storage = self._mapped(key, size) or self._read(key, size, dtype)
+        if place is None:
+            storage = locations.ask(self.map_location, storage, location)
+        return storage, size
+
+    def _mapped(self, key, size):
+        if self.mapping is None or not size or self.foreign:
+            return None
+        start = self.archive.start_of(f"data/{key}")
+        if start is None:
+            return None
+        return borrowed_storage(address_of(self.mapping) + start, size, self.mapping)
+
+    def _read(self, key, size, dtype):
+        storage = new_storage(size)
+        if size:
+            target = buffer_at(storage.pointer, size)
+            self.archive.read_into(f"data/{key}", target)
+            if self.foreign and dtype is not None:
+                _swap(target, dtype)
+        return storage
+
+
+def parts_of(identity):
+    """(kind, key, location, numel) of a storage, as a pickle gives them."""
+    if not isinstance(identity, tuple) or len(identity) < 5 or identity[0] != "storage":
+        raise wrong("an unknown persistent id")
+    kind, key, location, numel = identity[1:5]
+    if not isinstance(kind, StorageKind) or not isinstance(location, str):
+        raise wrong("a storage of an unknown kind")
+    if type(numel) is not int or numel < 0 or not isinstance(key, (str, int)):
+        raise wrong("a storage without a size")
+    return kind, key, location, numel
+
+
+def _swap(target, dtype):
+    """Turn the bytes of each number around, in place."""
+    width = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
+    if width > 1:
+        numbers = array({2: "H", 4: "I", 8: "Q"}[width], bytes(target))
+        numbers.byteswap()
+        target[:] = numbers.tobytes()
+
+
+def read_archive(file, map_location, pickle_module, weights_only, mmap, arguments):
+    """What a zip archive holds."""
+    archive = ArchiveReader(file)
+    mapping = None
+    if mmap:
+        mapping = memory_maps.mmap(file.fileno(), 0, access=memory_maps.ACCESS_COPY)
+    storages = StorageReader(archive, map_location, mapping)
+    data = io.BytesIO(archive.read("data.pkl"))
+    if weights_only:
+        return Machine(data, storages, **arguments).load()
+    return unpickle(data, storages, pickle_module or pickle, arguments)

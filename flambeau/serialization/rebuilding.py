@@ -1,0 +1,226 @@
+"""The names that files speak of, and what stands for them here.
+
+A file names PyTorch's functions and types: `torch._utils._rebuild_tensor_v2`,
+`torch.FloatStorage`. `ALLOWED` maps every name that may appear in a file of weights to ours. What
+a file claims about a tensor is checked against its storage before a tensor is made of it.
+"""
+
+import codecs
+from collections import Counter, OrderedDict
+from pickle import UnpicklingError
+
+from flambeau import _dtype
+from flambeau._device import cpu, device, meta
+from flambeau._layout import Size, make_layout
+from flambeau._memory_format import strided
+from flambeau._tensor import Tensor, make_tensor
+from flambeau._typed_storage import TypedStorage, UntypedStorage
+from flambeau.storage import new_storage
+
+LARGEST = 2**63 - 1
+MOST_DIMS = 64
+
+
+class StorageKind:
+    """What a file calls the type of a storage, e.g. torch.FloatStorage."""
+
+    __slots__ = ("module", "name", "dtype")
+
+    def __init__(self, module, name, dtype):
+        self.module, self.name, self.dtype = module, name, dtype
+
+
+# the unsigned integers came later and have no storages of their own
+KINDS = {
+    d: StorageKind("torch", f"{d.scalar_name}Storage", d)
+    for d in _dtype.ALL
+    if d.name not in ("uint16", "uint32", "uint64")
+}
+UNTYPED = StorageKind("torch.storage", "UntypedStorage", None)
+
+
+class MetaStorage:
+    """A storage of which only the size is known."""
+
+    __slots__ = ("nbytes", "dtype")
+
+    def __init__(self, nbytes, dtype):
+        self.nbytes, self.dtype = nbytes, dtype
+
+
+def wrong(what):
+    return UnpicklingError(f"the file is corrupted: {what}")
+
+
+def _whole_numbers(values, what):
+    if not isinstance(values, (tuple, list)) or len(values) > MOST_DIMS:
+        raise wrong(f"{what} must be a tuple of at most {MOST_DIMS} numbers")
+    for value in values:
+        if type(value) is not int or not 0 <= value <= LARGEST:
+            raise wrong(f"{what} has an element {value!r:.40}")
+    return tuple(values)
+
+
+def _checked(size, stride, offset, itemsize):
+    """Size and strides as tuples, and how many bytes of storage they reach."""
+    size, stride = _whole_numbers(size, "size"), _whole_numbers(stride, "stride")
+    if len(size) != len(stride):
+        raise wrong(f"a tensor has {len(size)} sizes and {len(stride)} strides")
+    if type(offset) is not int or not 0 <= offset <= LARGEST:
+        raise wrong(f"storage offset {offset!r:.40}")
+    numel = 1
+    for count in size:
+        numel *= count
+    if numel == 0:
+        return size, stride, offset * itemsize
+    reach = offset + 1 + sum((n - 1) * s for n, s in zip(size, stride))
+    if numel * itemsize > LARGEST or reach * itemsize > LARGEST:
+        raise wrong("a tensor is larger than memory can be")
+    return size, stride, reach * itemsize
+
+
+def _tensor(storage, offset, size, stride, dtype):
+    if not isinstance(storage, (TypedStorage, UntypedStorage, MetaStorage)):
+        raise wrong(f"a tensor over {type(storage).__name__}")
+    if not isinstance(dtype, _dtype.dtype):
+        raise wrong("a tensor without a dtype")
+    itemsize = dtype.itemsize
+    size, stride, reach = _checked(size, stride, offset, itemsize)
+    nbytes = storage.nbytes if isinstance(storage, MetaStorage) else storage.nbytes()
+    if reach > nbytes and 0 not in size:
+        raise wrong(
+            f"a tensor of sizes {list(size)}, strides {list(stride)} and storage offset {offset} "
+            f"needs {reach} bytes, but its storage has {nbytes}"
+        )
+    if isinstance(storage, MetaStorage):
+        return make_tensor(make_layout(Size(size), stride, dtype, meta), new_storage(0), 0)
+    block = storage.untyped() if isinstance(storage, TypedStorage) else storage
+    layout = make_layout(Size(size), stride, dtype, cpu)
+    return make_tensor(layout, block._storage, min(offset * itemsize, nbytes))
+
+
+def _marked(out, requires_grad, metadata):
+    if metadata:
+        # lazily conjugated or negated there; here the values themselves are
+        out = out.conj().resolve_conj() if metadata.get("conj") else out
+        out = -out if metadata.get("neg") else out
+    if requires_grad and (out.is_floating_point() or out.is_complex()):
+        out._requires_grad = True
+    return out
+
+
+def rebuild_tensor(storage, storage_offset, size, stride):
+    return _tensor(storage, storage_offset, size, stride, storage.dtype)
+
+
+def rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks, metadata=None):
+    dtype = getattr(storage, "dtype", None)
+    return _marked(_tensor(storage, offset, size, stride, dtype), requires_grad, metadata)
+
+
+def rebuild_tensor_v3(storage, offset, size, stride, requires_grad, hooks, dtype, metadata=None):
+    return _marked(_tensor(storage, offset, size, stride, dtype), requires_grad, metadata)
+
+
+def rebuild_meta_tensor(dtype, size, stride, requires_grad):
+    return _marked(
+        _tensor(MetaStorage(LARGEST, dtype), 0, size, stride, dtype), requires_grad, None
+    )
+
+
+def _parameter(data, requires_grad):
+    from flambeau.nn.parameter import Parameter  # nn is large, and most files hold plain tensors
+
+    return Parameter(data, bool(requires_grad))
+
+
+def rebuild_parameter(data, requires_grad, backward_hooks):
+    return _parameter(data, requires_grad)
+
+
+def rebuild_parameter_with_state(data, requires_grad, backward_hooks, state):
+    return set_state(_parameter(data, requires_grad), state)
+
+
+def rebuild_from_type(function, cls, arguments, state):
+    """A tensor of a class, or with attributes."""
+    if function not in _TENSOR_FUNCTIONS or not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise wrong("a tensor of an unknown kind")
+    out = function(*arguments)
+    if isinstance(state, dict) and state.get("_is_buffer") and cls is Tensor:
+        from flambeau.nn.parameter import Buffer
+
+        state = {name: value for name, value in state.items() if name != "_is_buffer"}
+        cls = Buffer
+    if cls is not Tensor:
+        requires_grad = out._requires_grad
+        out = make_tensor(out._layout, out._storage, out._offset, cls)
+        out._requires_grad = requires_grad
+    return set_state(out, state)
+
+
+def set_state(out, state):
+    """Attributes of a tensor; a pair holds those of its slots too."""
+    if isinstance(state, tuple) and len(state) == 2:
+        state = state[0]
+    if isinstance(state, dict):
+        if not all(isinstance(name, str) for name in state):
+            raise wrong("an attribute whose name is not a string")
+        out.__dict__.update(state)
+    return out
+
+
+def get_layout(name):
+    if name != "torch.strided":
+        raise wrong(f"layout {name!r:.40} is not supported")
+    return strided
+
+
+def encode(text, encoding="latin1"):
+    """How old pickles write bytes."""
+    if not isinstance(text, str) or encoding not in ("latin1", "latin-1", "utf-8"):
+        raise wrong("bytes in an unknown encoding")
+    return codecs.encode(text, encoding)
+
+
+def make_bytearray(data=b"", *encoding):
+    if encoding:
+        data = encode(data, *encoding)
+    if not isinstance(data, (bytes, bytearray)):
+        raise wrong("a bytearray made of something else than bytes")
+    return bytearray(data)
+
+
+_TENSOR_FUNCTIONS = (rebuild_tensor, rebuild_tensor_v2, rebuild_tensor_v3, rebuild_meta_tensor)
+
+ALLOWED = {
+    "torch._utils._rebuild_tensor": rebuild_tensor,
+    "torch._utils._rebuild_tensor_v2": rebuild_tensor_v2,
+    "torch._utils._rebuild_tensor_v3": rebuild_tensor_v3,
+    "torch._utils._rebuild_meta_tensor_no_storage": rebuild_meta_tensor,
+    "torch._utils._rebuild_parameter": rebuild_parameter,
+    "torch._utils._rebuild_parameter_with_state": rebuild_parameter_with_state,
+    "torch._tensor._rebuild_from_type_v2": rebuild_from_type,
+    "torch.serialization._get_layout": get_layout,
+    "torch.Size": Size,
+    "torch.Tensor": Tensor,
+    "torch.device": device,
+    "torch.storage.UntypedStorage": UNTYPED,
+    "collections.OrderedDict": OrderedDict,
+    "collections.Counter": Counter,
+    "builtins.set": set,
+    "builtins.complex": complex,
+    "builtins.bytearray": make_bytearray,
+    "_codecs.encode": encode,
+}
+ALLOWED.update({f"torch.{d.name}": d for d in _dtype.ALL})
+ALLOWED.update({f"torch.{kind.name}": kind for kind in KINDS.values()})
+ALLOWED.update({f"torch.cuda.{kind.name}": kind for kind in KINDS.values()})
+
+_SPOKEN_AS_THEY_ARE = (Counter, OrderedDict, set, complex, make_bytearray, encode)
+# ours -> (module, name) that a file shall say
+SPOKEN = {
+    value: tuple(name.rsplit(".", 1))
+    for name, value in ALLOWED.items()
+    if value not in _SPOKEN_AS_THEY_ARE and "cuda" not in name
+}

@@ -1,0 +1,54 @@
+"""The unpickler behind weights_only=False: any class and function, with torch's names found here.
+
+A pickle can run any code, so this is for files whose source is trusted.
+"""
+
+import importlib
+import io
+
+from flambeau.serialization.rebuilding import ALLOWED
+
+_BUILTIN = ("builtins", "__builtin__", "collections", "_codecs")
+
+
+def find_here(module, name):
+    """What a name of torch stands for in flambeau; None for the names of others."""
+    if module not in _BUILTIN and f"{module}.{name}" in ALLOWED:
+        return ALLOWED[f"{module}.{name}"]
+    if f"{module}.{name}" == "torch.storage._load_from_bytes":
+        return _load_from_bytes
+    package, _, rest = module.partition(".")
+    if package not in ("torch", "flambeau"):
+        return None
+    here = "flambeau." + rest if rest else "flambeau"
+    try:
+        found = importlib.import_module(here)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError):
+        raise AttributeError(
+            f"Can't get attribute '{name}' on module '{module}'; the file speaks of a part of "
+            "PyTorch that flambeau does not have under this name"
+        ) from None
+    return found
+
+
+def _load_from_bytes(data):
+    # a storage that was pickled without torch.save is a whole file of its own
+    from flambeau.serialization import load
+
+    return load(io.BytesIO(data), weights_only=False)
+
+
+def unpickle(file, persistent_load, pickle_module, arguments):
+    """One pickle of a file."""
+
+    class Unpickler(pickle_module.Unpickler):
+        def find_class(self, module, name):
+            found = find_here(module, name)
+            return super().find_class(module, name) if found is None else found
+
+        def persistent_load(self, identity):
+            return persistent_load(identity)
+
+    return Unpickler(file, **arguments).load()
