@@ -323,7 +323,7 @@ class PointwiseCalls:
 
     def write(self, variant, values, target, recording):
         """The write itself, after all checks."""
-        node = self._record_inplace(variant, values, target) if recording else None
+        node = self.record_inplace(variant, values, target) if recording else None
         variant.family.run_into((target,), values)
         target._storage.version += 1
         if node is not None:
@@ -348,11 +348,12 @@ class PointwiseCalls:
             return None
         return target, *target.choose(found)
 
-    def _record_inplace(self, variant, values, target):
+    def record_inplace(self, variant, values, target):
         """The node of an in-place call, made before the memory changes."""
         shadow = make_tensor(target._layout, target._storage, target._offset)
         node = variant.record(shadow, *values)
-        keep_original(node, target)
+        if self.op.params[0].name in variant.saved_names:
+            keep_original(node, target)
         return node
 
 

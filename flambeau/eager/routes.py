@@ -11,6 +11,7 @@ from flambeau._dtype import Defaults
 from flambeau._tensor import Tensor
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
+from flambeau.autograd.node import SavedOutput
 from flambeau.eager.call import ALLOCATE, SCALARS, compile_text
 from flambeau.eager.plan import MAX_PLANS
 from flambeau.ops.table import REQUIRED
@@ -188,6 +189,7 @@ class Routes:
         arguments += "".join(f", {n}" for n, c in zip(variant.names, variant.pattern) if c != "t")
         if self.inplace:
             text += self._inplace_text(variant, tensors, look, arguments)
+            text += self._recorded_text(variant, tensors, look, arguments)
         else:
             text += self._fresh_text(variant, look, arguments)
         plans: dict = {}
@@ -201,7 +203,11 @@ class Routes:
             "Tensor": Tensor,
             "modes": modes,
             "record": variant.record,
-            "recorded": self._recorder(calls, variant, plans),
+            "on_target": self.on_target,
+            "check_inplace": views.check_inplace,
+            "rebase": views.rebase,
+            "SavedOutput": SavedOutput,
+            "record_inplace": lambda target, *values: calls.record_inplace(variant, values, target),
             "check_overlap": self.check_overlap,
             "fail": variant.family.fail,
             **{f"check{k}": check for k, check in enumerate(self.checks)},
@@ -250,32 +256,30 @@ class Routes:
             text += f"    {call}\n"
         return text + f"    st.version += 1\n    return {target}\n"
 
-    def _recorder(self, calls, variant, plans):
+    def _recorded_text(self, variant, tensors, look, arguments):
         """An in-place call in grad mode: what depends on layouts alone is known to be fine."""
-        if not self.inplace:
-            return None
-        places = [self.names.index(n) for n in variant.names]
-        is_tensor = [c == "t" for c in variant.pattern]
-
-        def recorded(*values):
-            target = values[0]
-            if self.on_target is not None and target._requires_grad:
-                return self.on_target(*values)
-            arguments = [values[k] for k in places]
-            tensors = [a for a, t in zip(arguments, is_tensor) if t]
-            layouts = tuple(t._layout for t in tensors)
-            if (layouts if len(layouts) > 1 else layouts[0]) not in plans:
-                return self.unusual(values)
-            if not any(arguments[k]._requires_grad for k in variant.differentiable):
-                return self._by_name(*values)
-            views.check_inplace(target)
-            if self.op.name != "fill":
-                for t in tensors[1:]:
-                    if t is not target and t._storage.pointer == target._storage.pointer:
-                        self.check_overlap(target, (t,))
-            return calls.write(variant, arguments, target, True)
-
-        return recorded
+        names, target = ", ".join(self.names), self.names[0]
+        text = f"def recorded({names}):\n"
+        if self.on_target is not None:
+            text += f"    if {target}._requires_grad:\n        return on_target({names})\n"
+        wanted = [f"{variant.names[k]}._requires_grad" for k in variant.differentiable]
+        text += f"    if not ({' or '.join(wanted) or 'False'}):\n        return slow({names})\n"
+        text += look + f"    check_inplace({target})\n"
+        if self.op.name != "fill":
+            for n in tensors[1:]:
+                text += f"    if {n} is not {target}:\n        check_overlap({target}, ({n},))\n"
+        text += f"    node = record_inplace({target}, {', '.join(variant.names)})\n"
+        call = f"found[0](found[1], {target}._storage.pointer + {target}._offset{arguments})"
+        if variant.family.error is not None:
+            text += f"    if {call} is not None:\n        fail()\n"
+        else:
+            text += f"    {call}\n"
+        text += f"    {target}._storage.version += 1\n"
+        for k, n in enumerate(variant.saved_names):
+            if n == "out":  # saved before it was written
+                text += f"    if type(node.saved[{k}]) is SavedOutput:\n"
+                text += f"        node.saved[{k}].version = {target}._storage.version\n"
+        return text + f"    rebase({target}, node)\n    return {target}\n"
 
 
 def _plain(p, value):
