@@ -43,12 +43,29 @@ class Epilogue(NamedTuple):
 
 PLAIN = Epilogue()
 
+
+def _relu(x):
+    return m.where(x <= 0, m.const(0, x.type), x)  # nan stays nan
+
+
+def _gelu(x):
+    return x * m.normal_cdf(x)
+
+
+def _gelu_tanh(x):
+    return 0.5 * x * (1 + m.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))
+
+
+def _sigmoid(x):
+    return 1 / (1 + m.exp(-x))
+
+
 ACTIVATIONS = {
-    "relu": lambda x: m.where(x <= 0, m.const(0, x.type), x),  # nan stays nan
-    "gelu": lambda x: x * m.normal_cdf(x),
-    "gelu_tanh": lambda x: 0.5 * x * (1 + m.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))),
+    "relu": _relu,
+    "gelu": _gelu,
+    "gelu_tanh": _gelu_tanh,
     "tanh": m.tanh,
-    "sigmoid": lambda x: 1 / (1 + m.exp(-x)),
+    "sigmoid": _sigmoid,
 }
 
 

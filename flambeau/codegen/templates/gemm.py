@@ -16,8 +16,9 @@ never more than threads at work. What a chunk computes depends on sizes only.
 """
 
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
-from flambeau.codegen.loops import I64, PTR, Module, V
+from flambeau.codegen.loops import I64, PTR, Module
 from flambeau.codegen.templates import epilogue as ending
+from flambeau.codegen.templates import slots
 from flambeau.codegen.templates.dots import Dots
 from flambeau.codegen.templates.packing import call_pack, pack_columns, pack_rows
 from flambeau.codegen.templates.tiles import (
@@ -108,13 +109,13 @@ class _Gemm:
         fn = self.fn
         if self.mode == "blocked":
             self.wait_for_columns()
-        slot = self.take_slot() if self.packs else None
+        slot = slots.take(fn, self.spare(1), self.slots) if self.packs else None
         room = slot and fn.gep(self.scratch, self.slots_at + slot * self.slot_bytes, "i8")
         first = chunk * self.per_chunk
         with fn.loop(first, fn.min(first + self.per_chunk, self.items)) as item:
             self.item_of(item, room)
         if slot is not None:
-            self.give_slot(slot)
+            slots.give(fn, self.spare(1), slot)
 
     def item_of(self, item, room):
         groups = self.row_groups * self.column_groups
@@ -332,29 +333,6 @@ class _Gemm:
         apart = (row - top) * self.partial_row + column * self.sum_item
         place = fn.select(narrow, fn.gep(partial, apart, "i8"), in_c)
         return place, fn.select(narrow, self.partial_row, self.c_row)
-
-    # -- slots of scratch ------------------------------------------------------------------------
-    def take_slot(self):
-        """The number of a free slot; a word of bits says which are taken."""
-        fn = self.fn
-        place = self.spare(1)
-        got = fn.var(fn.value(-1, I64))
-        with fn.while_(lambda: got.get() < 0):
-            bits = fn.emit(f"load atomic i64, {place} monotonic, align 8", I64)
-            free = ~bits
-            lowest = fn.call("llvm.cttz.i64", I64, free, V(fn, "i1", "false"))
-            with fn.when(lowest < self.slots):
-                taken = bits | (fn.value(1, I64) << lowest)
-                pair = fn.emit(f"cmpxchg {place}, {bits}, {taken} acq_rel monotonic", "{ i64, i1 }")
-                won = fn.emit(f"extractvalue {pair}, 1", "i1")
-                with fn.when(won):
-                    got.set(lowest)
-        return got.get()
-
-    def give_slot(self, slot):
-        fn = self.fn
-        bit = ~(fn.value(1, I64) << slot)
-        fn.line(f"%given = atomicrmw and {self.spare(1)}, {bit} release")
 
 
 def build(mode, code, vectors, epilogue, batch):
