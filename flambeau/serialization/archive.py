@@ -130,6 +130,8 @@ class ArchiveReader:
         stored = info.compress_type == zipfile.ZIP_STORED
         if stored and info.file_size != info.compress_size:
             raise corrupt(f"reading file {name}: its sizes disagree")
+        if not 0 <= info.header_offset < self.size:
+            raise corrupt(f"reading file {name}: it begins outside of the archive")
         if info.compress_size > self.size or (
             not stored and info.file_size > MOST_EXPANSION * info.compress_size + ROOM
         ):
