@@ -98,17 +98,6 @@ def _of_type(t, cls):
     return function, cls, arguments
 
 
-def _spoken_module(name):
-    return "torch" + name[8:] if name == "flambeau" or name.startswith("flambeau.") else name
-
-
-def _resolves(module, path, obj):
-    found = sys.modules.get(module)
-    for part in path.split("."):
-        found = getattr(found, part, None)
-    return found is obj
-
-
 class Pickler(pickle._Pickler):  # type: ignore[name-defined]
     """Python's pickler with PyTorch's names; the one written in C insists on importing them."""
 
@@ -139,7 +128,7 @@ class Pickler(pickle._Pickler):  # type: ignore[name-defined]
         return NotImplemented
 
     def save_global(self, obj, name=None):
-        spoken = _spoken(obj, name)
+        spoken = r.spoken_name(obj, name)
         if spoken is None:
             return super().save_global(obj, name)
         module, name = spoken
@@ -150,21 +139,6 @@ class Pickler(pickle._Pickler):  # type: ignore[name-defined]
         else:
             self.write(pickle.GLOBAL + f"{module}\n{name}\n".encode())
         self.memoize(obj)
-
-
-def _spoken(obj, name):
-    """(module, name) to say in place of a name of ours; None for the objects of others."""
-    try:
-        found = r.SPOKEN.get(obj)
-    except TypeError:
-        found = None
-    if found is not None:
-        return found
-    name = name or getattr(obj, "__qualname__", None) or getattr(obj, "__name__", "")
-    module = pickle.whichmodule(obj, name)
-    if not module.startswith("flambeau") or not _resolves(module, name, obj):
-        return None
-    return _spoken_module(module), name
 
 
 def dumps(obj, protocol, pickle_module):

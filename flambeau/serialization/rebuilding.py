@@ -6,8 +6,9 @@ a file claims about a tensor is checked against its storage before a tensor is m
 """
 
 import codecs
+import sys
 from collections import Counter, OrderedDict
-from pickle import UnpicklingError
+from pickle import UnpicklingError, whichmodule
 
 from flambeau import _dtype
 from flambeau._device import cpu, device, meta
@@ -224,3 +225,37 @@ SPOKEN = {
     for name, value in ALLOWED.items()
     if value not in _SPOKEN_AS_THEY_ARE and "cuda" not in name
 }
+
+# files of ours that are one file in PyTorch
+_HOMES = {
+    "flambeau.nn.modules.attention": "torch.nn.modules.activation",
+    "flambeau.nn.modules.loss_margin": "torch.nn.modules.loss",
+    "flambeau.nn.modules.parameter_containers": "torch.nn.modules.container",
+    "flambeau.nn.modules.rnn_cells": "torch.nn.modules.rnn",
+    "flambeau.nn.modules.transformer_layers": "torch.nn.modules.transformer",
+}
+_SCHEDULERS = "flambeau.optim.lr_scheduler"
+
+
+def spoken_name(obj, name=None):
+    """(module, name) that a file says for an object of ours; None for the objects of others."""
+    try:
+        found = SPOKEN.get(obj)
+    except TypeError:  # it has no hash
+        found = None
+    if found is not None:
+        return found
+    name = name or getattr(obj, "__qualname__", None) or getattr(obj, "__name__", "")
+    module = whichmodule(obj, name)
+    if module.partition(".")[0] != "flambeau" or not _resolves(module, name, obj):
+        return None
+    if module.startswith(_SCHEDULERS) and _resolves(_SCHEDULERS, name, obj):
+        module = _SCHEDULERS
+    return _HOMES.get(module) or "torch" + module.removeprefix("flambeau"), name
+
+
+def _resolves(module, path, obj):
+    found = sys.modules.get(module)
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return found is obj

@@ -10,7 +10,7 @@ from pickle import UnpicklingError
 
 from flambeau.serialization import files
 from flambeau.serialization.archive import ArchiveReader
-from flambeau.serialization.rebuilding import ALLOWED
+from flambeau.serialization.rebuilding import ALLOWED, spoken_name
 
 BLOCKED = frozenset({"sys", "os", "posix", "nt", "subprocess"})
 OLD_NAMES = {"__builtin__": "builtins", "copy_reg": "copyreg"}
@@ -58,10 +58,7 @@ def name_of(item):
         return item[1]
     if not callable(item) or not hasattr(item, "__qualname__"):
         raise TypeError(f"add_safe_globals expects classes and functions, but got {item!r:.100}")
-    module = item.__module__
-    if module == "flambeau" or module.startswith("flambeau."):
-        module = "torch" + module[8:]
-    return f"{module}.{item.__qualname__}"
+    return ".".join(spoken_name(item) or (item.__module__, item.__qualname__))
 
 
 def refusal(name):

@@ -9,6 +9,12 @@ import io
 from flambeau.serialization.rebuilding import ALLOWED
 
 _BUILTIN = ("builtins", "__builtin__", "collections", "_codecs")
+# where functions of PyTorch say that they live
+_HOMES = {
+    "torch._C._nn": "flambeau.nn.functional",
+    "torch._C._VariableFunctions": "flambeau",
+    "torch._VF": "flambeau",
+}
 
 
 def find_here(module, name):
@@ -20,16 +26,22 @@ def find_here(module, name):
     package, _, rest = module.partition(".")
     if package not in ("torch", "flambeau"):
         return None
-    here = "flambeau." + rest if rest else "flambeau"
-    try:
-        found = importlib.import_module(here)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError):
-        raise AttributeError(
-            f"Can't get attribute '{name}' on module '{module}'; the file speaks of a part of "
-            "PyTorch that flambeau does not have under this name"
-        ) from None
+    here = _HOMES.get(module) or ("flambeau." + rest if rest else "flambeau")
+    # some files of PyTorch's nn are several here; all their classes are in nn itself
+    for place in (here, "flambeau.nn") if rest.startswith("nn.") else (here,):
+        try:
+            return _attribute(importlib.import_module(place), name)
+        except (ImportError, AttributeError):
+            continue
+    raise AttributeError(
+        f"Can't get attribute '{name}' on module '{module}'; the file speaks of a part of PyTorch "
+        "that flambeau does not have under this name"
+    )
+
+
+def _attribute(found, path):
+    for part in path.split("."):
+        found = getattr(found, part)
     return found
 
 
