@@ -87,6 +87,7 @@ FIRST = list({case.partition("(")[0]: case for case in reversed(CASES)}.values()
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("case", FIRST)
+@pytest.mark.filterwarnings("ignore")  # PyTorch has deprecated some of its classes
 def test_whole_modules_to_and_from_pytorch(case):
     torch = pytest.importorskip("torch")
     there, here = (torch, flambeau), (flambeau, torch)
