@@ -9,6 +9,7 @@ import struct
 import zipfile
 import zlib
 
+from flambeau.serialization.checksums import Checksums
 from flambeau.serialization.files import read_into, size_of
 
 ALIGNMENT = 64
@@ -43,9 +44,10 @@ class ArchiveWriter:
         self.write(data)
         self.position += len(data)
 
-    def add(self, name, data):
+    def add(self, name, data, checksum=None):
         """A record, from bytes or a memoryview of bytes."""
-        encoded, size, checksum = f"{self.root}/{name}".encode(), len(data), zlib.crc32(data)
+        encoded, size = f"{self.root}/{name}".encode(), len(data)
+        checksum = zlib.crc32(data) if checksum is None else checksum
         start = self.position
         large = struct.pack("<HHQQ", 1, 16, size, size) if size >= FULL32 else b""
         before = start + 30 + len(encoded) + len(large) + 4
@@ -102,6 +104,7 @@ class ArchiveReader:
 
     def __init__(self, file):
         self.file, self.size, self.taken = file, size_of(file), 0
+        self.checksums, self.unchecked = Checksums(), []
         try:
             self.zip = zipfile.ZipFile(file)
             infos = self.zip.infolist()
@@ -163,7 +166,7 @@ class ArchiveReader:
         return start
 
     def read_into(self, name, target):
-        """Fill a memoryview, as long as the record, with it."""
+        """Fill a memoryview, as long as the record, with it; `check` must follow, then `close`."""
         info = self._info(name)
         self._take(name, info)
         start = self.start_of(name)
@@ -172,8 +175,18 @@ class ArchiveReader:
         self.file.seek(start)
         if read_into(self.file, target) != info.file_size:
             raise corrupt(f"reading file {name}: the file ends within it")
-        if zlib.crc32(target) != info.CRC:
-            raise corrupt(f"reading file {name}: checksum does not match")
+        self.unchecked.append((name, info.CRC, self.checksums.begin(target)))
+
+    def check(self):
+        """Complain if what was read into buffers is not what was written."""
+        while self.unchecked:
+            name, wanted, checksum = self.unchecked.pop()
+            if checksum() != wanted:
+                raise corrupt(f"reading file {name}: checksum does not match")
+
+    def close(self):
+        """After this, buffers may go away."""
+        self.checksums.close()
 
     def _inflate_into(self, name, info, target):
         try:
@@ -191,4 +204,5 @@ class ArchiveReader:
         """A record as bytes."""
         data = bytearray(self.size_of(name))
         self.read_into(name, memoryview(data))
+        self.check()
         return bytes(data)

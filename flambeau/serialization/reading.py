@@ -22,6 +22,7 @@ class StorageReader:
     def __init__(self, archive, map_location, mapping=None):
         self.archive, self.map_location, self.mapping = archive, map_location, mapping
         self.known = {}
+        self.read_storages = []  # alive until their checksums are known
         order = archive.read("byteorder") if "byteorder" in archive.records else b""
         if order not in (b"", b"little", b"big"):
             raise corrupt("reading file byteorder: unknown byte order")
@@ -69,7 +70,9 @@ class StorageReader:
         if size:
             target = buffer_at(storage.pointer, size)
             self.archive.read_into(f"data/{key}", target)
+            self.read_storages.append(storage)
             if self.foreign and dtype is not None:
+                self.archive.check()
                 _swap(target, dtype)
         return storage
 
@@ -101,8 +104,14 @@ def read_archive(file, map_location, pickle_module, weights_only, mmap, argument
     mapping = None
     if mmap:
         mapping = memory_maps.mmap(file.fileno(), 0, access=memory_maps.ACCESS_COPY)
-    storages = StorageReader(archive, map_location, mapping)
-    data = io.BytesIO(archive.read("data.pkl"))
-    if weights_only:
-        return Machine(data, storages, **arguments).load()
-    return unpickle(data, storages, pickle_module or pickle, arguments)
+    try:
+        storages = StorageReader(archive, map_location, mapping)
+        data = io.BytesIO(archive.read("data.pkl"))
+        if weights_only:
+            found = Machine(data, storages, **arguments).load()
+        else:
+            found = unpickle(data, storages, pickle_module or pickle, arguments)
+        archive.check()
+    finally:
+        archive.close()
+    return found
