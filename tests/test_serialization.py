@@ -305,6 +305,25 @@ def test_pytorch_reads_our_files_and_we_read_its(tmp_path, weights_only):
             assert same_memory(back["views"])
 
 
+def readable(lib):
+    """What PyTorch reads from the older format: not all it writes."""
+    obj = make(lib)
+    for name in ("uint16", "uint32", "uint64"):
+        del obj["dtypes"][name]
+    return obj
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_pytorch_reads_our_files_of_the_older_format(weights_only):
+    torch = pytest.importorskip("torch")
+    data = saved(readable(flambeau), _use_new_zipfile_serialization=False)
+    for lib in (torch, flambeau):
+        back = loaded(data, lib, weights_only=weights_only)
+        assert seen(back) == seen(readable(lib))
+        assert same_memory(back["views"])
+
+
 @pytest.mark.oracle
 def test_lazily_conjugated_tensors_load():
     torch = pytest.importorskip("torch")

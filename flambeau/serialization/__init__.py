@@ -2,7 +2,7 @@
 
 A file holds a pickle that names PyTorch's functions and types, and one record per storage. By
 default a file may only hold data: `restricted.py` reads its pickle and runs nothing. `pickling.py`
-writes, `archive.py` is the zip format, `legacy.py` reads files from before it.
+writes, `archive.py` is the zip format, `legacy.py` the format before it.
 """
 
 import os
@@ -17,6 +17,7 @@ from flambeau.serialization import files as _files
 from flambeau.serialization.archive import ArchiveWriter as _ArchiveWriter
 from flambeau.serialization.checksums import Checksums as _Checksums
 from flambeau.serialization.legacy import read_legacy as _read_legacy
+from flambeau.serialization.legacy import write_legacy as _write_legacy
 from flambeau.serialization.locations import known_place as _known_place
 from flambeau.serialization.pickling import dumps as _dumps
 from flambeau.serialization.reading import read_archive as _read_archive
@@ -69,11 +70,8 @@ def save(
     """
     _files.check_writable(f)
     if not _use_new_zipfile_serialization:
-        raise NotImplementedError(
-            "flambeau reads the format of before PyTorch 1.6 but does not write it; PyTorch reads "
-            "the zip format since then"
-        )
-    pickled, storages = _dumps(obj, pickle_protocol, pickle_module)
+        return _write_legacy(obj, f, pickle_module, pickle_protocol)
+    pickled, storages, _ = _dumps(obj, pickle_protocol, pickle_module)
     with _files.opened_for_writing(f) as file:
         archive = _ArchiveWriter(file, _root_name(f))
         archive.add("data.pkl", pickled)

@@ -6,10 +6,12 @@ count and its elements. Tensors are therefore made over memory that is filled af
 
 import pickle
 import struct
+import sys
 
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.runtime.cpu import buffer_at
 from flambeau.serialization import files, locations
+from flambeau.serialization.pickling import dumps
 from flambeau.serialization.reading import parts_of
 from flambeau.serialization.rebuilding import MetaStorage, wrong
 from flambeau.serialization.restricted import Machine
@@ -98,6 +100,27 @@ def read_legacy(file, map_location, pickle_module, weights_only, arguments):
     found = read()
     storages.fill(file, Machine(file, storages).load())
     return found
+
+
+def write_legacy(obj, f, pickle_module, protocol):
+    """Write a file as PyTorch did before version 1.6."""
+    pickled, storages, dtypes = dumps(obj, protocol, pickle_module, tail=(None,))
+    facts = {
+        "protocol_version": PROTOCOL,
+        "little_endian": sys.byteorder == "little",
+        "type_sizes": {"short": 2, "int": 4, "long": 4},
+    }
+    with files.opened_for_writing(f) as file:
+        for part in (MAGIC, PROTOCOL, facts):
+            file.write(pickle.dumps(part, protocol))
+        file.write(pickled)
+        file.write(pickle.dumps([str(key) for key in range(len(storages))], protocol))
+        for storage in storages:
+            dtype = dtypes.get(storage.pointer)
+            itemsize = 1 if dtype is None else dtype.itemsize
+            file.write(struct.pack("<q", storage.nbytes // itemsize))
+            if storage.nbytes:
+                file.write(buffer_at(storage.pointer, storage.nbytes // itemsize * itemsize))
 
 
 def _check_head(file, storages):

@@ -28,7 +28,8 @@ _NAMED = (_dtype.dtype, r.StorageKind, types.FunctionType, types.BuiltinFunction
 class Storages:
     """The storages met while pickling: each gets a number, and keeps one dtype."""
 
-    def __init__(self):
+    def __init__(self, tail=()):
+        self.tail = tail  # what the older format says after the size
         self.keys = {}  # id of a storage -> its key
         self.found = []  # the storages in the order of their keys
         self.dtypes = {}  # address -> dtype
@@ -43,8 +44,9 @@ class Storages:
             key = self.keys[id(root)] = str(len(self.found))
             self.found.append(root)
         if dtype is None:
-            return ("storage", r.UNTYPED, key, "cpu", root.nbytes)
-        return ("storage", r.KINDS[dtype], key, "cpu", root.nbytes // dtype.itemsize)
+            return ("storage", r.UNTYPED, key, "cpu", root.nbytes, *self.tail)
+        count = root.nbytes // dtype.itemsize
+        return ("storage", r.KINDS[dtype], key, "cpu", count, *self.tail)
 
 
 class _Place:
@@ -98,7 +100,7 @@ def _of_type(t, cls):
     return function, cls, arguments
 
 
-class Pickler(pickle._Pickler):  # type: ignore[name-defined]
+class Pickler(pickle._Pickler):
     """Python's pickler with PyTorch's names; the one written in C insists on importing them."""
 
     def __init__(self, file, protocol):
@@ -141,12 +143,13 @@ class Pickler(pickle._Pickler):  # type: ignore[name-defined]
         self.memoize(obj)
 
 
-def dumps(obj, protocol, pickle_module):
-    """(pickle, storages in the order of their keys)"""
+def dumps(obj, protocol, pickle_module, tail=()):
+    """(pickle, storages in the order of their keys, the dtype of each address)"""
     file = io.BytesIO()
     pickler = _class_for(pickle_module)(file, protocol)
+    pickler.storages = storages = Storages(tail)
     pickler.dump(obj)
-    return file.getvalue(), pickler.storages.found
+    return file.getvalue(), storages.found, storages.dtypes
 
 
 def _class_for(pickle_module):

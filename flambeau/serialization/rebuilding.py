@@ -8,7 +8,7 @@ a file claims about a tensor is checked against its storage before a tensor is m
 import codecs
 import sys
 from collections import Counter, OrderedDict
-from pickle import UnpicklingError, whichmodule
+from pickle import UnpicklingError, whichmodule  # type: ignore[attr-defined]
 
 from flambeau import _dtype
 from flambeau._device import cpu, device, meta
