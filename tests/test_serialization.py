@@ -7,6 +7,7 @@ What is saved is made by saved_objects.py. The hostile files are written by hand
 import collections
 import contextlib
 import errno
+import importlib.util
 import io
 import os
 import pickle
@@ -188,6 +189,30 @@ def test_records_are_laid_out_as_pytorch_lays_them(tmp_path):
             assert info.compress_type == zipfile.ZIP_STORED
     tail = "data.pkl .format_version .storage_alignment byteorder data/0 data/1 version"
     assert names == [f"some.name/{n}" for n in [*tail.split(), ".data/serialization_id"]]
+
+
+@pytest.mark.parametrize("limit", [0, 50, 5000])
+def test_numbers_of_64_bits(limit, monkeypatch):
+    """What files over 4 GB need, at sizes that are quick to write."""
+    monkeypatch.setattr(flambeau.serialization.archive, "LARGE", limit)
+    obj = make(flambeau)
+    data = saved(obj)
+    assert seen(loaded(data)) == seen(obj)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        assert archive.testzip() is None
+    if importlib.util.find_spec("torch"):
+        assert seen(loaded(data, pytest.importorskip("torch"))) == seen(obj)
+
+
+def test_many_records():
+    file = io.BytesIO()
+    writer = flambeau.serialization.archive.ArchiveWriter(file, "archive")
+    writer.add("data.pkl", pickle.dumps("found", 2))
+    for key in range(66000):
+        writer.add(f"data/{key}", b"")
+    writer.close()
+    assert loaded(file.getvalue()) == "found"
+    assert len(zipfile.ZipFile(file).namelist()) == 66002
 
 
 def test_map_location():

@@ -16,7 +16,8 @@ ALIGNMENT = 64
 LOCAL, CENTRAL, END = 0x04034B50, 0x02014B50, 0x06054B50
 END64, LOCATOR64 = 0x06064B50, 0x07064B50
 UTF8 = 0x0800
-FULL32, FULL16 = 0xFFFFFFFF, 0xFFFF
+FULL32, FULL16 = 0xFFFFFFFF, 0xFFFF  # "the number is elsewhere, in 64 bits"
+LARGE = FULL32  # numbers from here on take 64 bits
 PIECE = 1 << 24
 # what deflate can at best do to a run of equal bytes, and some room for tiny records
 MOST_EXPANSION, ROOM = 1032, 4096
@@ -49,7 +50,7 @@ class ArchiveWriter:
         encoded, size = f"{self.root}/{name}".encode(), len(data)
         checksum = zlib.crc32(data) if checksum is None else checksum
         start = self.position
-        large = struct.pack("<HHQQ", 1, 16, size, size) if size >= FULL32 else b""
+        large = struct.pack("<HHQQ", 1, 16, size, size) if size >= LARGE else b""
         before = start + 30 + len(encoded) + len(large) + 4
         padding = -before % ALIGNMENT
         extra = large + struct.pack("<2sH", b"FB", padding) + b"Z" * padding
@@ -69,16 +70,16 @@ class ArchiveWriter:
         self.checksums = zlib.crc32(struct.pack("<IQ", checksum, size), self.checksums)
 
     def _entry(self, encoded, size, checksum, start):
-        numbers = [size, size] if size >= FULL32 else []
-        numbers += [start] if start >= FULL32 else []
+        numbers = [size, size] if size >= LARGE else []
+        numbers += [start] if start >= LARGE else []
         extra = (
             struct.pack(f"<HH{len(numbers)}Q", 1, 8 * len(numbers), *numbers) if numbers else b""
         )
-        small = min(size, FULL32)
+        small = _in_32_bits(size)
         head = struct.pack(
             "<IHHHHHHIIIHHHHHII",
             *(CENTRAL, 0, 45 if numbers else 0, UTF8, 0, 0, 0, checksum, small, small),
-            *(len(encoded), len(extra), 0, 0, 0, 0, min(start, FULL32)),
+            *(len(encoded), len(extra), 0, 0, 0, 0, _in_32_bits(start)),
         )
         return head + encoded + extra
 
@@ -89,14 +90,16 @@ class ArchiveWriter:
         start, count = self.position, len(self.directory)
         self._put(b"".join(self._entry(*entry) for entry in self.directory))
         size = self.position - start
-        if start + size >= FULL32 or count >= FULL16:
+        if start + size >= LARGE or count >= FULL16:
             numbers = (count, count, size, start)
             self._put(struct.pack("<IQHHIIQQQQ", END64, 44, 45, 45, 0, 0, *numbers))
             self._put(struct.pack("<IIQI", LOCATOR64, 0, start + size, 1))
-        counts = (min(count, FULL16),) * 2
-        self._put(
-            struct.pack("<IHHHHIIH", END, 0, 0, *counts, min(size, FULL32), min(start, FULL32), 0)
-        )
+        counts, places = (min(count, FULL16),) * 2, (_in_32_bits(size), _in_32_bits(start))
+        self._put(struct.pack("<IHHHHIIH", END, 0, 0, *counts, *places, 0))
+
+
+def _in_32_bits(number):
+    return FULL32 if number >= LARGE else number
 
 
 class ArchiveReader:

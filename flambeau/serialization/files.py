@@ -51,8 +51,9 @@ def opened_for_writing(f):
 def _replacing(path, mode):
     folder, name = os.path.split(path)
     other = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(6)}.tmp")
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
-        descriptor = os.open(other, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        descriptor = os.open(other, flags, 0o666)
     except OSError as error:
         why = f"{error.strerror}; a file is first written beside its place, in this folder"
         raise type(error)(error.errno, why, folder) from None
