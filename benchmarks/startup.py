@@ -95,6 +95,7 @@ class Measure:
 def python(source: str, cache: str = "", package: str = "flambeau") -> str:
     """What `source` prints in a fresh interpreter, with its own kernel cache if one is named."""
     environment = dict(os.environ)
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     if cache:
         environment["FLAMBEAU_CACHE_DIR"] = cache
     command = [sys.executable, "-c", source.replace("PACKAGE", package)]

@@ -22,7 +22,8 @@ LAYERS = [
     "ops",
     "_tensor eager autograd random printing _typed_storage",
     "tracing",
-    "nn optim utils func serialization amp cpu cuda linalg fft special distributions profiler testing",
+    "nn optim utils func serialization amp cpu cuda linalg fft special distributions profiler "
+    "testing",
     "quantization ao onnx jit distributed vision viz multiprocessing",
     "__init__ __main__",
 ]
