@@ -43,7 +43,7 @@ n.training, n.first.training
 [k for k, _ in n.named_children()], len(list(n.children())), len(list(n.modules()))
 len(list(n.parameters())), len(list(n.buffers()))
 list(n.state_dict())
-list(n.state_dict(prefix="a.")), n.state_dict(prefix="a.")._metadata
+list(n.state_dict(prefix="a.")), list(n.state_dict(prefix="a.")._metadata.items())
 n.state_dict()["scale"].requires_grad, n.state_dict(keep_vars=True)["scale"].requires_grad
 n.state_dict()["scale"].data_ptr() == n.scale.data_ptr()
 list(n.state_dict(OrderedDict(), "z."))
@@ -125,7 +125,7 @@ d = n.state_dict(); d["scale"] = x(2); n.load_state_dict(d, strict=False)
 d = n.state_dict(); d["scale"] = 3; n.load_state_dict(d)
 d = {k: v + 1 for k, v in n.state_dict().items()}; n.load_state_dict(d, assign=True); n.scale is d["scale"], n.scale, n.scale.requires_grad, n.count is d["count"]
 d = OrderedDict(scale=lib.ones(1)); m = Bare(); m.scale = nn.Parameter(x()); m.load_state_dict(d); m.scale
-e = Extra(); s = e.state_dict(); e.load_state_dict(s); s, e.got
+e = Extra(); s = e.state_dict(); e.load_state_dict(s); list(s.items()), e.got
 Extra().load_state_dict({})
 Bare().load_state_dict({"_extra_state": 3})
 Bare().get_extra_state()
