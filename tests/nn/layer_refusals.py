@@ -123,7 +123,7 @@ nn.EmbeddingBag(3, 2, padding_idx=-4)
 nn.EmbeddingBag(3, 2)(lib.tensor([0, 1]))
 nn.EmbeddingBag(3, 2, mode="foo")(lib.tensor([[0, 1]]))
 nn.LazyLinear(3).weight
-nn.LazyLinear(3).state_dict()
+list(nn.LazyLinear(3).state_dict().items())
 nn.LazyLinear(3).load_state_dict(nn.LazyLinear(3).state_dict())
 m = nn.LazyLinear(3); m.load_state_dict(nn.Linear(2, 3).state_dict()); m, m.weight.shape, m.in_features
 m = nn.LazyLinear(3); m.load_state_dict(nn.Linear(2, 3).state_dict()); m(x(2)).shape, m
@@ -138,7 +138,7 @@ nn.LazyLinear(3).half().weight.dtype
 nn.LazyLinear(3).double()(x(2).double()).dtype
 nn.LazyLinear(3).share_memory()
 nn.LazyLinear(3).has_uninitialized_params()
-nn.LazyBatchNorm1d().state_dict()
+list(nn.LazyBatchNorm1d().state_dict().items())
 nn.LazyBatchNorm1d().double()(x(3, 2).double()).dtype
 nn.Sequential(nn.LazyConv2d(3, 2), nn.Flatten(), nn.LazyLinear(2))(x(1, 1, 3, 3)).shape
 nn.ReLU(3)(x(2)).shape
