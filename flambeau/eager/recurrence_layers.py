@@ -8,6 +8,7 @@ recurrence_loop.py one by one.
 
 from flambeau._layout import Size, make_layout
 from flambeau._tensor import alias, empty_tensor, make_tensor
+from flambeau.codegen import scalar
 from flambeau.eager import gemm
 from flambeau.eager.copying import copy_into
 from flambeau.eager.plan import MAX_PLANS, plan_nest
@@ -191,16 +192,10 @@ def _backward_trace(rule, projected, given):
         found = [*d_x, *(d_h or ())]
         found += [v for v in (d_hidden, d_cell) if v is not None]
         if projected:
-            found.append(kept[3] * _tanh(after[1]))
+            found.append(kept[3] * scalar.tanh(after[1]))
         return found
 
     return trace
-
-
-def _tanh(x):
-    from flambeau.codegen import scalar
-
-    return scalar.tanh(x)
 
 
 def _borrowed(place, layout):

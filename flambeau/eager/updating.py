@@ -77,14 +77,9 @@ def _cut(sizes, columns):
     return start + len(sizes), chunks, array("q", words)
 
 
-def _flat(layout, known={}):  # noqa: B006 - a cache
+def _flat(layout):
     """Do the elements fill one piece of memory, in whatever order of dimensions?"""
-    found = known.get(layout)
-    if found is None:
-        if len(known) > MAX_PLANS:
-            known.clear()
-        found = known[layout] = is_dense_in_some_order(layout)
-    return found
+    return layout.is_contiguous or is_dense_in_some_order(layout)
 
 
 def _parallel(columns):

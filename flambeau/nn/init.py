@@ -13,7 +13,7 @@ from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import no_grad
 from flambeau.eager.creation import empty_like
 from flambeau.eager.methods import function
-from flambeau.linalg import __getattr__ as _linalg
+from flambeau.eager.random_tensors import randperm
 from flambeau.ops.table import public
 
 _LINEAR = (
@@ -238,7 +238,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     columns = tensor.numel() // rows
     matrix = tensor.new_empty((rows, columns)).normal_(0, 1, generator=generator)
     wide = rows < columns
-    q, r = _linalg("qr")(matrix.t() if wide else matrix)
+    q, r = function("linalg_qr")(matrix.t() if wide else matrix)
     q = q * function("diag")(r, 0).sign()  # makes all of them equally likely
     tensor.copy_((q.t() if wide else q).reshape(tensor.shape))
     return tensor.mul_(gain)
@@ -254,8 +254,6 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     rows, columns = tensor.shape
     zeros = math.ceil(sparsity * rows)
     tensor.normal_(0, std, generator=generator)
-    from flambeau.eager.random_tensors import randperm
-
     for column in range(columns):
         tensor[randperm(rows)[:zeros], column] = 0
     return tensor

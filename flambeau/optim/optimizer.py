@@ -15,6 +15,7 @@ from typing import Any
 from flambeau._dtype import float32
 from flambeau._tensor import Tensor
 from flambeau.autograd.node import RemovableHandle
+from flambeau.eager.public import typename
 
 _before_every_step: dict = OrderedDict()
 _after_every_step: dict = OrderedDict()
@@ -76,7 +77,7 @@ class Optimizer:
         if isinstance(params, Tensor):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, "
-                "but got " + _type_name(params)
+                "but got " + typename(params)
             )
         self.defaults = defaults
         for name in _HOOKS:
@@ -139,7 +140,7 @@ class Optimizer:
             if not isinstance(param, Tensor):
                 raise TypeError(
                     "optimizer can only optimize Tensors, but one of the params is "
-                    + _type_name(param)
+                    + typename(param)
                 )
             if not self.defaults.get("differentiable") and not (
                 param.is_leaf or param.retains_grad
@@ -325,14 +326,3 @@ def _cast(param, value, single, key=None):
     if isinstance(value, Iterable) and not isinstance(value, str):
         return type(value)(_cast(param, v, single) for v in value)
     return value
-
-
-def _type_name(value):
-    """As PyTorch names types: torch.FloatTensor, int, module.Class."""
-    if isinstance(value, Tensor):
-        return value.type()
-    kind = type(value)
-    module = kind.__module__
-    return (
-        kind.__qualname__ if module in ("builtins", "__main__") else f"{module}.{kind.__qualname__}"
-    )

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, groupby
 from typing import Any
 
+from flambeau.eager.public import typename
 from flambeau.nn.modules.module import Module, _addindent
 from flambeau.nn.modules.parameter_containers import (
     ParameterDict,
@@ -19,7 +20,6 @@ from flambeau.nn.modules.parameter_containers import (
     pairs,
     place_of,
 )
-from flambeau.nn.modules.registry import type_name
 
 __all__ = [
     "Container",
@@ -191,7 +191,7 @@ class ModuleList(_Numbered):
     def insert(self, index: int, module: Module) -> None:
         """Put a module before the one at a place."""
         if not isinstance(module, Module):
-            raise TypeError(f"{type_name(module)} is not a Module subclass")
+            raise TypeError(f"{typename(module)} is not a Module subclass")
         modules = list(self._modules.values())
         modules.insert(index, module)
         self._renumber(modules)

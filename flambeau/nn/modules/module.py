@@ -4,6 +4,7 @@ What a module holds (registry.py), how it is walked and converted (traversal.py)
 (calling.py), saved and loaded (state.py) are parts of one class; its text form is here.
 """
 
+from collections import OrderedDict
 from typing import Any
 
 from flambeau.nn.modules import calling
@@ -58,8 +59,6 @@ class Module(Registry, Calling, Traversal, State):
 
     def __setstate__(self, state):
         self.__dict__.update(state)
-        from collections import OrderedDict
-
         for name in _DICTIONARIES:
             self.__dict__.setdefault(name, OrderedDict())
         self.__dict__.setdefault("_non_persistent_buffers_set", set())

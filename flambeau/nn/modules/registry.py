@@ -9,6 +9,7 @@ from typing import Any
 
 from flambeau._tensor import Tensor
 from flambeau.autograd.node import RemovableHandle
+from flambeau.eager.public import typename
 from flambeau.nn.parameter import Buffer, Parameter
 
 parameter_hooks: dict = OrderedDict()
@@ -37,25 +38,12 @@ def register_module_parameter_registration_hook(hook):
     return _registered(parameter_hooks, hook)
 
 
-def type_name(value):
-    """As PyTorch's messages name types."""
-    if isinstance(value, Tensor):
-        return value.type()
-    kind = type(value)
-    plain = kind.__module__ in ("builtins", "__main__")
-    return kind.__qualname__ if plain else f"{kind.__module__}.{kind.__qualname__}"
-
-
 def _hooked(hooks, module, name, value):
     for hook in hooks.values():
         found = hook(module, name, value)
         if found is not None:
             value = found
     return value
-
-
-def _set(self, name, value):
-    object.__setattr__(self, name, value)
 
 
 _DICTIONARIES = (
@@ -139,7 +127,7 @@ class Registry:
         if kept not in self.__dict__:
             raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
         if not isinstance(name, str):
-            raise TypeError(f"{kind} name should be a string. Got {type_name(name)}")
+            raise TypeError(f"{kind} name should be a string. Got {typename(name)}")
         if hasattr(self, name) and name not in self.__dict__[kept]:
             raise KeyError(f"attribute '{name}' already exists")
         if "." in name:
@@ -153,7 +141,7 @@ class Registry:
         self._check_name("buffer", name, "_buffers")
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
-                f"cannot assign '{type_name(tensor)}' object to buffer '{name}' (torch Tensor or "
+                f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or "
                 "None required)"
             )
         self._buffers[name] = _hooked(buffer_hooks, self, name, tensor)
@@ -172,7 +160,7 @@ class Registry:
             return
         if not isinstance(param, Parameter):
             raise TypeError(
-                f"cannot assign '{type_name(param)}' object to parameter '{name}' "
+                f"cannot assign '{typename(param)}' object to parameter '{name}' "
                 "(torch.nn.Parameter or None required)"
             )
         if param.grad_fn is not None:
@@ -186,7 +174,7 @@ class Registry:
     def add_module(self, name: str, module: Any) -> None:
         """Keep a module under a name."""
         if module is not None and not isinstance(module, Registry):
-            raise TypeError(f"{type_name(module)} is not a Module subclass")
+            raise TypeError(f"{typename(module)} is not a Module subclass")
         self._check_name("module", name, "_modules")
         self._modules[name] = _hooked(module_hooks, self, name, module)
 
@@ -282,7 +270,7 @@ class Registry:
         if parameters is not None and name in parameters:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{type_name(value)}' as parameter '{name}' "
+                    f"cannot assign '{typename(value)}' as parameter '{name}' "
                     "(torch.nn.Parameter or None expected)"
                 )
             self.register_parameter(name, value)
@@ -300,7 +288,7 @@ class Registry:
         if modules is not None and name in modules:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{type_name(value)}' as child module '{name}' (torch.nn.Module "
+                    f"cannot assign '{typename(value)}' as child module '{name}' (torch.nn.Module "
                     "or None expected)"
                 )
             modules[name] = _hooked(module_hooks, self, name, value)
@@ -316,7 +304,7 @@ class Registry:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
         if value is not None and not isinstance(value, Tensor):
             raise TypeError(
-                f"cannot assign '{type_name(value)}' as buffer '{name}' (torch.nn.Buffer, "
+                f"cannot assign '{typename(value)}' as buffer '{name}' (torch.nn.Buffer, "
                 "torch.Tensor or None expected)"
             )
         if isinstance(value, Buffer) and name not in buffers:
