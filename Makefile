@@ -20,7 +20,7 @@ help:
 	@echo "make format  let ruff rewrite the files"
 	@echo "make clean   remove environments and caches"
 
-demo: $(VENV)/.installed
+demo: $(VENV)/.installed-demo
 	$(VENV)/bin/python examples/digits.py $(ARGS)
 
 test: $(VENV)/.installed-dev
@@ -57,6 +57,10 @@ $(ENVIRONMENTS:%=%/$(STAMP)): %/$(STAMP):
 
 $(ENVIRONMENTS:%=%/.installed): %/.installed: pyproject.toml %/$(STAMP)
 	$*/bin/python $(PIP) --editable .
+	@touch $@
+
+$(VENV)/.installed-demo: $(VENV)/.installed
+	$(VENV)/bin/python $(PIP) --editable ".[demo]"
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

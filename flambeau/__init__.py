@@ -92,6 +92,12 @@ _SUBPACKAGES = {
     "types",
     "multiprocessing",
     "serialization",
+    "hub",
+    "profiler",
+    "distributions",
+    "mps",
+    "xpu",
+    "accelerator",
 }
 _RANDOM = {
     "Generator",

@@ -23,8 +23,8 @@ LAYERS = [
     "_tensor eager autograd random printing _typed_storage",
     "tracing",
     "nn optim utils func serialization amp cpu cuda linalg fft special distributions profiler "
-    "testing",
-    "quantization ao onnx jit distributed vision viz multiprocessing",
+    "testing multiprocessing hub",
+    "quantization ao onnx jit distributed vision viz",
     "__init__ __main__",
 ]
 LEVEL = {name: level for level, line in enumerate(LAYERS) for name in line.split()}

@@ -2,7 +2,14 @@
 
 import importlib as _importlib
 
-_MODULES = {"checkpoint", "dlpack", "early_stopping"}
+_MODULES = {
+    "checkpoint",
+    "data",
+    "dlpack",
+    "early_stopping",
+    "tensorboard",
+    "training_state",
+}
 
 
 def __getattr__(name):
