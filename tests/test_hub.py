@@ -28,7 +28,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         server = self.server
         server.seen.append((self.path, self.headers.get("Range")))
-        content = server.files.get(self.path)
+        content = server.files.get(self.path.partition("?")[0])
         if content is None:
             self.send_error(404)
             return
