@@ -15,7 +15,6 @@ from flambeau._device import device as _device
 from flambeau.runtime.cpu import buffer_at as _buffer_at
 from flambeau.serialization import files as _files
 from flambeau.serialization.archive import ArchiveWriter as _ArchiveWriter
-from flambeau.serialization.checksums import Checksums as _Checksums
 from flambeau.serialization.legacy import read_legacy as _read_legacy
 from flambeau.serialization.legacy import write_legacy as _write_legacy
 from flambeau.serialization.locations import known_place as _known_place
@@ -79,20 +78,14 @@ def save(
         archive.add(".storage_alignment", b"64")
         if not _disable_byteorder_record:
             archive.add("byteorder", _sys.byteorder.encode())
-        _add_storages(archive, storages)
+        archive.add_all(
+            [
+                (f"data/{key}", _buffer_at(s.pointer, s.nbytes) if s.nbytes else memoryview(b""))
+                for key, s in enumerate(storages)
+            ]
+        )
         archive.add("version", b"3\n")
         archive.close()
-
-
-def _add_storages(archive, storages):
-    buffers = [_buffer_at(s.pointer, s.nbytes) if s.nbytes else b"" for s in storages]
-    checksums = _Checksums()
-    try:
-        begun = [checksums.begin(data) for data in buffers]
-        for key, (data, checksum) in enumerate(zip(buffers, begun, strict=True)):
-            archive.add(f"data/{key}", data, checksum())
-    finally:
-        checksums.close()
 
 
 def _root_name(f):

@@ -1,16 +1,19 @@
 """Zip archives as PyTorch lays them out: records, stored as they are, each from a multiple of 64.
 
 The writer knows sizes and checksums beforehand, so it never looks back and any object with `write`
-will do. The reader trusts nothing: sizes are compared with what the file can hold before memory is
-taken, and checksums are compared when a record is read.
+will do; into a file of our own it writes large records in pieces, and their headers last. The
+reader trusts nothing: sizes are compared with what the file can hold before memory is taken, and
+checksums are compared when a record is read.
 """
 
+import os
 import struct
 import zipfile
 import zlib
 
+from flambeau.serialization import pieces
 from flambeau.serialization.checksums import Checksums
-from flambeau.serialization.files import read_into, size_of
+from flambeau.serialization.files import descriptor_of, own_descriptor, read_into, size_of
 
 ALIGNMENT = 64
 LOCAL, CENTRAL, END = 0x04034B50, 0x02014B50, 0x06054B50
@@ -36,8 +39,9 @@ def corrupt(what):
 class ArchiveWriter:
     """Writes records one after the other; `close` writes their directory."""
 
-    def __init__(self, file, root):
-        self.write, self.root, self.position = file.write, root, 0
+    def __init__(self, file, root, with_checksums=True):
+        self.file, self.write, self.root, self.position = file, file.write, root, 0
+        self.with_checksums = with_checksums
         self.directory = []
         self.checksums = 0
 
@@ -45,29 +49,63 @@ class ArchiveWriter:
         self.write(data)
         self.position += len(data)
 
-    def add(self, name, data, checksum=None):
-        """A record, from bytes or a memoryview of bytes."""
-        encoded, size = f"{self.root}/{name}".encode(), len(data)
-        checksum = zlib.crc32(data) if checksum is None else checksum
-        start = self.position
+    def _header(self, encoded, size, checksum, start):
+        """The local header of a record that begins at `start`, up to where its bytes begin."""
         large = struct.pack("<HHQQ", 1, 16, size, size) if size >= LARGE else b""
         before = start + 30 + len(encoded) + len(large) + 4
         padding = -before % ALIGNMENT
         extra = large + struct.pack("<2sH", b"FB", padding) + b"Z" * padding
         small = FULL32 if large else size
-        self._put(
-            struct.pack(
-                "<IHHHHHIIIHH",
-                *(LOCAL, 45 if large else 0, UTF8, 0, 0, 0, checksum, small, small),
-                *(len(encoded), len(extra)),
-            )
-            + encoded
-            + extra
+        head = struct.pack(
+            "<IHHHHHIIIHH",
+            *(LOCAL, 45 if large else 0, UTF8, 0, 0, 0, checksum, small, small),
+            *(len(encoded), len(extra)),
         )
-        for place in range(0, size, PIECE):
-            self._put(data[place : place + PIECE])
+        return head + encoded + extra
+
+    def _note(self, encoded, size, checksum, start):
         self.directory.append((encoded, size, checksum, start))
         self.checksums = zlib.crc32(struct.pack("<IQ", checksum, size), self.checksums)
+
+    def add(self, name, data, checksum=None):
+        """A record, from bytes or a memoryview of bytes."""
+        encoded, size = f"{self.root}/{name}".encode(), len(data)
+        if checksum is None:
+            checksum = zlib.crc32(data) if self.with_checksums else 0
+        start = self.position
+        self._put(self._header(encoded, size, checksum, start))
+        for place in range(0, size, PIECE):
+            self._put(data[place : place + PIECE])
+        self._note(encoded, size, checksum, start)
+
+    def add_all(self, records):
+        """Large records, (name, memoryview of bytes); all memory stays alive meanwhile."""
+        descriptor = own_descriptor(self.file)
+        if descriptor is not None and pieces.POSSIBLE:
+            return self._add_in_pieces(descriptor, records)
+        checksums = Checksums()
+        try:
+            begin = checksums.begin if self.with_checksums else lambda data: lambda: 0
+            begun = [begin(data) for _, data in records]
+            for (name, data), checksum in zip(records, begun):
+                self.add(name, data, checksum())
+        finally:
+            checksums.close()
+
+    def _add_in_pieces(self, descriptor, records):
+        self.file.flush()
+        planned, position = [], self.position
+        for name, data in records:
+            encoded = f"{self.root}/{name}".encode()
+            first = position + len(self._header(encoded, len(data), 0, position))
+            planned.append((encoded, data, position, first))
+            position = first + len(data)
+        blocks = [(data, first) for _, data, _, first in planned]
+        checksums = pieces.write_blocks(descriptor, blocks, self.with_checksums)
+        for (encoded, data, start, _), checksum in zip(planned, checksums):
+            os.pwrite(descriptor, self._header(encoded, len(data), checksum, start), start)
+            self._note(encoded, len(data), checksum, start)
+        self.position = self.file.seek(position)
 
     def _entry(self, encoded, size, checksum, start):
         numbers = [size, size] if size >= LARGE else []
@@ -102,11 +140,19 @@ def _in_32_bits(number):
     return FULL32 if number >= LARGE else number
 
 
+TORCHSCRIPT = (
+    "Cannot use ``weights_only=True`` with TorchScript archives passed to ``torch.load``. Such an "
+    "archive holds code rather than objects; save model.state_dict() with torch.save to exchange "
+    "weights, or use torch.jit.load."
+)
+
+
 class ArchiveReader:
     """The records of an archive, by their names below its root folder."""
 
     def __init__(self, file):
         self.file, self.size, self.taken = file, size_of(file), 0
+        self.descriptor = descriptor_of(file) if pieces.POSSIBLE else None
         self.checksums, self.unchecked = Checksums(), []
         try:
             self.zip = zipfile.ZipFile(file)
@@ -115,17 +161,18 @@ class ArchiveReader:
             raise corrupt(f"reading zip archive: {bad}") from None
         except (OverflowError, OSError, IndexError, MemoryError) as bad:
             raise corrupt(f"reading zip archive: {bad}") from None
+        # torch.serialization.set_crc32_options(False) leaves zeros in place of checksums
+        self.with_checksums = any(info.CRC for info in infos)
         root = infos[0].filename.partition("/")[0] + "/" if infos else ""
         self.records = {
             info.filename[len(root) :]: info for info in infos if info.filename.startswith(root)
         }
         if "data.pkl" not in self.records:
             raise corrupt("locating file data.pkl: file not found")
-        if "constants.pkl" in self.records:
-            raise RuntimeError(
-                "torch.load received a TorchScript archive, which holds code rather than objects; "
-                "save model.state_dict() with torch.save to exchange weights"
-            )
+
+    @property
+    def is_torchscript(self):
+        return "constants.pkl" in self.records
 
     def _info(self, name):
         info = self.records.get(name)
@@ -178,7 +225,28 @@ class ArchiveReader:
         self.file.seek(start)
         if read_into(self.file, target) != info.file_size:
             raise corrupt(f"reading file {name}: the file ends within it")
-        self.unchecked.append((name, info.CRC, self.checksums.begin(target)))
+        if self.with_checksums:
+            self.unchecked.append((name, info.CRC, self.checksums.begin(target)))
+
+    def fill(self, wanted):
+        """Fill (name, memoryview) pairs and check them."""
+        blocks = []
+        for name, target in wanted:
+            start = self.start_of(name)
+            if self.descriptor is None or start is None:
+                self.read_into(name, target)
+            else:
+                self._take(name, self._info(name))
+                blocks.append((name, target, start))
+        self.check()
+        places = [(target, start) for _, target, start in blocks]
+        try:
+            found = pieces.read_blocks(self.descriptor, places, self.with_checksums)
+        except EOFError as error:
+            raise corrupt(f"reading zip archive: {error}") from None
+        for (name, _, _), checksum in zip(blocks, found):
+            if checksum != self._info(name).CRC and self.with_checksums:
+                raise corrupt(f"reading file {name}: checksum does not match")
 
     def check(self):
         """Complain if what was read into buffers is not what was written."""
@@ -206,6 +274,9 @@ class ArchiveReader:
     def read(self, name):
         """A record as bytes."""
         data = bytearray(self.size_of(name))
-        self.read_into(name, memoryview(data))
-        self.check()
+        try:
+            self.read_into(name, memoryview(data))
+            self.check()
+        finally:
+            self.close()
         return bytes(data)

@@ -1,15 +1,46 @@
-"""CRC-32 of large buffers, worked out on another thread while this one reads or writes.
+"""CRC-32 of large buffers: on another thread, or piece by piece on several.
 
-A checksum takes about as long as the copy from or to the file, and both let other threads run. The
-owner of a buffer must stay alive until its checksum has been asked for, or `close` was called.
+A checksum takes about as long as the copy from or to the file, and both let other threads run.
+`Checksums` works beside a thread that reads or writes in order; `joined` makes the checksum of a
+whole from those of its pieces. The owner of a buffer must stay alive until its checksum has been
+asked for, or `close` was called.
 """
 
 import contextlib
 import threading
 import zlib
+from functools import lru_cache
 from queue import Empty, SimpleQueue
 
 LARGE = 1 << 17
+POLYNOMIAL = 0xEDB88320  # of CRC-32; the highest bit stands for x**0, the lowest for x**31
+ONE = 1 << 31
+
+
+def _times(a, b):
+    """The product of two polynomials, modulo the one of CRC-32."""
+    product = 0
+    while a:
+        if a & ONE:
+            product ^= b
+        a = a << 1 & 0xFFFFFFFF
+        b = b >> 1 ^ POLYNOMIAL if b & 1 else b >> 1  # b times x
+    return product
+
+
+@lru_cache(256)
+def _shift(count):
+    """The polynomial that moves a checksum past `count` bytes: x**(8 * count)."""
+    if count == 0:
+        return ONE
+    half = _shift(count // 2)
+    square = _times(half, half)
+    return _times(square, ONE >> 8) if count % 2 else square
+
+
+def joined(first, second, count):
+    """The checksum of two pieces one after the other; the second has `count` bytes."""
+    return _times(_shift(count), first) ^ second
 
 
 class Checksums:

@@ -6,9 +6,31 @@ written directly.
 """
 
 import contextlib
+import errno
+import io
 import os
 import secrets
 import stat
+import threading
+
+LARGE = 1 << 20
+
+
+class _Own(io.FileIO):
+    """A file that nobody else has open, written from its beginning."""
+
+
+def own_descriptor(file):
+    """The descriptor of a file of `opened_for_writing`; None for the files of others."""
+    return file.fileno() if isinstance(getattr(file, "raw", None), _Own) else None
+
+
+def descriptor_of(file):
+    """The descriptor of a file on a disk that can be read at any place; None for other objects."""
+    if type(file) is not io.BufferedReader or type(file.raw) is not io.FileIO:
+        return None  # compressed files have a descriptor, too, but other bytes
+    descriptor = file.fileno()
+    return descriptor if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
 
 
 def is_path(f):
@@ -58,18 +80,45 @@ def _replacing(path, mode):
         why = f"{error.strerror}; a file is first written beside its place, in this folder"
         raise type(error)(error.errno, why, folder) from None
     try:
-        with open(descriptor, "wb") as file:
+        with io.BufferedWriter(_Own(descriptor, "wb")) as file:
             yield file
             file.flush()
             if mode is not None:
                 os.chmod(other, stat.S_IMODE(mode))
-            os.fsync(file.fileno())
-        os.replace(other, path)
-    except BaseException:
+            os.fsync(descriptor)
+        with _old_file(path, mode):
+            os.replace(other, path)
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(other)
+        if type(error) is OSError and error.errno in _FULL and error.filename is None:
+            kept = "" if mode is None else "; the file that was there is unchanged"
+            raise OSError(error.errno, f"{error.strerror}{kept}", path) from None
         raise
     _flush_folder(folder)
+
+
+_FULL = {
+    getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EIO") if hasattr(errno, name)
+}
+
+
+@contextlib.contextmanager
+def _old_file(path, mode):
+    """Hold a large file that is about to go: freeing its blocks takes long, and nobody waits."""
+    held = None
+    if mode is not None and hasattr(os, "pwrite"):  # other systems do not replace what is open
+        with contextlib.suppress(OSError):
+            if os.stat(path).st_size >= LARGE:
+                held = os.open(path, os.O_RDONLY)
+    try:
+        yield
+    finally:
+        if held is not None:
+            try:
+                threading.Thread(target=os.close, args=(held,), daemon=True).start()
+            except RuntimeError:  # the interpreter is about to end
+                os.close(held)
 
 
 def _flush_folder(folder):

@@ -9,20 +9,26 @@ from array import array
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.runtime.cpu import address_of, buffer_at
 from flambeau.serialization import locations
-from flambeau.serialization.archive import ArchiveReader, corrupt
+from flambeau.serialization.archive import TORCHSCRIPT, ArchiveReader, corrupt
 from flambeau.serialization.rebuilding import MetaStorage, StorageKind, wrong
 from flambeau.serialization.restricted import Machine
+from flambeau.serialization.safe_names import get_safe_globals
 from flambeau.serialization.unrestricted import unpickle
 from flambeau.storage import borrowed_storage, new_storage
 
 
 class StorageReader:
-    """Answers persistent ids with storages; each record is read once."""
+    """Answers persistent ids with storages; each record is read once.
 
-    def __init__(self, archive, map_location, mapping=None):
+    Where nothing can look at values before the whole pickle is read, the bytes are read after it,
+    all at once (`at_once` is false, and `fill` follows).
+    """
+
+    def __init__(self, archive, map_location, mapping=None, at_once=True):
         self.archive, self.map_location, self.mapping = archive, map_location, mapping
         self.known = {}
-        self.read_storages = []  # alive until their checksums are known
+        self.at_once = at_once
+        self.waiting = []  # (name, storage, dtype)
         order = archive.read("byteorder") if "byteorder" in archive.records else b""
         if order not in (b"", b"little", b"big"):
             raise corrupt("reading file byteorder: unknown byte order")
@@ -39,7 +45,9 @@ class StorageReader:
             raise wrong(f"storage {key!r:.40} has two sizes")
         if found is None:
             return MetaStorage(size, kind.dtype)
-        return UntypedStorage(found) if kind.dtype is None else TypedStorage(found, kind.dtype)
+        storage = UntypedStorage(found) if kind.dtype is None else TypedStorage(found, kind.dtype)
+        storage.fill = self.fill
+        return storage
 
     def _find(self, key, location, nbytes, dtype):
         """(storage or None for the meta device, size)"""
@@ -54,6 +62,7 @@ class StorageReader:
             return None, size
         storage = self._mapped(key, size) or self._read(key, size, dtype)
         if place is None:
+            self.fill()
             storage = locations.ask(self.map_location, storage, location)
         return storage, size
 
@@ -68,13 +77,25 @@ class StorageReader:
     def _read(self, key, size, dtype):
         storage = new_storage(size)
         if size:
-            target = buffer_at(storage.pointer, size)
-            self.archive.read_into(f"data/{key}", target)
-            self.read_storages.append(storage)
-            if self.foreign and dtype is not None:
-                self.archive.check()
-                _swap(target, dtype)
+            self.waiting.append((f"data/{key}", storage, dtype))
+            if self.at_once:
+                self.fill()
         return storage
+
+    def fill(self):
+        """Read what has been asked for."""
+        if not self.waiting:
+            return
+        waiting, self.waiting = self.waiting, []
+        buffers = [buffer_at(storage.pointer, storage.nbytes) for _, storage, _ in waiting]
+        try:
+            self.archive.fill([(name, data) for (name, *_), data in zip(waiting, buffers)])
+        finally:
+            self.archive.close()  # until here a thread may look at the storages
+        if self.foreign:
+            for (_, _, dtype), data in zip(waiting, buffers):
+                if dtype is not None:
+                    _swap(data, dtype)
 
 
 def parts_of(identity):
@@ -101,17 +122,18 @@ def _swap(target, dtype):
 def read_archive(file, map_location, pickle_module, weights_only, mmap, arguments):
     """What a zip archive holds."""
     archive = ArchiveReader(file)
+    if archive.is_torchscript:
+        raise RuntimeError(TORCHSCRIPT)
     mapping = None
     if mmap:
         mapping = memory_maps.mmap(file.fileno(), 0, access=memory_maps.ACCESS_COPY)
-    try:
-        storages = StorageReader(archive, map_location, mapping)
-        data = io.BytesIO(archive.read("data.pkl"))
-        if weights_only:
-            found = Machine(data, storages, **arguments).load()
-        else:
-            found = unpickle(data, storages, pickle_module or pickle, arguments)
-        archive.check()
-    finally:
-        archive.close()
+    at_once = not weights_only or bool(get_safe_globals())
+    storages = StorageReader(archive, map_location, mapping, at_once)
+    data = io.BytesIO(archive.read("data.pkl"))
+    if weights_only:
+        found = Machine(data, storages, **arguments).load()
+    else:
+        found = unpickle(data, storages, pickle_module or pickle, arguments)
+    storages.fill()
+    del storages.archive, storages.mapping  # storages that were saved as such still know `fill`
     return found

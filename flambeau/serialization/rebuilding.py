@@ -100,8 +100,11 @@ def _tensor(storage, offset, size, stride, dtype):
     return make_tensor(layout, block._storage, min(offset * itemsize, nbytes))
 
 
-def _marked(out, requires_grad, metadata):
+def _marked(out, requires_grad, metadata, storage=None):
     if metadata:
+        fill = getattr(storage, "fill", None)
+        if fill is not None:
+            fill()  # files are read after their pickle, and here values are needed
         # lazily conjugated or negated there; here the values themselves are
         out = out.conj().resolve_conj() if metadata.get("conj") else out
         out = -out if metadata.get("neg") else out
@@ -116,11 +119,11 @@ def rebuild_tensor(storage, storage_offset, size, stride):
 
 def rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks, metadata=None):
     dtype = getattr(storage, "dtype", None)
-    return _marked(_tensor(storage, offset, size, stride, dtype), requires_grad, metadata)
+    return _marked(_tensor(storage, offset, size, stride, dtype), requires_grad, metadata, storage)
 
 
 def rebuild_tensor_v3(storage, offset, size, stride, requires_grad, hooks, dtype, metadata=None):
-    return _marked(_tensor(storage, offset, size, stride, dtype), requires_grad, metadata)
+    return _marked(_tensor(storage, offset, size, stride, dtype), requires_grad, metadata, storage)
 
 
 def rebuild_meta_tensor(dtype, size, stride, requires_grad):

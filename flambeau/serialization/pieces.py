@@ -1,0 +1,105 @@
+"""Large blocks of memory to and from a file, in pieces that several threads share.
+
+While one thread copies its piece, another works out a checksum, and the disk already writes what
+came before. A piece is small enough to be in the cache still when it is looked at for the second
+time. Only for real files, whose descriptor is ours alone.
+"""
+
+import itertools
+import os
+import threading
+import zlib
+
+from flambeau.runtime.writeback import begin_writeback
+from flambeau.serialization.checksums import joined
+
+PIECE = 1 << 21
+MOST_THREADS = 4
+POSSIBLE = hasattr(os, "pwrite") and hasattr(os, "preadv")
+
+
+def _processors():
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def shared(work, tasks):
+    """[work(task) for task in tasks], on a few threads; the first error is raised."""
+    results, failed = [None] * len(tasks), []
+    numbers = itertools.count()
+
+    def claim():
+        for number in numbers:
+            if number >= len(tasks) or failed:
+                return
+            try:
+                results[number] = work(tasks[number])
+            except BaseException as error:  # for the caller to see, whichever thread met it
+                failed.append(error)
+
+    helpers = []
+    try:
+        for _ in range(min(_processors(), MOST_THREADS, len(tasks)) - 1):
+            helper = threading.Thread(target=claim, daemon=True)
+            helper.start()
+            helpers.append(helper)
+        claim()
+    except BaseException as error:
+        failed.append(error)  # the others stop after their piece
+        raise
+    finally:
+        for helper in helpers:
+            helper.join()
+    if failed:
+        raise failed[0]
+    return results
+
+
+def _cut(blocks):
+    """(block number, piece of memory, place in the file)"""
+    return [
+        (number, data[start : start + PIECE], place + start)
+        for number, (data, place) in enumerate(blocks)
+        for start in range(0, len(data), PIECE)
+    ]
+
+
+def _checksums(blocks, tasks, found):
+    totals = [0] * len(blocks)
+    for (number, data, _), checksum in zip(tasks, found):
+        totals[number] = joined(totals[number], checksum, len(data))
+    return totals
+
+
+def write_blocks(descriptor, blocks, with_checksums=True):
+    """Write (memory, place in the file) and give the checksum of each block."""
+
+    def work(task):
+        _, data, place = task
+        checksum = zlib.crc32(data) if with_checksums else 0
+        done = 0
+        while done < len(data):
+            done += os.pwrite(descriptor, data[done:], place + done)
+        begin_writeback(descriptor, place, len(data))
+        return checksum
+
+    tasks = _cut(blocks)
+    return _checksums(blocks, tasks, shared(work, tasks))
+
+
+def read_blocks(descriptor, blocks, with_checksums=True):
+    """Fill (memory, place in the file) and give the checksum of each; EOFError if a file ends."""
+
+    def work(task):
+        _, data, place = task
+        done = 0
+        while done < len(data):
+            count = os.preadv(descriptor, [data[done:]], place + done)
+            if not count:
+                raise EOFError("the file ends within a record")
+            done += count
+        return zlib.crc32(data) if with_checksums else 0
+
+    tasks = _cut(blocks)
+    return _checksums(blocks, tasks, shared(work, tasks))
