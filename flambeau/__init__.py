@@ -98,7 +98,11 @@ _SUBPACKAGES = {
     "mps",
     "xpu",
     "accelerator",
+    "compiler",
+    "functional",
+    "torch_version",
 }
+_STORAGES = {"UntypedStorage", "TypedStorage"}
 _RANDOM = {
     "Generator",
     "default_generator",
@@ -115,6 +119,10 @@ def __getattr__(name):
         return _importlib.import_module("flambeau." + name)
     if name in _RANDOM:
         value = getattr(_importlib.import_module("flambeau.random"), name)
+    elif name in _STORAGES:
+        value = getattr(_importlib.import_module("flambeau._typed_storage"), name)
+    elif name == "compile":
+        value = _importlib.import_module("flambeau.compiler").compile
     elif name in ("save", "load"):
         value = getattr(_importlib.import_module("flambeau.serialization"), name)
     elif _methods.is_function(name):

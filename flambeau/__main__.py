@@ -3,87 +3,24 @@
 python -m flambeau script.py [arguments]      torch is flambeau, torchvision is flambeau.vision
 python -m flambeau -m package [arguments]     the same for a module
 python -m flambeau -c "import torch; ..."     the same for a piece of code
+python -m flambeau --report script.py         the same, then a list of names that flambeau lacks
+python -m flambeau inspect FILE               what is in a saved file, without loading it
 python -m flambeau explain "gelu(randn(9))"   every stage of the kernels an expression needs
 python -m flambeau info                       versions, processor, threads, cache
 """
 
 import argparse
 import importlib
-import importlib.abc
-import importlib.machinery
 import importlib.metadata
-import importlib.util
 import inspect
 import os
 import platform
-import runpy
 import sys
 
 import flambeau
-from flambeau import config
+from flambeau import config, runner
 from flambeau.codegen import dump
 from flambeau.ops.table import TABLE
-
-ALIASES = {"torch": "flambeau", "torchvision": "flambeau.vision", "torchviz": "flambeau.viz"}
-
-
-class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Lets `import torch.nn` find flambeau.nn: the very same module under a second name."""
-
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] not in ALIASES:
-            return None
-        try:
-            found = importlib.util.find_spec(real_name(name))
-        except ModuleNotFoundError:
-            found = None
-        return found and importlib.machinery.ModuleSpec(name, self, is_package=True)
-
-    def __init__(self):
-        self.specs = {}
-
-    def create_module(self, spec):
-        module = importlib.import_module(real_name(spec.name))
-        self.specs[spec.name] = module.__spec__
-        return module
-
-    def exec_module(self, module):
-        # importlib has just written the spec of the second name over the module's own: back with it
-        module.__spec__ = self.specs[module.__spec__.name]
-
-
-def real_name(name):
-    """torch.nn -> flambeau.nn"""
-    first, dot, rest = name.partition(".")
-    return ALIASES[first] + dot + rest
-
-
-def alias():
-    """From now on `import torch` gives flambeau."""
-    if not any(isinstance(f, Finder) for f in sys.meta_path):
-        sys.meta_path.insert(0, Finder())
-    sys.modules["torch"] = importlib.import_module("flambeau")
-
-
-def run(arguments):
-    """A script, a module (-m) or code (-c), as python itself would run it."""
-    alias()
-    first, *rest = arguments
-    if first in ("-m", "-c") and not rest:
-        sys.exit(f"argument expected for the {first} option")
-    if first == "-m":
-        sys.argv = rest
-        sys.path.insert(0, os.getcwd())
-        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
-    elif first == "-c":
-        sys.argv = ["-c", *rest[1:]]
-        sys.path.insert(0, "")
-        exec(compile(rest[0], "<string>", "exec"), {"__name__": "__main__"})
-    else:
-        sys.argv = arguments
-        sys.path.insert(0, os.path.dirname(os.path.abspath(first)))
-        runpy.run_path(first, run_name="__main__")
-
 
 # -- explain ---------------------------------------------------------------------------------------
 
@@ -199,8 +136,12 @@ def main(arguments):
         explain(arguments[1:])
     elif arguments[0] == "info":
         info(arguments[1:])
+    elif arguments[0] == "inspect":
+        from flambeau.serialization import inspecting  # with its readers, on first need
+
+        sys.exit(inspecting.main(arguments[1:]))
     else:
-        run(arguments)
+        runner.run(arguments)
 
 
 if __name__ == "__main__":

@@ -17,15 +17,16 @@ PACKAGE = Path(__file__).parent.parent / "flambeau"
 
 # A name is a file or a folder right under flambeau/.
 LAYERS = [
-    "config errors _dtype _layout _memory_format return_types",
+    "config errors _dtype _layout _memory_format return_types torch_version version",
     "codegen runtime _device storage",
     "ops",
     "_tensor eager autograd random printing _typed_storage",
     "tracing",
     "nn optim utils func serialization amp cpu cuda linalg fft special distributions profiler "
-    "testing multiprocessing hub",
-    "quantization ao onnx jit distributed vision viz",
-    "__init__ __main__",
+    "testing multiprocessing hub backends compiler functional types accelerator mps xpu "
+    "distributed",
+    "quantization ao onnx jit vision viz",
+    "__init__ __main__ runner",
 ]
 LEVEL = {name: level for level, line in enumerate(LAYERS) for name in line.split()}
 

@@ -1,0 +1,160 @@
+"""`torch.backends`: switches of libraries that PyTorch is built with.
+
+flambeau writes its own kernels, so most switches change nothing; programs set them and read them
+back. One class keeps such a set of switches; `cudnn`, `mkldnn` and others are its instances, and
+importable as modules, because programs say `import torch.backends.cudnn as cudnn`.
+"""
+
+import contextlib
+import sys
+import types
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+import flambeau
+from flambeau.nn import attention
+
+__all__ = ["cpu", "cuda", "cudnn", "mha", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]
+
+
+class Backend(types.ModuleType):
+    """A library's name and its switches; unknown switches are refused."""
+
+    def __init__(self, name: str, *, available: bool = False, **switches: Any) -> None:
+        super().__init__(f"{__name__}.{name}", f"Switches of `torch.backends.{name}`.")
+        self.__spec__ = ModuleSpec(self.__name__, None)
+        self.__dict__.update(switches, _available=available, _switches=frozenset(switches))
+        sys.modules[self.__name__] = self
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("__") and name not in self._switches:
+            raise AttributeError(f"module '{self.__name__}' has no switch '{name}'")
+        super().__setattr__(name, value)
+
+    def is_available(self) -> bool:
+        """Is the library used?"""
+        return self._available
+
+    def is_built(self) -> bool:
+        """Was the library built in?"""
+        return self._available
+
+    def version(self) -> None:
+        """The library's version; None without it."""
+        return None
+
+    def set_flags(self, *values: Any, **named: Any) -> tuple:
+        """Change switches, given in their order or by name; returns those before."""
+        names = [name for name in self.__dict__ if name in self._switches]
+        before = tuple(getattr(self, name) for name in names)
+        for name, value in {**dict(zip(names, values)), **named}.items():
+            if value is not None:
+                setattr(self, name.removeprefix("_"), value)
+        return before
+
+    @contextlib.contextmanager
+    def flags(self, **named: Any) -> Iterator[None]:
+        """Other switches for a while."""
+        before = {name: getattr(self, name) for name in self._switches}
+        self.set_flags(**named)
+        try:
+            yield
+        finally:
+            self.__dict__.update(before)
+
+
+class CpuBackend(Backend):
+    """What kernels are written for."""
+
+    def get_cpu_capability(self) -> str:
+        """DEFAULT, AVX2 or AVX512."""
+        from flambeau.codegen.llvm_cpu import host  # with llvmlite, on first need
+
+        return {64: "AVX512", 32: "AVX2"}.get(host().vector_bytes, "DEFAULT")
+
+
+class CudaBackend(Backend):
+    """Switches for products and attention on GPUs."""
+
+    sdp_kernel = staticmethod(attention.sdpa_kernel)
+
+    def flash_sdp_enabled(self) -> bool:
+        """One of the kernels that attention may choose."""
+        return self.__dict__["_sdp"]["flash"]
+
+    def mem_efficient_sdp_enabled(self) -> bool:
+        """One of the kernels that attention may choose."""
+        return self.__dict__["_sdp"]["mem_efficient"]
+
+    def math_sdp_enabled(self) -> bool:
+        """One of the kernels that attention may choose."""
+        return self.__dict__["_sdp"]["math"]
+
+    def cudnn_sdp_enabled(self) -> bool:
+        """One of the kernels that attention may choose."""
+        return self.__dict__["_sdp"]["cudnn"]
+
+    def enable_flash_sdp(self, enabled: bool) -> None:
+        """Allow or forbid it."""
+        self.__dict__["_sdp"]["flash"] = bool(enabled)
+
+    def enable_mem_efficient_sdp(self, enabled: bool) -> None:
+        """Allow or forbid it."""
+        self.__dict__["_sdp"]["mem_efficient"] = bool(enabled)
+
+    def enable_math_sdp(self, enabled: bool) -> None:
+        """Allow or forbid it."""
+        self.__dict__["_sdp"]["math"] = bool(enabled)
+
+    def enable_cudnn_sdp(self, enabled: bool) -> None:
+        """Allow or forbid it."""
+        self.__dict__["_sdp"]["cudnn"] = bool(enabled)
+
+
+class MhaBackend(Backend):
+    """The fast path of attention layers in evaluation."""
+
+    def get_fastpath_enabled(self) -> bool:
+        """Is it allowed?"""
+        return self.fastpath
+
+    def set_fastpath_enabled(self, value: bool) -> None:
+        """Allow or forbid it."""
+        self.fastpath = bool(value)
+
+
+cudnn = Backend(
+    "cudnn",
+    enabled=True,
+    benchmark=False,
+    benchmark_limit=None,
+    deterministic=False,
+    allow_tf32=True,
+    fp32_precision="none",
+    conv=types.SimpleNamespace(fp32_precision="none"),
+    rnn=types.SimpleNamespace(fp32_precision="none"),
+    CUDNN_TENSOR_DTYPES={flambeau.float64, flambeau.float32, flambeau.float16},
+)
+cuda = CudaBackend(
+    "cuda",
+    matmul=types.SimpleNamespace(
+        allow_tf32=False,
+        fp32_precision="none",
+        allow_fp16_reduced_precision_reduction=True,
+        allow_bf16_reduced_precision_reduction=True,
+        allow_fp16_accumulation=False,
+    ),
+)
+cuda.__dict__["_sdp"] = dict.fromkeys(("flash", "mem_efficient", "math", "cudnn"), True)
+cpu = CpuBackend("cpu", available=True)
+mps = Backend("mps")
+mkl = Backend("mkl")
+mkldnn = Backend(
+    "mkldnn", enabled=True, deterministic=False, allow_tf32=True, fp32_precision="none"
+)
+openmp = Backend("openmp")
+nnpack = Backend("nnpack")
+opt_einsum = Backend("opt_einsum", enabled=False, strategy=None)
+mha = MhaBackend("mha", available=True, fastpath=True)
+fp32_precision = "none"

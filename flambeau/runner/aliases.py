@@ -1,0 +1,96 @@
+"""`import torch` gives flambeau: a finder for this process, a path for those it starts.
+
+The finder answers for `torch`, `torchvision` and `torchviz` with flambeau's own modules, so both
+names lead to the same objects. A process that the program starts (loader workers that are spawned,
+`subprocess.run([sys.executable, ...])`) inherits PYTHONPATH, where `path/torch.py` lies in front of
+an installed PyTorch. Nothing outside the program's own processes changes.
+"""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import flambeau
+from flambeau import version
+
+ALIASES = {"torch": "flambeau", "torchvision": "flambeau.vision", "torchviz": "flambeau.viz"}
+PATH = str(Path(__file__).parent / "path")
+MISSING: list[str] = []  # modules that were asked for and are not there
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Lets `import torch.nn` find flambeau.nn: the very same module under a second name."""
+
+    def __init__(self) -> None:
+        self.specs: dict = {}
+        self.loaded = lambda module: None  # told of every module that is given out
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] not in ALIASES:
+            return None
+        try:
+            found = importlib.util.find_spec(real_name(name))
+        except ModuleNotFoundError:
+            found = None
+        if found is None:
+            MISSING.append(name)
+            return None
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec):
+        module = importlib.import_module(real_name(spec.name))
+        self.specs[spec.name] = module.__spec__
+        self.loaded(module)
+        return module
+
+    def exec_module(self, module):
+        # importlib has just written the spec of the second name over the module's own: back with it
+        module.__spec__ = self.specs[module.__spec__.name]
+
+    def find_distributions(self, context=None):
+        """Programs ask importlib.metadata which PyTorch they run on."""
+        name = getattr(context, "name", None)
+        if name in ("torch", "torchvision"):
+            yield Distribution(name)
+
+
+class Distribution(importlib.metadata.Distribution):
+    """What importlib.metadata says of an alias."""
+
+    def __init__(self, name: str) -> None:
+        self.alias = name
+
+    def read_text(self, filename):
+        if filename != "METADATA":
+            return None
+        number = importlib.import_module(ALIASES[self.alias]).__version__
+        return f"Metadata-Version: 2.1\nName: {self.alias}\nVersion: {number}\n"
+
+    def locate_file(self, path):
+        return Path(PATH) / path
+
+
+def real_name(name: str) -> str:
+    """torch.nn -> flambeau.nn"""
+    first, dot, rest = name.partition(".")
+    return ALIASES[first] + dot + rest
+
+
+def alias() -> None:
+    """From now on `import torch` gives flambeau, here and in processes started from here."""
+    if any(isinstance(finder, Finder) for finder in sys.meta_path):
+        return
+    sys.meta_path.insert(0, Finder())
+    sys.modules["torch"] = flambeau
+    # programs compare this number with PyTorch's releases
+    flambeau.__version__ = version.pytorch
+    inherited = os.environ.get("PYTHONPATH", "")
+    if PATH not in inherited.split(os.pathsep):
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [PATH, inherited]))
+    if PATH not in sys.path:  # which spawned workers are given
+        sys.path.insert(0, PATH)
