@@ -13,7 +13,7 @@ import weakref
 from flambeau import _dtype
 from flambeau._tensor import Tensor
 from flambeau.amp.op_lists import KEPT, LOWER, PADDING, PROMOTED, SINGLE
-from flambeau.eager import methods
+from flambeau.eager import methods, observing
 from flambeau.ops.table import TABLE
 
 
@@ -31,7 +31,6 @@ class _State(threading.local):
 
 
 state = _State()
-_lock = threading.Lock()
 _users = 0  # threads with autocast on
 _redirected: list = []  # (public function, its own code, the code that redirects)
 
@@ -41,16 +40,14 @@ def switch(enabled):
     global _users
     if enabled == state.enabled:
         return
-    with _lock:
+    with observing.lock:
         if not _redirected:
             _prepare()
         _users += 1 if enabled else -1
         if enabled and _users == 1:
-            for function, _, code in _redirected:
-                function.__code__ = code
+            _exchange(2)
         elif _users == 0:
-            for function, code, _ in _redirected:
-                function.__code__ = code
+            _exchange(1)
     state.enabled = enabled
 
 
@@ -60,6 +57,16 @@ def switch(enabled):
 def _template(*args, **kwargs):
     redirected = "what runs in place of the function"
     return redirected(args, kwargs)
+
+
+def _exchange(position):
+    """Give every function its own code (1) or the one that redirects (2)."""
+    if observing.active():
+        for entry in _redirected:
+            observing.inner(entry[0]).__code__ = entry[position]
+    else:
+        for entry in _redirected:
+            entry[0].__code__ = entry[position]
 
 
 def _prepare():
@@ -76,7 +83,7 @@ def _prepare():
 def _redirect(function, policy):
     if any(function is known for known, _, _ in _redirected):
         return
-    own = function.__code__
+    own = observing.inner(function).__code__  # the code under an observer's
     copy = types.FunctionType(
         own, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )

@@ -20,6 +20,7 @@ from flambeau.ops.table import TABLE, bind_public
 
 _functions: dict = {}
 _aliases: dict = {}
+on_build = None  # told (name, function) of what is built, while somebody observes ops
 
 
 def function(name):
@@ -27,8 +28,7 @@ def function(name):
     found = _functions.get(name)
     if found is None:
         if name.endswith("_copy") and name not in TABLE:
-            found = _functions[name] = _view_copy(name)
-            return found
+            return _keep(name, _view_copy(name))
         op = TABLE[_aliases.get(name, name)]
         if op.kind == "pointwise":
             found = pointwise_function(op)
@@ -38,8 +38,15 @@ def function(name):
             found = reduction_function(op)
         else:
             found = row_function(op)
-        _functions[name] = found
+        _keep(name, found)
     return found
+
+
+def _keep(name, built):
+    _functions[name] = built
+    if on_build is not None:
+        on_build(name, built)
+    return built
 
 
 def _view_copy(name):
@@ -86,7 +93,7 @@ def inplace_function(name):
             found = view_inplace(op)
         else:
             found = row_inplace(op)
-        _functions[name + "_"] = found
+        _keep(name + "_", found)
     return found
 
 
@@ -101,9 +108,12 @@ def _stub(name, build):
     def first_call(*args, **kwargs):
         real = build()
         setattr(Tensor, name, real)
+        if on_build is not None:
+            on_build(name, real)
         return real(*args, **kwargs)
 
     first_call.__name__ = first_call.__qualname__ = name
+    first_call.is_stub = True
     return first_call
 
 
