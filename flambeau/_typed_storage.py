@@ -1,11 +1,21 @@
 """Storages as users see them: `tensor.untyped_storage()` and the older typed `tensor.storage()`."""
 
+import mmap
+import os
+
 from flambeau import _dtype
 from flambeau._device import cpu
 from flambeau._layout import Size, make_layout
 from flambeau._tensor import make_tensor
-from flambeau.runtime.cpu import buffer_at
-from flambeau.storage import Storage, grow_storage, new_storage
+from flambeau.runtime.cpu import address_of, buffer_at
+from flambeau.storage import Storage, borrowed_storage, grow_storage, new_storage
+
+
+def _sharing():
+    """Most programs share nothing, so this loads on first need."""
+    from flambeau.runtime import shared_storage
+
+    return shared_storage
 
 
 class UntypedStorage:
@@ -22,14 +32,53 @@ class UntypedStorage:
 
     size = __len__ = nbytes
 
+    def untyped(self):
+        return self
+
     def _view(self):
         return buffer_at(self._storage.pointer, self._storage.nbytes)
 
     def __getitem__(self, index):
-        return self._view()[index]
+        if not isinstance(index, slice):
+            return self._view()[index]
+        start, stop, step = index.indices(self._storage.nbytes)
+        if step != 1:
+            raise RuntimeError(
+                f"Trying to slice with a step of {step}, but only a step of 1 is supported"
+            )
+        return UntypedStorage(
+            borrowed_storage(self._storage.pointer + start, max(stop - start, 0), self._storage)
+        )
 
     def __setitem__(self, index, value):
         self._view()[index] = value
+
+    @classmethod
+    def from_file(cls, filename, shared=False, nbytes=0):
+        """The bytes of a file; with `shared`, what is written here is written to the file."""
+        name, how = os.fspath(filename), "read-write" if shared else "read-only"
+        try:
+            descriptor = os.open(name, os.O_RDWR | os.O_CREAT if shared else os.O_RDONLY, 0o600)
+        except OSError as error:
+            raise RuntimeError(
+                f"unable to open file <{name}> in {how} mode: {error.strerror} ({error.errno})"
+            ) from None
+        try:
+            size = os.fstat(descriptor).st_size
+            if size < nbytes and not shared:
+                raise RuntimeError(
+                    f"file <{name}> size <{size}> is smaller than the required mapping size "
+                    f"<{nbytes}>"
+                )
+            if size < nbytes:
+                os.ftruncate(descriptor, nbytes)
+            if not nbytes:
+                return cls(0)
+            access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+            mapping = mmap.mmap(descriptor, nbytes, access=access)
+        finally:
+            os.close(descriptor)
+        return cls(borrowed_storage(address_of(mapping), nbytes, mapping))
 
     def tolist(self):
         return self._view().tolist() if self._storage.nbytes else []
@@ -50,6 +99,19 @@ class UntypedStorage:
         else:
             self._storage.nbytes = nbytes
         return self
+
+    def is_shared(self):
+        """Does the memory belong to several processes?"""
+        return _sharing().is_shared(self._storage)
+
+    def share_memory_(self):
+        """Move to memory that other processes see when they are sent the storage."""
+        _sharing().share(self._storage)
+        return self
+
+    @classmethod
+    def _new_shared(cls, size, *, device="cpu"):
+        return cls(_sharing().new_shared(int(size)))
 
     def __repr__(self):
         lines = "\n ".join(map(str, self.tolist()))
@@ -82,6 +144,16 @@ class TypedStorage:
             self._untyped_storage._storage,
             0,
         )
+
+    def is_shared(self):
+        return self._untyped_storage.is_shared()
+
+    def share_memory_(self):
+        self._untyped_storage.share_memory_()
+        return self
+
+    def _new_shared(self, size, *, device=None):
+        return TypedStorage(_sharing().new_shared(int(size) * self.dtype.itemsize), self.dtype)
 
     def tolist(self):
         return self._tensor().tolist()

@@ -102,7 +102,19 @@ def pin_memory(self):
 
 @method
 def is_shared(self):
-    return False
+    """Does the memory belong to several processes?"""
+    return self.untyped_storage().is_shared()
+
+
+@method
+def share_memory_(self):
+    """Move the whole storage to memory that other processes see when they are sent the tensor."""
+    if self._layout.device.type != "cpu":
+        raise RuntimeError("_share_fd_: only available on CPU")
+    from flambeau.runtime import shared_storage  # most programs share nothing
+
+    shared_storage.share(self._storage)
+    return self
 
 
 @method

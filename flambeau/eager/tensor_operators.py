@@ -64,11 +64,6 @@ def as_subclass(self, cls):
 
 
 @method
-def share_memory_(self):
-    return self
-
-
-@method
 def const_data_ptr(self):
     return self.data_ptr()
 
