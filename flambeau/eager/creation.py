@@ -9,6 +9,7 @@ import warnings
 from flambeau import _device, _dtype
 from flambeau._layout import make_layout
 from flambeau._tensor import Tensor, empty_like_layout, make_tensor
+from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.eager import interchange
 from flambeau.eager.copying import (
     cloned_layout,
@@ -110,6 +111,8 @@ def _shared(obj, dtype):
         t = from_dlpack(obj)
     elif isinstance(obj, (bytes, bytearray, memoryview)):
         t = interchange.from_buffer(obj, dtype_of(dtype, "asarray"), -1, 0)
+    elif isinstance(obj, UntypedStorage):
+        t = TypedStorage(obj._storage, dtype_of(dtype, "asarray"))._tensor()
     else:
         return None, None
     return t, t
