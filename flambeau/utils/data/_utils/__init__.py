@@ -1,0 +1,16 @@
+"""PyTorch's private folder of the same name, for programs that reach into it."""
+
+from . import collate as collate
+from . import fetch as fetch
+from . import pin_memory as pin_memory
+
+MP_STATUS_CHECK_INTERVAL = 5.0  # seconds between two looks at whether workers live
+python_exit_status = False
+
+
+def __getattr__(name: str) -> object:
+    if name == "worker":
+        import importlib
+
+        return importlib.import_module("flambeau.utils.data._utils.worker")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -1,0 +1,312 @@
+"""How far an epoch has come, and how to get there again.
+
+Each epoch has a `Progress`. It knows where the random streams were when the epoch began, how many
+batches of indices were drawn from the sampler, and how many of them the user has had. Iterators
+keep it up to date: `draw(indices)` in place of `next(indices)`, `consume()` for each batch handed
+out (or lost to an error of the dataset). `saved_state` turns it into plain data.
+
+Resuming runs the sampler again: streams go back to the epoch's start, as many batches of indices
+are drawn as had been, without reading a sample, and streams return to where they are. Indices that
+were drawn but not handed out (by workers that read ahead) are served first. Samplers and datasets
+with a `state_dict` of their own are asked instead.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import Any
+
+from flambeau import Generator, default_generator
+
+from .distributed import DistributedSampler
+from .fetch import DatasetKind, Fetcher, IterableFetcher
+from .random_state import RandomState
+from .sampler import (
+    BatchSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+
+VERSION = 1
+KEYS = (
+    "version active batches consumed drawn seed_drawn base_seed loader random start epoch sampler "
+    "dataset workers"
+).split()
+OWN_SAMPLERS = (
+    BatchSampler,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+
+
+class Progress:
+    """One epoch of a loader.
+
+    Attributes:
+        batches: how many the user was given.
+        consumed: how many batches of indices are done with: given to the user, or failed.
+        drawn: how many were taken from the sampler.
+        active: whether the epoch has not ended yet.
+        resumed: whether it goes on from a saved state, in its middle.
+        base_seed: what the seeds of workers are counted from; set by the iterator.
+        dataset_state: set by the iterator: a function that returns `state_of_dataset`.
+        saved_dataset: what that gave for the epoch that is resumed.
+        worker_states: set by an iterator with workers: a function that returns a list of plain
+            data, one for each worker, as of the batches handed out.
+        saved_workers: what that gave for the epoch that is resumed; None if nothing is resumed.
+    """
+
+    def __init__(self, loader: Any) -> None:
+        saved, loader._saved = loader._saved, None
+        loader._progress = self
+        self.generators = generators_of(loader)
+        self.batches = self.consumed = self.drawn = self._to_draw = 0
+        self.active = True
+        self.resumed = saved is not None and saved["active"]
+        self.base_seed: int | None = None
+        self.seed_drawn = False
+        self.dataset_state: Any = None
+        self.worker_states: Any = None
+        self.saved_dataset = self.saved_workers = None
+        self.sampler = stateful_sampler(loader)
+        self.pending: deque[Any] = deque()
+        self._replayed: RandomState | None = None
+        if saved is not None:
+            self.base_seed = saved["base_seed"]
+            self.saved_dataset = saved["dataset"]
+            self.saved_workers = saved["workers"]
+        if saved is not None and self.resumed:
+            self.batches, self.consumed = saved["batches"], saved["consumed"]
+            self.seed_drawn = saved["seed_drawn"]
+            self._to_draw = saved["drawn"]
+            self.start = self._replayed = RandomState.from_plain(saved["start"])
+        else:
+            self.start = RandomState.now(self.generators, runs_foreign_code(loader))
+        # States of a stateful sampler: as of `consumed`, then after each batch drawn since.
+        self.sampler_states: deque[Any] = deque()
+        if self.sampler is not None:
+            self.sampler_states.append(deepcopy(self.sampler.state_dict()))
+
+    @contextmanager
+    def replaying(self) -> Iterator[None]:
+        """Inside, the random streams of a resumed epoch are where they were at its start.
+
+        Used again, it goes on where it stopped. For an epoch from its start it does nothing.
+        """
+        if self._replayed is None:
+            yield
+            return
+        now = RandomState.now(self.generators)
+        self._replayed.restore(self.generators)
+        try:
+            yield
+        finally:
+            self._replayed = RandomState.now(self.generators)
+            now.restore(self.generators)
+
+    def catch_up(self, indices: Iterator[Any]) -> None:
+        """Draw what had been drawn before (inside `replaying`); keep what the user has not had."""
+        if self.sampler is not None:  # it goes on where it was
+            self.drawn = self.consumed
+            return
+        for number in range(self._to_draw):
+            try:
+                index = next(indices)
+            except StopIteration:
+                break
+            if number >= self.consumed:
+                self.pending.append(index)
+        self.drawn = self._to_draw
+
+    def draw(self, indices: Iterator[Any]) -> Any:
+        """The next batch of indices, from what is pending or else from the sampler's iterator."""
+        if self.pending:
+            return self.pending.popleft()
+        index = next(indices)
+        self.drawn += 1
+        if self.sampler is not None:
+            self.sampler_states.append(deepcopy(self.sampler.state_dict()))
+        return index
+
+    def consume(self) -> None:
+        """One batch of indices is done with."""
+        self.consumed += 1
+        if len(self.sampler_states) > 1:
+            self.sampler_states.popleft()
+
+
+def saved_state(loader: Any) -> dict[str, Any]:
+    """What `load_saved_state` needs to go on from here, as plain data."""
+    generators = generators_of(loader)
+    random = RandomState.now(generators).plain()
+    if loader._saved is not None:  # loaded, and nothing read since
+        return {**deepcopy(loader._saved), "random": random}
+    progress: Progress | None = loader._progress
+    active = progress is not None and progress.active
+    state: dict[str, Any] = dict.fromkeys(KEYS)
+    state.update(version=VERSION, active=active, loader=describe(loader), random=random)
+    state.update(batches=0, consumed=0, drawn=0, seed_drawn=False)
+    state["epoch"] = next(filter(None, map(epoch_of, sampler_chain(loader))), None)
+    sampler = stateful_sampler(loader)
+    if sampler is not None:
+        state["sampler"] = deepcopy(sampler.state_dict())
+    if progress is not None:
+        if progress.dataset_state is not None:
+            state["dataset"] = progress.dataset_state()
+        if progress.worker_states is not None:
+            state["workers"] = progress.worker_states()
+        # Workers that stay keep their seeds; others get new ones in each epoch.
+        if active or loader.persistent_workers:
+            state["base_seed"] = progress.base_seed
+    elif is_stateful(loader.dataset):
+        state["dataset"] = state_of_dataset(loader.dataset)
+    if progress is not None and active:
+        for name in ("batches", "consumed", "drawn", "seed_drawn"):
+            state[name] = getattr(progress, name)
+        state["start"] = progress.start.plain()
+        if progress.sampler_states:
+            state["sampler"] = deepcopy(progress.sampler_states[0])
+    return state
+
+
+def load_saved_state(loader: Any, state: Any) -> None:
+    """Let the next epoch of a loader go on where `saved_state` was taken."""
+    if not isinstance(state, dict):
+        raise TypeError(
+            f"Expected state_dict to be a dict of DataLoader.state_dict(), got {type(state)}."
+        )
+    if missing := [key for key in KEYS if key not in state]:
+        raise ValueError(f"this is no state of a DataLoader: {', '.join(missing)} missing")
+    if state["version"] != VERSION:
+        raise ValueError(
+            f"the state has version {state['version']}, this program reads version {VERSION}"
+        )
+    if state["active"]:
+        check_same(describe(loader), state["loader"])
+    generators = generators_of(loader)
+    random = RandomState.from_plain(state["random"])
+    if len(random.marks) != 1 + len(generators):
+        raise ValueError(
+            f"the state was saved with {len(random.marks) - 1} generators given to the loader and "
+            f"its samplers; here there are {len(generators)}"
+        )
+    random.restore(generators)
+    if state["epoch"] is not None:
+        for sampler in sampler_chain(loader):
+            if epoch_of(sampler) is not None:
+                sampler.set_epoch(state["epoch"])
+    sampler = stateful_sampler(loader)
+    if sampler is not None and state["sampler"] is not None:
+        sampler.load_state_dict(deepcopy(state["sampler"]))
+    loader._saved = deepcopy(state)
+    loader._progress = loader._iterator = None
+
+
+def describe(loader: Any) -> dict[str, Any]:
+    """What has to be the same for an epoch to go on."""
+    by_index = loader._dataset_kind == DatasetKind.Map
+    sized = by_index and hasattr(loader.dataset, "__len__")
+    return {
+        "kind": loader._dataset_kind,
+        "batch_size": loader.batch_size,
+        "drop_last": loader.drop_last,
+        "samples": len(loader.dataset) if sized else None,
+        # Which worker reads what of an iterable dataset depends on their number.
+        "workers": None if by_index else loader.num_workers,
+    }
+
+
+def check_same(here: dict[str, Any], saved: dict[str, Any]) -> None:
+    for name, value in here.items():
+        if saved[name] != value:
+            raise ValueError(
+                f"an epoch cannot go on with other settings: {name} was {saved[name]} when the "
+                f"state was saved, and is {value} here"
+            )
+
+
+def is_stateful(thing: Any) -> bool:
+    """Whether something can be asked for its state and given it back."""
+    return callable(getattr(thing, "state_dict", None)) and callable(
+        getattr(thing, "load_state_dict", None)
+    )
+
+
+def state_of_dataset(dataset: Any, fetcher: Fetcher | None = None) -> dict[str, Any] | None:
+    """What the iterator of a dataset, or else the dataset itself, wants to be given again."""
+    iterator = getattr(fetcher, "dataset_iter", None)
+    if is_stateful(iterator) and iterator is not dataset:
+        return {"iterator": deepcopy(iterator.state_dict())}
+    if is_stateful(dataset):
+        return {"dataset": deepcopy(dataset.state_dict())}
+    return None
+
+
+def restore_dataset(dataset: Any, state: dict[str, Any] | None) -> None:
+    """Give a dataset its state back, before it is iterated."""
+    if state is not None and "dataset" in state and is_stateful(dataset):
+        dataset.load_state_dict(deepcopy(state["dataset"]))
+
+
+def resume_iterable(
+    fetcher: IterableFetcher, state: dict[str, Any] | None, batches: int, index: Any
+) -> None:
+    """Take a new fetcher to where it had read a number of batches.
+
+    Args:
+        fetcher: just made, after `restore_dataset`.
+        state: of the dataset; without one, samples are read again and thrown away.
+        batches: how many had been read.
+        index: what the fetcher is given for one batch.
+    """
+    if state is not None:
+        if "iterator" in state:
+            fetcher.dataset_iter.load_state_dict(deepcopy(state["iterator"]))  # type: ignore
+        return
+    for _ in range(batches):
+        try:
+            fetcher.skip(index)
+        except StopIteration:
+            return
+
+
+def sampler_chain(loader: Any) -> list[Any]:
+    """The sampler that gives indices, and the one it takes them from."""
+    outer = loader._index_sampler
+    inner = getattr(outer, "sampler", None)
+    return [outer] if inner is None else [outer, inner]
+
+
+def stateful_sampler(loader: Any) -> Any:
+    return next(filter(is_stateful, sampler_chain(loader)), None)
+
+
+def runs_foreign_code(loader: Any) -> bool:
+    """Whether replaying an epoch may draw from streams that are not ours."""
+    if loader._dataset_kind == DatasetKind.Iterable:
+        return True
+    return any(type(sampler) not in OWN_SAMPLERS for sampler in sampler_chain(loader))
+
+
+def epoch_of(sampler: Any) -> int | None:
+    """The epoch a sampler was told, as DistributedSampler is."""
+    epoch = getattr(sampler, "epoch", None)
+    return epoch if type(epoch) is int and callable(getattr(sampler, "set_epoch", None)) else None
+
+
+def generators_of(loader: Any) -> list[Generator]:
+    """The generators a loader and its samplers draw from, each once, without the default one."""
+    found: list[Generator] = []
+    for thing in (loader, *sampler_chain(loader)):
+        generator = getattr(thing, "generator", None)
+        if isinstance(generator, Generator):
+            known = (default_generator, *found)
+            if not any(generator is other for other in known):
+                found.append(generator)
+    return found

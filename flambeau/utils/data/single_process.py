@@ -1,0 +1,67 @@
+"""Loading in the process that asks.
+
+`SingleProcessIterator` makes each batch when it is wanted. Where batches are gathered from tensors
+(`gathering.py`), indices of the built-in samplers stay tensors.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from .fetch import DatasetKind, Fetcher, GatherFetcher, IterableFetcher, create_fetcher
+from .gathering import index_batches
+from .iteration import BaseIterator
+from .pinning import pin_memory
+from .resuming import restore_dataset, resume_iterable, state_of_dataset
+
+
+class SingleProcessIterator(BaseIterator):
+    """One pass over a loader without workers."""
+
+    def __init__(self, loader: Any) -> None:
+        if loader.timeout != 0:
+            raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
+        if loader.num_workers != 0:
+            raise AssertionError("_SingleProcessDataLoaderIter requires num_workers == 0")
+        arguments = (
+            loader.dataset,
+            loader._auto_collation,
+            loader.collate_fn,
+            loader.drop_last,
+        )
+        kind = loader._dataset_kind
+        # Reading by index starts nothing, so its fetcher may come first and say how indices go.
+        self._dataset_fetcher: Fetcher | None = None
+        if kind == DatasetKind.Map:
+            self._dataset_fetcher = create_fetcher(kind, *arguments)
+        super().__init__(loader)
+        progress = self._progress
+        restore_dataset(self._dataset, progress.saved_dataset)
+        if self._dataset_fetcher is None:
+            with progress.replaying():
+                fetcher = create_fetcher(kind, *arguments)
+                if progress.resumed and isinstance(fetcher, IterableFetcher):
+                    index = [None] * loader.batch_size if self._auto_collation else None
+                    state = progress.saved_dataset
+                    resume_iterable(fetcher, state, progress.consumed, index)
+            self._dataset_fetcher = fetcher
+        dataset, fetcher = self._dataset, self._dataset_fetcher
+        progress.dataset_state = lambda: state_of_dataset(dataset, fetcher)
+
+    def _indices(self) -> Iterator[Any]:
+        fetcher = self._dataset_fetcher
+        if isinstance(fetcher, GatherFetcher):
+            batches = index_batches(self._index_sampler, fetcher.gather)
+            if batches is not None:
+                return batches
+        return super()._indices()
+
+    def _next_data(self) -> Any:
+        index = self._progress.draw(self._sampler_iter)
+        try:
+            data = self._dataset_fetcher.fetch(index)
+        except StopIteration:
+            raise
+        except Exception:
+            self._progress.consume()
+            raise
+        return pin_memory(data, self._pin_memory_device) if self._pin_memory else data
