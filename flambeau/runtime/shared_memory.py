@@ -97,7 +97,7 @@ else:
         hold = ctypes.c_char.from_buffer(opened)
         return ctypes.addressof(hold), (opened, hold)
 
-    def _munmap(address, nbytes):
+    def _munmap(address, nbytes):  # type: ignore[misc]
         pass
 
 
@@ -202,11 +202,12 @@ class Slice(Owner):
         return self.block.address + self.offset if self.block is not None else 0
 
 
+folder: str | None = None  # where new blocks get a name; None: they are known by descriptors
 _slabs: dict = {}  # by folder: the block that small slices are cut from
 _lock = threading.Lock()
 
 
-def take(nbytes, folder=None):
+def take(nbytes):
     """A slice of shared memory. It is never used twice: others may still look at it."""
     if nbytes == 0:
         return Slice(None, 0)

@@ -29,14 +29,14 @@ def slice_of(storage):
     return owner if type(owner) is shared_memory.Slice else None
 
 
-def share(storage, folder=None):
-    """Move a storage to shared memory, unless it is there; returns its slice."""
+def share(storage, anew=False):
+    """Move a storage to shared memory, unless it is there (then only `anew`); returns its slice."""
     with _lock:
         root = root_of(storage)
         found = slice_of(root)
-        if found is not None:
+        if found is not None and not anew:
             return found
-        place = shared_memory.take(root.nbytes, folder)
+        place = shared_memory.take(root.nbytes)
         if root.nbytes:
             copy_bytes(place.address, root.pointer, root.nbytes)
         alone = storage is root and sys.getrefcount(root) <= _references_of_one()
@@ -102,9 +102,9 @@ def _count(storage):
         return sys.getrefcount(root)
 
 
-def new_shared(nbytes, folder=None):
+def new_shared(nbytes):
     """A fresh storage in shared memory."""
-    return _over(shared_memory.take(nbytes, folder), nbytes)
+    return _over(shared_memory.take(nbytes), nbytes)
 
 
 def arrived(block, offset, nbytes):
