@@ -97,7 +97,7 @@ class RandomSampler(Sampler[int]):
         generator = self.generator
         if generator is None:
             generator = Generator().manual_seed(fresh_seed(None))
-            step = max(count, 1)  # nobody else draws from this one: all at once
+            step = 1 << 16  # nobody else draws from this one: many at once
         else:
             step = DRAWN_AT_ONCE
         if self.replacement:
