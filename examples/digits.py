@@ -16,7 +16,7 @@ import numpy as np
 
 import flambeau as torch
 
-DATA = Path(__file__).parent / "data" / "digits.npz"
+DATA = Path(__file__).parent.parent / "flambeau/vision/datasets/digits.npz"
 SEED = 0
 TRAINING = 1437  # images to learn from; the other 360 are for the test
 HIDDEN = 64

@@ -39,7 +39,7 @@ def test_digits_starts_with_the_loss_of_guessing():
 
 
 def test_the_embedded_digits_are_whole():
-    with np.load(ROOT / "examples/data/digits.npz") as file:
+    with np.load(ROOT / "flambeau/vision/datasets/digits.npz") as file:
         images, labels = file["images"], file["labels"]
     assert images.shape == (1797, 8, 8) and images.dtype == np.uint8 and images.max() == 16
     assert np.bincount(labels).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]

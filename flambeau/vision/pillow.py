@@ -23,6 +23,15 @@ def pillow(part: str = "Image") -> Any:
 
 
 _frombuffer: Any = None
+_fromarray: Any = None
+
+
+def image_of(array: Any) -> Any:
+    """A PIL image of a NumPy array, in the mode that its shape and dtype suggest."""
+    global _fromarray
+    if _fromarray is None:
+        _fromarray = pillow().fromarray
+    return _fromarray(array)
 
 
 def from_array(array: Any, mode: str) -> Any:

@@ -1,0 +1,43 @@
+"""`torchvision.datasets`, and `Digits`, which needs no download.
+
+Each family has a file of its own, loaded when one of its names is first touched. `vision.py` is
+the base class, `utils.py` fetches files, `archives.py` unpacks them, `idx.py` reads what MNIST and
+its relatives are kept in.
+"""
+
+import importlib as _importlib
+
+_HOMES = {
+    "VisionDataset": "vision",
+    "MNIST": "mnist",
+    "FashionMNIST": "mnist",
+    "KMNIST": "mnist",
+    "EMNIST": "mnist",
+    "QMNIST": "mnist",
+    "CIFAR10": "cifar",
+    "CIFAR100": "cifar",
+    "SVHN": "svhn",
+    "STL10": "stl10",
+    "USPS": "usps",
+    "ImageFolder": "folder",
+    "DatasetFolder": "folder",
+    "FakeData": "fakedata",
+    "Digits": "digits",
+}
+_MODULES = {*_HOMES.values(), "archives", "idx", "utils"}
+
+__all__ = list(_HOMES)
+
+
+def __getattr__(name):
+    if name in _HOMES:
+        value = getattr(_importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in _MODULES:
+        return _importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+def __dir__():
+    return sorted({*globals(), *_HOMES, *_MODULES})

@@ -1,0 +1,160 @@
+"""CIFAR-10 and CIFAR-100: 60,000 coloured pictures of 32 by 32 pixels, kept in pickles.
+
+The pickles are read by `pickled_arrays.py`, which can build plain data and arrays only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.vision.datasets.pickled_arrays import read_pickle
+from flambeau.vision.datasets.utils import check_integrity, download_and_extract_archive
+from flambeau.vision.datasets.vision import VisionDataset
+from flambeau.vision.pillow import image_of
+
+_SIDE = 32
+
+
+class CIFAR10(VisionDataset):
+    """60,000 pictures of ten kinds of things: airplane, automobile, bird, ...
+
+    Args:
+        root: the folder that holds or will hold `cifar-10-batches-py`.
+        train: the 50,000 for training, or the 10,000 for testing.
+        transform: a function of a PIL image.
+        target_transform: a function of a label.
+        download: bring the archive and unpack it, if the files are not there.
+
+    Attributes:
+        data: a NumPy array of bytes, (count, 32, 32, 3).
+        targets: a list of labels.
+    """
+
+    base_folder = "cifar-10-batches-py"
+    url = "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"
+    filename = "cifar-10-python.tar.gz"
+    tgz_md5 = "c58f30108f718f92721af3b95e74349a"
+    train_list = [
+        ["data_batch_1", "c99cafc152244af753f735de768cd75f"],
+        ["data_batch_2", "d4bba439e000b95fd0a9bffe97cbabec"],
+        ["data_batch_3", "54ebc095f3ab1f0389bbae665268c751"],
+        ["data_batch_4", "634d18415352ddfa80567beed471001a"],
+        ["data_batch_5", "482c414d41f54cd18b22e5b47cb7c3cb"],
+    ]
+    test_list = [
+        ["test_batch", "40351d587109b95175f43aff81a1287e"],
+    ]
+    meta = {
+        "filename": "batches.meta",
+        "key": "label_names",
+        "md5": "5ff9c542aee3614f3951f8cda6e48888",
+    }
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        train: bool = True,
+        transform: Callable | None = None,
+        target_transform: Callable | None = None,
+        download: bool = False,
+    ) -> None:
+        super().__init__(root, transform=transform, target_transform=target_transform)
+        self.train = train
+        if download:
+            self.download()
+        if not self._check_integrity():
+            raise RuntimeError(
+                "Dataset not found or corrupted. You can use download=True to download it, or "
+                f"unpack {self.filename} into {self.root}"
+            )
+        import numpy
+
+        images: list[Any] = []
+        self.targets: list[int] = []
+        for name, _ in self.train_list if self.train else self.test_list:
+            pixels, labels = self._read_batch(os.path.join(self.root, self.base_folder, name))
+            images.append(pixels)
+            self.targets.extend(labels)
+        stacked = numpy.vstack(images).reshape(-1, 3, _SIDE, _SIDE)
+        # rows of pixels side by side, as Pillow wants them: an item is then one copy
+        self.data: Any = numpy.ascontiguousarray(stacked.transpose((0, 2, 3, 1)))
+        self._load_meta()
+
+    def _read_batch(self, path: str) -> tuple[Any, list[int]]:
+        import numpy
+
+        entry = read_pickle(path)
+        pixels = entry.get("data") if isinstance(entry, dict) else None
+        if not isinstance(pixels, numpy.ndarray) or pixels.dtype != numpy.uint8:
+            raise RuntimeError(f"{path} holds no array of bytes called 'data'")
+        if pixels.ndim != 2 or pixels.shape[1] != 3 * _SIDE * _SIDE:
+            raise RuntimeError(f"{path} holds an array of shape {pixels.shape}: not pictures")
+        labels = entry.get("labels", entry.get("fine_labels"))
+        if not isinstance(labels, list) or not all(isinstance(label, int) for label in labels):
+            raise RuntimeError(f"{path} holds no list of numbers called 'labels'")
+        if len(labels) != len(pixels):
+            raise RuntimeError(f"{path} holds {len(pixels)} pictures and {len(labels)} labels")
+        return pixels, labels
+
+    def _load_meta(self) -> None:
+        path = os.path.join(self.root, self.base_folder, self.meta["filename"])
+        if not check_integrity(path, self.meta["md5"]):
+            raise RuntimeError(
+                "Dataset metadata file not found or corrupted. "
+                "You can use download=True to download it"
+            )
+        content = read_pickle(path)
+        names = content.get(self.meta["key"]) if isinstance(content, dict) else None
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise RuntimeError(f"{path} holds no list of names called '{self.meta['key']}'")
+        self.classes: list[str] = names
+        self.class_to_idx = {name: index for index, name in enumerate(self.classes)}
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        image, target = image_of(self.data[index]), self.targets[index]
+        if self.transform is not None:
+            image = self.transform(image)
+        if self.target_transform is not None:
+            target = self.target_transform(target)
+        return image, target
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def _check_integrity(self) -> bool:
+        return all(
+            check_integrity(os.path.join(self.root, self.base_folder, name), md5)
+            for name, md5 in self.train_list + self.test_list
+        )
+
+    def download(self) -> None:
+        """Bring the archive and unpack it, unless all files are there."""
+        if not self._check_integrity():
+            download_and_extract_archive(
+                self.url, self.root, filename=self.filename, md5=self.tgz_md5
+            )
+
+    def extra_repr(self) -> str:
+        return f"Split: {'Train' if self.train is True else 'Test'}"
+
+
+class CIFAR100(CIFAR10):
+    """60,000 pictures of a hundred kinds of things; the arguments are those of `CIFAR10`."""
+
+    base_folder = "cifar-100-python"
+    url = "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz"
+    filename = "cifar-100-python.tar.gz"
+    tgz_md5 = "eb9058c3a382ffc7106e4002c42a8d85"
+    train_list = [
+        ["train", "16019d7e3df5f24257cddd939b257f8d"],
+    ]
+    test_list = [
+        ["test", "f0ef6b0ae62326f3e7ffdfab6717acfc"],
+    ]
+    meta = {
+        "filename": "meta",
+        "key": "fine_label_names",
+        "md5": "7973b15100ade9c7d40fb424638fde48",
+    }

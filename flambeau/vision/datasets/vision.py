@@ -1,0 +1,97 @@
+"""What all datasets of images share: a root folder, transforms, and how they print."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.utils.data import Dataset
+
+
+def _indented(head: str, transform: Callable) -> list[str]:
+    """The lines of a transform's repr, the first one after a heading, the others below it."""
+    first, *others = repr(transform).splitlines() or [""]
+    return [head + first, *(" " * len(head) + line for line in others)]
+
+
+class VisionDataset(Dataset):
+    """Base class of datasets of images; subclasses write `__getitem__` and `__len__`.
+
+    Args:
+        root: the folder of the dataset.
+        transforms: a function of a sample and its target that gives both, transformed; instead of
+            the other two.
+        transform: a function of a sample.
+        target_transform: a function of a target.
+    """
+
+    _repr_indent = 4
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str] | None = None,
+        transforms: Callable | None = None,
+        transform: Callable | None = None,
+        target_transform: Callable | None = None,
+    ) -> None:
+        self.root: Any = os.path.expanduser(root) if isinstance(root, str) else root
+        separate = transform is not None or target_transform is not None
+        if transforms is not None and separate:
+            raise ValueError(
+                "Only transforms or transform/target_transform can be passed as argument"
+            )
+        self.transform = transform
+        self.target_transform = target_transform
+        self.transforms = StandardTransform(transform, target_transform) if separate else transforms
+
+    def __getitem__(self, index: int) -> Any:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        body = [f"Number of datapoints: {len(self)}"]
+        if self.root is not None:
+            body.append(f"Root location: {self.root}")
+        body += self.extra_repr().splitlines()
+        if getattr(self, "transforms", None) is not None:
+            body.append(repr(self.transforms))
+        head = f"Dataset {type(self).__name__}"
+        return "\n".join([head, *(" " * self._repr_indent + line for line in body)])
+
+    def _format_transform_repr(self, transform: Callable, head: str) -> list[str]:
+        return _indented(head, transform)
+
+    def extra_repr(self) -> str:
+        """More lines for `repr`."""
+        return ""
+
+
+class StandardTransform:
+    """A transform of samples and one of targets, as one function of both."""
+
+    def __init__(
+        self, transform: Callable | None = None, target_transform: Callable | None = None
+    ) -> None:
+        self.transform = transform
+        self.target_transform = target_transform
+
+    def __call__(self, input: Any, target: Any) -> tuple[Any, Any]:
+        if self.transform is not None:
+            input = self.transform(input)
+        if self.target_transform is not None:
+            target = self.target_transform(target)
+        return input, target
+
+    def _format_transform_repr(self, transform: Callable, head: str) -> list[str]:
+        return _indented(head, transform)
+
+    def __repr__(self) -> str:
+        body = [type(self).__name__]
+        if self.transform is not None:
+            body += self._format_transform_repr(self.transform, "Transform: ")
+        if self.target_transform is not None:
+            body += self._format_transform_repr(self.target_transform, "Target transform: ")
+        return "\n".join(body)
