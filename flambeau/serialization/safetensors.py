@@ -274,6 +274,7 @@ class safe_open:
         >>> with safe_open(path, framework="pt") as f:
         ...     print(f.keys(), f.metadata(), f.get_slice("a")[1:3])
         ['a'] {'format': 'pt'} tensor([1., 2.])
+        >>> folder.cleanup()
     """
 
     def __init__(
