@@ -10,6 +10,7 @@ import contextlib
 import os
 import struct
 from array import array
+from functools import lru_cache
 
 from flambeau import _device, _dtype
 from flambeau._tensor import Tensor, empty_tensor
@@ -33,6 +34,16 @@ _HEADER = struct.Struct("<qQqqqdqd")
 # PyTorch's saved state: seed, left, seeded, next, state (32 bits in 64), x, y and rho of the
 # waiting normal and whether it is there, the same for a float.
 _SAVED = struct.Struct("<QiiQ624Q3di4xf?3x")
+
+
+@lru_cache(4)  # every new generator starts from the same seed before it gets its own
+def _first_words(word):
+    """The state of a seed's low 32 bits: Knuth's recurrence."""
+    words = [word]
+    for i in range(1, STATE_WORDS):
+        word = (1812433253 * (word ^ (word >> 30)) + i) & 0xFFFFFFFF
+        words.append(word)
+    return array("I", words)
 
 
 class Generator:
@@ -63,14 +74,9 @@ class Generator:
         return _device.cpu
 
     def _restart(self, seed):
-        """The state that follows from a seed: Knuth's recurrence on 32 bits."""
+        """The state that follows from a seed."""
         _HEADER.pack_into(self._block, 0, 1, seed, 1, 0, 0, 0.0, 0, 0.0)
-        word = seed & 0xFFFFFFFF
-        words = [word]
-        for i in range(1, STATE_WORDS):
-            word = (1812433253 * (word ^ (word >> 30)) + i) & 0xFFFFFFFF
-            words.append(word)
-        self._state[:] = array("I", words)
+        self._state[:] = _first_words(seed & 0xFFFFFFFF)
 
     def manual_seed(self, seed, /):
         """Start the stream that belongs to a seed; returns the generator."""

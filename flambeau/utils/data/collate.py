@@ -122,7 +122,7 @@ def know_numpy() -> None:
     }
     for table in (default_collate_fn_map, _as_delivered):
         others = {key: table.pop(key) for key in [*table] if key is not Tensor}
-        table.update({**entries, **others})  # type: ignore[arg-type]
+        table.update({**entries, **others})
 
 
 def is_as_delivered() -> bool:

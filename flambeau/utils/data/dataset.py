@@ -217,7 +217,7 @@ class ChainDataset(IterableDataset[Any]):
             yield from dataset
 
     def __len__(self) -> int:
-        return sum(len(dataset) for dataset in self._checked())  # type: ignore[arg-type]
+        return sum(map(len, self._checked()))  # type: ignore[arg-type]
 
 
 class Subset(Dataset[_T_co]):
@@ -286,10 +286,7 @@ def random_split(
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
     indices = flambeau.randperm(total, generator=generator).tolist()
     ends = list(itertools.accumulate(lengths))
-    return [
-        Subset(dataset, indices[end - length : end])  # type: ignore[misc]
-        for end, length in zip(ends, lengths)
-    ]
+    return [Subset(dataset, indices[end - length : end]) for end, length in zip(ends, lengths)]
 
 
 def _lengths_of_fractions(fractions: Sequence[float], total: int) -> list[int]:

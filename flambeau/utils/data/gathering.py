@@ -9,6 +9,7 @@ order of the built-in samplers as tensors and slices on the way. Everything else
 
 from collections.abc import Callable, Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import flambeau
 from flambeau import Tensor
@@ -24,6 +25,7 @@ from .sampler import (
 )
 
 Index = Tensor | slice  # rows by number, or neighbouring ones
+_known_places: WeakKeyDictionary[Subset[Any], tuple[int, list[int], Tensor]] = WeakKeyDictionary()
 
 
 class Gather:
@@ -99,8 +101,13 @@ def _gather_of_tensors(dataset: TensorDataset) -> Gather | None:
         return None  # a subclass with samples of its own
     if not dataset.tensors or not all(map(_has_plain_rows, dataset.tensors)):
         return None
-    length = min(tensor.size(0) for tensor in dataset.tensors)
-    return Gather(length, lambda index: [_rows(tensor, index) for tensor in dataset.tensors])
+
+    def batch(index: Index) -> list[Tensor]:
+        if type(index) is slice:
+            return [_rows(tensor, index) for tensor in dataset.tensors]
+        return [tensor.index_select(0, index) for tensor in dataset.tensors]
+
+    return Gather(min(tensor.size(0) for tensor in dataset.tensors), batch)
 
 
 def _gather_of_stack(dataset: StackDataset) -> Gather | None:
@@ -121,28 +128,40 @@ def _gather_of_subset(dataset: Subset[Any]) -> Gather | None:
     inner = _gather_of(dataset.dataset)
     if inner is None or not len(dataset.indices):
         return None
-    indices = dataset.indices
-    if type(indices) is range:
-        indices = list(indices)
-    elif getattr(indices, "ndim", None) == 1:  # an array or a tensor of indices
-        indices = [int(i) if _is_integer(i) else i for i in indices]  # type: ignore[union-attr]
-    places = inner.index_of(indices)
+    places = _places(dataset, inner)
     if places is None:
         return None
     return Gather(places.numel(), lambda index: inner.batch(_rows(places, index)))
 
 
-def _is_integer(value: Any) -> bool:
-    """Whether an element of an array or tensor counts as one sample's number."""
-    dtype = str(value.dtype).rpartition(".")[2]
-    return dtype.startswith(("int", "uint"))
+def _places(dataset: Subset[Any], inner: Gather) -> Tensor | None:
+    """The indices of a subset as a tensor; made again only if they have changed."""
+    indices: Any = dataset.indices
+    if type(indices) is not list:
+        if type(indices) is not range and not _is_vector_of_integers(indices):
+            return None
+        indices = [int(index) for index in indices]
+    known = _known_places.get(dataset)
+    if known is not None and known[0] == inner.length and known[1] == indices:
+        return known[2]
+    places = inner.index_of(indices)
+    if not isinstance(places, Tensor):
+        return None
+    _known_places[dataset] = inner.length, list(indices), places
+    return places
+
+
+def _is_vector_of_integers(indices: Any) -> bool:
+    """Whether these are an array or a tensor whose elements are numbers of samples."""
+    dtype = str(getattr(indices, "dtype", "")).rpartition(".")[2]
+    return getattr(indices, "ndim", None) == 1 and dtype.startswith(("int", "uint"))
 
 
 def index_batches(batch_sampler: Any, gather: Gather) -> Iterator[Index] | None:
     """What a batch sampler would give, without a Python integer per sample; None if unknown."""
     if type(batch_sampler) is not BatchSampler:
         return None
-    sampler = batch_sampler.sampler
+    sampler: Any = batch_sampler.sampler
     kind = type(sampler)
     if kind is WeightedRandomSampler:
         length = len(sampler.weights)

@@ -240,7 +240,7 @@ def is_stateful(thing: Any) -> bool:
 
 def state_of_dataset(dataset: Any, fetcher: Fetcher | None = None) -> dict[str, Any] | None:
     """What the iterator of a dataset, or else the dataset itself, wants to be given again."""
-    iterator = getattr(fetcher, "dataset_iter", None)
+    iterator: Any = getattr(fetcher, "dataset_iter", None)
     if is_stateful(iterator) and iterator is not dataset:
         return {"iterator": deepcopy(iterator.state_dict())}
     if is_stateful(dataset):

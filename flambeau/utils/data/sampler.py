@@ -228,8 +228,7 @@ def batches_of_blocks(
             continue
         whole = rest[0] if len(rest) == 1 else flambeau.cat(rest)
         end = length - length % batch_size
-        for start in range(0, end, batch_size):
-            yield whole[start : start + batch_size]
+        yield from whole[:end].split(batch_size)
         rest, length = [whole[end:]], length - end
     if length and not drop_last:
         yield flambeau.cat(rest)

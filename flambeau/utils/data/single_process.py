@@ -7,7 +7,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from .fetch import DatasetKind, Fetcher, GatherFetcher, IterableFetcher, create_fetcher
+from .fetch import DatasetKind, GatherFetcher, IterableFetcher, create_fetcher
 from .gathering import index_batches
 from .iteration import BaseIterator
 from .pinning import pin_memory
@@ -30,7 +30,7 @@ class SingleProcessIterator(BaseIterator):
         )
         kind = loader._dataset_kind
         # Reading by index starts nothing, so its fetcher may come first and say how indices go.
-        self._dataset_fetcher: Fetcher | None = None
+        self._dataset_fetcher: Any = None
         if kind == DatasetKind.Map:
             self._dataset_fetcher = create_fetcher(kind, *arguments)
         super().__init__(loader)
@@ -45,6 +45,7 @@ class SingleProcessIterator(BaseIterator):
                     resume_iterable(fetcher, state, progress.consumed, index)
             self._dataset_fetcher = fetcher
         dataset, fetcher = self._dataset, self._dataset_fetcher
+        self._fetch = fetcher.fetch
         progress.dataset_state = lambda: state_of_dataset(dataset, fetcher)
 
     def _indices(self) -> Iterator[Any]:
@@ -58,7 +59,7 @@ class SingleProcessIterator(BaseIterator):
     def _next_data(self) -> Any:
         index = self._progress.draw(self._sampler_iter)
         try:
-            data = self._dataset_fetcher.fetch(index)
+            data = self._fetch(index)
         except StopIteration:
             raise
         except Exception:
