@@ -13,7 +13,7 @@ from tensorboard.compat.proto.versions_pb2 import VersionDef
 def load_onnx_graph(fname: Any) -> GraphDef:
     """The graph in an ONNX file."""
     try:
-        import onnx  # type: ignore[import-not-found, unused-ignore]
+        import onnx
     except ImportError as error:
         raise ImportError(
             "add_onnx_graph needs the package onnx; install it with `pip install flambeau[onnx]`"

@@ -234,12 +234,12 @@ def mesh(
     from tensorboard.plugins.mesh.plugin_data_pb2 import MeshPluginData
 
     config = "{}" if config_dict is None else json.dumps(config_dict, sort_keys=True)
-    parts = (
+    given = (
         (vertices, MeshPluginData.VERTEX),
         (faces, MeshPluginData.FACE),
         (colors, MeshPluginData.COLOR),
     )
-    parts = tuple((part, content) for part, content in parts if part is not None)
+    parts = [(part, content) for part, content in given if part is not None]
     components = metadata.get_components_bitmask([content for _, content in parts])
     values = []
     for part, content in parts:
