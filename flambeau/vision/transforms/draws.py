@@ -49,6 +49,13 @@ def happens(p: float) -> bool:
     return uniform(0.0, 1.0) < rounded(p)
 
 
+def exceeds(p: float) -> bool:
+    """p < torch.rand(1)"""
+    if not isinstance(p, (int, float)) or not _is_plain():
+        return bool(p < flambeau.rand(1))
+    return rounded(p) < uniform(0.0, 1.0)
+
+
 def exponential_between(low: float, high: float) -> float:
     """torch.exp(torch.empty(1).uniform_(low, high)).item()"""
     if not _is_plain():

@@ -1,0 +1,354 @@
+"""Augmentation by chains of changes: AutoAugment, RandAugment, TrivialAugmentWide, AugMix.
+
+All four pick from the same changes (`_apply_op`); they differ in how many, how strong, and how the
+results are combined. The learned policies of AutoAugment are in `autoaugment_policies.py`.
+"""
+
+import math
+from enum import Enum
+from typing import Any
+
+import flambeau
+from flambeau import Tensor, nn
+from flambeau.vision.transforms import draws
+from flambeau.vision.transforms import functional as F
+from flambeau.vision.transforms.arguments import fill_of_tensor
+from flambeau.vision.transforms.autoaugment_policies import POLICIES
+from flambeau.vision.transforms.interpolation import InterpolationMode
+
+__all__ = ["AutoAugmentPolicy", "AutoAugment", "RandAugment", "TrivialAugmentWide", "AugMix"]
+
+Space = dict[str, tuple[Tensor, bool]]  # strengths, and whether they have a sign
+
+_COLOR_CHANGES = {
+    "Brightness": F.adjust_brightness,
+    "Color": F.adjust_saturation,
+    "Contrast": F.adjust_contrast,
+    "Sharpness": F.adjust_sharpness,
+}
+_PLAIN_CHANGES = {"AutoContrast": F.autocontrast, "Equalize": F.equalize, "Invert": F.invert}
+
+
+def _apply_op(
+    img: Tensor,
+    op_name: str,
+    magnitude: float,
+    interpolation: InterpolationMode,
+    fill: list[float] | None,
+) -> Any:
+    options: dict[str, Any] = dict(interpolation=interpolation, fill=fill)
+
+    def moved(translate=(0, 0), shear=(0.0, 0.0), **more):
+        return F.affine(
+            img, angle=0.0, translate=translate, scale=1.0, shear=shear, **options, **more
+        )
+
+    if op_name == "ShearX":
+        # seen from the corner, so that x' = x + magnitude * y as the papers have it
+        return moved(shear=[math.degrees(math.atan(magnitude)), 0.0], center=[0, 0])
+    if op_name == "ShearY":
+        return moved(shear=[0.0, math.degrees(math.atan(magnitude))], center=[0, 0])
+    if op_name == "TranslateX":
+        return moved(translate=[int(magnitude), 0])
+    if op_name == "TranslateY":
+        return moved(translate=[0, int(magnitude)])
+    if op_name == "Rotate":
+        return F.rotate(img, magnitude, **options)
+    if op_name in _COLOR_CHANGES:
+        return _COLOR_CHANGES[op_name](img, 1.0 + magnitude)
+    if op_name == "Posterize":
+        return F.posterize(img, int(magnitude))
+    if op_name == "Solarize":
+        return F.solarize(img, magnitude)
+    if op_name in _PLAIN_CHANGES:
+        return _PLAIN_CHANGES[op_name](img)
+    if op_name == "Identity":
+        return img
+    raise ValueError(f"The provided operator {op_name} is not recognized.")
+
+
+def _strengths(most: float, num_bins: int) -> tuple[Tensor, bool]:
+    return flambeau.linspace(0.0, most, num_bins), True
+
+
+def _geometric(num_bins: int, shear: float, across: float, down: float, turn: float) -> Space:
+    return {
+        "ShearX": _strengths(shear, num_bins),
+        "ShearY": _strengths(shear, num_bins),
+        "TranslateX": _strengths(across, num_bins),
+        "TranslateY": _strengths(down, num_bins),
+        "Rotate": _strengths(turn, num_bins),
+    }
+
+
+def _colorful(num_bins: int, most: float) -> Space:
+    return {name: _strengths(most, num_bins) for name in _COLOR_CHANGES}
+
+
+def _coarse(num_bins: int, most_bits: int, lost_bits: int) -> Space:
+    steps = (flambeau.arange(num_bins) / ((num_bins - 1) / lost_bits)).round().int()
+    return {
+        "Posterize": (most_bits - steps, False),
+        "Solarize": (flambeau.linspace(255.0, 0.0, num_bins), False),
+        "AutoContrast": (flambeau.tensor(0.0), False),
+        "Equalize": (flambeau.tensor(0.0), False),
+    }
+
+
+def _identity() -> Space:
+    return {"Identity": (flambeau.tensor(0.0), False)}
+
+
+def _picked(space: Space) -> tuple[str, Tensor, bool]:
+    names = list(space)
+    name = names[draws.integer(0, len(names))]
+    return (name, *space[name])
+
+
+class AutoAugmentPolicy(Enum):
+    """The dataset on which a policy of AutoAugment was learned."""
+
+    IMAGENET = "imagenet"
+    CIFAR10 = "cifar10"
+    SVHN = "svhn"
+
+
+class _Augmentation(nn.Module):
+    """What all four share: the fill of new pixels."""
+
+    fill: Any
+
+    def _fill_for(self, img):
+        channels, height, width = F.get_dimensions(img)
+        fill = fill_of_tensor(self.fill, channels) if isinstance(img, Tensor) else self.fill
+        return fill, (height, width)
+
+
+class AutoAugment(_Augmentation):
+    """One of 25 learned pairs of changes ("AutoAugment: Learning Augmentation Strategies from
+    Data").
+
+    Tensors must be uint8, with one or three channels.
+    """
+
+    def __init__(
+        self,
+        policy: AutoAugmentPolicy = AutoAugmentPolicy.IMAGENET,
+        interpolation: InterpolationMode = InterpolationMode.NEAREST,
+        fill: list[float] | None = None,
+    ) -> None:
+        super().__init__()
+        self.policy = policy
+        self.interpolation = interpolation
+        self.fill = fill
+        self.policies = self._get_policies(policy)
+
+    def _get_policies(self, policy: AutoAugmentPolicy) -> list[tuple[Any, Any]]:
+        if not isinstance(policy, AutoAugmentPolicy):
+            raise ValueError(f"The provided policy {policy} is not recognized.")
+        return list(POLICIES[policy.value])
+
+    def _augmentation_space(self, num_bins: int, image_size: tuple[int, int]) -> Space:
+        height, width = image_size
+        return {
+            **_geometric(num_bins, 0.3, 150.0 / 331.0 * width, 150.0 / 331.0 * height, 30.0),
+            **_colorful(num_bins, 0.9),
+            **_coarse(num_bins, 8, 4),
+            "Invert": (flambeau.tensor(0.0), False),
+        }
+
+    @staticmethod
+    def get_params(transform_num: int) -> tuple[int, Tensor, Tensor]:
+        """Which policy, and for its two changes a probability and a sign."""
+        policy = draws.integer(0, transform_num)
+        return policy, flambeau.rand((2,)), flambeau.randint(2, (2,))
+
+    def forward(self, img: Tensor) -> Tensor:
+        fill, size = self._fill_for(img)
+        policy, chances, signs = self.get_params(len(self.policies))
+        space = self._augmentation_space(10, size)
+        for i, (name, probability, strength) in enumerate(self.policies[policy]):
+            if chances[i] <= probability:
+                strengths, signed = space[name]
+                magnitude = 0.0 if strength is None else float(strengths[strength].item())
+                if signed and signs[i] == 0:
+                    magnitude = -magnitude
+                img = _apply_op(img, name, magnitude, self.interpolation, fill)
+        return img
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(policy={self.policy}, fill={self.fill})"
+
+
+class RandAugment(_Augmentation):
+    """So many changes of one strength ("RandAugment: Practical automated data augmentation with a
+    reduced search space").
+
+    magnitude: the strength, as one of num_magnitude_bins steps.
+    """
+
+    def __init__(
+        self,
+        num_ops: int = 2,
+        magnitude: int = 9,
+        num_magnitude_bins: int = 31,
+        interpolation: InterpolationMode = InterpolationMode.NEAREST,
+        fill: list[float] | None = None,
+    ) -> None:
+        super().__init__()
+        self.num_ops = num_ops
+        self.magnitude = magnitude
+        self.num_magnitude_bins = num_magnitude_bins
+        self.interpolation = interpolation
+        self.fill = fill
+
+    def _augmentation_space(self, num_bins: int, image_size: tuple[int, int]) -> Space:
+        height, width = image_size
+        return {
+            **_identity(),
+            **_geometric(num_bins, 0.3, 150.0 / 331.0 * width, 150.0 / 331.0 * height, 30.0),
+            **_colorful(num_bins, 0.9),
+            **_coarse(num_bins, 8, 4),
+        }
+
+    def forward(self, img: Tensor) -> Tensor:
+        fill, size = self._fill_for(img)
+        space = self._augmentation_space(self.num_magnitude_bins, size)
+        for _ in range(self.num_ops):
+            name, strengths, signed = _picked(space)
+            magnitude = float(strengths[self.magnitude].item()) if strengths.ndim > 0 else 0.0
+            if signed and draws.integer(0, 2):
+                magnitude = -magnitude
+            img = _apply_op(img, name, magnitude, self.interpolation, fill)
+        return img
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(num_ops={self.num_ops}, magnitude={self.magnitude}, "
+            f"num_magnitude_bins={self.num_magnitude_bins}, interpolation={self.interpolation}, "
+            f"fill={self.fill})"
+        )
+
+
+class TrivialAugmentWide(_Augmentation):
+    """One change of any strength ("TrivialAugment: Tuning-free Yet State-of-the-Art Data
+    Augmentation")."""
+
+    def __init__(
+        self,
+        num_magnitude_bins: int = 31,
+        interpolation: InterpolationMode = InterpolationMode.NEAREST,
+        fill: list[float] | None = None,
+    ) -> None:
+        super().__init__()
+        self.num_magnitude_bins = num_magnitude_bins
+        self.interpolation = interpolation
+        self.fill = fill
+
+    def _augmentation_space(self, num_bins: int) -> Space:
+        return {
+            **_identity(),
+            **_geometric(num_bins, 0.99, 32.0, 32.0, 135.0),
+            **_colorful(num_bins, 0.99),
+            **_coarse(num_bins, 8, 6),
+        }
+
+    def forward(self, img: Tensor) -> Tensor:
+        fill, _ = self._fill_for(img)
+        space = self._augmentation_space(self.num_magnitude_bins)
+        name, strengths, signed = _picked(space)
+        magnitude = 0.0
+        if strengths.ndim > 0:
+            magnitude = float(strengths[draws.integer(0, len(strengths))].item())
+        if signed and draws.integer(0, 2):
+            magnitude = -magnitude
+        return _apply_op(img, name, magnitude, self.interpolation, fill)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(num_magnitude_bins={self.num_magnitude_bins}, "
+            f"interpolation={self.interpolation}, fill={self.fill})"
+        )
+
+
+class AugMix(_Augmentation):
+    """The image mixed with several chains of changes ("AugMix: A Simple Data Processing Method to
+    Improve Robustness and Uncertainty").
+
+    severity: how strong, 1 to 10. mixture_width: how many chains. chain_depth: how long, or -1 for
+    one to three. alpha: how evenly they are mixed. all_ops: changes of colours too.
+    """
+
+    def __init__(
+        self,
+        severity: int = 3,
+        mixture_width: int = 3,
+        chain_depth: int = -1,
+        alpha: float = 1.0,
+        all_ops: bool = True,
+        interpolation: InterpolationMode = InterpolationMode.BILINEAR,
+        fill: list[float] | None = None,
+    ) -> None:
+        super().__init__()
+        self._PARAMETER_MAX = 10
+        if not 1 <= severity <= self._PARAMETER_MAX:
+            raise ValueError(
+                f"The severity must be between [1, {self._PARAMETER_MAX}]. Got {severity} instead."
+            )
+        self.severity = severity
+        self.mixture_width = mixture_width
+        self.chain_depth = chain_depth
+        self.alpha = alpha
+        self.all_ops = all_ops
+        self.interpolation = interpolation
+        self.fill = fill
+
+    def _augmentation_space(self, num_bins: int, image_size: tuple[int, int]) -> Space:
+        height, width = image_size
+        return {
+            **_geometric(num_bins, 0.3, width / 3.0, height / 3.0, 30.0),
+            **_coarse(num_bins, 4, 4),
+            **(_colorful(num_bins, 0.9) if self.all_ops else {}),
+        }
+
+    def _sample_dirichlet(self, params: Tensor) -> Tensor:
+        return flambeau._sample_dirichlet(params)
+
+    def _shares(self, count: int, batch: Tensor) -> Tensor:
+        """Random shares of so many things, for each image of a batch."""
+        params = flambeau.tensor([self.alpha] * count, device=batch.device)
+        return self._sample_dirichlet(params.expand(batch.shape[0], -1))
+
+    def forward(self, orig_img: Tensor) -> Tensor:
+        fill, size = self._fill_for(orig_img)
+        img = orig_img if isinstance(orig_img, Tensor) else F.pil_to_tensor(orig_img)
+        space = self._augmentation_space(self._PARAMETER_MAX, size)
+        shape = list(img.shape)
+        batch = img.view([1] * max(4 - img.ndim, 0) + shape)
+        per_image = [batch.shape[0]] + [1] * (batch.ndim - 1)
+        # the share of the image itself against that of all chains, and the shares of the chains
+        between = self._shares(2, batch)
+        weights = self._shares(self.mixture_width, batch)
+        weights = weights * between[:, 1].view([batch.shape[0], -1])
+        mix = between[:, 0].view(per_image) * batch
+        for i in range(self.mixture_width):
+            chain = batch
+            depth = self.chain_depth if self.chain_depth > 0 else draws.integer(1, 4)
+            for _ in range(depth):
+                name, strengths, signed = _picked(space)
+                magnitude = 0.0
+                if strengths.ndim > 0:
+                    magnitude = float(strengths[draws.integer(0, self.severity)].item())
+                if signed and draws.integer(0, 2):
+                    magnitude = -magnitude
+                chain = _apply_op(chain, name, magnitude, self.interpolation, fill)
+            mix.add_(weights[:, i].view(per_image) * chain)
+        mix = mix.view(shape).to(dtype=img.dtype)
+        return mix if isinstance(orig_img, Tensor) else F.to_pil_image(mix)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(severity={self.severity}, mixture_width={self.mixture_width}, "
+            f"chain_depth={self.chain_depth}, alpha={self.alpha}, all_ops={self.all_ops}, "
+            f"interpolation={self.interpolation}, fill={self.fill})"
+        )

@@ -1,0 +1,475 @@
+"""torchvision.transforms.functional: operations on one image, which is a tensor or a PIL image.
+
+Each function checks what both kinds share and hands the image to `_functional_tensor` or, through
+Pillow, to `_functional_pil`. Conversions between the two are in `conversion.py`; the mathematics of
+warps (matrices, coefficients) in `warps.py`.
+"""
+
+import numbers
+import warnings
+from typing import Any
+
+import flambeau
+from flambeau import Tensor
+from flambeau.vision.pillow import pillow
+from flambeau.vision.transforms import _functional_tensor as F_t
+from flambeau.vision.transforms.conversion import is_pil_image, pil_to_tensor, to_pil_image
+from flambeau.vision.transforms.conversion import to_tensor as to_tensor
+from flambeau.vision.transforms.interpolation import (
+    InterpolationMode,
+    _interpolation_modes_from_int,
+    as_mode,
+    pil_modes_mapping,
+)
+from flambeau.vision.transforms.warps import (
+    _compute_resized_output_size,
+    _get_inverse_affine_matrix,
+    _get_perspective_coeffs,
+)
+
+_is_pil_image = is_pil_image
+
+
+class _OnFirstUse:
+    """Stands for `_functional_pil`, whose import imports Pillow; it becomes that when touched."""
+
+    def __getattr__(self, name):
+        pillow()
+        from flambeau.vision.transforms import _functional_pil
+
+        self.__dict__.update(vars(_functional_pil))
+        return getattr(_functional_pil, name)
+
+
+F_pil: Any = _OnFirstUse()
+
+
+# -- sizes and conversions -------------------------------------------------------------------------
+
+
+def get_dimensions(img: Tensor) -> list[int]:
+    """Channels, height and width."""
+    return F_t.get_dimensions(img) if isinstance(img, Tensor) else F_pil.get_dimensions(img)
+
+
+def get_image_size(img: Tensor) -> list[int]:
+    """Width and height."""
+    return F_t.get_image_size(img) if isinstance(img, Tensor) else F_pil.get_image_size(img)
+
+
+def get_image_num_channels(img: Tensor) -> int:
+    """How many channels an image has."""
+    if isinstance(img, Tensor):
+        return F_t.get_image_num_channels(img)
+    return F_pil.get_image_num_channels(img)
+
+
+def convert_image_dtype(image: Tensor, dtype: flambeau.dtype = flambeau.float32) -> Tensor:
+    """The same picture in another dtype: values are scaled to the range of that dtype."""
+    if not isinstance(image, Tensor):
+        raise TypeError("Input img should be Tensor Image")
+    return F_t.convert_image_dtype(image, dtype)
+
+
+def normalize(tensor: Tensor, mean: list[float], std: list[float], inplace: bool = False) -> Tensor:
+    """How many standard deviations each value lies above the mean of its channel."""
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"img should be Tensor Image. Got {type(tensor)}")
+    return F_t.normalize(tensor, mean, std, inplace)
+
+
+# -- resizing, padding, cropping -------------------------------------------------------------------
+
+
+def resize(
+    img: Tensor,
+    size: list[int],
+    interpolation: InterpolationMode = InterpolationMode.BILINEAR,
+    max_size: int | None = None,
+    antialias: bool | None = True,
+) -> Tensor:
+    """An image of another size; one number is the length of the shorter side.
+
+    max_size: what the longer side may not exceed. antialias: whether shrinking averages over all
+    the pixels that a new one covers (always for PIL images).
+    """
+    interpolation = as_mode(interpolation)
+    if isinstance(size, (list, tuple)):
+        if len(size) not in (1, 2):
+            raise ValueError(
+                "Size must be an int or a 1 or 2 element tuple/list, "
+                f"not a {len(size)} element tuple/list"
+            )
+        if max_size is not None and len(size) != 1:
+            raise ValueError(
+                "max_size should only be passed if size specifies the length of the smaller edge, "
+                "i.e. size should be an int or a sequence of length 1 in torchscript mode."
+            )
+    _, height, width = get_dimensions(img)
+    if isinstance(size, int):
+        size = [size]
+    new_size = _compute_resized_output_size((height, width), size, max_size)
+    if new_size == [height, width]:
+        return img
+    if isinstance(img, Tensor):
+        return F_t.resize(img, new_size, interpolation.value, antialias)
+    if antialias is False:
+        warnings.warn(
+            "Anti-alias option is always applied for PIL Image input. "
+            "Argument antialias is ignored.",
+            stacklevel=2,
+        )
+    return F_pil.resize(img, new_size, pil_modes_mapping[interpolation])
+
+
+def pad(
+    img: Tensor, padding: list[int], fill: int | float = 0, padding_mode: str = "constant"
+) -> Tensor:
+    """An image with more pixels around it.
+
+    padding: one number for all sides, (left and right, top and bottom), or (left, top, right,
+    bottom). padding_mode: "constant" (of colour fill), "edge", "reflect" or "symmetric".
+    """
+    kind = F_t if isinstance(img, Tensor) else F_pil
+    return kind.pad(img, padding, fill, padding_mode)
+
+
+def crop(img: Tensor, top: int, left: int, height: int, width: int) -> Tensor:
+    """A part of an image; what lies outside is zero."""
+    kind = F_t if isinstance(img, Tensor) else F_pil
+    return kind.crop(img, top, left, height, width)
+
+
+def _pair(size: Any) -> Any:
+    if isinstance(size, numbers.Number):
+        return (int(size), int(size))  # type: ignore[call-overload]
+    if isinstance(size, (tuple, list)) and len(size) == 1:
+        return (size[0], size[0])
+    return size
+
+
+def center_crop(img: Tensor, output_size: list[int]) -> Tensor:
+    """The middle of an image, padded with zeros where the image is smaller."""
+    crop_height, crop_width = _pair(output_size)
+    _, height, width = get_dimensions(img)
+    if crop_width > width or crop_height > height:
+        more_x, more_y = max(crop_width - width, 0), max(crop_height - height, 0)
+        img = pad(img, [more_x // 2, more_y // 2, (more_x + 1) // 2, (more_y + 1) // 2], fill=0)
+        _, height, width = get_dimensions(img)
+        if (crop_height, crop_width) == (height, width):
+            return img
+    top = round((height - crop_height) / 2.0)
+    left = round((width - crop_width) / 2.0)
+    return crop(img, top, left, crop_height, crop_width)
+
+
+def resized_crop(
+    img: Tensor,
+    top: int,
+    left: int,
+    height: int,
+    width: int,
+    size: list[int],
+    interpolation: InterpolationMode = InterpolationMode.BILINEAR,
+    antialias: bool | None = True,
+) -> Tensor:
+    """A part of an image, resized."""
+    return resize(crop(img, top, left, height, width), size, interpolation, antialias=antialias)
+
+
+def hflip(img: Tensor) -> Tensor:
+    """Left and right exchanged."""
+    return F_t.hflip(img) if isinstance(img, Tensor) else F_pil.hflip(img)
+
+
+def vflip(img: Tensor) -> Tensor:
+    """Top and bottom exchanged."""
+    return F_t.vflip(img) if isinstance(img, Tensor) else F_pil.vflip(img)
+
+
+def _two_numbers(size: Any) -> Any:
+    size = _pair(size)
+    if len(size) != 2:
+        raise ValueError("Please provide only two dimensions (h, w) for size.")
+    return size
+
+
+def five_crop(img: Tensor, size: list[int]) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The four corners and the middle of an image."""
+    size = _two_numbers(size)
+    _, height, width = get_dimensions(img)
+    crop_height, crop_width = size
+    if crop_width > width or crop_height > height:
+        raise ValueError(f"Requested crop size {size} is bigger than input size {(height, width)}")
+    right, bottom = width - crop_width, height - crop_height
+    top_left, top_right, bottom_left, bottom_right = (
+        crop(img, top, left, crop_height, crop_width)
+        for top, left in ((0, 0), (0, right), (bottom, 0), (bottom, right))
+    )
+    center = center_crop(img, [crop_height, crop_width])
+    return top_left, top_right, bottom_left, bottom_right, center
+
+
+def ten_crop(
+    img: Tensor, size: list[int], vertical_flip: bool = False
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The four corners and the middle of an image and of its mirror image."""
+    size = _two_numbers(size)
+    mirrored = vflip(img) if vertical_flip else hflip(img)
+    return five_crop(img, size) + five_crop(mirrored, size)
+
+
+# -- warps -----------------------------------------------------------------------------------------
+
+
+def _check_angle_and_center(angle, center):
+    if not isinstance(angle, (int, float)):
+        raise TypeError("Argument angle should be int or float")
+    if center is not None and not isinstance(center, (list, tuple)):
+        raise TypeError("Argument center should be a sequence")
+
+
+def _from_the_middle(img, center):
+    """A point in coordinates whose origin is the middle of the image."""
+    if center is None:
+        return [0.0, 0.0]
+    _, height, width = get_dimensions(img)
+    return [1.0 * (c - s * 0.5) for c, s in zip(center, (width, height))]
+
+
+def perspective(
+    img: Tensor,
+    startpoints: list[list[int]],
+    endpoints: list[list[int]],
+    interpolation: InterpolationMode = InterpolationMode.BILINEAR,
+    fill: list[float] | None = None,
+) -> Tensor:
+    """The perspective in which four points of the image come to lie on four others."""
+    coefficients = _get_perspective_coeffs(startpoints, endpoints)
+    interpolation = as_mode(interpolation)
+    if isinstance(img, Tensor):
+        return F_t.perspective(img, coefficients, interpolation.value, fill)
+    return F_pil.perspective(img, coefficients, pil_modes_mapping[interpolation], fill)
+
+
+def rotate(
+    img: Tensor,
+    angle: float,
+    interpolation: InterpolationMode = InterpolationMode.NEAREST,
+    expand: bool = False,
+    center: list[int] | None = None,
+    fill: list[float] | None = None,
+) -> Tensor:
+    """An image turned counter-clockwise, by degrees.
+
+    expand: make the result large enough for all of the image. center: the point that stays where
+    it is, as (x, y); the middle by default.
+    """
+    interpolation = as_mode(interpolation)
+    _check_angle_and_center(angle, center)
+    if not isinstance(img, Tensor):
+        return F_pil.rotate(img, angle, pil_modes_mapping[interpolation], expand, center, fill)
+    middle = _from_the_middle(img, center)
+    # the inverse of turning by this angle, in coordinates whose y points down
+    matrix = _get_inverse_affine_matrix(middle, -angle, [0.0, 0.0], 1.0, [0.0, 0.0])
+    return F_t.rotate(img, matrix, interpolation.value, expand, fill)
+
+
+def affine(
+    img: Tensor,
+    angle: float,
+    translate: list[int],
+    scale: float,
+    shear: list[float],
+    interpolation: InterpolationMode = InterpolationMode.NEAREST,
+    fill: list[float] | None = None,
+    center: list[int] | None = None,
+) -> Tensor:
+    """An image turned clockwise by degrees, moved by pixels, scaled and sheared by degrees."""
+    interpolation = as_mode(interpolation)
+    if not isinstance(angle, (int, float)):
+        raise TypeError("Argument angle should be int or float")
+    if not isinstance(translate, (list, tuple)):
+        raise TypeError("Argument translate should be a sequence")
+    if len(translate) != 2:
+        raise ValueError("Argument translate should be a sequence of length 2")
+    if scale <= 0.0:
+        raise ValueError("Argument scale should be positive")
+    if not isinstance(shear, (numbers.Number, list, tuple)):
+        raise TypeError("Shear should be either a single value or a sequence of two values")
+    shears: list = [shear, 0.0] if isinstance(shear, numbers.Number) else list(shear)  # type: ignore[arg-type]
+    if len(shears) == 1:
+        shears = shears * 2
+    if len(shears) != 2:
+        raise ValueError(f"Shear should be a sequence containing two values. Got {shears}")
+    _check_angle_and_center(angle, center)
+    _, height, width = get_dimensions(img)
+    angle = float(angle)
+    if not isinstance(img, Tensor):
+        middle = [width * 0.5, height * 0.5] if center is None else center
+        matrix = _get_inverse_affine_matrix(middle, angle, list(translate), scale, shears)
+        return F_pil.affine(img, matrix, pil_modes_mapping[interpolation], fill)
+    matrix = _get_inverse_affine_matrix(
+        _from_the_middle(img, center), angle, [1.0 * t for t in translate], scale, shears
+    )
+    return F_t.affine(img, matrix, interpolation.value, fill)
+
+
+def elastic_transform(
+    img: Tensor,
+    displacement: Tensor,
+    interpolation: InterpolationMode = InterpolationMode.BILINEAR,
+    fill: list[float] | None = None,
+) -> Tensor:
+    """Each pixel taken from a place that a displacement, (1, H, W, 2), says.
+
+    Displacements are fractions of half the image, along x and y.
+    """
+    if isinstance(interpolation, int):
+        warnings.warn(
+            "Argument interpolation should be of type InterpolationMode instead of int. "
+            "Please, use InterpolationMode enum.",
+            stacklevel=2,
+        )
+        interpolation = _interpolation_modes_from_int(interpolation)
+    if not isinstance(displacement, Tensor):
+        raise TypeError("Argument displacement should be a Tensor")
+    tensor = _as_tensor(img)
+    shape = (1, *tensor.shape[-2:], 2)
+    if shape != tuple(displacement.shape):
+        raise ValueError(
+            f"Argument displacement shape should be {type(tensor.shape)(shape)}, "
+            f"but given {displacement.shape}"
+        )
+    return _like(img, F_t.elastic_transform(tensor, displacement, interpolation.value, fill))
+
+
+def _as_tensor(img):
+    """The image itself or, from Pillow, its values as a tensor."""
+    if isinstance(img, Tensor):
+        return img
+    if not is_pil_image(img):
+        raise TypeError(f"img should be PIL Image or Tensor. Got {type(img)}")
+    return pil_to_tensor(img)
+
+
+def _like(img, tensor):
+    return tensor if isinstance(img, Tensor) else to_pil_image(tensor, mode=img.mode)
+
+
+# -- colours ---------------------------------------------------------------------------------------
+
+
+def adjust_brightness(img: Tensor, brightness_factor: float) -> Tensor:
+    """0 gives black, 1 the image itself, 2 one that is twice as bright."""
+    kind = F_t if isinstance(img, Tensor) else F_pil
+    return kind.adjust_brightness(img, brightness_factor)
+
+
+def adjust_contrast(img: Tensor, contrast_factor: float) -> Tensor:
+    """0 gives plain gray, 1 the image itself, 2 twice the contrast."""
+    kind = F_t if isinstance(img, Tensor) else F_pil
+    return kind.adjust_contrast(img, contrast_factor)
+
+
+def adjust_saturation(img: Tensor, saturation_factor: float) -> Tensor:
+    """0 gives a gray image, 1 the image itself, 2 twice the saturation."""
+    kind = F_t if isinstance(img, Tensor) else F_pil
+    return kind.adjust_saturation(img, saturation_factor)
+
+
+def adjust_hue(img: Tensor, hue_factor: float) -> Tensor:
+    """Hues turned around the circle: -0.5 and 0.5 are half of it."""
+    kind = F_t if isinstance(img, Tensor) else F_pil
+    return kind.adjust_hue(img, hue_factor)
+
+
+def adjust_gamma(img: Tensor, gamma: float, gain: float = 1) -> Tensor:
+    """gain * value ** gamma: above 1 makes shadows darker, below 1 lighter."""
+    kind = F_t if isinstance(img, Tensor) else F_pil
+    return kind.adjust_gamma(img, gamma, gain)
+
+
+def to_grayscale(img, num_output_channels=1):
+    """A PIL image in gray; `rgb_to_grayscale` takes tensors too."""
+    if not is_pil_image(img):
+        raise TypeError("Input should be PIL Image")
+    return F_pil.to_grayscale(img, num_output_channels)
+
+
+def rgb_to_grayscale(img: Tensor, num_output_channels: int = 1) -> Tensor:
+    """An image in gray, with one channel or three equal ones."""
+    if isinstance(img, Tensor):
+        return F_t.rgb_to_grayscale(img, num_output_channels)
+    return F_pil.to_grayscale(img, num_output_channels)
+
+
+def erase(img: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = False) -> Tensor:
+    """The rectangle of h rows and w columns from (i, j) on, overwritten with v."""
+    if not isinstance(img, Tensor):
+        raise TypeError(f"img should be Tensor Image. Got {type(img)}")
+    return F_t.erase(img, i, j, h, w, v, inplace=inplace)
+
+
+def gaussian_blur(img: Tensor, kernel_size: list[int], sigma: list[float] | None = None) -> Tensor:
+    """Each pixel averaged with its neighbours, weighted by a bell.
+
+    kernel_size and sigma are for x and y, or one number for both.
+    """
+    if not isinstance(kernel_size, (int, list, tuple)):
+        raise TypeError(
+            f"kernel_size should be int or a sequence of integers. Got {type(kernel_size)}"
+        )
+    sizes = [kernel_size] * 2 if isinstance(kernel_size, int) else kernel_size
+    if len(sizes) != 2:
+        raise ValueError(f"If kernel_size is a sequence its length should be 2. Got {len(sizes)}")
+    for size in sizes:
+        if size % 2 == 0 or size < 0:
+            raise ValueError(f"kernel_size should have odd and positive integers. Got {sizes}")
+    if sigma is None:
+        sigma = [size * 0.15 + 0.35 for size in sizes]
+    if not isinstance(sigma, (int, float, list, tuple)):
+        raise TypeError(f"sigma should be either float or sequence of floats. Got {type(sigma)}")
+    sigmas = [float(sigma)] * 2 if isinstance(sigma, (int, float)) else sigma
+    if len(sigmas) == 1:
+        sigmas = [sigmas[0]] * 2
+    if len(sigmas) != 2:
+        raise ValueError(f"If sigma is a sequence, its length should be 2. Got {len(sigmas)}")
+    for width in sigmas:
+        if width <= 0.0:
+            raise ValueError(f"sigma should have positive values. Got {sigmas}")
+    return _like(img, F_t.gaussian_blur(_as_tensor(img), list(sizes), list(sigmas)))
+
+
+def invert(img: Tensor) -> Tensor:
+    """The negative of an image."""
+    return F_t.invert(img) if isinstance(img, Tensor) else F_pil.invert(img)
+
+
+def posterize(img: Tensor, bits: int) -> Tensor:
+    """An image that keeps so many bits of each value."""
+    if not 0 <= bits <= 8:
+        raise ValueError(f"The number if bits should be between 0 and 8. Got {bits}")
+    return F_t.posterize(img, bits) if isinstance(img, Tensor) else F_pil.posterize(img, bits)
+
+
+def solarize(img: Tensor, threshold: float) -> Tensor:
+    """Values from the threshold on, inverted."""
+    kind = F_t if isinstance(img, Tensor) else F_pil
+    return kind.solarize(img, threshold)
+
+
+def adjust_sharpness(img: Tensor, sharpness_factor: float) -> Tensor:
+    """0 gives a blurred image, 1 the image itself, 2 one that is twice as sharp."""
+    kind = F_t if isinstance(img, Tensor) else F_pil
+    return kind.adjust_sharpness(img, sharpness_factor)
+
+
+def autocontrast(img: Tensor) -> Tensor:
+    """Each channel stretched, so that its darkest pixel is black and its lightest white."""
+    return F_t.autocontrast(img) if isinstance(img, Tensor) else F_pil.autocontrast(img)
+
+
+def equalize(img: Tensor) -> Tensor:
+    """Values respaced so that all occur about equally often."""
+    return F_t.equalize(img) if isinstance(img, Tensor) else F_pil.equalize(img)
