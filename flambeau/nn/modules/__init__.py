@@ -1,5 +1,7 @@
 """Modules, by PyTorch's names."""
 
+from typing import TYPE_CHECKING
+
 from flambeau.nn.modules.activation import *  # noqa: F403
 from flambeau.nn.modules.adaptive import *  # noqa: F403
 from flambeau.nn.modules.batchnorm import *  # noqa: F403
@@ -24,4 +26,6 @@ from flambeau.nn.modules.sparse import *  # noqa: F403
 from flambeau.nn.modules.transformer import *  # noqa: F403
 from flambeau.nn.modules.upsampling import *  # noqa: F403
 
-__all__ = sorted(name for name, value in globals().items() if isinstance(value, type))
+# type checkers cannot compute this, and without it they see every name
+if not TYPE_CHECKING:
+    __all__ = sorted(name for name, value in globals().items() if isinstance(value, type))

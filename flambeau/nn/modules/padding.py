@@ -12,9 +12,21 @@ from flambeau.nn.modules.module import Module
 from flambeau.nn.modules.utils import each
 
 __all__ = [
-    f"{kind}Pad{dims}d"
-    for kind in ("Circular", "Constant", "Reflection", "Replication", "Zero")
-    for dims in (1, 2, 3)
+    "CircularPad1d",
+    "CircularPad2d",
+    "CircularPad3d",
+    "ConstantPad1d",
+    "ConstantPad2d",
+    "ConstantPad3d",
+    "ReflectionPad1d",
+    "ReflectionPad2d",
+    "ReflectionPad3d",
+    "ReplicationPad1d",
+    "ReplicationPad2d",
+    "ReplicationPad3d",
+    "ZeroPad1d",
+    "ZeroPad2d",
+    "ZeroPad3d",
 ]
 
 

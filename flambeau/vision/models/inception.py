@@ -1,0 +1,303 @@
+"""Inception v3: factored convolutions side by side (Szegedy et al. 2015).
+
+Names of layers are those of the published weights. One auxiliary classifier helps while learning.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import flambeau
+from flambeau import Tensor, nn
+from flambeau.nn import functional as F
+
+from ._api import builder
+from .googlenet import BasicConv2d, decide, renormalized, warn_of_slow_start
+from .published import published
+
+__all__ = [
+    "Inception3",
+    "InceptionOutputs",
+    "Inception_V3_Weights",
+    "_InceptionOutputs",
+    "inception_v3",
+]
+
+Block = Callable[..., nn.Module]
+
+
+class InceptionOutputs(NamedTuple):
+    """What an Inception v3 with an auxiliary classifier returns while learning."""
+
+    logits: Tensor
+    aux_logits: Tensor | None
+
+
+_InceptionOutputs = InceptionOutputs
+
+
+class _Joined(nn.Module):
+    """Branches of convolutions over one input; subclasses say which."""
+
+    def __init__(self, conv_block: Block | None, **layers: tuple[Any, ...]) -> None:
+        """Layers by name, as (channels in, channels out, kernel, padding, stride)."""
+        super().__init__()
+        conv = conv_block or BasicConv2d
+        for name, (before, after, kernel, padding, stride) in layers.items():
+            layer = conv(before, after, kernel_size=kernel, padding=padding, stride=stride)
+            self.add_module(name, layer)
+
+    def _row(self, x: Tensor, *names: str) -> Tensor:
+        for name in names:
+            x = self._modules[name](x)
+        return x
+
+    def _forward(self, x: Tensor) -> list[Tensor]:
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        return flambeau.cat(self._forward(x), 1)
+
+
+def _pooled(x: Tensor) -> Tensor:
+    return F.avg_pool2d(x, kernel_size=3, stride=1, padding=1)
+
+
+class InceptionA(_Joined):
+    """1 x 1, 5 x 5, two 3 x 3, pool."""
+
+    def __init__(
+        self, in_channels: int, pool_features: int, conv_block: Block | None = None
+    ) -> None:
+        super().__init__(
+            conv_block,
+            branch1x1=(in_channels, 64, 1, 0, 1),
+            branch5x5_1=(in_channels, 48, 1, 0, 1),
+            branch5x5_2=(48, 64, 5, 2, 1),
+            branch3x3dbl_1=(in_channels, 64, 1, 0, 1),
+            branch3x3dbl_2=(64, 96, 3, 1, 1),
+            branch3x3dbl_3=(96, 96, 3, 1, 1),
+            branch_pool=(in_channels, pool_features, 1, 0, 1),
+        )
+
+    def _forward(self, x: Tensor) -> list[Tensor]:
+        return [
+            self.branch1x1(x),
+            self._row(x, "branch5x5_1", "branch5x5_2"),
+            self._row(x, "branch3x3dbl_1", "branch3x3dbl_2", "branch3x3dbl_3"),
+            self.branch_pool(_pooled(x)),
+        ]
+
+
+class InceptionB(_Joined):
+    """Half the size: 3 x 3, two 3 x 3, pool."""
+
+    def __init__(self, in_channels: int, conv_block: Block | None = None) -> None:
+        super().__init__(
+            conv_block,
+            branch3x3=(in_channels, 384, 3, 0, 2),
+            branch3x3dbl_1=(in_channels, 64, 1, 0, 1),
+            branch3x3dbl_2=(64, 96, 3, 1, 1),
+            branch3x3dbl_3=(96, 96, 3, 0, 2),
+        )
+
+    def _forward(self, x: Tensor) -> list[Tensor]:
+        return [
+            self.branch3x3(x),
+            self._row(x, "branch3x3dbl_1", "branch3x3dbl_2", "branch3x3dbl_3"),
+            F.max_pool2d(x, kernel_size=3, stride=2),
+        ]
+
+
+class InceptionC(_Joined):
+    """1 x 1, then 7 x 7 once and twice, each as a row and a column."""
+
+    def __init__(
+        self, in_channels: int, channels_7x7: int, conv_block: Block | None = None
+    ) -> None:
+        mid, row, column = channels_7x7, ((1, 7), (0, 3), 1), ((7, 1), (3, 0), 1)
+        super().__init__(
+            conv_block,
+            branch1x1=(in_channels, 192, 1, 0, 1),
+            branch7x7_1=(in_channels, mid, 1, 0, 1),
+            branch7x7_2=(mid, mid, *row),
+            branch7x7_3=(mid, 192, *column),
+            branch7x7dbl_1=(in_channels, mid, 1, 0, 1),
+            branch7x7dbl_2=(mid, mid, *column),
+            branch7x7dbl_3=(mid, mid, *row),
+            branch7x7dbl_4=(mid, mid, *column),
+            branch7x7dbl_5=(mid, 192, *row),
+            branch_pool=(in_channels, 192, 1, 0, 1),
+        )
+
+    def _forward(self, x: Tensor) -> list[Tensor]:
+        return [
+            self.branch1x1(x),
+            self._row(x, *[f"branch7x7_{i}" for i in (1, 2, 3)]),
+            self._row(x, *[f"branch7x7dbl_{i}" for i in (1, 2, 3, 4, 5)]),
+            self.branch_pool(_pooled(x)),
+        ]
+
+
+class InceptionD(_Joined):
+    """Half the size: 3 x 3, 7 x 7 and 3 x 3, pool."""
+
+    def __init__(self, in_channels: int, conv_block: Block | None = None) -> None:
+        super().__init__(
+            conv_block,
+            branch3x3_1=(in_channels, 192, 1, 0, 1),
+            branch3x3_2=(192, 320, 3, 0, 2),
+            branch7x7x3_1=(in_channels, 192, 1, 0, 1),
+            branch7x7x3_2=(192, 192, (1, 7), (0, 3), 1),
+            branch7x7x3_3=(192, 192, (7, 1), (3, 0), 1),
+            branch7x7x3_4=(192, 192, 3, 0, 2),
+        )
+
+    def _forward(self, x: Tensor) -> list[Tensor]:
+        return [
+            self._row(x, "branch3x3_1", "branch3x3_2"),
+            self._row(x, *[f"branch7x7x3_{i}" for i in (1, 2, 3, 4)]),
+            F.max_pool2d(x, kernel_size=3, stride=2),
+        ]
+
+
+class InceptionE(_Joined):
+    """1 x 1, then 3 x 3 as a row beside a column, after one and after two layers."""
+
+    def __init__(self, in_channels: int, conv_block: Block | None = None) -> None:
+        row, column = ((1, 3), (0, 1), 1), ((3, 1), (1, 0), 1)
+        super().__init__(
+            conv_block,
+            branch1x1=(in_channels, 320, 1, 0, 1),
+            branch3x3_1=(in_channels, 384, 1, 0, 1),
+            branch3x3_2a=(384, 384, *row),
+            branch3x3_2b=(384, 384, *column),
+            branch3x3dbl_1=(in_channels, 448, 1, 0, 1),
+            branch3x3dbl_2=(448, 384, 3, 1, 1),
+            branch3x3dbl_3a=(384, 384, *row),
+            branch3x3dbl_3b=(384, 384, *column),
+            branch_pool=(in_channels, 192, 1, 0, 1),
+        )
+
+    def _forward(self, x: Tensor) -> list[Tensor]:
+        once = self.branch3x3_1(x)
+        twice = self._row(x, "branch3x3dbl_1", "branch3x3dbl_2")
+        return [
+            self.branch1x1(x),
+            flambeau.cat([self.branch3x3_2a(once), self.branch3x3_2b(once)], 1),
+            flambeau.cat([self.branch3x3dbl_3a(twice), self.branch3x3dbl_3b(twice)], 1),
+            self.branch_pool(_pooled(x)),
+        ]
+
+
+class InceptionAux(nn.Module):
+    """A small classifier in the middle of the network."""
+
+    def __init__(self, in_channels: int, num_classes: int, conv_block: Block | None = None) -> None:
+        super().__init__()
+        conv = conv_block or BasicConv2d
+        self.conv0 = conv(in_channels, 128, kernel_size=1)
+        self.conv1 = conv(128, 768, kernel_size=5)
+        self.conv1.stddev = 0.01
+        self.fc = nn.Linear(768, num_classes)
+        self.fc.stddev = 0.001
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.conv1(self.conv0(F.avg_pool2d(x, kernel_size=5, stride=3)))
+        return self.fc(F.adaptive_avg_pool2d(x, (1, 1)).flatten(1))
+
+
+class Inception3(nn.Module):
+    """The network behind `inception_v3`, for images of 299 x 299.
+
+    Args:
+        aux_logits: with the auxiliary classifier.
+        transform_input: images are normalized for ImageNet; undo that.
+        inception_blocks: classes to use for BasicConv2d, InceptionA to E and InceptionAux.
+        init_weights: draw from truncated normal distributions.
+    """
+
+    def __init__(
+        self,
+        num_classes: int = 1000,
+        aux_logits: bool = True,
+        transform_input: bool = False,
+        inception_blocks: list[Block] | None = None,
+        init_weights: bool | None = None,
+        dropout: float = 0.5,
+    ) -> None:
+        super().__init__()
+        if inception_blocks is None:
+            inception_blocks = [BasicConv2d, InceptionA, InceptionB, InceptionC, InceptionD]
+            inception_blocks += [InceptionE, InceptionAux]
+        if init_weights is None:
+            warn_of_slow_start("inception_v3")
+        if len(inception_blocks) != 7:
+            raise ValueError(
+                f"length of inception_blocks should be 7 instead of {len(inception_blocks)}"
+            )
+        conv, block_a, block_b, block_c, block_d, block_e, auxiliary = inception_blocks
+        self.aux_logits = aux_logits
+        self.transform_input = transform_input
+        self.Conv2d_1a_3x3 = conv(3, 32, kernel_size=3, stride=2)
+        self.Conv2d_2a_3x3 = conv(32, 32, kernel_size=3)
+        self.Conv2d_2b_3x3 = conv(32, 64, kernel_size=3, padding=1)
+        self.maxpool1 = nn.MaxPool2d(kernel_size=3, stride=2)
+        self.Conv2d_3b_1x1 = conv(64, 80, kernel_size=1)
+        self.Conv2d_4a_3x3 = conv(80, 192, kernel_size=3)
+        self.maxpool2 = nn.MaxPool2d(kernel_size=3, stride=2)
+        self.Mixed_5b = block_a(192, pool_features=32)
+        self.Mixed_5c = block_a(256, pool_features=64)
+        self.Mixed_5d = block_a(288, pool_features=64)
+        self.Mixed_6a = block_b(288)
+        self.Mixed_6b = block_c(768, channels_7x7=128)
+        self.Mixed_6c = block_c(768, channels_7x7=160)
+        self.Mixed_6d = block_c(768, channels_7x7=160)
+        self.Mixed_6e = block_c(768, channels_7x7=192)
+        self.AuxLogits = auxiliary(768, num_classes) if aux_logits else None
+        self.Mixed_7a = block_d(768)
+        self.Mixed_7b = block_e(1280)
+        self.Mixed_7c = block_e(2048)
+        self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
+        self.dropout = nn.Dropout(p=dropout)
+        self.fc = nn.Linear(2048, num_classes)
+        if init_weights is not False:
+            for module in self.modules():
+                if isinstance(module, (nn.Conv2d, nn.Linear)):
+                    spread = float(getattr(module, "stddev", 0.1))
+                    nn.init.trunc_normal_(module.weight, mean=0.0, std=spread, a=-2, b=2)
+                elif isinstance(module, nn.BatchNorm2d):
+                    nn.init.ones_(module.weight)
+                    nn.init.zeros_(module.bias)
+
+    def _transform_input(self, x: Tensor) -> Tensor:
+        return renormalized(x) if self.transform_input else x
+
+    def _forward(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        x = self.Conv2d_2b_3x3(self.Conv2d_2a_3x3(self.Conv2d_1a_3x3(x)))
+        x = self.Conv2d_4a_3x3(self.Conv2d_3b_1x1(self.maxpool1(x)))
+        x = self.Mixed_5d(self.Mixed_5c(self.Mixed_5b(self.maxpool2(x))))
+        x = self.Mixed_6c(self.Mixed_6b(self.Mixed_6a(x)))
+        x = self.Mixed_6e(self.Mixed_6d(x))
+        aux = self.AuxLogits(x) if self.AuxLogits is not None and self.training else None
+        x = self.Mixed_7c(self.Mixed_7b(self.Mixed_7a(x)))
+        return self.fc(self.dropout(self.avgpool(x)).flatten(1)), aux
+
+    def eager_outputs(self, x: Tensor, aux: Tensor | None) -> InceptionOutputs | Tensor:
+        return InceptionOutputs(x, aux) if self.training and self.aux_logits else x
+
+    def forward(self, x: Tensor) -> InceptionOutputs | Tensor:
+        return self.eager_outputs(*self._forward(self._transform_input(x)))
+
+
+Inception_V3_Weights = published("Inception_V3_Weights", __name__)
+
+
+def _finish(model: Any, asked: dict[str, Any]) -> None:
+    if not asked.get("aux_logits", True):
+        model.aux_logits, model.AuxLogits = False, None
+
+
+@builder(Inception_V3_Weights, decide=decide, finish=_finish)
+def inception_v3(**kwargs) -> Inception3:
+    """Inception v3."""
+    return Inception3(**kwargs)

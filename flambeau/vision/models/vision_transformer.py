@@ -1,0 +1,328 @@
+"""Vision transformers: patches of an image as words (Dosovitskiy et al. 2020)."""
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import flambeau
+from flambeau import Tensor, nn
+from flambeau.nn import functional as F
+
+from ..ops.misc import MLP, Conv2dNormActivation
+from ._api import builder
+from ._utils import _ovewrite_named_param
+from .published import published
+
+__all__ = [
+    "ViT_B_16_Weights",
+    "ViT_B_32_Weights",
+    "ViT_H_14_Weights",
+    "ViT_L_16_Weights",
+    "ViT_L_32_Weights",
+    "VisionTransformer",
+    "vit_b_16",
+    "vit_b_32",
+    "vit_h_14",
+    "vit_l_16",
+    "vit_l_32",
+]
+
+Layer = Callable[..., nn.Module]
+_NORM = partial(nn.LayerNorm, eps=1e-6)
+
+
+class ConvStemConfig(NamedTuple):
+    """One convolution of a stem that takes the place of patches (Xiao et al. 2021)."""
+
+    out_channels: int
+    kernel_size: int
+    stride: int
+    norm_layer: Layer = nn.BatchNorm2d
+    activation_layer: Layer = nn.ReLU
+
+
+def _normal(layer: Any, spread: float, draw: Callable[..., Any] = nn.init.trunc_normal_) -> None:
+    draw(layer.weight, std=spread)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+
+
+class MLPBlock(MLP):
+    """The perceptron of a transformer layer."""
+
+    _version = 2
+
+    def __init__(self, in_dim: int, mlp_dim: int, dropout: float) -> None:
+        super().__init__(
+            in_dim, [mlp_dim, in_dim], activation_layer=nn.GELU, inplace=None, dropout=dropout
+        )
+        for layer in (self[0], self[3]):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.normal_(layer.bias, std=1e-6)
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], *rest: Any
+    ) -> None:
+        if local_metadata.get("version", 1) < 2:  # the layers used to have names
+            for old, new in (("linear_1", "0"), ("linear_2", "3")):
+                for kind in ("weight", "bias"):
+                    if f"{prefix}{old}.{kind}" in state_dict:
+                        value = state_dict.pop(f"{prefix}{old}.{kind}")
+                        state_dict[f"{prefix}{new}.{kind}"] = value
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
+
+def _check_words(input: Tensor) -> None:
+    if input.dim() != 3:
+        raise AssertionError(f"Expected (batch_size, seq_length, hidden_dim) got {input.shape}")
+
+
+class EncoderBlock(nn.Module):
+    """Attention and a perceptron, each after a normalization and added to its input."""
+
+    def __init__(
+        self,
+        num_heads: int,
+        hidden_dim: int,
+        mlp_dim: int,
+        dropout: float,
+        attention_dropout: float,
+        norm_layer: Layer = _NORM,
+    ) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.ln_1 = norm_layer(hidden_dim)
+        self.self_attention = nn.MultiheadAttention(
+            hidden_dim, num_heads, dropout=attention_dropout, batch_first=True
+        )
+        self.dropout = nn.Dropout(dropout)
+        self.ln_2 = norm_layer(hidden_dim)
+        self.mlp = MLPBlock(hidden_dim, mlp_dim, dropout)
+
+    def forward(self, input: Tensor) -> Tensor:
+        _check_words(input)
+        x = self.ln_1(input)
+        x, _ = self.self_attention(x, x, x, need_weights=False)
+        x = self.dropout(x) + input
+        return x + self.mlp(self.ln_2(x))
+
+
+class Encoder(nn.Module):
+    """Positions, and the layers of a transformer."""
+
+    def __init__(
+        self,
+        seq_length: int,
+        num_layers: int,
+        num_heads: int,
+        hidden_dim: int,
+        mlp_dim: int,
+        dropout: float,
+        attention_dropout: float,
+        norm_layer: Layer = _NORM,
+    ) -> None:
+        super().__init__()
+        self.pos_embedding = nn.Parameter(
+            flambeau.empty(1, seq_length, hidden_dim).normal_(std=0.02)
+        )
+        self.dropout = nn.Dropout(dropout)
+        sizes = (num_heads, hidden_dim, mlp_dim, dropout, attention_dropout, norm_layer)
+        self.layers = nn.Sequential(
+            OrderedDict((f"encoder_layer_{i}", EncoderBlock(*sizes)) for i in range(num_layers))
+        )
+        self.ln = norm_layer(hidden_dim)
+
+    def forward(self, input: Tensor) -> Tensor:
+        _check_words(input)
+        return self.ln(self.layers(self.dropout(input + self.pos_embedding)))
+
+
+class VisionTransformer(nn.Module):
+    """The network behind all functions of this file.
+
+    Args:
+        image_size, patch_size: in pixels; images have this very size.
+        representation_size: the width of a layer before the last one, if there is to be one.
+        conv_stem_configs: convolutions that make words from images, instead of plain patches.
+    """
+
+    def __init__(
+        self,
+        image_size: int,
+        patch_size: int,
+        num_layers: int,
+        num_heads: int,
+        hidden_dim: int,
+        mlp_dim: int,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        num_classes: int = 1000,
+        representation_size: int | None = None,
+        norm_layer: Layer = _NORM,
+        conv_stem_configs: list[ConvStemConfig] | None = None,
+    ) -> None:
+        super().__init__()
+        if image_size % patch_size != 0:
+            raise AssertionError("Input shape indivisible by patch size!")
+        self.image_size = image_size
+        self.patch_size = patch_size
+        self.hidden_dim = hidden_dim
+        self.mlp_dim = mlp_dim
+        self.attention_dropout = attention_dropout
+        self.dropout = dropout
+        self.num_classes = num_classes
+        self.representation_size = representation_size
+        self.norm_layer = norm_layer
+        if conv_stem_configs is None:
+            self.conv_proj: nn.Module = nn.Conv2d(
+                3, hidden_dim, kernel_size=patch_size, stride=patch_size
+            )
+        else:
+            self.conv_proj = self._stem(conv_stem_configs)
+        self.class_token = nn.Parameter(flambeau.zeros(1, 1, hidden_dim))
+        self.encoder = Encoder(
+            (image_size // patch_size) ** 2 + 1,
+            num_layers,
+            num_heads,
+            hidden_dim,
+            mlp_dim,
+            dropout,
+            attention_dropout,
+            norm_layer,
+        )
+        self.seq_length = (image_size // patch_size) ** 2 + 1
+        heads: OrderedDict[str, nn.Module] = OrderedDict()
+        if representation_size is not None:
+            heads["pre_logits"] = nn.Linear(hidden_dim, representation_size)
+            heads["act"] = nn.Tanh()
+        heads["head"] = nn.Linear(representation_size or hidden_dim, num_classes)
+        self.heads = nn.Sequential(heads)
+        self._initialize()
+
+    def _stem(self, configs: list[ConvStemConfig]) -> nn.Sequential:
+        stem, channels = nn.Sequential(), 3
+        for place, config in enumerate(configs):
+            layer = Conv2dNormActivation(
+                channels,
+                config.out_channels,
+                kernel_size=config.kernel_size,
+                stride=config.stride,
+                norm_layer=config.norm_layer,
+                activation_layer=config.activation_layer,
+            )
+            stem.add_module(f"conv_bn_relu_{place}", layer)
+            channels = config.out_channels
+        stem.add_module("conv_last", nn.Conv2d(channels, self.hidden_dim, kernel_size=1))
+        return stem
+
+    def _initialize(self) -> None:
+        if isinstance(self.conv_proj, nn.Conv2d):
+            _normal(self.conv_proj, math.sqrt(1 / (3 * self.patch_size**2)))
+        else:
+            last = self.conv_proj.conv_last
+            _normal(last, math.sqrt(2.0 / self.hidden_dim), partial(nn.init.normal_, mean=0.0))
+        if self.representation_size is not None:
+            _normal(self.heads.pre_logits, math.sqrt(1 / self.hidden_dim))
+        nn.init.zeros_(self.heads.head.weight)
+        nn.init.zeros_(self.heads.head.bias)
+
+    def _process_input(self, x: Tensor) -> Tensor:
+        for name, size in (("height", x.shape[2]), ("width", x.shape[3])):
+            if size != self.image_size:
+                raise AssertionError(
+                    f"Wrong image {name}! Expected {self.image_size} but got {size}!"
+                )
+        return self.conv_proj(x).reshape(x.shape[0], self.hidden_dim, -1).permute(0, 2, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self._process_input(x)
+        token = self.class_token.expand(x.shape[0], -1, -1)
+        return self.heads(self.encoder(flambeau.cat([token, x], dim=1))[:, 0])
+
+
+def _vision_transformer(
+    patch_size: int, num_layers: int, num_heads: int, hidden_dim: int, mlp_dim: int, kwargs
+) -> VisionTransformer:
+    size = kwargs.pop("image_size", 224)
+    return VisionTransformer(size, patch_size, num_layers, num_heads, hidden_dim, mlp_dim, **kwargs)
+
+
+def _decide(weights: Any, kwargs: dict[str, Any]) -> None:
+    _ovewrite_named_param(kwargs, "num_classes", len(weights.meta["categories"]))
+    _ovewrite_named_param(kwargs, "image_size", weights.meta["min_size"][0])
+
+
+ViT_B_16_Weights = published("ViT_B_16_Weights", __name__)
+ViT_B_32_Weights = published("ViT_B_32_Weights", __name__)
+ViT_L_16_Weights = published("ViT_L_16_Weights", __name__)
+ViT_L_32_Weights = published("ViT_L_32_Weights", __name__)
+ViT_H_14_Weights = published("ViT_H_14_Weights", __name__)
+
+
+@builder(ViT_B_16_Weights, decide=_decide)
+def vit_b_16(**kwargs) -> VisionTransformer:
+    """Base vision transformer, patches of 16 x 16. Takes also image_size (224)."""
+    return _vision_transformer(16, 12, 12, 768, 3072, kwargs)
+
+
+@builder(ViT_B_32_Weights, decide=_decide)
+def vit_b_32(**kwargs) -> VisionTransformer:
+    """Base vision transformer, patches of 32 x 32."""
+    return _vision_transformer(32, 12, 12, 768, 3072, kwargs)
+
+
+@builder(ViT_L_16_Weights, decide=_decide)
+def vit_l_16(**kwargs) -> VisionTransformer:
+    """Large vision transformer, patches of 16 x 16."""
+    return _vision_transformer(16, 24, 16, 1024, 4096, kwargs)
+
+
+@builder(ViT_L_32_Weights, decide=_decide)
+def vit_l_32(**kwargs) -> VisionTransformer:
+    """Large vision transformer, patches of 32 x 32."""
+    return _vision_transformer(32, 24, 16, 1024, 4096, kwargs)
+
+
+@builder(ViT_H_14_Weights, pretrained=None, decide=_decide)
+def vit_h_14(**kwargs) -> VisionTransformer:
+    """Huge vision transformer, patches of 14 x 14."""
+    return _vision_transformer(14, 32, 16, 1280, 5120, kwargs)
+
+
+def interpolate_embeddings(
+    image_size: int,
+    patch_size: int,
+    model_state: "OrderedDict[str, Tensor]",
+    interpolation_mode: str = "bicubic",
+    reset_heads: bool = False,
+) -> "OrderedDict[str, Tensor]":
+    """A state dict for images of another size: its positions are resampled.
+
+    Args:
+        reset_heads: leave the last layers out, for a new task.
+    """
+    positions = model_state["encoder.pos_embedding"]
+    n, length, width = positions.shape
+    if n != 1:
+        raise ValueError(f"Unexpected position embedding shape: {positions.shape}")
+    side = image_size // patch_size
+    if side**2 + 1 == length:
+        return model_state
+    token, grid = positions[:, :1, :], positions[:, 1:, :].permute(0, 2, 1)
+    old = int(math.sqrt(length - 1))
+    if old * old != length - 1:
+        raise ValueError(
+            "seq_length is not a perfect square! Instead got seq_length_1d * seq_length_1d = "
+            f"{old * old} and seq_length = {length - 1}"
+        )
+    grid = F.interpolate(
+        grid.reshape(1, width, old, old), size=side, mode=interpolation_mode, align_corners=True
+    )
+    grid = grid.reshape(1, width, side**2).permute(0, 2, 1)
+    model_state["encoder.pos_embedding"] = flambeau.cat([token, grid], dim=1)
+    if reset_heads:
+        kept = ((key, value) for key, value in model_state.items() if not key.startswith("heads"))
+        model_state = OrderedDict(kept)
+    return model_state

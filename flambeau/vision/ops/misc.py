@@ -1,0 +1,241 @@
+"""Layers that image models are put together from (the name of this file is torchvision's).
+
+A convolution with its normalization and activation, squeeze-and-excitation, perceptrons in a row,
+batch normalization with frozen statistics. None of them is new mathematics; their places in a
+Sequential are what published weights refer to.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import flambeau
+from flambeau import Tensor, nn
+
+Layer = Callable[..., nn.Module]
+Numbers = int | tuple[int, ...]
+
+
+class FrozenBatchNorm2d(nn.Module):
+    """Batch normalization whose statistics and coefficients never change: all four are buffers."""
+
+    def __init__(self, num_features: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.eps = eps
+        self.register_buffer("weight", flambeau.ones(num_features))
+        self.register_buffer("bias", flambeau.zeros(num_features))
+        self.register_buffer("running_mean", flambeau.zeros(num_features))
+        self.register_buffer("running_var", flambeau.ones(num_features))
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        state_dict.pop(prefix + "num_batches_tracked", None)  # of a BatchNorm2d that learned
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scale = self.weight * (self.running_var + self.eps).rsqrt()
+        shift = self.bias - self.running_mean * scale
+        return x * scale.reshape(1, -1, 1, 1) + shift.reshape(1, -1, 1, 1)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.weight.shape[0]}, eps={self.eps})"
+
+
+def _tuple(value: Any, length: int) -> tuple[int, ...]:
+    return tuple(value) if isinstance(value, Sequence) else (value,) * length
+
+
+class ConvNormActivation(nn.Sequential):
+    """Convolution, normalization, activation; see Conv2dNormActivation."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Numbers = 3,
+        stride: Numbers = 1,
+        padding: Numbers | str | None = None,
+        groups: int = 1,
+        norm_layer: Layer | None = nn.BatchNorm2d,
+        activation_layer: Layer | None = nn.ReLU,
+        dilation: Numbers = 1,
+        inplace: bool | None = True,
+        bias: bool | None = None,
+        conv_layer: Layer = nn.Conv2d,
+    ) -> None:
+        if padding is None:
+            if isinstance(kernel_size, int) and isinstance(dilation, int):
+                padding = (kernel_size - 1) // 2 * dilation
+            else:
+                dims = len(kernel_size if isinstance(kernel_size, Sequence) else dilation)  # type: ignore[arg-type]
+                kernel_size, dilation = _tuple(kernel_size, dims), _tuple(dilation, dims)
+                padding = tuple(
+                    (k - 1) // 2 * d for k, d in zip(kernel_size, dilation, strict=True)
+                )
+        if bias is None:
+            bias = norm_layer is None
+        layers = [
+            conv_layer(
+                in_channels,
+                out_channels,
+                kernel_size,
+                stride,
+                padding,
+                dilation=dilation,
+                groups=groups,
+                bias=bias,
+            )
+        ]
+        if norm_layer is not None:
+            layers.append(norm_layer(out_channels))
+        if activation_layer is not None:
+            layers.append(activation_layer(**({} if inplace is None else {"inplace": inplace})))
+        super().__init__(*layers)
+        self.out_channels = out_channels
+        if type(self) is ConvNormActivation:
+            warnings.warn(
+                "Don't use ConvNormActivation directly, please use Conv2dNormActivation and "
+                "Conv3dNormActivation instead.",
+                stacklevel=2,
+            )
+
+
+class Conv2dNormActivation(ConvNormActivation):
+    """A convolution of images with its normalization and activation.
+
+    Args:
+        padding: half of the kernel unless given, so that sizes stay.
+        norm_layer: called with the number of channels; None for no normalization.
+        activation_layer: called with `inplace` unless that is None; None for no activation.
+        bias: of the convolution; by default there is one if there is no normalization.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | tuple[int, int] = 3,
+        stride: int | tuple[int, int] = 1,
+        padding: int | tuple[int, int] | str | None = None,
+        groups: int = 1,
+        norm_layer: Layer | None = nn.BatchNorm2d,
+        activation_layer: Layer | None = nn.ReLU,
+        dilation: int | tuple[int, int] = 1,
+        inplace: bool | None = True,
+        bias: bool | None = None,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            groups,
+            norm_layer,
+            activation_layer,
+            dilation,
+            inplace,
+            bias,
+            nn.Conv2d,
+        )
+
+
+class Conv3dNormActivation(ConvNormActivation):
+    """The same for films; see Conv2dNormActivation."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | tuple[int, int, int] = 3,
+        stride: int | tuple[int, int, int] = 1,
+        padding: int | tuple[int, int, int] | str | None = None,
+        groups: int = 1,
+        norm_layer: Layer | None = nn.BatchNorm3d,
+        activation_layer: Layer | None = nn.ReLU,
+        dilation: int | tuple[int, int, int] = 1,
+        inplace: bool | None = True,
+        bias: bool | None = None,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            groups,
+            norm_layer,
+            activation_layer,
+            dilation,
+            inplace,
+            bias,
+            nn.Conv3d,
+        )
+
+
+class SqueezeExcitation(nn.Module):
+    """Channels scaled by what a small perceptron makes of their means (Hu et al. 2018)."""
+
+    def __init__(
+        self,
+        input_channels: int,
+        squeeze_channels: int,
+        activation: Layer = nn.ReLU,
+        scale_activation: Layer = nn.Sigmoid,
+    ) -> None:
+        super().__init__()
+        self.avgpool = nn.AdaptiveAvgPool2d(1)
+        self.fc1 = nn.Conv2d(input_channels, squeeze_channels, 1)
+        self.fc2 = nn.Conv2d(squeeze_channels, input_channels, 1)
+        self.activation = activation()
+        self.scale_activation = scale_activation()
+
+    def _scale(self, input: Tensor) -> Tensor:
+        hidden = self.activation(self.fc1(self.avgpool(input)))
+        return self.scale_activation(self.fc2(hidden))
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._scale(input) * input
+
+
+class MLP(nn.Sequential):
+    """Linear layers in a row, with activation and dropout between them, and dropout at the end.
+
+    Args:
+        hidden_channels: the widths, the last one being that of the result.
+        norm_layer: called with each width but the last; None for no normalization.
+        inplace: for activations and dropout; None leaves it to their defaults.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: list[int],
+        norm_layer: Layer | None = None,
+        activation_layer: Layer | None = nn.ReLU,
+        inplace: bool | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        options = {} if inplace is None else {"inplace": inplace}
+        layers: list[nn.Module] = []
+        width = in_channels
+        for place, next_width in enumerate(hidden_channels, 1):
+            layers.append(nn.Linear(width, next_width, bias=bias))
+            if place < len(hidden_channels):
+                if norm_layer is not None:
+                    layers.append(norm_layer(next_width))
+                layers.append(activation_layer(**options))  # type: ignore[misc]
+            layers.append(nn.Dropout(dropout, **options))
+            width = next_width
+        super().__init__(*layers)
+
+
+class Permute(nn.Module):
+    """`torch.permute` as a layer."""
+
+    def __init__(self, dims: list[int]) -> None:
+        super().__init__()
+        self.dims = dims
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.permute(self.dims)
