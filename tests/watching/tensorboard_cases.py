@@ -1,4 +1,4 @@
-"""Calls of SummaryWriter, and what an event file holds: the same calls are made here and in PyTorch.
+"""Calls of SummaryWriter, made here and in PyTorch, and what event files hold afterwards.
 
 A case is a function of (writer, torch). `read_events` gives what TensorBoard would read, without
 what differs from run to run: moments, and the bytes of images, for which their pixels stand.

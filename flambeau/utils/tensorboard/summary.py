@@ -244,12 +244,8 @@ def mesh(
     values = []
     for part, content in parts:
         t: Tensor = as_tensor(part).detach()
-        if t.dim() != 3:
-            raise ValueError(
-                f"a mesh has tensors of shape (batch, number, 3), but {tag!r} got {tuple(t.shape)}"
-            )
         about = metadata.create_summary_metadata(
-            tag, display_name, content, components, tuple(t.shape), description, json_config=config
+            tag, display_name, content, components, t.shape, description, json_config=config
         )
         proto = TensorProto(
             dtype="DT_FLOAT", float_val=t.reshape(-1).tolist(), tensor_shape=_shape(t.shape)

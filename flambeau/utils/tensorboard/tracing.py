@@ -68,8 +68,8 @@ class Recorder(observing.Observer):
         self.nodes: list[Node] = []
         self.names: set[str] = set()
         self.made: dict[int, str] = {}  # id of a tensor -> what made it, "name" or "name:output"
-        self.stored: dict[int, str] = {}  # the same by storage, for aliases nobody told us of
-        self.kept: list[Any] = []  # ids stay true as long as these live
+        self.stored: dict[int, str] = {}  # the same by address, for aliases nobody told us of
+        self.kept: list[Any] = []  # ids and addresses stay true as long as these live
         self.scopes: dict[int, str] = {}  # id of a module -> its name
         self.parameters: dict[int, tuple[str, str]] = {}  # id of a tensor -> its name and kind
         self.depth = 0  # of ops
@@ -112,7 +112,8 @@ class Recorder(observing.Observer):
         shapes = [tuple(t.shape) for t in outputs]
         self.nodes.append(Node(unique, kind, inputs, shapes, attributes))
         for k, t in enumerate(outputs):
-            self.made[id(t)] = self.stored[id(t._storage)] = f"{unique}:{k}" if k else unique
+            source = f"{unique}:{k}" if k else unique
+            self.made[id(t)] = self.stored[t._storage.pointer] = source
             self.kept.append((t, t._storage))
 
     def source(self, t: Tensor) -> str:
@@ -123,8 +124,8 @@ class Recorder(observing.Observer):
         if id(t) in self.parameters:
             name, kind = self.parameters[id(t)]
             self.add(name, kind, [], [t], f"{{ dtype : {t.dtype}}}")
-        elif id(t._storage) in self.stored:
-            return self.stored[id(t._storage)]
+        elif t._storage.pointer and t._storage.pointer in self.stored:
+            return self.stored[t._storage.pointer]
         else:
             self.add(f"{self.scope}/constant", "prim::Constant", [], [t], _constant_text(t))
         return self.made[id(t)]
