@@ -4,6 +4,7 @@ The first gradient of a leaf becomes its .grad as it is if nobody else can see i
 reference counts tell; later ones are added to it in place.
 """
 
+import os
 import sys
 import threading
 
@@ -33,6 +34,16 @@ def run_leaf_hooks(leaf, grad):
 
 
 _writing = threading.Lock()  # several passes may reach one leaf at the same time
+
+
+def _after_fork():
+    """Whoever held the lock does not exist in the child."""
+    global _writing
+    _writing = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def hand_over(leaves, key, create_graph):

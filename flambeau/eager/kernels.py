@@ -8,8 +8,9 @@ import os
 import threading
 import time
 
+from flambeau import config
 from flambeau.codegen import cache, dump
-from flambeau.runtime import cpu, threads
+from flambeau.runtime import cpu, kernel_clock, threads
 
 _lock = threading.RLock()
 if hasattr(os, "register_at_fork"):
@@ -18,6 +19,8 @@ if hasattr(os, "register_at_fork"):
         before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
     )
 _pool = None
+_threads_wanted = None  # said before there was a pool
+_clock: kernel_clock.KernelClock | None = None
 _bodies: dict = {}  # by kernel
 compile_log = None  # a list collects (milliseconds, hit) per kernel while somebody measures
 
@@ -59,6 +62,8 @@ def _start_pool():
     addresses = _compiler().link(code, names)
     found = threads.Pool(addresses)
     found.run_address = addresses["flambeau_pool_run"]
+    if _threads_wanted is not None:
+        found.set_num_threads(_threads_wanted)
     return found
 
 
@@ -85,15 +90,30 @@ def load_functions(ir, names):
         return _compiler().link(_object(ir), names, symbols)
 
 
+def clock():
+    """The clock around kernels, for profilers; None where there is none for this platform."""
+    global _clock
+    if _clock is None and kernel_clock.is_supported():
+        names = ("flambeau_clock_block", "flambeau_clock_thunks")
+        _clock = kernel_clock.KernelClock(load_functions(kernel_clock.clock_ir(), names))
+    return _clock
+
+
 def set_num_threads(count):
     """How many threads kernels may use."""
     if type(count) is not int:
         raise RuntimeError(f"set_num_threads expects an int, but got {type(count).__name__}")
     if count <= 0:
         raise RuntimeError("set_num_threads expects a positive integer")
-    pool().set_num_threads(count)
-    pool().ensure_workers()
+    global _threads_wanted
+    with _lock:
+        _threads_wanted = count
+        if _pool is not None:
+            _pool.set_num_threads(count)
+            _pool.ensure_workers()
 
 
 def get_num_threads():
-    return pool().get_num_threads()
+    if _pool is None:  # no need to start it for that
+        return _threads_wanted or config.num_threads()
+    return _pool.get_num_threads()

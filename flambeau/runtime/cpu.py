@@ -6,6 +6,7 @@ its address. The definition structures must outlive the functions, so they are k
 
 import ctypes
 from array import array
+from typing import Any
 
 METH_FASTCALL = 0x80
 
@@ -20,6 +21,7 @@ class _MethodDef(ctypes.Structure):
 
 
 _kept: list = []
+on_new: Any = None  # told of the definitions of new builtins while kernels are timed
 _new = ctypes.pythonapi.PyCFunction_NewEx
 _new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
 
@@ -28,7 +30,14 @@ def builtin(name, address):
     """A builtin function around native code at an address."""
     definition = _MethodDef(name.encode(), address, METH_FASTCALL, None)
     _kept.append(definition)
+    if on_new is not None:
+        on_new(definition)
     return _new(ctypes.addressof(definition), None, None)
+
+
+def definitions():
+    """What every builtin is made of; `function` is its native address."""
+    return _kept
 
 
 def words(values):
@@ -52,6 +61,13 @@ def copy_bytes(target, source, count):
 def buffer_at(address, count):
     """A writable memoryview of native memory (the caller keeps the owner alive)."""
     return memoryview((ctypes.c_char * count).from_address(address)).cast("B")
+
+
+def owned_buffer(address, count, owner):
+    """The same, and the owner lives as long as anything that looks at the memory."""
+    hold = (ctypes.c_char * count).from_address(address)
+    hold.owner = owner
+    return memoryview(hold).cast("B")
 
 
 def address_of(buffer):

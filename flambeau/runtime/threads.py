@@ -271,6 +271,15 @@ out:
 """
 
 
+class _Forking(threading.local):
+    """How a child that this thread forks will compute."""
+
+    alone = False  # on one thread, as the workers of a data loader do
+
+
+forking = _Forking()
+
+
 class Pool:
     """The workers of this process. Started when the first kernel asks for more than one chunk."""
 
@@ -325,7 +334,9 @@ class Pool:
         """The child has none of the parent's threads: forget them."""
         had, self.started = self.started, 0
         self.reset()
-        if had:
+        if forking.alone:
+            self.allowed.value = 1
+        elif had:
             self.ensure_workers()
 
 

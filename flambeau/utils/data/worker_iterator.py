@@ -1,0 +1,326 @@
+"""Loading by worker processes: who gets which task, and which batch comes next.
+
+Tasks go round the workers, and batches come back in the order of the tasks, so the order does not
+depend on which worker is quicker (unless `in_order=False` asks for that). Each worker has
+`prefetch_factor` tasks in advance. Starting and ending processes is in `worker_processes.py`, what
+they do in `worker.py`, how batches travel in `worker_parcels.py`.
+"""
+
+import itertools
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import flambeau.multiprocessing
+
+from .fetch import DatasetKind
+from .iteration import BaseIterator
+from .pinning import pin_memory
+from .worker import (
+    BATCH,
+    CHECK_INTERVAL,
+    ENDED,
+    FAILED,
+    NEXT_EPOCH,
+    READY,
+    STATE,
+    TASK,
+    TELL_STATE,
+    Job,
+)
+from .worker_parcels import Parcel, unpack
+from .worker_processes import Crew
+
+
+class WorkerIterator(BaseIterator):
+    """One pass over a loader with workers, or many if they are persistent."""
+
+    _crew: Crew | None = None
+
+    def __init__(self, loader: Any) -> None:
+        self._prefetch_factor = loader.prefetch_factor
+        self._in_order = loader.in_order
+        self._worker_init_fn = loader.worker_init_fn
+        self._context = loader.multiprocessing_context or flambeau.multiprocessing
+        self._batch_size = loader.batch_size
+        super().__init__(loader)
+        self._hire()
+        self._first_tasks()
+
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        """Another epoch with the same workers."""
+        super()._reset(loader, first_iter)
+        crew = self._crew
+        if crew is None or crew.closed or self._reading:  # workers were lost, or interrupted
+            self._hire()
+        else:
+            resume = self._saved_states()
+            for worker, end in enumerate(crew.ends):
+                end.send((NEXT_EPOCH, resume[worker]))
+            self._ready = 0
+            while self._ready < self._num_workers:
+                self._wait()
+            self._throw_away()
+        self._first_tasks()
+
+    def _hire(self) -> None:
+        if self._crew is not None:
+            self._crew.close()
+        self._reading = False
+        self._arrived: dict[int, Any] = {}
+        job = Job(
+            self._dataset_kind,
+            self._dataset,
+            self._auto_collation,
+            self._collate_fn,
+            self._drop_last,
+            self._base_seed,
+            self._worker_init_fn,
+            self._num_workers,
+            self._prefetch_factor * self._num_workers + 2,
+            self._batch_size,
+        )
+        self._crew = Crew(self._context, job, self._saved_states())
+
+    def _first_tasks(self) -> None:
+        """Give every worker something to do."""
+        count = self._num_workers
+        self._sent = self._next = 0  # numbers of tasks
+        self._tasks: dict[int, int] = {}  # task -> worker, until its batch is handed out
+        self._arrived = {}  # task -> message
+        self._active = [True] * count
+        self._loads = [0] * count
+        self._last_done = [-1] * count
+        self._states: dict[int, Any] = {}
+        first = 0
+        saved = self._progress.saved_workers
+        if saved and len(saved) == count:
+            first = saved[0]["next"]
+        self._turns = itertools.cycle([*range(first, count), *range(first)])
+        self._serve_out_of_order()
+        self._progress.worker_states = self._tell_states
+        for _ in range(self._prefetch_factor * count):
+            self._send_task()
+
+    # -- tasks -------------------------------------------------------------------------------------
+
+    def _send_task(self) -> None:
+        """Draw a batch of indices for the worker whose turn it is."""
+        crew = self._crew
+        assert crew is not None
+        if crew.closed:
+            return
+        if self._dataset_kind == DatasetKind.Iterable and not any(self._active):
+            return
+        try:
+            index = self._next_index()
+        except StopIteration:
+            return
+        most = self._prefetch_factor * self._num_workers
+        for worker in itertools.islice(self._turns, self._num_workers):
+            if self._active[worker] and (
+                self._in_order or self._loads[worker] < most // sum(self._active)
+            ):
+                break
+        else:
+            return
+        task = self._sent
+        crew.ends[worker].send((TASK, task, index, crew.landings[worker].returns()))
+        self._tasks[task] = worker
+        self._loads[worker] += 1
+        self._sent += 1
+
+    def _next_data(self) -> Any:
+        arrived, tasks = self._arrived, self._tasks
+        while True:
+            if not self._in_order and arrived:
+                task = next(iter(arrived))
+                return self._hand_out(task, arrived.pop(task))
+            while self._next < self._sent:  # tasks of workers that have ended are skipped
+                worker = tasks.get(self._next)
+                if worker is not None:
+                    if self._active[worker] or self._next in arrived:
+                        break
+                    del tasks[self._next]
+                self._next += 1
+            else:
+                if not self._persistent_workers:
+                    self._shutdown_workers()
+                raise StopIteration
+            message = arrived.pop(self._next, None)
+            if message is not None:
+                self._next += 1
+                return self._hand_out(self._next - 1, message)
+            self._wait()
+
+    def _hand_out(self, task, message):
+        crew, worker = self._crew, self._tasks.pop(task)
+        self._loads[worker] -= 1
+        self._last_done[worker] = task
+        if message[0] == FAILED:
+            self._send_task()
+            self._progress.consume()
+            message[2].reraise()
+        data = unpack(message[2], crew.landings[worker])
+        self._send_task()
+        return pin_memory(data, self._pin_memory_device) if self._pin_memory else data
+
+    # -- messages ----------------------------------------------------------------------------------
+
+    def _wait(self) -> None:
+        """Wait until something has come from a worker."""
+        crew = self._crew
+        assert crew is not None
+        if crew.closed:
+            raise RuntimeError(
+                "the workers of this DataLoader iterator are gone; start a new iteration"
+            )
+        deadline = time.monotonic() + self._timeout if self._timeout > 0 else None
+        while True:
+            seconds = CHECK_INTERVAL
+            if deadline is not None:
+                seconds = max(0.0, min(seconds, deadline - time.monotonic()))
+            ready = crew.ready(seconds)
+            lines = [found for found in ready if found in crew.listening]
+            for line in lines:
+                self._receive(crew, crew.listening[line])
+            if lines:
+                return
+            if ready or seconds == CHECK_INTERVAL:
+                crew.raise_if_lost()
+            elif deadline is not None and time.monotonic() >= deadline:
+                raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds")
+
+    def _receive(self, crew, worker):
+        """Read one message, with the block of memory it may tell of."""
+        end, landing = crew.ends[worker], crew.landings[worker]
+        self._reading = True  # an interrupt in here leaves the line in the middle of a message
+        try:
+            message = end.receive()
+            if message[0] == BATCH:
+                parcel = Parcel(*message[2])
+                landing.drop(parcel.dropped)
+                if parcel.new_size:
+                    landing.add(parcel.number, end.receive_descriptor(), parcel.new_size)
+                message = BATCH, message[1], parcel
+        except (EOFError, ConnectionResetError):
+            self._reading = False
+            crew.raise_lost(worker)
+        self._reading = False
+        kind = message[0]
+        if kind in (BATCH, FAILED):
+            self._arrived[message[1]] = message
+        elif kind == ENDED:
+            self._active[worker] = False
+            if not self._persistent_workers:
+                crew.dismiss(worker)
+            self._send_task()
+        elif kind == READY:
+            self._ready += 1
+        elif kind == STATE:
+            self._states[worker] = message[1]
+
+    def _throw_away(self) -> None:
+        """Batches of an epoch that was left: their blocks are free."""
+        assert self._crew is not None
+        for task, message in self._arrived.items():
+            if message[0] == BATCH and message[2].number >= 0:
+                self._crew.landings[self._tasks[task]].lease(message[2].number)
+        self._arrived.clear()
+
+    # -- ending ------------------------------------------------------------------------------------
+
+    def _shutdown_workers(self) -> None:
+        if self._crew is not None:
+            self._crew.close()
+
+    def __del__(self) -> None:
+        self._shutdown_workers()
+
+    # -- resuming ----------------------------------------------------------------------------------
+
+    def _saved_states(self) -> list[Any]:
+        """What each worker goes on from; None for a fresh start."""
+        saved = self._progress.saved_workers
+        if saved is None or len(saved) != self._num_workers:
+            return [None] * self._num_workers
+        if not self._progress.resumed:  # persistent workers after a whole epoch
+            return [{**state, "batches": 0} for state in saved]
+        return list(saved)
+
+    def _tell_states(self) -> list[Any] | None:
+        """For each worker: where it is, as of the batches handed out."""
+        crew = self._crew
+        if crew is None or crew.closed or not all(self._alive(w) for w in range(self._num_workers)):
+            return None
+        self._states = {}
+        for worker, end in enumerate(crew.ends):
+            end.send((TELL_STATE, self._last_done[worker]))
+        while len(self._states) < self._num_workers:
+            self._wait()
+        return [
+            {
+                **self._states[worker],
+                "next": self._whose_turn(),
+                "waiting": None if self._in_order else self._waiting(),
+            }
+            for worker in range(self._num_workers)
+        ]
+
+    def _alive(self, worker):
+        return worker in self._crew.listening.values()
+
+    def _whose_turn(self) -> int:
+        """The worker of the next batch."""
+        for task in range(self._next, self._sent):
+            worker = self._tasks.get(task)
+            if worker is not None:
+                return worker
+        turn = next(self._turns)
+        self._turns = itertools.chain([turn], self._turns)  # type: ignore[assignment]
+        return turn
+
+    # With in_order=False the batches that are still to come are no longer the last ones drawn, so
+    # their numbers are saved, and drawn indices are picked by number.
+
+    def _waiting(self) -> list[int]:
+        return [self._numbers[task] for task in sorted(self._tasks)]
+
+    def _indices(self) -> Iterator[Any]:
+        indices = super()._indices()
+        self._drawn: list[Any] = []
+        saved = self._progress.saved_workers
+        if self._progress.resumed and saved and saved[0]["waiting"] is not None:
+            return _recorded(indices, self._drawn)
+        return indices
+
+    def _serve_out_of_order(self) -> None:
+        progress = self._progress
+        first = progress.consumed
+        self._numbers: Any = _Counted(first)
+        saved = progress.saved_workers
+        if not (progress.resumed and saved and saved[0]["waiting"] is not None):
+            return
+        if self._dataset_kind == DatasetKind.Map and progress.sampler is None:
+            waiting = [n for n in saved[0]["waiting"] if n < len(self._drawn)]
+            progress.pending.clear()
+            progress.pending.extend(self._drawn[n] for n in waiting)
+            self._numbers = _Counted(progress.drawn, waiting)
+        self._drawn = []
+
+
+def _recorded(indices, record):
+    for index in indices:
+        record.append(index)
+        yield index
+
+
+class _Counted:
+    """Numbers of drawn batches by task: some to begin with, then one after the other."""
+
+    def __init__(self, first, known=()):
+        self.first, self.known = first, list(known)
+
+    def __getitem__(self, task):
+        count = len(self.known)
+        return self.known[task] if task < count else self.first + task - count
