@@ -7,9 +7,11 @@ modes from shapes and dtypes; here the bytes are taken as they are.
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from typing import Any
 
 
+@cache
 def pillow(part: str = "Image") -> Any:
     """The module PIL.<part>."""
     try:

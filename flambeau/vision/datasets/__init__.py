@@ -24,7 +24,7 @@ _HOMES = {
     "FakeData": "fakedata",
     "Digits": "digits",
 }
-_MODULES = {*_HOMES.values(), "archives", "idx", "utils"}
+_MODULES = {*_HOMES.values(), "archives", "idx", "pickled_arrays", "tensor_images", "utils"}
 
 __all__ = list(_HOMES)
 

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
 
 import flambeau as torch
 from flambeau import Tensor
-from flambeau.vision.datasets.vision import VisionDataset
-from flambeau.vision.pillow import from_array
+from flambeau.vision.datasets.tensor_images import TensorImages
 
 TRAINING = 1437  # the first are for training, the last 360 for testing
 _DARKEST = 16
@@ -31,7 +29,7 @@ def read_digits() -> tuple[Tensor, Tensor]:
         return torch.from_numpy(file["images"]), torch.from_numpy(file["labels"]).long()
 
 
-class Digits(VisionDataset):
+class Digits(TensorImages):
     """Handwritten digits, small and at hand: items are like those of MNIST.
 
     Args:
@@ -72,21 +70,6 @@ class Digits(VisionDataset):
         part = slice(TRAINING) if train else slice(TRAINING, None)
         self.data = _drawn(images[part], size)
         self.targets = labels[part].clone()
-
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
-        image, target = from_array(self.data[index].numpy(), "L"), int(self.targets[index])
-        if self.transform is not None:
-            image = self.transform(image)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return image, target
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    @property
-    def class_to_idx(self) -> dict[str, int]:
-        return {name: index for index, name in enumerate(self.classes)}
 
     def extra_repr(self) -> str:
         return f"Split: {'Train' if self.train else 'Test'}"

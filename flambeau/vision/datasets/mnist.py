@@ -23,20 +23,20 @@ from flambeau.vision.datasets.idx import (
     read_label_file,
     read_sn3_pascalvincent_tensor,
 )
+from flambeau.vision.datasets.tensor_images import TensorImages
 from flambeau.vision.datasets.utils import (
     check_integrity,
     download_and_extract_archive,
     extract_archive,
     verify_str_arg,
 )
-from flambeau.vision.datasets.vision import VisionDataset
 from flambeau.vision.pillow import from_array
 
 Path = str | os.PathLike[str]
 _DIGITS = "zero one two three four five six seven eight nine".split()
 
 
-class MNIST(VisionDataset):
+class MNIST(TensorImages):
     """70,000 handwritten digits, 28 by 28 pixels.
 
     Args:
@@ -60,8 +60,6 @@ class MNIST(VisionDataset):
     training_file = "training.pt"
     test_file = "test.pt"
     classes = [f"{number} - {word}" for number, word in enumerate(_DIGITS)]
-    data: Tensor
-    targets: Tensor
 
     def __init__(
         self,
@@ -128,40 +126,6 @@ class MNIST(VisionDataset):
         labels = self._file(f"{prefix}-labels-idx1-ubyte")
         return read_image_file(images), read_label_file(labels)
 
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
-        pixels, target = self._pixels_and_target(index)
-        image = from_array(pixels, "L")
-        target = int(target)
-        if self.transform is not None:
-            image = self.transform(image)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return image, target
-
-    # Note [Views of tensors]
-    # Taking one row of a tensor and making an array of it costs more than Pillow's part of an item.
-    # So `data` and `targets` are seen as arrays once, over the same memory, and again whenever
-    # somebody has put other tensors there.
-    _seen: tuple[Any, Any, Any, Any] = (None, None, None, None)
-
-    def _pixels_and_target(self, index: int) -> tuple[Any, Any]:
-        data, targets, pixels, labels = self._seen
-        if data is not self.data or targets is not self.targets:
-            data, targets = self.data, self.targets
-            pixels = data.numpy() if isinstance(data, Tensor) else data
-            labels = targets.numpy() if isinstance(targets, Tensor) else targets
-            self._seen = data, targets, pixels, labels
-        try:
-            return pixels[index], labels[index]
-        except IndexError:
-            return self.data[index], self.targets[index]  # with the words that PyTorch has for it
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_seen"}
-
-    def __len__(self) -> int:
-        return len(self.data)
-
     @property
     def raw_folder(self) -> str:
         return os.path.join(self.root, type(self).__name__, "raw")
@@ -169,10 +133,6 @@ class MNIST(VisionDataset):
     @property
     def processed_folder(self) -> str:
         return os.path.join(self.root, type(self).__name__, "processed")
-
-    @property
-    def class_to_idx(self) -> dict[str, int]:
-        return {name: index for index, name in enumerate(self.classes)}
 
     def _file(self, name: str) -> str:
         """The path of a file, unpacked if it is there, else compressed."""
