@@ -68,7 +68,7 @@ def collate_tensor_fn(
     batch: Sequence[Tensor], *, collate_fn_map: CollateMap | None = None
 ) -> Tensor:
     """Stack tensors."""
-    return flambeau.stack(list(batch), 0)
+    return flambeau.stack(batch, 0)
 
 
 def collate_numpy_array_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Any:

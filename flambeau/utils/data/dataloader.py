@@ -212,6 +212,10 @@ class DataLoader(Generic[_T_co]):
             )
         super().__setattr__(attr, val)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy in another process starts epochs of its own.
+        return {**self.__dict__, "_progress": None, "_iterator": None}
+
     @property
     def _auto_collation(self) -> bool:
         return self.batch_sampler is not None
@@ -271,7 +275,7 @@ class DataLoader(Generic[_T_co]):
             f"This DataLoader will create {self.num_workers} worker processes in total. {advice} "
             "Please be aware that excessive worker creation might get DataLoader running slow or "
             "even freeze, lower the worker number to avoid potential slowness/freeze if necessary.",
-            stacklevel=2,
+            stacklevel=3,
         )
 
 

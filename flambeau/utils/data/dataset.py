@@ -83,7 +83,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
     def __init__(self, *tensors: Tensor) -> None:
         sizes = [tensor.size(0) for tensor in tensors]
         if any(size != sizes[0] for size in sizes):
-            raise AssertionError(f"Size mismatch between tensors: the first sizes are {sizes}")
+            raise AssertionError(f"Size mismatch between tensors; their first sizes are {sizes}")
         self.tensors = tensors
 
     def __getitem__(self, index: Any) -> tuple[Tensor, ...]:

@@ -105,4 +105,4 @@ class BaseIterator:
         return len(self._index_sampler)
 
     def __getstate__(self) -> Any:
-        raise NotImplementedError("{} cannot be pickled", self.__class__.__name__)
+        raise NotImplementedError(f"{type(self).__name__} cannot be pickled")

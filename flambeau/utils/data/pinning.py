@@ -14,6 +14,10 @@ from flambeau import Tensor
 from .convert import is_named_tuple, rebuilt_mapping, rebuilt_sequence
 
 
+# From `may_pin` up to the line that iterates: two constructors, _get_iterator, __iter__.
+CALLER = 6
+
+
 def pin_memory(data: Any, device: Any = None) -> Any:
     """The same batch with its tensors in pinned memory; objects may have a way of their own."""
     if isinstance(data, Tensor) or hasattr(data, "pin_memory"):
@@ -39,13 +43,13 @@ def may_pin(wanted: bool, device: str) -> bool:
         warnings.warn(
             "pin_memory_device is deprecated, the current accelerator will be used as the device,"
             f"ignore pin_memory_device='{device}'.",
-            stacklevel=4,
+            stacklevel=CALLER,
         )
     if flambeau.cuda.is_available():
         return True
     warnings.warn(
         "'pin_memory' argument is set as true but no accelerator is found, "
         "then device pinned memory won't be used.",
-        stacklevel=4,
+        stacklevel=CALLER,
     )
     return False
