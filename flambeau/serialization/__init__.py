@@ -8,6 +8,7 @@ writes, `archive.py` is the zip format, `legacy.py` the format before it.
 import os
 import pickle as _pickle
 import sys as _sys
+import warnings as _warnings
 from collections.abc import Callable
 from typing import IO, Any
 
@@ -17,7 +18,42 @@ from flambeau.serialization import files as _files
 from flambeau.serialization.archive import ArchiveWriter as _ArchiveWriter
 from flambeau.serialization.legacy import read_legacy as _read_legacy
 from flambeau.serialization.legacy import write_legacy as _write_legacy
+from flambeau.serialization.locations import default_restore_location as default_restore_location
+from flambeau.serialization.locations import has_packages as _has_packages
 from flambeau.serialization.locations import known_place as _known_place
+from flambeau.serialization.locations import location_tag as location_tag
+from flambeau.serialization.locations import register_package as register_package
+from flambeau.serialization.locations import validate_cuda_device as validate_cuda_device
+from flambeau.serialization.locations import validate_hpu_device as validate_hpu_device
+from flambeau.serialization.older_names import INT_SIZE as INT_SIZE
+from flambeau.serialization.older_names import LONG_SIZE as LONG_SIZE
+from flambeau.serialization.older_names import MAGIC_NUMBER as MAGIC_NUMBER
+from flambeau.serialization.older_names import PROTOCOL_VERSION as PROTOCOL_VERSION
+from flambeau.serialization.older_names import SHORT_SIZE as SHORT_SIZE
+from flambeau.serialization.older_names import STORAGE_KEY_SEPARATOR as STORAGE_KEY_SEPARATOR
+from flambeau.serialization.older_names import StorageType as StorageType
+from flambeau.serialization.older_names import (
+    check_module_version_greater_or_equal as check_module_version_greater_or_equal,
+)
+from flambeau.serialization.older_names import mkdtemp as mkdtemp
+from flambeau.serialization.older_names import normalize_storage_type as normalize_storage_type
+from flambeau.serialization.older_names import storage_to_tensor_type as storage_to_tensor_type
+from flambeau.serialization.options import MAP_PRIVATE as MAP_PRIVATE
+from flambeau.serialization.options import MAP_SHARED as MAP_SHARED
+from flambeau.serialization.options import LoadEndianness as LoadEndianness
+from flambeau.serialization.options import SourceChangeWarning as SourceChangeWarning
+from flambeau.serialization.options import get_crc32_options as get_crc32_options
+from flambeau.serialization.options import (
+    get_default_load_endianness as get_default_load_endianness,
+)
+from flambeau.serialization.options import get_default_mmap_options as get_default_mmap_options
+from flambeau.serialization.options import set_crc32_options as set_crc32_options
+from flambeau.serialization.options import (
+    set_default_load_endianness as set_default_load_endianness,
+)
+from flambeau.serialization.options import set_default_mmap_options as set_default_mmap_options
+from flambeau.serialization.options import settings as _settings
+from flambeau.serialization.options import skip_data as skip_data
 from flambeau.serialization.pickling import dumps as _dumps
 from flambeau.serialization.reading import read_archive as _read_archive
 from flambeau.serialization.safe_names import add_safe_globals as add_safe_globals
@@ -29,13 +65,32 @@ from flambeau.serialization.safe_names import (
 from flambeau.serialization.safe_names import safe_globals as safe_globals
 
 __all__ = [
-    "add_safe_globals",
+    "SourceChangeWarning",
+    "mkdtemp",
+    "register_package",
+    "check_module_version_greater_or_equal",
+    "validate_cuda_device",
+    "validate_hpu_device",
+    "location_tag",
+    "default_restore_location",
+    "normalize_storage_type",
+    "storage_to_tensor_type",
+    "save",
+    "load",
+    "StorageType",
+    "LoadEndianness",
+    "get_crc32_options",
+    "set_crc32_options",
+    "get_default_load_endianness",
+    "set_default_load_endianness",
+    "get_default_mmap_options",
+    "set_default_mmap_options",
     "clear_safe_globals",
     "get_safe_globals",
-    "get_unsafe_globals_in_checkpoint",
-    "load",
+    "add_safe_globals",
     "safe_globals",
-    "save",
+    "get_unsafe_globals_in_checkpoint",
+    "skip_data",
 ]
 
 DEFAULT_PROTOCOL = 2
@@ -72,20 +127,21 @@ def save(
         return _write_legacy(obj, f, pickle_module, pickle_protocol)
     pickled, storages, _ = _dumps(obj, pickle_protocol, pickle_module)
     with _files.opened_for_writing(f) as file:
-        archive = _ArchiveWriter(file, _root_name(f))
+        archive = _ArchiveWriter(file, _root_name(f), _settings.compute_crc32)
         archive.add("data.pkl", pickled)
         archive.add(".format_version", b"1")
         archive.add(".storage_alignment", b"64")
         if not _disable_byteorder_record:
             archive.add("byteorder", _sys.byteorder.encode())
-        archive.add_all(
-            [
-                (f"data/{key}", _buffer_at(s.pointer, s.nbytes) if s.nbytes else memoryview(b""))
-                for key, s in enumerate(storages)
-            ]
-        )
+        archive.add_all([(f"data/{key}", _bytes_of(s)) for key, s in enumerate(storages)])
         archive.add("version", b"3\n")
         archive.close()
+
+
+def _bytes_of(storage):
+    if _settings.skips_data or not storage.nbytes:
+        return memoryview(bytes(storage.nbytes))
+    return _buffer_at(storage.pointer, storage.nbytes)
 
 
 def _root_name(f):
@@ -120,17 +176,18 @@ def load(
         weights_only = pickle_module is None
     if mmap and not _files.is_path(f):
         raise ValueError("f must be a file path in order to use the mmap argument")
-    if weights_only and set(pickle_load_args) - {"encoding"}:
-        raise TypeError(
-            "with weights_only=True only encoding= is known, but got "
-            + ", ".join(sorted(set(pickle_load_args) - {"encoding"}))
-        )
-    if isinstance(map_location, (str, _device)):
+    if weights_only and pickle_load_args:
+        unknown = set(pickle_load_args) - {"encoding"}
+        if unknown:
+            raise TypeError(
+                "Unpickler.__init__() got an unexpected keyword argument "
+                f"{sorted(unknown)[0]!r}; with weights_only=True only encoding= is known"
+            )
+        _warnings.warn("pickle_load_args only works if `weights_only=False`.", stacklevel=2)
+    if isinstance(map_location, (str, _device)) and not _has_packages():
         _known_place(str(map_location))
     with _files.opened_for_reading(f) as file:
-        here = file.tell()
-        start = file.read(4)
-        file.seek(here)
+        start = _files.first_bytes(file, 4)
         arguments = (map_location, pickle_module, weights_only)
         if start == b"PK\x03\x04":
             return _read_archive(file, *arguments, mmap, pickle_load_args)

@@ -22,8 +22,10 @@ UTF8 = 0x0800
 FULL32, FULL16 = 0xFFFFFFFF, 0xFFFF  # "the number is elsewhere, in 64 bits"
 LARGE = FULL32  # numbers from here on take 64 bits
 PIECE = 1 << 24
-# what deflate can at best do to a run of equal bytes, and some room for tiny records
+# What deflate can at best do to a run of equal bytes, and some room for tiny records; a whole
+# archive may not grow that much, or a file of some megabytes could fill the memory.
 MOST_EXPANSION, ROOM = 1032, 4096
+WHOLE_EXPANSION, WHOLE_ROOM = 100, 1 << 28
 
 _CORRUPT = (
     "PytorchStreamReader failed {}. If you are seeing this error, there is a high likelihood that "
@@ -140,18 +142,11 @@ def _in_32_bits(number):
     return FULL32 if number >= LARGE else number
 
 
-TORCHSCRIPT = (
-    "Cannot use ``weights_only=True`` with TorchScript archives passed to ``torch.load``. Such an "
-    "archive holds code rather than objects; save model.state_dict() with torch.save to exchange "
-    "weights, or use torch.jit.load."
-)
-
-
 class ArchiveReader:
     """The records of an archive, by their names below its root folder."""
 
     def __init__(self, file):
-        self.file, self.size, self.taken = file, size_of(file), 0
+        self.file, self.size, self.taken, self.inflated = file, size_of(file), 0, 0
         self.descriptor = descriptor_of(file) if pieces.POSSIBLE else None
         self.checksums, self.unchecked = Checksums(), []
         try:
@@ -195,11 +190,17 @@ class ArchiveReader:
         """Bytes of a record; an impossible size is an error."""
         return self._info(name).file_size
 
-    def _take(self, name, info):
+    def reserve(self, name):
+        """Bytes of a record that is about to be read, before memory is taken for it."""
+        info = self._info(name)
         # records that overlap would ask for more memory than the file has bytes
         self.taken += info.compress_size
         if self.taken > self.size:
             raise corrupt(f"reading file {name}: records overlap")
+        self.inflated += info.file_size
+        if self.inflated > WHOLE_EXPANSION * self.size + WHOLE_ROOM:
+            raise corrupt(f"reading file {name}: the archive is a zip bomb, or as good as one")
+        return info.file_size
 
     def start_of(self, name):
         """Where the bytes of a stored record begin; None if they are compressed."""
@@ -218,7 +219,6 @@ class ArchiveReader:
     def read_into(self, name, target):
         """Fill a memoryview, as long as the record, with it; `check` must follow, then `close`."""
         info = self._info(name)
-        self._take(name, info)
         start = self.start_of(name)
         if start is None:
             return self._inflate_into(name, info, target)
@@ -236,7 +236,6 @@ class ArchiveReader:
             if self.descriptor is None or start is None:
                 self.read_into(name, target)
             else:
-                self._take(name, self._info(name))
                 blocks.append((name, target, start))
         self.check()
         places = [(target, start) for _, target, start in blocks]
@@ -273,7 +272,7 @@ class ArchiveReader:
 
     def read(self, name):
         """A record as bytes."""
-        data = bytearray(self.size_of(name))
+        data = bytearray(self.reserve(name))
         try:
             self.read_into(name, memoryview(data))
             self.check()

@@ -141,11 +141,30 @@ def opened_for_reading(f):
     for attribute in ("seek", "tell", "read"):
         if not hasattr(f, attribute):
             raise AttributeError(
-                f"'{type(f).__name__}' object has no attribute '{attribute}'. You can only "
-                "torch.load from a file that is seekable. Please pre-load the data into a buffer "
-                "like io.BytesIO and try to load from it instead."
+                f"'{type(f).__name__}' object has no attribute '{attribute}'. {_SEEKABLE}"
             )
     yield f
+
+
+_SEEKABLE = (
+    "You can only torch.load from a file that is seekable. Please pre-load the data into a buffer "
+    "like io.BytesIO and try to load from it instead."
+)
+
+
+def first_bytes(file, count):
+    """The next bytes of a file, which stays where it is."""
+    try:
+        here = file.tell()
+        found = file.read(count)
+        file.seek(here)
+    except io.UnsupportedOperation as error:
+        raise type(error)(f"{error}. {_SEEKABLE}") from None
+    if not isinstance(found, (bytes, bytearray)):
+        raise TypeError(
+            f"Expected bytes, got {type(found).__name__}: open the file in binary mode, 'rb'"
+        )
+    return found
 
 
 def size_of(file):

@@ -1,17 +1,81 @@
-"""map_location: onto which device the storages of a file are put.
+"""Where storages are, and onto which device those of a file are put.
 
 A file says for each storage where it was ("cpu", "cuda:0"); map_location is None, another place,
-a dictionary from places to places, or a function of a storage and its place.
+a dictionary from places to places, or a function of a storage and its place. Places of others are
+told with `register_package`.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from flambeau._device import device
-from flambeau._typed_storage import UntypedStorage
+from flambeau._typed_storage import TypedStorage, UntypedStorage
 
 NO_CUDA = (
     "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If "
     "you are running on a CPU-only machine, please use torch.load with "
     "map_location=torch.device('cpu') to map your storages to the CPU."
 )
+NO_HPU = (
+    "The HPU device module is not registered. If you are running on a CPU-only machine, please use "
+    "torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
+)
+_packages: list = []  # (priority, tagger, deserializer)
+
+
+def register_package(
+    priority: int,
+    tagger: Callable[[Any], str | None],
+    deserializer: Callable[[Any, str], Any],
+) -> None:
+    """Teach save and load about a kind of place.
+
+    Args:
+        priority: packages of lower numbers are asked first; PyTorch's own begin with 10.
+        tagger: the name of the place of a storage; None if it is not there.
+        deserializer: the storage at a place of that name; None if the name is not known.
+    """
+    _packages.append((priority, tagger, deserializer))
+    _packages.sort(key=lambda package: package[0])
+
+
+def has_packages():
+    return bool(_packages)
+
+
+def _is_ours(priority):
+    return priority > 10  # "cpu" has 10
+
+
+def location_tag(storage: UntypedStorage | TypedStorage) -> str:
+    """What a file calls the place of a storage."""
+    for priority, tagger, _ in _packages:
+        if _is_ours(priority):
+            break
+        found = tagger(storage)
+        if found:
+            return found
+    return "cpu"
+
+
+def default_restore_location(storage: Any, location: str) -> Any:
+    """The storage at a place; an error if nobody knows the place."""
+    for _, _, deserializer in _packages:
+        found = deserializer(storage, location)
+        if found is not None:
+            return found
+    known_place(location)
+    return storage
+
+
+def validate_cuda_device(location: str) -> int:
+    """The number of a CUDA device; here there is none."""
+    raise RuntimeError(NO_CUDA)
+
+
+def validate_hpu_device(location: str) -> int:
+    """The number of an HPU device; here there is none."""
+    raise RuntimeError(NO_HPU)
 
 
 def known_place(location):
@@ -21,6 +85,8 @@ def known_place(location):
         return kind
     if kind == "cuda":
         raise RuntimeError(NO_CUDA)
+    if kind == "hpu":
+        raise RuntimeError(NO_HPU)
     raise RuntimeError(
         "don't know how to restore data location of torch.storage.UntypedStorage (tagged with "
         f"{location})"
@@ -29,21 +95,25 @@ def known_place(location):
 
 def place_of(location, map_location):
     """Where a storage goes: "cpu" or "meta"; None if a function must be asked."""
-    if map_location is None:
-        return known_place(location)
     if isinstance(map_location, dict):
-        return known_place(str(map_location.get(location, location)))
-    if isinstance(map_location, (str, device)):
-        return known_place(str(map_location))
-    return None
+        location = str(map_location.get(location, location))
+    elif isinstance(map_location, (str, device)):
+        location = str(map_location)
+    elif map_location is not None:
+        return None
+    return None if _packages else known_place(location)
 
 
 def ask(map_location, storage, location):
-    """The storage that a function wants in place of one that was read; None for none."""
-    answer = map_location(UntypedStorage(storage), location)
+    """The storage that a function wants in place of one that was read."""
+    if isinstance(map_location, dict):
+        location, map_location = str(map_location.get(location, location)), None
+    elif isinstance(map_location, (str, device)):
+        location, map_location = str(map_location), None
+    given = UntypedStorage(storage)
+    answer = None if map_location is None else map_location(given, location)
     if answer is None:
-        known_place(location)
-        return storage
+        answer = default_restore_location(given, location)
     answer = getattr(answer, "_untyped_storage", answer)
     if not isinstance(answer, UntypedStorage):
         raise TypeError(f"map_location must return a storage or None, not {type(answer).__name__}")

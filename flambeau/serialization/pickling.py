@@ -17,6 +17,7 @@ from flambeau._memory_format import layout
 from flambeau._tensor import Tensor
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.serialization import rebuilding as r
+from flambeau.serialization.locations import has_packages, location_tag
 from flambeau.storage import root_of
 
 _AS_DIFFERENT_TYPES = (
@@ -43,10 +44,11 @@ class Storages:
         if key is None:
             key = self.keys[id(root)] = str(len(self.found))
             self.found.append(root)
+        place = location_tag(UntypedStorage(root)) if has_packages() else "cpu"
         if dtype is None:
-            return ("storage", r.UNTYPED, key, "cpu", root.nbytes, *self.tail)
+            return ("storage", r.UNTYPED, key, place, root.nbytes, *self.tail)
         count = root.nbytes // dtype.itemsize
-        return ("storage", r.KINDS[dtype], key, "cpu", count, *self.tail)
+        return ("storage", r.KINDS[dtype], key, place, count, *self.tail)
 
 
 class _Place:

@@ -9,7 +9,14 @@ from array import array
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.runtime.cpu import address_of, buffer_at
 from flambeau.serialization import locations
-from flambeau.serialization.archive import TORCHSCRIPT, ArchiveReader, corrupt
+from flambeau.serialization.archive import ArchiveReader, corrupt
+from flambeau.serialization.options import (
+    MAP_SHARED,
+    LoadEndianness,
+    get_default_load_endianness,
+    get_default_mmap_options,
+    settings,
+)
 from flambeau.serialization.rebuilding import MetaStorage, StorageKind, wrong
 from flambeau.serialization.restricted import Machine
 from flambeau.serialization.safe_names import get_safe_globals
@@ -32,7 +39,7 @@ class StorageReader:
         order = archive.read("byteorder") if "byteorder" in archive.records else b""
         if order not in (b"", b"little", b"big"):
             raise corrupt("reading file byteorder: unknown byte order")
-        self.foreign = order not in (b"", sys.byteorder.encode())
+        self.foreign = (order.decode() or _assumed_order()) != sys.byteorder
 
     def __call__(self, identity):
         kind, key, location, numel = parts_of(identity)
@@ -75,9 +82,11 @@ class StorageReader:
         return borrowed_storage(address_of(self.mapping) + start, size, self.mapping)
 
     def _read(self, key, size, dtype):
+        self.archive.reserve(f"data/{key}")
         storage = new_storage(size)
         if size:
-            self.waiting.append((f"data/{key}", storage, dtype))
+            if not settings.skips_data:
+                self.waiting.append((f"data/{key}", storage, dtype))
             if self.at_once:
                 self.fill()
         return storage
@@ -96,6 +105,13 @@ class StorageReader:
             for (_, _, dtype), data in zip(waiting, buffers):
                 if dtype is not None:
                     _swap(data, dtype)
+
+
+def _assumed_order():
+    """The byte order of files that do not say it."""
+    assumed = get_default_load_endianness()
+    named = {LoadEndianness.LITTLE: "little", LoadEndianness.BIG: "big"}
+    return named.get(assumed, sys.byteorder)
 
 
 def parts_of(identity):
@@ -119,14 +135,30 @@ def _swap(target, dtype):
         target[:] = numbers.tobytes()
 
 
+_TORCHSCRIPT_WEIGHTS = (
+    "Cannot use ``weights_only=True`` with TorchScript archives passed to ``torch.load``. "
+)
+_TORCHSCRIPT = (
+    "'torch.load' received a zip file that looks like a TorchScript archive, which holds code "
+    "rather than objects: save model.state_dict() with torch.save to exchange weights."
+)
+
+
+def _mapping_of(file):
+    if get_default_mmap_options() != MAP_SHARED:
+        return memory_maps.mmap(file.fileno(), 0, access=memory_maps.ACCESS_COPY)
+    with open(file.name, "r+b") as writable:
+        return memory_maps.mmap(writable.fileno(), 0, access=memory_maps.ACCESS_WRITE)
+
+
 def read_archive(file, map_location, pickle_module, weights_only, mmap, arguments):
     """What a zip archive holds."""
     archive = ArchiveReader(file)
     if archive.is_torchscript:
-        raise RuntimeError(TORCHSCRIPT)
+        raise RuntimeError(f"{_TORCHSCRIPT_WEIGHTS if weights_only else ''}{_TORCHSCRIPT}")
     mapping = None
     if mmap:
-        mapping = memory_maps.mmap(file.fileno(), 0, access=memory_maps.ACCESS_COPY)
+        mapping = _mapping_of(file)
     at_once = not weights_only or bool(get_safe_globals())
     storages = StorageReader(archive, map_location, mapping, at_once)
     data = io.BytesIO(archive.read("data.pkl"))

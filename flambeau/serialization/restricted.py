@@ -21,15 +21,20 @@ from flambeau.serialization.safe_names import (
     refusal,
 )
 
-_MARK = object()
+MARK = object()
 
 
 def broken(what):
     return UnpicklingError(f"Weights only load failed. WeightsUnpickler error: {what}")
 
 
+STEPS: dict = {}
+
+
 class Machine:
     """Reads one pickle from a file."""
+
+    steps = STEPS
 
     def __init__(self, file, persistent_load, encoding="utf-8"):
         self.file, self.persistent_load, self.encoding = file, persistent_load, encoding
@@ -46,7 +51,7 @@ class Machine:
                     raise EOFError("Ran out of input")
                 if op == b".":
                     return self.stack.pop()
-                step = STEPS.get(op)
+                step = self.steps.get(op)
                 if step is None:
                     raise broken(f"Unsupported operand {op[0]}")
                 step(self)
@@ -83,7 +88,7 @@ class Machine:
 
     def since_mark(self):
         stack, place = self.stack, len(self.stack) - 1
-        while stack[place] is not _MARK:
+        while stack[place] is not MARK:
             place -= 1
             if place < 0:
                 raise broken("no mark on the stack")
@@ -147,7 +152,6 @@ _CALLABLE = [
     for name, value in ALLOWED.items()
     if callable(value) and value is not Tensor and not isinstance(value, StorageKind)
 ]
-STEPS: dict = {}
 
 
 def _op(code):
@@ -163,7 +167,7 @@ def _pushing(code, value_of):
     STEPS[code] = lambda self: self.stack.append(value_of(self))
 
 
-for _code, _value in {b"N": None, b"\x88": True, b"\x89": False, b"(": _MARK}.items():
+for _code, _value in {b"N": None, b"\x88": True, b"\x89": False, b"(": MARK}.items():
     _pushing(_code, lambda self, value=_value: value)
 for _code, _make in {b"]": list, b"}": dict, b")": tuple, b"\x8f": set}.items():
     _pushing(_code, lambda self, make=_make: make())

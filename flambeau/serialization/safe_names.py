@@ -113,6 +113,13 @@ def get_unsafe_globals_in_checkpoint(f) -> list[str]:
     with files.opened_for_reading(f) as file:
         if file.read(4) != b"PK\x03\x04":
             raise ValueError("Expected input to be a checkpoint returned by torch.save")
-        names = globals_of(ArchiveReader(file).read("data.pkl"))
+        file.seek(0)
+        archive = ArchiveReader(file)
+        if archive.is_torchscript:
+            raise ValueError(
+                "Expected input to be a checkpoint returned by torch.save but got a torchscript "
+                "checkpoint"
+            )
+        names = globals_of(archive.read("data.pkl"))
     safe = {name_of(item) for item in get_safe_globals()}
     return [name for name in names if name not in safe and allowed(name) is None]
