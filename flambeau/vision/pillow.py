@@ -36,7 +36,7 @@ def image_of(array: Any) -> Any:
     return _fromarray(array)
 
 
-def from_array(array: Any, mode: str) -> Any:
+def from_array(obj: Any, mode: str) -> Any:
     """A PIL image over a NumPy array of shape (H, W) or (H, W, channels), read in this mode.
 
     A contiguous array of bytes is not copied: writing into one may change the other until Pillow
@@ -45,7 +45,7 @@ def from_array(array: Any, mode: str) -> Any:
     global _frombuffer
     if _frombuffer is None:
         _frombuffer = pillow().frombuffer
-    shape = array.shape
-    data = array if array.flags.c_contiguous else array.tobytes()
+    shape = obj.shape
+    data = obj if obj.flags.c_contiguous else obj.tobytes()
     size = (1 if len(shape) == 1 else shape[1], shape[0])
     return _frombuffer(mode, size, data, "raw", mode, 0, 1)
