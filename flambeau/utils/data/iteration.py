@@ -49,6 +49,7 @@ class BaseIterator:
             if progress.resumed:
                 progress.catch_up(self._sampler_iter)
         progress.base_seed = self._base_seed
+        progress.begun()
         self._num_yielded = progress.batches
 
     def _indices(self) -> Iterator[Any]:

@@ -13,7 +13,6 @@ from flambeau import Tensor
 
 from .convert import is_named_tuple, rebuilt_mapping, rebuilt_sequence
 
-
 # From `may_pin` up to the line that iterates: two constructors, _get_iterator, __iter__.
 CALLER = 6
 

@@ -8,7 +8,8 @@ out (or lost to an error of the dataset). `saved_state` turns it into plain data
 Resuming runs the sampler again: streams go back to the epoch's start, as many batches of indices
 are drawn as had been, without reading a sample, and streams return to where they are. Indices that
 were drawn but not handed out (by workers that read ahead) are served first. Samplers and datasets
-with a `state_dict` of their own are asked instead.
+with a `state_dict` of their own are asked instead. A model may draw from the same generators
+between batches; where that changed what the sampler drew next, the jump is noted and made again.
 """
 
 from collections import deque
@@ -32,8 +33,8 @@ from .sampler import (
 
 VERSION = 1
 KEYS = (
-    "version active batches consumed drawn seed_drawn base_seed loader random start epoch sampler "
-    "dataset workers"
+    "version active batches consumed drawn seed_drawn base_seed loader random start jumps epoch "
+    "sampler sampler_ended dataset workers"
 ).split()
 OWN_SAMPLERS = (
     BatchSampler,
@@ -88,10 +89,20 @@ class Progress:
             self.start = self._replayed = RandomState.from_plain(saved["start"])
         else:
             self.start = RandomState.now(self.generators, runs_foreign_code(loader))
-        # States of a stateful sampler: as of `consumed`, then after each batch drawn since.
-        self.sampler_states: deque[Any] = deque()
+        # Where generators were at a batch's draw, if not where the one before had left them.
+        self.jumps: dict[int, list[bytes]] = {}
+        if saved is not None and self.resumed:
+            self.jumps = {number: marks_of(states) for number, states in saved["jumps"]}
+        self._left = self.start.marks
+        self._by_index = loader._dataset_kind == DatasetKind.Map
+        self._draws_again = draws_again(loader)
+        # Of a stateful sampler: its state and whether it has come to its end, as of `consumed`,
+        # then after each batch drawn since.
+        self.sampler_states: deque[tuple[Any, bool]] = deque()
+        self._full = loader.batch_size if type(loader.batch_sampler) is BatchSampler else None
         if self.sampler is not None:
-            self.sampler_states.append(deepcopy(self.sampler.state_dict()))
+            ended = saved is not None and self.resumed and saved["sampler_ended"]
+            self.sampler_states.append((deepcopy(self.sampler.state_dict()), ended))
 
     @contextmanager
     def replaying(self) -> Iterator[None]:
@@ -110,12 +121,19 @@ class Progress:
             self._replayed = RandomState.now(self.generators)
             now.restore(self.generators)
 
+    def begun(self) -> None:
+        """From here on others may draw from the generators too."""
+        state = self._replayed
+        self._left = self._marks() if state is None else state.marks
+
     def catch_up(self, indices: Iterator[Any]) -> None:
         """Draw what had been drawn before (inside `replaying`); keep what the user has not had."""
         if self.sampler is not None:  # it goes on where it was
             self.drawn = self.consumed
             return
         for number in range(self._to_draw):
+            if self._by_index:  # else jumps are those of the dataset
+                self.jump(number)
             try:
                 index = next(indices)
             except StopIteration:
@@ -128,11 +146,42 @@ class Progress:
         """The next batch of indices, from what is pending or else from the sampler's iterator."""
         if self.pending:
             return self.pending.popleft()
-        index = next(indices)
+        if not self._by_index or (self.drawn and not self._draws_again):
+            index = next(indices)
+        elif self.sampler is not None:
+            index = self._draw_and_ask(indices)
+        else:
+            with self.watching(self.drawn):
+                index = next(indices)
         self.drawn += 1
-        if self.sampler is not None:
-            self.sampler_states.append(deepcopy(self.sampler.state_dict()))
         return index
+
+    def _draw_and_ask(self, indices: Iterator[Any]) -> Any:
+        if self.sampler_states[-1][1]:
+            raise StopIteration
+        index = next(indices)
+        # A last batch that is not full has taken the sampler to its end, and maybe to a new start.
+        ended = self._full is not None and len(index) < self._full
+        self.sampler_states.append((deepcopy(self.sampler.state_dict()), ended))
+        return index
+
+    @contextmanager
+    def watching(self, number: int) -> Iterator[None]:
+        """Around what draws for a batch: notes a jump if it depends on what others drew before."""
+        before = self._marks()
+        yield
+        after = self._marks()
+        if before != self._left and before != after:
+            self.jumps[number] = before
+        self._left = after
+
+    def jump(self, number: int) -> None:
+        """Before a batch's draw is repeated: go to where the generators were."""
+        if number in self.jumps:
+            RandomState(self.jumps[number], None, None).restore(self.generators)
+
+    def _marks(self) -> list[bytes]:
+        return RandomState.now(self.generators, foreign=False).marks
 
     def consume(self) -> None:
         """One batch of indices is done with."""
@@ -151,7 +200,7 @@ def saved_state(loader: Any) -> dict[str, Any]:
     active = progress is not None and progress.active
     state: dict[str, Any] = dict.fromkeys(KEYS)
     state.update(version=VERSION, active=active, loader=describe(loader), random=random)
-    state.update(batches=0, consumed=0, drawn=0, seed_drawn=False)
+    state.update(batches=0, consumed=0, drawn=0, seed_drawn=False, sampler_ended=False)
     state["epoch"] = next(filter(None, map(epoch_of, sampler_chain(loader))), None)
     sampler = stateful_sampler(loader)
     if sampler is not None:
@@ -170,8 +219,9 @@ def saved_state(loader: Any) -> dict[str, Any]:
         for name in ("batches", "consumed", "drawn", "seed_drawn"):
             state[name] = getattr(progress, name)
         state["start"] = progress.start.plain()
+        state["jumps"] = [(number, states_of(m)) for number, m in progress.jumps.items()]
         if progress.sampler_states:
-            state["sampler"] = deepcopy(progress.sampler_states[0])
+            state["sampler"], state["sampler_ended"] = deepcopy(progress.sampler_states[0])
     return state
 
 
@@ -241,10 +291,12 @@ def is_stateful(thing: Any) -> bool:
 def state_of_dataset(dataset: Any, fetcher: Fetcher | None = None) -> dict[str, Any] | None:
     """What the iterator of a dataset, or else the dataset itself, wants to be given again."""
     iterator: Any = getattr(fetcher, "dataset_iter", None)
+    # A last batch that was not full has taken the dataset to its end, and maybe to a new start.
+    ended = getattr(fetcher, "ended", False)
     if is_stateful(iterator) and iterator is not dataset:
-        return {"iterator": deepcopy(iterator.state_dict())}
+        return {"iterator": deepcopy(iterator.state_dict()), "ended": ended}
     if is_stateful(dataset):
-        return {"dataset": deepcopy(dataset.state_dict())}
+        return {"dataset": deepcopy(dataset.state_dict()), "ended": ended}
     return None
 
 
@@ -255,7 +307,11 @@ def restore_dataset(dataset: Any, state: dict[str, Any] | None) -> None:
 
 
 def resume_iterable(
-    fetcher: IterableFetcher, state: dict[str, Any] | None, batches: int, index: Any
+    fetcher: IterableFetcher,
+    state: dict[str, Any] | None,
+    batches: int,
+    index: Any,
+    progress: Progress | None = None,
 ) -> None:
     """Take a new fetcher to where it had read a number of batches.
 
@@ -264,12 +320,16 @@ def resume_iterable(
         state: of the dataset; without one, samples are read again and thrown away.
         batches: how many had been read.
         index: what the fetcher is given for one batch.
+        progress: knows where others drew from the generators in between, if anybody could.
     """
     if state is not None:
+        fetcher.ended = state["ended"]
         if "iterator" in state:
             fetcher.dataset_iter.load_state_dict(deepcopy(state["iterator"]))  # type: ignore
         return
-    for _ in range(batches):
+    for number in range(batches):
+        if progress is not None:
+            progress.jump(number)
         try:
             fetcher.skip(index)
         except StopIteration:
@@ -292,6 +352,23 @@ def runs_foreign_code(loader: Any) -> bool:
     if loader._dataset_kind == DatasetKind.Iterable:
         return True
     return any(type(sampler) not in OWN_SAMPLERS for sampler in sampler_chain(loader))
+
+
+def draws_again(loader: Any) -> bool:
+    """Whether a sampler may draw after its first batch from a generator that others use too."""
+    chain = sampler_chain(loader)
+    if any(type(sampler) not in OWN_SAMPLERS or is_stateful(sampler) for sampler in chain):
+        return True
+    return any(getattr(sampler, "generator", None) is not None for sampler in chain)
+
+
+def states_of(marks: list[bytes]) -> list[Any]:
+    """Generators as tensors that can be saved."""
+    return RandomState(marks, None, None).plain()["generators"]
+
+
+def marks_of(states: list[Any]) -> list[bytes]:
+    return RandomState.from_plain({"generators": states, "python": None, "numpy": None}).marks
 
 
 def epoch_of(sampler: Any) -> int | None:

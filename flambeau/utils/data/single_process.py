@@ -42,10 +42,13 @@ class SingleProcessIterator(BaseIterator):
                 if progress.resumed and isinstance(fetcher, IterableFetcher):
                     index = [None] * loader.batch_size if self._auto_collation else None
                     state = progress.saved_dataset
-                    resume_iterable(fetcher, state, progress.consumed, index)
+                    resume_iterable(fetcher, state, progress.consumed, index, progress)
             self._dataset_fetcher = fetcher
+            progress.begun()
         dataset, fetcher = self._dataset, self._dataset_fetcher
         self._fetch = fetcher.fetch
+        # Samples of an iterable dataset are read again to resume, so what they depend on matters.
+        self._draws = kind == DatasetKind.Iterable and state_of_dataset(dataset, fetcher) is None
         progress.dataset_state = lambda: state_of_dataset(dataset, fetcher)
 
     def _indices(self) -> Iterator[Any]:
@@ -59,7 +62,11 @@ class SingleProcessIterator(BaseIterator):
     def _next_data(self) -> Any:
         index = self._progress.draw(self._sampler_iter)
         try:
-            data = self._fetch(index)
+            if self._draws:
+                with self._progress.watching(self._progress.consumed):
+                    data = self._fetch(index)
+            else:
+                data = self._fetch(index)
         except StopIteration:
             raise
         except Exception:
