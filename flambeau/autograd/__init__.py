@@ -152,7 +152,7 @@ def __getattr__(name):
         module = importlib.import_module("flambeau.autograd.gradcheck")
         value = globals()[name] = getattr(module, name)
         return value
-    if name in ("functional", "graph"):
+    if name in ("functional", "graph", "profiler", "profiler_util"):
         return importlib.import_module(f"flambeau.autograd.{name}")
     raise AttributeError(f"module 'flambeau.autograd' has no attribute '{name}'")
 

@@ -9,7 +9,7 @@ hooks are delivered as soon as nothing more can reach them. A pass towards given
 
 import heapq
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from flambeau._layout import dense_layout
 from flambeau._tensor import Tensor
@@ -18,7 +18,7 @@ from flambeau.autograd.hooks import checked, run_post_hooks, run_tensor_hooks
 from flambeau.autograd.leaves import hand_over, has_hooks, run_leaf_hooks
 from flambeau.autograd.node import FREED, AccumulateGrad, edge_of
 
-around_nodes = None  # while nodes are observed: (node, gradients, create_graph) -> its results
+around_nodes: Any = None  # while nodes are observed: (node, gradients, create_graph) -> results
 
 
 class Task:

@@ -4,6 +4,8 @@
 themselves by the real thing on their first call, so that import pays only for what is used.
 """
 
+from typing import Any
+
 from flambeau._tensor import Tensor
 from flambeau.codegen import scalar
 from flambeau.eager import creation
@@ -20,7 +22,7 @@ from flambeau.ops.table import TABLE, bind_public
 
 _functions: dict = {}
 _aliases: dict = {}
-on_build = None  # told (name, function) of what is built, while somebody observes ops
+on_build: Any = None  # told (name, function) of what is built, while somebody observes ops
 
 
 def function(name):

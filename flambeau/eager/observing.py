@@ -119,6 +119,11 @@ _busy: set[int] = set()  # threads that are in an observer
 _delegating: dict[int, str] = {}  # thread -> the operator it is in, which may call its function
 
 
+def threads_of(observer: Observer) -> set[int]:
+    """The threads in which an observer was started."""
+    return {thread for known, thread in _started if known is observer}
+
+
 def active() -> bool:
     """Does anybody watch?"""
     return bool(_started)
@@ -255,14 +260,17 @@ def _observers(kind):
 
 def _runner(copy, name, kind):
     """What runs in place of a function: the function, and observers around it."""
-    is_operator = copy.__name__.startswith("__")
+    is_chosen = not isinstance(name, str)
+    # these may call a function of the same name, which is then not shown a second time
+    row = getattr(name, "row", "")
+    is_operator = kind == "op" and (copy.__name__[:2] == "__" or row.startswith("functional_"))
 
     def run(args, kwargs):
         observers = _observers(kind)
         me = _ident()
         if observers is None or me in _busy:
             return copy(*args, **kwargs)
-        shown = name if type(name) is str else name(args, kwargs)
+        shown = name(args, kwargs) if is_chosen else name
         if _delegating and _delegating.get(me) == shown:  # seen as the operator already
             del _delegating[me]
             return copy(*args, **kwargs)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from flambeau._layout import Layout
 from flambeau._tensor import Tensor
 from flambeau.ops.table import TABLE
 
@@ -134,14 +135,24 @@ def row_name(name: str) -> str | None:
     return "aten::" + name
 
 
-def function_name(name: str, aliases: dict[str, str]) -> str | None:
+class OpName(str):
+    """A shown name that knows the row it stands for, as several rows may share one."""
+
+    row: str
+
+    def __new__(cls, shown: str, row: str) -> "OpName":
+        self = super().__new__(cls, shown)
+        self.row = row
+        return self
+
+
+def function_name(name: str, aliases: dict[str, str]) -> OpName | None:
     """The shown name of a public function, in-place forms included."""
-    if name in TABLE or name in aliases:
-        return row_name(aliases.get(name, name))
-    if name.endswith("_") and (name[:-1] in TABLE or name[:-1] in aliases):
-        shown = row_name(aliases.get(name[:-1], name[:-1]))
-        return None if shown is None else shown + "_"
-    return "aten::" + name
+    row, ending = aliases.get(name, name), ""
+    if row not in TABLE and name.endswith("_"):
+        row, ending = aliases.get(name[:-1], name[:-1]), "_"
+    shown = row_name(row) if row in TABLE else "aten::" + name
+    return None if shown is None else OpName(shown + ending, row)
 
 
 def _subscript(args: tuple, kwargs: dict) -> str:
@@ -207,23 +218,26 @@ CREATION = (
 
 
 def type_of(value: Any) -> str:
-    """How PyTorch's profiler calls the type of an argument."""
-    if isinstance(value, Tensor):
-        return value.dtype.scalar_name.lower() if value.dtype.category < 2 else _float_name(value)
+    """How PyTorch's profiler calls the type of an argument (a tensor or its layout)."""
+    if isinstance(value, (Tensor, Layout)):
+        name = str(getattr(value, "dtype").scalar_name)  # noqa: B009  layouts have no annotations
+        return _C_NAMES.get(name, name)
     if type(value) in (bool, int, float, complex):
         return "Scalar"
     if isinstance(value, (list, tuple)):
-        if value and all(isinstance(v, Tensor) for v in value):
+        if value and all(isinstance(v, (Tensor, Layout)) for v in value):
             return "TensorList"
         return "ScalarList"
     return ""
 
 
-def _float_name(value: Tensor) -> str:
-    return _C_NAMES.get(value.dtype.scalar_name, value.dtype.scalar_name)
-
-
 _C_NAMES = {
+    "Byte": "unsigned char",
+    "Char": "signed char",
+    "Short": "short int",
+    "Int": "int",
+    "Long": "long int",
+    "Bool": "bool",
     "Float": "float",
     "Double": "double",
     "Half": "c10::Half",

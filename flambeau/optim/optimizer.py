@@ -15,6 +15,7 @@ from typing import Any
 from flambeau._dtype import float32
 from flambeau._tensor import Tensor
 from flambeau.autograd.node import RemovableHandle
+from flambeau.eager import observing
 from flambeau.eager.public import typename
 
 _before_every_step: dict = OrderedDict()
@@ -57,6 +58,11 @@ _HOOKS = (
     "_optimizer_load_state_dict_pre_hooks",
     "_optimizer_load_state_dict_post_hooks",
 )
+
+
+def _step_name(args, kwargs):
+    name = type(args[0]).__name__
+    return f"Optimizer.step#{name}.step"
 
 
 class Optimizer:
@@ -228,6 +234,7 @@ class Optimizer:
                     hook(self, args, kwargs)
             return found
 
+        observing.add(wrapper, _step_name, "optimizer")
         return wrapper
 
     def register_step_pre_hook(self, hook: Callable) -> RemovableHandle:

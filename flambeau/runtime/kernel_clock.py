@@ -1,0 +1,157 @@
+"""Times of kernels, taken by native code around them, for the profiler.
+
+A builtin looks up its native function at every call (`definition.function` in cpu.py), so putting
+another address there while somebody measures costs nothing at other times. The other address is one
+of `SLOTS` tiny functions; each reads a clock, calls the kernel of its slot, reads the clock again
+and writes what it saw into a log. Python only reads the log when the measuring ends.
+"""
+
+import ctypes
+import mmap
+import sys
+import threading
+
+from flambeau.runtime import cpu
+
+SLOTS = 1024  # kernels that can be timed at once; others run as ever
+CAPACITY = 1 << 20  # calls the log holds; later ones are counted, not kept
+RECORD = 4  # words of a record: slot, thread, start and end in nanoseconds
+
+_CLOCKS = {"linux": 1, "darwin": 8}  # the clock behind time.perf_counter_ns
+
+
+def is_supported() -> bool:
+    return sys.platform in _CLOCKS and ctypes.sizeof(ctypes.c_void_p) == 8
+
+
+def clock_ir() -> str:
+    """IR of the functions that stand in for kernels."""
+    thunks = "\n".join(
+        f"define internal ptr @thunk{k}(ptr %self, ptr %args, i64 %n) {{\n"
+        f"  %r = tail call ptr @timed(i64 {k}, ptr %self, ptr %args, i64 %n)\n  ret ptr %r\n}}"
+        for k in range(SLOTS)
+    )
+    table = ", ".join(f"ptr @thunk{k}" for k in range(SLOTS))
+    return f"""
+declare i32 @clock_gettime(i32, ptr)
+declare i64 @pthread_self()
+@flambeau_clock_state = internal global [{SLOTS + 4} x i64] zeroinitializer, align 64
+@thunks = internal constant [{SLOTS} x ptr] [{table}], align 64
+
+define ptr @flambeau_clock_block() {{
+  ret ptr @flambeau_clock_state
+}}
+
+define ptr @flambeau_clock_thunks() {{
+  ret ptr @thunks
+}}
+
+define internal i64 @now() {{
+  %t = alloca [2 x i64], align 8
+  %r = call i32 @clock_gettime(i32 {_CLOCKS[sys.platform]}, ptr %t)
+  %s = load i64, ptr %t
+  %np = getelementptr i8, ptr %t, i64 8
+  %n = load i64, ptr %np
+  %ns = mul i64 %s, 1000000000
+  %sum = add i64 %ns, %n
+  ret i64 %sum
+}}
+
+define internal ptr @timed(i64 %k, ptr %self, ptr %args, i64 %n) noinline {{
+entry:
+  %state = getelementptr i8, ptr @flambeau_clock_state, i64 0
+  %slot = add i64 %k, 4
+  %fp = getelementptr i64, ptr %state, i64 %slot
+  %f = load ptr, ptr %fp
+  %start = call i64 @now()
+  %result = call ptr %f(ptr %self, ptr %args, i64 %n)
+  %end = call i64 @now()
+  %at = atomicrmw add ptr %state, i64 1 seq_cst
+  %capp = getelementptr i8, ptr %state, i64 8
+  %cap = load i64, ptr %capp
+  %room = icmp ult i64 %at, %cap
+  br i1 %room, label %write, label %out
+write:
+  %logp = getelementptr i8, ptr %state, i64 16
+  %log = load ptr, ptr %logp
+  %word = mul i64 %at, {RECORD}
+  %p0 = getelementptr i64, ptr %log, i64 %word
+  %p1 = getelementptr i8, ptr %p0, i64 8
+  %p2 = getelementptr i8, ptr %p0, i64 16
+  %p3 = getelementptr i8, ptr %p0, i64 24
+  %me = call i64 @pthread_self()
+  store i64 %k, ptr %p0
+  store i64 %me, ptr %p1
+  store i64 %start, ptr %p2
+  store i64 %end, ptr %p3
+  br label %out
+out:
+  ret ptr %result
+}}
+{thunks}
+"""
+
+
+class KernelClock:
+    """Times every kernel that is called between start() and stop(); users are counted."""
+
+    def __init__(self, addresses):
+        block = ctypes.CFUNCTYPE(ctypes.c_void_p)
+        state = block(addresses["flambeau_clock_block"])()
+        thunks = block(addresses["flambeau_clock_thunks"])()
+        self.state = (ctypes.c_int64 * (SLOTS + 4)).from_address(state)
+        self.thunks = list((ctypes.c_uint64 * SLOTS).from_address(thunks))
+        self.slots: list = []  # definitions of builtins by slot
+        self.users = 0
+        self.memory: mmap.mmap | None = None
+        self.lock = threading.Lock()
+
+    def start(self):
+        with self.lock:
+            self.users += 1
+            if self.users > 1:
+                return
+            if self.memory is None:
+                size = CAPACITY * RECORD * 8
+                self.memory = mmap.mmap(-1, size)  # pages cost nothing until they are written
+                self.records = (ctypes.c_int64 * (CAPACITY * RECORD)).from_buffer(self.memory)
+                self.state[2] = ctypes.addressof(self.records)
+            self.state[0], self.state[1] = 0, CAPACITY
+            self.slots = []
+            cpu.on_new = self._divert
+            for definition in list(cpu.definitions()):
+                self._divert(definition)
+
+    def stop(self):
+        """No more times; what was logged stays readable until the next start."""
+        with self.lock:
+            self.users -= 1
+            if self.users:
+                return
+            cpu.on_new = None
+            for k, definition in enumerate(self.slots):
+                definition.function = self.state[4 + k] & (1 << 64) - 1
+
+    def _divert(self, definition):
+        slot = len(self.slots)
+        if slot < SLOTS:
+            self.slots.append(definition)
+            self.state[4 + slot] = definition.function
+            definition.function = self.thunks[slot]
+
+    def position(self):
+        """How many calls have been logged; read() takes it as its beginning."""
+        return min(self.state[0], CAPACITY)
+
+    def read(self, since=0):
+        """(name, thread, start, end) of calls, in the order in which they ended."""
+        words = self.records[since * RECORD : self.position() * RECORD]
+        names = [definition.name.decode() for definition in self.slots]
+        return [
+            (names[words[k]], words[k + 1] & (1 << 64) - 1, words[k + 2], words[k + 3])
+            for k in range(0, len(words), RECORD)
+        ]
+
+    def lost(self):
+        """Calls that found the log full."""
+        return max(self.state[0] - CAPACITY, 0)
