@@ -217,7 +217,8 @@ class _Worker:
         if isinstance(self.fetcher, IterableFetcher):
             index = [None] * (self.job.batch_size or 1) if self.job.auto_collation else None
             resume_iterable(self.fetcher, resume["dataset"], self.batches, index)
-        RandomState.from_plain(resume["random"]).restore()
+        if resume["random"] is not None:
+            RandomState.from_plain(resume["random"]).restore()
 
     def _state(self):
         dataset = None

@@ -84,7 +84,7 @@ def _made(kind: Any, message: str) -> BaseException:
             "__module__": kind.__module__,
             "__qualname__": kind.__qualname__,
         }
-        relative = type(kind.__name__, (kind,), shown)
+        relative: Any = type(kind.__name__, (kind,), shown)
         error = relative.__new__(relative)
         error.args = (message,)
         return error

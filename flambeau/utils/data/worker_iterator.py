@@ -6,8 +6,8 @@ depend on which worker is quicker (unless `in_order=False` asks for that). Each 
 they do in `worker.py`, how batches travel in `worker_parcels.py`.
 """
 
-import itertools
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,12 +30,15 @@ from .worker import (
 )
 from .worker_parcels import Parcel, unpack
 from .worker_processes import Crew
+from .worker_tasks import Ledger
 
 
 class WorkerIterator(BaseIterator):
     """One pass over a loader with workers, or many if they are persistent."""
 
     _crew: Crew | None = None
+    _arrived: dict[int, Any]
+    _ledger: Ledger
 
     def __init__(self, loader: Any) -> None:
         self._prefetch_factor = loader.prefetch_factor
@@ -67,7 +70,6 @@ class WorkerIterator(BaseIterator):
         if self._crew is not None:
             self._crew.close()
         self._reading = False
-        self._arrived: dict[int, Any] = {}
         job = Job(
             self._dataset_kind,
             self._dataset,
@@ -84,84 +86,67 @@ class WorkerIterator(BaseIterator):
 
     def _first_tasks(self) -> None:
         """Give every worker something to do."""
-        count = self._num_workers
-        self._sent = self._next = 0  # numbers of tasks
-        self._tasks: dict[int, int] = {}  # task -> worker, until its batch is handed out
+        progress, saved = self._progress, self._progress.saved_workers
+        resumed = saved if progress.resumed and saved and len(saved) == self._num_workers else None
+        ledger = self._ledger = Ledger(
+            self._num_workers, self._prefetch_factor, self._in_order, resumed, progress.consumed
+        )
         self._arrived = {}  # task -> message
-        self._active = [True] * count
-        self._loads = [0] * count
-        self._last_done = [-1] * count
-        self._states: dict[int, Any] = {}
-        first = 0
-        saved = self._progress.saved_workers
-        if saved and len(saved) == count:
-            first = saved[0]["next"]
-        self._turns = itertools.cycle([*range(first, count), *range(first)])
-        self._serve_out_of_order()
-        self._progress.worker_states = self._tell_states
-        for _ in range(self._prefetch_factor * count):
+        if progress.resumed and saved and saved[0]["waiting"] is not None:
+            self._serve_out_of_order(saved[0]["waiting"])
+        # The state may be asked for when this iterator is gone; nor shall it live on for that.
+        ask = weakref.WeakMethod(self._ask_states)
+
+        def states():
+            method = ask()
+            return ledger.states(method if method is not None else dict)
+
+        progress.worker_states = states
+        for _ in range(ledger.most):
             self._send_task()
 
     # -- tasks -------------------------------------------------------------------------------------
 
     def _send_task(self) -> None:
         """Draw a batch of indices for the worker whose turn it is."""
-        crew = self._crew
+        crew, ledger = self._crew, self._ledger
         assert crew is not None
         if crew.closed:
             return
-        if self._dataset_kind == DatasetKind.Iterable and not any(self._active):
+        worker = ledger.choose()
+        if worker is None:
             return
         try:
             index = self._next_index()
         except StopIteration:
             return
-        most = self._prefetch_factor * self._num_workers
-        for worker in itertools.islice(self._turns, self._num_workers):
-            if self._active[worker] and (
-                self._in_order or self._loads[worker] < most // sum(self._active)
-            ):
-                break
-        else:
-            return
-        task = self._sent
+        task = ledger.give(worker)
         crew.ends[worker].send((TASK, task, index, crew.landings[worker].returns()))
-        self._tasks[task] = worker
-        self._loads[worker] += 1
-        self._sent += 1
 
     def _next_data(self) -> Any:
-        arrived, tasks = self._arrived, self._tasks
+        arrived, ledger = self._arrived, self._ledger
         while True:
             if not self._in_order and arrived:
                 task = next(iter(arrived))
                 return self._hand_out(task, arrived.pop(task))
-            while self._next < self._sent:  # tasks of workers that have ended are skipped
-                worker = tasks.get(self._next)
-                if worker is not None:
-                    if self._active[worker] or self._next in arrived:
-                        break
-                    del tasks[self._next]
-                self._next += 1
-            else:
+            if not ledger.skip_ended(arrived):
                 if not self._persistent_workers:
                     self._shutdown_workers()
                 raise StopIteration
-            message = arrived.pop(self._next, None)
+            message = arrived.pop(ledger.next, None)
             if message is not None:
-                self._next += 1
-                return self._hand_out(self._next - 1, message)
+                ledger.next += 1
+                return self._hand_out(ledger.next - 1, message)
             self._wait()
 
     def _hand_out(self, task, message):
-        crew, worker = self._crew, self._tasks.pop(task)
-        self._loads[worker] -= 1
-        self._last_done[worker] = task
-        if message[0] == FAILED:
+        failed = message[0] == FAILED
+        worker = self._ledger.finish(task, failed)
+        if failed:
             self._send_task()
             self._progress.consume()
             message[2].reraise()
-        data = unpack(message[2], crew.landings[worker])
+        data = unpack(message[2], self._crew.landings[worker])
         self._send_task()
         return pin_memory(data, self._pin_memory_device) if self._pin_memory else data
 
@@ -211,7 +196,7 @@ class WorkerIterator(BaseIterator):
         if kind in (BATCH, FAILED):
             self._arrived[message[1]] = message
         elif kind == ENDED:
-            self._active[worker] = False
+            self._ledger.active[worker] = False
             if not self._persistent_workers:
                 crew.dismiss(worker)
             self._send_task()
@@ -225,7 +210,8 @@ class WorkerIterator(BaseIterator):
         assert self._crew is not None
         for task, message in self._arrived.items():
             if message[0] == BATCH and message[2].number >= 0:
-                self._crew.landings[self._tasks[task]].lease(message[2].number)
+                landing = self._crew.landings[self._ledger.owners[task]]
+                landing.lease(message[2].number)
         self._arrived.clear()
 
     # -- ending ------------------------------------------------------------------------------------
@@ -248,43 +234,21 @@ class WorkerIterator(BaseIterator):
             return [{**state, "batches": 0} for state in saved]
         return list(saved)
 
-    def _tell_states(self) -> list[Any] | None:
-        """For each worker: where it is, as of the batches handed out."""
-        crew = self._crew
-        if crew is None or crew.closed or not all(self._alive(w) for w in range(self._num_workers)):
-            return None
-        self._states = {}
-        for worker, end in enumerate(crew.ends):
-            end.send((TELL_STATE, self._last_done[worker]))
-        while len(self._states) < self._num_workers:
+    def _ask_states(self) -> dict[int, Any]:
+        """Where the workers that are there say they are, as of the batches handed out."""
+        crew, ledger = self._crew, self._ledger
+        if crew is None or crew.closed:
+            return {}
+        self._states: dict[int, Any] = {}
+        asked = sorted(crew.listening.values())
+        for worker in asked:
+            crew.ends[worker].send((TELL_STATE, ledger.last_done[worker]))
+        while any(w not in self._states for w in asked if w in crew.listening.values()):
             self._wait()
-        return [
-            {
-                **self._states[worker],
-                "next": self._whose_turn(),
-                "waiting": None if self._in_order else self._waiting(),
-            }
-            for worker in range(self._num_workers)
-        ]
+        return self._states
 
-    def _alive(self, worker):
-        return worker in self._crew.listening.values()
-
-    def _whose_turn(self) -> int:
-        """The worker of the next batch."""
-        for task in range(self._next, self._sent):
-            worker = self._tasks.get(task)
-            if worker is not None:
-                return worker
-        turn = next(self._turns)
-        self._turns = itertools.chain([turn], self._turns)  # type: ignore[assignment]
-        return turn
-
-    # With in_order=False the batches that are still to come are no longer the last ones drawn, so
-    # their numbers are saved, and drawn indices are picked by number.
-
-    def _waiting(self) -> list[int]:
-        return [self._numbers[task] for task in sorted(self._tasks)]
+    # With in_order=False the batches that are still to come need not be the last ones drawn, so
+    # their numbers are saved, and indices that are drawn again are picked by number.
 
     def _indices(self) -> Iterator[Any]:
         indices = super()._indices()
@@ -294,18 +258,13 @@ class WorkerIterator(BaseIterator):
             return _recorded(indices, self._drawn)
         return indices
 
-    def _serve_out_of_order(self) -> None:
+    def _serve_out_of_order(self, waiting: list[int]) -> None:
         progress = self._progress
-        first = progress.consumed
-        self._numbers: Any = _Counted(first)
-        saved = progress.saved_workers
-        if not (progress.resumed and saved and saved[0]["waiting"] is not None):
-            return
         if self._dataset_kind == DatasetKind.Map and progress.sampler is None:
-            waiting = [n for n in saved[0]["waiting"] if n < len(self._drawn)]
+            waiting = [number for number in waiting if number < len(self._drawn)]
             progress.pending.clear()
-            progress.pending.extend(self._drawn[n] for n in waiting)
-            self._numbers = _Counted(progress.drawn, waiting)
+            progress.pending.extend(self._drawn[number] for number in waiting)
+            self._ledger.begin_with(waiting, progress.drawn)
         self._drawn = []
 
 
@@ -313,14 +272,3 @@ def _recorded(indices, record):
     for index in indices:
         record.append(index)
         yield index
-
-
-class _Counted:
-    """Numbers of drawn batches by task: some to begin with, then one after the other."""
-
-    def __init__(self, first, known=()):
-        self.first, self.known = first, list(known)
-
-    def __getitem__(self, task):
-        count = len(self.known)
-        return self.known[task] if task < count else self.first + task - count

@@ -88,8 +88,8 @@ class Crew:
             lines: dict[Any, int] = {
                 self.ends[worker].connection: line for line, worker in self.listening.items()
             }
-            news = multiprocessing.connection.wait([*lines, *self.sentinels], seconds)
-            return [lines.get(found, found) for found in news]  # type: ignore[misc]
+            news: Any = multiprocessing.connection.wait([*lines, *self.sentinels], seconds)
+            return [lines.get(found, found) for found in news]
         for end in waiting:
             self._lookout.modify(end.fileno(), select.POLLIN | select.POLLOUT)
         found = self._lookout.poll(seconds * 1000)
