@@ -322,6 +322,8 @@ def resume_iterable(
         index: what the fetcher is given for one batch.
         progress: knows where others drew from the generators in between, if anybody could.
     """
+    if not batches:
+        return
     if state is not None:
         fetcher.ended = state["ended"]
         if "iterator" in state:
