@@ -204,26 +204,28 @@ def _sample(img: Tensor, grid: Tensor, mode: str, fill: Fill) -> Tensor:
     return batch.restore(out)
 
 
-def _pixel_centers(width: int, height: int, start_x: float, start_y: float, dtype, device):
-    """(x, y, 1) of every pixel, as (1, height * width, 3)."""
-    points = flambeau.empty(1, height, width, 3, dtype=dtype, device=device)
-    points[..., 0] = flambeau.linspace(start_x, start_x + width - 1, steps=width, device=device)
-    points[..., 1] = flambeau.linspace(
-        start_y, start_y + height - 1, steps=height, device=device
-    ).unsqueeze(-1)
-    points[..., 2] = 1
-    return points.view(1, height * width, 3)
+def _mapped_centers(columns: Tensor, width: int, height: int, start_x: float, start_y: float):
+    """x * columns[0] + y * columns[1] + columns[2] at the centre of each pixel: (1, H, W, 2).
+
+    A sum of products in this order, each of them rounded: what PyTorch's product of such narrow
+    matrices gives, so that pixels halfway between two others go the same way.
+    """
+    dtype, device = columns.dtype, columns.device
+    x = flambeau.linspace(start_x, start_x + width - 1, steps=width, device=device).to(dtype)
+    y = flambeau.linspace(start_y, start_y + height - 1, steps=height, device=device).to(dtype)
+    if dtype in (flambeau.float16, flambeau.bfloat16):  # sums are kept in float32
+        x, y, columns = x.float(), y.float(), columns.float()
+    by_x, by_y, constant = columns.view(3, 1, 1, 1, 2)
+    grid = x.view(1, 1, -1, 1) * by_x + y.view(1, -1, 1, 1) * by_y + constant
+    return grid.to(dtype)
 
 
 def _affine_grid(matrix: list[float], img: Tensor, out_width: int, out_height: int) -> Tensor:
     dtype, device = working_dtype(img), img.device
-    theta = flambeau.tensor(matrix, dtype=dtype, device=device).reshape(1, 2, 3)
-    points = _pixel_centers(
-        out_width, out_height, -out_width * 0.5 + 0.5, -out_height * 0.5 + 0.5, dtype, device
-    )
+    theta = flambeau.tensor(matrix, dtype=dtype, device=device).view(2, 3)
     half = flambeau.tensor([0.5 * img.shape[-1], 0.5 * img.shape[-2]], dtype=dtype, device=device)
-    grid = points.bmm(theta.transpose(1, 2) / half)
-    return grid.view(1, out_height, out_width, 2)
+    start_x, start_y = -out_width * 0.5 + 0.5, -out_height * 0.5 + 0.5
+    return _mapped_centers(theta.T / half, out_width, out_height, start_x, start_y)
 
 
 def affine(
@@ -265,13 +267,13 @@ def rotate(
 
 def _perspective_grid(coefficients: list[float], width: int, height: int, dtype, device) -> Tensor:
     a, b, c, d, e, f, g, h = coefficients
-    numerators = flambeau.tensor([[[a, b, c], [d, e, f]]], dtype=dtype, device=device)
-    denominators = flambeau.tensor([[[g, h, 1.0], [g, h, 1.0]]], dtype=dtype, device=device)
-    points = _pixel_centers(width, height, 0.5, 0.5, dtype, device)
+    above = flambeau.tensor([[a, d], [b, e], [c, f]], dtype=dtype, device=device)
+    below = flambeau.tensor([[g, g], [h, h], [1.0, 1.0]], dtype=dtype, device=device)
     half = flambeau.tensor([0.5 * width, 0.5 * height], dtype=dtype, device=device)
-    above = points.bmm(numerators.transpose(1, 2) / half)
-    below = points.bmm(denominators.transpose(1, 2))
-    return (above / below - 1.0).view(1, height, width, 2)
+    above, below = (
+        _mapped_centers(columns, width, height, 0.5, 0.5) for columns in (above / half, below)
+    )
+    return above / below - 1.0
 
 
 def perspective(
