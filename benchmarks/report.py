@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import heavy
+import loading
 import ops
 import overhead
 import peaks
@@ -118,6 +119,12 @@ def main() -> None:
     words = "`python benchmarks/training.py` makes this table alone, and shows the models."
     rows = table(timing.HEADER, [*map(timing.cells, found)])
     sections.append("\n\n".join([title, words, rows, agreement]))
+    print()
+    chosen = timing.select(loading.CASES, options.only)
+    found = list(timing.run_cases(chosen, options.threads, options.seconds))
+    results += found
+    measures += loading.run_measures(options.only)
+    sections.append("## Loading and files\n\n" + table(timing.HEADER, [*map(timing.cells, found)]))
     sections.append(
         "## Start and memory\n\n" + table(startup.HEADER, [*map(startup.cells, measures)])
     )

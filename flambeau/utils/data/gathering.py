@@ -137,6 +137,8 @@ def _gather_of_subset(dataset: Subset[Any]) -> Gather | None:
 def _places(dataset: Subset[Any], inner: Gather) -> Tensor | None:
     """The indices of a subset as a tensor; made again only if they have changed."""
     indices: Any = dataset.indices
+    if type(indices) is range and _within(indices, inner.length):
+        return flambeau.arange(indices.start, indices.stop, indices.step)
     if type(indices) is not list:
         if type(indices) is not range and not _is_vector_of_integers(indices):
             return None
@@ -149,6 +151,11 @@ def _places(dataset: Subset[Any], inner: Gather) -> Tensor | None:
         return None
     _known_places[dataset] = inner.length, list(indices), places
     return places
+
+
+def _within(indices: range, length: int) -> bool:
+    """Whether the indices of a range that is not empty count from the front and exist."""
+    return min(indices[0], indices[-1]) >= 0 and max(indices[0], indices[-1]) < length
 
 
 def _is_vector_of_integers(indices: Any) -> bool:
