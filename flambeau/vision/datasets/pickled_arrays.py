@@ -21,17 +21,21 @@ _MOST_DIMS = 32
 
 
 def read_pickle(path: str | os.PathLike[str]) -> Any:
-    """The object that a pickle holds: containers, numbers, text and arrays.
+    """The object in a file that holds a pickle: containers, numbers, text and arrays.
 
     Text that Python 2 wrote is read as Latin-1, and keys that are bytes become text.
     """
     with open(path, "rb") as file:
-        content = io.BytesIO(file.read())
+        return parse_pickle(file.read(), os.fspath(path))
+
+
+def parse_pickle(content: bytes, name: str) -> Any:
+    """The object that these bytes stand for; the name is for messages."""
     try:
-        return _finished(_Reader(content, _no_ids, "latin1").load())
+        return _finished(_Reader(io.BytesIO(content), _no_ids, "latin1").load())
     except (UnpicklingError, EOFError, RecursionError, MemoryError) as error:
         why = str(error).removeprefix("Weights only load failed. ")
-        raise RuntimeError(f"{os.fspath(path)} cannot be read safely: {why}") from None
+        raise RuntimeError(f"{name} cannot be read safely: {why}") from None
 
 
 def _no_ids(_: Any) -> Any:
@@ -117,13 +121,18 @@ def _encode(text: Any, encoding: Any) -> bytes:
     return text.encode("latin1")
 
 
+def _no_bytes() -> bytes:
+    return b""  # how protocol 2 writes the bytes of an array without elements
+
+
 _NAMES: dict[str, Any] = {"numpy.ndarray": _ArrayType, "numpy.dtype": _Dtype}
 for _core in ("numpy.core", "numpy._core"):
     _NAMES[f"{_core}.multiarray._reconstruct"] = _reconstruct
     _NAMES[f"{_core}.multiarray.scalar"] = _scalar
     _NAMES[f"{_core}.numeric._frombuffer"] = _from_buffer
+_NAMES |= {"builtins.bytes": _no_bytes, "__builtin__.bytes": _no_bytes}
 _NAMES |= {"_codecs.encode": _encode, "collections.OrderedDict": OrderedDict}
-_CALLED = [_Dtype, _reconstruct, _scalar, _from_buffer, _encode, OrderedDict]
+_CALLED = [_Dtype, _reconstruct, _scalar, _from_buffer, _no_bytes, _encode, OrderedDict]
 
 
 class _Reader(Machine):
