@@ -128,7 +128,7 @@ def pad(
         return _pad_from_edges(img, border, padding_mode)
     options = _parse_fill(fill, img, name="fill")
     if img.mode == "P":
-        palette = img.getpalette()
+        palette: Any = img.getpalette()
         out = ImageOps.expand(img, border=border, **options)
         out.putpalette(palette)
         return out
@@ -156,7 +156,7 @@ def _pad_from_edges(img, border, padding_mode):
 
 
 def resize(
-    img: Image.Image, size: list[int] | int, interpolation: int = Image.Resampling.BILINEAR
+    img: Image.Image, size: list[int] | int, interpolation: Any = Image.Resampling.BILINEAR
 ) -> Image.Image:
     _check(img)
     if not (isinstance(size, list) and len(size) == 2):
@@ -189,7 +189,7 @@ def _parse_fill(
 def affine(
     img: Image.Image,
     matrix: list[float],
-    interpolation: int = Image.Resampling.NEAREST,
+    interpolation: Any = Image.Resampling.NEAREST,
     fill: int | float | Sequence[int] | Sequence[float] | None = None,
 ) -> Image.Image:
     _check(img)
@@ -200,7 +200,7 @@ def affine(
 def rotate(
     img: Image.Image,
     angle: float,
-    interpolation: int = Image.Resampling.NEAREST,
+    interpolation: Any = Image.Resampling.NEAREST,
     expand: bool = False,
     center: tuple[int, int] | None = None,
     fill: int | float | Sequence[int] | Sequence[float] | None = None,
@@ -213,7 +213,7 @@ def rotate(
 def perspective(
     img: Image.Image,
     perspective_coeffs: list[float],
-    interpolation: int = Image.Resampling.BICUBIC,
+    interpolation: Any = Image.Resampling.BICUBIC,
     fill: int | float | Sequence[int] | Sequence[float] | None = None,
 ) -> Image.Image:
     _check(img)

@@ -1,7 +1,7 @@
-"""How images are prepared for published weights: what `weights.transforms()` returns.
+"""What images go through before a model with given weights sees them.
 
-Each preset is a module that takes a PIL image or a tensor and returns the tensor that a model
-wants. The steps themselves are functions of `functional`.
+`weights.transforms()` of a model makes one of these. Each takes PIL images or tensors, and says in
+words what it does (`describe`).
 """
 
 from collections.abc import Sequence
@@ -9,120 +9,199 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor, nn
+from flambeau.vision.transforms import functional as F
+from flambeau.vision.transforms.interpolation import InterpolationMode
 
-__all__ = ["ImageClassification", "ObjectDetection", "SemanticSegmentation"]
+__all__ = [
+    "ObjectDetection",
+    "ImageClassification",
+    "VideoClassification",
+    "SemanticSegmentation",
+    "OpticalFlow",
+]
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
+_ACCEPTS = (
+    "Accepts ``PIL.Image``, batched ``(B, C, H, W)`` and single ``(C, H, W)`` image "
+    "``torch.Tensor`` objects. "
+)
 
 
-def interpolation_mode(name: Any) -> Any:
-    """The member of InterpolationMode of this name; "bilinear" if None."""
-    from . import InterpolationMode
+def interpolation_mode(name: str) -> InterpolationMode:
+    """The mode of that name, as "bilinear"."""
+    return InterpolationMode(name)
 
-    return (
-        InterpolationMode(name or "bilinear") if not isinstance(name, InterpolationMode) else name
-    )
+
+def _as_floats(img: Any) -> Tensor:
+    if not isinstance(img, Tensor):
+        img = F.pil_to_tensor(img)
+    return F.convert_image_dtype(img, flambeau.float32)
 
 
 class _Preset(nn.Module):
-    _shown: tuple[str, ...] = ()
+    """A text with one setting to a line."""
+
+    _settings: tuple[str, ...] = ()
+    mean: list[float]
+    std: list[float]
 
     def __repr__(self) -> str:
-        lines = [f"\n    {name}={getattr(self, name)}" for name in self._shown]
-        return f"{type(self).__name__}({''.join(lines)}{chr(10) if lines else ''})"
+        if not self._settings:
+            return f"{type(self).__name__}()"
+        lines = [f"    {name}={getattr(self, name)}" for name in self._settings]
+        return "\n".join([f"{type(self).__name__}(", *lines, ")"])
 
-
-def _as_float_tensor(image: Any) -> Tensor:
-    from . import functional
-
-    if not isinstance(image, Tensor):
-        image = functional.pil_to_tensor(image)
-    return functional.convert_image_dtype(image, flambeau.float)
-
-
-class ObjectDetection(_Preset):
-    """Values between 0 and 1; detectors resize and normalize by themselves."""
-
-    def forward(self, img: Any) -> Tensor:
-        return _as_float_tensor(img)
-
-    def describe(self) -> str:
+    def _normalization(self) -> str:
         return (
-            "Takes PIL images, tensors (C, H, W) and batches (B, C, H, W). "
-            "Values are rescaled to [0.0, 1.0]."
+            "Finally the values are first rescaled to ``[0.0, 1.0]`` and then normalized using "
+            f"``mean={self.mean}`` and ``std={self.std}``."
         )
 
 
-class ImageClassification(_Preset):
-    """Resize, crop the centre, rescale to 0..1, normalize."""
+class ObjectDetection(_Preset):
+    """Floats from 0 to 1."""
 
-    _shown = ("crop_size", "resize_size", "mean", "std", "interpolation")
+    def forward(self, img: Any) -> Tensor:
+        return _as_floats(img)
+
+    def describe(self) -> str:
+        """What is done, in words."""
+        return f"{_ACCEPTS}The images are rescaled to ``[0.0, 1.0]``."
+
+
+class ImageClassification(_Preset):
+    """Resized, cropped in the middle, and normalised."""
+
+    _settings = ("crop_size", "resize_size", "mean", "std", "interpolation")
 
     def __init__(
         self,
         *,
         crop_size: int,
         resize_size: int = 256,
-        mean: Sequence[float] = IMAGENET_MEAN,
-        std: Sequence[float] = IMAGENET_STD,
-        interpolation: Any = None,
+        mean: tuple[float, ...] = IMAGENET_MEAN,
+        std: tuple[float, ...] = IMAGENET_STD,
+        interpolation: InterpolationMode = InterpolationMode.BILINEAR,
         antialias: bool | None = True,
     ) -> None:
         super().__init__()
-        self.crop_size, self.resize_size = [crop_size], [resize_size]
-        self.mean, self.std = list(mean), list(std)
-        self.interpolation = interpolation_mode(interpolation)
+        self.crop_size = [crop_size]
+        self.resize_size = [resize_size]
+        self.mean = list(mean)
+        self.std = list(std)
+        self.interpolation = interpolation
         self.antialias = antialias
 
     def forward(self, img: Any) -> Tensor:
-        from . import functional
-
-        img = functional.resize(img, self.resize_size, self.interpolation, antialias=self.antialias)
-        img = _as_float_tensor(functional.center_crop(img, self.crop_size))
-        return functional.normalize(img, mean=self.mean, std=self.std)
+        img = F.resize(
+            img, self.resize_size, interpolation=self.interpolation, antialias=self.antialias
+        )
+        img = F.center_crop(img, self.crop_size)
+        return F.normalize(_as_floats(img), mean=self.mean, std=self.std)
 
     def describe(self) -> str:
+        """What is done, in words."""
         return (
-            "Takes PIL images, tensors (C, H, W) and batches (B, C, H, W). Images are resized to "
-            f"resize_size={self.resize_size} with interpolation={self.interpolation}, cropped in "
-            f"the centre to crop_size={self.crop_size}, rescaled to [0.0, 1.0] and normalized with "
-            f"mean={self.mean} and std={self.std}."
+            f"{_ACCEPTS}The images are resized to ``resize_size={self.resize_size}`` using "
+            f"``interpolation={self.interpolation}``, followed by a central crop of "
+            f"``crop_size={self.crop_size}``. {self._normalization()}"
+        )
+
+
+class VideoClassification(_Preset):
+    """Frames resized, cropped in the middle and normalised; channels come before frames."""
+
+    _settings = ("crop_size", "resize_size", "mean", "std", "interpolation")
+
+    def __init__(
+        self,
+        *,
+        crop_size: tuple[int, int],
+        resize_size: Sequence[int],
+        mean: tuple[float, ...] = (0.43216, 0.394666, 0.37645),
+        std: tuple[float, ...] = (0.22803, 0.22145, 0.216989),
+        interpolation: InterpolationMode = InterpolationMode.BILINEAR,
+    ) -> None:
+        super().__init__()
+        self.crop_size = list(crop_size)
+        self.resize_size = list(resize_size)
+        self.mean = list(mean)
+        self.std = list(std)
+        self.interpolation = interpolation
+
+    def forward(self, vid: Tensor) -> Tensor:
+        is_single = vid.ndim < 5
+        if is_single:
+            vid = vid.unsqueeze(dim=0)
+        count, frames, channels, height, width = vid.shape
+        vid = vid.view(-1, channels, height, width)
+        # the weights were learned on frames that were resized without antialiasing
+        vid = F.resize(vid, self.resize_size, interpolation=self.interpolation, antialias=False)
+        vid = F.center_crop(vid, self.crop_size)
+        vid = F.convert_image_dtype(vid, flambeau.float32)
+        vid = F.normalize(vid, mean=self.mean, std=self.std)
+        vid = vid.view(count, frames, channels, *self.crop_size).permute(0, 2, 1, 3, 4)
+        return vid.squeeze(dim=0) if is_single else vid
+
+    def describe(self) -> str:
+        """What is done, in words."""
+        return (
+            "Accepts batched ``(B, T, C, H, W)`` and single ``(T, C, H, W)`` video frame "
+            f"``torch.Tensor`` objects. The frames are resized to "
+            f"``resize_size={self.resize_size}`` using ``interpolation={self.interpolation}``, "
+            f"followed by a central crop of ``crop_size={self.crop_size}``. "
+            f"{self._normalization()} Finally the output dimensions are permuted to "
+            "``(..., C, T, H, W)`` tensors."
         )
 
 
 class SemanticSegmentation(_Preset):
-    """Resize unless `resize_size` is None, rescale to 0..1, normalize."""
+    """Resized, where a size is given, and normalised."""
 
-    _shown = ("resize_size", "mean", "std", "interpolation")
+    _settings = ("resize_size", "mean", "std", "interpolation")
 
     def __init__(
         self,
         *,
         resize_size: int | None,
-        mean: Sequence[float] = IMAGENET_MEAN,
-        std: Sequence[float] = IMAGENET_STD,
-        interpolation: Any = None,
+        mean: tuple[float, ...] = IMAGENET_MEAN,
+        std: tuple[float, ...] = IMAGENET_STD,
+        interpolation: InterpolationMode = InterpolationMode.BILINEAR,
         antialias: bool | None = True,
     ) -> None:
         super().__init__()
-        self.resize_size = None if resize_size is None else [resize_size]
-        self.mean, self.std = list(mean), list(std)
-        self.interpolation = interpolation_mode(interpolation)
+        self.resize_size = [resize_size] if resize_size is not None else None
+        self.mean = list(mean)
+        self.std = list(std)
+        self.interpolation = interpolation
         self.antialias = antialias
 
     def forward(self, img: Any) -> Tensor:
-        from . import functional
-
         if self.resize_size is not None:
-            img = functional.resize(
-                img, self.resize_size, self.interpolation, antialias=self.antialias
+            img = F.resize(
+                img, self.resize_size, interpolation=self.interpolation, antialias=self.antialias
             )
-        return functional.normalize(_as_float_tensor(img), mean=self.mean, std=self.std)
+        return F.normalize(_as_floats(img), mean=self.mean, std=self.std)
 
     def describe(self) -> str:
+        """What is done, in words."""
         return (
-            "Takes PIL images, tensors (C, H, W) and batches (B, C, H, W). Images are resized to "
-            f"resize_size={self.resize_size} with interpolation={self.interpolation}, rescaled to "
-            f"[0.0, 1.0] and normalized with mean={self.mean} and std={self.std}."
+            f"{_ACCEPTS}The images are resized to ``resize_size={self.resize_size}`` using "
+            f"``interpolation={self.interpolation}``. {self._normalization()}"
         )
+
+
+class OpticalFlow(_Preset):
+    """Two images as floats from -1 to 1."""
+
+    def forward(self, img1: Any, img2: Any) -> tuple[Tensor, Tensor]:
+        first, second = (
+            F.normalize(_as_floats(img), mean=[0.5] * 3, std=[0.5] * 3).contiguous()
+            for img in (img1, img2)
+        )
+        return first, second
+
+    def describe(self) -> str:
+        """What is done, in words."""
+        return f"{_ACCEPTS}The images are rescaled to ``[-1.0, 1.0]``."

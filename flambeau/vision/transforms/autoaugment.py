@@ -6,6 +6,7 @@ results are combined. The learned policies of AutoAugment are in `autoaugment_po
 
 import math
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 import flambeau
@@ -71,6 +72,7 @@ def _strengths(most: float, num_bins: int) -> tuple[Tensor, bool]:
     return flambeau.linspace(0.0, most, num_bins), True
 
 
+@lru_cache(maxsize=64)
 def _geometric(num_bins: int, shear: float, across: float, down: float, turn: float) -> Space:
     return {
         "ShearX": _strengths(shear, num_bins),
@@ -81,10 +83,12 @@ def _geometric(num_bins: int, shear: float, across: float, down: float, turn: fl
     }
 
 
+@lru_cache(maxsize=64)
 def _colorful(num_bins: int, most: float) -> Space:
     return {name: _strengths(most, num_bins) for name in _COLOR_CHANGES}
 
 
+@lru_cache(maxsize=64)
 def _coarse(num_bins: int, most_bits: int, lost_bits: int) -> Space:
     steps = (flambeau.arange(num_bins) / ((num_bins - 1) / lost_bits)).round().int()
     return {
@@ -171,7 +175,7 @@ class AutoAugment(_Augmentation):
             if chances[i] <= probability:
                 strengths, signed = space[name]
                 magnitude = 0.0 if strength is None else float(strengths[strength].item())
-                if signed and signs[i] == 0:
+                if signed and not signs[i]:
                     magnitude = -magnitude
                 img = _apply_op(img, name, magnitude, self.interpolation, fill)
         return img

@@ -133,7 +133,7 @@ class GaussianBlur(nn.Module):
             if size <= 0 or size % 2 == 0:
                 raise ValueError("Kernel size value should be an odd and positive number.")
         if isinstance(sigma, numbers.Number):
-            if sigma <= 0:  # type: ignore[operator]
+            if sigma <= 0:
                 raise ValueError("If sigma is a single number, it must be positive.")
             sigma = (sigma, sigma)
         elif isinstance(sigma, Sequence) and len(sigma) == 2:

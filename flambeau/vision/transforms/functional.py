@@ -7,6 +7,7 @@ warps (matrices, coefficients) in `warps.py`.
 
 import numbers
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import flambeau
@@ -47,31 +48,31 @@ F_pil: Any = _OnFirstUse()
 # -- sizes and conversions -------------------------------------------------------------------------
 
 
-def get_dimensions(img: Tensor) -> list[int]:
+def get_dimensions(img: Any) -> list[int]:
     """Channels, height and width."""
     return F_t.get_dimensions(img) if isinstance(img, Tensor) else F_pil.get_dimensions(img)
 
 
-def get_image_size(img: Tensor) -> list[int]:
+def get_image_size(img: Any) -> list[int]:
     """Width and height."""
     return F_t.get_image_size(img) if isinstance(img, Tensor) else F_pil.get_image_size(img)
 
 
-def get_image_num_channels(img: Tensor) -> int:
+def get_image_num_channels(img: Any) -> int:
     """How many channels an image has."""
     if isinstance(img, Tensor):
         return F_t.get_image_num_channels(img)
     return F_pil.get_image_num_channels(img)
 
 
-def convert_image_dtype(image: Tensor, dtype: flambeau.dtype = flambeau.float32) -> Tensor:
+def convert_image_dtype(image: Any, dtype: flambeau.dtype = flambeau.float32) -> Any:
     """The same picture in another dtype: values are scaled to the range of that dtype."""
     if not isinstance(image, Tensor):
         raise TypeError("Input img should be Tensor Image")
     return F_t.convert_image_dtype(image, dtype)
 
 
-def normalize(tensor: Tensor, mean: list[float], std: list[float], inplace: bool = False) -> Tensor:
+def normalize(tensor: Any, mean: Any, std: Any, inplace: bool = False) -> Any:
     """How many standard deviations each value lies above the mean of its channel."""
     if not isinstance(tensor, Tensor):
         raise TypeError(f"img should be Tensor Image. Got {type(tensor)}")
@@ -82,12 +83,12 @@ def normalize(tensor: Tensor, mean: list[float], std: list[float], inplace: bool
 
 
 def resize(
-    img: Tensor,
-    size: list[int],
-    interpolation: InterpolationMode = InterpolationMode.BILINEAR,
+    img: Any,
+    size: int | Sequence[int],
+    interpolation: Any = InterpolationMode.BILINEAR,
     max_size: int | None = None,
     antialias: bool | None = True,
-) -> Tensor:
+) -> Any:
     """An image of another size; one number is the length of the shorter side.
 
     max_size: what the longer side may not exceed. antialias: whether shrinking averages over all
@@ -123,8 +124,8 @@ def resize(
 
 
 def pad(
-    img: Tensor, padding: list[int], fill: int | float = 0, padding_mode: str = "constant"
-) -> Tensor:
+    img: Any, padding: int | Sequence[int], fill: Any = 0, padding_mode: str = "constant"
+) -> Any:
     """An image with more pixels around it.
 
     padding: one number for all sides, (left and right, top and bottom), or (left, top, right,
@@ -134,7 +135,7 @@ def pad(
     return kind.pad(img, padding, fill, padding_mode)
 
 
-def crop(img: Tensor, top: int, left: int, height: int, width: int) -> Tensor:
+def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
     """A part of an image; what lies outside is zero."""
     kind = F_t if isinstance(img, Tensor) else F_pil
     return kind.crop(img, top, left, height, width)
@@ -148,7 +149,7 @@ def _pair(size: Any) -> Any:
     return size
 
 
-def center_crop(img: Tensor, output_size: list[int]) -> Tensor:
+def center_crop(img: Any, output_size: int | Sequence[int]) -> Any:
     """The middle of an image, padded with zeros where the image is smaller."""
     crop_height, crop_width = _pair(output_size)
     _, height, width = get_dimensions(img)
@@ -164,25 +165,25 @@ def center_crop(img: Tensor, output_size: list[int]) -> Tensor:
 
 
 def resized_crop(
-    img: Tensor,
+    img: Any,
     top: int,
     left: int,
     height: int,
     width: int,
-    size: list[int],
-    interpolation: InterpolationMode = InterpolationMode.BILINEAR,
+    size: int | Sequence[int],
+    interpolation: Any = InterpolationMode.BILINEAR,
     antialias: bool | None = True,
-) -> Tensor:
+) -> Any:
     """A part of an image, resized."""
     return resize(crop(img, top, left, height, width), size, interpolation, antialias=antialias)
 
 
-def hflip(img: Tensor) -> Tensor:
+def hflip(img: Any) -> Any:
     """Left and right exchanged."""
     return F_t.hflip(img) if isinstance(img, Tensor) else F_pil.hflip(img)
 
 
-def vflip(img: Tensor) -> Tensor:
+def vflip(img: Any) -> Any:
     """Top and bottom exchanged."""
     return F_t.vflip(img) if isinstance(img, Tensor) else F_pil.vflip(img)
 
@@ -194,11 +195,10 @@ def _two_numbers(size: Any) -> Any:
     return size
 
 
-def five_crop(img: Tensor, size: list[int]) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def five_crop(img: Any, size: int | Sequence[int]) -> tuple[Any, ...]:
     """The four corners and the middle of an image."""
-    size = _two_numbers(size)
+    crop_height, crop_width = size = _two_numbers(size)
     _, height, width = get_dimensions(img)
-    crop_height, crop_width = size
     if crop_width > width or crop_height > height:
         raise ValueError(f"Requested crop size {size} is bigger than input size {(height, width)}")
     right, bottom = width - crop_width, height - crop_height
@@ -210,9 +210,7 @@ def five_crop(img: Tensor, size: list[int]) -> tuple[Tensor, Tensor, Tensor, Ten
     return top_left, top_right, bottom_left, bottom_right, center
 
 
-def ten_crop(
-    img: Tensor, size: list[int], vertical_flip: bool = False
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+def ten_crop(img: Any, size: int | Sequence[int], vertical_flip: bool = False) -> tuple[Any, ...]:
     """The four corners and the middle of an image and of its mirror image."""
     size = _two_numbers(size)
     mirrored = vflip(img) if vertical_flip else hflip(img)
@@ -238,12 +236,12 @@ def _from_the_middle(img, center):
 
 
 def perspective(
-    img: Tensor,
+    img: Any,
     startpoints: list[list[int]],
     endpoints: list[list[int]],
-    interpolation: InterpolationMode = InterpolationMode.BILINEAR,
-    fill: list[float] | None = None,
-) -> Tensor:
+    interpolation: Any = InterpolationMode.BILINEAR,
+    fill: Any = None,
+) -> Any:
     """The perspective in which four points of the image come to lie on four others."""
     coefficients = _get_perspective_coeffs(startpoints, endpoints)
     interpolation = as_mode(interpolation)
@@ -253,13 +251,13 @@ def perspective(
 
 
 def rotate(
-    img: Tensor,
+    img: Any,
     angle: float,
-    interpolation: InterpolationMode = InterpolationMode.NEAREST,
+    interpolation: Any = InterpolationMode.NEAREST,
     expand: bool = False,
-    center: list[int] | None = None,
-    fill: list[float] | None = None,
-) -> Tensor:
+    center: Sequence[float] | None = None,
+    fill: Any = None,
+) -> Any:
     """An image turned counter-clockwise, by degrees.
 
     expand: make the result large enough for all of the image. center: the point that stays where
@@ -276,15 +274,15 @@ def rotate(
 
 
 def affine(
-    img: Tensor,
+    img: Any,
     angle: float,
-    translate: list[int],
+    translate: Sequence[float],
     scale: float,
-    shear: list[float],
-    interpolation: InterpolationMode = InterpolationMode.NEAREST,
-    fill: list[float] | None = None,
-    center: list[int] | None = None,
-) -> Tensor:
+    shear: float | Sequence[float],
+    interpolation: Any = InterpolationMode.NEAREST,
+    fill: Any = None,
+    center: Sequence[float] | None = None,
+) -> Any:
     """An image turned clockwise by degrees, moved by pixels, scaled and sheared by degrees."""
     interpolation = as_mode(interpolation)
     if not isinstance(angle, (int, float)):
@@ -297,7 +295,7 @@ def affine(
         raise ValueError("Argument scale should be positive")
     if not isinstance(shear, (numbers.Number, list, tuple)):
         raise TypeError("Shear should be either a single value or a sequence of two values")
-    shears: list = [shear, 0.0] if isinstance(shear, numbers.Number) else list(shear)  # type: ignore[arg-type]
+    shears: list = [shear, 0.0] if isinstance(shear, numbers.Number) else list(shear)
     if len(shears) == 1:
         shears = shears * 2
     if len(shears) != 2:
@@ -316,11 +314,11 @@ def affine(
 
 
 def elastic_transform(
-    img: Tensor,
-    displacement: Tensor,
-    interpolation: InterpolationMode = InterpolationMode.BILINEAR,
-    fill: list[float] | None = None,
-) -> Tensor:
+    img: Any,
+    displacement: Any,
+    interpolation: Any = InterpolationMode.BILINEAR,
+    fill: Any = None,
+) -> Any:
     """Each pixel taken from a place that a displacement, (1, H, W, 2), says.
 
     Displacements are fractions of half the image, along x and y.
@@ -360,31 +358,31 @@ def _like(img, tensor):
 # -- colours ---------------------------------------------------------------------------------------
 
 
-def adjust_brightness(img: Tensor, brightness_factor: float) -> Tensor:
+def adjust_brightness(img: Any, brightness_factor: float) -> Any:
     """0 gives black, 1 the image itself, 2 one that is twice as bright."""
     kind = F_t if isinstance(img, Tensor) else F_pil
     return kind.adjust_brightness(img, brightness_factor)
 
 
-def adjust_contrast(img: Tensor, contrast_factor: float) -> Tensor:
+def adjust_contrast(img: Any, contrast_factor: float) -> Any:
     """0 gives plain gray, 1 the image itself, 2 twice the contrast."""
     kind = F_t if isinstance(img, Tensor) else F_pil
     return kind.adjust_contrast(img, contrast_factor)
 
 
-def adjust_saturation(img: Tensor, saturation_factor: float) -> Tensor:
+def adjust_saturation(img: Any, saturation_factor: float) -> Any:
     """0 gives a gray image, 1 the image itself, 2 twice the saturation."""
     kind = F_t if isinstance(img, Tensor) else F_pil
     return kind.adjust_saturation(img, saturation_factor)
 
 
-def adjust_hue(img: Tensor, hue_factor: float) -> Tensor:
+def adjust_hue(img: Any, hue_factor: float) -> Any:
     """Hues turned around the circle: -0.5 and 0.5 are half of it."""
     kind = F_t if isinstance(img, Tensor) else F_pil
     return kind.adjust_hue(img, hue_factor)
 
 
-def adjust_gamma(img: Tensor, gamma: float, gain: float = 1) -> Tensor:
+def adjust_gamma(img: Any, gamma: float, gain: float = 1) -> Any:
     """gain * value ** gamma: above 1 makes shadows darker, below 1 lighter."""
     kind = F_t if isinstance(img, Tensor) else F_pil
     return kind.adjust_gamma(img, gamma, gain)
@@ -397,21 +395,23 @@ def to_grayscale(img, num_output_channels=1):
     return F_pil.to_grayscale(img, num_output_channels)
 
 
-def rgb_to_grayscale(img: Tensor, num_output_channels: int = 1) -> Tensor:
+def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
     """An image in gray, with one channel or three equal ones."""
     if isinstance(img, Tensor):
         return F_t.rgb_to_grayscale(img, num_output_channels)
     return F_pil.to_grayscale(img, num_output_channels)
 
 
-def erase(img: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = False) -> Tensor:
+def erase(img: Any, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = False) -> Any:
     """The rectangle of h rows and w columns from (i, j) on, overwritten with v."""
     if not isinstance(img, Tensor):
         raise TypeError(f"img should be Tensor Image. Got {type(img)}")
     return F_t.erase(img, i, j, h, w, v, inplace=inplace)
 
 
-def gaussian_blur(img: Tensor, kernel_size: list[int], sigma: list[float] | None = None) -> Tensor:
+def gaussian_blur(
+    img: Any, kernel_size: int | Sequence[int], sigma: float | Sequence[float] | None = None
+) -> Any:
     """Each pixel averaged with its neighbours, weighted by a bell.
 
     kernel_size and sigma are for x and y, or one number for both.
@@ -441,35 +441,35 @@ def gaussian_blur(img: Tensor, kernel_size: list[int], sigma: list[float] | None
     return _like(img, F_t.gaussian_blur(_as_tensor(img), list(sizes), list(sigmas)))
 
 
-def invert(img: Tensor) -> Tensor:
+def invert(img: Any) -> Any:
     """The negative of an image."""
     return F_t.invert(img) if isinstance(img, Tensor) else F_pil.invert(img)
 
 
-def posterize(img: Tensor, bits: int) -> Tensor:
+def posterize(img: Any, bits: int) -> Any:
     """An image that keeps so many bits of each value."""
     if not 0 <= bits <= 8:
         raise ValueError(f"The number if bits should be between 0 and 8. Got {bits}")
     return F_t.posterize(img, bits) if isinstance(img, Tensor) else F_pil.posterize(img, bits)
 
 
-def solarize(img: Tensor, threshold: float) -> Tensor:
+def solarize(img: Any, threshold: float) -> Any:
     """Values from the threshold on, inverted."""
     kind = F_t if isinstance(img, Tensor) else F_pil
     return kind.solarize(img, threshold)
 
 
-def adjust_sharpness(img: Tensor, sharpness_factor: float) -> Tensor:
+def adjust_sharpness(img: Any, sharpness_factor: float) -> Any:
     """0 gives a blurred image, 1 the image itself, 2 one that is twice as sharp."""
     kind = F_t if isinstance(img, Tensor) else F_pil
     return kind.adjust_sharpness(img, sharpness_factor)
 
 
-def autocontrast(img: Tensor) -> Tensor:
+def autocontrast(img: Any) -> Any:
     """Each channel stretched, so that its darkest pixel is black and its lightest white."""
     return F_t.autocontrast(img) if isinstance(img, Tensor) else F_pil.autocontrast(img)
 
 
-def equalize(img: Tensor) -> Tensor:
+def equalize(img: Any) -> Any:
     """Values respaced so that all occur about equally often."""
     return F_t.equalize(img) if isinstance(img, Tensor) else F_pil.equalize(img)

@@ -8,7 +8,7 @@ import flambeau
 
 def _compute_resized_output_size(
     image_size: tuple[int, int],
-    size: list[int] | None,
+    size: Sequence[int] | None,
     max_size: int | None = None,
     allow_size_none: bool = False,
 ) -> list[int]:
