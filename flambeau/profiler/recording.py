@@ -317,7 +317,8 @@ def _zero_name(args, kwargs):
 
 
 def _loader_name(args, kwargs):
-    return f"enumerate(DataLoader)#{type(args[0]).__name__}.__next__"
+    kind = "_SingleProcess" if type(args[0]).__name__.startswith("Single") else "_MultiProcessing"
+    return f"enumerate(DataLoader)#{kind}DataLoaderIter.__next__"
 
 
 def add_places() -> None:
@@ -325,10 +326,9 @@ def add_places() -> None:
     observing.add(Calling.__call__, "nn.Module", "module")
     observing.add(Optimizer.zero_grad, _zero_name, "optimizer")
     observing.add(leaves.hand_over, "torch::autograd::AccumulateGrad", "leaf")
-    loading = sys.modules.get("flambeau.utils.data.dataloader")
-    iterator = getattr(loading, "_BaseDataLoaderIter", None)
-    if iterator is not None and "__next__" in vars(iterator):
-        observing.add(vars(iterator)["__next__"], _loader_name, "loader")
+    loading = sys.modules.get("flambeau.utils.data.iteration")
+    if loading is not None:
+        observing.add(loading.BaseIterator.__next__, _loader_name, "loader")
 
 
 # -- what users name -----------------------------------------------------------------------------
