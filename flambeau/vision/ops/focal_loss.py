@@ -1,0 +1,31 @@
+"""Focal loss: what is classified well already counts less (Lin et al. 2017)."""
+
+from flambeau import Tensor
+from flambeau.nn import functional as F
+
+from ._utils import reduced
+
+
+def sigmoid_focal_loss(
+    inputs: Tensor,
+    targets: Tensor,
+    alpha: float = 0.25,
+    gamma: float = 2,
+    reduction: str = "none",
+) -> Tensor:
+    """binary_cross_entropy_with_logits times (1 - p of the right answer) ** gamma.
+
+    Args:
+        alpha: the weight of ones, zeros having 1 - alpha; -1 for no weights.
+    """
+    if not 0 <= alpha <= 1 and alpha != -1:
+        raise ValueError(
+            f"Invalid alpha value: {alpha}. alpha must be in the range [0,1] or -1 for ignore."
+        )
+    p = inputs.sigmoid()
+    loss = F.binary_cross_entropy_with_logits(inputs, targets, reduction="none")
+    right = p * targets + (1 - p) * (1 - targets)
+    loss = loss * (1 - right) ** gamma
+    if alpha >= 0:
+        loss = (alpha * targets + (1 - alpha) * (1 - targets)) * loss
+    return reduced(loss, reduction)
