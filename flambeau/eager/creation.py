@@ -70,9 +70,10 @@ def as_tensor(data, dtype=None, device=None):
             dtype=dtype, device=None if device is None else device_of(device, "as_tensor")
         )
     if hasattr(data, "__array_interface__") and hasattr(data, "__len__"):
-        return interchange.from_numpy(data, warn=False).to(
-            dtype=dtype, device=device_of(device, "as_tensor")
-        )
+        found, where = interchange.from_numpy(data, warn=False), device_of(device, "as_tensor")
+        if where is found.device and (dtype is None or dtype is found.dtype):
+            return found
+        return found.to(dtype=dtype, device=where)
     return from_data(data, dtype, device_of(device, "as_tensor"))
 
 

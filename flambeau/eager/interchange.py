@@ -96,8 +96,19 @@ def _array_dtype(typestr, type_name, is_native):
     return dtype
 
 
+# Layouts of arrays by dtype, shape and strides: samples of a dataset are mostly alike.
+_layouts: dict = {}
+_array_types: set = set()  # NumPy's class of arrays, once it has been met
+MOST_LAYOUTS = 1000
+
+
 def from_numpy(array, warn=True):
     """A tensor over the memory of a NumPy array."""
+    if type(array) in _array_types:
+        layout = _layouts.get((array.dtype, array.shape, array.strides))
+        if layout is not None and array.flags.writeable:
+            address = array.__array_interface__["data"][0]
+            return make_tensor(layout, borrowed_storage(address, array.nbytes, array), 0)
     if warn and not arrays.is_array(array):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
     a = arrays.read_array(array)
@@ -117,6 +128,10 @@ def from_numpy(array, warn=True):
         warn_read_only("NumPy array", "array")
     strides = tuple(s // a.itemsize for s in a.strides)
     layout = make_layout(Size(a.shape), strides, dtype, cpu)
+    if len(_layouts) >= MOST_LAYOUTS:
+        _layouts.clear()
+    _layouts[a.owner.dtype, a.shape, a.strides] = layout
+    _array_types.add(type(a.owner))
     return make_tensor(layout, borrowed_storage(a.address, a.nbytes, a.owner), 0)
 
 
