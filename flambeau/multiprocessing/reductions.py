@@ -49,7 +49,11 @@ def check_may_travel(tensor: Tensor) -> None:
 def reduce_tensor(tensor: Tensor) -> tuple:
     """Function and arguments that rebuild a tensor elsewhere, over the same memory."""
     check_may_travel(tensor)
-    layout, storage = tensor._layout, root_of(tensor._storage)
+    layout = tensor._layout
+    if layout.device.type != "meta":
+        # here and not with its storage, because here it can be seen that nobody else looks at it
+        shared_storage.share(tensor._storage)
+    storage = root_of(tensor._storage)
     offset = tensor._offset + tensor._storage.pointer - storage.pointer
     kind = type(tensor)
     described = (

@@ -397,7 +397,7 @@ def test_two_iterators_of_one_loader_run_side_by_side():
 # -- resuming --------------------------------------------------------------------------------------
 
 
-def rest(make, after, persistent_epochs=0):
+def rest(make, after):
     """(what follows the batch where the state was saved, what a new loader gives from there)"""
     torch.manual_seed(3)
     loader = make()
@@ -405,11 +405,11 @@ def rest(make, after, persistent_epochs=0):
     for _ in range(after):
         next(iterator)
     state = loader.state_dict()
-    expected = list(iterator) + [b for b in loader]
+    expected = list(iterator) + list(loader)
     torch.manual_seed(99)
     other = make()
     other.load_state_dict(state)
-    return expected, list(other) + [b for b in other]
+    return expected, list(other) + list(other)
 
 
 @pytest.mark.parametrize("after", [0, 1, 4, 6])

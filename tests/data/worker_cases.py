@@ -1,6 +1,7 @@
 """Datasets and functions that worker processes import, and a guard against tests that hang."""
 
 import contextlib
+import faulthandler
 import os
 import signal
 import sys
@@ -130,11 +131,11 @@ FAILURES = {
     "two parts": lambda i: (_ for _ in ()).throw(TwoPartError(7, "seven")),
     "unicode": lambda i: b"\xff".decode(),
     "local": lambda i: raise_local(),
-    "os": lambda i: open("/no/such/file"),
+    "os": lambda i: os.stat("/no/such/file"),
     "unpicklable": lambda i: lambda: None,
     "stop": lambda i: next(iter(())),
     "kill": lambda i: os.kill(os.getpid(), signal.SIGKILL),
-    "segfault": lambda i: os.kill(os.getpid(), signal.SIGSEGV),
+    "segfault": lambda i: (faulthandler.disable(), os.kill(os.getpid(), signal.SIGSEGV)),
     "exit": lambda i: os._exit(3),
     "exit 0": lambda i: os._exit(0),
     "sys.exit": lambda i: sys.exit(4),
