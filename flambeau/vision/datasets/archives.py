@@ -121,7 +121,10 @@ class _Allowance:
 
     def __init__(self, archive: Path) -> None:
         self.archive = archive
-        self.left = max(ALWAYS_ALLOWED, MOST_TIMES * os.path.getsize(archive))
+        size = os.path.getsize(archive)
+        if size == 0:
+            raise EOFError("the file is empty")
+        self.left = max(ALWAYS_ALLOWED, MOST_TIMES * size)
         self.files = MOST_FILES
 
     def spend(self, count: int) -> None:
@@ -225,9 +228,10 @@ def _clear(target: str) -> None:
 
 
 def _extract_tar(from_path: Path, to_path: Path, compression: str | None) -> None:
-    folder, allowance = _Folder(to_path), _Allowance(from_path)
+    folder = _Folder(to_path)
     mode: Any = f"r:{compression[1:]}" if compression else "r:"
     with _damage_reported(from_path), tarfile.open(from_path, mode) as tar:
+        allowance = _Allowance(from_path)
         for member in tar:
             allowance.one_more_file()
             target = folder.place(member.name, from_path)
@@ -255,7 +259,7 @@ def _read_to_the_end(tar: tarfile.TarFile, compression: str | None, allowance: _
             allowance.spend(len(piece))
     else:
         file.seek(tar.offset)
-        if not file.read(1):
+        if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
             raise tarfile.ReadError("unexpected end of data")
 
 
@@ -284,10 +288,11 @@ def _link(
 
 
 def _extract_zip(from_path: Path, to_path: Path, compression: str | None) -> None:
-    folder, allowance = _Folder(to_path), _Allowance(from_path)
+    folder = _Folder(to_path)
     with _damage_reported(from_path), zipfile.ZipFile(from_path) as archive:
         members = archive.infolist()
-        allowance.spend(sum(member.file_size for member in members))
+        # what it says of itself first, then what really comes out
+        _Allowance(from_path).spend(sum(member.file_size for member in members))
         allowance = _Allowance(from_path)
         for member in members:
             allowance.one_more_file()
