@@ -191,9 +191,12 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
         kernel(form.at, y, source, kept[0], kept[1], *places, eps)
     if tracked:
         for given, t in zip((running_mean, running_var), running):
+            # as in PyTorch this is no write that versions count: two batches may go forward before
+            # the first goes back, whose gradient does not depend on the running numbers
             if t is not given:
+                version = given._storage.version
                 copy_into(given, t)
-            given._storage.version += 1
+                given._storage.version = version
     return out, mean, rstd
 
 
