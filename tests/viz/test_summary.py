@@ -227,12 +227,12 @@ FLOPS = {
     "conv2d": (
         lambda t: t.nn.functional.conv2d(t.ones(1, 3, 8, 8), t.ones(5, 3, 3, 3), stride=2),
         2 * 9 * 135,
-    ),  # fmt: skip
+    ),
     "conv3d": (lambda t: t.conv3d(t.ones(1, 1, 3, 3, 3), t.ones(2, 1, 2, 2, 2)), 2 * 8 * 16),
     "transposed": (
         lambda t: t.conv_transpose2d(t.ones(1, 3, 4, 4), t.ones(3, 5, 2, 2), stride=2),
         2 * 16 * 60,
-    ),  # fmt: skip
+    ),
     "einsum": (lambda t: t.einsum("bij,bjk->bik", t.ones(5, 2, 3), t.ones(5, 3, 4)), 240),
     "addition": (lambda t: t.ones(3) + t.ones(3), 0),
 }
