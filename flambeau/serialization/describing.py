@@ -9,10 +9,11 @@ import ast
 import math
 import struct
 from collections import OrderedDict
+from pickle import UnpicklingError
 from typing import Any, NamedTuple
 
 from flambeau.serialization.rebuilding import ALLOWED, StorageKind
-from flambeau.serialization.restricted import STEPS, Machine, broken
+from flambeau.serialization.restricted import STEPS, Machine, broken, check_key
 from flambeau.serialization.safe_names import OLD_NAMES
 
 MOST_THINGS = 1_000_000  # containers and leaves that are looked at
@@ -40,7 +41,8 @@ class Made:
         self.items, self.state = [], None
 
     def __repr__(self):
-        return f"{self.function}(...)"
+        named = isinstance(self.function, (Name, str))
+        return f"{self.function}(...)" if named else "a call of something that was made"
 
 
 class Stored(NamedTuple):
@@ -214,8 +216,9 @@ def _new_object_with_names(self):
 
 def _key(key):
     try:
+        check_key(key)
         hash(key)
-    except TypeError:
+    except (TypeError, UnpicklingError):
         return Name("unhashable")
     return key
 

@@ -13,7 +13,7 @@ from flambeau.runtime.cpu import buffer_at
 from flambeau.serialization import files, locations
 from flambeau.serialization.pickling import dumps
 from flambeau.serialization.reading import parts_of
-from flambeau.serialization.rebuilding import MetaStorage, wrong
+from flambeau.serialization.rebuilding import MetaStorage, brief, wrong
 from flambeau.serialization.restricted import Machine
 from flambeau.serialization.unrestricted import unpickle
 from flambeau.storage import new_storage
@@ -34,7 +34,7 @@ class _Storages:
         self.known = {}  # key -> (storage, itemsize, kept on the meta device)
 
     def __call__(self, identity):
-        if isinstance(identity, tuple) and identity[:1] == ("module",):
+        if _is_module(identity):
             return identity[1]  # a class with its source code, from the first years
         kind, key, location, numel = parts_of(identity)
         if len(identity) > 5 and identity[5] is not None:
@@ -65,7 +65,8 @@ class _Storages:
         return storage, place
 
     def fill(self, file, keys):
-        if not isinstance(keys, list) or {*keys} != {*self.known}:
+        known = isinstance(keys, list) and all(isinstance(key, (str, int)) for key in keys)
+        if not known or {*keys} != {*self.known}:
             raise wrong("the list of storages is not that of the object")
         for key in keys:
             (storage, _), itemsize = self.known[key]
@@ -79,6 +80,12 @@ class _Storages:
                 done = files.read_into(file, buffer_at(storage.pointer, nbytes))
                 if done < nbytes:
                     raise _ended(nbytes - done)
+
+
+def _is_module(identity):
+    if not isinstance(identity, tuple) or len(identity) < 2 or not isinstance(identity[0], str):
+        return False
+    return identity[0] == "module"
 
 
 def _ended(missing):
@@ -96,7 +103,7 @@ def read_legacy(file, map_location, pickle_module, weights_only, arguments):
             return Machine(file, storages, **arguments).load()
         return unpickle(file, storages, pickle_module or pickle, arguments)
 
-    _check_head(file, storages)
+    _check_head(file)
     found = read()
     storages.fill(file, Machine(file, storages).load())
     return found
@@ -123,19 +130,23 @@ def write_legacy(obj, f, pickle_module, protocol):
                 file.write(buffer_at(storage.pointer, storage.nbytes // itemsize * itemsize))
 
 
-def _check_head(file, storages):
+def _check_head(file):
     """Magic number, version and facts about the machine; data, whoever wrote the rest."""
     try:
-        magic = Machine(file, storages).load()
-        if magic != MAGIC:
+        magic = Machine(file, _no_storage).load()
+        if type(magic) is not int or magic != MAGIC:
             raise pickle.UnpicklingError
     except EOFError:
         raise
     except pickle.UnpicklingError:
         raise RuntimeError(_NOT_OURS) from None
-    version = Machine(file, storages).load()
-    if version != PROTOCOL:
-        raise RuntimeError(f"Invalid protocol version: {version!r:.40}")
-    facts = Machine(file, storages).load()
+    version = Machine(file, _no_storage).load()
+    if type(version) is not int or version != PROTOCOL:
+        raise RuntimeError(f"Invalid protocol version: {brief(version)}")
+    facts = Machine(file, _no_storage).load()
     if not isinstance(facts, dict) or facts.get("little_endian") is not True:
         raise RuntimeError("the file was written on a machine with another order of bytes")
+
+
+def _no_storage(identity):
+    raise wrong("a storage where there is none")

@@ -116,7 +116,8 @@ def _assumed_order():
 
 def parts_of(identity):
     """(kind, key, location, numel) of a storage, as a pickle gives them."""
-    if not isinstance(identity, tuple) or len(identity) < 5 or identity[0] != "storage":
+    known = isinstance(identity, tuple) and len(identity) > 4 and isinstance(identity[0], str)
+    if not known or identity[0] != "storage":
         raise wrong("an unknown persistent id")
     kind, key, location, numel = identity[1:5]
     if not isinstance(kind, StorageKind) or not isinstance(location, str):

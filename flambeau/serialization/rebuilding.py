@@ -53,12 +53,21 @@ def wrong(what):
     return UnpicklingError(f"the file is corrupted: {what}")
 
 
+def brief(value):
+    """A value in an error; a file can make one whose whole text would take years to write."""
+    if isinstance(value, (str, bytes)):
+        return repr(value[:40])
+    if isinstance(value, int) and value.bit_length() < 200:
+        return repr(value)
+    return f"of type {type(value).__name__}"
+
+
 def _whole_numbers(values, what):
     if not isinstance(values, (tuple, list)) or len(values) > MOST_DIMS:
         raise wrong(f"{what} must be a tuple of at most {MOST_DIMS} numbers")
     for value in values:
         if type(value) is not int or not 0 <= value <= LARGEST:
-            raise wrong(f"{what} has an element {value!r:.40}")
+            raise wrong(f"{what} has an element {brief(value)}")
     return tuple(values)
 
 
@@ -68,7 +77,7 @@ def _checked(size, stride, offset, itemsize):
     if len(size) != len(stride):
         raise wrong(f"a tensor has {len(size)} sizes and {len(stride)} strides")
     if type(offset) is not int or not 0 <= offset <= LARGEST:
-        raise wrong(f"storage offset {offset!r:.40}")
+        raise wrong(f"storage offset {brief(offset)}")
     numel = 1
     for count in size:
         numel *= count
@@ -101,13 +110,15 @@ def _tensor(storage, offset, size, stride, dtype):
 
 
 def _marked(out, requires_grad, metadata, storage=None):
+    if type(requires_grad) is not bool or not isinstance(metadata, (dict, type(None))):
+        raise wrong("a tensor with unknown marks")
     if metadata:
         fill = getattr(storage, "fill", None)
         if fill is not None:
             fill()  # files are read after their pickle, and here values are needed
         # lazily conjugated or negated there; here the values themselves are
-        out = out.conj().resolve_conj() if metadata.get("conj") else out
-        out = -out if metadata.get("neg") else out
+        out = out.conj().resolve_conj() if metadata.get("conj") is True else out
+        out = -out if metadata.get("neg") is True else out
     if requires_grad and (out.is_floating_point() or out.is_complex()):
         out._requires_grad = True
     return out
@@ -135,7 +146,9 @@ def rebuild_meta_tensor(dtype, size, stride, requires_grad):
 def _parameter(data, requires_grad):
     from flambeau.nn.parameter import Parameter  # nn is large, and most files hold plain tensors
 
-    return Parameter(data, bool(requires_grad))
+    if not isinstance(data, Tensor) or type(requires_grad) is not bool:
+        raise wrong("a parameter without a tensor")
+    return Parameter(data, requires_grad)
 
 
 def rebuild_parameter(data, requires_grad, backward_hooks):
@@ -148,10 +161,11 @@ def rebuild_parameter_with_state(data, requires_grad, backward_hooks, state):
 
 def rebuild_from_type(function, cls, arguments, state):
     """A tensor of a class, or with attributes."""
-    if function not in _TENSOR_FUNCTIONS or not (isinstance(cls, type) and issubclass(cls, Tensor)):
+    known = any(function is other for other in _TENSOR_FUNCTIONS)
+    if not known or not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise wrong("a tensor of an unknown kind")
     out = function(*arguments)
-    if isinstance(state, dict) and state.get("_is_buffer") and cls is Tensor:
+    if isinstance(state, dict) and state.get("_is_buffer") is True and cls is Tensor:
         from flambeau.nn.parameter import Buffer
 
         state = {name: value for name, value in state.items() if name != "_is_buffer"}
@@ -175,14 +189,15 @@ def set_state(out, state):
 
 
 def get_layout(name):
-    if name != "torch.strided":
-        raise wrong(f"layout {name!r:.40} is not supported")
+    if not isinstance(name, str) or name != "torch.strided":
+        raise wrong(f"layout {brief(name)} is not supported")
     return strided
 
 
 def encode(text, encoding="latin1"):
     """How old pickles write bytes."""
-    if not isinstance(text, str) or encoding not in ("latin1", "latin-1", "utf-8"):
+    known = isinstance(encoding, str) and encoding in ("latin1", "latin-1", "utf-8")
+    if not isinstance(text, str) or not known:
         raise wrong("bytes in an unknown encoding")
     return codecs.encode(text, encoding)
 

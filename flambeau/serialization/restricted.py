@@ -6,9 +6,11 @@ classes that were added. There is no way out: what it does not know is an error.
 """
 
 import struct
+import types
 from collections import Counter, OrderedDict
 from pickle import UnpicklingError
 
+from flambeau._device import device
 from flambeau._layout import Size
 from flambeau._tensor import Tensor
 from flambeau.serialization.rebuilding import ALLOWED, StorageKind, set_state
@@ -28,6 +30,31 @@ def broken(what):
     return UnpicklingError(f"Weights only load failed. WeightsUnpickler error: {what}")
 
 
+# Note [Keys that take long]
+# A tuple does not remember its hash: a tuple of twice the same tuple of twice the same tuple ...
+# takes exponential time as a key, and one that is nested deeply overflows the stack of the
+# processor. Integers of any size can be chosen such that all have the same hash. So keys are looked
+# at before they become keys.
+MOST_KEY_ITEMS, MOST_KEY_DEPTH, MOST_LARGE_KEYS = 10_000, 100, 1000
+
+
+def check_key(key):
+    """Complain of a key whose hash would take long; is it a large number?"""
+    if not isinstance(key, tuple):
+        return isinstance(key, (int, float)) and not -(1 << 64) < key < 1 << 64
+    waiting, count, large = [(key, 0)], 0, False
+    while waiting:
+        item, depth = waiting.pop()
+        if isinstance(item, tuple):
+            count += len(item) + 1
+            if count > MOST_KEY_ITEMS or depth > MOST_KEY_DEPTH:
+                raise broken("a key that is too large")
+            waiting.extend((part, depth + 1) for part in item)
+        else:
+            large = large or check_key(item)
+    return large
+
+
 STEPS: dict = {}
 
 
@@ -40,6 +67,7 @@ class Machine:
         self.file, self.persistent_load, self.encoding = file, persistent_load, encoding
         self.stack: list = []
         self.memo: dict = {}
+        self.large_keys = 0
         self.safe = {name_of(i): i[0] if isinstance(i, tuple) else i for i in get_safe_globals()}
 
     def load(self):
@@ -96,6 +124,20 @@ class Machine:
         del stack[place:]
         return items
 
+    def keys(self, keys):
+        """The same keys; see Note [Keys that take long]."""
+        for key in keys:
+            kind = type(key)
+            if kind is not str and kind is not bytes and check_key(key):
+                self.large_keys += 1
+                if self.large_keys > MOST_LARGE_KEYS:
+                    raise broken("too many large numbers as keys")
+        return keys
+
+    def pairs(self, items):
+        keys, values = items[::2], items[1::2]
+        return dict(zip(self.keys(keys), values, strict=True))
+
     def find(self, module, name):
         if not isinstance(module, str) or not isinstance(name, str):
             raise broken("a global without a name")
@@ -111,10 +153,26 @@ class Machine:
         if not isinstance(arguments, tuple):
             raise broken("arguments that are not a tuple")
         if any(function is f for f in _CALLABLE) or self.is_safe(function):
+            self.check_items(function, arguments)
             return function(*arguments)
         if isinstance(function, type) and function is allowed("torch.nn.parameter.Parameter"):
             return function(*arguments)
-        raise broken(f"Trying to call reduce for unrecognized function {function!r:.80}")
+        raise broken(f"Trying to call reduce for unrecognized function {_called(function)}")
+
+    def check_items(self, function, arguments):
+        """What is given to a type must be data; what a container is made of becomes keys."""
+        if any(function is cls for cls in (set, Counter, OrderedDict)):
+            for items in arguments:
+                if not isinstance(items, _HOLDERS):
+                    raise broken(f"items in {type(items)}")
+                in_pairs = function is OrderedDict and not isinstance(items, dict)
+                self.keys([pair[0] for pair in items] if in_pairs else items)
+        elif function is Size and not (len(arguments) == 1 and _are(int, arguments[0])):
+            raise broken("sizes that are not numbers")
+        elif function is device and not _are((str, int), arguments):
+            raise broken("a device without a name")
+        elif function is complex and not _are((int, float), arguments):
+            raise broken("a complex number without parts")
 
     def is_safe(self, obj):
         return any(obj is other for other in self.safe.values())
@@ -137,6 +195,20 @@ class Machine:
                 "Can only build Tensor, Parameter, OrderedDict or types allowlisted via "
                 f"`add_safe_globals`, but got {type(obj)}"
             )
+
+
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+_HOLDERS = (list, tuple, dict, set, frozenset)
+
+
+def _are(kinds, values):
+    return isinstance(values, (list, tuple)) and all(isinstance(value, kinds) for value in values)
+
+
+def _called(function):
+    if isinstance(function, (type, *_FUNCTIONS)):
+        return f"{function.__module__}.{function.__qualname__}"
+    return f"an object of {type(function)}"
 
 
 def _set_attributes(obj, state):
@@ -187,9 +259,9 @@ _pushing(b"c", lambda self: self.find(self.line(), self.line()))
 _pushing(b"h", lambda self: self.memo[self.read(1)[0]])
 _pushing(b"j", lambda self: self.memo[self.number("<I", 4)])
 _pushing(b"t", lambda self: tuple(self.since_mark()))
-_pushing(b"\x91", lambda self: frozenset(self.since_mark()))
+_pushing(b"\x91", lambda self: frozenset(self.keys(self.since_mark())))
 _pushing(b"l", lambda self: self.since_mark())
-_pushing(b"d", lambda self: _pairs(self.since_mark()))
+_pushing(b"d", lambda self: self.pairs(self.since_mark()))
 _pushing(b"Q", lambda self: self.persistent_load(self.stack.pop()))
 
 
@@ -210,10 +282,6 @@ def _text(data):
 
 def _old_text(self, data):
     return data if self.encoding == "bytes" else data.decode(self.encoding)
-
-
-def _pairs(items):
-    return dict(zip(items[::2], items[1::2], strict=True))
 
 
 @_op(b"\x80")
@@ -282,19 +350,20 @@ def _appends(self):
 @_op(b"\x90")
 def _add_items(self):
     items = self.since_mark()
-    _container(self, set).update(items)
+    _container(self, set).update(self.keys(items))
 
 
 @_op(b"s")
 def _set_item(self):
     value, key = self.stack.pop(), self.stack.pop()
+    self.keys((key,))
     _container(self, dict)[key] = value
 
 
 @_op(b"u")
 def _set_items(self):
     items = self.since_mark()
-    _container(self, dict).update(_pairs(items))
+    _container(self, dict).update(self.pairs(items))
 
 
 @_op(b"\x93")
@@ -315,11 +384,12 @@ def _new_object(self):
     if not isinstance(arguments, tuple):
         raise broken("arguments that are not a tuple")
     if any(cls is c for c in (Size, OrderedDict, Counter, set)):
+        self.check_items(cls, arguments)
         made = cls(*arguments)
     elif isinstance(cls, type) and self.is_safe(cls):
         made = cls.__new__(cls, *arguments)
     else:
-        raise broken(f"Trying to call __new__ of {cls!r:.80}")
+        raise broken(f"Trying to call __new__ of {_called(cls)}")
     self.stack.append(made)
 
 
