@@ -1,8 +1,11 @@
 """SummaryWriter: its files, what it refuses, and what happens with threads, forks and exits."""
 
+import copy
 import inspect
 import os
+import pickle
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -413,6 +416,38 @@ def test_what_waits_is_written_when_a_program_ends(tmp_path):
     assert [v for _, _, v in scalars(tmp_path)] == list(range(500))
 
 
+def test_copies_write_files_of_their_own(tmp_path):
+    with SummaryWriter(tmp_path, purge_step=3) as writer:
+        writer.add_scalar("a", 1)
+        for k, copied in enumerate((pickle.loads(pickle.dumps(writer)), copy.deepcopy(writer))):
+            with copied:
+                copied.add_scalar("b", k)
+        writer.add_scalar("a", 2)
+    assert len(event_files(tmp_path)) == 3
+    assert sorted(scalars(tmp_path)) == [("a", 0, 1), ("a", 0, 2), ("b", 0, 0), ("b", 0, 1)]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_folder_that_is_gone_is_told_and_nothing_hangs(tmp_path):
+    writer = SummaryWriter(tmp_path / "run")
+    writer.add_scalars("b", {"x": 1})
+    writer.flush()
+    shutil.rmtree(tmp_path / "run")
+    with pytest.raises(FileNotFoundError, match="run"):
+        for step in range(100):
+            writer.add_scalar("a", step, step)
+            writer.flush()
+    with pytest.raises(FileNotFoundError, match="run"):
+        writer.close()
+    assert writer.all_writers is None
+
+
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(OSError, match="taken"):
+        SummaryWriter(tmp_path / "taken")
+
+
 # -- names ----------------------------------------------------------------------------------------
 
 
@@ -436,7 +471,6 @@ def test_signatures_are_those_of_pytorch():
     pairs = [
         (getattr(tensorboard.summary, name), getattr(their_summary, name))
         for name in their_summary.__all__
-        if name != "compute_curve"  # a default that cannot be used
     ]
     for name in ("FileWriter", "SummaryWriter"):
         ours, other = getattr(tensorboard, name), getattr(theirs, name)

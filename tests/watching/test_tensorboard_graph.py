@@ -174,6 +174,10 @@ def _functional():
     return Plain(), fl.ones(2, 4)
 
 
+def _lazy():
+    return nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d()), fl.ones(2, 4)
+
+
 def _function():
     def work(x, y):
         return (x * y).tanh()
@@ -193,6 +197,7 @@ ARCHITECTURES = {
     "cell": _cell,
     "two inputs": _two_inputs,
     "functional": _functional,
+    "lazy": _lazy,
     "function": _function,
 }
 
@@ -274,6 +279,20 @@ def test_writes_in_place_lead_on():
         "work/mul",
         "input/x",
     ]
+
+
+def test_writes_into_a_view_change_the_whole():
+    def work(x):
+        y = x.exp()
+        left, right = y.chunk(2)
+        left.mul_(2)
+        y[0][1:] = 3
+        return y + 1, right
+
+    found = nodes_of(work, fl.ones(4, 3))
+    assert list(found["work/add"].input) == ["work/fill_"]
+    assert list(found["output/output.2"].input) == ["work/chunk:1"]
+    assert list(found["work/select"].input) == ["work/mul_"]
 
 
 def test_a_module_called_twice_stays_in_its_scope():

@@ -58,7 +58,10 @@ def _summary(tag, data, num_thresholds):
 
 
 def compute_curve(
-    labels: np.ndarray, predictions: np.ndarray, num_thresholds: int, weights: Any = None
+    labels: np.ndarray,
+    predictions: np.ndarray,
+    num_thresholds: int | None = None,
+    weights: Any = None,
 ) -> np.ndarray:
     """Counts of true and false positives and negatives, precision, recall: a row each.
 
@@ -67,12 +70,13 @@ def compute_curve(
     weights = (
         1.0 if weights is None else make_np(weights) if isinstance(weights, Tensor) else weights
     )
-    highest = num_thresholds - 1
+    number = MOST_THRESHOLDS if num_thresholds is None else num_thresholds
+    highest = number - 1
     bins = np.floor(predictions * highest).astype(np.int32)
     truth = labels.astype(np.float64)
 
     def accepted(weight):
-        counts, _ = np.histogram(bins, bins=num_thresholds, range=(0, highest), weights=weight)
+        counts, _ = np.histogram(bins, bins=number, range=(0, highest), weights=weight)
         return np.cumsum(counts[::-1])[::-1]
 
     tp, fp = accepted(truth * weights), accepted((1.0 - truth) * weights)

@@ -11,11 +11,13 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from flambeau._layout import span
 from flambeau._tensor import Tensor
 from flambeau.autograd.function import Function
 from flambeau.eager import observing
 from flambeau.nn.modules.calling import Calling
 from flambeau.nn.modules.module import Module
+from flambeau.nn.parameter import UninitializedTensorMixin
 from flambeau.ops.table import TABLE
 from flambeau.utils.checkpoint import CheckpointFunction
 
@@ -69,7 +71,7 @@ class Recorder(observing.Observer):
         self.names: set[str] = set()
         self.made: dict[int, str] = {}  # id of a tensor -> what made it, "name" or "name:output"
         self.stored: dict[int, str] = {}  # the same by address, for aliases nobody told us of
-        self.kept: list[Any] = []  # ids and addresses stay true as long as these live
+        self.sharing: dict[int, list] = {}  # tensors by address; ids stay true as they live here
         self.scopes: dict[int, str] = {}  # id of a module -> its name
         self.parameters: dict[int, tuple[str, str]] = {}  # id of a tensor -> its name and kind
         self.depth = 0  # of ops
@@ -113,8 +115,9 @@ class Recorder(observing.Observer):
         self.nodes.append(Node(unique, kind, inputs, shapes, attributes))
         for k, t in enumerate(outputs):
             source = f"{unique}:{k}" if k else unique
-            self.made[id(t)] = self.stored[t._storage.pointer] = source
-            self.kept.append((t, t._storage))
+            address = t._storage.pointer
+            self.made[id(t)] = self.stored[address] = source
+            self.sharing.setdefault(address, []).append((t, t._storage))
 
     def source(self, t: Tensor) -> str:
         """What made a tensor; parameters and constants become nodes when first used."""
@@ -160,6 +163,16 @@ class Recorder(observing.Observer):
         if outputs:
             text = _arguments_text(short, args, kwargs)
             self.add(f"{self.scope}/{short}", name, token, outputs, text)
+            if short.endswith("_") and outputs[0] is args[0]:
+                self._written(args[0])
+
+    def _written(self, t):
+        """What is written into a view is written into the tensors that it shows a part of."""
+        first, last = _bytes_of(t)
+        for other, _ in self.sharing[t._storage.pointer] if last else ():
+            start, end = _bytes_of(other)
+            if start <= first and last <= end:
+                self.made[id(other)] = self.made[id(t)]
 
     def before_other(self, kind: str, name: str, args: tuple, kwargs: dict) -> Any:
         """A module begins, whose ops are in its scope; or a Function, which is one op."""
@@ -186,6 +199,11 @@ class Recorder(observing.Observer):
             self.scope = token
         elif args[0] is not CheckpointFunction:
             self.after(token, name, args[1:], kwargs, result, error)
+
+
+def _bytes_of(t):
+    """Where the elements of a tensor begin and end in memory; nowhere for those without memory."""
+    return t.data_ptr(), t.data_ptr() and t.data_ptr() + span(t._layout) * t.itemsize
 
 
 # -- texts ----------------------------------------------------------------------------------------
@@ -250,6 +268,15 @@ def _evaluating(model):
             module.training = mode
 
 
+def _is_lazy(model):
+    """Does a model have parameters without a shape yet?"""
+    if not isinstance(model, Module):
+        return False
+    return any(
+        isinstance(t, UninitializedTensorMixin) for t in [*model.parameters(), *model.buffers()]
+    )
+
+
 def _input_names(call: Callable, number: int) -> list[str]:
     """Names of the positional arguments of a function."""
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -263,6 +290,9 @@ def _input_names(call: Callable, number: int) -> list[str]:
 
 def record(model: Any, args: tuple) -> list[Node]:
     """The nodes of model(*args): inputs first, then outputs, then everything between."""
+    if _is_lazy(model):  # learning its sizes is no part of what it computes
+        with _evaluating(model):
+            model(*args)
     recorder = Recorder(model)
     names = _input_names(model.forward if isinstance(model, Module) else model, len(args))
     for name, value in zip(names, args):

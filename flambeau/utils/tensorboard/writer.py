@@ -494,6 +494,11 @@ class SummaryWriter:
         with contextlib.ExitStack() as stack:  # all of them, even if one fails
             for writer in writers.values():
                 stack.callback(writer.close)
+                stack.callback(writer.flush)  # which comes first, and tells if writing has failed
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, here or in another process, writes a file of its own in the same folder."""
+        return {**self.__dict__, "file_writer": None, "all_writers": None, "purge_step": None}
 
     def __enter__(self) -> "SummaryWriter":
         return self
