@@ -38,8 +38,7 @@ def read_png(content: bytes, mode: str) -> tuple[Any, bytes | None]:
         else:
             picture = _open(content)
             if color == _PALETTE and mode != "UNCHANGED":
-                transparent = mode in ("RGB_ALPHA", "GRAY_ALPHA")
-                pixels = pixels_of(picture, "RGBA" if transparent else "RGB")
+                pixels = pixels_of(picture, "RGBA")
             else:
                 pixels = pixels_of(picture, "L" if picture.mode == "1" else None)
             exif = picture.info.get("exif")
