@@ -79,7 +79,7 @@ def test_an_exception_under_spawn():
 
 def test_a_batch_that_cannot_be_sent_is_an_error_not_a_hang():
     _, error = failing("unpicklable", collate_fn=cases.as_given)
-    assert "in DataLoader worker process 0" in str(error) and "pickle" in str(error)
+    assert "Caught" in str(error) and "raised while a batch was pickled" in str(error)
 
 
 def test_stop_iteration_of_a_sample_ends_the_epoch_as_in_pytorch():

@@ -118,7 +118,7 @@ class Landing:
     def add(self, number, descriptor, nbytes):
         """A block that the worker has told of; its descriptor is used up."""
         try:
-            self.mappings[number] = shared_memory.Mapping(descriptor, nbytes, populate=True)
+            self.mappings[number] = shared_memory.Mapping(descriptor, nbytes)
         finally:
             os.close(descriptor)
 

@@ -104,7 +104,11 @@ def pack(obj: Any, arena: Arena | None) -> tuple[Parcel, int]:
     """(a parcel, the descriptor of a block that the parent does not know yet, or -1)"""
     file, views = io.BytesIO(), []  # type: ignore[var-annotated]
     packer = _Packer(file, views)
-    packer.dump(obj)
+    try:
+        packer.dump(obj)
+    except Exception as error:
+        error.add_note("raised while a batch was pickled, as all that leaves a worker must be")
+        raise
     spots, sources = _gathered(packer.places)
     parts, total = [], 0
     for source in (*sources, *views):
