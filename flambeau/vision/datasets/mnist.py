@@ -148,9 +148,14 @@ class MNIST(TensorImages):
         names = (os.path.splitext(name)[0] for name in self._wanted())
         return all(check_integrity(self._file(name)) for name in names)
 
+    def _all_unpacked(self) -> bool:
+        """Are all files there and unpacked? Packed ones have checksums that are to be compared."""
+        names = (os.path.splitext(name)[0] for name in self._wanted())
+        return all(os.path.isfile(os.path.join(self.raw_folder, name)) for name in names)
+
     def download(self) -> None:
-        """Bring the files that are not there yet."""
-        if self._check_exists():
+        """Bring the files that are not there yet, and unpack them."""
+        if self._all_unpacked():
             return
         os.makedirs(self.raw_folder, exist_ok=True)
         for filename, md5 in self.resources:
@@ -356,8 +361,8 @@ class QMNIST(MNIST):
         return data, targets
 
     def download(self) -> None:
-        """Bring the files of what was asked for."""
-        if self._check_exists():
+        """Bring the files of what was asked for, and unpack them."""
+        if self._all_unpacked():
             return
         os.makedirs(self.raw_folder, exist_ok=True)
         for url, md5 in self.resources[self.subsets[self.what]]:

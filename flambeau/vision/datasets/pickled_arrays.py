@@ -23,7 +23,7 @@ _MOST_DIMS = 32
 def read_pickle(path: str | os.PathLike[str]) -> Any:
     """The object in a file that holds a pickle: containers, numbers, text and arrays.
 
-    Text that Python 2 wrote is read as Latin-1, and keys that are bytes become text.
+    Python 2 had one type for text and bytes; both are read as text, in Latin-1.
     """
     with open(path, "rb") as file:
         return parse_pickle(file.read(), os.fspath(path))
@@ -32,7 +32,7 @@ def read_pickle(path: str | os.PathLike[str]) -> Any:
 def parse_pickle(content: bytes, name: str) -> Any:
     """The object that these bytes stand for; the name is for messages."""
     try:
-        return _finished(_Reader(io.BytesIO(content), _no_ids, "latin1").load())
+        return _finished(_Reader(io.BytesIO(content), _no_ids, "bytes").load())
     except (UnpicklingError, EOFError, RecursionError, MemoryError) as error:
         why = str(error).removeprefix("Weights only load failed. ")
         raise RuntimeError(f"{name} cannot be read safely: {why}") from None
@@ -116,7 +116,7 @@ def _scalar(dtype: Any, data: Any) -> Any:
 
 
 def _encode(text: Any, encoding: Any) -> bytes:
-    if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
+    if not isinstance(text, str) or encoding not in ("latin1", b"latin1"):
         raise UnpicklingError("text in an unknown encoding")
     return text.encode("latin1")
 
@@ -165,15 +165,13 @@ def _finished(value: Any, depth: int = 0) -> Any:
         return value.value
     if isinstance(value, dict):
         pairs = value.items()
-        return {_text(key): _finished(part, depth + 1) for key, part in pairs}
+        return {_finished(key, depth + 1): _finished(part, depth + 1) for key, part in pairs}
     if isinstance(value, list):
         return [_finished(part, depth + 1) for part in value]
     if isinstance(value, tuple):
         return tuple(_finished(part, depth + 1) for part in value)
+    if isinstance(value, (bytes, bytearray)):
+        return value.decode("latin1")
     if isinstance(value, (_Dtype, type)) or callable(value):
         raise UnpicklingError("it holds something that is no data")
     return value
-
-
-def _text(key: Any) -> Any:
-    return key.decode("latin1") if isinstance(key, bytes) else key
