@@ -6,8 +6,11 @@ import io
 import multiprocessing
 import os
 import pickle
+import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -295,6 +298,62 @@ kept = torch.ones(10000).share_memory_()
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) <= 1 and not os.listdir(tmp_path)
+
+
+def test_shared_tensors_travel_as_such_through_the_standard_module():
+    script = """
+import multiprocessing
+import flambeau as torch
+
+def fill(model, tensor):
+    with torch.no_grad():
+        model.weight.fill_(2)
+    tensor.fill_(3)
+
+if __name__ == "__main__":
+    model, tensor = torch.nn.Linear(2, 1).share_memory(), torch.zeros(2).share_memory_()
+    process = multiprocessing.get_context("spawn").Process(target=fill, args=(model, tensor))
+    process.start()
+    process.join()
+    print(model.weight.tolist(), tensor.tolist())
+"""
+    assert run_file(script) == "[[2.0, 2.0]] [3.0, 3.0]\n"
+
+
+def run_file(script, before=""):
+    """What a program prints that is a file, as processes that are spawned need it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "program.py"
+        path.write_text(script)
+        done = subprocess.run(
+            f"{before} {shlex.quote(sys.executable)} {path}", shell=True, text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=50, capture_output=True,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_small_dev_shm_is_no_limit(method):
+    """Loaders and shared tensors work where nothing can be written to /dev/shm."""
+    mount = "mount -t tmpfs -o ro,size=4k tmpfs /dev/shm"
+    tried = subprocess.run(
+        ["unshare", "-m", "sh", "-c", mount], capture_output=True, check=False
+    ) if shutil.which("unshare") else None  # fmt: skip
+    if tried is None or tried.returncode:
+        pytest.skip("needs the right to mount")
+    script = f"""
+import flambeau as torch
+from flambeau.utils.data import DataLoader, TensorDataset
+
+if __name__ == "__main__":
+    assert torch.ones(1000000).share_memory_().is_shared()
+    data = TensorDataset(torch.arange(400000.0).reshape(8, -1))
+    loader = DataLoader(data, 2, num_workers=2, multiprocessing_context={method!r})
+    print([batch[0, 0].item() for batch, in loader])
+"""
+    shell = f"exec unshare -m sh -c '{mount} && exec \"$@\"' sh"
+    assert run_file(script, shell) == "[0.0, 100000.0, 200000.0, 300000.0]\n"
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -6,6 +6,7 @@ is one.
 """
 
 import gc
+import importlib
 import sys
 import threading
 import weakref
@@ -36,6 +37,8 @@ def share(storage, anew=False):
         found = slice_of(root)
         if found is not None and not anew:
             return found
+        # from now on tensors travel as shared ones, also through Python's own multiprocessing
+        importlib.import_module("flambeau.multiprocessing")
         place = shared_memory.take(root.nbytes)
         if root.nbytes:
             copy_bytes(place.address, root.pointer, root.nbytes)

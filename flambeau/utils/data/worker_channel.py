@@ -95,10 +95,14 @@ class LoaderEnd:
         """The descriptor that follows a message."""
         assert self._line is not None
         data, descriptors, _, _ = socket.recv_fds(self._line, 1, 1)
-        if not data or len(descriptors) != 1:
-            for descriptor in descriptors:
-                os.close(descriptor)
+        if not data:
             raise EOFError
+        if not descriptors:  # the system throws away what this process has no room for
+            raise RuntimeError(
+                "Too many open files. Communication with the workers is no longer possible. Please "
+                "increase the limit using `ulimit -n` in the shell, or close files that are no "
+                "longer needed"
+            )
         os.set_inheritable(descriptors[0], False)
         return descriptors[0]
 
