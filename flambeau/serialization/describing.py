@@ -13,10 +13,17 @@ from pickle import UnpicklingError
 from typing import Any, NamedTuple
 
 from flambeau.serialization.rebuilding import ALLOWED, StorageKind
-from flambeau.serialization.restricted import STEPS, Machine, broken, check_key
+from flambeau.serialization.restricted import (
+    MOST_LARGE_KEYS,
+    STEPS,
+    Machine,
+    broken,
+    check_key,
+)
 from flambeau.serialization.safe_names import OLD_NAMES
 
 MOST_THINGS = 1_000_000  # containers and leaves that are looked at
+MOST_NAME = 1000  # characters of names made of names
 
 
 class Name:
@@ -214,19 +221,20 @@ def _new_object_with_names(self):
 # items for containers, and for what a call would have made
 
 
-def _key(key):
+def _key(self, key):
     try:
-        check_key(key)
+        large = check_key(key)
         hash(key)
     except (TypeError, UnpicklingError):
         return Name("unhashable")
-    return key
+    self.large_keys += large
+    return key if self.large_keys < MOST_LARGE_KEYS else Name("a large number")
 
 
 def _put_items(self, items, in_pairs):
     target = self.stack[-1]
     if in_pairs:
-        items = [(_key(key), value) for key, value in zip(items[::2], items[1::2])]
+        items = [(_key(self, key), value) for key, value in zip(items[::2], items[1::2])]
     if isinstance(target, Made):
         target.items.extend(items if in_pairs else enumerate(items, len(target.items)))
     elif isinstance(target, dict) and in_pairs:
@@ -234,7 +242,7 @@ def _put_items(self, items, in_pairs):
     elif isinstance(target, list) and not in_pairs:
         target.extend(items)
     elif isinstance(target, set) and not in_pairs:
-        target.update(map(_key, items))
+        target.update(_key(self, item) for item in items)
     else:
         raise broken(f"cannot put items into {type(target)}")
 
@@ -243,12 +251,14 @@ _steps[b"e"] = _steps[b"\x90"] = lambda self: _put_items(self, self.since_mark()
 _steps[b"u"] = lambda self: _put_items(self, self.since_mark(), True)
 _steps[b"a"] = lambda self: _put_items(self, [self.stack.pop()], False)
 _steps[b"s"] = lambda self: _put_items(self, [self.stack.pop(), self.stack.pop()][::-1], True)
-_steps[b"d"] = lambda self: self.stack.append(_dictionary(self.since_mark()))
-_steps[b"\x91"] = lambda self: self.stack.append(frozenset(map(_key, self.since_mark())))
+_steps[b"d"] = lambda self: self.stack.append(_dictionary(self, self.since_mark()))
+_steps[b"\x91"] = lambda self: self.stack.append(
+    frozenset(_key(self, item) for item in self.since_mark())
+)
 
 
-def _dictionary(items):
-    return {_key(key): value for key, value in zip(items[::2], items[1::2])}
+def _dictionary(self, items):
+    return {_key(self, key): value for key, value in zip(items[::2], items[1::2])}
 
 
 # tensors
@@ -359,7 +369,7 @@ def _is_container(thing):
 
 
 def _joined(name, key):
-    if key in _INSIDE_MODULES:
+    if (isinstance(key, str) and key in _INSIDE_MODULES) or len(name) > MOST_NAME:
         return name
     text = key if isinstance(key, str) else repr(key)
     return f"{name}.{text[:200]}" if name else text[:200]

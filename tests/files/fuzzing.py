@@ -242,8 +242,8 @@ def watched():
 
 def length_bombs():
     """Pickles whose few bytes speak of much: (name, pickle)."""
-    deep = b"\x80\x02" + b"]" * 100_000 + b"a" * 99_999 + b"."
-    tuples = b"\x80\x02)" + b"\x85" * 200_000 + b"."
+    deep = b"\x80\x02" + b"]" * 40_000 + b"a" * 39_999 + b"."
+    tuples = b"\x80\x02)" + b"\x85" * 50_000 + b"."
     laughs = b"\x80\x02]q\x00"
     for k in range(60):
         laughs += b"](" + (b"h" + bytes([k])) * 10 + b"eq" + bytes([k + 1])
@@ -266,7 +266,7 @@ def length_bombs():
         "billion laughs": laughs + b".",
         "billion hashes": keyed,
         "memo": memo + b".",
-        "marks": b"\x80\x02" + b"(" * 300_000 + b"t" * 300_000 + b".",
+        "marks": b"\x80\x02" + b"(" * 60_000 + b"t" * 60_000 + b".",
         "nested": nested_keys,
         "long integer": b"\x80\x02\x8b\xff\xff\xff\x7f\x01.",
         "negative integer": b"\x80\x02\x8b\xff\xff\xff\xff\x01.",
@@ -278,6 +278,6 @@ def length_bombs():
         "quadratic marks": b"\x80\x02" + b"(" + b"N" * 200_000 + b"(t" * 5000 + b".",
         "names": b"\x80\x02c" + b"a" * 10_000_000 + b"\nb\n.",
         "digits": b"\x80\x02I" + b"9" * 1_000_000 + b"\n.",
-        "same hashes": b"\x80\x04\x8f(" + b"".join(same_hash(k) for k in range(100_000)) + b"\x90.",
+        "same hashes": b"\x80\x04\x8f(" + b"".join(same_hash(k) for k in range(30_000)) + b"\x90.",
         "sizes": pickle.dumps([(1 << 62,) * 64] * 10, 2),
     }  # fmt: skip
