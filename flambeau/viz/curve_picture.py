@@ -19,16 +19,18 @@ LIGHT = ["#2f6fb3", "#d5622b", "#2a9161", "#8a5bb5", "#b8860b", "#c23b6b", "#3a8
 DARK = ["#6fb1f0", "#f59a66", "#5fcf9b", "#bd94e8", "#e3b74a", "#f07fa8", "#6fc6de", "#a7b0bb"]
 _COUNTER = itertools.count(1)
 
-_COLOURS = """
-#ID { --paper:#ffffff; --ink:#2b333b; --soft:#66717d; --grid:#e6eaee; --line:#a3adb8; LIGHTS }
-@media (prefers-color-scheme: dark) {
-#ID { --paper:#15191d; --ink:#e3e8ed; --soft:#98a3ae; --grid:#2a3138; --line:#5a6570; DARKS }
-}
-#ID text { font:12px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; fill:var(--soft); }
-#ID .title { font-size:15px; font-weight:600; fill:var(--ink); }
-#ID .name { fill:var(--ink); }
-#ID .grid { stroke:var(--grid); stroke-width:1; }
-#ID .axis { stroke:var(--line); stroke-width:1; }
+# In pictures colours are written out, as not every program knows variables; pages have both.
+_PAPER = (
+    {"paper": "#ffffff", "ink": "#2b333b", "soft": "#66717d", "grid": "#e6eaee", "line": "#a3adb8"},
+    {"paper": "#15191d", "ink": "#e3e8ed", "soft": "#98a3ae", "grid": "#2a3138", "line": "#5a6570"},
+)
+_RULES = """
+#ID text { font:12px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; fill:SOFT; }
+#ID .paper { fill:PAPER; } #ID .name { fill:INK; }
+#ID .title { font-size:15px; font-weight:600; fill:INK; }
+#ID .grid { stroke:GRID; stroke-width:1; } #ID .axis { stroke:LINE; stroke-width:1; }
+"""
+_SHAPES = """
 #ID .curve { fill:none; stroke-width:1.8; stroke-linejoin:round; stroke-linecap:round; }
 #ID .raw { stroke-width:1; opacity:0.28; }
 """
@@ -103,13 +105,29 @@ def _path(run):
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in run)
 
 
+def _rules(name: str, count: int, which: int) -> str:
+    colours = (LIGHT, DARK)[which]
+    text = _RULES.replace("#ID", "#" + name)
+    for word, colour in _PAPER[which].items():
+        text = text.replace(word.upper(), colour)
+    return text + "\n".join(
+        f"#{name} .s{k} {{ stroke:{colours[k % len(colours)]}; }}" for k in range(count)
+    )
+
+
 def _style(name: str, count: int) -> str:
-    pairs = [
-        " ".join(f"--c{k}:{colours[k % len(colours)]};" for k in range(count))
-        for colours in (LIGHT, DARK)
-    ]
-    text = _COLOURS.replace("LIGHTS", pairs[0]).replace("DARKS", pairs[1])
-    return text.replace("#ID", "#" + name)
+    dark = f"@media (prefers-color-scheme: dark) {{{_rules(name, count, 1)}\n}}"
+    return _rules(name, count, 0) + _SHAPES.replace("#ID", "#" + name) + dark
+
+
+def _variables(name: str, count: int) -> str:
+    """The same colours for the parts of a page that are not in the picture."""
+    found = []
+    for paper, colours in zip(_PAPER, (LIGHT, DARK)):
+        words = [f"--{word}:{colour};" for word, colour in paper.items()]
+        words += [f"--c{k}:{colours[k % len(colours)]};" for k in range(count)]
+        found.append(f"#{name} {{ {' '.join(words)} }}")
+    return f"{found[0]}\n@media (prefers-color-scheme: dark) {{ {found[1]} }}\n"
 
 
 def draw(plot: Any, name: str | None = None) -> str:
@@ -121,7 +139,7 @@ def draw(plot: Any, name: str | None = None) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" id="{name}" width="{w}" height="{h}" '
         f'viewBox="0 0 {w} {h}" role="img" aria-label="{escape(style.title or style.ylabel)}">',
         f"<style>{_style(name, len(plot.series))}</style>",
-        f'<rect width="{w}" height="{h}" fill="var(--paper)"/>',
+        f'<rect width="{w}" height="{h}" class="paper"/>',
     ]
     if style.title:
         parts.append(f'<text class="title" x="{frame.left}" y="26">{escape(style.title)}</text>')
@@ -132,13 +150,12 @@ def draw(plot: Any, name: str | None = None) -> str:
             lines.insert(0, (raw, "curve raw"))
         for series, kind in lines:
             d = "".join(_path(run) for run in _points(series, frame, style.log))
-            parts.append(
-                f'<path class="{kind}" data-series="{k}" style="stroke:var(--c{k})" d="{d}"/>'
-            )
+            parts.append(f'<path class="{kind} s{k}" data-series="{k}" d="{d}"/>')
     for k, (x, row, text) in enumerate(frame.legend):
         at, y = frame.left + x, frame.legend_top + 20 * row + 6
         parts.append(
-            f'<g class="key" data-series="{k}"><path class="curve" style="stroke:var(--c{k})" '
+            f'<g class="key" data-series="{k}"><rect x="{at:.0f}" y="{y - 9}" height="18" '
+            f'width="{30 + 7 * len(text)}" fill-opacity="0"/><path class="curve s{k}" '
             f'd="M{at:.0f} {y}h18"/><text class="name" x="{at + 25:.0f}" y="{y + 4}">'
             f"{escape(text)}</text></g>"
         )
@@ -275,7 +292,7 @@ _TIP = """
 def fragment(plot: Any) -> str:
     """The plot as a piece of a page, with its script."""
     name = f"fb-curves-{next(_COUNTER)}"
-    style = _style(name, len(plot.series)) + _TIP.replace("#ID", "#" + name)
+    style = _variables(name, len(plot.series)) + _TIP.replace("#ID", "#" + name)
     script = _SCRIPT.replace('"ID"', f'"{name}"').replace("DATA", _data(plot), 1)
     return (
         f'<div id="{name}"><style>{style}</style>\n{draw(plot, name + "-svg")}'

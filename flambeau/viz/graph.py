@@ -13,7 +13,8 @@ from typing import Any
 
 import flambeau
 from flambeau.viz import dot as dot_language
-from flambeau.viz.picture import Arrow, Box, Graph, draw, page
+from flambeau.viz.page import page
+from flambeau.viz.picture import Arrow, Box, Graph, draw
 
 __all__ = ["graph_html", "graph_svg", "make_dot"]
 
@@ -24,7 +25,8 @@ _SAVED = "_saved_"
 
 
 def _saved_of(node):
-    """(name, value) of what a node keeps for its backward."""
+    """(name, value) of what a node keeps for its backward, under the names PyTorch gives them."""
+    found = []
     for name in dir(node):
         if name.startswith(_SAVED):
             try:
@@ -32,7 +34,15 @@ def _saved_of(node):
             except RuntimeError:
                 value = "[freed]"
             if not callable(value):
-                yield name.removeprefix(_SAVED), value
+                name = name.removeprefix(_SAVED)
+                plain = not str(node.name()).startswith(_WITH_INPUT)
+                found.append((_NAMES.get(name, name) if plain else name, value))
+    return sorted(found, key=lambda pair: pair[0])
+
+
+_NAMES = {"input": "self", "out": "result"}
+# formulas of layers call their first argument input there, too
+_WITH_INPUT = ("Convolution", "Native", "Cudnn", "Embedding", "Linear", "Addmm", "Rnn")
 
 
 def _is_tensor(value) -> bool:
@@ -81,6 +91,17 @@ def _node_label(node, show_attrs: bool, max_attr_chars: int) -> str:
     return "\n".join(lines)
 
 
+def _node_detail(node) -> str:
+    """What a node keeps, one line each."""
+    lines = []
+    for name, value in _saved_of(node):
+        if _is_tensor(value):
+            value = f"tensor {tuple(value.size())} {value.dtype}"
+        text = str(value)
+        lines.append(f"{name}: {text if len(text) <= 200 else text[:197] + '...'}")
+    return "\n".join(lines)
+
+
 def _tensor_label(name: str, t) -> str:
     return f"{name}\n ({', '.join(map(str, t.size()))})"
 
@@ -91,14 +112,14 @@ def _tensor_label(name: str, t) -> str:
 class _Walk:
     """Fills a Graph from outputs upwards. A loop with its own stack: graphs can be very deep."""
 
-    def __init__(self, params, show_attrs, show_saved, max_attr_chars):
+    def __init__(self, params, show_attrs, show_saved, max_attr_chars, details=False):
         named = dict(params or {})
         if not all(map(_is_tensor, named.values())):
             raise TypeError("params must map names to tensors, as dict(model.named_parameters())")
         self.names = {id(t): name for name, t in named.items()}
         self.graph = Graph()
         self.show_saved = show_saved
-        self.style = (show_attrs, max_attr_chars)
+        self.style, self.details = (show_attrs, max_attr_chars), details
         self.leaves: dict = {}
 
     def output(self, t, kind="output"):
@@ -124,7 +145,8 @@ class _Walk:
             key = self.graph.key(node)
             if key in self.graph.boxes:
                 continue
-            self.graph.boxes[key] = Box(_node_label(node, *self.style), "op")
+            detail = _node_detail(node) if self.details else ""
+            self.graph.boxes[key] = Box(_node_label(node, *self.style), "op", detail)
             visited.append(node)
             leaf = getattr(node, "variable", None)
             if leaf is not None:
@@ -163,9 +185,10 @@ def backward_graph(
     show_attrs: bool = False,
     show_saved: bool = False,
     max_attr_chars: int = 50,
+    details: bool = False,
 ) -> Graph:
     """The boxes and arrows of the graph behind `var`; arguments as for `make_dot`."""
-    walk = _Walk(params, show_attrs, show_saved, max_attr_chars)
+    walk = _Walk(params, show_attrs, show_saved, max_attr_chars, details)
     for t in var if isinstance(var, tuple | list) else (var,):
         walk.output(t)
     return walk.graph
@@ -265,5 +288,15 @@ def graph_svg(var, params: Mapping | Iterable | None = None, **options: Any) -> 
 def graph_html(
     var, params: Mapping | Iterable | None = None, *, title: str = "autograd graph", **options: Any
 ) -> str:
-    """The picture of `graph_svg` in a self-contained HTML page with zoom and highlighting."""
-    return page(_without_accumulators(backward_graph(var, params, **options)), title)
+    """The picture of `graph_svg` in a self-contained page: zoom, search, details on a click.
+
+    If parameters have names such as `layer1.0.weight`, operations can be gathered by module.
+
+    Example:
+        >>> import flambeau as torch
+        >>> w = torch.ones(2, requires_grad=True)
+        >>> "fb-op" in graph_html((w * 3).sum(), params={"w": w}, title="a product")
+        True
+    """
+    graph = backward_graph(var, params, **options, details=True)
+    return page(_without_accumulators(graph), title)

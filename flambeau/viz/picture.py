@@ -1,7 +1,8 @@
-"""Boxes and arrows as values, and their picture: one SVG, or one HTML page around it.
+"""Boxes and arrows as values, and their picture, one SVG.
 
 Nothing is loaded from elsewhere and no program is called; `layout.py` finds the places. What the
-boxes stand for is decided in `graph.py`, here they are text with a kind that has a colour.
+boxes stand for is decided in `graph.py`, here they are text with a kind that has a colour. Pages
+around pictures are in `page.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ class Box(NamedTuple):
     """A box of the graph: what it says and what it stands for."""
 
     label: str
-    kind: str = "op"  # or "leaf", "saved", "output", "base"
+    kind: str = "op"  # or "leaf", "saved", "output", "base", "module"
+    detail: str = ""  # more about it, for who asks
 
 
 class Arrow(NamedTuple):
@@ -49,25 +51,40 @@ _CHARACTER = 0.602 * _FONT  # the width of one in the usual monospaced fonts
 _LINE = 1.35 * _FONT
 _PADDING = (12, 7)
 
-# kind: (fill, border, text, what the legend says)
-_COLOURS = {
-    "leaf": ("#d9edfb", "#5a9fd4", "#123a5a", "leaf"),
-    "op": ("#eef0f2", "#a3adb8", "#2b333b", "operation"),
-    "saved": ("#ffe6c4", "#e8a13a", "#5a3a08", "kept for backward"),
-    "base": ("#c3dfa8", "#5f8f3a", "#24400f", "viewed tensor"),
-    "output": ("#dcf3c8", "#7ab648", "#24400f", "output"),
+# kind: (fill, border, text) by light and by dark, and what the legend says
+COLOURS = {
+    "leaf": (("#d9edfb", "#5a9fd4", "#123a5a"), ("#17364d", "#4a8fc4", "#cfe7fb"), "leaf"),
+    "op": (("#eef0f2", "#a3adb8", "#2b333b"), ("#262c32", "#5a6570", "#dde3e9"), "operation"),
+    "module": (("#ece6f7", "#9c86c9", "#38265f"), ("#32284a", "#8a74b8", "#e4daf8"), "module"),
+    "saved": (
+        ("#ffe6c4", "#e8a13a", "#5a3a08"),
+        ("#4a3413", "#c98a2c", "#ffe3b8"),
+        "kept for backward",
+    ),
+    "base": (("#c3dfa8", "#5f8f3a", "#24400f"), ("#2c431b", "#6fa346", "#dcf0c8"), "viewed tensor"),
+    "output": (("#dcf3c8", "#7ab648", "#24400f"), ("#2a4217", "#7ab648", "#dff5cc"), "output"),
 }
 
+
+def _kinds(which):
+    return "".join(
+        f".fb-{kind} rect {{ fill: {colours[which][0]}; stroke: {colours[which][1]}; }} "
+        f".fb-{kind} {{ fill: {colours[which][2]}; }}\n"
+        for kind, colours in COLOURS.items()
+    )
+
+
 _STYLE = f"""
+.fb-paper {{ fill: #ffffff; }}
 .fb-text {{ font: {_FONT}px "DejaVu Sans Mono", Menlo, Consolas, monospace; }}
 .fb-name {{ font-weight: 600; }}
 .fb-edge {{ fill: none; stroke: #8793a0; stroke-width: 1.3; }}
 .fb-to-saved {{ stroke: #e8a13a; stroke-dasharray: 5 3; }}
 .fb-to-view {{ stroke-dasharray: 1.5 3.5; stroke-linecap: round; }}
-""" + "".join(
-    f".fb-{kind} rect {{ fill: {fill}; stroke: {border}; }} .fb-{kind} {{ fill: {text}; }}\n"
-    for kind, (fill, border, text, _) in _COLOURS.items()
-)
+{_kinds(0)}@media (prefers-color-scheme: dark) {{
+.fb-paper {{ fill: #15191d; }}
+{_kinds(1)}}}
+"""
 
 
 def _lines(box: Box) -> list[str]:
@@ -124,24 +141,25 @@ def _box_svg(key, box, place) -> str:
         texts.append(
             f'<text class="fb-text{name}" x="{_number(x)}" y="{_number(y)}"{anchor}>{text}</text>'
         )
+    more = f' data-detail="{escape(box.detail)}"' if box.detail else ""
     return (
-        f'<g class="fb-{box.kind}" data-key="{escape(key)}">'
+        f'<g class="fb-{box.kind}" data-key="{escape(key)}"{more}>'
         f'<rect x="{_number(left)}" y="{_number(top)}" width="{_number(place.width)}" '
         f'height="{_number(place.height)}" rx="5"/>{"".join(texts)}</g>'
     )
 
 
-def _arrow_svg(arrow, points) -> str:
+def _arrow_svg(arrow, points, name) -> str:
     kind = "" if arrow.kind == "flow" else f" fb-to-{arrow.kind}"
-    head = "" if arrow.kind == "saved" else ' marker-end="url(#fb-head)"'
+    head = "" if arrow.kind == "saved" else f' marker-end="url(#{name}-head)"'
     return (
         f'<path class="fb-edge{kind}" d="{_curve(points)}"{head} '
         f'data-tail="{escape(arrow.tail)}" data-head="{escape(arrow.head)}"/>'
     )
 
 
-def draw(graph: Graph) -> str:
-    """The graph as a self-contained SVG."""
+def draw(graph: Graph, name: str = "fb") -> str:
+    """The graph as a self-contained SVG; pictures of one page need different names."""
     sizes = {key: _size(box) for key, box in graph.boxes.items()}
     flow = [arrow for arrow in graph.arrows if arrow.kind != "saved"]
     saved = [arrow for arrow in graph.arrows if arrow.kind == "saved"]
@@ -153,100 +171,17 @@ def draw(graph: Graph) -> str:
     width, height = _number(found.width), _number(found.height)
     arrows = zip([*flow, *saved], found.routes, strict=True)
     body = [
-        *(_arrow_svg(arrow, points) for arrow, points in arrows),
+        *(_arrow_svg(arrow, points, name) for arrow, points in arrows),
         *(_box_svg(key, box, found.places[key]) for key, box in graph.boxes.items()),
     ]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" role="img" aria-label="autograd graph">\n'
         f"<style>{_STYLE}</style>\n"
-        '<defs><marker id="fb-head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
+        f'<defs><marker id="{name}-head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
         'markerHeight="7" orient="auto"><path d="M0 0.8 8 4 0 7.2z" fill="#8793a0"/>'
         "</marker></defs>\n"
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>\n'
+        f'<rect class="fb-paper" width="{width}" height="{height}"/>\n'
         + "\n".join(body)
         + "\n</svg>\n"
     )
-
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>%(title)s</title>
-<style>
-html, body { height: 100%%; margin: 0; background: #ffffff; color: #2b333b;
-  font: 14px system-ui, sans-serif; }
-body { display: flex; flex-direction: column; }
-header { display: flex; flex-wrap: wrap; gap: 6px 18px; align-items: baseline;
-  padding: 10px 16px; border-bottom: 1px solid #dde2e7; }
-h1 { font-size: 15px; margin: 0 10px 0 0; }
-.swatch { display: inline-block; width: 12px; height: 12px; margin-right: 6px;
-  border: 1px solid; border-radius: 3px; vertical-align: -1px; }
-header small { margin-left: auto; color: #7a8591; }
-main { flex: 1; overflow: hidden; cursor: grab; touch-action: none; }
-main svg { transform-origin: 0 0; overflow: visible; }
-main g { cursor: default; }
-.far { opacity: 0.2; }
-</style>
-</head>
-<body>
-<header><h1>%(title)s</h1>%(legend)s
-<small>wheel: zoom, drag: move, double click: fit</small></header>
-<main>
-%(svg)s</main>
-<script>
-const main = document.querySelector("main"), svg = main.querySelector("svg");
-const size = [svg.width.baseVal.value, svg.height.baseVal.value];
-let scale = 1, x = 0, y = 0;
-const place = () => { svg.style.transform = `translate(${x}px,${y}px) scale(${scale})`; };
-const fit = () => {
-  scale = Math.min(1, main.clientWidth / size[0], Math.max(main.clientHeight / size[1], 0.25));
-  x = (main.clientWidth - size[0] * scale) / 2; y = 0; place();
-};
-main.addEventListener("wheel", e => {
-  const by = Math.exp(-e.deltaY * 0.0015), box = main.getBoundingClientRect();
-  const cx = e.clientX - box.left, cy = e.clientY - box.top;
-  x = cx - (cx - x) * by; y = cy - (cy - y) * by; scale *= by; place(); e.preventDefault();
-}, { passive: false });
-main.addEventListener("pointerdown", e => main.setPointerCapture(e.pointerId));
-main.addEventListener("pointermove", e => {
-  if (e.buttons) { x += e.movementX; y += e.movementY; place(); }
-});
-main.addEventListener("dblclick", fit);
-addEventListener("resize", fit);
-const boxes = [...svg.querySelectorAll("g[data-key]")];
-const paths = [...svg.querySelectorAll(".fb-edge")];
-for (const box of boxes) {
-  const key = box.dataset.key;
-  box.addEventListener("pointerenter", () => {
-    const near = new Set([key]);
-    for (const { dataset: d } of paths) {
-      if (d.tail === key) near.add(d.head);
-      if (d.head === key) near.add(d.tail);
-    }
-    for (const b of boxes) b.classList.toggle("far", !near.has(b.dataset.key));
-    for (const p of paths)
-      p.classList.toggle("far", p.dataset.tail !== key && p.dataset.head !== key);
-  });
-  box.addEventListener("pointerleave", () => {
-    for (const shape of [...boxes, ...paths]) shape.classList.remove("far");
-  });
-}
-fit();
-</script>
-</body>
-</html>
-"""
-
-
-def page(graph: Graph, title: str) -> str:
-    """The graph as a self-contained HTML page: zoom, move, and point at a box to see its links."""
-    kinds = {box.kind for box in graph.boxes.values()}
-    legend = "".join(
-        f'<span><i class="swatch" style="background:{fill};border-color:{border}"></i>{text}</span>'
-        for kind, (fill, border, _, text) in _COLOURS.items()
-        if kind in kinds
-    )
-    return _PAGE % {"title": escape(title), "legend": legend, "svg": draw(graph)}

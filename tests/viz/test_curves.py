@@ -19,9 +19,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def paths(plot, kind="curve"):
     root = ET.fromstring(plot.svg())
-    return [
-        p for p in root.iter(f"{SVG}path") if p.get("class") == kind and "data-series" in p.attrib
-    ]
+    found = [p for p in root.iter(f"{SVG}path") if "data-series" in p.attrib]
+    return [p for p in found if p.get("class").rpartition(" ")[0] == kind]
 
 
 # -- histories -------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import flambeau as torch
 from flambeau.viz import dot as dot_language
 from flambeau.viz import graph as graphs
 from flambeau.viz import graph_html, graph_svg, make_dot
+from flambeau.viz.grouping import by_module, levels
 from flambeau.viz.layout import layered
 from tests.viz.graph_cases import CASES, summary
 
@@ -187,3 +188,94 @@ def test_boxes_and_arrows_equal_those_of_torch(name):
     torchviz = pytest.importorskip("torchviz")
     expected = torchviz.make_dot(*CASES[name](theirs)).source
     assert summary(make_dot(*CASES[name](torch)).source) == summary(expected)
+
+
+# -- modules in place of operations ----------------------------------------------------------------
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.out = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return x + self.out(self.fc(x).relu())
+
+
+def stack_of_blocks(count=3):
+    model = torch.nn.Sequential()
+    model.add_module("stem", torch.nn.Linear(4, 4))
+    model.add_module("blocks", torch.nn.Sequential(*[Block() for _ in range(count)]))
+    model.add_module("head", torch.nn.Linear(4, 2))
+    return model, model(torch.ones(1, 4)), dict(model.named_parameters())
+
+
+def grouped(var, params, depth):
+    graph = graphs._without_accumulators(graphs.backward_graph(var, params))
+    found = by_module(graph, depth)
+    names = {key: box.label.split("\n")[0] for key, box in found.boxes.items()}
+    return found, sorted((names[a.tail], names[a.head]) for a in found.arrows)
+
+
+def test_operations_are_gathered_by_module():
+    _, y, params = stack_of_blocks()
+    found, arrows = grouped(y, params, 1)
+    assert arrows == sorted([("stem", "blocks"), ("blocks", "head"), ("head", "")])
+    found, arrows = grouped(y, params, 2)
+    assert arrows == [
+        ("blocks.0", "blocks.1"),
+        ("blocks.1", "blocks.2"),
+        ("blocks.2", "head"),
+        ("head", ""),
+        ("stem", "blocks.0"),
+    ]
+    block = next(box for box in found.boxes.values() if box.label.startswith("blocks.1\n"))
+    assert block.kind == "module" and block.label.endswith("4 operations")
+    assert "AddmmBackward0 x2" in block.detail and "blocks.1.fc.weight (4, 4)" in block.detail
+
+
+def test_operations_between_two_of_a_module_join_it():
+    a, b, c = (torch.ones(2, requires_grad=True) for _ in range(3))
+    y = ((a * 2 * b) * c).sum()  # m.a, then other.b, then m.c: a circle if m were one box
+    _, arrows = grouped(y, {"m.a": a, "other.b": b, "m.c": c}, 1)
+    assert arrows == [("m", "")]
+
+
+def test_levels_of_detail_go_from_coarse_to_fine():
+    _, y, params = stack_of_blocks(6)
+    graph = graphs._without_accumulators(graphs.backward_graph(y, params))
+    found = levels(graph)
+    sizes = [len(level.boxes) for _, level in found]
+    assert sizes == sorted(sizes) and len(sizes) >= 3
+    assert found[-1] == ("operations", graph)
+    y, params = example()  # names without modules
+    assert len(levels(graphs.backward_graph(y, params))) == 1
+
+
+def test_large_graphs_begin_with_modules():
+    _, y, params = stack_of_blocks(60)
+    text = graph_html(y, params)
+    shown = re.search(r'<option value="(\d)" selected>modules, 2 levels', text)
+    assert shown is not None and f"show({shown.group(1)});" in text
+    heads = re.findall(r'<marker id="([\w-]+)"', text)
+    assert len(heads) == text.count("<svg") == len(set(heads))  # arrows of hidden pictures differ
+
+
+def test_details_tell_what_a_node_keeps():
+    w = torch.ones(3, requires_grad=True)
+    text = graph_html((w * w.exp()).sum(), {"w": w})
+    details = re.findall(r'data-detail="([^"]*)"', text)
+    assert any("result: tensor (3,) torch.float32" in d for d in details)
+
+
+@pytest.mark.slow  # builds a whole ResNet-50
+def test_layout_of_a_large_model_takes_no_time():
+    import time
+
+    models = pytest.importorskip("flambeau.vision.models")
+    with torch.device("meta"):
+        model = models.resnet50()
+    y = model(torch.empty(1, 3, 224, 224, device="meta"))
+    start = time.thread_time()
+    graph_html(y, dict(model.named_parameters()))
+    assert time.thread_time() - start < 2.0
