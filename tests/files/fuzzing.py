@@ -6,11 +6,14 @@ generator, so a number names a file. `watched` notes what a program must not do 
 
 import contextlib
 import io
+import math
 import pickle
 import pickletools
 import struct
 import sys
 import zipfile
+
+import numpy as np
 
 import flambeau
 from flambeau.serialization.safetensors import save as save_safetensors
@@ -89,6 +92,23 @@ def _tensors():
     ]
 
 
+def _idx_files():
+    """Small IDX files of every dtype."""
+    out = []
+    for code, letters in zip((8, 9, 11, 12, 13, 14), ("u1", "i1", ">i2", ">i4", ">f4", ">f8")):
+        for shape in ((5,), (2, 3), (2, 2, 2)):
+            head = struct.pack(f">HBB{len(shape)}I", 0, code, len(shape), *shape)
+            out.append(head + np.arange(math.prod(shape)).astype(letters).tobytes())
+    return out
+
+
+def _cifar_files():
+    """Small batches as CIFAR has them, of all protocols that occur."""
+    pixels = np.arange(2 * 3 * 4 * 4, dtype=np.uint8).reshape(2, 48)
+    batch = {b"data": pixels, b"labels": [1, 2], b"batch_label": b"x", b"filenames": [b"a", b"b"]}
+    return [pickle.dumps(batch, protocol) for protocol in (2, 3, 4)]
+
+
 def seeds():
     """{format: valid files}; those of "pickle" are (pickle, records)."""
     plain = [saved(obj) for obj in objects()]
@@ -96,6 +116,8 @@ def seeds():
         "zip": [*plain, *map(_deflated, plain[:2])],
         "pickle": _pickles(),
         "legacy": [saved(obj, _use_new_zipfile_serialization=False) for obj in objects()],
+        "idx": _idx_files(),
+        "cifar": _cifar_files(),
         "safetensors": [save_safetensors(t, m) for t in _tensors() for m in (None, {"k": "v"})],
     }
 
@@ -207,6 +229,8 @@ def variant(format, files, number, rng):
         pickled, records = files[number % len(files)]
         others = [other for other, _ in files]
         return archive(mutated_pickle(pickled, rng, others), records)
+    if format == "cifar" and rng.integers(2):
+        return mutated_pickle(files[number % len(files)], rng, files)
     return mutated(files[number % len(files)], rng, files)
 
 
