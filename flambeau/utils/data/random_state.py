@@ -7,6 +7,7 @@ data (`plain`, `from_plain`) it can be saved with tensors and read by `load(weig
 
 import random
 import sys
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,16 +41,13 @@ class RandomState:
         if self.numpy is not None:
             import numpy
 
-            numpy.random.set_state(self.numpy)
+            name, words, *rest = self.numpy
+            numpy.random.set_state((name, numpy.frombuffer(words, numpy.uint32), *rest))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RandomState):
             return NotImplemented
-        return (
-            self.marks == other.marks
-            and self.python == other.python
-            and _comparable(self.numpy) == _comparable(other.numpy)
-        )
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -60,11 +58,11 @@ class RandomState:
             generator = Generator()
             generator._go_back(mark)
             states.append(generator.get_state())
-        return {
-            "generators": states,
-            "python": self.python,
-            "numpy": None if self.numpy is None else _comparable(self.numpy),
-        }
+        numpy = self.numpy
+        if numpy is not None:
+            name, words, *rest = numpy
+            numpy = (name, tuple(array("I", words)), *rest)
+        return {"generators": states, "python": self.python, "numpy": numpy}
 
     @classmethod
     def from_plain(cls, data: dict[str, Any]) -> "RandomState":
@@ -75,13 +73,22 @@ class RandomState:
             python = version, tuple(words), waiting
         if numpy is not None:
             name, words, *rest = numpy
-            import numpy as np
-
-            numpy = (name, np.array(words, dtype=np.uint32), *rest)
+            numpy = (name, array("I", words).tobytes(), *rest)
         return cls(marks, python, numpy)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RandomState, (self.marks, self.python, self.numpy)
+        python = self.python
+        if python is not None:  # many small integers are slow to pickle
+            version, words, waiting = python
+            python = version, array("I", words).tobytes(), waiting
+        return _unpickled, (self.marks, python, self.numpy)
+
+
+def _unpickled(marks: list[bytes], python: Any, numpy: Any) -> RandomState:
+    if python is not None:
+        version, words, waiting = python
+        python = version, tuple(array("I", words)), waiting
+    return RandomState(marks, python, numpy)
 
 
 def _numpy_state() -> Any:
@@ -91,11 +98,7 @@ def _numpy_state() -> Any:
     if stream is None:
         return None
     state = stream.get_state()
-    return state if isinstance(state, tuple) else None  # a dict: not NumPy's usual generator
-
-
-def _comparable(state: Any) -> Any:
-    if state is None:
-        return None
+    if not isinstance(state, tuple):
+        return None  # a dict: not NumPy's usual generator
     name, words, *rest = state
-    return (name, tuple(words.tolist()), *rest)
+    return (name, words.tobytes(), *rest)

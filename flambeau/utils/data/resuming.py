@@ -208,11 +208,11 @@ def saved_state(loader: Any) -> dict[str, Any]:
     if progress is not None:
         if progress.dataset_state is not None:
             state["dataset"] = progress.dataset_state()
-        if progress.worker_states is not None:
-            state["workers"] = progress.worker_states()
-        # Workers that stay keep their seeds; others get new ones in each epoch.
+        # Workers that stay keep their seeds and streams; others get new ones in each epoch.
         if active or loader.persistent_workers:
             state["base_seed"] = progress.base_seed
+            if progress.worker_states is not None:
+                state["workers"] = progress.worker_states()
     elif is_stateful(loader.dataset):
         state["dataset"] = state_of_dataset(loader.dataset)
     if progress is not None and active:

@@ -13,7 +13,6 @@ import select
 import signal
 import threading
 import time
-from collections import deque
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -28,9 +27,11 @@ from .worker_memory import Arena
 from .worker_parcels import pack
 
 # kinds of messages to a worker
-TASK, NEXT_EPOCH, TELL_STATE = range(3)
+TASK, NEXT_EPOCH = range(2)
 # kinds of answers
-BATCH, FAILED, ENDED, READY, STATE = range(5)
+BATCH, FAILED, ENDED, READY = range(4)
+
+NOWHERE = None, None  # a position that tells nothing new
 
 GRACE = 5.0  # seconds that a worker may go on with a sample after its loader has gone
 CHECK_INTERVAL = 1.0  # seconds between two looks at whether the parent lives
@@ -81,7 +82,6 @@ class Job(NamedTuple):
     base_seed: int
     init_fn: Any
     num_workers: int
-    history: int  # how many batches back its state may be asked for
     batch_size: int | None
 
 
@@ -146,8 +146,8 @@ def _set_signals():
 def _watch(end):
     """End this process when its parent has ended, or a while after its loader has."""
     parent = multiprocessing.parent_process()
-    lookout = select.poll()
-    lookout.register(end.fileno(), 0)
+    lookout, line = select.poll(), end.fileno()
+    lookout.register(line, 0)
     if parent is not None:
         lookout.register(parent.sentinel, select.POLLIN)
     first_parent, deadline = os.getppid(), None
@@ -157,7 +157,7 @@ def _watch(end):
             os._exit(1)
         if ready and deadline is None:
             deadline = time.monotonic() + GRACE
-            lookout.unregister(end.fileno())
+            lookout.unregister(line)
         if deadline is not None and time.monotonic() > deadline:
             os._exit(1)
 
@@ -185,9 +185,7 @@ class _Worker:
         self.init_failure: Failure | None = None
         self.fetcher: Any = None
         self.ended = False
-        self.batches = 0  # of this epoch, fetched here
-        # (task, what _state says after it), and the state before the first
-        self.past: deque = deque(maxlen=job.history)
+        self.streams = self.start = RandomState([], None, None)
         flambeau.set_num_threads(1)
         seed = _seed_all(job.base_seed, worker_id)
         _worker_info = WorkerInfo(worker_id, job.num_workers, seed, job.dataset)
@@ -196,13 +194,15 @@ class _Worker:
     def _begin(self, resume, first=False):
         """Start an epoch, or go on in one that is resumed."""
         job = self.job
-        self.ended, self.batches, self.fetcher, self.init_failure = False, 0, None, None
-        self.past.clear()
+        self.ended, self.fetcher, self.init_failure = False, None, None
         try:
             if first and job.init_fn is not None:
                 job.init_fn(self.id)
             if resume is not None:
+                if resume["start"] is not None:
+                    RandomState.from_plain(resume["start"]).restore()
                 restore_dataset(job.dataset, resume["dataset"])
+            self.start = self.streams = RandomState.now()
             self.fetcher = create_fetcher(
                 job.kind, job.dataset, job.auto_collation, job.collate_fn, job.drop_last
             )
@@ -210,21 +210,19 @@ class _Worker:
                 self._go_on(resume)
         except Exception as error:
             self.init_failure = Failure(error, self.where)
-        self.past.append((-1, self._state()))
 
     def _go_on(self, resume):
-        self.batches = resume["batches"]
         if isinstance(self.fetcher, IterableFetcher):
             index = [None] * (self.job.batch_size or 1) if self.job.auto_collation else None
-            resume_iterable(self.fetcher, resume["dataset"], self.batches, index)
+            resume_iterable(self.fetcher, resume["dataset"], resume["batches"], index)
         if resume["random"] is not None:
             RandomState.from_plain(resume["random"]).restore()
 
-    def _state(self):
-        dataset = None
-        with contextlib.suppress(Exception):  # told when it is asked for
-            dataset = state_of_dataset(self.job.dataset, self.fetcher)
-        return self.batches, RandomState.now(), dataset
+    def _position(self):
+        """What it takes to go on from here: streams, if they moved, and the dataset's own state."""
+        before, self.streams = self.streams, RandomState.now()
+        streams = None if self.streams == before else self.streams
+        return streams, state_of_dataset(self.job.dataset, self.fetcher)
 
     def run(self):
         while True:
@@ -233,9 +231,7 @@ class _Worker:
                 self._fetch(*rest)
             elif kind == NEXT_EPOCH:
                 self._begin(*rest)
-                self.end.send((READY,))
-            else:
-                self._tell_state(*rest)
+                self.end.send((READY, self.start))
 
     def _fetch(self, task, index, returned):
         if self.arena is not None:
@@ -243,30 +239,20 @@ class _Worker:
         if self.ended:
             return
         if self.init_failure is not None:
-            self.end.send((FAILED, task, self.init_failure))
+            self.end.send((FAILED, task, self.init_failure, NOWHERE))
             return
         descriptor = -1
         try:
             data = self.fetcher.fetch(index)
-            self.batches += 1
+            position = self._position()
             parcel, descriptor = pack(data, self.arena)
-            message = BATCH, task, tuple(parcel)
+            message = BATCH, task, tuple(parcel), position
         except Exception as error:
             if isinstance(error, StopIteration) and self.job.kind == DatasetKind.Iterable:
                 self.ended = True
-                message = ENDED, task
+                message = ENDED, task, self._position()
             else:
-                message = FAILED, task, Failure(error, self.where)
-        self.past.append((task, self._state()))
+                message = FAILED, task, Failure(error, self.where), (RandomState.now(), None)
         self.end.send(message, descriptor)
         if descriptor >= 0:
             os.close(descriptor)
-
-    def _tell_state(self, task):
-        """What this worker's state was after a task; the last before it that is known."""
-        found = self.past[0]
-        for known in self.past:
-            if known[0] <= task:
-                found = known
-        batches, streams, dataset = found[1]
-        self.end.send((STATE, {"batches": batches, "random": streams.plain(), "dataset": dataset}))

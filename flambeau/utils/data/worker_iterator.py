@@ -7,7 +7,6 @@ they do in `worker.py`, how batches travel in `worker_parcels.py`.
 """
 
 import time
-import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,9 +22,7 @@ from .worker import (
     FAILED,
     NEXT_EPOCH,
     READY,
-    STATE,
     TASK,
-    TELL_STATE,
     Job,
 )
 from .worker_parcels import Parcel, unpack
@@ -39,6 +36,7 @@ class WorkerIterator(BaseIterator):
     _crew: Crew | None = None
     _arrived: dict[int, Any]
     _ledger: Ledger
+    _starts: dict[int, Any]  # where the random streams of workers that stayed began the epoch
 
     def __init__(self, loader: Any) -> None:
         self._prefetch_factor = loader.prefetch_factor
@@ -60,8 +58,8 @@ class WorkerIterator(BaseIterator):
             resume = self._saved_states()
             for worker, end in enumerate(crew.ends):
                 end.send((NEXT_EPOCH, resume[worker]))
-            self._ready = 0
-            while self._ready < self._num_workers:
+            self._starts = {}
+            while len(self._starts) < self._num_workers:
                 self._wait()
             self._throw_away()
         self._first_tasks()
@@ -70,6 +68,7 @@ class WorkerIterator(BaseIterator):
         if self._crew is not None:
             self._crew.close()
         self._reading = False
+        self._starts = {}
         job = Job(
             self._dataset_kind,
             self._dataset,
@@ -79,7 +78,6 @@ class WorkerIterator(BaseIterator):
             self._base_seed,
             self._worker_init_fn,
             self._num_workers,
-            self._prefetch_factor * self._num_workers + 2,
             self._batch_size,
         )
         self._crew = Crew(self._context, job, self._saved_states())
@@ -89,19 +87,17 @@ class WorkerIterator(BaseIterator):
         progress, saved = self._progress, self._progress.saved_workers
         resumed = saved if progress.resumed and saved and len(saved) == self._num_workers else None
         ledger = self._ledger = Ledger(
-            self._num_workers, self._prefetch_factor, self._in_order, resumed, progress.consumed
+            self._num_workers,
+            self._prefetch_factor,
+            self._in_order,
+            resumed,
+            progress.consumed,
+            self._starts,
         )
         self._arrived = {}  # task -> message
         if progress.resumed and saved and saved[0]["waiting"] is not None:
             self._serve_out_of_order(saved[0]["waiting"])
-        # The state may be asked for when this iterator is gone; nor shall it live on for that.
-        ask = weakref.WeakMethod(self._ask_states)
-
-        def states():
-            method = ask()
-            return ledger.states(method if method is not None else dict)
-
-        progress.worker_states = states
+        progress.worker_states = ledger.states
         for _ in range(ledger.most):
             self._send_task()
 
@@ -130,6 +126,7 @@ class WorkerIterator(BaseIterator):
                 task = next(iter(arrived))
                 return self._hand_out(task, arrived.pop(task))
             if not ledger.skip_ended(arrived):
+                ledger.close()
                 if not self._persistent_workers:
                     self._shutdown_workers()
                 raise StopIteration
@@ -141,7 +138,7 @@ class WorkerIterator(BaseIterator):
 
     def _hand_out(self, task, message):
         failed = message[0] == FAILED
-        worker = self._ledger.finish(task, failed)
+        worker = self._ledger.finish(task, failed, message[3])
         if failed:
             self._send_task()
             self._progress.consume()
@@ -187,7 +184,7 @@ class WorkerIterator(BaseIterator):
                 landing.drop(parcel.dropped)
                 if parcel.new_size:
                     landing.add(parcel.number, end.receive_descriptor(), parcel.new_size)
-                message = BATCH, message[1], parcel
+                message = BATCH, message[1], parcel, message[3]
         except (EOFError, ConnectionResetError):
             self._reading = False
             crew.raise_lost(worker)
@@ -196,14 +193,12 @@ class WorkerIterator(BaseIterator):
         if kind in (BATCH, FAILED):
             self._arrived[message[1]] = message
         elif kind == ENDED:
-            self._ledger.active[worker] = False
+            self._ledger.end(worker, message[2])
             if not self._persistent_workers:
                 crew.dismiss(worker)
             self._send_task()
         elif kind == READY:
-            self._ready += 1
-        elif kind == STATE:
-            self._states[worker] = message[1]
+            self._starts[worker] = message[1]
 
     def _throw_away(self) -> None:
         """Batches of an epoch that was left: their blocks are free."""
@@ -230,22 +225,13 @@ class WorkerIterator(BaseIterator):
         saved = self._progress.saved_workers
         if saved is None or len(saved) != self._num_workers:
             return [None] * self._num_workers
-        if not self._progress.resumed:  # persistent workers after a whole epoch
-            return [{**state, "batches": 0} for state in saved]
-        return list(saved)
-
-    def _ask_states(self) -> dict[int, Any]:
-        """Where the workers that are there say they are, as of the batches handed out."""
-        crew, ledger = self._crew, self._ledger
-        if crew is None or crew.closed:
-            return {}
-        self._states: dict[int, Any] = {}
-        asked = sorted(crew.listening.values())
-        for worker in asked:
-            crew.ends[worker].send((TELL_STATE, ledger.last_done[worker]))
-        while any(w not in self._states for w in asked if w in crew.listening.values()):
-            self._wait()
-        return self._states
+        if self._progress.resumed:
+            return list(saved)
+        # persistent workers after a whole epoch
+        return [
+            {**state, "batches": 0, "start": state["random"] or state["start"], "random": None}
+            for state in saved
+        ]
 
     # With in_order=False the batches that are still to come need not be the last ones drawn, so
     # their numbers are saved, and indices that are drawn again are picked by number.

@@ -2,12 +2,14 @@
 
 Tasks are numbered as they are sent; each belongs to a worker until its batch is handed out. The
 ledger is all that has to be known to go on with the epoch later, even when the iterator and its
-workers are gone: how many batches came from each worker, whose turn it is, and, if batches may
-overtake each other, which ones are still to come.
+workers are gone: how many batches came from each worker, where its random streams and its dataset
+were after the last of them, whose turn it is, and, if batches may overtake each other, which ones
+are still to come.
 """
 
-from collections.abc import Callable
 from typing import Any
+
+from .random_state import RandomState
 
 
 class Ledger:
@@ -19,18 +21,30 @@ class Ledger:
         in_order: whether batches are handed out in the order of tasks.
         saved: what `states` gave for the epoch that is resumed, if it fits.
         first_number: of the first batch of indices that will be drawn, within the epoch.
+        starts: where the random streams of workers that stayed were when the epoch began.
     """
 
     def __init__(
-        self, workers: int, prefetch: int, in_order: bool, saved: list | None, first_number: int
+        self,
+        workers: int,
+        prefetch: int,
+        in_order: bool,
+        saved: list[dict[str, Any]] | None,
+        first_number: int,
+        starts: dict[int, RandomState],
     ) -> None:
         self.sent = 0  # the number of the next task
         self.next = 0  # the task whose batch is handed out next
         self.owners: dict[int, int] = {}  # task -> worker
         self.active = [True] * workers
         self.loads = [0] * workers  # tasks that each worker has
-        self.last_done = [-1] * workers  # tasks
-        self.batches = [state["batches"] for state in saved] if saved else [0] * workers
+        new = [dict(batches=0, start=None, random=None, dataset=None) for _ in range(workers)]
+        # Plain data, or RandomState: what is made plain when somebody asks.
+        self.positions: list[dict[str, Any]] = [dict(state) for state in saved or new]
+        if not saved:
+            for worker, start in starts.items():
+                self.positions[worker]["start"] = start
+        self._ends: dict[int, Any] = {}  # positions of workers that have no more to give
         self.most = prefetch * workers
         self.in_order = in_order
         self._turn = saved[0]["next"] if saved else 0
@@ -61,14 +75,29 @@ class Ledger:
         self.sent += 1
         return task
 
-    def finish(self, task: int, failed: bool) -> int:
+    def finish(self, task: int, failed: bool, position: tuple[Any, Any]) -> int:
         """A task is done with; returns whose it was."""
         worker = self.owners.pop(task)
         self.loads[worker] -= 1
-        self.last_done[worker] = task
         if not failed:
-            self.batches[worker] += 1
+            self.positions[worker]["batches"] += 1
+        self._move(worker, position)
         return worker
+
+    def _move(self, worker: int, position: tuple[Any, Any]) -> None:
+        for name, value in zip(("random", "dataset"), position):
+            if value is not None:
+                self.positions[worker][name] = value
+
+    def end(self, worker: int, position: tuple[Any, Any]) -> None:
+        """A worker has no more to give; batches of it may still be waiting."""
+        self.active[worker] = False
+        self._ends[worker] = position
+
+    def close(self) -> None:
+        """The epoch is over."""
+        for worker, position in self._ends.items():
+            self._move(worker, position)
 
     def skip_ended(self, arrived: dict) -> bool:
         """Pass over tasks of workers that have ended; False when no task is left."""
@@ -81,16 +110,18 @@ class Ledger:
             self.next += 1
         return False
 
-    def states(self, ask: Callable[[], dict[int, Any]]) -> list[Any]:
-        """For each worker where it is, as of the batches handed out; more exact if one can ask."""
-        told = ask()
+    def states(self) -> list[dict[str, Any]]:
+        """For each worker where it is, as of the batches handed out."""
         turn = self._whose_turn()
         waiting = None if self.in_order else self._numbers()
-        unknown = {"random": None, "dataset": None}
-        return [
-            {**told.get(worker, unknown), "batches": count, "next": turn, "waiting": waiting}
-            for worker, count in enumerate(self.batches)
-        ]
+        found = []
+        for position in self.positions:
+            state = {
+                name: value.plain() if isinstance(value, RandomState) else value
+                for name, value in position.items()
+            }
+            found.append({**state, "next": turn, "waiting": waiting})
+        return found
 
     def _whose_turn(self):
         for task in range(self.next, self.sent):
