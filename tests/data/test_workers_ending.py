@@ -60,6 +60,30 @@ def test_a_program_ends_quietly_whatever_becomes_of_its_iterator(end, persistent
     assert (code, out, err) == (0, "", "")
 
 
+def test_systems_that_cannot_send_descriptors_send_bytes():
+    code, out, err = run(
+        """
+import select, socket
+del select.poll, socket.send_fds  # as on Windows
+"""
+        + BEGIN
+        + """
+from flambeau.utils.data import worker_channel
+assert not worker_channel.CAN_SEND_DESCRIPTORS
+loader = DataLoader(cases.Squares(40, big=3000), 4, num_workers=2, persistent_workers=True)
+for epoch in range(2):
+    assert [b[0, 9].item() for b in loader] == list(range(0, 40, 4))
+loader = DataLoader(cases.Shards(0, uneven=True), None, num_workers=2)
+assert list(loader) == [0, 100, 101, 102]
+try:
+    list(DataLoader(cases.Failing("kill"), 2, num_workers=2))
+except RuntimeError as error:
+    print("exited unexpectedly" in str(error))
+"""
+    )
+    assert (code, out, err) == (0, "True\n", "")
+
+
 def test_an_error_in_the_loop_is_all_that_is_printed():
     code, _, err = run(
         BEGIN + "for batch in DataLoader(cases.Squares(50), 2, num_workers=2):\n    1 / 0\n"

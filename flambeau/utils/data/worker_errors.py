@@ -114,7 +114,7 @@ def _story(number, process):
     if code >= 0:
         return f"{who} ended with exit code {code}"
     hint = ""
-    if code == -signal.SIGKILL:
+    if _signal_name(-code) == "SIGKILL":
         hint = ", which is what the system does when memory runs out"
     return f"{who} was ended by {_signal_name(-code)}{hint}"
 
