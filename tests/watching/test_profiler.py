@@ -582,3 +582,38 @@ def test_a_program_shows_the_same_calls_as_in_torch():
         top = [e.name for e in prof.events() if e.cpu_parent is None]
         found.append([n for n in top if n != "aten::ones_like" and "Step" not in n])
     assert found[1] == found[0]
+
+
+def test_loaders_are_seen():
+    data = torch.utils.data.TensorDataset(torch.ones(4, 2))
+    with profile() as prof:
+        for _ in torch.utils.data.DataLoader(data, batch_size=2):
+            pass
+    name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    assert names(prof).count(name) == 3  # the last one finds the end
+
+
+def test_threads_may_compute_while_profilers_come_and_go():
+    x = torch.arange(100.0)
+    wrong, stop = [], threading.Event()
+
+    def work():
+        while not stop.is_set():
+            found = ((x + 1) * 2).sum().item()
+            if found != 10_100.0:
+                wrong.append(found)
+
+    workers = [threading.Thread(target=work) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    try:
+        for number in range(40):
+            config = _ExperimentalConfig(profile_all_threads=number % 2 == 0)
+            with profile(experimental_config=config, profile_memory=number % 3 == 0) as prof:
+                x.exp()
+            assert "aten::exp" in names(prof)
+    finally:
+        stop.set()
+        for worker in workers:
+            worker.join()
+    assert not wrong and not observing.active()
