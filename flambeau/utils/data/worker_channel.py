@@ -19,6 +19,13 @@ CAN_SEND_DESCRIPTORS = hasattr(socket, "send_fds") and hasattr(socket, "AF_UNIX"
 _LONGEST = 0x7FFFFFFF
 
 
+class _Line(socket.socket):
+    """A connection's descriptor as a socket; it is the connection's to close."""
+
+    def __del__(self) -> None:
+        self.detach()  # else the collector, which knows no order, would close it twice
+
+
 class WorkerEnd:
     """The worker's end. It is given to the process that becomes the worker."""
 
@@ -33,7 +40,7 @@ class WorkerEnd:
         self.connection.send_bytes(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
         if descriptor >= 0:
             rights = array.array("i", [descriptor])
-            line = socket.socket(fileno=self.connection.fileno())
+            line = _Line(fileno=self.connection.fileno())
             try:
                 control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
                 line.sendmsg([b"d"], control)
@@ -51,7 +58,7 @@ class LoaderEnd:
         self.connection = connection
         self._line: socket.socket | None = None
         if CAN_SEND_DESCRIPTORS:
-            self._line = socket.socket(fileno=connection.fileno())
+            self._line = _Line(fileno=connection.fileno())
         self._unsent = b""
         _open_ends.add(self)
 
