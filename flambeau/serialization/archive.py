@@ -6,7 +6,6 @@ reader trusts nothing: sizes are compared with what the file can hold before mem
 checksums are compared when a record is read.
 """
 
-import os
 import struct
 import zipfile
 import zlib
@@ -22,6 +21,7 @@ UTF8 = 0x0800
 FULL32, FULL16 = 0xFFFFFFFF, 0xFFFF  # "the number is elsewhere, in 64 bits"
 LARGE = FULL32  # numbers from here on take 64 bits
 PIECE = 1 << 24
+SMALL = 1 << 18  # records from here on are worth the help of other threads
 # What deflate can at best do to a run of equal bytes, and some room for tiny records; a whole
 # archive may not grow that much, or a file of some megabytes could fill the memory.
 MOST_EXPANSION, ROOM = 1032, 4096
@@ -95,6 +95,7 @@ class ArchiveWriter:
             checksums.close()
 
     def _add_in_pieces(self, descriptor, records):
+        """Large blocks first, by several threads; then everything between them, in long runs."""
         self.file.flush()
         planned, position = [], self.position
         for name, data in records:
@@ -102,11 +103,23 @@ class ArchiveWriter:
             first = position + len(self._header(encoded, len(data), 0, position))
             planned.append((encoded, data, position, first))
             position = first + len(data)
-        blocks = [(data, first) for _, data, _, first in planned]
-        checksums = pieces.write_blocks(descriptor, blocks, self.with_checksums)
-        for (encoded, data, start, _), checksum in zip(planned, checksums):
-            os.pwrite(descriptor, self._header(encoded, len(data), checksum, start), start)
+        blocks = [(data, first) for _, data, _, first in planned if len(data) >= SMALL]
+        checksums = iter(pieces.write_blocks(descriptor, blocks, self.with_checksums))
+        run, run_start = bytearray(), self.position
+        for encoded, data, start, first in planned:
+            small = len(data) < SMALL
+            if not small:
+                checksum = next(checksums)
+            else:
+                checksum = zlib.crc32(data) if self.with_checksums else 0
+            run += self._header(encoded, len(data), checksum, start)
+            if small:
+                run += data
+            if not small or len(run) >= PIECE:
+                pieces.write_at(descriptor, run, run_start)
+                run, run_start = bytearray(), first + len(data)
             self._note(encoded, len(data), checksum, start)
+        pieces.write_at(descriptor, run, run_start)
         self.position = self.file.seek(position)
 
     def _entry(self, encoded, size, checksum, start):

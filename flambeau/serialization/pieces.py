@@ -72,15 +72,20 @@ def _checksums(blocks, tasks, found):
     return totals
 
 
+def write_at(descriptor, data, place):
+    """Write all of it, in as many goes as the system needs."""
+    data, done = memoryview(data), 0
+    while done < len(data):
+        done += os.pwrite(descriptor, data[done:], place + done)
+
+
 def write_blocks(descriptor, blocks, with_checksums=True):
     """Write (memory, place in the file) and give the checksum of each block."""
 
     def work(task):
         _, data, place = task
         checksum = zlib.crc32(data) if with_checksums else 0
-        done = 0
-        while done < len(data):
-            done += os.pwrite(descriptor, data[done:], place + done)
+        write_at(descriptor, data, place)
         begin_writeback(descriptor, place, len(data))
         return checksum
 

@@ -6,6 +6,7 @@ file would ask for can be listed without loading it.
 
 import contextlib
 import pickletools
+import re
 from pickle import UnpicklingError
 
 from flambeau.serialization import files
@@ -61,6 +62,14 @@ def name_of(item):
     return ".".join(spoken_name(item) or (item.__module__, item.__qualname__))
 
 
+# what PyTorch allows in files and is not here: small floats, quantized and sparse tensors
+_NOT_HERE = re.compile(
+    r"torch\.(cuda\.)?((float[48]|q?u?int\dx?|bits\d|complex32|per_\w+_)\w*|quint\w+"
+    r"|(Float[48]|QU?Int|Bits|ComplexHalf)\w*Storage|sparse\.\w+)"
+    r"|torch\._utils\._rebuild_(qtensor|sparse_tensor|nested_tensor|wrapper_subclass|device_\w+)"
+)
+
+
 def refusal(name):
     """What to raise for a global that is not allowed."""
     module = name.rpartition(".")[0]
@@ -69,6 +78,10 @@ def refusal(name):
         return UnpicklingError(
             f"{head}Trying to load unsupported GLOBAL {name} whose module {module} is blocked.\n"
             "Files of weights never ask for it; the file may be hostile."
+        )
+    if _NOT_HERE.fullmatch(name):
+        return UnpicklingError(
+            f"{head}The file holds tensors of a kind that flambeau does not have yet: {name}."
         )
     short = name.removeprefix("builtins.")
     return UnpicklingError(

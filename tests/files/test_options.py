@@ -477,3 +477,27 @@ def test_mapping_a_gigabyte_takes_no_time(tmp_path):
         back = flambeau.load(tmp_path / "big.pt", mmap=True)
         times.append(time.perf_counter() - start)
     assert back["x"][-1].item() == 1.0 and min(times) < 0.05
+
+
+def test_kinds_of_tensors_that_are_not_here_are_named():
+    for name in ("float8_e4m3fn", "quint8", "Float8_e5m2Storage", "_utils _rebuild_sparse_tensor"):
+        module, _, last = f"torch.{name}".replace(" ", ".").rpartition(".")
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("x/data.pkl", f"c{module}\n{last}\n.".encode())
+        with pytest.raises(pickle.UnpicklingError, match="kind that flambeau does not have yet"):
+            flambeau.load(file)
+
+
+def test_small_and_large_records_in_turns(tmp_path):
+    """Small records are written in runs between the large ones."""
+    sizes = [3, 0, 100_000, 5, 7, 200_000, 70_000, 1]
+    tensors = [flambeau.rand(n) for n in sizes]
+    flambeau.save(tensors, tmp_path / "x.pt")
+    with zipfile.ZipFile(tmp_path / "x.pt") as archive:
+        assert archive.testzip() is None
+    back = flambeau.load(tmp_path / "x.pt")
+    assert all(flambeau.equal(a, b) for a, b in zip(tensors, back, strict=True))
+    if importlib.util.find_spec("torch"):
+        torch = pytest.importorskip("torch")
+        assert [t.tolist() for t in torch.load(tmp_path / "x.pt")] == [t.tolist() for t in tensors]
