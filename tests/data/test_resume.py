@@ -260,13 +260,32 @@ def saved_and_loaded(state):
 
 @pytest.mark.parametrize("name", LOADERS)
 def test_the_rest_is_that_of_an_uninterrupted_run(name):
+    check_all_stops(name, lambda stop: stop[0] < 2 or stop == (2, 1))
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize(
+    "name", ["augmented", "replaced, one generator for all", "shuffle buffer", "stateful stream"]
+)
+def test_the_same_with_workers(name, persistent, monkeypatch):
+    class WithWorkers(D.DataLoader):
+        def __init__(self, *arguments, **options):
+            options.update(num_workers=2, persistent_workers=persistent)
+            super().__init__(*arguments, **options)
+
+    monkeypatch.setattr(D, "DataLoader", WithWorkers)
+    check_all_stops(name, lambda stop: stop in [(0, 1), (1, "end"), (1, 1)])
+
+
+def check_all_stops(name, is_tried):
+    """The loop is left at each stop before the state is taken, so its iterator is gone."""
     seeded(1)
     whole = train(LOADERS[name]())
     stops = {}
     for position, (epoch, batch, *_) in enumerate(whole):
         number = sum(1 for e, *_ in whole[:position] if e == epoch)
         stops[epoch, "end" if batch == "end" else number] = position
-    for stop in [s for s in stops if s[0] < 2 or s == (2, 1)]:
+    for stop in filter(is_tried, stops):
         seeded(1)
         first = LOADERS[name]()
         seen = train(first, stop=stop)
