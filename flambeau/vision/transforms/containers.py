@@ -16,7 +16,12 @@ class Compose:
     """Transforms, one after the other.
 
     Example:
+        >>> from flambeau.vision import transforms
         >>> transforms.Compose([transforms.CenterCrop(10), transforms.ToTensor()])
+        Compose(
+            CenterCrop(size=(10, 10))
+            ToTensor()
+        )
     """
 
     def __init__(self, transforms):

@@ -69,12 +69,7 @@ def working_dtype(img: Tensor) -> flambeau.dtype:
 
 
 class AsBatch:
-    """A batch of images in one of the given dtypes, and the way back to what was given.
-
-    Example:
-        >>> batch = AsBatch(img, float32, float64)
-        >>> batch.restore(interpolate(batch.images, ...))
-    """
+    """A batch of images in one of the given dtypes, and the way back to what was given."""
 
     __slots__ = ("images", "dtype", "is_single")
 
