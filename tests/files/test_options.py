@@ -486,7 +486,7 @@ def test_kinds_of_tensors_that_are_not_here_are_named():
         with zipfile.ZipFile(file, "w") as archive:
             archive.writestr("x/data.pkl", f"c{module}\n{last}\n.".encode())
         with pytest.raises(pickle.UnpicklingError, match="kind that flambeau does not have yet"):
-            flambeau.load(file)
+            flambeau.load(io.BytesIO(file.getvalue()))
 
 
 def test_small_and_large_records_in_turns(tmp_path):
