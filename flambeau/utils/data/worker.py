@@ -8,6 +8,7 @@ travel is told in `worker_parcels.py`; the loader's side is `worker_iterator.py`
 import contextlib
 import multiprocessing
 import os
+import pickle
 import random
 import select
 import signal
@@ -219,10 +220,18 @@ class _Worker:
             RandomState.from_plain(resume["random"]).restore()
 
     def _position(self):
-        """What it takes to go on from here: streams, if they moved, and the dataset's own state."""
+        """What it takes to go on from here: streams, if they moved, and the dataset's own state.
+
+        Both are pickled on their own: the loader seldom looks into them.
+        """
         before, self.streams = self.streams, RandomState.now()
-        streams = None if self.streams == before else self.streams
-        return streams, state_of_dataset(self.job.dataset, self.fetcher)
+        streams = None if self.streams == before else pickle.dumps(self.streams)
+        dataset = state_of_dataset(self.job.dataset, self.fetcher)
+        return streams, None if dataset is None else pickle.dumps(dataset)
+
+    def _moved(self):
+        """The same after a failure, of which the dataset's own state says nothing."""
+        return pickle.dumps(RandomState.now()), None
 
     def run(self):
         while True:
@@ -252,7 +261,7 @@ class _Worker:
                 self.ended = True
                 message = ENDED, task, self._position()
             else:
-                message = FAILED, task, Failure(error, self.where), (RandomState.now(), None)
+                message = FAILED, task, Failure(error, self.where), self._moved()
         self.end.send(message, descriptor)
         if descriptor >= 0:
             os.close(descriptor)

@@ -7,6 +7,7 @@ were after the last of them, whose turn it is, and, if batches may overtake each
 are still to come.
 """
 
+import pickle
 from typing import Any
 
 from .random_state import RandomState
@@ -39,7 +40,7 @@ class Ledger:
         self.active = [True] * workers
         self.loads = [0] * workers  # tasks that each worker has
         new = [dict(batches=0, start=None, random=None, dataset=None) for _ in range(workers)]
-        # Plain data, or RandomState: what is made plain when somebody asks.
+        # Plain data, or what is made plain when somebody asks: a RandomState, or a pickle.
         self.positions: list[dict[str, Any]] = [dict(state) for state in saved or new]
         if not saved:
             for worker, start in starts.items():
@@ -116,10 +117,7 @@ class Ledger:
         waiting = None if self.in_order else self._numbers()
         found = []
         for position in self.positions:
-            state = {
-                name: value.plain() if isinstance(value, RandomState) else value
-                for name, value in position.items()
-            }
+            state = {name: _plain(value) for name, value in position.items()}
             found.append({**state, "next": turn, "waiting": waiting})
         return found
 
@@ -135,3 +133,9 @@ class Ledger:
             self._waiting[task] if task < known else self._first_number + task - known
             for task in sorted(self.owners)
         ]
+
+
+def _plain(value):
+    if isinstance(value, bytes):
+        value = pickle.loads(value)
+    return value.plain() if isinstance(value, RandomState) else value
