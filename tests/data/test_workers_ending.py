@@ -139,8 +139,9 @@ def test_a_parent_that_is_killed_leaves_no_orphans(how, seconds):
     assert gone(pids, 8)
 
 
-def test_control_c_ends_everything_with_one_traceback():
-    script = BEGIN + WORKING.format(how="fork", seconds=0.02) + "for _ in iterator: pass\n"
+@pytest.mark.parametrize("how", ["fork", "forkserver"])
+def test_control_c_ends_everything_with_one_traceback(how):
+    script = BEGIN + WORKING.format(how=how, seconds=0.02) + "for _ in iterator: pass\n"
     child = start(script)
     pids = [int(p) for p in child.stdout.readline().split()]
     time.sleep(0.3)
@@ -148,6 +149,22 @@ def test_control_c_ends_everything_with_one_traceback():
     _, err = child.communicate(timeout=30)
     assert err.count("Traceback") == 1 and err.rstrip().endswith("KeyboardInterrupt")
     assert child.returncode != 0 and gone(pids, 5)
+
+
+def test_control_c_while_workers_start():
+    child = start(
+        BEGIN
+        + """
+print("here", flush=True)
+for _ in DataLoader(cases.Slow(0.05, length=100), num_workers=2, multiprocessing_context="spawn"):
+    pass
+"""
+    )
+    child.stdout.readline()
+    time.sleep(0.15)  # spawned processes are importing now
+    os.killpg(child.pid, signal.SIGINT)
+    _, err = child.communicate(timeout=30)
+    assert err.count("Traceback") == 1 and err.rstrip().endswith("KeyboardInterrupt")
 
 
 def test_a_loop_goes_on_after_control_c_if_the_program_wants_to():

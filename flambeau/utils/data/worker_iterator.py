@@ -209,6 +209,11 @@ class WorkerIterator(BaseIterator):
                 landing.lease(message[2].number)
         self._arrived.clear()
 
+    @property
+    def _workers(self) -> list[Any]:
+        """The processes, under PyTorch's name."""
+        return [] if self._crew is None else self._crew.processes
+
     # -- ending ------------------------------------------------------------------------------------
 
     def _shutdown_workers(self) -> None:

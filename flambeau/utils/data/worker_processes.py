@@ -16,6 +16,7 @@ import sys
 import time
 import warnings
 import weakref
+from multiprocessing import resource_tracker
 from pickle import PicklingError
 from typing import Any
 
@@ -175,7 +176,10 @@ def _end_all() -> None:
 def _quiet_start(method):
     """Start a process that computes on one thread and cannot be interrupted before it is set up."""
     mask = None
-    if hasattr(signal, "pthread_sigmask"):
+    # a server that is started now would hand the mask down to processes of others
+    if hasattr(signal, "pthread_sigmask") and method != "forkserver":
+        if method == "spawn":
+            resource_tracker.ensure_running()  # which would lift the mask if it started later
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     forking.alone = True
     try:
