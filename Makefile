@@ -13,7 +13,7 @@ PIP = -m pip install --quiet --disable-pip-version-check
 .PHONY: demo test slow bench check format clean help
 
 help:
-	@echo "make demo    train a small network on handwritten digits"
+	@echo "make demo    train a convolutional network on handwritten digits"
 	@echo "make test    run the tests (make slow: also the slow ones)"
 	@echo "make check   lint, formatting, types"
 	@echo "make bench   compare speed and memory with PyTorch, write docs/benchmarks.md"
@@ -21,7 +21,7 @@ help:
 	@echo "make clean   remove environments and caches"
 
 demo: $(VENV)/.installed-demo
-	$(VENV)/bin/python examples/digits.py $(ARGS)
+	$(VENV)/bin/python examples/convnet.py $(ARGS)
 
 test: $(VENV)/.installed-dev
 	$(VENV)/bin/python -m pytest $(TESTS) -m "not slow" -n $(JOBS) $(ARGS)

@@ -14,10 +14,13 @@ from tqdm import tqdm
 
 import flambeau as torch
 from flambeau import nn, viz
+from flambeau.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from flambeau.utils.data import DataLoader, Subset
 from flambeau.utils.early_stopping import EarlyStopping
 from flambeau.utils.tensorboard import SummaryWriter
 from flambeau.vision import datasets, transforms
+
+BILINEAR = transforms.InterpolationMode.BILINEAR
 
 
 class Network(nn.Module):
@@ -41,10 +44,10 @@ class Network(nn.Module):
 
 
 def loaders(options):
-    """Batches for training (slightly moved and turned at random), for validation and for the test."""
+    """Batches for training (moved and turned a little), for validation and for the test."""
     plain = transforms.Compose([transforms.ToTensor(), transforms.Normalize(0.3, 0.35)])
     moved = transforms.Compose(
-        [transforms.RandomAffine(8, translate=(0.08, 0.08), scale=(0.9, 1.1), shear=5), plain]
+        [transforms.RandomAffine(10, (0.1, 0.1), (0.9, 1.1), 8, BILINEAR), plain]
     )
     if options.mnist:
         source, extra = datasets.MNIST, dict(root=options.mnist)
@@ -77,11 +80,12 @@ def evaluate(model, loader):
 
 
 def train(model, training, validation, options, writer):
-    """Epochs until validation stops improving; returns the curves."""
+    """Epochs until validation stops improving; the running average of the model, and the curves."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, weight_decay=1e-2)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, max_lr=5e-3, total_steps=options.epochs * len(training)
     )
+    average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.97), use_buffers=True)
     stopping = EarlyStopping(patience=12)
     curves = {"training": [], "validation": []}
     bar = tqdm(total=options.epochs * len(training), unit="batch", disable=options.silent)
@@ -93,9 +97,10 @@ def train(model, training, validation, options, writer):
             loss.backward()
             optimizer.step()
             schedule.step()
+            average.update_parameters(model)
             total += loss.item()
             bar.update()
-        valid, accuracy = evaluate(model, validation)
+        valid, accuracy = evaluate(average.module, validation)
         curves["training"].append(total / len(training))
         curves["validation"].append(valid)
         writer.add_scalars("loss", {name: values[-1] for name, values in curves.items()}, epoch)
@@ -103,17 +108,17 @@ def train(model, training, validation, options, writer):
         writer.add_scalar("learning rate", schedule.get_last_lr()[0], epoch)
         writer.add_histogram("scores/weight", model.scores.weight, epoch)
         bar.set_postfix(epoch=epoch, loss=f"{valid:.4f}", accuracy=f"{accuracy:.2%}")
-        if stopping(valid, model):
+        if stopping(valid, average.module):
             break
     bar.close()
-    stopping.restore(model)
+    stopping.restore(average.module)
     print(f"trained {epoch} epochs; the best was number {stopping.best_epoch + 1}")
-    return curves
+    return average.module, curves
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=40, help="epochs at most")
+    parser.add_argument("--epochs", type=int, default=25, help="epochs at most")
     parser.add_argument("--mnist", metavar="FOLDER", help="read MNIST from here, 28 x 28 pixels")
     parser.add_argument("--output", type=Path, default=Path("runs/demo"), help="where files go")
     parser.add_argument("--seed", type=int, default=0)
@@ -127,20 +132,19 @@ def main(arguments=None):
     options.output.mkdir(parents=True, exist_ok=True)
 
     training, validation, test = loaders(options)
-    images, labels = next(iter(validation))
+    images, _ = next(iter(validation))
     model = Network(images.shape[-1], width=8 if options.quick else 32)
     print(viz.summary(model, input_data=images[:1]))
     with SummaryWriter(options.output / "log") as writer:
         writer.add_graph(model, images[:1])
         writer.add_images("digits", images[:16].clamp(0, 1))
-        curves = train(model, training, validation, options, writer)
+        model, curves = train(model, training, validation, options, writer)
         loss, accuracy = evaluate(model, test)
         writer.add_hparams({"epochs": options.epochs}, {"test accuracy": accuracy})
 
     checkpoint, graph = options.output / "checkpoint.pt", options.output / "graph.svg"
     torch.save(model.state_dict(), checkpoint)
-    dot = viz.make_dot(model(images[:1]), params=dict(model.named_parameters()))
-    graph.write_text(dot._repr_svg_())
+    graph.write_text(viz.graph_svg(model(images[:1]), dict(model.named_parameters())))
     viz.plot_losses(curves, title="Handwritten digits").save(options.output / "losses.svg")
     restored = Network(images.shape[-1], width=8 if options.quick else 32)
     restored.load_state_dict(torch.load(checkpoint))

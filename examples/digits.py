@@ -5,7 +5,7 @@ others. The loss is written out by hand, so every step from pixels to gradient i
 Replace the import by `import torch` and the program prints the same losses: the random numbers are
 PyTorch's own.
 
-Run it with `make demo`, or `python examples/digits.py` where flambeau is installed.
+Run it with `python examples/digits.py` where flambeau is installed.
 """
 
 import sys

@@ -12,7 +12,7 @@ from pathlib import Path
 import flambeau as torch
 from flambeau import nn
 from flambeau.utils.data import DataLoader
-from flambeau.utils.training_state import TrainingState
+from flambeau.utils.training_state import training_state
 from flambeau.vision import datasets, transforms
 
 MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
@@ -112,7 +112,9 @@ def main(arguments=None):
         model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4, nesterov=True
     )
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, options.epochs * len(loader))
-    state = TrainingState(model=model, optimizer=optimizer, schedule=schedule, loader=loader)
+    state = training_state(
+        model=model, optimizer=optimizer, schedule=schedule, loader=loader, epoch=0
+    )
     options.output.parent.mkdir(parents=True, exist_ok=True)
     first = 1
     if options.resume:

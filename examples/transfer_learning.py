@@ -96,7 +96,7 @@ def main(arguments=None):
 
     few, test = loops(digits(True), options.each), loops(digits(False))
     scratch = Network(2, options.width)
-    train(scratch, few, 2 * options.epochs, 1e-3)
+    train(scratch, few, 10 * options.epochs, 1e-3)
 
     tuned = Network(2, options.width)
     saved = torch.load(options.output)
@@ -104,7 +104,7 @@ def main(arguments=None):
     missing, unexpected = tuned.load_state_dict(features, strict=False)
     assert missing == ["scores.weight", "scores.bias"] and not unexpected
     tuned.features.requires_grad_(False)
-    train(tuned, few, options.epochs, 3e-3)
+    train(tuned, few, 10 * options.epochs, 3e-3)
     frozen = accuracy(tuned, test)
     tuned.features.requires_grad_(True)
     train(tuned, few, options.epochs, 2e-4)

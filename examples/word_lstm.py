@@ -23,7 +23,7 @@ class Vocabulary:
         counts = {}
         for word in words:
             counts[word] = counts.get(word, 0) + 1
-        self.words = ["<rare>"] + sorted(word for word, n in counts.items() if n >= least)
+        self.words = ["<rare>", *sorted(word for word, n in counts.items() if n >= least)]
         self.numbers = {word: i for i, word in enumerate(self.words)}
 
     def __len__(self):
