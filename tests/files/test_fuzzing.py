@@ -39,7 +39,13 @@ MOST_SECONDS = 5.0  # of the processor, for one file
 MOST_MEMORY = 400 << 20
 
 
-def read(format, data):
+def read(format, data, path=None, number=0):
+    """Read bytes, or a file with these bytes in one of the ways that there are for files."""
+    if path is not None and number % 4 == 0 and format in ("zip", "pickle", "safetensors"):
+        path.write_bytes(data)
+        if format == "safetensors":
+            return s.load_file(path, backend="mmap" if number % 8 else "pread")
+        return flambeau.load(path, mmap=bool(number % 8))
     if format == "safetensors":
         return s.load(data)
     if format == "idx":
@@ -79,10 +85,11 @@ def fuzz(format, count, first, tmp_path):
         start = time.process_time()
         with fuzzing.watched() as done:
             try:
-                found = read(format, data)
+                found = read(format, data, inspected, number)
             except Exception as error:
                 assert type(error) in CLEAN[format], f"{format} {number}: {error!r}"
                 refused, found = refused + 1, None
+        done = [(event, what) for event, what in done if str(inspected) not in what]
         assert not done, f"{format} {number}: {done}"
         touch(found)
         if number % 8 == 0:
