@@ -5,7 +5,7 @@ linear in its input, so its gradient and the gradient of that are each other's k
 (`eager/regions.py`). Box arithmetic that needs no kernel is in `vision/ops/boxes.py`.
 """
 
-from flambeau import _dtype
+from flambeau import _dtype, errors
 from flambeau.ops.table import composite, public, template
 
 
@@ -50,7 +50,7 @@ def _check_boxes(boxes, scores):
     if boxes.dtype is not scores.dtype:
         raise RuntimeError("dets should have the same type as scores")
     if not boxes.dtype.is_floating_point:
-        raise RuntimeError(f"\"nms_kernel\" not implemented for '{boxes.dtype.scalar_name}'")
+        raise errors.not_implemented("nms_kernel", boxes.dtype)
 
 
 # -- means of samples ------------------------------------------------------------------------------

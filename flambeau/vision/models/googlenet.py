@@ -46,10 +46,10 @@ _INCEPTIONS = {
 
 def renormalized(x: Tensor) -> Tensor:
     """Images normalized for ImageNet, as the weights that came from TensorFlow want them."""
-    scale = flambeau.tensor([std / 0.5 for std in (0.229, 0.224, 0.225)])
-    shift = flambeau.tensor([(mean - 0.5) / 0.5 for mean in (0.485, 0.456, 0.406)])
-    scale, shift = (t.to(x.device, x.dtype).view(3, 1, 1) for t in (scale, shift))
-    return x[:, :3] * scale + shift
+    like = {"dtype": x.dtype, "device": x.device}
+    scale = flambeau.tensor([std / 0.5 for std in (0.229, 0.224, 0.225)], **like)
+    shift = flambeau.tensor([(mean - 0.5) / 0.5 for mean in (0.485, 0.456, 0.406)], **like)
+    return x[:, :3] * scale.view(3, 1, 1) + shift.view(3, 1, 1)
 
 
 def warn_of_slow_start(name: str) -> None:

@@ -164,7 +164,7 @@ class MNASNet(nn.Module):
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], *rest: Any
     ) -> None:
-        version = local_metadata.get("version")
+        version = local_metadata.get("version", 2)  # plain dicts, as of safetensors, know none
         if version not in (1, 2):
             raise ValueError(f"version should be set to 1 or 2 instead of {version}")
         if version == 1 and self.alpha != 1.0:

@@ -208,7 +208,7 @@ class BlockParams:
         if w_a < 0 or w_0 <= 0 or w_m <= 1 or w_0 % 8 != 0:
             raise ValueError("Invalid RegNet settings")
         # float32 throughout: which power is nearest depends on it
-        line = flambeau.arange(depth) * w_a + w_0
+        line = flambeau.arange(depth, device="cpu") * w_a + w_0
         power = flambeau.round(flambeau.log(line / w_0) / math.log(w_m))
         widths = (flambeau.round(w_0 * flambeau.pow(w_m, power) / 8) * 8).int().tolist()
         stages = [(width, len(list(same))) for width, same in groupby(widths)]
