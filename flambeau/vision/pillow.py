@@ -49,3 +49,13 @@ def from_array(obj: Any, mode: str) -> Any:
     data = obj if obj.flags.c_contiguous else obj.tobytes()
     size = (1 if len(shape) == 1 else shape[1], shape[0])
     return _frombuffer(mode, size, data, "raw", mode, 0, 1)
+
+
+def open_image(path: Any, mode: str | None = None) -> Any:
+    """A PIL image from a file, read at once, in another mode if one is named."""
+    with open(path, "rb") as file:
+        image = pillow().open(file)
+        if mode is not None:
+            return image.convert(mode)
+        image.load()
+        return image

@@ -1,0 +1,290 @@
+"""Datasets of photographs in folders and lists: small copies of their layouts."""
+
+import json
+import shutil
+import sys
+import tarfile
+import zipfile
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau.vision import datasets
+from flambeau.vision.datasets import imagenet
+from tests.vision.dataset_files import md5
+
+Image = pytest.importorskip("PIL.Image")
+
+
+@pytest.fixture
+def theirs():
+    pytest.importorskip("torch")
+    return pytest.importorskip("torchvision").datasets
+
+
+def picture(path, seed=0, mode="RGB"):
+    rng = np.random.default_rng([seed, len(path.name)])
+    shape = (6, 8, 3) if mode == "RGB" else (6, 8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image = Image.fromarray(rng.integers(0, 256 if mode == "RGB" else 4, shape, dtype=np.uint8))
+    if mode == "P":
+        image = image.convert("P")
+    image.save(path)
+
+
+BOX = "<bndbox><xmin>1</xmin><ymin>2</ymin><xmax>5</xmax><ymax>6</ymax></bndbox>"
+ANNOTATION = """<annotation><folder>VOC</folder><filename>{name}.jpg</filename>
+ <size><width>8</width><height>6</height><depth>3</depth></size><empty/>{objects}</annotation>"""
+
+
+def write_voc(root, base="VOCdevkit/VOC2012", image_set="train"):
+    folder = root / base
+    for kind in ("Segmentation", "Main"):
+        (folder / "ImageSets" / kind).mkdir(parents=True, exist_ok=True)
+        (folder / "ImageSets" / kind / f"{image_set}.txt").write_text("one\ntwo\nnone\n")
+    (folder / "Annotations").mkdir(exist_ok=True)
+    for count, name in enumerate(("none", "one", "two")):
+        picture(folder / f"JPEGImages/{name}.jpg")
+        picture(folder / f"SegmentationClass/{name}.png", count, "P")
+        objects = "".join(f"<object><name>o{i}</name>{BOX}</object>" for i in range(count))
+        text = ANNOTATION.format(name=name, objects=objects)
+        (folder / f"Annotations/{name}.xml").write_text(text)
+
+
+def write_coco(root):
+    rng = np.random.default_rng(0)
+    for number in (7, 3, 5):
+        picture(root / f"{number}.jpg", number)
+    content = {
+        "images": [{"id": n, "file_name": f"{n}.jpg", "width": 8, "height": 6} for n in (7, 3, 5)],
+        "annotations": [
+            {
+                "id": 10 + i,
+                "image_id": [7, 3, 7][i],
+                "bbox": rng.integers(0, 5, 4).tolist(),
+                "category_id": i,
+                "caption": f"words {i}",
+            }
+            for i in range(3)
+        ],
+        "categories": [{"id": i, "name": f"c{i}"} for i in range(3)],
+    }
+    (root / "all.json").write_text(json.dumps(content))
+
+
+def write_food(root):
+    content = {"soup": ["soup/1", "soup/2"], "cake": ["cake/9"]}
+    (root / "food-101/meta").mkdir(parents=True)
+    (root / "food-101/meta/train.json").write_text(json.dumps(content))
+    for place in ("soup/1", "soup/2", "cake/9"):
+        picture(root / f"food-101/images/{place}.jpg")
+
+
+def write_pets(root):
+    folder = root / "oxford-iiit-pet"
+    names = ["Abyssinian_1", "great_dane_12", "Abyssinian_2"]
+    lines = [f"{name} {1 + (i % 2)} {1 + (i % 2)} 1" for i, name in enumerate(names)]
+    (folder / "annotations").mkdir(parents=True)
+    (folder / "annotations/test.txt").write_text("\n".join(lines) + "\n")
+    for name in names:
+        picture(folder / f"images/{name}.jpg")
+        picture(folder / f"annotations/trimaps/{name}.png", mode="L")
+
+
+def write_classes(folder, classes, suffix):
+    for seed, name in enumerate(classes):
+        for number in range(2):
+            picture(folder / name / f"{number}{suffix}", seed)
+
+
+def write_imagenet(root):
+    names = {"n01": ("tench", "Tinca"), "n02": ("goldfish",)}
+    write_classes(root / "val", names, ".JPEG")
+    torch.save((names, ["n01", "n02"]), root / "meta.bin")
+
+
+# name: (how it is written, how it is opened)
+LAYOUTS = {
+    "VOCSegmentation": (write_voc, lambda cls, root: cls(root)),
+    "VOCDetection": (write_voc, lambda cls, root: cls(str(root), year="2012", image_set="train")),
+    "Food101": (write_food, lambda cls, root: cls(root)),
+    "OxfordIIITPet": (
+        write_pets,
+        lambda cls, root: cls(root, "test", ["category", "binary-category", "segmentation"]),
+    ),
+    "EuroSAT": (
+        lambda root: write_classes(root / "eurosat/2750", ["River", "Forest"], ".jpg"),
+        lambda cls, root: cls(root),
+    ),
+    "Imagenette": (
+        lambda root: write_classes(
+            root / "imagenette2-160/val", ["n01440764", "n03888257"], ".jpeg"
+        ),
+        lambda cls, root: cls(root, "val", "160px"),
+    ),
+    "ImageNet": (write_imagenet, lambda cls, root: cls(root, "val")),
+}
+LISTS = ("classes", "class_to_idx", "wnids", "wnid_to_idx", "bin_classes", "images", "targets")
+
+
+def plain(value):
+    """Something that compares: pictures become their mode and bytes."""
+    if hasattr(value, "tobytes"):
+        return value.mode, value.size, value.tobytes()
+    return tuple(map(plain, value)) if isinstance(value, tuple) else value
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_items_are_those_of_torchvision(tmp_path, theirs, name):
+    write, opened = LAYOUTS[name]
+    write(tmp_path)
+    ours, expected = (opened(getattr(d, name), tmp_path) for d in (datasets, theirs))
+    assert repr(ours) == repr(expected) and len(ours) == len(expected) > 0
+    for index in range(len(ours)):
+        assert plain(ours[index]) == plain(expected[index])
+    for attribute in LISTS:
+        assert hasattr(ours, attribute) == hasattr(expected, attribute)
+        if hasattr(ours, attribute):
+            assert getattr(ours, attribute) == getattr(expected, attribute)
+
+
+@pytest.mark.oracle
+def test_addresses_and_checksums_are_those_of_torchvision(theirs):
+    assert datasets.voc.DATASET_YEAR_DICT == theirs.voc.DATASET_YEAR_DICT
+    assert imagenet.ARCHIVE_META == theirs.imagenet.ARCHIVE_META
+    for name, attributes in {
+        "Food101": ["_URL", "_MD5"],
+        "OxfordIIITPet": ["_RESOURCES"],
+        "Imagenette": ["_ARCHIVES", "_WNID_TO_CLASS"],
+    }.items():
+        for attribute in attributes:
+            ours, expected = (getattr(getattr(d, name), attribute) for d in (datasets, theirs))
+            assert ours == expected
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_every_item_is_a_picture_and_a_target(tmp_path, name):
+    write, opened = LAYOUTS[name]
+    write(tmp_path)
+    dataset = opened(getattr(datasets, name), tmp_path)
+    for index in range(len(dataset)):
+        image, target = dataset[index]
+        assert (image.mode, image.size) == ("RGB", (8, 6)) and target is not None
+    with pytest.raises(IndexError):
+        dataset[len(dataset)]
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_what_is_missing_is_named(tmp_path, name):
+    with pytest.raises(RuntimeError, match=r"not found|not present") as error:
+        LAYOUTS[name][1](getattr(datasets, name), tmp_path)
+    assert str(tmp_path) in str(error.value)
+
+
+def test_voc_says_what_is_where(tmp_path):
+    write_voc(tmp_path)
+    targets = [target["annotation"] for _, target in datasets.VOCDetection(tmp_path)]
+    assert [len(target["object"]) for target in targets] == [1, 2, 0]
+    assert targets[0]["object"][0]["bndbox"] == dict(xmin="1", ymin="2", xmax="5", ymax="6")
+    assert targets[1]["filename"] == "two.jpg" and "empty" not in targets[1]
+    (tmp_path / "VOCdevkit/VOC2012/Annotations/one.xml").write_text("<annotation>")
+    with pytest.raises(RuntimeError, match="is not XML"):
+        datasets.VOCDetection(tmp_path)[0]
+    for arguments in ({"year": "2001"}, {"image_set": "test"}):
+        with pytest.raises(ValueError, match="Unknown value"):
+            datasets.VOCDetection(tmp_path, **arguments)
+
+
+def test_voc_of_2007_has_a_test_set(tmp_path):
+    write_voc(tmp_path, "VOCdevkit/VOC2007", "test")
+    dataset = datasets.VOCSegmentation(
+        tmp_path, "2007", "test", transforms=lambda image, mask: (image.size, mask.mode)
+    )
+    assert dataset[1] == ((8, 6), "P") and dataset.filename == "VOCtest_06-Nov-2007.tar"
+
+
+def test_coco_is_read_without_its_package(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pycocotools", None)
+    monkeypatch.setitem(sys.modules, "pycocotools.coco", None)
+    write_coco(tmp_path)
+    found = datasets.CocoDetection(tmp_path, str(tmp_path / "all.json"))
+    assert found.ids == [3, 5, 7] and len(found) == 3
+    assert [[each["id"] for each in target] for _, target in found] == [[11], [], [10, 12]]
+    captions = datasets.CocoCaptions(tmp_path, tmp_path / "all.json", target_transform=len)
+    assert captions[2][1] == 2 and captions[0][0].size == (8, 6)
+    assert datasets.CocoCaptions(tmp_path, tmp_path / "all.json")[2][1] == ["words 0", "words 2"]
+    assert found.coco.loadCats([2])[0]["name"] == "c2" and found.coco.getCatIds() == [0, 1, 2]
+    with pytest.raises(ValueError, match="Index must be of type integer, got <class 'str'>"):
+        found["a"]
+
+
+def test_pets_have_the_targets_that_were_asked_for(tmp_path):
+    write_pets(tmp_path)
+    assert datasets.OxfordIIITPet(tmp_path, "test")[1][1] == 1
+    assert datasets.OxfordIIITPet(tmp_path, "test", [])[1][1] is None
+    dataset = datasets.OxfordIIITPet(tmp_path, "test", "segmentation", target_transform=len)
+    assert dataset.classes == ["Abyssinian", "Great Dane"]
+    with pytest.raises(ValueError, match="Unknown value 'mood' for argument target_types"):
+        datasets.OxfordIIITPet(tmp_path, "test", "mood")
+
+
+# -- archives --------------------------------------------------------------------------------------
+
+
+def test_imagenet_is_unpacked_from_its_archives(tmp_path, monkeypatch):
+    scipy_io = pytest.importorskip("scipy.io")
+    source = tmp_path / "source"
+    data = source / "ILSVRC2012_devkit_t12/data"
+    data.mkdir(parents=True)
+    kinds = [("ILSVRC2012_ID", "f8"), ("WNID", "O"), ("words", "O"), ("gloss", "O")]
+    rows = [(1, "n01", "tench, Tinca", "a fish", 0), (2, "n02", "goldfish", "a fish", 0)]
+    rows.append((3, "n03", "fish", "fish", 2))
+    table = np.array(rows, dtype=[*kinds, ("num_children", "f8")])
+    scipy_io.savemat(data / "meta.mat", {"synsets": table})
+    (data / "ILSVRC2012_validation_ground_truth.txt").write_text("2\n1\n2\n")
+    for number in range(1, 4):
+        picture(source / f"val/ILSVRC2012_val_{number}.JPEG", number)
+    for wnid in ("n01", "n02"):
+        picture(source / f"{wnid}/{wnid}_1.JPEG")
+        (source / "train").mkdir(exist_ok=True)
+        with tarfile.open(source / f"train/{wnid}.tar", "w") as tar:
+            tar.add(source / wnid / f"{wnid}_1.JPEG", f"{wnid}_1.JPEG")
+    root = tmp_path / "root"
+    root.mkdir()
+    sums = {}
+    for part, folder in (("devkit", source), ("val", source / "val"), ("train", source / "train")):
+        name = imagenet.ARCHIVE_META[part][0]
+        with tarfile.open(root / name, "w:gz" if part == "devkit" else "w") as tar:
+            members = [data.parent] if part == "devkit" else sorted(folder.iterdir())
+            for member in members:
+                tar.add(member, str(member.relative_to(folder)))
+        sums[part] = (name, md5((root / name).read_bytes()))
+    monkeypatch.setattr(imagenet, "ARCHIVE_META", sums)
+
+    val = datasets.ImageNet(root, "val")
+    assert val.wnids == ["n01", "n02"] and val.classes == [("tench", "Tinca"), ("goldfish",)]
+    assert val.class_to_idx == {"tench": 0, "Tinca": 0, "goldfish": 1}
+    assert [path[-6:] for path, _ in val.samples] == ["2.JPEG", "1.JPEG", "3.JPEG"]
+    assert val.targets == [0, 1, 1] and "Split: val" in repr(val)
+    train = datasets.ImageNet(root, transform=lambda image: image.size)
+    assert train.targets == [0, 1] and train[0][0] == (8, 6)
+    assert not list((root / "train").glob("*.tar"))
+
+
+def test_archives_bring_what_was_missing(tmp_path, monkeypatch):
+    """Downloads are tested elsewhere; here the archive lies where it would be downloaded to."""
+    write_classes(tmp_path / "made/2750", ["River", "Forest"], ".jpg")
+    folder = tmp_path / "root/eurosat"
+    folder.mkdir(parents=True)
+    with zipfile.ZipFile(folder / "EuroSAT.zip", "w") as archive:
+        for path in (tmp_path / "made").rglob("*.jpg"):
+            archive.write(path, path.relative_to(tmp_path / "made"))
+    monkeypatch.setattr(datasets.EuroSAT, "_MD5", md5((folder / "EuroSAT.zip").read_bytes()))
+    dataset = datasets.EuroSAT(tmp_path / "root", download=True)
+    assert len(dataset) == 4 and dataset.classes == ["Forest", "River"]
+    shutil.rmtree(folder / "2750")
+    with pytest.raises(RuntimeError, match="Dataset not found"):
+        datasets.EuroSAT(tmp_path / "root")
