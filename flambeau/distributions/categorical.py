@@ -1,0 +1,263 @@
+"""One of several classes: by number, as a one-hot vector, and counted over many draws."""
+
+import math
+from collections.abc import Sequence
+
+import flambeau
+from flambeau import Size, Tensor
+from flambeau.nn import functional as F
+
+from . import constraints
+from .counts import Binomial
+from .distribution import Distribution
+from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+
+__all__ = [
+    "Categorical",
+    "Multinomial",
+    "OneHotCategorical",
+    "OneHotCategoricalStraightThrough",
+]
+
+
+class Categorical(Distribution):
+    """Numbers 0 to K - 1 with given probabilities.
+
+    Args:
+        probs: probabilities along the last dimension, or weights: they are scaled to sum to 1.
+        logits: their logarithms, up to a constant; give one of the two.
+
+    Example:
+        >>> coin = Categorical(torch.tensor([0.25, 0.75]))
+        >>> coin.log_prob(torch.tensor(1)).exp()
+        tensor(0.7500)
+    """
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    has_enumerate_support = True
+    _batched = {"probs": 1, "logits": 1, "_param": 1}
+    _shared = ("_num_events",)
+
+    def __init__(
+        self,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        if (probs is None) == (logits is None):
+            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+        if probs is not None:
+            if probs.dim() < 1:
+                raise ValueError("`probs` parameter must be at least one-dimensional.")
+            self.probs = self._param = probs / probs.sum(-1, keepdim=True)
+        elif logits is not None:
+            if logits.dim() < 1:
+                raise ValueError("`logits` parameter must be at least one-dimensional.")
+            self.logits = self._param = logits - logits.logsumexp(dim=-1, keepdim=True)
+        self._num_events = self._param.size(-1)
+        super().__init__(self._param.shape[:-1], validate_args=validate_args)
+
+    @lazy_property
+    def logits(self) -> Tensor:
+        return probs_to_logits(self.probs)
+
+    @lazy_property
+    def probs(self) -> Tensor:
+        return logits_to_probs(self.logits)
+
+    def _new(self, *args, **kwargs):
+        return self._param.new(*args, **kwargs)
+
+    @property
+    def param_shape(self) -> Size:
+        return self._param.size()
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self):
+        return constraints.integer_interval(0, self._num_events - 1)
+
+    @property
+    def mean(self) -> Tensor:
+        """nan: classes have no mean."""
+        return self.probs.new_full(self._extended_shape(), math.nan)
+
+    @property
+    def mode(self) -> Tensor:
+        return self.probs.argmax(dim=-1)
+
+    @property
+    def variance(self) -> Tensor:
+        """nan, like the mean."""
+        return self.mean
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        count = Size(sample_shape).numel()
+        drawn = flambeau.multinomial(self.probs.reshape(-1, self._num_events), count, True)
+        return drawn.T.reshape(self._extended_shape(sample_shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._check(value)
+        index, logits = flambeau.broadcast_tensors(value.long().unsqueeze(-1), self.logits)
+        return logits.gather(-1, index[..., :1]).squeeze(-1)
+
+    def entropy(self) -> Tensor:
+        # impossible classes count 0 * lowest number = 0, where 0 * -inf would be nan
+        logits = self.logits.clamp(min=flambeau.finfo(self.logits.dtype).min)
+        return -(logits * self.probs).sum(-1)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        values = flambeau.arange(self._num_events, device=self._param.device)
+        values = values.view((-1,) + (1,) * len(self._batch_shape))
+        return values.expand((-1, *self._batch_shape)) if expand else values
+
+
+class _OverCategorical(Distribution):
+    """Parameters and shapes come from a Categorical; events are vectors over its classes."""
+
+    _categorical: Categorical
+
+    def _new(self, *args, **kwargs):
+        return self._categorical._new(*args, **kwargs)
+
+    @property
+    def probs(self) -> Tensor:
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Tensor:
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Size:
+        return self._categorical.param_shape
+
+
+class OneHotCategorical(_OverCategorical):
+    """Vectors with a single 1, at a place that a Categorical draws.
+
+    Args:
+        probs: probabilities or weights of the places.
+        logits: their logarithms, up to a constant; give one of the two.
+    """
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.one_hot
+    has_enumerate_support = True
+    _batched = {"_categorical": 0}
+
+    def __init__(
+        self,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        self._categorical = Categorical(probs, logits)
+        event_shape = self._categorical.param_shape[-1:]
+        super().__init__(self._categorical.batch_shape, event_shape, validate_args=validate_args)
+
+    @property
+    def _param(self) -> Tensor:
+        return self._categorical._param
+
+    @property
+    def mean(self) -> Tensor:
+        return self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        return self._vectors(self.probs.argmax(dim=-1))
+
+    @property
+    def variance(self) -> Tensor:
+        return self.probs * (1 - self.probs)
+
+    def _vectors(self, classes):
+        return F.one_hot(classes, self._categorical._num_events).to(self.probs)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        return self._vectors(self._categorical.sample(sample_shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._check(value)
+        return self._categorical.log_prob(value.max(-1)[1])
+
+    def entropy(self) -> Tensor:
+        return self._categorical.entropy()
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        n = self.event_shape[0]
+        values = flambeau.eye(n, dtype=self._param.dtype, device=self._param.device)
+        values = values.view((n,) + (1,) * len(self.batch_shape) + (n,))
+        return values.expand((n, *self.batch_shape, n)) if expand else values
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """One-hot vectors whose gradient goes straight to the probabilities (Bengio et al., 2013)."""
+
+    has_rsample = True
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        return self.sample(sample_shape) + (self.probs - self.probs.detach())
+
+
+class Multinomial(_OverCategorical):
+    """How often each class came up in total_count draws.
+
+    Args:
+        total_count: the number of draws, one for the whole batch.
+        probs: probabilities or weights of the classes.
+        logits: their logarithms, up to a constant; give one of the two.
+    """
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    _batched = {"_categorical": 0}
+    _shared = ("total_count", "_binomial")
+
+    def __init__(
+        self,
+        total_count: int = 1,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        if not isinstance(total_count, int):
+            raise NotImplementedError("inhomogeneous total_count is not supported")
+        self.total_count = total_count
+        self._categorical = Categorical(probs, logits)
+        self._binomial = Binomial(total_count, probs=self.probs)
+        event_shape = self._categorical.param_shape[-1:]
+        super().__init__(self._categorical.batch_shape, event_shape, validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=1)
+    def support(self):
+        return constraints.multinomial(self.total_count)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.probs * self.total_count
+
+    @property
+    def variance(self) -> Tensor:
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        drawn = self._categorical.sample((self.total_count, *sample_shape)).movedim(0, -1)
+        counts = drawn.new_zeros(self._extended_shape(sample_shape))
+        return counts.scatter_add_(-1, drawn, flambeau.ones_like(drawn)).type_as(self.probs)
+
+    def entropy(self) -> Tensor:
+        # n H(class) - log n! + the mean of log(count!) of every class, whose counts are binomial
+        n = flambeau.tensor(self.total_count)
+        counts = self._binomial.enumerate_support(expand=False)[1:]
+        log_factorials = self._binomial.log_prob(counts).exp() * flambeau.lgamma(counts + 1)
+        return (
+            n * self._categorical.entropy() - flambeau.lgamma(n + 1) + log_factorials.sum([0, -1])
+        )
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._check(value)
+        logits, value = broadcast_all(self.logits, value)
+        # impossible classes that never came up say nothing: 0 * -inf = 0 here
+        logits = logits.masked_fill((value == 0) & (logits == -math.inf), 0.0)
+        orders = flambeau.lgamma(value.sum(-1) + 1) - flambeau.lgamma(value + 1).sum(-1)
+        return orders + (logits * value).sum(-1)
