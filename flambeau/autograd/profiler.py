@@ -7,6 +7,8 @@ import importlib as _importlib
 
 
 def __getattr__(name):
+    if name == "_is_profiler_enabled":  # a truth that changes, so it is looked up every time
+        return _importlib.import_module("flambeau.profiler.legacy").is_enabled()
     for place in ("legacy", "events", "recording", "activities"):
         home = _importlib.import_module("flambeau.profiler." + place)
         if hasattr(home, name):

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from flambeau.ops.table import TABLE
 from flambeau.profiler.events import MEMORY_EVENT_NAME, EventList, FunctionEvent
 from flambeau.profiler.recording import Note, Recorder
 from flambeau.utils.flop_formulas import CONVOLUTIONS
@@ -41,6 +42,9 @@ def _event(number: int, note: Note, thread: int, recorder: Recorder, name: str) 
     base = recorder.start_time
     is_engine = name.startswith(_ENGINE)
     inputs = None if is_engine else note.inputs
+    row = TABLE.get(getattr(note.name, "row", ""))
+    if inputs is not None and row is not None and row.kind == "pointwise":
+        inputs.complete([(p.name, p.default) for p in row.params])
     event = FunctionEvent(
         id=number,
         overload_name="",
@@ -61,7 +65,7 @@ def _event(number: int, note: Note, thread: int, recorder: Recorder, name: str) 
         is_python_function=note.kind == "module",
         activity_type=_CATEGORIES.get(note.kind, "cpu_op"),
     )
-    event.__dict__.update(inputs=inputs, module=note.module, kind=note.kind)
+    event.__dict__.update(inputs=inputs, module=note.module, kind=note.kind, base_us=base / 1e3)
     return event
 
 
@@ -109,7 +113,8 @@ def _give_memory(events, recorder, threads):
         if event is None:
             lone = FunctionEvent(0, MEMORY_EVENT_NAME, thread, time, time, input_shapes=[])
             lone.cpu_memory_usage = note.nbytes
-            lone.__dict__.update(inputs=None, module=None, kind="memory")
+            base = recorder.start_time / 1e3
+            lone.__dict__.update(inputs=None, module=None, kind="memory", base_us=base)
             alone.append(lone)
         while event is not None:
             event.cpu_memory_usage += note.nbytes

@@ -40,7 +40,8 @@ __all__ = [
 _enabled = 0
 
 
-def _is_profiler_enabled() -> bool:
+def is_enabled() -> bool:
+    """Does a profiler run?"""
     return _enabled > 0
 
 

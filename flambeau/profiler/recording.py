@@ -70,12 +70,21 @@ class MemoryNote:
 class Inputs:
     """What a call was given: layouts in place of tensors, which are not kept alive."""
 
-    __slots__ = ("values",)
+    __slots__ = ("names", "values")
 
     def __init__(self, args: Any, kwargs: dict) -> None:
         self.values = [_kept(v) for v in args]
+        self.names = tuple(kwargs)
         if kwargs:
             self.values += [_kept(v) for v in kwargs.values()]
+
+    def complete(self, params: list[tuple[str, Any]]) -> None:
+        """Arguments in the order of (name, default) pairs, with those that were left out."""
+        count = len(self.values) - len(self.names)
+        named = dict(zip(self.names, self.values[count:]))
+        rest = [_kept(named.pop(name, default)) for name, default in params[count:]]
+        self.values = [*self.values[:count], *rest, *named.values()]
+        self.names = tuple(named)
 
     dims = property(lambda self: [_sizes(v, "shape") for v in self.values])
     strides = property(lambda self: [_sizes(v, "strides") for v in self.values])
@@ -88,6 +97,8 @@ def _kept(value):
         return value._layout  # layouts are values, so this is all there is to do now
     if type(value) in (list, tuple):
         return [_kept(v) for v in value]
+    if isinstance(value, Layout):
+        return value
     return value if value is None or type(value) in _NUMBERS else ""
 
 

@@ -98,7 +98,6 @@ def _names(facts, pid):
 
 
 def _calls(events, facts, pid):
-    base = facts.recorder.start_time / 1e3
     for event in events:
         if event.kind == "memory":
             continue
@@ -108,7 +107,7 @@ def _calls(events, facts, pid):
             "name": event.trace_name,
             "pid": pid,
             "tid": facts.thread_id(event.device_resource_id),
-            "ts": base + event.time_range.start,
+            "ts": event.base_us + event.time_range.start,
             "dur": event.time_range.elapsed_us(),
             "args": _arguments(event, facts.recorder),
         }
@@ -138,7 +137,6 @@ def _arguments(event, recorder):
 
 def _arrows(events, facts, pid):
     """From ops to their nodes of backward."""
-    base = facts.recorder.start_time / 1e3
     forward = {e.sequence_nr: e for e in events if e.kind == "op" and e.sequence_nr >= 0}
     for event in events:
         origin = forward.get(event.sequence_nr)
@@ -150,7 +148,7 @@ def _arrows(events, facts, pid):
                 "id": event.sequence_nr,
                 "pid": pid,
                 "tid": facts.thread_id(e.device_resource_id),
-                "ts": base + e.time_range.start,
+                "ts": e.base_us + e.time_range.start,
                 "cat": "fwdbwd",
                 "name": "fwdbwd",
                 **({"bp": "e"} if phase == "f" else {}),

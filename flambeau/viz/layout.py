@@ -22,6 +22,8 @@ _JOINT_WIDTH = 8.0
 _ORDER_SWEEPS = 24
 _PLACE_SWEEPS = 40
 _TALL = 60.0  # a layer in which a passing edge keeps straight
+_MANY_JOINTS = 1500  # from here on long edges of one box share a trunk
+_WORK = 120_000  # places that sweeps may find, so that time is bounded
 
 
 class Place(NamedTuple):
@@ -82,11 +84,17 @@ def _layers_of(keys, edges, aside):
 
 
 def _chains(edges, layer_of):
-    """One chain per edge, from the higher box through joints to the lower one."""
+    """One chain per edge, from the higher box through joints to the lower one.
+
+    Where there would be very many joints, the edges of a box share theirs, as branches a trunk.
+    """
+    ordered = [sorted(ends, key=layer_of.__getitem__) for ends in edges]
+    spans = sum(max(layer_of[low] - layer_of[high] - 1, 0) for high, low in ordered)
+    trunks: dict = {}  # box -> the number its joints go by
     chains = []
-    for number, ends in enumerate(edges):
-        high, low = sorted(ends, key=layer_of.__getitem__)
-        joints = [_Joint(number, layer) for layer in range(layer_of[high] + 1, layer_of[low])]
+    for number, (high, low) in enumerate(ordered):
+        name = trunks.setdefault(high, number) if spans > _MANY_JOINTS else number
+        joints = [_Joint(name, layer) for layer in range(layer_of[high] + 1, layer_of[low])]
         layer_of.update((joint, joint.layer) for joint in joints)
         chains.append([high, *joints, low])
     return chains
@@ -96,11 +104,21 @@ def _neighbours(chains):
     """For each box and joint, those one layer above and those one layer below."""
     above: dict = {}
     below: dict = {}
+    seen = set()
     for chain in chains:
-        for upper, lower in pairwise(chain):
+        for pair in pairwise(chain):
+            upper, lower = pair
+            if pair in seen and isinstance(upper, _Joint) | isinstance(lower, _Joint):
+                continue  # a trunk that several edges share
+            seen.add(pair)
             above.setdefault(lower, []).append(upper)
             below.setdefault(upper, []).append(lower)
     return above, below
+
+
+def _sweeps(layers, most):
+    """How many sweeps there is time for."""
+    return max(4, min(most, _WORK // (1 + sum(map(len, layers)))))
 
 
 def _first_order(layer_of, above, below, companions):
@@ -154,7 +172,7 @@ def _ordered(layers, above, below):
     """Layers reordered by sweeps down and up; the order with the fewest crossings wins."""
     best, fewest = layers, _crossings(layers, below)
     stale = 0
-    for number in range(_ORDER_SWEEPS):
+    for number in range(_sweeps(layers, _ORDER_SWEEPS)):
         if fewest == 0 or stale == 4:
             break
         if number % 2 == 0:
@@ -220,9 +238,10 @@ def _spread(layers, widths, above, below, companions):
             at += step
             x[key] = at
     pulls = {key: _pulls(key, above, below, companions) for key in x}
-    for number in range(_PLACE_SWEEPS):
+    sweeps = _sweeps(layers, _PLACE_SWEEPS)
+    for number in range(sweeps):
         down = number % 2 == 0
-        ending = number >= _PLACE_SWEEPS // 2
+        ending = number >= sweeps // 2
         for i in range(len(layers)) if down else reversed(range(len(layers))):
             wanted, weights = [], []
             for key in layers[i]:
@@ -251,6 +270,18 @@ def _ports(chains, places, x, side):
         for i, (_, number) in enumerate(sorted(ends)):
             ports[number] = places[key].x + gap * (i - (len(ends) - 1) / 2)
     return ports
+
+
+def _longest(chains):
+    """For each first joint, the longest of the chains that go through it."""
+    found: dict = {}
+    for number, chain in enumerate(chains):
+        first = chain[1]
+        if len(chain) > 2 and len(chain) > len(chains[found.get(first, number)]):
+            found[first] = number
+        elif len(chain) > 2:
+            found.setdefault(first, number)
+    return found
 
 
 def layered(
@@ -286,9 +317,14 @@ def layered(
                 places[key] = Place(x[key], y + height / 2, *sizes[key])
         y += height + _LAYER_GAP
     leave, meet = _ports(chains, places, x, 0), _ports(chains, places, x, -1)
+    trunks = _longest(chains)
     routes = []
     for number, chain in enumerate(chains):
         high, low = places[chain[0]], places[chain[-1]]
+        if trunks.get(chain[1], number) != number:  # a branch: the trunk is drawn by another
+            top, bottom = bands[layer_of[chain[-2]]]
+            routes.append([(x[chain[-2]], bottom), (meet[number], low.y - low.height / 2)])
+            continue
         points = [(leave[number], high.y + high.height / 2)]
         for i, joint in enumerate(chain[1:-1], start=1):
             top, bottom = bands[layer_of[joint]]

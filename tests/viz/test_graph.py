@@ -279,3 +279,23 @@ def test_layout_of_a_large_model_takes_no_time():
     start = time.thread_time()
     graph_html(y, dict(model.named_parameters()))
     assert time.thread_time() - start < 2.0
+
+
+def test_edges_of_one_box_share_a_trunk_where_there_are_very_many():
+    import time
+
+    steps = 150
+    edges = [(f"s{k}", f"s{k + 1}") for k in range(steps)]
+    edges += [("w", f"s{k}") for k in range(1, steps + 1)]  # a weight that every step uses
+    keys = ["w", *(f"s{k}" for k in range(steps + 1))]
+    start = time.thread_time()
+    found = layered(dict.fromkeys(keys, (60.0, 20.0)), edges)
+    assert time.thread_time() - start < 2.0
+    assert sum(map(len, found.routes)) < 4 * len(edges)  # the trunk is drawn once
+    for (_, head), points in zip(edges, found.routes, strict=True):
+        place = found.places[head]
+        x, y = points[-1]
+        assert y == pytest.approx(place.y - place.height / 2)
+        assert abs(x - place.x) <= place.width / 2
+        assert [p[1] for p in points] == sorted(p[1] for p in points)
+    assert max(map(len, found.routes[steps:])) >= steps - 1

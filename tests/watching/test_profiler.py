@@ -138,7 +138,7 @@ def test_averages_group_by_name_shape_and_caller():
     (average,) = prof.key_averages()
     assert (average.key, average.count) == ("aten::add", 4)
     shapes = {str(a.input_shapes): a.count for a in prof.key_averages(group_by_input_shape=True)}
-    assert shapes == {"[[2], [2]]": 3, "[[3], [3]]": 1}
+    assert shapes == {"[[2], [2], []]": 3, "[[3], [3], []]": 1}  # the last one is alpha
     assert sorted(a.count for a in prof.key_averages(group_by_stack_n=1)) == [1, 3]
     assert prof.total_average().count == 4
     assert prof.total_average().key == "Total"
@@ -523,6 +523,25 @@ def test_record_function_names_blocks_and_functions():
     assert all(e.is_user_annotation for e in prof.events() if e.name == "twice")
     with record_function("unseen"):
         pass
+
+
+def test_arguments_that_were_left_out_are_shown_as_in_torch():
+    x = torch.ones(2)
+    with profile(record_shapes=True) as prof:
+        torch.add(x, alpha=2, other=torch.ones(3, 2))
+        x.clamp(min=0.5)
+    add, clamp = (e for e in prof.events() if e.name in ("aten::add", "aten::clamp"))
+    assert add.input_shapes == [[2], [3, 2], []]
+    assert add.concrete_inputs == ["", "", "2"]
+    assert clamp.concrete_inputs == ["", "0.5", ""]
+
+
+def test_whether_a_profiler_runs():
+    profiler = torch.autograd.profiler
+    assert profiler._is_profiler_enabled is False
+    with profile():
+        assert profiler._is_profiler_enabled is True
+    assert profiler._is_profiler_enabled is False
 
 
 def test_the_older_profiler():
