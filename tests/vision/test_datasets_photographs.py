@@ -1,6 +1,7 @@
 """Datasets of photographs in folders and lists: small copies of their layouts."""
 
 import json
+import pickle
 import shutil
 import sys
 import tarfile
@@ -229,6 +230,94 @@ def test_pets_have_the_targets_that_were_asked_for(tmp_path):
     assert dataset.classes == ["Abyssinian", "Great Dane"]
     with pytest.raises(ValueError, match="Unknown value 'mood' for argument target_types"):
         datasets.OxfordIIITPet(tmp_path, "test", "mood")
+
+
+# -- wrapped for transforms.v2 ---------------------------------------------------------------------
+
+
+def described(value):
+    """Something that compares: kinds of tensors and their values, in both packages."""
+    if hasattr(value, "tolist") and not hasattr(value, "tobytes"):
+        more = (str(value.format), tuple(value.canvas_size)) if hasattr(value, "format") else ()
+        return type(value).__name__, str(value.dtype), value.tolist(), *more
+    if isinstance(value, dict):
+        return {key: described(part) for key, part in value.items()}
+    return tuple(map(described, value)) if isinstance(value, tuple) else plain(value)
+
+
+WRAPPED = {
+    "VOCSegmentation": lambda d, root: d.VOCSegmentation(root),
+    "VOCDetection": lambda d, root: d.VOCDetection(root),
+    "OxfordIIITPet": lambda d, root: d.OxfordIIITPet(root, "test", ["category", "segmentation"]),
+    "Food": lambda d, root: d.ImageFolder(root / "food-101/images"),
+}
+
+
+def write_all(root):
+    write_voc(root)
+    write_pets(root)
+    write_food(root)
+    for path in (root / "VOCdevkit/VOC2012/Annotations").iterdir():
+        names = path.read_text().replace("<name>o0", "<name>cat").replace("<name>o1", "<name>bus")
+        path.write_text(names)
+    (root / "VOCdevkit/VOC2012/ImageSets/Main/train.txt").write_text("one\ntwo\n")
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("name", WRAPPED)
+def test_wrapped_items_are_those_of_torchvision(tmp_path, theirs, name):
+    write_all(tmp_path)
+    for keys in (None, "all", ["labels"]) if name == "VOCDetection" else (None,):
+        ours, expected = (
+            d.wrap_dataset_for_transforms_v2(WRAPPED[name](d, tmp_path), keys)
+            for d in (datasets, theirs)
+        )
+        assert type(ours).__name__ == type(expected).__name__ and len(ours) == len(expected)
+        for index in range(len(ours)):
+            assert described(ours[index]) == described(expected[index])
+
+
+def test_wrapped_datasets_give_boxes_that_transforms_know(tmp_path, monkeypatch):
+    from flambeau.vision import tv_tensors
+
+    monkeypatch.setitem(sys.modules, "pycocotools", None)
+    write_all(tmp_path)
+    dataset = datasets.VOCDetection(tmp_path, transforms=lambda image, target: (1, target))
+    wrapped = datasets.wrap_dataset_for_transforms_v2(dataset)
+    one, target = wrapped[1]
+    assert one == 1 and isinstance(wrapped, datasets.VOCDetection) and wrapped.year == "2012"
+    assert isinstance(target["boxes"], tv_tensors.BoundingBoxes)
+    assert target["boxes"].tolist() == [[1, 2, 5, 6]] * 2 and target["labels"].tolist() == [8, 6]
+    copy = pickle.loads(pickle.dumps(datasets.wrap_dataset_for_transforms_v2(plain_voc(tmp_path))))
+    assert copy[0][1]["labels"].tolist() == [8]
+
+    write_coco(tmp_path)
+    coco = datasets.CocoDetection(tmp_path, tmp_path / "all.json")
+    x, y, width, height = coco[0][1][0]["bbox"]
+    _, target = datasets.wrap_dataset_for_transforms_v2(coco)[0]
+    assert target["image_id"] == 3 and target["labels"].tolist() == [1]
+    assert target["boxes"].tolist() == [[x, y, x + width, y + height]]
+    assert datasets.wrap_dataset_for_transforms_v2(coco)[1][1] == {"image_id": 5}
+
+
+def plain_voc(root):
+    return datasets.VOCDetection(root)
+
+
+def test_what_cannot_be_wrapped_is_said(tmp_path):
+    wrap = datasets.wrap_dataset_for_transforms_v2
+    with pytest.raises(TypeError, match="meant for subclasses of"):
+        wrap([1])
+    with pytest.raises(TypeError, match="No wrapper exists for dataset class FakeData"):
+        wrap(datasets.FakeData(3))
+    with pytest.raises(ValueError, match="`target_keys` can be None, 'all', or a collection"):
+        wrap(datasets.Digits(), 3)
+    with pytest.raises(ValueError, match="`target_keys` is currently only supported for"):
+        wrap(datasets.Digits(), "all")
+    write_voc(tmp_path)
+    with pytest.raises(ValueError, match=r"Target keys \['x'\] are not available"):
+        wrap(datasets.VOCDetection(tmp_path), ["x"])
 
 
 # -- archives --------------------------------------------------------------------------------------

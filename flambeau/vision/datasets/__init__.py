@@ -32,6 +32,7 @@ _HOMES = {
     "CocoCaptions": "coco",
     "FakeData": "fakedata",
     "Digits": "digits",
+    "wrap_dataset_for_transforms_v2": "wrapping",
 }
 _MODULES = {*_HOMES.values(), "archives", "idx", "pickled_arrays", "tensor_images", "utils"}
 
