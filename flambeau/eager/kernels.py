@@ -21,7 +21,9 @@ if hasattr(os, "register_at_fork"):
 _pool = None
 _threads_wanted = None  # said before there was a pool
 _clock: kernel_clock.KernelClock | None = None
-_bodies: dict = {}  # by kernel
+# By identity of a kernel, which is kept: the hash of a builtin follows its address, and that changes
+# while kernels are timed.
+_bodies: dict = {}
 compile_log = None  # a list collects (milliseconds, hit) per kernel while somebody measures
 
 
@@ -74,13 +76,13 @@ def load_kernel(ir, name="kernel", nest=None):
     names = ("entry", "body") if "void @body(" in ir else ("entry",)
     addresses = load_functions(ir, names)
     kernel = cpu.builtin(name, addresses["entry"])
-    _bodies[kernel] = addresses.get("body")
+    _bodies[id(kernel)] = addresses.get("body"), kernel
     return kernel
 
 
 def body_of(kernel):
     """The address of the native function that runs one chunk of a kernel."""
-    return _bodies[kernel]
+    return _bodies[id(kernel)][0]
 
 
 def load_functions(ir, names):

@@ -3,7 +3,8 @@
 A builtin looks up its native function at every call (`definition.function` in cpu.py), so putting
 another address there while somebody measures costs nothing at other times. The other address is one
 of `SLOTS` tiny functions; each reads a clock, calls the kernel of its slot, reads the clock again
-and writes what it saw into a log. Python only reads the log when the measuring ends.
+and writes what it saw into a log. Python only reads the log when the measuring ends. Meanwhile
+builtins have another hash, which follows that address: they must not be keys of dictionaries.
 """
 
 import ctypes

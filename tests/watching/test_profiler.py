@@ -636,3 +636,13 @@ def test_threads_may_compute_while_profilers_come_and_go():
         for worker in workers:
             worker.join()
     assert not wrong and not observing.active()
+
+
+def test_kernels_that_were_met_before_run_in_programs_of_steps():
+    lstm, x = nn.LSTM(3, 4), torch.ones(5, 2, 3)
+    expected = lstm(x)[0]
+    with profile() as prof:
+        found = lstm(torch.ones(6, 2, 3))[0]  # a new program of known kernels
+        again = lstm(x)[0]
+    assert torch.equal(again, expected) and torch.equal(found[:5], expected)
+    assert "flambeau::rnn_layer" in names(prof)
