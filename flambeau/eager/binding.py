@@ -104,6 +104,15 @@ def _pack_rest(op, args):
     return ((),) if k == 0 and not args else args
 
 
+def _native_name(value):
+    """The name of a value's class as C code sees it: classes not written in Python say whose."""
+    kind = type(value)
+    written_in_python = kind.__flags__ & (1 << 9)  # a heap type
+    if written_in_python or kind.__module__ == "builtins":
+        return kind.__name__
+    return f"{kind.__module__}.{kind.__name__}"
+
+
 def _normal(op, k, p, value):
     kind = p.kind
     if kind == "tensor":
@@ -138,7 +147,7 @@ def _normal(op, k, p, value):
         for n, v in enumerate(value):
             if not isinstance(v, Tensor):
                 raise TypeError(
-                    f"expected Tensor as element {n} in argument {k}, but got {type(v).__name__}"
+                    f"expected Tensor as element {n} in argument {k}, but got {_native_name(v)}"
                 )
         return tuple(value)
     return tuple(value) if type(value) is list else value
