@@ -216,9 +216,7 @@ def test_gray_webp_is_warned_of():
 
 
 def test_avif_where_pillow_has_it():
-    from PIL import features
-
-    if not features.check("avif"):
+    if not image_io.image._has_avif():
         with pytest.raises(RuntimeError, match="AVIF"):
             image_io.decode_avif(tensor(b"x"))
         return

@@ -277,7 +277,7 @@ class EMNIST(MNIST):
         for name in sorted(os.listdir(folder)):
             if name.endswith(".gz"):
                 extract_archive(os.path.join(folder, name), self.raw_folder)
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 _QMNIST = "https://raw.githubusercontent.com/facebookresearch/qmnist/master/"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from flambeau.utils.data import Dataset
+
+T_co = TypeVar("T_co", covariant=True)
 
 
 def _indented(head: str, transform: Callable) -> list[str]:
@@ -15,7 +17,7 @@ def _indented(head: str, transform: Callable) -> list[str]:
     return [head + first, *(" " * len(head) + line for line in others)]
 
 
-class VisionDataset(Dataset):
+class VisionDataset(Dataset[T_co]):
     """Base class of datasets of images; subclasses write `__getitem__` and `__len__`.
 
     Args:
@@ -45,7 +47,7 @@ class VisionDataset(Dataset):
         self.target_transform = target_transform
         self.transforms = StandardTransform(transform, target_transform) if separate else transforms
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int) -> T_co:
         raise NotImplementedError
 
     def __len__(self) -> int:

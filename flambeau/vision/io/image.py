@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import warnings
 from enum import Enum
 from typing import Any
 
@@ -184,12 +185,18 @@ def decode_webp(input: Tensor, mode: Mode = UNCHANGED) -> Tensor:
 
 def decode_avif(input: Tensor, mode: Mode = UNCHANGED) -> Tensor:
     """Decode an AVIF image to three channels or four, where Pillow can (from 11.3 on)."""
-    if not pillow("features").check("avif"):
+    if not _has_avif():
         raise RuntimeError(
             "In order to enable the AVIF decoding capabilities, a Pillow with AVIF is needed: "
             "pip install 'pillow>=11.3'"
         )
     return _planes(decoders.read_avif(_content(input), _mode(mode)))
+
+
+def _has_avif() -> bool:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # old versions of Pillow warn that they know no such thing
+        return bool(pillow("features").check("avif"))
 
 
 def decode_heic(input: Tensor, mode: Mode = UNCHANGED) -> Tensor:
