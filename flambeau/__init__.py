@@ -34,6 +34,7 @@ from flambeau.autograd.grad_mode import is_inference_mode_enabled as is_inferenc
 from flambeau.autograd.grad_mode import no_grad as no_grad
 from flambeau.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from flambeau.eager import creation as _creation
+from flambeau.eager import foreach as _foreach
 from flambeau.eager import launchers as _launchers
 from flambeau.eager import legacy as _legacy
 from flambeau.eager import methods as _methods
@@ -127,6 +128,8 @@ def __getattr__(name):
         value = getattr(_importlib.import_module("flambeau.serialization"), name)
     elif _methods.is_function(name):
         value = _methods.function(name)
+    elif name.startswith("_foreach_") and (found := _foreach.function(name)):
+        value = found
     elif "autocast" in name:
         value = getattr(_importlib.import_module("flambeau.amp.autocast_mode"), name)
     elif name.endswith("_") and _methods.is_inplace(name[:-1]):

@@ -23,6 +23,11 @@ def numel(input):
     return input._layout.numel
 
 
+def _assert(condition, message):
+    """`assert` as a function, for code that is traced elsewhere."""
+    assert condition, message
+
+
 def is_floating_point(input):
     return input.dtype.is_floating_point
 

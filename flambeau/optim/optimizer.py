@@ -31,6 +31,10 @@ class _Required:
 
 required = _Required()
 
+# what an optimizer is made for: tensors, groups of options, or tensors with their names
+ParamsT = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
+_params_t = ParamsT
+
 
 def _register(hooks, hook, prepend=False):
     handle = RemovableHandle(hooks)

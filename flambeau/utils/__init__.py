@@ -7,6 +7,7 @@ _MODULES = {
     "data",
     "dlpack",
     "early_stopping",
+    "model_zoo",
     "flop_counter",
     "tensorboard",
     "training_state",

@@ -1,0 +1,72 @@
+"""`torch._foreach_add_(tensors, ...)` and its kin: one op over a list of tensors.
+
+Optimizers of other packages are written with these. Each is the method of the same name, called
+once per tensor; arguments that are lists are walked alongside. Our own optimizers go another way
+(`updating.py`): one native call for all tensors and the whole rule.
+"""
+
+from flambeau._tensor import Tensor
+from flambeau.eager import methods
+
+PREFIX = "_foreach_"
+# these take numbers as well as tensors, which the plain ops do not
+_ALSO_NUMBERS = {"maximum": "clamp_min", "minimum": "clamp_max"}
+_KEYWORDS = ("alpha", "value", "non_blocking")
+
+
+def function(name):
+    """The function of a name that begins with `_foreach_`, or None."""
+    method = name.removeprefix(PREFIX)
+    if method == "norm":
+        return norm
+    base = method.removesuffix("_")
+    method = _ALSO_NUMBERS.get(base, base) + method[len(base) :]
+    if not hasattr(Tensor, method):
+        return None
+    return _over_lists(name, getattr(Tensor, method), base.startswith("addc"))
+
+
+def norm(self, ord=2, dtype=None):
+    """The norm of each tensor."""
+    vector_norm = methods.function("linalg_vector_norm")
+    return tuple(vector_norm(t, ord, dtype=dtype) for t in self)
+
+
+def _over_lists(name, method, three):
+    """A function over lists. `three`: tensors, tensors and a value by position or by name."""
+
+    def foreach(self, *others, **named):
+        count = len(self)
+        if not count:
+            raise RuntimeError("Tensor list must have at least one tensor.")
+        keywords = {key: named.pop(key) for key in _KEYWORDS if key in named}
+        others += tuple(named.values())
+        if three and len(others) == 3:
+            keywords["value"] = others[2]
+            others = others[:2]
+        if isinstance(keywords.get("value"), Tensor):
+            keywords["value"] = keywords["value"].tolist()
+        columns = [_column(other, count) for other in others]
+        named_columns = {key: _column(value, count) for key, value in keywords.items()}
+        return tuple(
+            method(
+                tensor,
+                *[column[place] for column in columns],
+                **{key: column[place] for key, column in named_columns.items()},
+            )
+            for place, tensor in enumerate(self)
+        )
+
+    foreach.__name__ = foreach.__qualname__ = name
+    return foreach
+
+
+def _column(value, count):
+    """One value per tensor."""
+    if not isinstance(value, (list, tuple)):
+        return [value] * count
+    if len(value) != count:
+        raise RuntimeError(
+            f"Tensor lists must have the same number of tensors, got {count} and {len(value)}"
+        )
+    return value
