@@ -51,15 +51,22 @@ class Checksums:
 
     def begin(self, data):
         """A function that gives the checksum, and waits for it if need be."""
-        if len(data) < LARGE:
+        if len(data) < LARGE or not self._has_thread():
             checksum = zlib.crc32(data)
             return lambda: checksum
-        if self.thread is None:
-            self.thread = threading.Thread(target=self._work, daemon=True)
-            self.thread.start()
         answer = SimpleQueue()
         self.waiting.put((data, answer))
         return answer.get
+
+    def _has_thread(self):
+        if self.thread is None:
+            thread = threading.Thread(target=self._work, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # no more threads can be had, or the interpreter is about to end
+                return False
+            self.thread = thread
+        return True
 
     def _work(self):
         while (task := self.waiting.get()) is not None:

@@ -38,22 +38,29 @@ def shared(work, tasks):
             except BaseException as error:  # for the caller to see, whichever thread met it
                 failed.append(error)
 
-    helpers = []
-    try:
-        for _ in range(min(_processors(), MOST_THREADS, len(tasks)) - 1):
-            helper = threading.Thread(target=claim, daemon=True)
-            helper.start()
-            helpers.append(helper)
-        claim()
-    except BaseException as error:
-        failed.append(error)  # the others stop after their piece
-        raise
-    finally:
-        for helper in helpers:
-            helper.join()
+    helpers = _started(claim, min(_processors(), MOST_THREADS, len(tasks)) - 1)
+    claim()
+    for helper in helpers:
+        while helper.is_alive():  # memory must stay until nobody looks at it, whatever happens
+            try:
+                helper.join()
+            except BaseException as error:
+                failed.append(error)  # the others stop after their piece
     if failed:
         raise failed[0]
     return results
+
+
+def _started(claim, count):
+    helpers = []
+    for _ in range(count):
+        helper = threading.Thread(target=claim, daemon=True)
+        try:
+            helper.start()
+        except RuntimeError:  # no more threads can be had, or the interpreter is about to end
+            break
+        helpers.append(helper)
+    return helpers
 
 
 def _cut(blocks):

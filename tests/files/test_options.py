@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import zipfile
 import zlib
 from pathlib import Path
@@ -322,6 +323,50 @@ def test_errors_of_any_thread_arrive():
     assert threading.active_count() == before
 
 
+def test_threads_that_cannot_be_had(tmp_path, monkeypatch):
+    """As when a program saves while the interpreter ends."""
+
+    def refuse(self):
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    t = flambeau.rand(1 << 21)
+    for _ in range(2):
+        flambeau.save(t, tmp_path / "x.pt")
+        assert flambeau.equal(flambeau.load(tmp_path / "x.pt"), t)
+    assert flambeau.equal(flambeau.load(io.BytesIO(saved(t))), t)
+
+
+def test_saving_while_the_interpreter_ends(tmp_path):
+    code = (
+        "import atexit, flambeau\n"
+        "t = flambeau.ones(1 << 21)\n"
+        f"atexit.register(flambeau.save, t, {str(tmp_path / 'x.pt')!r})\n"
+    )
+    root = os.path.dirname(os.path.dirname(flambeau.__file__))
+    environment = {**os.environ, "PYTHONPATH": root}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert flambeau.load(tmp_path / "x.pt").sum().item() == 1 << 21
+
+
+def test_an_interrupt_waits_for_the_other_threads():
+    running = []
+
+    def work(number):
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        running.append(number)
+        time.sleep(0.05)
+        running.remove(number)
+
+    with pytest.raises(KeyboardInterrupt):
+        pieces.shared(work, list(range(50)))
+    assert running == []
+
+
 # writes that fail
 
 
@@ -468,8 +513,6 @@ def test_descriptors_are_closed(tmp_path):
 
 @pytest.mark.slow  # writes a file of one gigabyte
 def test_mapping_a_gigabyte_takes_no_time(tmp_path):
-    import time
-
     flambeau.save({"x": flambeau.ones(1 << 28)}, tmp_path / "big.pt")
     times = []
     for _ in range(5):
