@@ -28,6 +28,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         server = self.server
         server.seen.append((self.path, self.headers.get("Range")))
+        if server.busy:
+            self.send_error(server.busy.pop(0))
+            return
         content = server.files.get(self.path.partition("?")[0])
         if content is None:
             self.send_error(404)
@@ -60,7 +63,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 def server():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.files, server.seen, server.tag = {"/a.bin": CONTENT}, [], '"1"'
-    server.ranges, server.says_length, server.stops_at = True, True, []
+    server.ranges, server.says_length, server.stops_at, server.busy = True, True, [], []
     server.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
@@ -130,8 +133,26 @@ def test_a_partial_file_of_unknown_origin_is_not_continued(server, tmp_path):
     assert only_file(tmp_path).read_bytes() == CONTENT
 
 
-def test_without_ranges_a_broken_transfer_is_an_error_and_leaves_nothing(server, tmp_path):
-    server.ranges, server.stops_at = False, [1000]
+def test_without_ranges_a_broken_transfer_starts_anew(server, tmp_path):
+    server.ranges, server.stops_at = False, [1000, 5000]
+    transfer(server.url + "/a.bin", tmp_path / "a", progress=False)
+    assert only_file(tmp_path).read_bytes() == CONTENT
+    assert ranges(server) == [None] * 3
+
+
+def test_a_busy_server_is_asked_again(server, tmp_path, monkeypatch):
+    monkeypatch.setattr(transfers, "PAUSE", 0.01)
+    server.busy = [503, 429]
+    transfer(server.url + "/a.bin", tmp_path / "a", progress=False)
+    assert only_file(tmp_path).read_bytes() == CONTENT
+    server.busy = [500] * 9
+    with pytest.raises(HTTPError, match="500"):
+        transfer(server.url + "/a.bin", tmp_path / "b", progress=False)
+    assert len(server.seen) == 3 + transfers.FROM_THE_START
+
+
+def test_without_ranges_transfers_that_always_break_leave_nothing(server, tmp_path):
+    server.ranges, server.stops_at = False, [1000] * transfers.FROM_THE_START
     with pytest.raises(DownloadError, match="ended before the file did, at 1000 of 1024000 bytes"):
         transfer(server.url + "/a.bin", tmp_path / "a", progress=False)
     assert not list(tmp_path.iterdir())

@@ -17,6 +17,7 @@ import json
 import os
 import secrets
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple
 from urllib.error import HTTPError, URLError
@@ -25,6 +26,9 @@ from urllib.request import Request, urlopen
 PIECE = 1 << 17
 TIMEOUT = 30.0  # seconds without a byte
 ATTEMPTS = 5  # without a single byte more in between
+FROM_THE_START = 3  # attempts where a server sends whole files only, or says that it is busy
+PAUSE = 1.0  # seconds before a busy server is asked again; twice as long the next time
+_BUSY = {429, 500, 502, 503, 504}
 
 fcntl: Any
 try:
@@ -224,15 +228,25 @@ def _fetch(
     if part.note.get("url") != url:
         part.restart()
         have = 0
-    failed = 0
+    failed = busy = anew = 0
     while True:
         try:
             return _read_rest(url, part, expected, progress, user_agent, timeout)
+        except HTTPError as error:
+            busy += 1
+            if error.code not in _BUSY or busy == FROM_THE_START:
+                raise
+            error.close()
+            time.sleep(PAUSE * 2 ** (busy - 1))
         except (_Broken, TimeoutError, ConnectionError, http.client.HTTPException) as error:
             size = part.size()
             failed = 0 if size > have else failed + 1
             have = size
-            if failed == ATTEMPTS or not part.note:
+            if not part.note:
+                anew += 1
+                part.restart()
+                have = 0
+            if failed == ATTEMPTS or anew == FROM_THE_START:
                 reason = str(error) or type(error).__name__
                 raise DownloadError(f"{reason}, after {size} bytes") from error
 
