@@ -14,10 +14,11 @@ from collections import OrderedDict
 from pickle import UnpicklingError
 from typing import Any
 
+from flambeau.serialization.rebuilding import brief
 from flambeau.serialization.restricted import Machine
 
 _DTYPES = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"}
-_MOST_DIMS = 32
+_MOST_DIMS, _MOST_DEPTH, _MOST_VALUES = 32, 100, 1_000_000
 
 
 def read_pickle(path: str | os.PathLike[str]) -> Any:
@@ -47,8 +48,8 @@ class _Dtype:
 
     def __init__(self, code: Any = "", align: Any = 0, copy: Any = 1) -> None:
         code = code.decode("latin1") if isinstance(code, bytes) else code
-        if code not in _DTYPES:
-            raise UnpicklingError(f"an array of dtype {code!r:.40}")
+        if not isinstance(code, str) or code not in _DTYPES:
+            raise UnpicklingError(f"an array of dtype {brief(code)}")
         self.code, self.order = code, "|"
 
     def set_state(self, state: Any) -> None:
@@ -137,9 +138,11 @@ _CALLED = [_Dtype, _reconstruct, _scalar, _from_buffer, _no_bytes, _encode, Orde
 
 class _Reader(Machine):
     def find(self, module: Any, name: Any) -> Any:
+        if not isinstance(module, str) or not isinstance(name, str):
+            raise UnpicklingError("it asks for something without a name")
         full = f"{module}.{name}"
         if full not in _NAMES:
-            raise UnpicklingError(f"it asks for {full!r:.100}, which data does not need")
+            raise UnpicklingError(f"it asks for {full[:100]!r}, which data does not need")
         return _NAMES[full]
 
     def call(self, function: Any, arguments: Any) -> Any:
@@ -155,23 +158,40 @@ class _Reader(Machine):
         obj.set_state(state)
 
 
-def _finished(value: Any, depth: int = 0) -> Any:
+def _finished(value: Any) -> Any:
     """The value with arrays for the notes about them."""
-    if depth > 100:
-        raise UnpicklingError("it is nested too deeply")
-    if isinstance(value, _Array):
-        if value.value is None:
-            raise UnpicklingError("an array without content")
-        return value.value
-    if isinstance(value, dict):
-        pairs = value.items()
-        return {_finished(key, depth + 1): _finished(part, depth + 1) for key, part in pairs}
-    if isinstance(value, list):
-        return [_finished(part, depth + 1) for part in value]
-    if isinstance(value, tuple):
-        return tuple(_finished(part, depth + 1) for part in value)
-    if isinstance(value, (bytes, bytearray)):
-        return value.decode("latin1")
-    if isinstance(value, (_Dtype, type)) or callable(value):
-        raise UnpicklingError("it holds something that is no data")
-    return value
+    return _Finishing().finished(value, 0)
+
+
+class _Finishing:
+    """Goes through a value; counts, as a short pickle can speak of more values than there are."""
+
+    count = 0
+
+    def finished(self, value: Any, depth: int) -> Any:
+        self.count += 1
+        if depth > _MOST_DEPTH or self.count > _MOST_VALUES:
+            raise UnpicklingError("it is nested too deeply, or holds too many values")
+        if isinstance(value, _Array):
+            if value.value is None:
+                raise UnpicklingError("an array without content")
+            return value.value
+        if isinstance(value, dict):
+            return {self._key(k, depth): self.finished(v, depth + 1) for k, v in value.items()}
+        if isinstance(value, list):
+            return [self.finished(part, depth + 1) for part in value]
+        if isinstance(value, tuple):
+            return tuple(self.finished(part, depth + 1) for part in value)
+        if isinstance(value, (bytes, bytearray)):
+            return value.decode("latin1")
+        if isinstance(value, (_Dtype, type)) or callable(value):
+            raise UnpicklingError("it holds something that is no data")
+        return value
+
+    def _key(self, key: Any, depth: int) -> Any:
+        key = self.finished(key, depth + 1)
+        try:
+            hash(key)
+        except TypeError:
+            raise UnpicklingError(f"a dictionary with a key of {type(key)}") from None
+        return key
