@@ -100,6 +100,7 @@ _SUBPACKAGES = {
     "xpu",
     "accelerator",
     "compiler",
+    "fx",
     "functional",
     "torch_version",
 }

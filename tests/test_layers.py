@@ -25,7 +25,7 @@ LAYERS = [
     "nn optim utils func serialization amp cpu cuda linalg fft special distributions profiler "
     "testing multiprocessing hub backends compiler functional types accelerator mps xpu "
     "distributed",
-    "quantization ao onnx jit vision viz",
+    "quantization ao onnx jit fx vision viz",
     "__init__ __main__ runner",
 ]
 LEVEL = {name: level for level, line in enumerate(LAYERS) for name in line.split()}

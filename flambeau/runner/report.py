@@ -151,6 +151,8 @@ def first_missing(name):
                 return ".".join(path[:length])
         except ImportError:
             return ".".join(path[:length])
+        except Exception:  # it is there; what else is wrong with it is not asked here
+            return None
     return None
 
 
