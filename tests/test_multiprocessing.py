@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import inspect
 import io
 import multiprocessing
 import os
@@ -380,6 +381,41 @@ def test_sharing_strategies():
     assert mp.get_sharing_strategy() in mp.get_all_sharing_strategies()
     with pytest.raises(AssertionError, match="invalid sharing strategy 'x', expected one of"):
         mp.set_sharing_strategy("x")
+
+
+@pytest.mark.oracle
+def test_names_and_signatures_are_those_of_pytorch():
+    theirs = pytest.importorskip("torch.multiprocessing")
+    assert set(theirs.__all__) <= set(mp.__all__)
+    for name in (
+        "spawn", "start_processes", "ProcessContext", "ProcessContext.join", "SpawnContext",
+        "ProcessRaisedException", "ProcessExitedException", "set_sharing_strategy",
+    ):  # fmt: skip
+        ours, other = mp, theirs
+        for part in name.split("."):
+            ours, other = getattr(ours, part), getattr(other, part)
+        described = [
+            [(p.name, p.kind, p.default) for p in inspect.signature(f).parameters.values()]
+            for f in (ours, other)
+        ]
+        assert described[0] == described[1], name
+    assert mp.get_all_sharing_strategies() == theirs.get_all_sharing_strategies()
+    assert mp.get_sharing_strategy() == theirs.get_sharing_strategy()
+
+
+@pytest.mark.oracle
+def test_what_is_shared_when_is_as_in_pytorch():
+    theirs = pytest.importorskip("torch")
+    for make in (
+        lambda t: t.empty(0),
+        lambda t: t.empty(0).share_memory_(),
+        lambda t: t.ones(3).share_memory_()[1:],
+        lambda t: t.ones(3).share_memory_().clone(),
+        lambda t: (t.ones(3, requires_grad=True) * 2).share_memory_(),
+        lambda t: t.nn.Linear(2, 2).share_memory().weight,
+        lambda t: t.empty(3, device="meta"),
+    ):
+        assert make(torch).is_shared() is make(theirs).is_shared()
 
 
 def test_spawn_runs_a_function_in_each_process():
