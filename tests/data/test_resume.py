@@ -361,6 +361,40 @@ def test_a_broken_loop_keeps_its_place():
     assert [plain(batch) for batch in other] == whole[2:]
 
 
+def test_a_broken_loop_lets_go_of_the_stream():
+    ended = []
+
+    class Source(D.IterableDataset):
+        def __iter__(self):
+            try:
+                yield from range(10)
+            finally:
+                ended.append(True)
+
+    loader = D.DataLoader(Source(), batch_size=2)
+    for batch in loader:
+        assert batch.tolist() == [0, 1]
+        break
+    assert ended and loader.state_dict()["batches"] == 1
+
+
+def test_an_endless_epoch_notes_no_more_than_it_should(monkeypatch):
+    monkeypatch.setattr("flambeau.utils.data.resuming.MOST_JUMPS", 3)
+    loader = D.DataLoader(ShuffleBuffer(), batch_size=2)
+    batches = iter(loader)
+    for _ in range(3):
+        next(batches), torch.rand(())
+    assert len(loader.state_dict()["jumps"]) == 2
+    for _ in range(3):
+        next(batches), torch.rand(())
+    state = loader.state_dict()
+    assert state["jumps"] is None
+    with pytest.warns(UserWarning, match="may go on differently") as told:
+        loader.load_state_dict(saved_and_loaded(state))
+    assert told[0].filename == __file__
+    assert sum(len(batch) for batch in loader) == 2
+
+
 def test_the_same_loader_can_go_back():
     seeded(6)
     loader = LOADERS["augmented"]()

@@ -12,38 +12,34 @@ with a `state_dict` of their own are asked instead. A model may draw from the sa
 between batches; where that changed what the sampler drew next, the jump is noted and made again.
 """
 
+import warnings
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
-from flambeau import Generator, default_generator
-
-from .distributed import DistributedSampler
 from .fetch import DatasetKind, Fetcher, IterableFetcher
-from .random_state import RandomState
-from .sampler import (
-    BatchSampler,
-    RandomSampler,
-    SequentialSampler,
-    SubsetRandomSampler,
-    WeightedRandomSampler,
+from .loader_parts import (
+    check_same,
+    describe,
+    draws_again,
+    epoch_of,
+    generators_of,
+    is_stateful,
+    runs_foreign_code,
+    sampler_chain,
+    stateful_sampler,
 )
+from .random_state import RandomState
+from .sampler import BatchSampler
 
 VERSION = 1
+MOST_JUMPS = 4096  # 2.5 KB each
 KEYS = (
     "version active batches consumed drawn seed_drawn base_seed loader random start jumps epoch "
     "sampler sampler_ended dataset workers"
 ).split()
-OWN_SAMPLERS = (
-    BatchSampler,
-    DistributedSampler,
-    RandomSampler,
-    SequentialSampler,
-    SubsetRandomSampler,
-    WeightedRandomSampler,
-)
 
 
 class Progress:
@@ -90,9 +86,11 @@ class Progress:
         else:
             self.start = RandomState.now(self.generators, runs_foreign_code(loader))
         # Where generators were at a batch's draw, if not where the one before had left them.
-        self.jumps: dict[int, list[bytes]] = {}
+        self.jumps: dict[int, list[bytes]] | None = {}
         if saved is not None and self.resumed:
-            self.jumps = {number: marks_of(states) for number, states in saved["jumps"]}
+            self.jumps = None
+            if saved["jumps"] is not None:
+                self.jumps = {number: marks_of(states) for number, states in saved["jumps"]}
         self._left = self.start.marks
         self._by_index = loader._dataset_kind == DatasetKind.Map
         self._draws_again = draws_again(loader)
@@ -171,13 +169,15 @@ class Progress:
         before = self._marks()
         yield
         after = self._marks()
-        if before != self._left and before != after:
+        if before != self._left and before != after and self.jumps is not None:
             self.jumps[number] = before
+            if len(self.jumps) > MOST_JUMPS:
+                self.jumps = None
         self._left = after
 
     def jump(self, number: int) -> None:
         """Before a batch's draw is repeated: go to where the generators were."""
-        if number in self.jumps:
+        if self.jumps is not None and number in self.jumps:
             RandomState(self.jumps[number], None, None).restore(self.generators)
 
     def _marks(self) -> list[bytes]:
@@ -219,7 +219,8 @@ def saved_state(loader: Any) -> dict[str, Any]:
         for name in ("batches", "consumed", "drawn", "seed_drawn"):
             state[name] = getattr(progress, name)
         state["start"] = progress.start.plain()
-        state["jumps"] = [(number, states_of(m)) for number, m in progress.jumps.items()]
+        if progress.jumps is not None:
+            state["jumps"] = [(number, states_of(m)) for number, m in progress.jumps.items()]
         if progress.sampler_states:
             state["sampler"], state["sampler_ended"] = deepcopy(progress.sampler_states[0])
     return state
@@ -239,6 +240,13 @@ def load_saved_state(loader: Any, state: Any) -> None:
         )
     if state["active"]:
         check_same(describe(loader), state["loader"])
+        if state["jumps"] is None:
+            warnings.warn(
+                "this epoch may go on differently: its order was drawn, batch after batch, from a "
+                "generator that others used in between. A state_dict of the dataset's or the "
+                "sampler's own, or a generator of its own, would help",
+                stacklevel=3,
+            )
     generators = generators_of(loader)
     random = RandomState.from_plain(state["random"])
     if len(random.marks) != 1 + len(generators):
@@ -256,36 +264,6 @@ def load_saved_state(loader: Any, state: Any) -> None:
         sampler.load_state_dict(deepcopy(state["sampler"]))
     loader._saved = deepcopy(state)
     loader._progress = loader._iterator = None
-
-
-def describe(loader: Any) -> dict[str, Any]:
-    """What has to be the same for an epoch to go on."""
-    by_index = loader._dataset_kind == DatasetKind.Map
-    sized = by_index and hasattr(loader.dataset, "__len__")
-    return {
-        "kind": loader._dataset_kind,
-        "batch_size": loader.batch_size,
-        "drop_last": loader.drop_last,
-        "samples": len(loader.dataset) if sized else None,
-        # Which worker reads what of an iterable dataset depends on their number.
-        "workers": None if by_index else loader.num_workers,
-    }
-
-
-def check_same(here: dict[str, Any], saved: dict[str, Any]) -> None:
-    for name, value in here.items():
-        if saved[name] != value:
-            raise ValueError(
-                f"an epoch cannot go on with other settings: {name} was {saved[name]} when the "
-                f"state was saved, and is {value} here"
-            )
-
-
-def is_stateful(thing: Any) -> bool:
-    """Whether something can be asked for its state and given it back."""
-    return callable(getattr(thing, "state_dict", None)) and callable(
-        getattr(thing, "load_state_dict", None)
-    )
 
 
 def state_of_dataset(dataset: Any, fetcher: Fetcher | None = None) -> dict[str, Any] | None:
@@ -338,32 +316,6 @@ def resume_iterable(
             return
 
 
-def sampler_chain(loader: Any) -> list[Any]:
-    """The sampler that gives indices, and the one it takes them from."""
-    outer = loader._index_sampler
-    inner = getattr(outer, "sampler", None)
-    return [outer] if inner is None else [outer, inner]
-
-
-def stateful_sampler(loader: Any) -> Any:
-    return next(filter(is_stateful, sampler_chain(loader)), None)
-
-
-def runs_foreign_code(loader: Any) -> bool:
-    """Whether replaying an epoch may draw from streams that are not ours."""
-    if loader._dataset_kind == DatasetKind.Iterable:
-        return True
-    return any(type(sampler) not in OWN_SAMPLERS for sampler in sampler_chain(loader))
-
-
-def draws_again(loader: Any) -> bool:
-    """Whether a sampler may draw after its first batch from a generator that others use too."""
-    chain = sampler_chain(loader)
-    if any(type(sampler) not in OWN_SAMPLERS or is_stateful(sampler) for sampler in chain):
-        return True
-    return any(getattr(sampler, "generator", None) is not None for sampler in chain)
-
-
 def states_of(marks: list[bytes]) -> list[Any]:
     """Generators as tensors that can be saved."""
     return RandomState(marks, None, None).plain()["generators"]
@@ -371,21 +323,3 @@ def states_of(marks: list[bytes]) -> list[Any]:
 
 def marks_of(states: list[Any]) -> list[bytes]:
     return RandomState.from_plain({"generators": states, "python": None, "numpy": None}).marks
-
-
-def epoch_of(sampler: Any) -> int | None:
-    """The epoch a sampler was told, as DistributedSampler is."""
-    epoch = getattr(sampler, "epoch", None)
-    return epoch if type(epoch) is int and callable(getattr(sampler, "set_epoch", None)) else None
-
-
-def generators_of(loader: Any) -> list[Generator]:
-    """The generators a loader and its samplers draw from, each once, without the default one."""
-    found: list[Generator] = []
-    for thing in (loader, *sampler_chain(loader)):
-        generator = getattr(thing, "generator", None)
-        if isinstance(generator, Generator):
-            known = (default_generator, *found)
-            if not any(generator is other for other in known):
-                found.append(generator)
-    return found

@@ -10,6 +10,7 @@ from typing import Any
 from .fetch import DatasetKind, GatherFetcher, IterableFetcher, create_fetcher
 from .gathering import index_batches
 from .iteration import BaseIterator
+from .loader_parts import is_stateful
 from .pinning import pin_memory
 from .resuming import restore_dataset, resume_iterable, state_of_dataset
 
@@ -47,9 +48,11 @@ class SingleProcessIterator(BaseIterator):
             progress.begun()
         dataset, fetcher = self._dataset, self._dataset_fetcher
         self._fetch = fetcher.fetch
+        stateful = is_stateful(dataset) or is_stateful(getattr(fetcher, "dataset_iter", None))
+        if stateful:  # else a loop that is left early shall let go of the dataset's iterator
+            progress.dataset_state = lambda: state_of_dataset(dataset, fetcher)
         # Samples of an iterable dataset are read again to resume, so what they depend on matters.
-        self._draws = kind == DatasetKind.Iterable and state_of_dataset(dataset, fetcher) is None
-        progress.dataset_state = lambda: state_of_dataset(dataset, fetcher)
+        self._draws = kind == DatasetKind.Iterable and not stateful
 
     def _indices(self) -> Iterator[Any]:
         fetcher = self._dataset_fetcher
