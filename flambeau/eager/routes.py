@@ -122,6 +122,9 @@ class Routes:
         given = {p.name: v for p, v in zip(params[count:], values[count:]) if v is not p.default}
         if out is not None:
             given["out"] = out
+        alone = self.op.options.get("alone")
+        if alone and count == 1 and isinstance(values[0], Tensor) and not (given or rest or kwargs):
+            return alone(values[0])
         result = self.slow(*values[:count], *rest, **given, **(kwargs or {}))
         if out is None and not rest and not kwargs:
             self.learn(values)

@@ -425,6 +425,7 @@ def _check_condition(op, operands):
     dtype=lambda operands: promoted(operands[1:]),
     dtypes=_check_condition,
     variants="function out",
+    alone=lambda condition: condition.nonzero(as_tuple=True),
     grad=dict(
         input=lambda g, condition: m.where(condition != 0, g, 0),
         other=lambda g, condition: m.where(condition != 0, 0, g),

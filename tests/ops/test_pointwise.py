@@ -456,3 +456,14 @@ def test_overlapping_memory_is_refused_by_inplace_rows():
         x[1:].add_(x[:-1])
     with pytest.raises(RuntimeError, match="unsupported operation: more than one element"):
         flambeau.zeros(1).expand(3).add_(1)
+
+
+def test_where_with_a_condition_alone_gives_places():
+    condition = flambeau.tensor([[0, 1, 0], [2, 0, 3]])
+    for found in (flambeau.where(condition), flambeau.where(condition=condition > 0)):
+        assert [part.tolist() for part in found] == [[0, 1, 1], [1, 0, 2]]
+    assert [part.shape for part in flambeau.where(condition[:0])] == [(0,), (0,)]
+    with pytest.raises(TypeError):
+        flambeau.where(condition, 1.0)
+    with pytest.raises(TypeError):
+        flambeau.where(3)

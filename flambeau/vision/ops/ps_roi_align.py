@@ -31,7 +31,7 @@ def position_sensitive(
         flambeau.einsum("cpqhw,ph,qw->cpq", images[int(image)], down[k], right[k])
         for k, image in enumerate(rois[:, 0].tolist())
     ]
-    return flambeau.stack(found) if found else input.new_zeros((0, channels, rows, columns))
+    return flambeau.stack(found) if found else images[:0].sum((-2, -1))
 
 
 def ps_roi_align(
