@@ -347,7 +347,17 @@ def test_enormous_sizes_ask_for_no_memory():
     content = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", b"x")
     with pytest.raises(RuntimeError):
         decode(content + chunk(b"IEND", b""))
+    for width in (2**27, 10_000):  # more than Pillow allows, and less
+        header = struct.pack(">IIBBBBB", width, 10_000, 8, 2, 0, 0, 0)
+        content = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", b"x")
+        with pytest.raises(RuntimeError, match=r"bytes cannot hold \d+ pixels"):
+            decode(content)
+    jpeg = bytearray(saved(smooth(), "JPEG"))
+    place = jpeg.index(b"\xff\xc0") + 5
+    jpeg[place : place + 4] = struct.pack(">HH", 12_000, 12_000)
+    with pytest.raises(RuntimeError, match="bytes cannot hold 144000000 pixels"):
+        decode(jpeg)
     gif = b"GIF89a" + struct.pack("<HHBBB", 65535, 65535, 0x80, 0, 0) + bytes(6)
     frame = struct.pack("<BHHHHB", 0x2C, 0, 0, 65535, 65535, 0) + b"\x02\x01\x00\x00"
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match="bytes cannot hold 85896724500 pixels"):
         decode(gif + frame * 20 + b";")

@@ -12,6 +12,8 @@ from typing import Any
 from flambeau.vision.pillow import pillow
 
 _ORIENTATION = 0x0112
+_JPEG_PIXELS = 4096  # that a byte can stand for at most: a block of 64 takes more than a bit
+_SMALL = 1 << 22
 _EXIF = b"Exif\0\0"
 
 
@@ -26,6 +28,12 @@ def damage_reported(sentence: str) -> Iterator[None]:
         unknown = type(error).__name__ == "UnidentifiedImageError"
         why = "it does not start like such an image" if unknown else str(error)
         raise RuntimeError(f"{sentence} ({type(error).__name__}: {why})") from error
+
+
+def check_room(content: bytes, pixels: int, per_byte: int) -> None:
+    """Refuse sizes that so few bytes cannot fill, before memory is taken for them."""
+    if pixels > max(_SMALL, per_byte * len(content)):
+        raise ValueError(f"{len(content)} bytes cannot hold {pixels} pixels")
 
 
 def pixels_of(picture: Any, mode: str | None = None) -> Any:
@@ -44,6 +52,7 @@ def read_jpeg(content: bytes, mode: str) -> tuple[Any, bytes | None]:
         raise RuntimeError("The provided mode is not supported for JPEG files")
     with damage_reported("Image is incomplete or truncated"):
         picture = pillow().open(io.BytesIO(content), formats=["JPEG"])
+        check_room(content, picture.width * picture.height, _JPEG_PIXELS)
         exif = picture.info.get("exif")
         if picture.mode == "CMYK":
             if mode == "UNCHANGED":

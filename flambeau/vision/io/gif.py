@@ -10,12 +10,12 @@ import io
 import struct
 from typing import Any, NamedTuple
 
-from flambeau.vision.io.decoders import damage_reported, pixels_of
+from flambeau.vision.io.decoders import check_room, damage_reported, pixels_of
 from flambeau.vision.pillow import pillow
 
 _EXTENSION, _IMAGE, _END = 0x21, 0x2C, 0x3B
 _GRAPHIC_CONTROL = 0xF9
-_MOST_PIXELS = 1 << 32
+_CODES = 3000  # pixels that a byte can stand for at most: codes of 12 bits for up to 4,096 pixels
 # colour i is (i, i, i): pixels decoded with these are the numbers of the colours
 _NUMBERS = bytes(value for number in range(256) for value in (number, number, number))
 
@@ -77,8 +77,9 @@ def _composed(content: bytes) -> Any:
     if not frames:
         raise ValueError("GIF file should contain at least one image!")
     shape = max(height, frames[0].height), max(width, frames[0].width), 3
-    if len(frames) * shape[0] * shape[1] > _MOST_PIXELS:
-        raise ValueError(f"{len(frames)} frames of {shape[1]} x {shape[0]} pixels are too much")
+    check_room(content, len(frames) * shape[0] * shape[1], 8 * _CODES)
+    for frame in frames:
+        check_room(frame.data, frame.width * frame.height, _CODES)
     paper = numpy.zeros(shape, numpy.uint8)
     paper[:height, :width] = tuple(colors[3 * background : 3 * background + 3]) or (0, 0, 0)
     canvases = numpy.empty((len(frames), *shape), numpy.uint8)

@@ -11,7 +11,7 @@ import struct
 import zlib
 from typing import Any
 
-from flambeau.vision.io.decoders import damage_reported, pixels_of
+from flambeau.vision.io.decoders import check_room, damage_reported, pixels_of
 from flambeau.vision.pillow import pillow
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -20,6 +20,7 @@ _HEADER_END = 33  # signature, length, "IHDR", thirteen bytes, checksum
 # weights of red, green and blue in gray, as libpng has them for 0.2989 and 0.587, in 1/32768
 _WEIGHTS = (9794, 19234, 3740)
 _SRGB_GAMMA = 45455
+_DEFLATE = 1032  # bytes that one byte can stand for at most
 _SIGNIFICANT = 5000  # gammas this near to 1, in 1/100000, count as 1
 
 
@@ -32,7 +33,8 @@ def read_png(content: bytes, mode: str) -> tuple[Any, bytes | None]:
     with damage_reported("Out of bound read in decode_png. Probably, the input image is corrupted"):
         if content[12:16] != b"IHDR":
             raise ValueError("no header")
-        depth, color = struct.unpack_from("BB", content, 24)
+        width, height, depth, color = struct.unpack_from(">IIBB", content, 16)
+        check_room(content, width * height, _DEFLATE * 8 // (depth or 1))
         if depth == 16:
             pixels, exif = _read_16_bits(content, color)
         else:
