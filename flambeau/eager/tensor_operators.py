@@ -54,6 +54,8 @@ def __reversed__(self):
 
 @method
 def as_subclass(self, cls):
+    if self._requires_grad and self._grad_fn is None and modes.grad:
+        self = self.view(self.shape)  # so that gradients reach the leaf itself
     out = make_tensor(self._layout, self._storage, self._offset, cls)
     out._requires_grad, out._grad_fn, out._output_nr = (
         self._requires_grad,

@@ -28,13 +28,13 @@ class TVTensor(Tensor):
         return tensor.as_subclass(cls)
 
     def clone(self, *args: Any, **kwargs: Any) -> Self:
-        return type(self).wrap(super().clone(*args, **kwargs), self)
+        return type(self).wrap(super().clone(*args, **kwargs), self)  # type: ignore[misc]
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        return type(self).wrap(super().to(*args, **kwargs), self)
+        return type(self).wrap(super().to(*args, **kwargs), self)  # type: ignore[misc]
 
     def detach(self) -> Self:
-        return type(self).wrap(super().detach(), self)
+        return type(self).wrap(super().detach(), self)  # type: ignore[misc]
 
     def __deepcopy__(self, memo: dict) -> Self:
         return self.detach().clone().requires_grad_(self.requires_grad)

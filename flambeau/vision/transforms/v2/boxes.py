@@ -91,7 +91,7 @@ class _Sanitize(Transform):
         """The boxes or points, which of them are valid, and what to call them."""
         raise NotImplementedError
 
-    _dropped_too: tuple[type, ...] = ()
+    _dropped_too: Any = ()
 
     def forward(self, *inputs: Any) -> Any:
         sample = inputs if len(inputs) > 1 else inputs[0]

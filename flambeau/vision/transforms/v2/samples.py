@@ -91,8 +91,7 @@ _SIZED: tuple[Check, ...] = (
 
 
 def _listed(values: set) -> str:
-    *first, last = (str(value) for value in sorted(values))
-    return f"{', '.join(first)}{',' if len(first) > 1 else ''} and {last}"
+    return ", ".join(f"'{value}'" for value in sorted(values))
 
 
 def query_chw(flat_inputs: list[Any]) -> tuple[int, int, int]:
@@ -102,7 +101,7 @@ def query_chw(flat_inputs: list[Any]) -> tuple[int, int, int]:
         raise TypeError("No image or video was found in the sample")
     if len(found) > 1:
         raise ValueError(f"Found multiple CxHxW dimensions in the sample: {_listed(found)}")
-    return found.pop()  # type: ignore[return-value]
+    return found.pop()
 
 
 def query_size(flat_inputs: list[Any]) -> tuple[int, int]:
@@ -112,4 +111,4 @@ def query_size(flat_inputs: list[Any]) -> tuple[int, int]:
         raise TypeError("No image, video, mask, bounding box of keypoint was found in the sample")
     if len(found) > 1:
         raise ValueError(f"Found multiple HxW dimensions in the sample: {_listed(found)}")
-    return found.pop()  # type: ignore[return-value]
+    return found.pop()

@@ -31,6 +31,9 @@ class Transform(nn.Module):
         if cls._v1_transform_cls is not None and hasattr(cls._v1_transform_cls, "get_params"):
             cls.get_params = staticmethod(cls._v1_transform_cls.get_params)  # type: ignore[attr-defined]
 
+    def __init__(self) -> None:
+        super().__init__()
+
     def check_inputs(self, flat_inputs: list[Any]) -> None:
         """Raise if this cannot be done with such a sample."""
 

@@ -70,8 +70,8 @@ class RandomAffine(Transform):
         super().__init__()
         checked = v1.RandomAffine(degrees, translate, scale, shear, center=center)
         self.degrees = checked.degrees
-        self.translate = translate
-        self.scale = scale
+        self.translate: Any = translate
+        self.scale: Any = scale
         self.shear = checked.shear
         self.interpolation = interpolation
         self.fill = fill
@@ -81,11 +81,7 @@ class RandomAffine(Transform):
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         height, width = query_size(flat_inputs)
         numbers = v1.RandomAffine.get_params(
-            self.degrees,
-            self.translate,
-            self.scale,
-            self.shear,
-            [width, height],  # type: ignore[arg-type]
+            self.degrees, self.translate, self.scale, self.shear, [width, height]
         )
         return dict(zip(("angle", "translate", "scale", "shear"), numbers))
 

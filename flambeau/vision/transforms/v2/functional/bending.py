@@ -148,7 +148,9 @@ def perspective_bounding_boxes(
         return bounding_boxes
     found = _coefficients(startpoints, endpoints, coefficients)
     move = _forward_perspective(found, "bounding boxes")
-    return moved_boxes(bounding_boxes, move, format, canvas_size, clamping_mode)
+    return moved_boxes(
+        bounding_boxes, move, format, canvas_size, clamping_mode, rounds_corners=True
+    )
 
 
 def perspective_keypoints(

@@ -154,7 +154,7 @@ def center_crop_bounding_boxes(
     clamping_mode: str | None = "soft",
 ) -> tuple[Tensor, tuple[int, int]]:
     place = _center_anchor(output_size, canvas_size)
-    return crop_bounding_boxes(bounding_boxes, format, *place, clamping_mode=clamping_mode)
+    return crop_bounding_boxes(bounding_boxes, format, *place, clamping_mode)
 
 
 @on_boxes(center_crop)

@@ -7,6 +7,7 @@ that say what they are: a transform leaves them alone, a function refuses them.
 """
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -31,9 +32,15 @@ def is_pure_tensor(inpt: Any) -> bool:
 def operation(signature: Callable) -> Any:
     """A public function with this signature, which does what is registered for its input."""
 
+    names = signature.__code__.co_varnames[1 : signature.__code__.co_argcount]
+
     @functools.wraps(signature)
     def call(inpt, *args, **kwargs):
-        return _get_kernel(call, type(inpt))(inpt, *args, **kwargs)
+        if args:  # kernels may have them in another order
+            if len(args) > len(names) or not kwargs.keys().isdisjoint(names[: len(args)]):
+                inspect.signature(signature).bind(inpt, *args, **kwargs)
+            kwargs.update(zip(names, args))
+        return _get_kernel(call, type(inpt))(inpt, **kwargs)
 
     _kernels[call] = {}
     return call

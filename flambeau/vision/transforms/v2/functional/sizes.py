@@ -9,7 +9,7 @@ from flambeau.vision.tv_tensors import BoundingBoxes, Image, KeyPoints, Mask, Vi
 
 
 @operation
-def get_dimensions(inpt: Any) -> list[int]:
+def get_dimensions(inpt: Any) -> Any:
     """Channels, height and width of an image or a video."""
 
 
@@ -26,7 +26,7 @@ pil_kernel(get_dimensions)(lambda image: F_pil.get_dimensions(image))
 
 
 @operation
-def get_num_channels(inpt: Any) -> int:
+def get_num_channels(inpt: Any) -> Any:
     """How many channels an image or a video has."""
 
 
@@ -41,7 +41,7 @@ get_image_num_channels = get_num_channels
 
 
 @operation
-def get_size(inpt: Any) -> list[int]:
+def get_size(inpt: Any) -> Any:
     """Height and width of an image, a video, a mask, or the canvas of boxes and points."""
 
 
@@ -71,7 +71,7 @@ def _get_size_image_pil(image):
 
 
 @operation
-def get_num_frames(inpt: Any) -> int:
+def get_num_frames(inpt: Any) -> Any:
     """How many frames a video has."""
 
 

@@ -234,13 +234,22 @@ class _Map:
 
 
 def moved_boxes(
-    boxes: Tensor, move: Any, format: Any, canvas_size: Any, clamping_mode: str | None
+    boxes: Tensor,
+    move: Any,
+    format: Any,
+    canvas_size: Any,
+    clamping_mode: str | None,
+    rounds_corners: bool = False,
 ) -> Tensor:
-    """Boxes around the moved corners of boxes; move: a function of points, (..., 2) of floats."""
+    """Boxes around the moved corners of boxes; move: a function of points, (..., 2) of floats.
+
+    rounds_corners: whether boxes of integers have corners at whole places.
+    """
     is_rotated = is_rotated_bounding_format(format)
     between = XYXYXYXY if is_rotated else XYXY
-    floats = boxes if boxes.is_floating_point() else boxes.float()
+    floats = boxes if boxes.is_floating_point() or rounds_corners else boxes.float()
     floats = converted(floats, format, between)
+    floats = floats if floats.is_floating_point() else floats.float()
     if is_rotated:
         points = move(floats.reshape(-1, 2)).reshape(-1, 8)
         out = around_parallelograms(points)
