@@ -8,6 +8,7 @@ batches is told in `collate.py`, batches without a loop over samples in `gatheri
 
 import itertools
 import math
+import typing
 import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -57,7 +58,8 @@ class Dataset(Generic[_T_co]):
         return ConcatDataset([self, other])
 
 
-class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
+# typing's Iterable puts Generic last among the bases, as subclasses with more bases need it
+class IterableDataset(Dataset[_T_co], typing.Iterable[_T_co]):
     """Samples in an order of their own: a subclass writes `__iter__`.
 
     With worker processes every worker has a copy of the dataset; `get_worker_info()` tells
