@@ -249,10 +249,8 @@ class Distribution:
             )
 
     def __repr__(self) -> str:
-        given = [
-            (name, self.__dict__[name]) for name in self.arg_constraints if name in self.__dict__
-        ]
-        shown = [f"{name}: {x if x.numel() == 1 else x.size()}" for name, x in given]
+        given = {name: vars(self)[name] for name in self.arg_constraints if name in vars(self)}
+        shown = [f"{name}: {x if x.numel() == 1 else x.size()}" for name, x in given.items()]
         return f"{type(self).__name__}({', '.join(shown)})"
 
 

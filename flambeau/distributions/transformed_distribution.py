@@ -1,0 +1,132 @@
+"""A distribution of transformed values."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import flambeau
+from flambeau import Size, Tensor
+
+from . import constraints
+from .composition import Independent
+from .distribution import Distribution
+from .transforms import ComposeTransform, Transform
+from .utils import _sum_rightmost
+
+__all__ = ["TransformedDistribution"]
+
+
+class TransformedDistribution(Distribution):
+    """What becomes of the values of a distribution under transforms.
+
+    With y = t(x): log q(y) = log p(x) - log |det dy/dx|.
+
+    Args:
+        base_distribution: where x comes from.
+        transforms: one transform, or a list, applied in order.
+    """
+
+    arg_constraints: Any = {}
+    _batched: Any = {}  # expand below does it all
+
+    def __init__(
+        self,
+        base_distribution: Distribution,
+        transforms: Transform | list[Transform],
+        validate_args: bool | None = None,
+    ) -> None:
+        if isinstance(transforms, Transform):
+            transforms = [transforms]
+        elif not isinstance(transforms, list):
+            raise ValueError(f"transforms must be a Transform or list, but was {transforms}")
+        elif not all(isinstance(t, Transform) for t in transforms):
+            raise ValueError("transforms must be a Transform or a list of Transforms")
+        self.transforms = transforms
+
+        # parameters of transforms may be larger than the batch: the base grows with them
+        whole = ComposeTransform(transforms)
+        into, out = whole.domain.event_dim, whole.codomain.event_dim
+        base_shape = base_distribution.batch_shape + base_distribution.event_shape
+        base_event_dim = len(base_distribution.event_shape)
+        if len(base_shape) < into:
+            raise ValueError(
+                "base_distribution needs to have shape with size at least "
+                f"{into}, but got {base_shape}."
+            )
+        shape = whole.forward_shape(base_shape)
+        grown = whole.inverse_shape(shape)
+        if grown != base_shape:
+            base_distribution = base_distribution.expand(grown[: len(grown) - base_event_dim])
+        if into > base_event_dim:
+            base_distribution = Independent(base_distribution, into - base_event_dim)
+        self.base_dist: Any = base_distribution
+        cut = len(shape) - max(out, base_event_dim + out - into)
+        super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        home = next(c for c in type(self).__mro__ if "_batched" in vars(c))
+        new = self._get_checked_instance(home, _instance)
+        batch_shape = Size(batch_shape)
+        for name in self._batched:
+            new.__dict__[name] = self.__dict__[name].expand(batch_shape)
+        shape = batch_shape + self.event_shape
+        for transform in reversed(self.transforms):
+            shape = transform.inverse_shape(shape)
+        new.base_dist = self.base_dist.expand(shape[: len(shape) - len(self.base_dist.event_shape)])
+        new.transforms = self.transforms
+        Distribution.__init__(new, batch_shape, self.event_shape, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+    @constraints.dependent_property(is_discrete=False)
+    def support(self):
+        if not self.transforms:
+            return self.base_dist.support
+        support = self.transforms[-1].codomain
+        missing = len(self.event_shape) - support.event_dim
+        return constraints.independent(support, missing) if missing > 0 else support
+
+    @property
+    def has_rsample(self) -> bool:  # type: ignore[override]
+        return self.base_dist.has_rsample
+
+    def _transformed(self, x: Tensor) -> Tensor:
+        for transform in self.transforms:
+            x = transform(x)
+        return x
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        with flambeau.no_grad():
+            return self._transformed(self.base_dist.sample(sample_shape))
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        return self._transformed(self.base_dist.rsample(sample_shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._check(value)
+        event_dim, y = len(self.event_shape), value
+        result: Any = 0.0
+        for transform in reversed(self.transforms):
+            x = transform.inv(y)
+            event_dim += transform.domain.event_dim - transform.codomain.event_dim
+            stretch = transform.log_abs_det_jacobian(x, y)
+            result = result - _sum_rightmost(stretch, event_dim - transform.domain.event_dim)
+            y = x
+        base = self.base_dist.log_prob(y)
+        return result + _sum_rightmost(base, event_dim - len(self.base_dist.event_shape))
+
+    def _follow_sign(self, probability):
+        """Falling transforms exchange "up to" and "from": p becomes 1 - p."""
+        sign = ComposeTransform(self.transforms).sign
+        if isinstance(sign, int) and sign == 1:
+            return probability
+        return sign * (probability - 0.5) + 0.5
+
+    def cdf(self, value: Tensor) -> Tensor:
+        for transform in reversed(self.transforms):
+            value = transform.inv(value)
+        if self._validate_args:
+            self.base_dist._validate_sample(value)
+        return self._follow_sign(self.base_dist.cdf(value))
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return self._transformed(self.base_dist.icdf(self._follow_sign(value)))

@@ -1,0 +1,520 @@
+"""What a transform is, its inverse, and transforms made of others.
+
+A transform maps values (`t(x)`), maps them back (`t.inv(y)`), says by how much it stretches space
+(`log_abs_det_jacobian`) and between which sets it leads (`domain`, `codomain`). With `cache_size=1`
+it remembers the last pair, so that an inverse that is hard to compute comes back unchanged.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import reduce
+from operator import add
+from typing import Any, ClassVar
+
+import flambeau
+from flambeau import Size, Tensor
+
+from . import constraints
+from .utils import _sum_rightmost, lazy_property
+
+__all__ = [
+    "CatTransform",
+    "ComposeTransform",
+    "IndependentTransform",
+    "ReshapeTransform",
+    "StackTransform",
+    "Transform",
+    "identity_transform",
+]
+
+
+class Transform:
+    """A function of tensors that can be undone, at least on one side.
+
+    Subclasses give `domain`, `codomain`, `_call`, `_inverse` and, where values correspond one to
+    one (`bijective`), `log_abs_det_jacobian`; `sign` tells whether a function of numbers rises.
+
+    Args:
+        cache_size: 1 to remember the last value and its image, or 0.
+    """
+
+    bijective: Any = False
+    domain: Any
+    codomain: Any
+    # the arguments of __init__ before cache_size, which are attributes too; None: unknown
+    _arguments: ClassVar[tuple[str, ...] | None] = None
+
+    def __init__(self, cache_size: int = 0) -> None:
+        if cache_size not in (0, 1):
+            raise ValueError("cache_size must be 0 or 1")
+        self._cache_size = cache_size
+        self._inv: Any = None
+        self._cached_x_y: Any = (None, None)
+
+    def __getstate__(self):
+        return {**vars(self), "_inv": None}  # made again when asked for
+
+    @property
+    def event_dim(self) -> int:
+        """How many dimensions on the right belong together."""
+        if self.domain.event_dim == self.codomain.event_dim:
+            return self.domain.event_dim
+        raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
+
+    @property
+    def inv(self) -> Any:
+        """The inverse, which is a transform too; `t.inv.inv is t`."""
+        if self._inv is None:
+            self._inv = _InverseTransform(self)
+        return self._inv
+
+    @property
+    def sign(self) -> Any:
+        """1 for rising, -1 for falling functions of single numbers."""
+        raise NotImplementedError
+
+    def with_cache(self, cache_size: int = 1) -> Any:
+        """This transform, or one like it with such a cache."""
+        if self._cache_size == cache_size:
+            return self
+        if self._arguments is not None:
+            given = [getattr(self, name) for name in self._arguments]
+            return type(self)(*given, cache_size=cache_size)
+        if type(self).__init__ is Transform.__init__:
+            return type(self)(cache_size=cache_size)
+        raise NotImplementedError(f"{type(self)}.with_cache is not implemented")
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The image of x."""
+        old_x, old_y = self._cached_x_y
+        if self._cache_size and x is old_x:
+            return old_y
+        y = self._call(x)
+        if self._cache_size:
+            self._cached_x_y = x, y
+        return y
+
+    def _inv_call(self, y):
+        old_x, old_y = self._cached_x_y
+        if self._cache_size and y is old_y:
+            return old_x
+        x = self._inverse(y)
+        if self._cache_size:
+            self._cached_x_y = x, y
+        return x
+
+    def _call(self, x):
+        raise NotImplementedError
+
+    def _inverse(self, y):
+        raise NotImplementedError
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """log |det dy/dx| of every event, for y = t(x)."""
+        raise NotImplementedError
+
+    def forward_shape(self, shape: Size) -> Size:
+        """The shape of the image of a tensor of this shape."""
+        return shape
+
+    def inverse_shape(self, shape: Size) -> Size:
+        """The shape of what has an image of this shape."""
+        return shape
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class _InverseTransform(Transform):
+    """A transform read backwards."""
+
+    def __init__(self, transform: Transform) -> None:
+        super().__init__(cache_size=transform._cache_size)
+        self._inv = transform
+
+    def __getstate__(self):
+        return vars(self)
+
+    @constraints.dependent_property(is_discrete=False)
+    def domain(self):
+        return self._inv.codomain
+
+    @constraints.dependent_property(is_discrete=False)
+    def codomain(self):
+        return self._inv.domain
+
+    @property
+    def bijective(self) -> bool:  # type: ignore[override]
+        return self._inv.bijective
+
+    @property
+    def sign(self) -> Any:
+        return self._inv.sign
+
+    def with_cache(self, cache_size: int = 1) -> Any:
+        return self._inv.with_cache(cache_size).inv
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _InverseTransform) and self._inv == other._inv
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self._inv._inv_call(x)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return -self._inv.log_abs_det_jacobian(y, x)
+
+    def forward_shape(self, shape: Size) -> Size:
+        return self._inv.inverse_shape(shape)
+
+    def inverse_shape(self, shape: Size) -> Size:
+        return self._inv.forward_shape(shape)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._inv!r})"
+
+
+class ComposeTransform(Transform):
+    """One transform after the other.
+
+    Args:
+        parts: the transforms, first things first.
+    """
+
+    _arguments = ("parts",)
+
+    def __init__(self, parts: list[Transform], cache_size: int = 0) -> None:
+        super().__init__(cache_size=cache_size)
+        self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else parts
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ComposeTransform) and self.parts == other.parts
+
+    @constraints.dependent_property(is_discrete=False)
+    def domain(self):
+        if not self.parts:
+            return constraints.real
+        needed = self.parts[-1].codomain.event_dim
+        for part in reversed(self.parts):
+            change = part.domain.event_dim - part.codomain.event_dim
+            needed = max(needed + change, part.domain.event_dim)
+        return _with_event_dim(self.parts[0].domain, needed)
+
+    @constraints.dependent_property(is_discrete=False)
+    def codomain(self):
+        if not self.parts:
+            return constraints.real
+        needed = self.parts[0].domain.event_dim
+        for part in self.parts:
+            change = part.codomain.event_dim - part.domain.event_dim
+            needed = max(needed + change, part.codomain.event_dim)
+        return _with_event_dim(self.parts[-1].codomain, needed)
+
+    @lazy_property
+    def bijective(self) -> bool:  # type: ignore[override]
+        return all(part.bijective for part in self.parts)
+
+    @lazy_property
+    def sign(self) -> Any:
+        return math.prod((part.sign for part in self.parts), start=1)
+
+    @property
+    def inv(self) -> Any:
+        if self._inv is None:
+            self._inv = ComposeTransform([part.inv for part in reversed(self.parts)])
+            self._inv._inv = self
+        return self._inv
+
+    def __call__(self, x: Tensor) -> Tensor:
+        for part in self.parts:
+            x = part(x)
+        return x
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        if not self.parts:
+            return flambeau.zeros_like(x)
+        points = [x]
+        for part in self.parts[:-1]:
+            points.append(part(points[-1]))
+        points.append(y)
+        event_dim, terms = self.domain.event_dim, []
+        for part, before, after in zip(self.parts, points, points[1:]):
+            stretch = part.log_abs_det_jacobian(before, after)
+            terms.append(_sum_rightmost(stretch, event_dim - part.domain.event_dim))
+            event_dim += part.codomain.event_dim - part.domain.event_dim
+        return reduce(add, terms)
+
+    def forward_shape(self, shape: Size) -> Size:
+        for part in self.parts:
+            shape = part.forward_shape(shape)
+        return shape
+
+    def inverse_shape(self, shape: Size) -> Size:
+        for part in reversed(self.parts):
+            shape = part.inverse_shape(shape)
+        return shape
+
+    def __repr__(self) -> str:
+        parts = ",\n    ".join(map(repr, self.parts))
+        return f"{type(self).__name__}(\n    {parts}\n)"
+
+
+def _with_event_dim(constraint, event_dim):
+    missing = event_dim - constraint.event_dim
+    return constraints.independent(constraint, missing) if missing else constraint
+
+
+identity_transform = ComposeTransform([])
+
+
+class IndependentTransform(Transform):
+    """Treats the last dimensions as one event: stretches are summed over them.
+
+    Args:
+        base_transform: what is done to the values.
+        reinterpreted_batch_ndims: how many dimensions belong together, beyond the transform's own.
+    """
+
+    _arguments = ("base_transform", "reinterpreted_batch_ndims")
+
+    def __init__(
+        self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0
+    ) -> None:
+        super().__init__(cache_size=cache_size)
+        self.base_transform = base_transform.with_cache(cache_size)
+        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
+
+    @constraints.dependent_property(is_discrete=False)
+    def domain(self):
+        return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
+
+    @constraints.dependent_property(is_discrete=False)
+    def codomain(self):
+        return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
+
+    @property
+    def bijective(self) -> bool:  # type: ignore[override]
+        return self.base_transform.bijective
+
+    @property
+    def sign(self) -> Any:
+        return self.base_transform.sign
+
+    def _call(self, x):
+        if x.dim() < self.domain.event_dim:
+            raise ValueError("Too few dimensions on input")
+        return self.base_transform(x)
+
+    def _inverse(self, y):
+        if y.dim() < self.codomain.event_dim:
+            raise ValueError("Too few dimensions on input")
+        return self.base_transform.inv(y)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        stretch = self.base_transform.log_abs_det_jacobian(x, y)
+        return _sum_rightmost(stretch, self.reinterpreted_batch_ndims)
+
+    def forward_shape(self, shape: Size) -> Size:
+        return self.base_transform.forward_shape(shape)
+
+    def inverse_shape(self, shape: Size) -> Size:
+        return self.base_transform.inverse_shape(shape)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
+
+
+class ReshapeTransform(Transform):
+    """The same numbers in another shape.
+
+    Args:
+        in_shape: the last dimensions of what comes in.
+        out_shape: what becomes of them.
+    """
+
+    bijective = True
+    _arguments = ("in_shape", "out_shape")
+
+    def __init__(
+        self, in_shape: Sequence[int], out_shape: Sequence[int], cache_size: int = 0
+    ) -> None:
+        self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
+        if self.in_shape.numel() != self.out_shape.numel():
+            raise ValueError("in_shape, out_shape have different numbers of elements")
+        super().__init__(cache_size=cache_size)
+
+    @constraints.dependent_property
+    def domain(self):
+        return constraints.independent(constraints.real, len(self.in_shape))
+
+    @constraints.dependent_property
+    def codomain(self):
+        return constraints.independent(constraints.real, len(self.out_shape))
+
+    def _call(self, x):
+        return x.reshape(x.shape[: x.dim() - len(self.in_shape)] + self.out_shape)
+
+    def _inverse(self, y):
+        return y.reshape(y.shape[: y.dim() - len(self.out_shape)] + self.in_shape)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return x.new_zeros(x.shape[: x.dim() - len(self.in_shape)])
+
+    def forward_shape(self, shape: Size) -> Size:
+        return _exchange(shape, self.in_shape, self.out_shape)
+
+    def inverse_shape(self, shape: Size) -> Size:
+        return _exchange(shape, self.out_shape, self.in_shape)
+
+
+def _exchange(shape, old, new):
+    """shape with other dimensions on its right."""
+    cut = len(shape) - len(old)
+    if cut < 0:
+        raise ValueError("Too few dimensions on input")
+    if shape[cut:] != old:
+        raise ValueError(f"Shape mismatch: expected {shape[cut:]} but got {old}")
+    return shape[:cut] + new
+
+
+# -- a transform for every piece -------------------------------------------------------------------
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise AssertionError(message)
+
+
+class _Pieces(Transform):
+    """Several transforms, each for its piece of a tensor along one dimension."""
+
+    def __init__(self, tseq: Sequence[Transform], dim: int, cache_size: int) -> None:
+        _require(
+            all(isinstance(t, Transform) for t in tseq),
+            "All elements of tseq must be Transform instances",
+        )
+        super().__init__(cache_size=cache_size)
+        self.transforms = [t.with_cache(cache_size) for t in tseq] if cache_size else list(tseq)
+        self.dim = dim
+
+    @property
+    def bijective(self) -> bool:  # type: ignore[override]
+        return all(t.bijective for t in self.transforms)
+
+    def _check_tensor(self, z, name, size, size_name, what="tensor"):
+        dim = self.dim
+        _require(
+            -z.dim() <= dim < z.dim(),
+            f"dim {dim} out of range for {what} with {z.dim()} dimensions",
+        )
+        _require(
+            z.size(dim) == size, f"{name}.size({dim}) = {z.size(dim)} must equal {size_name} {size}"
+        )
+
+
+class CatTransform(_Pieces):
+    """Pieces of given lengths, as `torch.cat` joins them.
+
+    Args:
+        tseq: a transform for each piece.
+        dim: where the pieces lie side by side.
+        lengths: how long each piece is; 1 by default.
+    """
+
+    _arguments = ("transforms", "dim", "lengths")
+
+    def __init__(
+        self,
+        tseq: Sequence[Transform],
+        dim: int = 0,
+        lengths: Sequence[int] | None = None,
+        cache_size: int = 0,
+    ) -> None:
+        super().__init__(tseq, dim, cache_size)
+        self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
+        _require(
+            len(self.lengths) == len(self.transforms),
+            f"lengths ({len(self.lengths)}) must match transforms ({len(self.transforms)})",
+        )
+
+    @lazy_property
+    def event_dim(self) -> int:  # type: ignore[override]
+        return max(t.event_dim for t in self.transforms)
+
+    @lazy_property
+    def length(self) -> int:
+        return sum(self.lengths)
+
+    @constraints.dependent_property
+    def domain(self):
+        return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
+
+    @constraints.dependent_property
+    def codomain(self):
+        return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
+
+    def _split(self, z, name, what="tensor"):
+        self._check_tensor(z, name, self.length, "length", what)
+        return z.split(self.lengths, self.dim)
+
+    def _call(self, x):
+        return flambeau.cat(
+            [t(part) for t, part in zip(self.transforms, self._split(x, "x"))], self.dim
+        )
+
+    def _inverse(self, y):
+        parts = zip(self.transforms, self._split(y, "y"))
+        return flambeau.cat([t.inv(part) for t, part in parts], self.dim)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        stretches = []
+        for t, *part in zip(self.transforms, self._split(x, "x", "x"), self._split(y, "y", "y")):
+            stretch = t.log_abs_det_jacobian(*part)
+            if t.event_dim < self.event_dim:
+                stretch = _sum_rightmost(stretch, self.event_dim - t.event_dim)
+            stretches.append(stretch)
+        dim = (self.dim - x.dim() if self.dim >= 0 else self.dim) + self.event_dim
+        return flambeau.cat(stretches, dim) if dim < 0 else reduce(add, stretches)
+
+
+class StackTransform(_Pieces):
+    """Slices, as `torch.stack` joins them.
+
+    Args:
+        tseq: a transform for each slice.
+        dim: along which the slices follow each other.
+    """
+
+    _arguments = ("transforms", "dim")
+
+    def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
+        super().__init__(tseq, dim, cache_size)
+
+    @constraints.dependent_property
+    def domain(self):
+        return constraints.stack([t.domain for t in self.transforms], self.dim)
+
+    @constraints.dependent_property
+    def codomain(self):
+        return constraints.stack([t.codomain for t in self.transforms], self.dim)
+
+    def _split(self, z, name, what="tensor"):
+        self._check_tensor(z, name, len(self.transforms), "len(transforms)", what)
+        return z.unbind(self.dim)
+
+    def _call(self, x):
+        parts = zip(self.transforms, self._split(x, "x"))
+        return flambeau.stack([t(part) for t, part in parts], self.dim)
+
+    def _inverse(self, y):
+        parts = zip(self.transforms, self._split(y, "y"))
+        return flambeau.stack([t.inv(part) for t, part in parts], self.dim)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        parts = zip(self.transforms, self._split(x, "x", "x"), self._split(y, "y", "y"))
+        return flambeau.stack([t.log_abs_det_jacobian(*part) for t, *part in parts], self.dim)

@@ -1,0 +1,165 @@
+"""Transforms of vectors to probabilities, and of vectors and matrices to triangular ones."""
+
+import math
+
+import flambeau
+from flambeau import Size, Tensor
+from flambeau.nn import functional as F
+
+from . import constraints
+from .transforming import Transform
+from .transforms_of_numbers import clipped_sigmoid
+from .utils import tril_matrix_to_vec, vec_to_tril_matrix
+
+__all__ = [
+    "CorrCholeskyTransform",
+    "LowerCholeskyTransform",
+    "PositiveDefiniteTransform",
+    "SoftmaxTransform",
+    "StickBreakingTransform",
+]
+
+
+def _check_dimensions(shape: Size, least: int) -> None:
+    if len(shape) < least:
+        raise ValueError("Too few dimensions on input")
+
+
+class SoftmaxTransform(Transform):
+    """exp(x), scaled to sum to 1; a constant in x is lost, so this has no volume to speak of"""
+
+    domain = constraints.real_vector
+    codomain = constraints.simplex
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SoftmaxTransform)
+
+    def _call(self, x):
+        e = (x - x.max(-1, True)[0]).exp()
+        return e / e.sum(-1, True)
+
+    def _inverse(self, y):
+        return y.log()
+
+    def forward_shape(self, shape: Size) -> Size:
+        _check_dimensions(shape, 1)
+        return shape
+
+    inverse_shape = forward_shape
+
+
+class StickBreakingTransform(Transform):
+    """From K - 1 numbers to K probabilities: each number says how much of the rest to break off.
+
+    Shifted so that zeros give equal parts.
+    """
+
+    domain = constraints.real_vector
+    codomain = constraints.simplex
+    bijective = True
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StickBreakingTransform)
+
+    def _log_pieces_left(self, x, count):
+        """log(count), log(count - 1), ..., log(1)"""
+        return (count + 1 - x.new_ones(count).cumsum(-1)).log()
+
+    def _call(self, x):
+        z = clipped_sigmoid(x - self._log_pieces_left(x, x.shape[-1]))
+        left = (1 - z).cumprod(-1)
+        return F.pad(z, [0, 1], value=1) * F.pad(left, [1, 0], value=1)
+
+    def _inverse(self, y):
+        y = y[..., :-1]
+        left = (1 - y.cumsum(-1)).clamp(min=flambeau.finfo(y.dtype).tiny)
+        return y.log() - left.log() + self._log_pieces_left(y, y.shape[-1])
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        x = x - self._log_pieces_left(x, x.shape[-1])
+        return (-x + F.logsigmoid(x) + y[..., :-1].log()).sum(-1)
+
+    def forward_shape(self, shape: Size) -> Size:
+        _check_dimensions(shape, 1)
+        return Size((*shape[:-1], shape[-1] + 1))
+
+    def inverse_shape(self, shape: Size) -> Size:
+        _check_dimensions(shape, 1)
+        return Size((*shape[:-1], shape[-1] - 1))
+
+
+class LowerCholeskyTransform(Transform):
+    """Lower triangles: the diagonal through exp, what is below as it is"""
+
+    domain = constraints.independent(constraints.real, 2)
+    codomain = constraints.lower_cholesky
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LowerCholeskyTransform)
+
+    def _call(self, x):
+        return x.tril(-1) + x.diagonal(dim1=-2, dim2=-1).exp().diag_embed()
+
+    def _inverse(self, y):
+        return y.tril(-1) + y.diagonal(dim1=-2, dim2=-1).log().diag_embed()
+
+
+class PositiveDefiniteTransform(Transform):
+    """L times its transpose, for the lower triangle L of `LowerCholeskyTransform`"""
+
+    domain = constraints.independent(constraints.real, 2)
+    codomain = constraints.positive_definite
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PositiveDefiniteTransform)
+
+    def _call(self, x):
+        lower = LowerCholeskyTransform()(x)
+        return lower @ lower.mT
+
+    def _inverse(self, y):
+        return LowerCholeskyTransform().inv(flambeau.linalg.cholesky(y))
+
+
+class CorrCholeskyTransform(Transform):
+    """From D (D - 1) / 2 numbers to the Cholesky factor of a D x D correlation matrix.
+
+    tanh of the numbers are partial correlations; each row of the factor is filled from them by
+    breaking sticks, so that it has length 1.
+    """
+
+    domain = constraints.real_vector
+    codomain = constraints.corr_cholesky
+    bijective = True
+
+    def _call(self, x):
+        eps = flambeau.finfo(x.dtype).eps
+        r = vec_to_tril_matrix(x.tanh().clamp(min=eps - 1, max=1 - eps), diag=-1)
+        left = (1 - r.square()).sqrt().cumprod(-1)
+        r = r + flambeau.eye(r.shape[-1], dtype=r.dtype, device=r.device)
+        return r * F.pad(left[..., :-1], [1, 0], value=1)
+
+    def _inverse(self, y):
+        left = F.pad((1 - y.square().cumsum(-1))[..., :-1], [1, 0], value=1)
+        t = tril_matrix_to_vec(y, diag=-1) / tril_matrix_to_vec(left, diag=-1).sqrt()
+        return (t.log1p() - (-t).log1p()) / 2
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor, intermediates=None) -> Tensor:
+        # two triangular parts: breaking sticks, and the slopes of tanh
+        left = tril_matrix_to_vec(1 - y.square().cumsum(-1), diag=-2)
+        slopes = -2 * (x + F.softplus(-2 * x) - math.log(2)).sum(-1)
+        return 0.5 * left.log().sum(-1) + slopes
+
+    def forward_shape(self, shape: Size) -> Size:
+        _check_dimensions(shape, 1)
+        count = shape[-1]
+        size = round((0.25 + 2 * count) ** 0.5 + 0.5)
+        if size * (size - 1) // 2 != count:
+            raise ValueError("Input is not a flattened lower-diagonal number")
+        return Size((*shape[:-1], size, size))
+
+    def inverse_shape(self, shape: Size) -> Size:
+        _check_dimensions(shape, 2)
+        if shape[-2] != shape[-1]:
+            raise ValueError("Input is not square")
+        return Size((*shape[:-2], shape[-1] * (shape[-1] - 1) // 2))
