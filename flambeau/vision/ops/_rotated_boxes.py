@@ -13,14 +13,14 @@ _EPS = 1e-6  # of the sides: touching counts as inside
 
 def _corners(boxes: Tensor) -> Tensor:
     """The four corners, in order around the box: (..., 4, 2)."""
-    cx, cy, w, h, r = boxes.unbind(-1)
-    radians = r * flambeau.pi / 180.0
-    cos, sin = flambeau.cos(radians) * 0.5, flambeau.sin(radians) * 0.5
-    xs = [cx - h * sin - w * cos, cx + h * sin - w * cos]
-    ys = [cy + h * cos - w * sin, cy - h * cos - w * sin]
-    xs += [2 * cx - xs[0], 2 * cx - xs[1]]
-    ys += [2 * cy - ys[0], 2 * cy - ys[1]]
-    return flambeau.stack([flambeau.stack(xs, -1), flambeau.stack(ys, -1)], -1)
+    centre, size = boxes[..., :2], boxes[..., 2:4] / 2
+    radians = boxes[..., 4] * flambeau.pi / 180.0
+    cos, sin = flambeau.cos(radians), flambeau.sin(radians)
+    # counter-clockwise as seen, since y grows downwards
+    across = size[..., :1] * flambeau.stack([cos, -sin], -1)
+    down = size[..., 1:] * flambeau.stack([sin, cos], -1)
+    turns = [-across - down, across - down, across + down, down - across]
+    return centre[..., None, :] + flambeau.stack(turns, -2)
 
 
 def _cross(a: Tensor, b: Tensor) -> Tensor:
