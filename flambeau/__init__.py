@@ -45,6 +45,7 @@ from flambeau.eager import windows as _windows
 from flambeau.eager.attachment import attach_methods as _attach_methods
 from flambeau.eager.kernels import get_num_threads as get_num_threads
 from flambeau.eager.kernels import set_num_threads as set_num_threads
+from flambeau.errors import OutOfMemoryError as OutOfMemoryError
 from flambeau.printing import set_printoptions as set_printoptions
 
 # importing these filled the table and the methods of Tensor

@@ -100,6 +100,20 @@ def test_empty_and_meta_tensors():
         torch.empty(3, device="meta").share_memory_()
 
 
+def test_memory_that_cannot_be_had_is_an_error_and_changes_nothing():
+    resource = pytest.importorskip("resource")
+    t = torch.arange(1000000.0)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limits[1]))
+    try:
+        with pytest.raises(torch.OutOfMemoryError, match="4000000 bytes of shared memory"):
+            t.share_memory_()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not t.is_shared() and t[-1] == 999999
+    assert t.share_memory_().is_shared() and t[-1] == 999999
+
+
 def test_a_shared_tensor_cannot_grow():
     t = torch.ones(3).share_memory_()
     with pytest.raises(RuntimeError, match="Trying to resize storage that is not resizable"):

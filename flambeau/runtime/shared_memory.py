@@ -18,11 +18,13 @@ import threading
 import weakref
 
 from flambeau import errors
+from flambeau.runtime.cpu import buffer_at, copy_bytes
 
 PAGE = mmap.PAGESIZE
 SMALL = 1 << 15  # storages up to this size share a block, so that large models need few descriptors
 SLAB = 1 << 18
 ALIGN = 64
+WRITE_AT_ONCE = 1 << 30  # bytes; systems refuse more than two of these
 
 
 class Owner:
@@ -42,6 +44,10 @@ def _no_memory(nbytes, error):
 
 def open_anonymous(nbytes):
     """The descriptor of a file without a name, as large as asked for and all zero."""
+    return _sized(_nameless(), nbytes)
+
+
+def _nameless():
     fd = -1
     if hasattr(os, "memfd_create"):
         with contextlib.suppress(OSError):  # some sandboxes do not know it
@@ -50,25 +56,41 @@ def open_anonymous(nbytes):
         fd, path = tempfile.mkstemp(prefix="flambeau-")
         with contextlib.suppress(OSError):  # Windows keeps files that are open
             os.unlink(path)
-    return _sized(fd, nbytes)
+    return fd
 
 
 def _sized(fd, nbytes):
+    """Make a file so large, with memory for all of it."""
     try:
-        if nbytes and hasattr(os, "posix_fallocate"):
-            # memory that is not there is an error here, and would be a crash when it is written
-            try:
-                os.posix_fallocate(fd, 0, nbytes)
-            except OSError as error:
-                if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS):
-                    raise
-                os.ftruncate(fd, nbytes)
-        else:
-            os.ftruncate(fd, nbytes)
+        # memory that is not there is an error here, and would be a crash when it is written
+        os.posix_fallocate(fd, 0, nbytes)
+        return fd
+    except AttributeError:  # no such function
+        pass
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS):
+            os.close(fd)
+            raise _no_memory(nbytes, error) from None
+    os.ftruncate(fd, nbytes)
+    return fd
+
+
+def _filled(fd, nbytes, source):
+    """Make a file of the bytes at an address."""
+    # quicker than writing to a mapping: no page is cleared first, and none faults
+    view, done = buffer_at(source, nbytes), 0
+    try:
+        while done < nbytes:
+            done += os.pwrite(fd, view[done : done + WRITE_AT_ONCE], done)
     except OSError as error:
         os.close(fd)
         raise _no_memory(nbytes, error) from None
+    os.ftruncate(fd, _whole_pages(nbytes))
     return fd
+
+
+def _whole_pages(nbytes):
+    return nbytes + PAGE - 1 & -PAGE
 
 
 # -- mappings --------------------------------------------------------------------------------------
@@ -160,15 +182,26 @@ class Block:
 known_blocks: "weakref.WeakValueDictionary[str, Block]" = weakref.WeakValueDictionary()
 
 
-def new_block(nbytes, folder=None):
-    """A fresh block; with a folder it gets a name in there."""
-    nbytes = max(nbytes + PAGE - 1 & -PAGE, PAGE)
-    name = secrets.token_hex(8)
+def new_block(nbytes, folder=None, source=0):
+    """A fresh block; with a folder it gets a name in there, with an address a copy of its bytes."""
+    name, path = secrets.token_hex(8), None
     if folder is None:
-        return Block(name, nbytes, open_anonymous(nbytes))
-    path = os.path.join(folder, name)
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    return Block(name, nbytes, _sized(os.open(path, flags, 0o600), nbytes), path)
+        fd = _nameless()
+    else:
+        path = os.path.join(folder, name)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        fd = os.open(path, flags, 0o600)
+    size, by_writing = _whole_pages(nbytes), source and hasattr(os, "pwrite")
+    try:
+        fd = _filled(fd, nbytes, source) if by_writing else _sized(fd, size)
+    except BaseException:
+        if path is not None:
+            os.unlink(path)
+        raise
+    block = Block(name, size, fd, path)
+    if source and not by_writing:
+        copy_bytes(block.address, source, nbytes)
+    return block
 
 
 def open_block(name, nbytes, fd=-1, path=None):
@@ -207,12 +240,22 @@ _slabs: dict = {}  # by folder: the block that small slices are cut from
 _lock = threading.Lock()
 
 
-def take(nbytes):
-    """A slice of shared memory. It is never used twice: others may still look at it."""
+def take(nbytes, source=0):
+    """A slice of shared memory, with the bytes at an address if there is one.
+
+    It is never used twice: others may still look at it.
+    """
     if nbytes == 0:
         return Slice(None, 0)
     if nbytes > SMALL:
-        return Slice(new_block(nbytes, folder), 0)
+        return Slice(new_block(nbytes, folder, source), 0)
+    place = _cut(nbytes)
+    if source:
+        copy_bytes(place.address, source, nbytes)
+    return place
+
+
+def _cut(nbytes):
     with _lock:
         slab = _slabs.get(folder)
         if slab is None or slab.used + nbytes > slab.nbytes:

@@ -12,7 +12,6 @@ import threading
 import weakref
 
 from flambeau.runtime import shared_memory
-from flambeau.runtime.cpu import copy_bytes
 from flambeau.storage import Storage, borrowed_storage, new_storage, root_of
 
 _arrived: "weakref.WeakValueDictionary[tuple, Storage]" = weakref.WeakValueDictionary()
@@ -39,9 +38,7 @@ def share(storage, anew=False):
             return found
         # from now on tensors travel as shared ones, also through Python's own multiprocessing
         importlib.import_module("flambeau.multiprocessing")
-        place = shared_memory.take(root.nbytes)
-        if root.nbytes:
-            copy_bytes(place.address, root.pointer, root.nbytes)
+        place = shared_memory.take(root.nbytes, root.pointer)
         alone = storage is root and sys.getrefcount(root) <= _references_of_one()
         twins, others = ([], False) if alone else _watchers(root)
         old_pointer, old_give, old_owner = root.pointer, root.give, getattr(root, "owner", None)

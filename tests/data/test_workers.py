@@ -225,6 +225,15 @@ def test_a_batch_of_growing_size():
     assert [len(batch) for batch in loader if batch.eq(1).all()] == [2**k for k in range(7)] * 2
 
 
+def test_without_shared_memory_batches_come_by_message():
+    pytest.importorskip("resource")
+    loader = DataLoader(
+        cases.Squares(20, big=5000), 4, num_workers=2, worker_init_fn=cases.forbid_large_files
+    )
+    for number, batch in enumerate(loader):
+        assert not batch.is_shared() and batch[:, 9].tolist() == [4 * number + k for k in range(4)]
+
+
 def test_batches_may_be_written_and_trained_on():
     data = TensorDataset(torch.randn(64, 3), torch.randn(64, 1))
     layer = torch.nn.Linear(3, 1)

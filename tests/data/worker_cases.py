@@ -258,5 +258,12 @@ def note_start(worker_id):
     get_worker_info().dataset.started = worker_id
 
 
+def forbid_large_files(worker_id):
+    """A worker_init_fn after which no block of shared memory can be made."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+
 def fail_to_start(worker_id):
     raise ValueError(f"worker {worker_id} cannot start")
