@@ -5,7 +5,6 @@ This file checks arguments, chooses samplers and makes iterators; `single_proces
 the middle of an epoch.
 """
 
-import multiprocessing
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -323,6 +322,8 @@ def _checked_context(context: Any, num_workers: int) -> Any:
             "multiprocessing_context can only be used with "
             f"multi-process loading (num_workers > 0), but got num_workers={num_workers}"
         )
+    import multiprocessing  # with much of the standard library, which most loaders do without
+
     if isinstance(context, str):
         methods = multiprocessing.get_all_start_methods()
         if context not in methods:
