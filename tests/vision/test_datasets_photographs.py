@@ -105,6 +105,66 @@ def write_imagenet(root):
     torch.save((names, ["n01", "n02"]), root / "meta.bin")
 
 
+def write_celeba(root):
+    folder = root / "celeba"
+    names = [f"{number:06d}.jpg" for number in range(1, 6)]
+    for name in names:
+        picture(folder / "img_align_celeba" / name, int(name[:6]))
+
+    def table(row, header=None):
+        lines = [f"{name} {row(index)}" for index, name in enumerate(names)]
+        return "\n".join(([str(len(names)), header] if header else []) + lines) + "\n"
+
+    files = {
+        "list_eval_partition.txt": table(lambda i: [0, 1, 0, 2, 0][i]),
+        "identity_CelebA.txt": table(lambda i: 100 + i),
+        "list_bbox_celeba.txt": table(lambda i: f"  {i} 2  30 40", "image_id x_1 y_1 width height"),
+        "list_landmarks_align_celeba.txt": table(
+            lambda i: " ".join(str(i + k) for k in range(10)), "a_x a_y b_x b_y c_x c_y d e f g "
+        ),
+        "list_attr_celeba.txt": table(lambda i: f"-1  1 {1 - 2 * (i % 2)}", "Bald Smiling Young "),
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text)
+
+
+def celeba(cls, root, *arguments):
+    files = [
+        (number, md5(path.read_bytes()) if path.is_file() else "0", name)
+        for number, _, name in cls.file_list
+        for path in [root / "celeba" / name]
+    ]
+    return type("CelebA", (cls,), {"file_list": files})(root, *arguments)
+
+
+def write_caltech256(root):
+    for number, name in enumerate(("001.ak47", "002.flag"), 1):
+        for each in (1, 2):
+            place = f"256_ObjectCategories/{name}/{number:03d}_{each:04d}.jpg"
+            picture(root / "caltech256" / place, each)
+
+
+def write_caltech101(root):
+    for name in ("BACKGROUND_Google", "Faces", "ant"):
+        picture(root / f"caltech101/101_ObjectCategories/{name}/image_0001.jpg")
+
+
+def write_dtd(root):
+    (root / "dtd/dtd/labels").mkdir(parents=True)
+    (root / "dtd/dtd/labels/val3.txt").write_text("dotted/a.jpg\nbanded/b.jpg\ndotted/c.jpg\n")
+    for place in ("dotted/a.jpg", "banded/b.jpg", "dotted/c.jpg"):
+        picture(root / f"dtd/dtd/images/{place}")
+
+
+def write_gtsrb(root):
+    write_classes(root / "gtsrb/GTSRB/Training", ["00000", "00001"], ".ppm")
+    lines = ["Filename;Width;ClassId"]
+    for number in range(3):
+        picture(root / f"gtsrb/GTSRB/Final_Test/Images/{number:05d}.ppm", number)
+        lines.append(f"{number:05d}.ppm;8;{number * 7}")
+    (root / "gtsrb/GT-final_test.csv").write_text("\n".join(lines) + "\n")
+
+
 # name: (how it is written, how it is opened)
 LAYOUTS = {
     "VOCSegmentation": (write_voc, lambda cls, root: cls(root)),
@@ -125,14 +185,24 @@ LAYOUTS = {
         lambda cls, root: cls(root, "val", "160px"),
     ),
     "ImageNet": (write_imagenet, lambda cls, root: cls(root, "val")),
+    "CelebA": (
+        write_celeba,
+        lambda cls, root: celeba(cls, root, "train", ["attr", "identity", "bbox", "landmarks"]),
+    ),
+    "Caltech256": (write_caltech256, lambda cls, root: cls(root)),
+    "DTD": (write_dtd, lambda cls, root: cls(root, "val", 3)),
+    "GTSRB": (write_gtsrb, lambda cls, root: cls(root, "test")),
 }
-LISTS = ("classes", "class_to_idx", "wnids", "wnid_to_idx", "bin_classes", "images", "targets")
+LISTS = "classes class_to_idx wnids wnid_to_idx bin_classes images targets".split()
+LISTS += "filename attr_names categories index y target_type _samples _labels".split()
 
 
 def plain(value):
     """Something that compares: pictures become their mode and bytes."""
     if hasattr(value, "tobytes"):
         return value.mode, value.size, value.tobytes()
+    if hasattr(value, "tolist"):
+        return str(value.dtype), value.tolist()
     return tuple(map(plain, value)) if isinstance(value, tuple) else value
 
 
@@ -230,6 +300,72 @@ def test_pets_have_the_targets_that_were_asked_for(tmp_path):
     assert dataset.classes == ["Abyssinian", "Great Dane"]
     with pytest.raises(ValueError, match="Unknown value 'mood' for argument target_types"):
         datasets.OxfordIIITPet(tmp_path, "test", "mood")
+
+
+def test_celeba_has_parts_and_kinds_of_targets(tmp_path):
+    write_celeba(tmp_path)
+    assert [
+        len(celeba(datasets.CelebA, tmp_path, part)) for part in ("train", "Valid", "test")
+    ] == [
+        3,
+        1,
+        1,
+    ]
+    everything = celeba(datasets.CelebA, tmp_path, "all", "identity")
+    assert [target.item() for _, target in everything] == [100, 101, 102, 103, 104]
+    assert everything.attr.tolist()[1] == [0, 1, 0]
+    assert celeba(datasets.CelebA, tmp_path, "all", [])[0][1] is None
+    with pytest.raises(ValueError, match='Target type "mood" is not recognized'):
+        celeba(datasets.CelebA, tmp_path, "all", "mood")[0]
+    with pytest.raises(RuntimeError, match="target_transform is specified but"):
+        celeba(datasets.CelebA, tmp_path, "all", [], None, len)
+    (tmp_path / "celeba/identity_CelebA.txt").write_text("000001.jpg x\n")
+    with pytest.raises(RuntimeError, match="is not a table of whole numbers"):
+        celeba(datasets.CelebA, tmp_path, "all")
+
+
+def test_caltech101_has_numbers_and_outlines(tmp_path, monkeypatch):
+    write_caltech101(tmp_path)
+    dataset = datasets.Caltech101(tmp_path)
+    assert dataset.categories == ["Faces", "ant"] and [target for _, target in dataset] == [0, 1]
+    assert dataset.annotation_categories == ["Faces_2", "ant"] and len(dataset) == 2
+    assert "Target type: ['category']" in repr(dataset)
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    monkeypatch.setitem(sys.modules, "scipy.io", None)
+    with pytest.raises(ImportError, match="pip install scipy"):
+        datasets.Caltech101(tmp_path, "annotation")[0]
+    with pytest.raises(RuntimeError, match="Dataset not found or corrupted"):
+        datasets.Caltech101(tmp_path / "elsewhere")
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_caltech101_is_that_of_torchvision(tmp_path, theirs):
+    scipy_io = pytest.importorskip("scipy.io")
+    write_caltech101(tmp_path)
+    for name in ("Faces_2", "ant"):
+        (tmp_path / f"caltech101/Annotations/{name}").mkdir(parents=True)
+        path = tmp_path / f"caltech101/Annotations/{name}/annotation_0001.mat"
+        scipy_io.savemat(path, {"obj_contour": np.arange(6.0).reshape(2, 3)})
+    kinds = ["category", "annotation"]
+    ours, expected = (d.Caltech101(tmp_path, kinds) for d in (datasets, theirs))
+    assert repr(ours) == repr(expected)
+    for index in range(2):
+        (image, (kind, outline)), (other, (wanted, points)) = ours[index], expected[index]
+        assert image.tobytes() == other.tobytes() and image.mode == other.mode
+        assert kind == wanted and np.array_equal(outline, points)
+
+
+def test_traffic_signs_for_training_lie_in_folders(tmp_path):
+    write_gtsrb(tmp_path)
+    dataset = datasets.GTSRB(tmp_path)
+    assert len(dataset) == 4 and [target for _, target in dataset] == [0, 0, 1, 1]
+
+
+def test_partitions_of_textures_are_ten(tmp_path):
+    for partition in (0, 11, "1"):
+        with pytest.raises(ValueError, match="Parameter 'partition' should be an integer with"):
+            datasets.DTD(tmp_path, partition=partition)
 
 
 # -- wrapped for transforms.v2 ---------------------------------------------------------------------

@@ -50,7 +50,8 @@ class _Dtype:
         code = code.decode("latin1") if isinstance(code, bytes) else code
         if not isinstance(code, str) or code not in _DTYPES:
             raise UnpicklingError(f"an array of dtype {brief(code)}")
-        self.code, self.order = code, "|"
+        self.code = code
+        self.order: Any = "|"
 
     def set_state(self, state: Any) -> None:
         order = state[1].decode("latin1") if isinstance(state[1], bytes) else state[1]

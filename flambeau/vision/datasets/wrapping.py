@@ -200,6 +200,8 @@ _RULES: dict[str, Callable[[Any, Any], _Rule]] = {
     "CIFAR10": _unchanged,
     "DatasetFolder": _unchanged,
     "Imagenette": _unchanged,
+    "Caltech256": _unchanged,
+    "GTSRB": _unchanged,
     "CocoCaptions": _unchanged,
     "CocoDetection": _coco_detection,
     "VOCSegmentation": _segmentation,
