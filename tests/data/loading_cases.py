@@ -252,6 +252,9 @@ COLLATE = [
             "5",
         )
     ),
+    "torch.set_default_device('meta'); D.default_collate([np.ones(2), np.ones(2)])",
+    "torch.set_default_device('meta'); D.default_collate([1, 2]), D.default_convert(np.ones(2))",
+    "torch.set_default_dtype(torch.float64); D.default_collate([1.5, 2]), D.default_collate([np.float32(1)])",
     "type(D.default_collate([collections.OrderedDict(a=1)] * 2))",
     "d = D.default_collate([collections.defaultdict(list, a=1)] * 2); type(d), d.default_factory, d['new']",
     "type(D.default_collate([types.MappingProxyType({'a': 1})] * 2))",

@@ -346,6 +346,21 @@ def test_a_state_taken_before_the_first_batch():
         assert ([plain(batch) for batch in other], torch.rand(3).tolist()) == expected
 
 
+@pytest.mark.parametrize("name", ["shuffled", "subset", "weighted", "stream", "single samples"])
+def test_numbers_drawn_before_the_first_batch_matter(name):
+    seeded(8)
+    loader = LOADERS[name]()
+    batches = iter(loader)
+    torch.rand(5)  # between the seed of workers and that of the order
+    next(batches)
+    state = loader.state_dict()
+    expected = [plain(batch) for batch in batches]
+    seeded(9)
+    other = LOADERS[name]()
+    other.load_state_dict(state)
+    assert [plain(batch) for batch in other] == expected
+
+
 def test_a_broken_loop_keeps_its_place():
     seeded(5)
     loader = LOADERS["shuffled"]()

@@ -104,7 +104,10 @@ def _stacked(batch: Any) -> Tensor | None:
             or not array.flags.carray
         ):
             return None
-    out = flambeau.empty((len(batch), *shape), dtype=flambeau.as_tensor(first).dtype)
+    sample = flambeau.as_tensor(first)  # where the default device and the dtype show
+    if sample.device.type != "cpu":
+        return None
+    out = flambeau.empty((len(batch), *shape), dtype=sample.dtype)
     sys.modules["numpy"].stack(batch, out=out.numpy())
     return out
 
