@@ -242,7 +242,7 @@ class ArchiveReader:
             self.unchecked.append((name, info.CRC, self.checksums.begin(target)))
 
     def fill(self, wanted):
-        """Fill (name, memoryview) pairs and check them."""
+        """Fill (name, memoryview) pairs and check them; then `close`."""
         blocks = []
         for name, target in wanted:
             start = self.start_of(name)

@@ -13,7 +13,7 @@ import zlib
 from flambeau.runtime.writeback import begin_writeback
 from flambeau.serialization.checksums import joined
 
-PIECE = 1 << 21
+PIECE, SMALL_PIECE = 1 << 21, 1 << 19
 MOST_THREADS = 4
 POSSIBLE = hasattr(os, "pwrite") and hasattr(os, "preadv")
 
@@ -65,10 +65,13 @@ def _started(claim, count):
 
 def _cut(blocks):
     """(block number, piece of memory, place in the file)"""
+    total = sum(len(data) for data, _ in blocks)
+    # a block alone is cut for the threads that there are, unless it is small
+    piece = min(PIECE, max(total // min(_processors(), MOST_THREADS) + 1, SMALL_PIECE))
     return [
-        (number, data[start : start + PIECE], place + start)
+        (number, data[start : start + piece], place + start)
         for number, (data, place) in enumerate(blocks)
-        for start in range(0, len(data), PIECE)
+        for start in range(0, len(data), piece)
     ]
 
 
