@@ -1,4 +1,4 @@
-"""Launching interpolation: sizes are checked, tables computed once per plan, kernels chosen.
+"""Launching interpolation: sizes are checked, tables computed once per side, kernels chosen.
 
 Forward and gradient are the same kernels (`codegen/templates/resampling.py`) with tables
 (`resampling_tables.py`) that are turned around. Tensors are contiguous or channels last; others are
@@ -19,8 +19,11 @@ from flambeau.runtime.cpu import words
 
 _kernels: dict = {}
 _plans: dict = {}
+_tables: dict = {}
 CHUNK = 1 << 15  # elements read and written by a chunk, about
 MOST = 64  # chunks, because each has a row of scratch memory
+MOST_TABLES = 1024  # remembered ones
+_WIDE = (_dtype.float64.code, _dtype.uint8.code)  # sums are kept in double
 
 
 def _kernel(name, *pattern):
@@ -55,10 +58,10 @@ class _Plan:
         """Choose a kernel and write its tables, one per spatial dimension."""
         dims = len(tables)
         missing = 3 - dims
-        tables = [[[(0, 1.0)]]] * missing + tables
+        tables = [_Taps(lambda: [[(0, 1.0)]])] * missing + tables
         here = (1,) * missing + tuple(layout.shape[-dims:])
         there = (1,) * missing + tuple(self.out.shape[-dims:])
-        is_double = layout.dtype in (_dtype.float64, _dtype.uint8)
+        is_double = layout.dtype.code in _WIDE
         (_lines if self.last else _planes)(self, tables, here, there, layout, is_double)
 
 
@@ -95,7 +98,7 @@ def by_tables(input, key, build):
     if plan is None:
         tables, shape = build()
         plan = _remembered(layout, key, _Plan(layout, Size(shape), _is_channels_last(layout)))
-        plan.fill(layout, tables)
+        plan.fill(layout, [_Taps(lambda rows=rows: rows) for rows in tables])
     return _launch(plan, input)
 
 
@@ -158,18 +161,65 @@ def _plan(layout, kind, output_size, align_corners, scales, input_size):
     exact = layout.dtype is _dtype.float64 or (is_bytes and not kind.startswith("nearest"))
     scales = scales or (None,) * len(sizes)
     tables = [
-        table(kind, n, wanted, align_corners, scale, exact)
+        _taps(kind, n, wanted, align_corners, scale, exact, is_bytes, backward)
         for n, wanted, scale in zip(sizes, output_size, scales)
     ]
-    if is_bytes:
-        tables = [
-            [[(k, 1.0)] for k in range(n)] if n == wanted else quantised(t)
-            for t, n, wanted in zip(tables, sizes, output_size)
-        ]
-    if backward:
-        tables = [turned(t, n) for t, n in zip(tables, sizes)]
     plan.fill(layout, tables)
     return plan
+
+
+class _Taps:
+    """A table along one dimension; it is made only if what kernels read is not remembered.
+
+    Images of many sizes share the tables of their sides: crops, say, that are resized to one size.
+    """
+
+    def __init__(self, rows, facts=None):
+        self.rows, self.facts = rows, facts
+
+    def packed(self, is_double):
+        return self._remembered(_packed, is_double)
+
+    def blocked(self, code):
+        return self._remembered(_blocked, code)
+
+    def _remembered(self, make, fact):
+        if self.facts is None:
+            return make(self.rows(), fact)
+        key = (self.facts, make, fact)
+        found = _tables.get(key)
+        if found is None:
+            if len(_tables) > MOST_TABLES:
+                _tables.clear()
+            found = _tables[key] = make(self.rows(), fact)
+        return found
+
+
+def _taps(*facts):
+    kind, size, wanted, align_corners, scale, exact, is_bytes, backward = facts
+
+    def rows():
+        found = table(kind, size, wanted, align_corners, scale, exact)
+        if is_bytes:
+            same = size == wanted
+            found = [[(k, 1.0)] for k in range(size)] if same else quantised(found)
+        return turned(found, size) if backward else found
+
+    return _Taps(rows, facts)
+
+
+def _blocked(rows, code):
+    """`blocked` in native memory, for the registers of a dtype."""
+    from flambeau.codegen.templates.resampling import lanes, reach
+
+    way, count, ragged, bases, indices, weights = blocked(rows, lanes(code), reach(code))
+    is_double = code in _WIDE
+    arrays = [
+        array("q", bases),
+        array("q" if is_double else "i", indices),
+        array("d" if is_double else "f", weights),
+    ]
+    return way, count, ragged, arrays
 
 
 def _packed(taps, is_double):
@@ -200,19 +250,13 @@ def _cut(rows, work):
 
 
 def _planes(plan, tables, here, there, layout, is_double):
-    from flambeau.codegen.templates.resampling import STRAIGHT, lanes, reach
+    from flambeau.codegen.templates.resampling import STRAIGHT, lanes
 
     code = layout.dtype.code
     rows = layout.numel // (here[0] * here[1] * here[2]) * there[0] * there[1]
     chunks, per_chunk = _cut(rows, layout.numel + plan.out.numel)
-    way, count, ragged, bases, indices, weights = blocked(tables[2], lanes(code), reach(code))
-    arrays = [
-        *_packed(tables[0], is_double),
-        *_packed(tables[1], is_double),
-        array("q", bases),
-        array("q" if is_double else "i", indices),
-        array("d" if is_double else "f", weights),
-    ]
+    way, count, ragged, in_blocks = tables[2].blocked(code)
+    arrays = [*tables[0].packed(is_double), *tables[1].packed(is_double), *in_blocks]
     # a register that starts at the last column reads this far past the end
     room = (here[2] + 4 * lanes(code)) & -16
     plan.run = _kernel("rows", code, count if count <= STRAIGHT else 0, way, ragged)
@@ -228,7 +272,7 @@ def _planes(plan, tables, here, there, layout, is_double):
 def _lines(plan, tables, here, there, layout, is_double):
     rows = layout.shape[0] * there[0] * there[1]
     chunks, per_chunk = _cut(rows, layout.numel + plan.out.numel)
-    arrays = [a for t in tables for a in _packed(t, is_double)]
+    arrays = [a for t in tables for a in t.packed(is_double)]
     plan.run = _kernel("pixels", layout.dtype.code)
     owner, plan.description = words(
         [chunks, rows, per_chunk, *there, *here, layout.shape[1], *_addresses(arrays)]
