@@ -406,6 +406,7 @@ def _load_math():
     import flambeau.codegen.floatbits
     import flambeau.codegen.gammalib
     import flambeau.codegen.mathlib
+    import flambeau.codegen.slopelib
     import flambeau.codegen.triglib  # noqa: F401
 
 
@@ -562,7 +563,7 @@ atanh pow erf erfc erfinv erfcx lgamma digamma polygamma zeta i0 i0e i1 i1e ndtr
 normal_cdf hypot sigmoid rsqrt reciprocal sinc igamma igammac nextafter sign round angle
 frexp_mantissa frexp_exponent ldexp bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_i0
 modified_bessel_i1 modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0
-scaled_modified_bessel_k1 spherical_bessel_j0 airy_ai trigamma
+scaled_modified_bessel_k1 spherical_bessel_j0 airy_ai trigamma gamma_slope beta_slope
 """.split()
 
 for _name in [*WORDS, *MATH_WORDS]:

@@ -147,7 +147,9 @@ class Wishart(ExponentialFamily):
                 break
             fresh = self._bartlett_sampling(again[again].shape)
             sample[again] = fresh
-            again[again.clone()] = self._any_of_batch(~self.support.check(fresh))
+            still = again.clone()
+            still[again] = self._any_of_batch(~self.support.check(fresh))
+            again = still
             if again.any():
                 warnings.warn("Singular sample detected.", stacklevel=2)
         return sample

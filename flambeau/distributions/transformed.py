@@ -484,8 +484,9 @@ class GeneralizedPareto(Distribution):
     @property
     def mean(self) -> Tensor:
         """nan from a concentration of 1 on."""
-        c = self.concentration.masked_fill(self.concentration >= 1, math.nan)
-        return self.loc + self.scale / (1 - c)
+        exists = self.concentration < 1
+        c = flambeau.where(exists, self.concentration, 0.5)
+        return flambeau.where(exists, self.loc + self.scale / (1 - c), math.nan)
 
     @property
     def mode(self) -> Tensor:
@@ -494,8 +495,10 @@ class GeneralizedPareto(Distribution):
     @property
     def variance(self) -> Tensor:
         """nan from a concentration of 1/2 on."""
-        c = self.concentration.masked_fill(self.concentration >= 0.5, math.nan)
-        return self.scale.square() / ((1 - c).square() * (1 - 2 * c))
+        exists = self.concentration < 0.5
+        c = flambeau.where(exists, self.concentration, 0.25)
+        variance = self.scale.square() / ((1 - c).square() * (1 - 2 * c))
+        return flambeau.where(exists, variance, math.nan)
 
     def _is_exponential(self) -> tuple[Tensor, Tensor]:
         """Where the concentration is 0, and concentrations that one may divide by."""

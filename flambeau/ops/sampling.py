@@ -6,7 +6,9 @@ PyTorch's numbers, bit for bit. New tensors (rand, randn, ...) are in `eager/ran
 generators and seeds in `flambeau/random.py`, dropout in `dropout.py`.
 """
 
-from flambeau.ops.table import template
+from flambeau.codegen import scalar as m
+from flambeau.ops.rules import promoted
+from flambeau.ops.table import pointwise, public, template
 
 NOTHING = lambda g: g.new_zeros(g.shape)  # what was drawn does not depend on the input
 MISSING = type("MISSING", (), {"__repr__": lambda self: "..."})()
@@ -78,12 +80,34 @@ def binomial(count, prob, generator: object = None):
     """How many of count trials of probability prob succeed."""
 
 
-@template("standard_gamma", variants="function")
+@pointwise(dtype=promoted, variants="function")
+def _standard_gamma_grad(input, output):
+    """How far samples of gamma distributions move with their shapes (codegen/slopelib.py)."""
+    return m.gamma_slope(input, output)
+
+
+@pointwise(dtype=promoted, variants="function")
+def _dirichlet_grad(x, alpha, total):
+    """The same for Dirichlet samples x; total is the sum of a row of alpha."""
+    return m.beta_slope(x, alpha, total)
+
+
+def _gamma_gradient(g, input, out):
+    return g * public("_standard_gamma_grad")(input, out)
+
+
+def _dirichlet_gradient(g, input, out):
+    # what one component gains, the others lose
+    slope = public("_dirichlet_grad")(out, input, input.sum(-1, True).expand_as(input))
+    return slope * (g - (out * g).sum(-1, True))
+
+
+@template("standard_gamma", variants="function", grad={"input": _gamma_gradient})
 def _standard_gamma(input, generator: object = None):
     """Numbers from gamma distributions of scale 1 with the shapes in input."""
 
 
-@template("sample_dirichlet", variants="function")
+@template("sample_dirichlet", variants="function", grad={"input": _dirichlet_gradient})
 def _sample_dirichlet(input, generator: object = None):
     """Rows from Dirichlet distributions with the concentrations in input's rows."""
 
