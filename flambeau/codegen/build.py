@@ -1,10 +1,10 @@
 """From a row, dtypes and layouts to a kernel: the pointwise nest.
 
 A pointwise kernel walks rows (up to `rank` outer dimensions, any strides) and, inside a row,
-vectors of elements. Each operand is read side by side (c), as one value for all (s), with a stride
-(n), or with a stride while its next outer dimension lies side by side (t): that is turned in square
-tiles. Sizes and strides are run-time words of the launch description (see `describe`), so a new
-shape compiles nothing.
+vectors of elements. Each operand is read side by side (c), backwards (r), as one value for all (s),
+with a stride (n), or with a stride while its next outer dimension lies side by side (t): that is
+turned in square tiles. Sizes and strides are run-time words of the launch description (see
+`describe`), so a new shape compiles nothing.
 """
 
 from typing import NamedTuple

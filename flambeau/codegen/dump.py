@@ -54,7 +54,7 @@ def scalar_text(kernel):
     return "\n".join(parts)
 
 
-_ACCESS = {"c": "side by side", "s": "one value for all", "n": "with a stride"}
+_ACCESS = {"c": "side by side", "r": "backwards", "s": "one value for all", "n": "with a stride"}
 
 
 def nest_text(kernel):

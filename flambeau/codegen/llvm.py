@@ -338,7 +338,8 @@ def _lane_pointers(fn, pointer, stride, width):
 
 
 def load_element(fn, pointer, dtype, width, access, stride=None, mask=None):
-    """`width` elements: access is c (side by side), s (one for all) or n (stride in bytes).
+    """`width` elements: access is c (side by side), r (the same backwards, pointer is the last in
+    memory), s (one for all) or n (stride in bytes).
 
     Complex dtypes give a pair of values.
     """
@@ -349,6 +350,11 @@ def load_element(fn, pointer, dtype, width, access, stride=None, mask=None):
         return fn.splat(from_memory(fn, fn.load(pointer, e), dtype), width)
     if access == "c":
         return from_memory(fn, masked_load(fn, pointer, vector(e, width), mask), dtype)
+    if access == "r":
+        back = range(width - 1, -1, -1)
+        first = fn.gep(pointer, (1 - width) * bytes_of(e), "i8")
+        raw = masked_load(fn, first, vector(e, width), mask and fn.shuffle(mask, None, back))
+        return from_memory(fn, fn.shuffle(raw, None, back), dtype)
     pointers = _lane_pointers(fn, pointer, stride, width)
     return from_memory(fn, gather(fn, pointers, e, mask), dtype)
 

@@ -147,6 +147,8 @@ def access_of(sizes, strides, layout, is_output):
         return "n"
     if strides[-1] == 0:
         return "s"
+    if strides[-1] == -layout.itemsize and not layout.dtype.is_complex:
+        return "r"
     turned = len(sizes) > 1 and strides[-2] == layout.itemsize and min(sizes[-2:]) >= TILE
     return "t" if turned and not layout.dtype.is_complex else "n"
 

@@ -82,3 +82,16 @@ def test_large_joins_run_in_parallel_chunks():
         x.t().tril(), np.tril(x.numpy().T)
     )
     assert np.array_equal(torch.triu_indices(400, 300), np.stack(np.triu_indices(400, 0, 300)))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64", "complex64", "bool"])
+@pytest.mark.parametrize("size", [1, 7, 16, 33, 64, 130])
+def test_rows_are_read_backwards(dtype, size, rng):
+    """Whole registers and what is left, in rows that start anywhere in memory."""
+    wide = (rng.standard_normal((3, size + 5)) * 50).astype(dtype)
+    for start in (0, 2, 5):
+        part = wide[:, start : start + size]
+        found = torch.from_numpy(wide)[:, start : start + size].flip(1)
+        assert np.array_equal(found.numpy(), part[:, ::-1])
+        both = torch.from_numpy(np.ascontiguousarray(part)).flip(0, 1)
+        assert np.array_equal(both.numpy(), part[::-1, ::-1])
