@@ -40,6 +40,11 @@ def definitions():
     return _kept
 
 
+def native(address, count):
+    """A function of so many integers at an address; other Python threads run meanwhile."""
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * count)(address)
+
+
 def words(values):
     """64-bit words in native memory: (owner to keep alive, address)."""
     block = array("q", values)

@@ -8,10 +8,9 @@ time. Only for real files, whose descriptor is ours alone.
 import itertools
 import os
 import threading
-import zlib
 
 from flambeau.runtime.writeback import begin_writeback
-from flambeau.serialization.checksums import joined
+from flambeau.serialization.checksums import crc32, joined
 
 PIECE, SMALL_PIECE = 1 << 21, 1 << 19
 MOST_THREADS = 4
@@ -94,7 +93,7 @@ def write_blocks(descriptor, blocks, with_checksums=True):
 
     def work(task):
         _, data, place = task
-        checksum = zlib.crc32(data) if with_checksums else 0
+        checksum = crc32(data) if with_checksums else 0
         write_at(descriptor, data, place)
         begin_writeback(descriptor, place, len(data))
         return checksum
@@ -114,7 +113,7 @@ def read_blocks(descriptor, blocks, with_checksums=True):
             if not count:
                 raise EOFError("the file ends within a record")
             done += count
-        return zlib.crc32(data) if with_checksums else 0
+        return crc32(data) if with_checksums else 0
 
     tasks = _cut(blocks)
     return _checksums(blocks, tasks, shared(work, tasks))

@@ -295,6 +295,21 @@ def test_pieces_have_the_checksum_of_the_whole(size, tmp_path, monkeypatch):
     assert stream.replace(b"archive/", b"x/")[:10] == raw[:10]
 
 
+@pytest.mark.parametrize("count", [1 << 17, (1 << 17) + 1, 200_063, 1 << 20, 3_000_000])
+def test_the_kernel_gives_the_same_checksums(count, rng, monkeypatch):
+    flambeau.ones(3) + 1  # the compiler is there
+    monkeypatch.setattr(checksums, "_kernel", checksums._Kernel())
+    monkeypatch.setattr(checksums, "WORTH", 0)
+    data = bytearray(rng.bytes(count + 3))
+    for start in range(3):
+        view = memoryview(data)[start : start + count]
+        assert checksums.crc32(view) == zlib.crc32(view)
+        data[rng.integers(count)] ^= 1
+        assert checksums.crc32(view) == zlib.crc32(view)
+    if checksums.can_fold(checksums._Kernel.features()):
+        assert checksums._kernel.function is not None
+
+
 def test_joined_checksums(rng):
     for _ in range(50):
         a, b = (rng.bytes(int(rng.integers(0, 3000))) for _ in range(2))
