@@ -17,9 +17,7 @@ sys.path.insert(0, str(HERE.parents[1]))
 from tests.vision import model_cases as cases  # noqa: E402
 
 structures, variants, values = {}, {}, {}
-for name in models.list_models(module=models):
-    if name.startswith(cases.ELSEWHERE):
-        continue
+for name in cases.names(models):
     with torch.device("meta") if not name.startswith("regnet") else cases.quiet():
         structures[name] = cases.structure(cases.build(models, name))
 for name, options in cases.VARIANTS:

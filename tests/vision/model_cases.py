@@ -22,6 +22,7 @@ SMALL = [
     "efficientnet_b0",
     "efficientnet_v2_s",
     "googlenet",
+    "lraspp_mobilenet_v3_large",
     "mnasnet0_5",
     "mobilenet_v2",
     "mobilenet_v3_small",
@@ -54,6 +55,8 @@ VARIANTS = [
     ("shufflenet_v2_x0_5", {"num_classes": 6}),
     ("mnasnet0_5", {"num_classes": 6, "dropout": 0.0}),
     ("regnet_y_400mf", {"num_classes": 6}),
+    ("fcn_resnet50", {"num_classes": 5, "aux_loss": True}),
+    ("deeplabv3_mobilenet_v3_large", {"aux_loss": True}),
 ]
 
 
@@ -64,8 +67,16 @@ def quiet():
         yield
 
 
+def names(models):
+    """All models that are compared."""
+    found = models.list_models(module=models) + models.list_models(module=models.segmentation)
+    return sorted(name for name in found if not name.startswith(ELSEWHERE))
+
+
 def build(models, name, **options):
     """A model; GoogLeNet and Inception warn unless they are told whether to draw weights."""
+    if name in models.list_models(module=models.segmentation):
+        options.setdefault("weights_backbone", None)
     with quiet():
         return models.get_model(name, **options)
 
@@ -99,7 +110,7 @@ def weights_of(models):
     """Everything that is known of published weights, by class and member."""
     kind = models.WeightsEnum
     found = {}
-    for name, value in vars(models).items():
+    for name, value in (vars(models) | vars(models.segmentation)).items():
         if not inspect.isclass(value) or not issubclass(value, kind) or value is kind:
             continue
         if not name.lower().startswith(ELSEWHERE):

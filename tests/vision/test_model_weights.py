@@ -274,3 +274,45 @@ def test_old_ways_of_asking(checkpoints, arguments, options, loads, warnings, re
 def test_models_without_old_weights():
     with pytest.raises(ValueError, match="No weights available for model vit_h_14"):
         models.vit_h_14(pretrained=True)
+
+
+# -- models with a backbone ------------------------------------------------------------------------
+
+
+def test_backbones_have_weights_of_their_own(checkpoints):
+    from flambeau.vision.models import segmentation
+
+    source = models.mobilenet_v3_large()
+    weights = models.MobileNet_V3_Large_Weights.IMAGENET1K_V1
+    put(checkpoints, weights, source.state_dict())
+    model = segmentation.lraspp_mobilenet_v3_large(num_classes=2)  # asks for them by default
+    assert flambeau.equal(model.backbone["0"][0].weight, source.features[0][0].weight)
+    whole = segmentation.lraspp_mobilenet_v3_large(weights_backbone=None)
+    put(checkpoints, segmentation.LRASPP_MobileNet_V3_Large_Weights.DEFAULT, whole.state_dict())
+    again = models.get_model("lraspp_mobilenet_v3_large", weights="DEFAULT")
+    assert flambeau.equal(
+        again.classifier.low_classifier.weight, whole.classifier.low_classifier.weight
+    )
+    assert models.get_weight("FCN_ResNet50_Weights.DEFAULT").meta["categories"][15] == "person"
+    for call, error, words in [
+        (
+            lambda: segmentation.lraspp_mobilenet_v3_large(weights="DEFAULT", num_classes=3),
+            ValueError,
+            "The parameter 'num_classes' expected value 21 but got 3 instead.",
+        ),
+        (
+            lambda: segmentation.fcn_resnet50(weights="DEFAULT", aux_loss=False),
+            ValueError,
+            "The parameter 'aux_loss' expected value True but got False instead.",
+        ),
+        (
+            lambda: segmentation.lraspp_mobilenet_v3_large(aux_loss=True),
+            NotImplementedError,
+            "This model does not use auxiliary loss",
+        ),
+    ]:
+        with pytest.raises(error, match=words):
+            call()
+    with pytest.warns(UserWarning) as said:
+        segmentation.lraspp_mobilenet_v3_large(pretrained_backbone=False)
+    assert "please use 'weights_backbone' instead" in str(said[0].message)

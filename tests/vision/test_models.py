@@ -22,7 +22,7 @@ RECORDED = json.loads((Path(__file__).parents[1] / "golden/models.json").read_te
 
 
 def test_every_model_of_torchvision_is_there():
-    assert models.list_models(module=models) == sorted(RECORDED["structures"])
+    assert cases.names(models) == sorted(RECORDED["structures"])
 
 
 @pytest.mark.parametrize("name", RECORDED["structures"])
@@ -95,6 +95,21 @@ def resnext(models):
     return models.ResNet(block, [1, 2, 1, 1], 6, True, 4, 8, dilated)
 
 
+def segmenter(models):
+    """Of a small ResNet; results are dicts."""
+    resnet, fcn, deeplab = (
+        sys.modules[f"{models.__name__}.{name}"]
+        for name in ("resnet", "segmentation.fcn", "segmentation.deeplabv3")
+    )
+    backbone = models.ResNet(
+        resnet.BasicBlock, [1, 1, 1, 1], replace_stride_with_dilation=[False, False, False]
+    )
+    getter = sys.modules[f"{models.__name__}._utils"].IntermediateLayerGetter
+    backbone = getter(backbone, {"layer4": "out", "layer3": "aux"})
+    head = deeplab.DeepLabHead(512, 6, (1, 2))
+    return deeplab.DeepLabV3(backbone, head, fcn.FCNHead(256, 6))
+
+
 def by_name(name, **options):
     return lambda models: cases.build(models, name, num_classes=6, **options)
 
@@ -113,6 +128,7 @@ PASSES = {
     "regnet_y_400mf": (40, by_name("regnet_y_400mf")),
     "resnet18": (40, by_name("resnet18")),
     "resnext": (40, resnext),
+    "segmenter": (40, segmenter),
     "shufflenet_v2_x0_5": (40, by_name("shufflenet_v2_x0_5")),
     "squeezenet1_1": (40, by_name("squeezenet1_1")),
     "swin": (28, lambda m: swin_transformer(m, 1)),
@@ -158,7 +174,10 @@ def test_values_and_gradients(name, one_thread):
             model.train(training)
             package.manual_seed(5)
             out = model(package.from_numpy(image))
-            parts = [out] if not isinstance(out, tuple) else [o for o in out if o is not None]
+            parts = out if isinstance(out, tuple) else [out]
+            parts = (
+                [*out.values()] if isinstance(out, dict) else [p for p in parts if p is not None]
+            )
             sum((part * part).sum() for part in parts).backward()
             passes.append(
                 (

@@ -5,6 +5,7 @@ parameters have the names of the published weights, so those files load; initial
 given seed are torchvision's too. `_api` holds the register and what weights are.
 """
 
+from . import segmentation as segmentation
 from ._api import Weights as Weights
 from ._api import WeightsEnum as WeightsEnum
 from ._api import get_model as get_model

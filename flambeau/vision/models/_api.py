@@ -201,8 +201,8 @@ def builder(
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def build(*args: Any, **kwargs: Any) -> Any:
-            _accept_positions(args, kwargs)
-            _accept_pretrained(function.__name__, weights, pretrained, kwargs)
+            accept_positions(args, kwargs, ("weights", "progress"))
+            accept_pretrained(function.__name__, weights, pretrained, kwargs)
             given = dict(kwargs)
             chosen = weights.verify(kwargs.pop("weights", None))
             progress = kwargs.pop("progress", True)
@@ -236,55 +236,65 @@ def _signature(function: Callable[..., Any], weights: type[WeightsEnum]) -> insp
     )
 
 
-def _accept_positions(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def accept_positions(
+    args: tuple[Any, ...], kwargs: dict[str, Any], parameters: tuple[str, ...]
+) -> None:
     """Before 0.13 programs said `resnet18(False, True)`."""
     if not args:
         return
-    names = ("weights", "progress")[: len(args)]
+    if len(args) > len(parameters):
+        raise TypeError(
+            f"takes at most {len(parameters)} positional arguments but {len(args)} were given"
+        )
+    names = parameters[: len(args)]
+    said = ", ".join(repr(name) for name in names[:-1])
+    said += f"{' and ' if said else ''}{names[-1]!r}"
     warnings.warn(
-        f"Using {' and '.join(repr(name) for name in names)} as positional parameter(s) is "
-        "deprecated since 0.13 and may be removed in the future. Please use keyword parameter(s) "
-        "instead.",
+        f"Using {said} as positional parameter(s) is deprecated since 0.13 and may be removed in "
+        "the future. Please use keyword parameter(s) instead.",
         stacklevel=3,
     )
-    if len(args) > 2:
-        raise TypeError(f"takes at most 2 positional arguments but {len(args)} were given")
     kwargs.update(zip(names, args, strict=True))
 
 
-def _accept_pretrained(
-    name: str, weights: type[WeightsEnum], member: str | None, kwargs: dict[str, Any]
+def accept_pretrained(
+    name: str,
+    weights: type[WeightsEnum],
+    member: str | None,
+    kwargs: dict[str, Any],
+    new: str = "weights",
+    old: str = "pretrained",
 ) -> None:
     """`pretrained=True`, `weights=True` and `weights="legacy"` are the weights of the old days."""
-    given = kwargs.get("weights")
-    said = "weights" in kwargs and given is not None
+    given = kwargs.get(new)
+    said = new in kwargs and given is not None
     if said and (isinstance(given, WeightsEnum) or (isinstance(given, str) and given != "legacy")):
         return
-    if not said and ("pretrained" not in kwargs or "weights" in kwargs):
+    if not said and (old not in kwargs or new in kwargs):
         return
-    wanted = kwargs.pop("weights") if said else kwargs.pop("pretrained")
+    wanted = kwargs.pop(new) if said else kwargs.pop(old)
     if wanted and member is None:
         raise ValueError(f"No weights available for model {name}")
     chosen = weights[member] if wanted and member is not None else None
     if not said:
         warnings.warn(
-            "The parameter 'pretrained' is deprecated since 0.13 and may be removed in the future, "
-            "please use 'weights' instead.",
+            f"The parameter '{old}' is deprecated since 0.13 and may be removed in the future, "
+            f"please use '{new}' instead.",
             stacklevel=3,
         )
-    hint = (
-        f" You can also use `weights={weights.__name__}.DEFAULT` to get the most up-to-date "
-        "weights."
-        if chosen
-        else ""
-    )
+    hint = ""
+    if chosen:
+        hint = (
+            f" You can also use `{new}={weights.__name__}.DEFAULT` to get the most up-to-date "
+            "weights."
+        )
     warnings.warn(
-        "Arguments other than a weight enum or `None` for 'weights' are deprecated since 0.13 and "
+        f"Arguments other than a weight enum or `None` for '{new}' are deprecated since 0.13 and "
         "may be removed in the future. The current behavior is equivalent to passing "
-        f"`weights={chosen}`.{hint}",
+        f"`{new}={chosen}`.{hint}",
         stacklevel=3,
     )
-    kwargs["weights"] = chosen
+    kwargs[new] = chosen
 
 
 def overwrite_named_param(kwargs: dict[str, Any], param: str, new_value: Any) -> None:
