@@ -177,11 +177,15 @@ def stop(observer: Observer) -> None:
                 break
         _share_out()
         if not _started:
-            methods.on_build = None
-            engine.around_nodes = None
-            for function, place in list(_places.items()):
-                if place.on:
-                    function.__code__, place.on = place.copy.__code__, False
+            _restore()
+
+
+def _restore():
+    methods.on_build = None
+    engine.around_nodes = None
+    for function, place in list(_places.items()):
+        if place.on:
+            function.__code__, place.on = place.copy.__code__, False
 
 
 def _switch_on(function, place):
@@ -205,8 +209,9 @@ def _forked():
     """In a child process nobody waits for what observers see."""
     global lock
     lock = threading.RLock()
-    _watching.clear()
-    _everywhere.clear()
+    _started.clear()
+    _share_out()
+    _restore()
     _busy.clear()
     _delegating.clear()
 

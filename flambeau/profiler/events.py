@@ -380,6 +380,7 @@ class EventList(list):
             key += event.stack[:group_by_stack_n] if group_by_stack_n > 0 else []
             sums.setdefault(tuple(key), FunctionEventAvg()).add(event)
         found = self._like(sums.values())
+        found._trace = None  # sums have no place in time
         for average in found:
             average.stack = average.stack[:group_by_stack_n] if group_by_stack_n > 0 else []
             if not group_by_input_shapes:

@@ -9,6 +9,7 @@ builtins have another hash, which follows that address: they must not be keys of
 
 import ctypes
 import mmap
+import os
 import sys
 import threading
 
@@ -22,7 +23,11 @@ _CLOCKS = {"linux": 1, "darwin": 8}  # the clock behind time.perf_counter_ns
 
 
 def is_supported() -> bool:
-    return sys.platform in _CLOCKS and ctypes.sizeof(ctypes.c_void_p) == 8
+    return (
+        sys.platform in _CLOCKS
+        and hasattr(os, "register_at_fork")
+        and ctypes.sizeof(ctypes.c_void_p) == 8
+    )
 
 
 def clock_ir() -> str:
@@ -106,6 +111,14 @@ class KernelClock:
         self.users = 0
         self.memory: mmap.mmap | None = None
         self.lock = threading.Lock()
+        os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self):
+        """Nobody in a child process asks for times."""
+        self.lock = threading.Lock()
+        if self.users:
+            self.users = 1
+            self.stop()
 
     def start(self):
         with self.lock:
@@ -114,7 +127,8 @@ class KernelClock:
                 return
             if self.memory is None:
                 size = CAPACITY * RECORD * 8
-                self.memory = mmap.mmap(-1, size)  # pages cost nothing until they are written
+                # pages cost nothing until they are written; a child process has its own
+                self.memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
                 self.records = (ctypes.c_int64 * (CAPACITY * RECORD)).from_buffer(self.memory)
                 self.state[2] = ctypes.addressof(self.records)
             self.state[0], self.state[1] = 0, CAPACITY

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import threading
 import types
 
@@ -646,3 +647,32 @@ def test_kernels_that_were_met_before_run_in_programs_of_steps():
         again = lstm(x)[0]
     assert torch.equal(again, expected) and torch.equal(found[:5], expected)
     assert "flambeau::rnn_layer" in names(prof)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_child_process_is_not_profiled():
+    x = torch.ones(3)
+    x + x
+    code, addresses = Tensor.__add__.__code__, [d.function for d in cpu.definitions()]
+    with profile() as prof:
+        x + x
+        child = os.fork()
+        if child == 0:
+            fine = Tensor.__add__.__code__ is code and not observing.active()
+            fine &= [d.function for d in cpu.definitions()][: len(addresses)] == addresses
+            for _ in range(100):
+                fine &= (x * 3).tolist() == [3.0] * 3
+            os._exit(0 if fine else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        x - x
+    assert names(prof) == ["aten::add", "aten::sub"]
+    if kernels.clock() is not None:
+        assert [[k.name for k in e.kernels] for e in prof.events()] == [["add"], ["sub"]]
+
+
+def test_sums_have_no_trace(tmp_path):
+    with profile() as prof:
+        torch.ones(1)
+    with pytest.raises(RuntimeError, match="there is no trace"):
+        prof.key_averages().export_chrome_trace(str(tmp_path / "x.json"))
