@@ -20,6 +20,16 @@ def pixel_channel(input, shift):
     return m.cast((input >> shift) & 255, "f32") / 255
 
 
+def _byte(operands):
+    return d.int32, d.uint8
+
+
+@pointwise(dtype=_byte, variants="")
+def pixel_byte(input, shift):
+    """One byte of each 32-bit pixel."""
+    return m.cast((input >> shift) & 255, "u8")
+
+
 @pointwise(
     dtype=same,
     variants="",

@@ -1,7 +1,7 @@
 """Between PIL images, NumPy arrays and tensors.
 
-`to_tensor` reads most images where Pillow keeps them: pixels of several bands are 32-bit words
-there, whose bytes one kernel turns into planes of floats. Where that is not possible (an image in
+Most images are read where Pillow keeps them: pixels of several bands are 32-bit words there, whose
+bytes one kernel turns into planes of floats or bytes. Where that is not possible (an image in
 several blocks of memory, an older Pillow, rare modes), the pixels come through NumPy.
 """
 
@@ -59,7 +59,7 @@ def to_tensor(pic: Any) -> Tensor:
     """A PIL image or an (H, W, C) array as a (C, H, W) tensor; bytes become floats up to 1."""
     if is_pil_image(pic):
         if pic.mode in _BYTES and default_dtype() is float32:
-            out = _unit_floats(pic)
+            out = _planes(pic, _unit_float, pixels.pixel_channel)
             if out is not None:
                 return out
         return _image_to_tensor(pic)
@@ -76,8 +76,11 @@ def _scaled(img: Tensor) -> Tensor:
     return img.div(255) if img.dtype is uint8 else img
 
 
-def _unit_floats(pic: Any) -> Tensor | None:
-    """The image read in place; None where Pillow does not show its memory."""
+def _planes(pic: Any, one_band: Any, many_bands: Any) -> Tensor | None:
+    """The image read in place; None where Pillow does not show its memory.
+
+    one_band gets a tensor of bytes, many_bands one of 32-bit pixels and where their bytes are.
+    """
     try:
         _, capsule = pic.__arrow_c_array__()
         address = values_address(capsule)
@@ -97,13 +100,17 @@ def _unit_floats(pic: Any) -> Tensor | None:
         _layouts[size, bands is None] = layout
     words = make_tensor(layout, borrowed_storage(address, layout.numel * 4, capsule), 0)
     if bands is None:
-        return words.div(255)
+        return one_band(words)
     shifts = _shifts.get(bands)
     if shifts is None:
         with flambeau.inference_mode(False):
             shifts = flambeau.tensor([8 * b for b in bands], dtype=int32, device="cpu")
         shifts = _shifts[bands] = shifts.view(-1, 1, 1)
-    return pixels.pixel_channel(words, shifts).contiguous()
+    return many_bands(words, shifts).contiguous()
+
+
+def _unit_float(words: Tensor) -> Tensor:
+    return words.div(255)
 
 
 def _image_to_tensor(pic: Any) -> Tensor:
@@ -123,6 +130,10 @@ def pil_to_tensor(pic: Any) -> Tensor:
     """A PIL image as a (C, H, W) tensor of the same values."""
     if not is_pil_image(pic):
         raise TypeError(f"pic should be PIL Image. Got {type(pic)}")
+    if pic.mode in _BYTES:
+        out = _planes(pic, Tensor.clone, pixels.pixel_byte)
+        if out is not None:
+            return out
     import numpy as np
 
     img = flambeau.as_tensor(np.array(pic, copy=True))

@@ -153,8 +153,8 @@ def center_crop_bounding_boxes(
     output_size: Any,
     clamping_mode: str | None = "soft",
 ) -> tuple[Tensor, tuple[int, int]]:
-    place = _center_anchor(output_size, canvas_size)
-    return crop_bounding_boxes(bounding_boxes, format, *place, clamping_mode)
+    top, left, height, width = _center_anchor(output_size, canvas_size)
+    return crop_bounding_boxes(bounding_boxes, format, top, left, height, width, clamping_mode)
 
 
 @on_boxes(center_crop)
