@@ -3,10 +3,11 @@
 A case is text: since flambeau and PyTorch share one API, the same setup and the same statement run
 with `torch` bound to either package, in one process. Rounds of the two alternate, so that a busy
 machine or a change of clock speed hurts both alike; the figure is the median over the rounds, and
-the ratio is PyTorch's time divided by ours.
+the ratio is PyTorch's time divided by ours. On a machine that others use too, `--shared` counts the
+time of the calling thread alone (so for one thread only) and takes the best round.
 
-The cases live in `overhead.py`, `ops.py` and `heavy.py`; import time, compile time and memory in
-`startup.py`.
+The cases live in `overhead.py`, `small_calls.py`, `ops.py` and `heavy.py`; import time, compile
+time and memory in `startup.py`.
 """
 
 import argparse
@@ -69,7 +70,9 @@ def prepare(case: Case, package: Any) -> dict[str, Any]:
     return names
 
 
-def timed_loop(case: Case, names: dict[str, Any]) -> Callable[[int], float]:
+def timed_loop(
+    case: Case, names: dict[str, Any], clock: Callable[[], float] = time.perf_counter
+) -> Callable[[int], float]:
     """A function that runs the statement `count` times and returns the seconds it took.
 
     The statement is compiled into the loop, as timeit does, so no call is timed with it. Unlike
@@ -80,7 +83,7 @@ def timed_loop(case: Case, names: dict[str, Any]) -> Callable[[int], float]:
         + textwrap.indent(case.run, " " * 8)
         + "\n    return clock() - start\n"
     )
-    scope = dict(names, clock=time.perf_counter)
+    scope = dict(names, clock=clock)
     exec(compile(source, f"<{case.name}>", "exec"), scope)
     return scope["loop"]
 
@@ -94,12 +97,13 @@ def calibrate(loop: Callable[[int], float]) -> int:
     return count
 
 
-def compare(case: Case, threads: int = 1, seconds: float = SECONDS) -> Result:
-    """Median time of one run of the case with flambeau and with PyTorch."""
+def compare(case: Case, threads: int = 1, seconds: float = SECONDS, shared: bool = False) -> Result:
+    """Time of one run of the case with flambeau and with PyTorch."""
+    clock, figure = (time.thread_time, min) if shared else (time.perf_counter, statistics.median)
     loops = []
     for package in packages():
         package.set_num_threads(threads)
-        loops.append(timed_loop(case, prepare(case, package)))
+        loops.append(timed_loop(case, prepare(case, package), clock))
     counts = [calibrate(loop) for loop in loops]
     times: tuple[list[float], list[float]] = ([], [])
     end = time.perf_counter() + seconds
@@ -112,7 +116,7 @@ def compare(case: Case, threads: int = 1, seconds: float = SECONDS) -> Result:
                 time.sleep(SETTLE)
                 loops[side](1)  # wakes this package's threads
             times[side].append(loops[side](counts[side]) / counts[side])
-    ours, theirs = map(statistics.median, times)
+    ours, theirs = map(figure, times)
     return Result(case, threads, ours, theirs)
 
 
@@ -207,6 +211,7 @@ def run_cases(
     threads: Iterable[int],
     seconds: float = SECONDS,
     peaks: dict[int, Any] | None = None,
+    shared: bool = False,
 ) -> Iterator[Result]:
     """Time the cases one by one, printing a row for each as it is known."""
     cases = list(cases)
@@ -217,7 +222,7 @@ def run_cases(
     print_row(HEADER + RATES if peaks else HEADER, width)
     for case in cases:
         for count in threads:
-            result = compare(case, count, seconds)
+            result = compare(case, count, seconds, shared)
             print_row(cells(result, peaks), width)
             yield result
 
@@ -232,12 +237,14 @@ def arguments(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=thread_counts, default=[1, 2], help="for instance 1,2")
     parser.add_argument("--only", default="", metavar="PATTERN", help="cases that match this")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="spent on each case")
+    parser.add_argument("--shared", action="store_true", help="best time of the thread alone")
     return parser
 
 
 def main(description: str, cases: Iterable[Case]) -> None:
     """The command line of a file of cases."""
     options = arguments(description).parse_args()
-    results = list(run_cases(select(cases, options.only), options.threads, options.seconds))
+    chosen = select(cases, options.only)
+    results = list(run_cases(chosen, options.threads, options.seconds, shared=options.shared))
     missed = [result for result in results if not result.met]
     print(f"\n{len(results) - len(missed)} of {len(results)} reach the ratio asked for")
