@@ -135,6 +135,24 @@ def test_to_tensor_of_an_image_in_several_blocks():
     assert out[0, :-1].min().item() == out[0, :-1].max().item() == pytest.approx(10 / 255)
 
 
+@pytest.mark.parametrize("mode", ["L", "P", "LA", "RGB", "RGBA", "CMYK", "HSV"])
+def test_conversions_without_pillows_memory(mode, monkeypatch):
+    """Older versions of Pillow do not show it."""
+    from flambeau.vision.transforms import conversion
+
+    image = cases.pil_image("RGB").convert(mode)
+    quick = F.to_tensor(image), F.pil_to_tensor(image)
+
+    def refuse(capsule):
+        raise ValueError("not shown")
+
+    monkeypatch.setattr(conversion, "values_address", refuse)
+    slow = F.to_tensor(image), F.pil_to_tensor(image)
+    for a, b in zip(quick, slow):
+        assert a.dtype is b.dtype
+        assert flambeau.equal(a, b)
+
+
 @pytest.mark.parametrize("shape", [(5, 6), (5, 6, 1), (5, 6, 3), (5, 6, 7)])
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "int64"])
 def test_to_tensor_of_arrays(shape, dtype):

@@ -113,6 +113,10 @@ def _unit_float(words: Tensor) -> Tensor:
     return words.div(255)
 
 
+def _copied(words: Tensor) -> Tensor:
+    return words.clone()
+
+
 def _image_to_tensor(pic: Any) -> Tensor:
     import numpy as np
 
@@ -131,7 +135,7 @@ def pil_to_tensor(pic: Any) -> Tensor:
     if not is_pil_image(pic):
         raise TypeError(f"pic should be PIL Image. Got {type(pic)}")
     if pic.mode in _BYTES:
-        out = _planes(pic, Tensor.clone, pixels.pixel_byte)
+        out = _planes(pic, _copied, pixels.pixel_byte)
         if out is not None:
             return out
     import numpy as np
