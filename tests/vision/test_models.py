@@ -342,3 +342,56 @@ def test_frozen_normalization_takes_the_place_of_the_other():
     x = flambeau.randn(1, 3, 32, 32)
     assert flambeau.allclose(frozen(x), model(x), atol=1e-5)
     assert isinstance(model.bn1, nn.BatchNorm2d)
+
+
+def test_features_of_inner_layers():
+    from flambeau.vision.models.feature_extraction import (
+        create_feature_extractor,
+        get_graph_node_names,
+    )
+
+    model = models.resnet18(num_classes=2).eval()
+    nodes = {"layer1.0.relu": "first", "layer1.0.relu_1": "second", "layer4": "last"}
+    extractor = create_feature_extractor(model, nodes)
+    assert list(extractor.state_dict()) == list(model.state_dict())
+    x = flambeau.randn(1, 3, 32, 32)
+    out = extractor(x)
+    assert {name: tuple(v.shape) for name, v in out.items()} == {
+        "first": (1, 64, 8, 8),
+        "second": (1, 64, 8, 8),
+        "last": (1, 512, 1, 1),
+    }
+    assert flambeau.equal(
+        out["second"], model.layer1[0](model.maxpool(model.relu(model.bn1(model.conv1(x)))))
+    )
+    assert flambeau.equal(model(x), model.fc(out["last"].flatten(1)))  # hooks are gone
+    assert not extractor.training and extractor.train().training
+    extractor.eval()  # modules are shared
+    assert "layer4.1.bn2" in get_graph_node_names(model)[0]
+    listed = create_feature_extractor(model, ["avgpool"])
+    assert listed(x)["avgpool"].shape == (1, 512, 1, 1)
+    for arguments, words in [
+        ({}, "Either `return_nodes` or"),
+        ({"train_return_nodes": ["fc"]}, "then both should be specified"),
+        ({"return_nodes": ["nothing"]}, "node: 'nothing' is not present in model"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            create_feature_extractor(model, **arguments)
+
+
+@pytest.mark.oracle
+def test_features_of_inner_layers_are_torchvisions():
+    torch = pytest.importorskip("torch")
+    theirs = pytest.importorskip("torchvision.models.feature_extraction")
+    from flambeau.vision.models import feature_extraction as ours
+
+    nodes = {"layer1.0.relu": "a", "layer2.0.relu_1": "b", "layer3": "c"}
+    a = sys.modules["torchvision"].models.resnet18(num_classes=2).eval()
+    b = models.resnet18(num_classes=2).eval()
+    b.load_state_dict({k: flambeau.from_numpy(v.numpy()) for k, v in a.state_dict().items()})
+    x = torch.randn(1, 3, 32, 32)
+    right = theirs.create_feature_extractor(a, nodes)(x)
+    found = ours.create_feature_extractor(b, nodes)(flambeau.from_numpy(x.numpy()))
+    assert list(found) == list(right)
+    for name, value in right.items():
+        np.testing.assert_allclose(found[name].detach().numpy(), value.detach().numpy(), atol=1e-4)
