@@ -22,7 +22,7 @@ import flambeau as torch
 import flambeau.multiprocessing as mp
 from flambeau import nn
 from tests import multiprocessing_cases as cases
-from tests.data.worker_cases import limit
+from tests.data.worker_cases import limit, shm_files
 
 ROOT = Path(__file__).parent.parent
 METHODS = [
@@ -155,12 +155,12 @@ def test_a_model_shares_parameters_buffers_and_gradients():
 @needs_proc
 def test_many_small_tensors_need_few_descriptors():
     gc.collect()
-    before, shm = len(os.listdir("/proc/self/fd")), os.listdir("/dev/shm")
+    before, shm = len(os.listdir("/proc/self/fd")), shm_files()
     tensors = [torch.full((100,), float(k)).share_memory_() for k in range(1000)]
     assert len(os.listdir("/proc/self/fd")) - before < 10
     assert [t[0].item() for t in tensors] == list(range(1000))
     large = [torch.ones(100000).share_memory_() for _ in range(20)]
-    assert os.listdir("/dev/shm") == shm
+    assert shm_files() == shm
     del tensors, large
     gc.collect()
     assert len(os.listdir("/proc/self/fd")) - before <= 1  # a block that is not yet full
@@ -288,11 +288,11 @@ import flambeau as torch, flambeau.multiprocessing as mp
 tensors = [torch.ones(100000).share_memory_() for _ in range(5)]
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    before = os.listdir("/dev/shm")
+    before = shm_files()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", script], env=environment, timeout=50, check=False)
     assert done.returncode == -9
-    assert os.listdir("/dev/shm") == before and not os.listdir(tmp_path)
+    assert shm_files() == before and not os.listdir(tmp_path)
 
 
 def test_files_of_the_other_strategy_go_when_the_program_ends(tmp_path):

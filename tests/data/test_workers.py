@@ -170,14 +170,14 @@ def test_epochs_leave_nothing_behind():
     loader = DataLoader(cases.Squares(40, big=5000), 4, num_workers=2)
     list(loader)
     gc.collect()
-    before, shm = (blocks(), descriptors()), os.listdir("/dev/shm")
+    before, shm = (blocks(), descriptors()), cases.shm_files()
     for _ in range(3):
         for batch in loader:
             assert batch.is_shared()
     del batch
     gc.collect()
     assert (blocks(), descriptors()) == before
-    assert os.listdir("/dev/shm") == shm
+    assert cases.shm_files() == shm
 
 
 @needs_proc
