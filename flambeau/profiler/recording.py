@@ -246,9 +246,7 @@ class Recorder(observing.Observer):
         note.name = _module_name(module)
         places, kind = self._places.setdefault(note.thread, []), type(module).__name__
         if places:
-            above = places[-1][0]
-            found = (n for n, child in above.named_modules() if child is module and n)
-            kind = f"{next(found, '?')}({kind})"
+            kind = f"{name_within(places[-1][0], module) or '?'}({kind})"
         places.append((module, kind))
 
     # -- named by users ------------------------------------------------------------------------
@@ -320,6 +318,19 @@ def _module_name(module):
         number = _numbers[module] = _counts.get(kind, 0)
         _counts[kind] = number + 1
     return f"nn.Module: {kind}_{number}"
+
+
+_found: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # module -> names of those below
+
+
+def name_within(above: Any, module: Any) -> str | None:
+    """What a module is called within another one, such as layers.0; None if it is not in it."""
+    known = _found.get(above, {}).get(id(module))
+    if known is None or known[1]() is not module:
+        inside = [(name, m) for name, m in above.named_modules() if name]
+        _found[above] = {id(m): (name, weakref.ref(m)) for name, m in inside}
+        known = _found[above].get(id(module))
+    return None if known is None else known[0]
 
 
 def _zero_name(args, kwargs):

@@ -13,6 +13,7 @@ from typing import Any
 from flambeau._tensor import Tensor
 from flambeau.eager import observing
 from flambeau.nn.modules.calling import Calling
+from flambeau.profiler.recording import name_within
 from flambeau.utils.flop_formulas import CONVOLUTIONS, FORMULAS, flops_of
 
 __all__ = ["FlopCounterMode", "register_flop_formula"]
@@ -167,8 +168,7 @@ class FlopCounterMode(observing.Observer):
         shown = type(module).__name__
         if self._open:
             above, path = self._open[-1]
-            found = (n for n, m in above.named_modules() if m is module and n)
-            shown = f"{path}.{next(found, shown)}"
+            shown = f"{path}.{name_within(above, module) or shown}"
         self._open.append((module, shown))
 
     def after_other(

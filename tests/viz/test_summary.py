@@ -313,3 +313,26 @@ def test_formulas_of_users():
     with FlopCounterMode(display=False) as counter:
         torch.ones(2).sigmoid()
     assert counter.get_total_flops() == 14
+
+
+# parameters and billions of multiply-adds that torchvision's documentation gives
+PUBLISHED = {
+    "alexnet": (61100840, 0.714),
+    "resnet18": (11689512, 1.814),
+    "mobilenet_v3_large": (5483032, 0.217),
+    "efficientnet_b0": (5288548, 0.386),
+    "convnext_tiny": (28589128, 4.456),
+    "vit_b_16": (86567656, 17.564),
+    "swin_t": (28288354, 4.491),
+    "shufflenet_v2_x1_0": (2278604, 0.145),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_models_have_the_published_sizes(name):
+    models = pytest.importorskip("flambeau.vision.models")
+    with torch.device("meta"):
+        model = getattr(models, name)()
+    found = viz.summary(model, (3, 224, 224), depth=1)
+    assert found.total_params == PUBLISHED[name][0]
+    assert round(found.total_mult_adds / 1e9, 3) == PUBLISHED[name][1]
