@@ -269,6 +269,8 @@ def spoken_name(obj, name=None):
         return None
     if module.startswith(_SCHEDULERS) and _resolves(_SCHEDULERS, name, obj):
         module = _SCHEDULERS
+    if module.startswith("flambeau.vision"):
+        return "torchvision" + module.removeprefix("flambeau.vision"), name
     return _HOMES.get(module) or "torch" + module.removeprefix("flambeau"), name
 
 

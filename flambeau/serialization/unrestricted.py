@@ -24,9 +24,10 @@ def find_here(module, name):
     if f"{module}.{name}" == "torch.storage._load_from_bytes":
         return _load_from_bytes
     package, _, rest = module.partition(".")
-    if package not in ("torch", "flambeau"):
+    if package not in ("torch", "torchvision", "flambeau"):
         return None
-    here = _HOMES.get(module) or ("flambeau." + rest if rest else "flambeau")
+    root = "flambeau.vision" if package == "torchvision" else "flambeau"
+    here = _HOMES.get(module) or (f"{root}.{rest}" if rest else root)
     # some files of PyTorch's nn are several here; all their classes are in nn itself
     for place in (here, "flambeau.nn") if rest.startswith("nn.") else (here,):
         try:

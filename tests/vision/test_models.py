@@ -395,3 +395,21 @@ def test_features_of_inner_layers_are_torchvisions():
     assert list(found) == list(right)
     for name, value in right.items():
         np.testing.assert_allclose(found[name].detach().numpy(), value.detach().numpy(), atol=1e-4)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", ["shufflenet_v2_x0_5", "mobilenet_v3_small", "squeezenet1_1"])
+def test_whole_models_are_exchanged(name, tmp_path):
+    torch = pytest.importorskip("torch")
+    theirs = pytest.importorskip("torchvision").models.get_model(name, num_classes=2).eval()
+    torch.save(theirs, tmp_path / "theirs.pt")
+    ours = flambeau.load(tmp_path / "theirs.pt", weights_only=False)
+    assert type(ours).__module__.startswith("flambeau.vision.models")
+    flambeau.save(ours, tmp_path / "ours.pt")
+    again = torch.load(tmp_path / "ours.pt", weights_only=False)
+    assert type(again) is type(theirs)
+    x = torch.randn(1, 3, 40, 40)
+    right = theirs(x).detach()
+    torch.testing.assert_close(again(x).detach(), right)
+    found = ours(flambeau.from_numpy(x.numpy())).detach().numpy()
+    np.testing.assert_allclose(found, right.numpy(), rtol=1e-4, atol=1e-5)
