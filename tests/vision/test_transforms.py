@@ -294,6 +294,40 @@ def test_transforms_pickle():
     assert flambeau.equal(*results)
 
 
+@pytest.mark.slow
+@pytest.mark.oracle
+@pytest.mark.parametrize("workers", [0, 2])
+def test_loaders_give_the_same_batches(workers):
+    """slow: workers of two packages start. Seeds, order and draws agree from end to end."""
+    torch = pytest.importorskip("torch")
+    torchvision = pytest.importorskip("torchvision")
+    import flambeau.utils.data
+    import flambeau.vision.datasets
+
+    batches = []
+    for package, vision in ((torch, torchvision), (flambeau, flambeau.vision)):
+        kinds = vision.transforms
+        transform = kinds.Compose(
+            [
+                kinds.RandomCrop(32, padding=4),
+                kinds.RandomHorizontalFlip(),
+                kinds.RandAugment(),
+                kinds.ToTensor(),
+                kinds.Normalize((0.5, 0.4, 0.3), (0.2, 0.3, 0.4)),
+                kinds.RandomErasing(),
+            ]
+        )
+        package.manual_seed(7)
+        data = vision.datasets.FakeData(20, (3, 32, 32), transform=transform)
+        loader = package.utils.data.DataLoader(
+            data, batch_size=5, shuffle=True, num_workers=workers
+        )
+        batches.append([(x.numpy(), y.tolist()) for x, y in loader])
+    for (x, y), (expected, labels) in zip(*batches):
+        assert np.array_equal(x, expected)
+        assert y == labels
+
+
 def test_subclasses_may_override_get_params():
     class Corner(T.RandomCrop):
         @staticmethod

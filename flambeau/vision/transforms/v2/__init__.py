@@ -41,23 +41,25 @@ from flambeau.vision.transforms.v2.containers import (
     RandomChoice,
     RandomOrder,
 )
-from flambeau.vision.transforms.v2.mixing import CutMix, MixUp
-from flambeau.vision.transforms.v2.placement import (
+from flambeau.vision.transforms.v2.cropping import (
     CenterCrop,
     FiveCrop,
-    Pad,
     RandomCrop,
+    RandomIoUCrop,
+    RandomResizedCrop,
+    TenCrop,
+)
+from flambeau.vision.transforms.v2.mixing import CutMix, MixUp
+from flambeau.vision.transforms.v2.placement import (
+    Pad,
     RandomErasing,
     RandomHorizontalFlip,
-    RandomIoUCrop,
     RandomResize,
-    RandomResizedCrop,
     RandomShortestSize,
     RandomVerticalFlip,
     RandomZoomOut,
     Resize,
     ScaleJitter,
-    TenCrop,
 )
 from flambeau.vision.transforms.v2.samples import (
     check_type,

@@ -6,6 +6,7 @@ taken for an image, and only if nothing else in the sample is one.
 """
 
 import enum
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -95,3 +96,17 @@ class _RandomApplyTransform(Transform):
         flat = flatten(sample)
         self.check_inputs(flat)
         return self._transformed(sample, flat) if draws.happens(self.p) else sample
+
+
+class _WithoutBoxes(Transform):
+    """Says that boxes, points and masks stay as they are."""
+
+    def _call_kernel(self, functional: Any, inpt: Any, *args: Any, **kwargs: Any) -> Any:
+        passed = (tv_tensors.BoundingBoxes, tv_tensors.KeyPoints, tv_tensors.Mask)
+        if isinstance(inpt, passed):
+            warnings.warn(
+                f"{type(self).__name__}() is currently passing through inputs of type "
+                f"tv_tensors.{type(inpt).__name__}. This will likely change in the future.",
+                stacklevel=2,
+            )
+        return super()._call_kernel(functional, inpt, *args, **kwargs)
