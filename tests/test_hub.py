@@ -127,8 +127,11 @@ def test_a_partial_file_longer_than_the_file_starts_anew(server, tmp_path):
     assert only_file(tmp_path).read_bytes() == CONTENT
 
 
-def test_a_partial_file_of_unknown_origin_is_not_continued(server, tmp_path):
+@pytest.mark.parametrize("note", [None, "", "[1]", "{}", '{"url": "x"}', "\x00{"])
+def test_a_partial_file_of_unknown_origin_is_not_continued(server, tmp_path, note):
     (tmp_path / "a.partial").write_bytes(b"junk")
+    if note is not None:
+        (tmp_path / "a.partial.source").write_text(note)
     transfer(server.url + "/a.bin", tmp_path / "a", progress=False)
     assert only_file(tmp_path).read_bytes() == CONTENT
 

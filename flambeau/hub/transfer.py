@@ -134,11 +134,15 @@ class _Partial:
         self.path = file.name
         self.note_path = self.path + ".source"
         self.keep = False
+        self.note = self._read_note()
+
+    def _read_note(self) -> dict[str, str]:
         try:
             with open(self.note_path, encoding="utf-8") as note:
-                self.note: dict[str, str] = json.load(note)
-        except (OSError, ValueError):
-            self.note = {}
+                found = json.load(note)
+            return {"url": str(found["url"]), "validator": str(found["validator"])}
+        except (OSError, ValueError, TypeError, KeyError):
+            return {}
 
     def size(self) -> int:
         return self.file.seek(0, os.SEEK_END)
