@@ -3,14 +3,14 @@
 A `Generator` is one block of native memory holding PyTorch's mt19937 state, so that sampling
 kernels (`codegen/templates/mersenne.py`, which names the words of the block) advance it in place;
 its saved form is PyTorch's 5056 bytes, interchangeable in both directions. The same seed gives the
-very numbers PyTorch gives on the CPU. What is drawn from a generator lives in `ops/sampling.py`.
+very numbers PyTorch gives on the CPU. The first kernel that draws makes the state of the seed. What
+is drawn from a generator lives in `ops/sampling.py`.
 """
 
 import contextlib
 import os
 import struct
 from array import array
-from functools import lru_cache
 
 from flambeau import _device, _dtype
 from flambeau._tensor import Tensor, empty_tensor
@@ -28,22 +28,14 @@ __all__ = [
 
 DEFAULT_SEED = 67280421310721  # of a generator nobody has seeded
 STATE_WORDS = 624
-# The block: chunks (always 1), seed, words left, next position, then a waiting normal (there?,
-# value) as double and as float, then the state.
+# The block: chunks (always 1), seed, words left, next position (-1: the state is yet to be made of
+# the seed), then a waiting normal (there?, value) as double and as float, then the state.
 _HEADER = struct.Struct("<qQqqqdqd")
+_NEXT = 3
+_BLANK = array("q", bytes(_HEADER.size + 4 * STATE_WORDS))
 # PyTorch's saved state: seed, left, seeded, next, state (32 bits in 64), x, y and rho of the
 # waiting normal and whether it is there, the same for a float.
 _SAVED = struct.Struct("<QiiQ624Q3di4xf?3x")
-
-
-@lru_cache(4)  # every new generator starts from the same seed before it gets its own
-def _first_words(word):
-    """The state of a seed's low 32 bits: Knuth's recurrence."""
-    words = [word]
-    for i in range(1, STATE_WORDS):
-        word = (1812433253 * (word ^ (word >> 30)) + i) & 0xFFFFFFFF
-        words.append(word)
-    return array("I", words)
 
 
 class Generator:
@@ -55,28 +47,33 @@ class Generator:
         tensor([0.4963, 0.7682])
     """
 
-    __slots__ = ("_block", "_bytes", "_state", "pointer", "__weakref__", "__dict__")
+    __slots__ = ("_block", "pointer", "__weakref__", "__dict__")
 
     def __init__(self, device="cpu"):
-        kind = _device.device(device if device is not None else "cpu").type
+        kind = "cpu" if device is None else _device.device(device).type
         if kind == "meta":
             raise RuntimeError("META device type not an accelerator.")
         if kind != "cpu":
             raise RuntimeError(f"Cannot get {kind.upper()} generator without ATen_{kind} library.")
-        self._block = array("q", bytes(_HEADER.size + 4 * STATE_WORDS))
-        self._bytes = memoryview(self._block).cast("B")
-        self._state = self._bytes[_HEADER.size :].cast("I")
+        self._block = _BLANK[:]
         self.pointer = self._block.buffer_info()[0]
         self._restart(DEFAULT_SEED)
+
+    @property
+    def _bytes(self):
+        return memoryview(self._block).cast("B")
+
+    @property
+    def _state(self):
+        return self._bytes[_HEADER.size :].cast("I")
 
     @property
     def device(self):
         return _device.cpu
 
     def _restart(self, seed):
-        """The state that follows from a seed."""
-        _HEADER.pack_into(self._block, 0, 1, seed, 1, 0, 0, 0.0, 0, 0.0)
-        self._state[:] = _first_words(seed & 0xFFFFFFFF)
+        """The stream that follows from a seed."""
+        _HEADER.pack_into(self._block, 0, 1, seed, 1, -1, 0, 0.0, 0, 0.0)
 
     def manual_seed(self, seed, /):
         """Start the stream that belongs to a seed; returns the generator."""
@@ -98,6 +95,10 @@ class Generator:
         return _HEADER.unpack_from(self._block)[1]
 
     def _save(self):
+        if self._block[_NEXT] < 0:
+            from flambeau.eager.sampling import kernel  # not before there are ops
+
+            kernel("seed")(self.pointer)
         _, seed, left, position, *normals = _HEADER.unpack_from(self._block)
         has, normal, has_float, float_normal = normals
         state = (seed, left, 1, position, *self._state)

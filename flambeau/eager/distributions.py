@@ -184,7 +184,7 @@ def fill_randperm(out, n, generator):
         raise RuntimeError(f"value cannot be converted to type {name} without overflow")
     if out.device.type == "cpu":
         require(dtype, COMMON, "randperm")
-    fill(out, "randperm", (dtype.code,), generator)
+    return fill(out, "randperm", (dtype.code,), generator)
 
 
 def _empty_like(t, dtype=None):

@@ -1,26 +1,66 @@
 """New tensors of random numbers: rand, randn, randint, randperm, normal and their `_like` forms.
 
 Each makes an empty tensor (or takes `out`) and fills it. The fills are in `sampling.py` and
-`random_integers.py`.
+`random_integers.py`. What a call comes to (layout, kernel, parameters) is remembered by its plain
+arguments, so that the next one like it allocates and draws at once.
 """
 
 import operator
 
-from flambeau import _dtype
+from flambeau import _device, _dtype
 from flambeau._layout import Size, broadcast_shape
-from flambeau._tensor import Tensor
+from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.autograd import views
 from flambeau.eager.creation import empty, empty_like, size_from
 from flambeau.eager.distributions import fill_randperm
+from flambeau.eager.plan import MAX_PLANS
 from flambeau.eager.random_integers import random_from_to
 from flambeau.eager.sampling import check_generator, normal_, uniform_
+from flambeau.random import Generator, default_generator
+
+_draws: dict = {}  # (function, what it was asked for) -> layout, kernel, its arguments
+_dtype.Defaults.remembered.append(_draws)
+_NO_PLAN = None, None, ()
+_INT = frozenset((int,))
+_BOUNDS = frozenset((int, type(None)))
 
 
-def _filled(fill, target, requires_grad, out, *arguments):
-    fill(target, *arguments)
+def _filled(fill, target, requires_grad, out, *arguments, key=None):
+    ran = fill(target, *arguments)
     if out is not None:
         out._storage.version += 1
+    elif key is not None and ran is not None:
+        if len(_draws) > MAX_PLANS:
+            _draws.clear()
+        _draws[key] = target._layout, *ran
     return target.requires_grad_(True) if requires_grad else target
+
+
+def _key(what, sizes, dtype, device):
+    """What _draws knows a call by; None if an argument is not plain."""
+    # 2.0 and True equal 2 and 1 as keys, but are no sizes
+    if not _INT.issuperset(map(type, sizes)):
+        sizes = sizes[0] if len(sizes) == 1 else ()
+        if not isinstance(sizes, tuple) or not sizes or not _INT.issuperset(map(type, sizes)):
+            return None
+    return what, sizes, dtype, _device.default_device() if device is None else device
+
+
+def _again(key, generator, requires_grad):
+    """A new tensor by a plan of before; None if there is none."""
+    try:
+        layout, run, arguments = _draws.get(key, _NO_PLAN)
+    except TypeError:  # a dtype or a device that nothing can be known by
+        return None
+    if generator is None:
+        generator = default_generator
+    elif not isinstance(generator, Generator):
+        return None
+    if run is None:
+        return None
+    t = empty_like_layout(layout)
+    run(generator.pointer, t._storage.pointer, *arguments)
+    return t.requires_grad_(True) if requires_grad else t
 
 
 def rand(
@@ -34,9 +74,14 @@ def rand(
     pin_memory=False,
 ):
     """Numbers from the uniform distribution on [0, 1)."""
+    key = _key("rand", size, dtype, device)
+    if out is None:
+        t = _again(key, generator, requires_grad)
+        if t is not None:
+            return t
     check_generator("rand", generator)
     target = empty(_size("rand", size), out=out, dtype=dtype, device=device)
-    return _filled(uniform_, target, requires_grad, out, 0.0, 1.0, generator)
+    return _filled(uniform_, target, requires_grad, out, 0.0, 1.0, generator, key=key)
 
 
 def randn(
@@ -50,9 +95,14 @@ def randn(
     pin_memory=False,
 ):
     """Numbers from the normal distribution with mean 0 and standard deviation 1."""
+    key = _key("randn", size, dtype, device)
+    if out is None:
+        t = _again(key, generator, requires_grad)
+        if t is not None:
+            return t
     check_generator("randn", generator)
     target = empty(_size("randn", size), out=out, dtype=dtype, device=device)
-    return _filled(normal_, target, requires_grad, out, 0.0, 1.0, generator)
+    return _filled(normal_, target, requires_grad, out, 0.0, 1.0, generator, key=key)
 
 
 def _size(name, size):
@@ -78,9 +128,16 @@ def randint(
     pin_memory=False,
 ):
     """Integers from [low, high), as in randint(high, size) and randint(low, high, size)."""
-    check_generator("randint", generator)
     if size is None:
         high, size = None, high  # randint(high, size)
+    key = None
+    # floats are left out: their bounds may be worth a warning each time
+    if dtype is None and isinstance(size, tuple) and _INT.issuperset(map(type, (low, *size))):
+        key = _key((low, high), size, dtype, device) if type(high) in _BOUNDS else None
+        t = _again(key, generator, requires_grad) if out is None else None
+        if t is not None:
+            return t
+    check_generator("randint", generator)
     low, high = _bounds("randint", low, high)
     if not isinstance(size, (tuple, list)):
         position, kind = 2 if low == 0 else 3, type(size).__name__
@@ -89,7 +146,7 @@ def randint(
         )
     dtype = dtype or (_dtype.int64 if out is None else None)
     target = empty(size_from((size,), "randint"), out=out, dtype=dtype, device=device)
-    return _filled(random_from_to, target, requires_grad, out, low, high, generator)
+    return _filled(random_from_to, target, requires_grad, out, low, high, generator, key=key)
 
 
 def _bounds(name, low, high):
@@ -123,11 +180,16 @@ def randperm(
     pin_memory=False,
 ):
     """The integers from 0 to n - 1 in random order."""
+    key = _key("randperm", (n,), dtype, device) if type(n) is int else None
+    if out is None:
+        t = _again(key, generator, requires_grad)
+        if t is not None:
+            return t
     check_generator("randperm", generator)
     n = _integer("randperm", "n", 1, n)
     dtype = dtype or (_dtype.int64 if out is None else None)
     target = empty(Size((n,)) if n >= 0 else (n,), out=out, dtype=dtype, device=device)
-    return _filled(fill_randperm, target, requires_grad, out, n, generator)
+    return _filled(fill_randperm, target, requires_grad, out, n, generator, key=key)
 
 
 def rand_like(
@@ -142,9 +204,15 @@ def rand_like(
     generator=None,
 ):
     """Numbers from the uniform distribution on [0, 1), in the shape of input."""
+    key = None
+    if type(input) is Tensor and dtype is device is memory_format is None:
+        key = "rand_like", input._layout
+        t = _again(key, generator, requires_grad)
+        if t is not None:
+            return t
     check_generator("rand_like", generator)
     target = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
-    return _filled(uniform_, target, requires_grad, None, 0.0, 1.0, generator)
+    return _filled(uniform_, target, requires_grad, None, 0.0, 1.0, generator, key=key)
 
 
 def randn_like(
@@ -159,9 +227,15 @@ def randn_like(
     generator=None,
 ):
     """Numbers from the standard normal distribution, in the shape of input."""
+    key = None
+    if type(input) is Tensor and dtype is device is memory_format is None:
+        key = "randn_like", input._layout
+        t = _again(key, generator, requires_grad)
+        if t is not None:
+            return t
     check_generator("randn_like", generator)
     target = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
-    return _filled(normal_, target, requires_grad, None, 0.0, 1.0, generator)
+    return _filled(normal_, target, requires_grad, None, 0.0, 1.0, generator, key=key)
 
 
 def randint_like(

@@ -55,20 +55,24 @@ def check_generator(op, generator):
 
 
 def fill(out, name, facts, generator, *parameters):
-    """Fill a tensor's memory, in the order of that memory."""
+    """Fill a tensor's memory, in the order of that memory.
+
+    Returns the kernel and its arguments, if they would do for any tensor of this layout.
+    """
     layout = out._layout
     if not is_computed(out):
-        return
+        return None
     if overlaps_itself(layout):
         raise overlapping()
     run = kernel(name, *facts)
     if layout.is_contiguous or is_dense_in_some_order(layout):
         run(stream(generator), out.data_ptr(), layout.numel, *parameters)
-        return
+        return run, (layout.numel, *parameters)
     view = in_memory_order(out)
     scratch = empty_tensor(view.shape, view.dtype, view.device)
     run(stream(generator), scratch.data_ptr(), layout.numel, *parameters)
     copy_into(view, scratch)
+    return None
 
 
 def overlapping():
@@ -161,11 +165,11 @@ def require(dtype, supported, kernel_name):
 @fills("uniform_")
 def uniform_(out, low, high, generator):
     if out.device.type == "meta":
-        return
+        return None
     if out.dtype.is_complex:
         out = real_view(out)
         if out.numel() == 0:
-            return
+            return None
     dtype = out.dtype
     require(dtype, HALF_AND_UP, "check_uniform_bounds")
     top = d.finfo(dtype).max
@@ -181,7 +185,7 @@ def uniform_(out, low, high, generator):
             f"uniform_ expects to-from <= std::numeric_limits<{dtype.scalar_name}>::max(), "
             f"but found to={high:g} and from={low:g} which result in to-from to exceed the limit"
         )
-    fill(out, "uniform", (dtype.code,), generator, low, high)
+    return fill(out, "uniform", (dtype.code,), generator, low, high)
 
 
 @fills("normal_")
@@ -189,14 +193,13 @@ def normal_(out, mean, std, generator):
     if not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     if not is_computed(out):
-        return
+        return None
     if out.dtype.is_complex:
         out, std = real_view(out), std / math.sqrt(2)
     require(out.dtype, HALF_AND_UP, "normal_kernel_cpu")
     if out.numel() >= 16 and out._layout.is_contiguous:
-        fill(out, "normal", (out.dtype.code,), generator, mean, std)
-    else:
-        fill(out, "fill", ("normal_pairs", out.dtype.code), generator, mean, std)
+        return fill(out, "normal", (out.dtype.code,), generator, mean, std)
+    return fill(out, "fill", ("normal_pairs", out.dtype.code), generator, mean, std)
 
 
 @fills("log_normal_")

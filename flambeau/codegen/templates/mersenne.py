@@ -16,7 +16,8 @@ from flambeau.codegen.loops import I1, I32, I64, PTR, vector, width_of
 # The block of a generator, in 64-bit words. CHUNKS is 1 and never changes: it lets the block
 # double as the launch description of a kernel, and says that drawing is serial. LEFT and NEXT are
 # PyTorch's: LEFT words remain in the state, the one to come included (1: twist first), NEXT is its
-# position. The state (624 words of 32 bits) follows from word STATE on.
+# position; -1 means that the state has yet to be made of the seed. The state (624 words of 32 bits)
+# follows from word STATE on.
 CHUNKS, SEED, LEFT, NEXT, HAS_NORMAL, NORMAL, HAS_FLOAT_NORMAL, FLOAT_NORMAL, STATE = range(9)
 STATE_WORDS, SHIFT = 624, 397
 
@@ -62,6 +63,11 @@ class Words:
         """A standard normal double; they come in pairs, the second waits in the generator."""
         name = self._function("normal", [(PTR, "generator")], "double", self._write_normal)
         return fn.call(name, "double", generator, pure=False)
+
+    def seed(self, fn, generator):
+        """Make the state of the seed, unless that is done."""
+        name = self._function("seed", [(PTR, "generator")], "void", self._write_seed)
+        fn.call(name, "void", generator)
 
     # -- the functions themselves --------------------------------------------------------------
     def _write_next_word(self, fn, generator):
@@ -119,9 +125,24 @@ class Words:
         name = self._function("twist", [(PTR, "generator")], "void", self._write_twist)
         left = _word(fn, generator, LEFT)
         with fn.when(fn.load(left, I64) == 1):
+            self.seed(fn, generator)
             fn.call(name, "void", generator)
             fn.store(fn.value(STATE_WORDS + 1, I64), left)
             fn.store(fn.value(0, I64), _word(fn, generator, NEXT))
+
+    def _write_seed(self, fn, generator):
+        """Knuth's recurrence on the low 32 bits of the seed."""
+        position, state = _word(fn, generator, NEXT), _state(fn, generator)
+        with fn.when(fn.load(position, I64) < 0):
+            cell = fn.var(fn.convert("trunc", fn.load(_word(fn, generator, SEED), I64), I32))
+            fn.store(cell.get(), state)
+            with fn.loop(1, STATE_WORDS) as i:
+                word = cell.get()
+                word = (word ^ (word >> 30)) * 1812433253 + fn.convert("trunc", i, I32)
+                cell.set(word)
+                fn.store(word, fn.gep(state, i, I32))
+            fn.store(fn.value(0, I64), position)
+        fn.ret()
 
     def _write_twist(self, fn, generator):
         state, w = _state(fn, generator), self.width

@@ -206,6 +206,13 @@ def _remainder(fn, divisor, width):
     return remainder
 
 
+def build_seed():
+    """The state of a generator that has only its seed."""
+    kernel = Kernel("p")
+    kernel.words.seed(kernel.fn, kernel.generator)
+    return kernel.text()
+
+
 def build_randperm(dtype):
     """0 .. count - 1 shuffled: element i changes places with one at or after it."""
     kernel = Kernel("ppi")
