@@ -135,6 +135,44 @@ def test_to_tensor_of_an_image_in_several_blocks():
     assert out[0, :-1].min().item() == out[0, :-1].max().item() == pytest.approx(10 / 255)
 
 
+@pytest.mark.parametrize("tells", [True, False])
+def test_images_over_the_memory_of_others(tells, monkeypatch):
+    """Rows may have gaps between them, or come from the bottom up."""
+    from flambeau.vision.transforms import conversion
+
+    F.is_pil_image(None)  # so that the version of Pillow has been looked at
+    monkeypatch.setattr(conversion, "_tells_of_gaps", tells and conversion._tells_of_gaps)
+    data = np.random.RandomState(0).randint(0, 256, (9, 16)).astype(np.uint8)
+    for image in (
+        Image.frombuffer("L", (11, 9), data.tobytes(), "raw", "L", 16, 1),
+        Image.frombuffer("L", (16, 9), data.tobytes(), "raw", "L", 0, -1),
+        Image.frombuffer("RGBA", (4, 9), data.tobytes(), "raw", "RGBA", 0, 1),
+        Image.frombuffer("RGBA", (3, 9), data.tobytes(), "raw", "RGBA", 16, 1),
+        Image.fromarray(data),
+    ):
+        width, height = image.size
+        expected = np.asarray(image).reshape(height, width, -1).transpose(2, 0, 1)
+        assert np.array_equal(F.pil_to_tensor(image).numpy(), expected)
+        assert np.array_equal(F.to_tensor(image).numpy(), expected / np.float32(255))
+
+
+@pytest.mark.parametrize("extension", ["bmp", "tiff", "ppm", "png", "tga"])
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+def test_images_of_files_that_are_not_yet_read(extension, mode, tmp_path):
+    cases.pil_image(mode).save(tmp_path / f"image.{extension}")
+    expected = np.asarray(cases.pil_image(mode)).reshape(14, 19, -1).transpose(2, 0, 1)
+    with Image.open(tmp_path / f"image.{extension}") as image:
+        assert np.array_equal(T.ToTensor()(image).numpy(), expected / np.float32(255))
+
+
+def test_a_broken_file_is_reported(tmp_path):
+    path = tmp_path / "image.png"
+    cases.pil_image("RGB", (64, 64)).save(path)
+    path.write_bytes(path.read_bytes()[:2000])
+    with Image.open(path) as image, pytest.raises(OSError, match=r"truncated|broken"):
+        T.ToTensor()(image)
+
+
 @pytest.mark.parametrize("mode", ["L", "P", "LA", "RGB", "RGBA", "CMYK", "HSV"])
 def test_conversions_without_pillows_memory(mode, monkeypatch):
     """Older versions of Pillow do not show it."""

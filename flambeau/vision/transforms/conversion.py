@@ -34,16 +34,20 @@ if sys.byteorder == "big":
 _shifts: dict = {}
 _layouts: dict = {}
 _image_class: Any = None
+# Images over the memory of others may have gaps between rows, which Pillow tells since version 13.
+_tells_of_gaps = False
 
 
 def is_pil_image(value: Any) -> bool:
     """Whether a value is a PIL image, without importing Pillow for it."""
-    global _image_class
+    global _image_class, _tells_of_gaps
     if _image_class is None:
         loaded = sys.modules.get("PIL.Image")
         if loaded is None:
             return False
         _image_class = loaded.Image
+        version = sys.modules["PIL"].__version__.partition(".")[0]
+        _tells_of_gaps = version.isdecimal() and int(version) >= 13
     return isinstance(value, _image_class)
 
 
@@ -81,6 +85,8 @@ def _planes(pic: Any, one_band: Any, many_bands: Any) -> Tensor | None:
 
     one_band gets a tensor of bytes, many_bands one of 32-bit pixels and where their bytes are.
     """
+    if pic.readonly and not _tells_of_gaps:
+        return None
     try:
         _, capsule = pic.__arrow_c_array__()
         address = values_address(capsule)
