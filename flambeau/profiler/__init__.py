@@ -4,6 +4,7 @@ profiler.py is what users call; recording.py notes calls while it runs, building
 the notes, events.py sums them up, table.py and trace.py show them.
 """
 
+from flambeau.profiler import itt as itt
 from flambeau.profiler.activities import DeviceType as DeviceType
 from flambeau.profiler.activities import ProfilerAction as ProfilerAction
 from flambeau.profiler.activities import ProfilerActivity as ProfilerActivity

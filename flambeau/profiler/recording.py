@@ -262,38 +262,47 @@ class Recorder(observing.Observer):
         """Note the memory of new results, and when it is given back."""
         if result is None:
             return
-        known = None
         for t in (result,) if isinstance(result, Tensor) else _tensors(result):
             storage = root_of(t._storage)
-            key = id(storage)
-            followed = self._live.get(key)
+            followed = self._live.get(id(storage))
             if followed is not None and followed() is storage:
                 continue
-            if known is None:
-                known = {id(root_of(o._storage)) for o in given if isinstance(o, Tensor)}
-                known |= {id(root_of(o._storage)) for v in given for o in _nested(v)}
+            if not storage.pointer or _is_given(storage, given):
+                continue
             owner = getattr(storage, "owner", None)
-            if key in known or not storage.pointer or not (owner is None or type(owner) is Kept):
+            if owner is not None and type(owner) is not Kept:  # memory of somebody else
                 continue
             self._total += storage.nbytes
             note = MemoryNote(storage.nbytes, storage.pointer, self._total, time)
             self.memory_notes.append(note)
-            self._live[key] = weakref.ref(storage, self._given_back(key, storage))
+            followed = self._live[id(storage)] = _Followed(storage, self._given_back)
+            followed.key, followed.note = id(storage), note
 
-    def _given_back(self, key, storage):
-        nbytes, address = storage.nbytes, storage.pointer
-
-        def note(reference):
-            if self._live.get(key) is reference:
-                del self._live[key]
-                self._total -= nbytes
-                self.memory_notes.append(MemoryNote(-nbytes, address, self._total))
-
-        return note
+    def _given_back(self, followed):
+        if self._live.get(followed.key) is followed:
+            del self._live[followed.key]
+            taken = followed.note
+            self._total -= taken.nbytes
+            self.memory_notes.append(MemoryNote(-taken.nbytes, taken.address, self._total))
 
 
-def _nested(value):
-    return _tensors(value) if isinstance(value, (list, tuple)) else ()
+class _Followed(weakref.ref):
+    """A storage whose end is noted."""
+
+    __slots__ = ("key", "note")
+    key: int
+    note: MemoryNote
+
+
+def _is_given(storage, given):
+    """Does a result lie in the memory of an argument?"""
+    for value in given:
+        if isinstance(value, Tensor):
+            if root_of(value._storage) is storage:
+                return True
+        elif type(value) in (list, tuple) and _is_given(storage, value):
+            return True
+    return False
 
 
 def _tensors(value):

@@ -676,3 +676,10 @@ def test_sums_have_no_trace(tmp_path):
         torch.ones(1)
     with pytest.raises(RuntimeError, match="there is no trace"):
         prof.key_averages().export_chrome_trace(str(tmp_path / "x.json"))
+
+
+def test_tools_of_others_are_not_there():
+    itt = torch.profiler.itt
+    assert itt.is_available() is False
+    with pytest.raises(RuntimeError, match="ITT functions not installed"), itt.range("x"):
+        pass
