@@ -205,20 +205,31 @@ def test_no_network_names_file_address_and_place(tmp_path):
     assert said.endswith(f"put it at {tmp_path / 'resnet18.pth'}")
 
 
-def test_two_at_once_do_not_mix(server, tmp_path):
-    calls = [
-        threading.Thread(
-            target=transfer,
-            args=(server.url + "/a.bin", tmp_path / "a"),
-            kwargs={"progress": False},
-        )
-        for _ in range(6)
-    ]
-    for call in calls:
-        call.start()
-    for call in calls:
-        call.join()
-    assert only_file(tmp_path).read_bytes() == CONTENT
+def test_several_at_once_do_not_mix(server, tmp_path):
+    failures = []
+
+    def fetch():
+        try:
+            transfer(server.url + "/a.bin", tmp_path / "a", Expected(MD5), progress=False)
+        except WrongContent:  # every second one asks for something else
+            pass
+        except BaseException as error:
+            failures.append(error)
+
+    def fetch_right():
+        try:
+            transfer(server.url + "/a.bin", tmp_path / "a", Expected(md5=MD5), progress=False)
+        except BaseException as error:
+            failures.append(error)
+
+    for _ in range(5):
+        calls = [threading.Thread(target=f) for f in (fetch, fetch_right) * 4]
+        for call in calls:
+            call.start()
+        for call in calls:
+            call.join()
+        assert not failures
+        assert only_file(tmp_path).read_bytes() == CONTENT
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -129,11 +129,12 @@ def _difference(path: str | os.PathLike[str], expected: Expected) -> str:
 class _Partial:
     """An open `<path>.partial`, and a note beside it that says what the bytes are the start of."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, lasting: bool) -> None:
         self.file = file
         self.path = file.name
         self.note_path = self.path + ".source"
-        self.keep = False
+        self.lasting = lasting  # later calls look for it under this name
+        self.keep = self.placed = False
         self.note = self._read_note()
 
     def _read_note(self) -> dict[str, str]:
@@ -157,7 +158,7 @@ class _Partial:
         if self.note:
             with open(self.note_path, "w", encoding="utf-8") as note:
                 json.dump(self.note, note)
-        self.keep = bool(self.note)
+        self.keep = self.lasting and bool(self.note)
 
     def check(self, expected: Expected) -> None:
         self.file.flush()
@@ -167,21 +168,31 @@ class _Partial:
 
     def take_its_place(self, target: str) -> None:
         os.fsync(self.file.fileno())
+        self._forget(self.note_path)
         if fcntl is None:  # pragma: no cover - an open file cannot be renamed on Windows
             self.file.close()
         os.replace(self.path, target)
+        self.placed = True  # the old name may belong to somebody else from now on
 
     def leave(self) -> None:
-        keep = self.keep and not self.file.closed and self.size() > 0
+        if not self.placed and not (self.keep and self.size() > 0):
+            if fcntl is None:  # pragma: no cover - nor can it be removed
+                self.file.close()
+            # while the file is locked: afterwards another process may have made its own
+            self._forget(self.path, self.note_path)
         self.file.close()
-        for path in () if keep else (self.path, self.note_path):
+
+    @staticmethod
+    def _forget(*paths: str) -> None:
+        for path in paths:
             with contextlib.suppress(OSError):
                 os.unlink(path)
 
 
 @contextlib.contextmanager
 def _partial_file(target: str) -> Iterator[_Partial]:
-    part = _Partial(_open_alone(target))
+    file = _open_alone(target)
+    part = _Partial(file, lasting=file.name == target + ".partial")
     try:
         yield part
     except OSError as error:
