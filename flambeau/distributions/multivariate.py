@@ -49,6 +49,10 @@ def root_of_precision(precision: Tensor) -> Tensor:
     return solve_triangular(inverse_root, identity, upper=False)
 
 
+# PyTorch's names of these, which other packages import
+_batch_mv, _batch_mahalanobis, _precision_to_scale_tril = times, squared_length, root_of_precision
+
+
 def plus_identity(matrix: Tensor) -> Tensor:
     """matrix + 1"""
     return matrix + flambeau.eye(matrix.size(-1), dtype=matrix.dtype, device=matrix.device)

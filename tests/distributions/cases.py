@@ -63,7 +63,9 @@ CASES = {
     ),
     "Gamma": case(lambda d, p: d.Gamma(p([0.3, 1.0, 7.5]), p([1.0, 0.5, 2.0])), [0.1, 1.0, 4.0]),
     "GeneralizedPareto": case(
-        lambda d, p: d.GeneralizedPareto(p([0.0, 1.0, 0.5]), p([1.0, 2.0, 0.5]), p([0.3, -0.5, 1.2])),
+        lambda d, p: d.GeneralizedPareto(
+            p([0.0, 1.0, 0.5]), p([1.0, 2.0, 0.5]), p([0.3, -0.5, 1.2])
+        ),
         [0.5, 2.0, 3.0],
     ),
     "GeneralizedPareto exponential": case(
@@ -113,8 +115,7 @@ CASES = {
         lambda d, p: d.MixtureSameFamily(
             d.Categorical(logits=p([[0.2, 0.5], [0.0, 1.0]])),
             d.Independent(
-                d.Normal(p([[[0.0, 1.0, 2.0], [1.0, 1.0, 1.0]], [[2.0, 0.0, 1.0], [3.0, 1.0, 0.5]]]),
-                         p([0.5, 1.0, 2.0])), 1
+                d.Normal(p([[[0.0, 1, 2], [1, 1, 1]], [[2, 0, 1], [3, 1, 0.5]]]), p([0.5, 1, 2])), 1
             ),
         ),
         [[0.1, 0.2, 0.3], [1.0, 0.0, -1.0]],
@@ -183,8 +184,98 @@ CASES = {
         [0.1, 0.7],
     ),
     "Uniform": case(lambda d, p: d.Uniform(p([0.0, -1.0]), p([1.0, 2.5])), [0.3, 2.0]),
-    "VonMises": case(lambda d, p: d.VonMises(p([0.0, 1.0, 3.0]), p([0.5, 4.0, 30.0])), [0.1, 2.0, 3.1]),
+    "VonMises": case(
+        lambda d, p: d.VonMises(p([0.0, 1.0, 3.0]), p([0.5, 4.0, 30.0])), [0.1, 2.0, 3.1]
+    ),
     "Weibull": case(lambda d, p: d.Weibull(p([1.0, 2.0]), p([0.7, 3.0])), [0.3, 2.0]),
     "Wishart": case(lambda d, p: d.Wishart(p([4.0, 6.0]), p(COVARIANCE))),
     "Wishart root": case(lambda d, p: d.Wishart(p(5.5), scale_tril=p(ROOT))),
 }  # fmt: skip
+
+
+# -- everything one can ask ------------------------------------------------------------------------
+
+SEED = 7
+QUESTIONS = {
+    "mean": lambda d, v: d.mean,
+    "mode": lambda d, v: d.mode,
+    "variance": lambda d, v: d.variance,
+    "stddev": lambda d, v: d.stddev,
+    "sample": lambda d, v: d.sample((3,)),
+    "rsample": lambda d, v: d.rsample((2,)),
+    "log_prob": lambda d, v: d.log_prob(v),
+    "log_prob of samples": lambda d, v: d.log_prob(d.sample((2,))),
+    "cdf": lambda d, v: d.cdf(v),
+    "icdf": lambda d, v: d.icdf(v * 0 + 0.3),
+    "entropy": lambda d, v: d.entropy(),
+    "perplexity": lambda d, v: d.perplexity(),
+    "enumerate_support": lambda d, v: d.enumerate_support(),
+    "enumerate_support of one": lambda d, v: d.enumerate_support(expand=False),
+    "expand": lambda d, v: d.expand((2, *d.batch_shape)).sample(),
+    "expand log_prob": lambda d, v: d.expand((2, *d.batch_shape)).log_prob(v),
+    "expand entropy": lambda d, v: d.expand((2, *d.batch_shape)).entropy(),
+}
+DIFFERENTIATED = "mean variance rsample log_prob cdf icdf entropy".split()
+
+
+def make(name, library, dtype="float64", requires_grad=True):
+    """The distribution of a case, its parameters and its value."""
+    p = Parameters(library, dtype, requires_grad)
+    distribution = CASES[name].make(library.distributions, p)
+    value = CASES[name].value
+    if value is None:
+        library.manual_seed(SEED)
+        value = quietly(distribution.sample)
+    else:
+        value = library.tensor(value, dtype=None if name.startswith("Categorical") else p.dtype)
+    return distribution, p.made, value
+
+
+def answers(name, library, dtype="float64"):
+    """What a distribution answers: lists of numbers, text, or what it raised."""
+    distribution, made, value = make(name, library, dtype)
+    found = {
+        "repr": repr(distribution),
+        "expanded repr": repr(distribution.expand((2, *distribution.batch_shape))),
+        "shapes": [list(distribution.batch_shape), list(distribution.event_shape)],
+        "abilities": [distribution.has_rsample, distribution.has_enumerate_support],
+        "support": str(distribution.support),
+        "constraints": str(distribution.arg_constraints),
+    }
+    for question, ask in QUESTIONS.items():
+        library.manual_seed(SEED)
+        try:
+            answer = quietly(lambda: ask(distribution, value))  # noqa: B023
+        except (NotImplementedError, ValueError) as error:
+            found[question] = type(error).__name__
+            continue
+        except (RuntimeError, AttributeError) as error:
+            found[question] = f"stumbled: {error}"
+            continue
+        found[question] = answer.detach().tolist()
+        found[f"{question} is"] = f"{answer.dtype} {list(answer.shape)} {answer.requires_grad}"
+        if question in DIFFERENTIATED and answer.requires_grad:
+            found[f"{question} gradient"] = gradient(name, library, answer, made)
+    return found
+
+
+def quietly(function):
+    """PyTorch's Wishart calls every sample singular."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return function()
+
+
+def gradient(name, library, answer, made):
+    """Gradients of a weighed sum with respect to the parameters."""
+    weights = (1.0 + library.arange(answer.numel(), dtype=answer.dtype)).cos().view(answer.shape)
+    try:
+        total = (answer * weights).sum()
+        grads = library.autograd.grad(total, made, allow_unused=True, retain_graph=True)
+    except RuntimeError as error:
+        return f"stumbled: {error}"
+    if name == "Wishart root":  # nobody reads the upper part of a root; PyTorch's gradient is not 0
+        grads = [grads[0], grads[1].tril()]
+    return [None if g is None else g.tolist() for g in grads]
