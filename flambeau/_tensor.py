@@ -193,17 +193,22 @@ def make_tensor(layout, storage, offset, cls=Tensor):
 
 def empty_like_layout(layout):
     """A new tensor with uninitialised memory for a dense layout (in any order of dimensions)."""
-    pool = layout.pool or pool_of(layout)
-    storage = _new(Storage)
-    storage.give = NO_POOL.give  # until there is a block, there is nothing to give back
+    pool = layout.pool
+    if pool is None:
+        pool = pool_of(layout)
     try:
-        storage.pointer = pool.pop()
+        pointer = pool.pop()
     except IndexError:
-        storage.pointer = 0
-        storage.pointer = pool.grow()
-    storage.give, storage.version, storage.nbytes = pool.give, 0, layout.nbytes
+        pointer = pool.grow()
+    storage = _new(Storage)
+    storage.pointer = pointer
+    storage.give = pool.give
+    storage.version = 0
+    storage.nbytes = layout.nbytes
     t = _new(Tensor)  # make_tensor, written out: this runs in every op that is not pointwise
-    t._layout, t._storage, t._offset = layout, storage, 0
+    t._layout = layout
+    t._storage = storage
+    t._offset = 0
     t._requires_grad = False
     t._grad = t._grad_fn = t._view = t._extra = None
     t._output_nr = 0

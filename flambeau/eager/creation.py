@@ -31,6 +31,7 @@ from flambeau.eager.options import (
     like,
     new_layout,
     number,
+    plain_key,
     size_from,
     size_tuple,
 )
@@ -129,22 +130,36 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     return finish(interchange.from_buffer(buffer, dtype, count, offset), requires_grad)
 
 
-_layouts: dict = {}
-_INT = frozenset((int,))
+_INT_FLOAT = frozenset((int, float))
+_known: dict = {}  # (what, sizes, dtype, device) -> layout and plan of a fill
+_dtype.Defaults.remembered.append(_known)
 
 
-def _dense(sizes, size, dtype, device, name):
-    """The dense layout that zeros, ones and empty were asked for; looked up for plain integers."""
-    # 2.0 and True equal 2 and 1 as keys, but are no sizes
-    if size is not None or device is not None or not _INT.issuperset(map(type, sizes)):
-        return new_layout(_shape(sizes, size, name), dtype, device, name)
-    key = (sizes, dtype, _dtype.default_dtype(), _device.default_device())
-    found = _layouts.get(key)
+def _remember(key, *plan):
+    if key is not None:
+        if len(_known) > MAX_PLANS:
+            _known.clear()
+        _known[key] = plan
+
+
+def _filled_again(key, value, requires_grad):
+    """A new tensor that was asked for before, full of a small number; else None."""
+    try:
+        found = _known.get(key)
+    except TypeError:  # a dtype or a device that nothing can be known by
+        return None
     if found is None:
-        found = new_layout(_shape(sizes, size, name), dtype, device, name)
-        if len(_layouts) < 4096:
-            _layouts[key] = found
-    return found
+        return None
+    layout, kernel, description, _ = found
+    t = empty_like_layout(layout)
+    kernel(description, t._storage.pointer, value)
+    return finish(t, requires_grad) if requires_grad else t
+
+
+def _filled_first(key, layout, value, requires_grad):
+    """The same for a call that is new; the next one like it finds its plan."""
+    _remember(key, layout, *fill_plan(layout, type(value)))
+    return finish(filled(layout, value), requires_grad)
 
 
 def _shape(sizes, size, name):
@@ -168,10 +183,20 @@ def empty(
     """A tensor with uninitialised memory."""
     if out is not None:
         return into(out, _shape(sizes, size, "empty"), dtype, "empty")
-    plan = _dense(sizes, size, dtype, device, "empty")
-    if memory_format is not None:
-        plan = formatted_layout(plan, memory_format)
-    return finish(empty_like_layout(plan), requires_grad)
+    key = plain_key("empty", sizes, dtype, device) if size is memory_format is None else None
+    try:
+        found = _known.get(key)
+    except TypeError:  # a dtype or a device that nothing can be known by
+        found = key = None
+    if found is None:
+        plan = new_layout(_shape(sizes, size, "empty"), dtype, device, "empty")
+        if memory_format is not None:
+            plan = formatted_layout(plan, memory_format)
+        _remember(key, plan)
+    else:
+        (plan,) = found
+    t = empty_like_layout(plan)
+    return finish(t, requires_grad) if requires_grad else t
 
 
 def empty_strided(
@@ -208,6 +233,12 @@ def full(
     names=None,
 ):
     """A tensor with every element equal to fill_value."""
+    key = None
+    if out is None and dtype is None and type(size) is tuple and _is_small(fill_value):
+        key = plain_key(type(fill_value), size, dtype, device)
+        t = _filled_again(key, fill_value, requires_grad)
+        if t is not None:
+            return t
     fill_value = number(fill_value, "full", "fill_value", 2)
     shape = size_tuple(size, "full")
     if out is not None:
@@ -217,39 +248,17 @@ def full(
         return out
     dtype = infer_dtype([fill_value]) if dtype is None else dtype_of(dtype, "full")
     plan = new_layout(shape, dtype, device, "full")
-    return finish(filled(plan, _checked(fill_value, dtype)), requires_grad)
+    return _filled_first(key, plan, _checked(fill_value, dtype), requires_grad)
+
+
+def _is_small(value):
+    """Is this a number that fits any dtype it may be given?"""
+    return type(value) in _INT_FLOAT and -1000 <= value <= 1000
 
 
 def _checked(value, dtype):
     """A number to fill with, if the dtype can hold it."""
     return fill_number(_dtype.check_fits(value, dtype))
-
-
-_blanks: dict = {}  # (sizes, dtype, device) -> layout and plan of a fill
-_dtype.Defaults.remembered.append(_blanks)
-
-
-def _quick_fill(sizes, dtype, value):
-    """A new tensor of sizes that were asked for before, full of a small integer; else None."""
-    for s in sizes:
-        if type(s) is not int:  # 2.0 and True equal 2 and 1 as keys, but are no sizes
-            return None
-    found = _blanks.get((sizes, dtype, _device.default_device()))
-    if found is None:
-        return None
-    layout, kernel, description, _ = found
-    t = empty_like_layout(layout)
-    kernel(description, t._storage.pointer, value)
-    return t
-
-
-def _remembered_fill(sizes, dtype, layout, value):
-    if layout.device is _device.default_device() and _INT.issuperset(map(type, sizes)):
-        if len(_blanks) > MAX_PLANS:
-            _blanks.clear()
-        if sizes == layout.shape:
-            _blanks[sizes, dtype, layout.device] = (layout, *fill_plan(layout, int))
-    return filled(layout, value)
 
 
 def zeros(
@@ -264,14 +273,16 @@ def zeros(
     names=None,
 ):
     """A tensor of zeros."""
-    if out is None and size is None and device is None and not requires_grad:
-        t = _quick_fill(sizes, dtype, 0)
+    key = None
+    if size is out is None:
+        key = plain_key("blank", sizes, dtype, device)
+        t = _filled_again(key, 0, requires_grad)
         if t is not None:
             return t
     if out is not None:
         return into(out, _shape(sizes, size, "zeros"), dtype).zero_()
-    plan = _dense(sizes, size, dtype, device, "zeros")
-    return finish(_remembered_fill(sizes, dtype, plan, 0), requires_grad)
+    plan = new_layout(_shape(sizes, size, "zeros"), dtype, device, "zeros")
+    return _filled_first(key, plan, 0, requires_grad)
 
 
 def ones(
@@ -286,14 +297,16 @@ def ones(
     names=None,
 ):
     """A tensor of ones."""
-    if out is None and size is None and device is None and not requires_grad:
-        t = _quick_fill(sizes, dtype, 1)
+    key = None
+    if size is out is None:
+        key = plain_key("blank", sizes, dtype, device)
+        t = _filled_again(key, 1, requires_grad)
         if t is not None:
             return t
     if out is not None:
         return into(out, _shape(sizes, size, "ones"), dtype, "ones").fill_(1)
-    plan = _dense(sizes, size, dtype, device, "ones")
-    return finish(_remembered_fill(sizes, dtype, plan, 1), requires_grad)
+    plan = new_layout(_shape(sizes, size, "ones"), dtype, device, "ones")
+    return _filled_first(key, plan, 1, requires_grad)
 
 
 def _like(input, dtype, device, memory_format, name):

@@ -7,10 +7,12 @@ The functions themselves are in creation.py and ranges.py.
 import operator
 
 from flambeau import _device, _dtype, errors
+from flambeau._device import default_device
 from flambeau._layout import Size, dense_layout
 from flambeau._tensor import Tensor
 
 MAX_BYTES = 1 << 63
+_INT = frozenset((int,))
 _PYTHON = {
     float: _dtype.float64,
     int: _dtype.int64,
@@ -48,6 +50,20 @@ def size_from(size, name="empty", argument="size"):
         if s < 0:
             raise negative_size(s, shape, name)
     return shape
+
+
+def plain_key(what, sizes, dtype, device):
+    """What a creation function may remember a call by; None if its sizes are not plain integers.
+
+    A dtype or a device that is none may be part of it, and not be hashable.
+    """
+    for s in sizes:
+        if type(s) is not int:  # 2.0 and True equal 2 and 1 as keys, but are no sizes
+            sizes = sizes[0] if len(sizes) == 1 else ()
+            if not isinstance(sizes, tuple) or not sizes or not _INT.issuperset(map(type, sizes)):
+                return None
+            break
+    return what, sizes, dtype, default_device() if device is None else device
 
 
 def _not_a_size(size, name, argument):

@@ -7,12 +7,13 @@ arguments, so that the next one like it allocates and draws at once.
 
 import operator
 
-from flambeau import _device, _dtype
+from flambeau import _dtype
 from flambeau._layout import Size, broadcast_shape
 from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.autograd import views
 from flambeau.eager.creation import empty, empty_like, size_from
 from flambeau.eager.distributions import fill_randperm
+from flambeau.eager.options import plain_key
 from flambeau.eager.plan import MAX_PLANS
 from flambeau.eager.random_integers import random_from_to
 from flambeau.eager.sampling import check_generator, normal_, uniform_
@@ -20,7 +21,6 @@ from flambeau.random import Generator, default_generator
 
 _draws: dict = {}  # (function, what it was asked for) -> layout, kernel, its arguments
 _dtype.Defaults.remembered.append(_draws)
-_NO_PLAN = None, None, ()
 _INT = frozenset((int,))
 _BOUNDS = frozenset((int, type(None)))
 
@@ -36,28 +36,19 @@ def _filled(fill, target, requires_grad, out, *arguments, key=None):
     return target.requires_grad_(True) if requires_grad else target
 
 
-def _key(what, sizes, dtype, device):
-    """What _draws knows a call by; None if an argument is not plain."""
-    # 2.0 and True equal 2 and 1 as keys, but are no sizes
-    if not _INT.issuperset(map(type, sizes)):
-        sizes = sizes[0] if len(sizes) == 1 else ()
-        if not isinstance(sizes, tuple) or not sizes or not _INT.issuperset(map(type, sizes)):
-            return None
-    return what, sizes, dtype, _device.default_device() if device is None else device
-
-
 def _again(key, generator, requires_grad):
     """A new tensor by a plan of before; None if there is none."""
     try:
-        layout, run, arguments = _draws.get(key, _NO_PLAN)
+        found = _draws.get(key)
     except TypeError:  # a dtype or a device that nothing can be known by
+        return None
+    if found is None:
         return None
     if generator is None:
         generator = default_generator
     elif not isinstance(generator, Generator):
         return None
-    if run is None:
-        return None
+    layout, run, arguments = found
     t = empty_like_layout(layout)
     run(generator.pointer, t._storage.pointer, *arguments)
     return t.requires_grad_(True) if requires_grad else t
@@ -74,7 +65,7 @@ def rand(
     pin_memory=False,
 ):
     """Numbers from the uniform distribution on [0, 1)."""
-    key = _key("rand", size, dtype, device)
+    key = plain_key("rand", size, dtype, device)
     if out is None:
         t = _again(key, generator, requires_grad)
         if t is not None:
@@ -95,7 +86,7 @@ def randn(
     pin_memory=False,
 ):
     """Numbers from the normal distribution with mean 0 and standard deviation 1."""
-    key = _key("randn", size, dtype, device)
+    key = plain_key("randn", size, dtype, device)
     if out is None:
         t = _again(key, generator, requires_grad)
         if t is not None:
@@ -133,7 +124,7 @@ def randint(
     key = None
     # floats are left out: their bounds may be worth a warning each time
     if dtype is None and isinstance(size, tuple) and _INT.issuperset(map(type, (low, *size))):
-        key = _key((low, high), size, dtype, device) if type(high) in _BOUNDS else None
+        key = plain_key((low, high), size, dtype, device) if type(high) in _BOUNDS else None
         t = _again(key, generator, requires_grad) if out is None else None
         if t is not None:
             return t
@@ -180,7 +171,7 @@ def randperm(
     pin_memory=False,
 ):
     """The integers from 0 to n - 1 in random order."""
-    key = _key("randperm", (n,), dtype, device) if type(n) is int else None
+    key = plain_key("randperm", (n,), dtype, device) if type(n) is int else None
     if out is None:
         t = _again(key, generator, requires_grad)
         if t is not None:

@@ -12,7 +12,15 @@ from flambeau import _device, _dtype
 from flambeau._layout import Size, dense_layout
 from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.codegen import scalar
-from flambeau.eager.options import dtype_of, finish, integer, into, new_layout, number
+from flambeau.eager.options import (
+    dtype_of,
+    finish,
+    integer,
+    into,
+    new_layout,
+    number,
+    plain_key,
+)
 from flambeau.eager.plan import MAX_PLANS, plan_nest
 
 _grids: dict = {}
@@ -42,6 +50,31 @@ def grid(key, trace, numbers, layout, out=None):
     if out is not None:
         out._storage.version += 1
     return t
+
+
+_known: dict = {}  # what a function was plainly asked for -> layout, plan of grid
+_dtype.Defaults.remembered.append(_known)
+_NUMBERS = frozenset((int, float))
+
+
+def _grid_again(key, numbers):
+    """A new tensor by the plan that a call like this one has left; None if there is none."""
+    try:
+        found = _known.get(key)
+    except TypeError:  # a dtype or a device that nothing can be known by
+        return None
+    if found is None:
+        return None
+    layout, plan = found
+    t = empty_like_layout(layout)
+    plan[1](plan[2], t._storage.pointer, *numbers)
+    return t
+
+
+def _remember_grid(key, name, kinds, layout):
+    if len(_known) > MAX_PLANS:
+        _known.clear()
+    _known[key] = layout, _grids[name, kinds, layout]
 
 
 # -- arange ----------------------------------------------------------------------------------------
@@ -259,10 +292,19 @@ def linspace(
     pin_memory=False,
 ):
     """steps values from start to end, evenly spaced, both included."""
+    key = None
+    if out is None and type(steps) is int and _NUMBERS.issuperset((type(start), type(end))):
+        key = plain_key("linspace", (steps,), dtype, device)
+        t = _grid_again(key, (float(start), float(end), steps))
+        if t is not None:
+            return finish(t, requires_grad)
     start, end, dtype = _ends("linspace", start, end, steps, dtype, out)
     plan = new_layout(Size((steps,)), dtype, device, "linspace")
     out = None if out is None else into(out, plan.shape)
-    return finish(linspace_into(start, end, plan, out), requires_grad)
+    t = linspace_into(start, end, plan, out)
+    if key is not None and steps > 1 and plan.dtype in (_dtype.float32, _dtype.float64):
+        _remember_grid(key, f"linspace_{plan.dtype.code}", "ffi", plan)
+    return finish(t, requires_grad)
 
 
 def _ends(name, start, end, steps, dtype, out):
@@ -414,6 +456,12 @@ def eye(
     pin_memory=False,
 ):
     """Ones on the diagonal, zeros elsewhere."""
+    key = None
+    if out is None and type(n) is int and (m is None or type(m) is int):
+        key = plain_key("eye", (n, n if m is None else m), dtype, device)
+        t = _grid_again(key, ())
+        if t is not None:
+            return finish(t, requires_grad)
     n = integer(n, "eye", "n", 1)
     m = n if m is None else integer(m, "eye", "m", 2)
     for name, value in (("n", n), ("m", m)):
@@ -426,4 +474,7 @@ def eye(
     def trace():
         return scalar.coordinate(0) == scalar.coordinate(1)
 
-    return finish(grid("eye", trace, (), plan, out), requires_grad)
+    t = grid("eye", trace, (), plan, out)
+    if key is not None:
+        _remember_grid(key, "eye", "", plan)
+    return finish(t, requires_grad)
