@@ -35,6 +35,7 @@ from flambeau.runtime.cpu import words
 _kernels: dict = {}
 _plans: dict = {}
 LONG = 1 << 16  # rows of this length and more are sorted by several chunks together
+SHORT = 64  # rows that selection ranks at once: it never pays to sort them first
 DIGIT = 11
 SLACK = 256  # kernels may read this much past the end
 
@@ -180,7 +181,16 @@ def check_dtype(name, dtype, *refused):
 
 @launches("topk")
 def topk(input, k, dim, largest, sorted):
-    dim = dimension(input, dim)
+    plan = _plans.get((input._layout, k, dim, largest))
+    if plan is not None:
+        run, description, _, values, indices, room, spare = plan
+        values, indices, room = map(empty_like_layout, (values, indices, room))
+        at = room._storage.pointer
+        source = input._storage.pointer + input._offset
+        places = values._storage.pointer, indices._storage.pointer, at + spare, source, at
+        run(description, *places)
+        return return_types.topk((values, indices))
+    given, dim = dim, dimension(input, dim)
     n = input.shape[dim] if input.ndim else 1
     if not 0 <= k <= n:
         raise RuntimeError("selected index k out of range")
@@ -194,7 +204,13 @@ def topk(input, k, dim, largest, sorted):
     values, indices = outputs(input, row_shape(input, dim, k))
     if is_computed(values):
         rows, n, source = as_rows(input, dim)
-        if k * 8 > n:
+        if source is input and (n <= SHORT or k * 8 <= n < LONG):
+            if len(_plans) > MAX_PLANS:
+                _plans.clear()
+            plan = _plan_best(input._layout, values, indices, rows, n, k, largest)
+            _plans[input._layout, k, given, largest] = plan
+            return topk(input, k, given, largest, sorted)
+        if k * 8 > n and n > SHORT:
             _topk_by_sorting(values, indices, source, rows, n, k, largest)
         else:
             best(
@@ -214,8 +230,18 @@ def _topk_by_sorting(values, indices, source, rows, n, k, largest):
         copy_into(alias(target, dense_layout(Size((rows, k)), whole.dtype, cpu), 0), part)
 
 
-def best(values, indices, source, rows, n, k, dtype, largest):
-    """The k best of each row at an address, in order."""
+def _plan_best(layout, values, indices, rows, n, k, largest):
+    """For rows side by side, none of them long: one launch."""
+    description, room, spare, _ = _describe_best(rows, n, k, layout.dtype, largest)
+    owner, at = words(description)
+    if owner[0] > 1:
+        pool().ensure_workers()
+    run = kernel("best_items", layout.dtype)
+    return run, at, owner, values._layout, indices._layout, _room(room + 2 * spare), room
+
+
+def _describe_best(rows, n, k, dtype, largest):
+    """(description of a launch, bytes it works in, bytes of its items, blocks per row)"""
     flip = -1 if largest else 0
     count, block = (1, n) if n < LONG else blocks(n, max(LONG // 2, 4 * k), 32)
     pieces = rows * count
@@ -225,12 +251,18 @@ def best(values, indices, source, rows, n, k, dtype, largest):
     capacity = max(2 * k, 48) + 16
     size = item_bytes(dtype)
     room, spare = chunks * capacity * 2 * size, pieces * k * size if count > 1 else 0
+    description = [chunks, pieces, n, block, count, k, capacity, flip, per_chunk]
+    return description, room, spare, count
+
+
+def best(values, indices, source, rows, n, k, dtype, largest):
+    """The k best of each row at an address, in order."""
+    description, room, spare, count = _describe_best(rows, n, k, dtype, largest)
     memory = scratch(room + 2 * spare)
     at = address(memory)
-    description = [chunks, pieces, n, block, count, k, capacity, flip, per_chunk]
     launch(kernel("best_items", dtype), description, values, indices, at + room, source, at)
     if count > 1:
-        description = [rows, rows, n, count, k, flip]
+        description = [rows, rows, n, count, k, -1 if largest else 0]
         places = values, indices, at + room, at + room + spare, source
         launch(kernel("best_rows", dtype), description, *places)
 
