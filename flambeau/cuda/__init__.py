@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from flambeau._device import device as _device
 from flambeau.cuda import amp as amp
 from flambeau.eager.legacy import TYPED as _TYPED
+from flambeau.errors import OutOfMemoryError as OutOfMemoryError
 
 __all__ = [
     "current_device",
@@ -175,10 +176,6 @@ class stream:
 
     def __exit__(self, *error: Any) -> None:
         pass
-
-
-class OutOfMemoryError(RuntimeError):
-    """A GPU has no memory left."""
 
 
 def _typed(name):
