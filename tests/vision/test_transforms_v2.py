@@ -40,6 +40,8 @@ def of_kind(kind):
 @pytest.mark.parametrize("kind", ALL_KINDS)
 def test_recorded(kind, kept):
     """slow: a hundred calls of each kind, compiled for dtypes and shapes that are less used."""
+    if kind.startswith("pil") and not shared.is_pillow_of(kept):
+        pytest.skip("another Pillow may give other pixels")
     wrong = []
     for _, text, repeats in of_kind(kind):
         answered = cases.run(kind, text, repeats, OURS)

@@ -573,6 +573,13 @@ def recorded_difference(answered, kept, exact):
     return None
 
 
+def is_pillow_of(kept):
+    """Whether the Pillow here is of the version that the record was made with."""
+    import PIL
+
+    return PIL.__version__.partition(".")[0] == kept["pillow"].partition(".")[0]
+
+
 def runs():
     """All cases as (kind, text, repeats); kind is a mode, the name of a tensor, or "made"."""
     for kind in (*MODES, *TENSORS):

@@ -27,7 +27,7 @@ __all__ = [
 
 
 def __getattr__(name):
-    if name in ("v2", "_presets"):
+    if name in ("v2", "_presets", "_functional_pil"):
         import importlib
 
         return importlib.import_module(f"{__name__}.{name}")
