@@ -12,9 +12,6 @@ import warnings
 
 SEED = 3
 
-# torchvision's models that are not here, by the start of their names
-ELSEWHERE = ("maxvit",)
-
 # Start values are compared for these: at least one of each family, none of them large.
 SMALL = [
     "convnext_tiny",
@@ -23,6 +20,7 @@ SMALL = [
     "efficientnet_v2_s",
     "googlenet",
     "lraspp_mobilenet_v3_large",
+    "maxvit_t",
     "mnasnet0_5",
     "mobilenet_v2",
     "mobilenet_v3_small",
@@ -70,7 +68,7 @@ def quiet():
 def names(models):
     """All models that are compared."""
     found = models.list_models(module=models) + models.list_models(module=models.segmentation)
-    return sorted(name for name in found if not name.startswith(ELSEWHERE))
+    return sorted(found)
 
 
 def build(models, name, **options):
@@ -113,9 +111,8 @@ def weights_of(models):
     for name, value in (vars(models) | vars(models.segmentation)).items():
         if not inspect.isclass(value) or not issubclass(value, kind) or value is kind:
             continue
-        if not name.lower().startswith(ELSEWHERE):
-            for member, weights in value.__members__.items():
-                found[f"{name}.{member}"] = description(weights)
+        for member, weights in value.__members__.items():
+            found[f"{name}.{member}"] = description(weights)
     return found
 
 

@@ -89,6 +89,12 @@ def efficientnet(models, fused):
     return models.EfficientNet(rows, 0.2, num_classes=6, stochastic_depth_prob=0.4)
 
 
+def maxvit(models):
+    return models.MaxVit(
+        (32, 32), 8, 2, [8, 16], [1, 2], 4, 0.3, attention_dropout=0.1, num_classes=6
+    )
+
+
 def resnext(models):
     block = sys.modules[models.ResNet.__module__].Bottleneck
     dilated = [False, True, False]
@@ -122,6 +128,7 @@ PASSES = {
     "efficientnet_v2": (24, lambda m: efficientnet(m, True)),
     "googlenet": (48, by_name("googlenet", init_weights=True, transform_input=True)),
     "inception_v3": (75, by_name("inception_v3", init_weights=True, aux_logits=False)),
+    "maxvit": (32, maxvit),
     "mnasnet0_5": (40, by_name("mnasnet0_5")),
     "mobilenet_v2": (40, by_name("mobilenet_v2")),
     "mobilenet_v3_small": (40, by_name("mobilenet_v3_small", dilated=True)),
@@ -293,6 +300,11 @@ def test_channels_last_and_half_precision_run():
             "expected stages_repeats as list of 3 positive ints",
         ),
         (lambda: models.resnet18(weird=1), TypeError, "weird"),
+        (
+            lambda: models.maxvit_t(input_size=(200, 224)),
+            ValueError,
+            "of block 0 is not divisible by partition size 7. Consider changing",
+        ),
     ],
 )
 def test_what_models_refuse(call, error, words):

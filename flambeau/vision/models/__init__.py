@@ -19,6 +19,7 @@ from .densenet import *  # noqa: F403
 from .efficientnet import *  # noqa: F403
 from .googlenet import *  # noqa: F403
 from .inception import *  # noqa: F403
+from .maxvit import *  # noqa: F403
 from .mnasnet import *  # noqa: F403
 from .mobilenet import *  # noqa: F403
 from .regnet import *  # noqa: F403
