@@ -258,6 +258,6 @@ class Multinomial(_OverCategorical):
         self._check(value)
         logits, value = broadcast_all(self.logits, value)
         # impossible classes that never came up say nothing: 0 * -inf = 0 here
-        logits = logits.masked_fill((value == 0) & (logits == -math.inf), 0.0)
+        logits = logits.masked_fill(value.eq(0) & logits.eq(-math.inf), 0.0)
         orders = flambeau.lgamma(value.sum(-1) + 1) - flambeau.lgamma(value + 1).sum(-1)
         return orders + (logits * value).sum(-1)

@@ -1,7 +1,7 @@
 """Distributions made of others: batches read as events, and mixtures."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import flambeau
 from flambeau import Size, Tensor
@@ -14,7 +14,10 @@ from .utils import _sum_rightmost
 __all__ = ["Independent", "MixtureSameFamily"]
 
 
-class Independent(Distribution):
+D = TypeVar("D", bound=Distribution)
+
+
+class Independent(Distribution, Generic[D]):
     """Reads the last batch dimensions of a distribution as dimensions of its events.
 
     Args:
@@ -27,7 +30,7 @@ class Independent(Distribution):
 
     def __init__(
         self,
-        base_distribution: Distribution,
+        base_distribution: D,
         reinterpreted_batch_ndims: int,
         validate_args: bool | None = None,
     ) -> None:
@@ -180,12 +183,12 @@ class MixtureSameFamily(Distribution):
         between = self._over_components((parts.mean - self._pad(self.mean)).square())
         return within + between
 
-    def cdf(self, x: Tensor) -> Tensor:  # type: ignore[override]
+    def cdf(self, x: Tensor) -> Tensor:
         return (
             self.component_distribution.cdf(self._pad(x)) * self.mixture_distribution.probs
         ).sum(-1)
 
-    def log_prob(self, x: Tensor) -> Tensor:  # type: ignore[override]
+    def log_prob(self, x: Tensor) -> Tensor:
         self._check(x)
         log_weights = self.mixture_distribution.logits.log_softmax(-1)
         return (self.component_distribution.log_prob(self._pad(x)) + log_weights).logsumexp(-1)

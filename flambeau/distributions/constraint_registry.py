@@ -94,5 +94,5 @@ transform_to.register(constraints.simplex, lambda constraint: transforms.Softmax
 transform_to.register(
     constraints.lower_cholesky, lambda constraint: transforms.LowerCholeskyTransform()
 )
-for _constraint in (constraints.positive_definite, constraints.positive_semidefinite):
-    transform_to.register(_constraint, lambda constraint: transforms.PositiveDefiniteTransform())
+for _kind in (constraints.positive_definite, constraints.positive_semidefinite):
+    transform_to.register(_kind, lambda constraint: transforms.PositiveDefiniteTransform())

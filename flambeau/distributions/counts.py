@@ -242,7 +242,7 @@ class Geometric(OddsDistribution):
         self._check(value)
         value, probs = broadcast_all(value, self.probs)
         # a sure success at once: 0 * log(0) = 0
-        failing = probs.masked_fill((probs == 1) & (value == 0), 0.0)
+        failing = probs.masked_fill(probs.eq(1) & value.eq(0), 0.0)
         return value * (-failing).log1p() + self.probs.log()
 
     def entropy(self) -> Tensor:

@@ -270,7 +270,7 @@ class Beta(ExponentialFamily):
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
-        return self._dirichlet.log_prob(flambeau.stack([value, 1 - value], -1))
+        return self._dirichlet.log_prob(flambeau.stack([value, 1.0 - value], -1))
 
     def entropy(self) -> Tensor:
         return self._dirichlet.entropy()
@@ -377,7 +377,8 @@ class StudentT(Distribution):
         """Infinite for 1 < df <= 2, nan below."""
         df = self.df
         finite = self.scale.square() * df / (df - 2)
-        return flambeau.where(df > 2, finite, flambeau.where(df > 1, math.inf, math.nan))
+        wide = flambeau.where(df > 1, math.inf, flambeau.full_like(df, math.nan))
+        return flambeau.where(df > 2, finite, wide)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)

@@ -241,7 +241,7 @@ for _p in (MultivariateNormal, LowRankMultivariateNormal):
 # -- different families: infinite ------------------------------------------------------------------
 
 # q ends, or begins, where p still has values
-_INFINITE = {
+_INFINITE: dict[type, list[type]] = {
     Beta: [Pareto],
     ContinuousBernoulli: [Pareto],
     Exponential: [Beta, ContinuousBernoulli, Pareto, Uniform],
@@ -261,9 +261,9 @@ def _infinity(p, q):
     return flambeau.full_like(some_parameter, INF)
 
 
-for _p, _others in _INFINITE.items():
-    for _q in _others:
-        register_kl(_p, _q)(_infinity)
+for _finite, _others in _INFINITE.items():
+    for _other in _others:
+        register_kl(_finite, _other)(_infinity)
 
 
 # -- different families: the mean of log q under p -------------------------------------------------

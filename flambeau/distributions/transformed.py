@@ -139,7 +139,7 @@ class _Half(TransformedDistribution):
         self._check(value)
         return 2 * self.base_dist.cdf(value) - 1
 
-    def icdf(self, prob: Tensor) -> Tensor:  # type: ignore[override]
+    def icdf(self, prob: Tensor) -> Tensor:
         return self.base_dist.icdf((prob + 1) / 2)
 
     def entropy(self) -> Tensor:

@@ -1,7 +1,7 @@
 """A distribution of transformed values."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import flambeau
 from flambeau import Size, Tensor
@@ -26,7 +26,7 @@ class TransformedDistribution(Distribution):
     """
 
     arg_constraints: Any = {}
-    _batched: Any = {}  # expand below does it all
+    _batched: ClassVar[Any] = {}  # parameters beside those of the base
 
     def __init__(
         self,

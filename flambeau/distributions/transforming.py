@@ -78,8 +78,9 @@ class Transform:
         if self._cache_size == cache_size:
             return self
         if self._arguments is not None:
+            kind: Any = type(self)
             given = [getattr(self, name) for name in self._arguments]
-            return type(self)(*given, cache_size=cache_size)
+            return kind(*given, cache_size=cache_size)
         if type(self).__init__ is Transform.__init__:
             return type(self)(cache_size=cache_size)
         raise NotImplementedError(f"{type(self)}.with_cache is not implemented")
@@ -150,7 +151,7 @@ class _InverseTransform(Transform):
         return self._inv.domain
 
     @property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:
         return self._inv.bijective
 
     @property
@@ -216,7 +217,7 @@ class ComposeTransform(Transform):
         return _with_event_dim(self.parts[-1].codomain, needed)
 
     @lazy_property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:
         return all(part.bijective for part in self.parts)
 
     @lazy_property
@@ -298,7 +299,7 @@ class IndependentTransform(Transform):
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
     @property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:
         return self.base_transform.bijective
 
     @property
@@ -403,7 +404,7 @@ class _Pieces(Transform):
         self.dim = dim
 
     @property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:
         return all(t.bijective for t in self.transforms)
 
     def _check_tensor(self, z, name, size, size_name, what="tensor"):
@@ -443,7 +444,7 @@ class CatTransform(_Pieces):
         )
 
     @lazy_property
-    def event_dim(self) -> int:  # type: ignore[override]
+    def event_dim(self) -> int:
         return max(t.event_dim for t in self.transforms)
 
     @lazy_property
