@@ -7,6 +7,7 @@ are in ranges.py, what all of them are told (sizes, dtypes, devices) in options.
 import warnings
 
 from flambeau import _device, _dtype
+from flambeau._device import cpu, default_device
 from flambeau._layout import make_layout
 from flambeau._tensor import Tensor, empty_like_layout, make_tensor
 from flambeau._typed_storage import TypedStorage, UntypedStorage
@@ -20,7 +21,7 @@ from flambeau.eager.copying import (
 )
 from flambeau.eager.dlpack import from_dlpack as from_dlpack
 from flambeau.eager.dlpack import to_dlpack as to_dlpack
-from flambeau.eager.nested import from_data, infer_dtype
+from flambeau.eager.nested import from_data, infer_dtype, plain
 from flambeau.eager.options import (
     MAX_BYTES,
     device_of,
@@ -46,6 +47,11 @@ from flambeau.storage import new_storage
 
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
     """A new leaf with a copy of data; the dtype is inferred unless given."""
+    known = dtype is None or type(dtype) is _dtype.dtype
+    if known and device is None and default_device() is cpu:
+        t = plain(data, dtype)
+        if t is not None:
+            return finish(t, requires_grad) if requires_grad else t
     _warn_copy(data, "torch.tensor(sourceTensor)")
     dtype = None if dtype is None else dtype_of(dtype, "tensor")
     return finish(from_data(data, dtype, device_of(device, "tensor")), requires_grad)
@@ -64,6 +70,9 @@ def _warn_copy(data, call):
 
 def as_tensor(data, dtype=None, device=None):
     """data as a tensor, sharing memory where that is possible."""
+    plainly = dtype is device is None and type(data) in interchange.ARRAY_TYPES
+    if plainly and default_device() is cpu:
+        return interchange.from_numpy(data, warn=False)
     if dtype is not None:
         dtype = dtype_of(dtype, "as_tensor")
     if isinstance(data, Tensor):

@@ -5,7 +5,6 @@ lists are made in nested.py, other people's tensors come in through utils/dlpack
 """
 
 import math
-import struct
 import warnings
 
 from flambeau import _dtype
@@ -13,9 +12,8 @@ from flambeau._device import cpu
 from flambeau._layout import Size, dense_layout, make_layout
 from flambeau._tensor import empty_like_layout, empty_tensor, make_tensor
 from flambeau.eager.copying import copy_into
-from flambeau.eager.scalars import READERS, reader
+from flambeau.eager.scalars import LISTS, READERS, list_reader, reader
 from flambeau.runtime import arrays
-from flambeau.runtime.cpu import read_bytes
 from flambeau.storage import borrowed_storage
 
 
@@ -52,15 +50,26 @@ _SUPPORTED = (
 )
 
 
-def to_numpy(t, force=False):
+_windows: dict = {}  # layout -> what an array over memory of that layout is made of
+
+
+def to_numpy(self, *, force=False):
     """A NumPy array over the same memory."""
-    layout = t._layout
     if force:
-        t = t.detach()
-    elif t._requires_grad:
+        self = self.detach()
+    elif self._requires_grad:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
+    found = _windows.get(self._layout)
+    if found is None:
+        if len(_windows) >= MOST_LAYOUTS:
+            _windows.clear()
+        found = _windows[self._layout] = _window(self._layout)
+    return arrays.array_over(self._storage, self._storage.pointer + self._offset, *found)
+
+
+def _window(layout):
     if layout.device.type != "cpu":
         raise TypeError(
             f"can't convert {layout.device} device type tensor to numpy. Use Tensor.cpu() to copy "
@@ -69,11 +78,11 @@ def to_numpy(t, force=False):
     typestr = _TYPESTR.get(layout.dtype.name)
     if typestr is None:
         raise TypeError(f"Got unsupported ScalarType {layout.dtype.scalar_name}")
-    if layout.numel == 0:
-        return arrays.empty_array(tuple(layout.shape), typestr)
-    strides = tuple(s * layout.itemsize for s in layout.strides)
-    address = t._storage.pointer + t._offset
-    return arrays.array_over(t._storage, address, tuple(layout.shape), strides, typestr)
+    shape, size = tuple(layout.shape), layout.itemsize
+    span = size + sum((n - 1) * s * size for n, s in zip(shape, layout.strides))
+    return arrays.window(
+        shape, tuple(s * size for s in layout.strides), typestr, span if layout.numel else 0
+    )
 
 
 def dtype_of_array(array):
@@ -98,17 +107,17 @@ def _array_dtype(typestr, type_name, is_native):
 
 # Layouts of arrays by dtype, shape and strides: samples of a dataset are mostly alike.
 _layouts: dict = {}
-_array_types: set = set()  # NumPy's class of arrays, once it has been met
+ARRAY_TYPES: set = set()  # NumPy's class of arrays, once it has been met
 MOST_LAYOUTS = 1000
 
 
 def from_numpy(array, warn=True):
     """A tensor over the memory of a NumPy array."""
-    if type(array) in _array_types:
+    if type(array) in ARRAY_TYPES:
         layout = _layouts.get((array.dtype, array.shape, array.strides))
         if layout is not None and array.flags.writeable:
-            address = array.__array_interface__["data"][0]
-            return make_tensor(layout, borrowed_storage(address, array.nbytes, array), 0)
+            storage = borrowed_storage(arrays.address(array), array.nbytes, array)
+            return make_tensor(layout, storage, 0)
     if warn and not arrays.is_array(array):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
     a = arrays.read_array(array)
@@ -131,7 +140,7 @@ def from_numpy(array, warn=True):
     if len(_layouts) >= MOST_LAYOUTS:
         _layouts.clear()
     _layouts[a.owner.dtype, a.shape, a.strides] = layout
-    _array_types.add(type(a.owner))
+    ARRAY_TYPES.add(type(a.owner))
     return make_tensor(layout, borrowed_storage(a.address, a.nbytes, a.owner), 0)
 
 
@@ -178,67 +187,40 @@ def from_buffer(buffer, dtype, count, offset):
 
 # -- Python numbers --------------------------------------------------------------------------------
 
-_STRUCT = {
-    "float64": "d",
-    "float32": "f",
-    "float16": "e",
-    "int64": "q",
-    "int32": "i",
-    "int16": "h",
-    "int8": "b",
-    "uint64": "Q",
-    "uint32": "I",
-    "uint16": "H",
-    "uint8": "B",
-    "bool": "?",
-    "complex64": "f",
-    "complex128": "d",
-}
-_unpackers: dict = {}
-
 
 def _numbers(address, count, dtype):
     """Python numbers from native memory."""
-    if dtype is _dtype.bfloat16:
-        halves = struct.unpack(f"{count}H", read_bytes(address, 2 * count))
-        return struct.unpack(f"{count}f", struct.pack(f"{count}I", *(h << 16 for h in halves)))
-    parts = 2 * count if dtype.is_complex else count
-    values = struct.unpack(
-        f"{parts}{_STRUCT[dtype.name]}", read_bytes(address, count * dtype.itemsize)
-    )
-    return (
-        [complex(a, b) for a, b in zip(values[::2], values[1::2])] if dtype.is_complex else values
-    )
+    if dtype.is_complex:
+        values = list_reader(dtype.to_real())(address, 2 * count)
+        return [complex(a, b) for a, b in zip(values[::2], values[1::2])]
+    return (LISTS.get(dtype) or list_reader(dtype))(address, count)
 
 
-def item(t):
+def item(self):
     """The only element, as a Python number."""
-    layout = t._layout
+    layout = self._layout
     if layout.numel != 1:
         raise RuntimeError(f"a Tensor with {layout.numel} elements cannot be converted to Scalar")
-    if layout.device.type == "meta":
+    if layout.device is not cpu:
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
     read = READERS.get(layout.dtype) or reader(layout.dtype)
-    address = t._storage.pointer + t._offset
+    address = self._storage.pointer + self._offset
     return read(address) if read is not None else _numbers(address, 1, layout.dtype)[0]
 
 
-def tolist(t):
+def tolist(self):
     """Nested lists of Python numbers."""
-    if t._layout.device.type == "meta":
+    layout = self._layout
+    if layout.device is not cpu:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
-    if t._layout.ndim == 0:
-        return item(t)
-    if not t._layout.is_contiguous:
-        dense = empty_tensor(t.shape, t.dtype, t.device)
-        copy_into(dense, t)
-        t = dense
-    values = (
-        list(_numbers(t._storage.pointer + t._offset, t._layout.numel, t.dtype))
-        if t._layout.numel
-        else []
-    )
-    return _nest(values, t.shape)
+    if layout.ndim == 0:
+        return item(self)
+    if not layout.is_contiguous:
+        dense = empty_tensor(layout.shape, layout.dtype, layout.device)
+        copy_into(dense, self)
+        self = dense
+    values = _numbers(self._storage.pointer + self._offset, layout.numel, layout.dtype)
+    return values if layout.ndim == 1 else _nest(values, layout.shape)
 
 
 def _nest(values, shape):

@@ -4,8 +4,8 @@ The shape is judged by the first elements, the dtype by all of them; then the nu
 doubles or 64-bit integers and cast by a kernel. Arrays as a whole are interchange.py's business.
 """
 
-import math
 import struct
+from itertools import chain
 
 from flambeau import _dtype
 from flambeau._device import cpu
@@ -13,7 +13,7 @@ from flambeau._layout import Size, dense_layout
 from flambeau._tensor import Tensor, empty_like_layout, empty_tensor
 from flambeau.eager.copying import copy_into
 from flambeau.eager.interchange import copied, dtype_of_array, from_numpy
-from flambeau.runtime.cpu import write_bytes
+from flambeau.runtime.cpu import pack_at, write_bytes
 
 _PLAIN = {bool, int, float, complex}
 _MAX_DIMS = 128
@@ -22,8 +22,8 @@ _MAX_DIMS = 128
 def from_data(data, dtype=None, device=None):
     """A new tensor with a copy of nested data (numbers, sequences, arrays, tensors)."""
     device = device or cpu
-    if dtype is None and device is cpu:
-        t = _flat(data)
+    if device is cpu:
+        t = plain(data, dtype)
         if t is not None:
             return t
     if isinstance(data, Tensor):
@@ -45,25 +45,50 @@ def from_data(data, dtype=None, device=None):
     return from_numbers(numbers, shape, dtype or _dtype_of_kinds(kinds), device)
 
 
-def _flat(data):
-    """A list of floats or of integers straight into memory, without a cast; else None."""
-    if type(data) is list:
-        kinds = set(map(type, data))
-        shape = (len(data),)
-    else:
-        data, kinds, shape = (data,), {type(data)}, ()
-    if kinds == {float} and _dtype.default_dtype() is _dtype.float32:
-        letter, dtype = "f", _dtype.float32
-    elif kinds == {int}:
-        letter, dtype = "q", _dtype.int64
+_LETTERS = {
+    _dtype.float32: "f",
+    _dtype.float64: "d",
+    _dtype.int64: "q",
+    _dtype.int32: "i",
+    _dtype.uint8: "B",
+    _dtype.bool_: "?",
+}
+_LISTS = frozenset((list, tuple))
+
+
+def plain(data, dtype=None):
+    """Numbers, or lists of them however deep, straight into memory without a cast; else None.
+
+    Everything unusual is left to from_data: odd types and shapes, numbers that do not fit.
+    """
+    kind = type(data)
+    if kind in _PLAIN:
+        kinds, shape, numbers = {kind}, (), (data,)
+    elif kind in _LISTS:
+        kinds, shape, numbers = set(map(type, data)), (len(data),), data
+        while kinds <= _LISTS and kinds:
+            lengths = set(map(len, numbers))
+            if len(lengths) != 1 or len(shape) == _MAX_DIMS:  # a list may contain itself
+                return None
+            shape += tuple(lengths)
+            numbers = list(chain.from_iterable(numbers))
+            kinds = set(map(type, numbers))
     else:
         return None
+    if len(kinds) != 1:
+        return None
+    (kind,) = kinds
+    if dtype is None:
+        dtype = _dtype_of_kinds(kinds)
+    letter = _LETTERS.get(dtype)
+    if letter is None or kind is complex or dtype.category < _dtype.scalar_dtype(kind).category:
+        return None
+    layout = dense_layout(shape, dtype, cpu)
+    t = empty_like_layout(layout)
     try:
-        packed = struct.pack(f"{len(data)}{letter}", *data)
+        pack_at(t._storage.pointer, layout.nbytes, f"{len(numbers)}{letter}", numbers)
     except (struct.error, OverflowError):
         return None  # too large for the type: the slower way has the words for it
-    t = empty_tensor(Size(shape), dtype, cpu)
-    write_bytes(t._storage.pointer, packed)
     return t
 
 
@@ -242,7 +267,7 @@ def _overflow(dtype):
 
 
 def _whole(x, dtype):
-    if type(x) is float and not math.isfinite(x):
+    if type(x) is float and not -(2.0**63) <= x < (2.0**64 if dtype is _dtype.uint64 else 2.0**63):
         raise _overflow(dtype)
     return int(x)
 

@@ -1,7 +1,7 @@
-"""One element as a Python number, by a native reader per dtype: what `item` and `bool` are made of.
+"""Elements as Python numbers, by native readers per dtype: what `item` and `tolist` are made of.
 
-A reader is a builtin that takes an address. All readers are one small piece of machine code, loaded
-when the first element is read.
+A reader is a builtin that takes an address (and a count, if it gives a list). All readers of a kind
+are one small piece of machine code, loaded when the first element is read.
 """
 
 from flambeau import _dtype
@@ -9,19 +9,28 @@ from flambeau.eager.kernels import load_functions
 from flambeau.runtime.cpu import builtin
 
 READERS: dict = {}
+LISTS: dict = {}
 
 
 def reader(dtype):
     """The builtin that reads an element of a dtype, or None where Python code must do it."""
     if not READERS:
-        _load()
+        _load("read", READERS)
     return READERS.get(dtype)
 
 
-def _load():
+def list_reader(dtype):
+    """The builtin that reads elements of a dtype (not a complex one) into a list."""
+    if not LISTS:
+        _load("list", LISTS)
+    return LISTS[dtype]
+
+
+def _load(kind, found):
     from flambeau.codegen.templates import readers  # with llvmlite, on first need
 
     codes = [d.code for d in _dtype.ALL if not d.is_complex]
-    addresses = load_functions(readers.build(codes), [f"read_{c}" for c in codes])
+    ir = (readers.build if kind == "read" else readers.build_lists)(codes)
+    addresses = load_functions(ir, [f"{kind}_{c}" for c in codes])
     for code in codes:
-        READERS[_dtype.BY_CODE[code]] = builtin(f"read_{code}", addresses[f"read_{code}"])
+        found[_dtype.BY_CODE[code]] = builtin(f"{kind}_{code}", addresses[f"{kind}_{code}"])

@@ -9,8 +9,9 @@ from flambeau._memory_format import (
 )
 from flambeau._tensor import Tensor
 from flambeau.eager import creation, interchange
-from flambeau.eager.attachment import PROPERTIES, method, prop
+from flambeau.eager.attachment import METHODS, PROPERTIES, method, prop
 from flambeau.eager.copying import CHANNELS_LAST
+from flambeau.eager.interchange import item
 
 
 @method
@@ -200,19 +201,11 @@ def __contains__(self, element):
 # -- elements
 
 
-@method
-def item(self):
-    return interchange.item(self)
-
-
-@method
-def tolist(self):
-    return interchange.tolist(self)
-
-
-@method
-def numpy(self, *, force=False):
-    return interchange.to_numpy(self, force)
+METHODS |= {
+    "item": interchange.item,
+    "tolist": interchange.tolist,
+    "numpy": interchange.to_numpy,
+}
 
 
 @method
@@ -234,7 +227,7 @@ def __array_wrap__(self, array, context=None, return_scalar=False):
 def __bool__(self):
     numel = self._layout.numel
     if numel == 1:
-        return bool(interchange.item(self))
+        return bool(item(self))
     if numel == 0:
         raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
     raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
@@ -248,7 +241,7 @@ def is_nonzero(self):
 def _one(self, kind, dtype):
     if self._layout.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
-    value = interchange.item(self)
+    value = item(self)
     if type(value) is complex and kind is not complex:
         value = _dtype.check_fits(value, dtype).real
     return kind(value)
@@ -256,11 +249,19 @@ def _one(self, kind, dtype):
 
 @method
 def __float__(self):
+    if self._layout.numel == 1:
+        value = item(self)
+        if type(value) is float:
+            return value
     return _one(self, float, _dtype.float64)
 
 
 @method
 def __int__(self):
+    if self._layout.numel == 1:
+        value = item(self)
+        if type(value) is int:
+            return value
     return _one(self, int, _dtype.int64)
 
 
@@ -273,7 +274,7 @@ def __complex__(self):
 def __index__(self):
     if self._layout.dtype.category >= _dtype.FLOATING or self._layout.numel != 1:
         raise TypeError("only integer tensors of a single element can be converted to an index")
-    return int(interchange.item(self))
+    return int(item(self))
 
 
 @method
@@ -284,7 +285,7 @@ def __repr__(self, *, tensor_contents=None):
 @method
 def __format__(self, spec):
     if self._layout.ndim == 0 and not self.is_meta and type(self) is Tensor:
-        return format(interchange.item(self), spec)
+        return format(item(self), spec)
     return object.__format__(self, spec)
 
 

@@ -1,7 +1,8 @@
 """NumPy's side of the fence: arrays over native memory, and native memory of arrays.
 
-Arrays travel by their interface dictionary (address, shape, strides in bytes, type). NumPy is
-loaded by the first call that needs it. Which dtype is which is known to eager/interchange.py.
+Arrays go out as windows on memory of ours, and come in by address, shape, strides in bytes and
+type. NumPy is loaded by the first call that needs it. Which dtype is which is known to
+eager/interchange.py.
 """
 
 import ctypes
@@ -48,31 +49,28 @@ def read_array(value):
     )
 
 
-class _Exported:
-    """Memory shown to NumPy; keeps its owner alive."""
-
-    def __init__(self, owner, address, shape, strides, typestr):
-        self.owner = owner
-        self.__array_interface__ = {
-            "version": 3,
-            "shape": shape,
-            "typestr": typestr,
-            "data": (address, False),
-            "strides": strides,
-        }
-
-
-def array_over(owner, address, shape, strides, typestr):
-    """An array over native memory."""
+def window(shape, strides, typestr, nbytes):
+    """What array_over makes arrays of: a type for so many bytes, and the facts NumPy wants."""
     import numpy
 
-    return numpy.asarray(_Exported(owner, address, shape, strides, typestr))
+    return ctypes.c_char * nbytes, numpy.ndarray, shape, numpy.dtype(typestr), strides
 
 
-def empty_array(shape, typestr):
-    import numpy
+def array_over(owner, address, memory, array, shape, dtype, strides):
+    """An array over native memory, which keeps its owner alive; see window for the rest."""
+    hold = memory.from_address(address)
+    hold.owner = owner
+    return array(shape, dtype, hold, 0, strides)
 
-    return numpy.empty(shape, dtype=typestr)
+
+# Where the address of the elements lies in an array object: the first field after the head, and
+# that is part of NumPy's binary interface.
+_DATA = object.__basicsize__
+
+
+def address(array):
+    """Where the elements of an array begin."""
+    return ctypes.c_size_t.from_address(id(array) + _DATA).value
 
 
 def buffer_memory(buffer):

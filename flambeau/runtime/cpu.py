@@ -5,6 +5,7 @@ its address. The definition structures must outlive the functions, so they are k
 """
 
 import ctypes
+import struct
 from array import array
 from typing import Any
 
@@ -57,6 +58,11 @@ def read_bytes(address, count):
 
 def write_bytes(address, data):
     ctypes.memmove(address, data, len(data))
+
+
+def pack_at(address, count, form, values):
+    """Numbers as struct packs them, into so many bytes at an address."""
+    struct.pack_into(form, (ctypes.c_char * count).from_address(address), 0, *values)
 
 
 def copy_bytes(target, source, count):
