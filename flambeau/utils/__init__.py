@@ -3,6 +3,8 @@
 import importlib as _importlib
 
 _MODULES = {
+    "_pytree",
+    "hooks",
     "checkpoint",
     "data",
     "dlpack",

@@ -1,0 +1,250 @@
+"""Which containers a tree may have inside, and how each is taken apart and put together again.
+
+A kind of container gives its children with a context, what else is needed to build it anew, and
+may name the way to each child. `_pytree.py` walks trees with them; libraries register their own.
+"""
+
+import dataclasses
+import warnings
+from collections import OrderedDict, defaultdict, deque, namedtuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import flambeau
+from flambeau import return_types
+
+FlattenFunc = Callable[[Any], tuple[list, Any]]
+UnflattenFunc = Callable[[Iterable, Any], Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class SequenceKey:
+    """The way to an item of a list, a tuple or a deque."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+    def get(self, sequence: Any) -> Any:
+        return sequence[self.idx]
+
+
+@dataclasses.dataclass(frozen=True)
+class MappingKey:
+    """The way to a value of a mapping."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+    def get(self, mapping: Any) -> Any:
+        return mapping[self.key]
+
+
+@dataclasses.dataclass(frozen=True)
+class GetAttrKey:
+    """The way to an attribute."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+    def get(self, obj: Any) -> Any:
+        return getattr(obj, self.name)
+
+
+class NodeDef(NamedTuple):
+    """A kind of container; `keys` names the ways to its children, None when nobody said."""
+
+    type: Any
+    flatten_fn: FlattenFunc
+    unflatten_fn: UnflattenFunc
+    flatten_with_keys_fn: Callable[[Any], tuple[list, Any]] | None
+
+
+SUPPORTED_NODES: dict[Any, NodeDef] = {}
+
+
+def register_pytree_node(
+    cls: type,
+    flatten_fn: FlattenFunc,
+    unflatten_fn: UnflattenFunc,
+    *,
+    serialized_type_name: str | None = None,
+    to_dumpable_context: Callable | None = None,
+    from_dumpable_context: Callable | None = None,
+    flatten_with_keys_fn: Callable | None = None,
+) -> None:
+    """Let instances of a class be walked: `flatten_fn(x)` gives a list of children and a context.
+
+    `unflatten_fn(children, context)` builds an equal one. The arguments about text are taken for
+    PyTorch's sake: structures are not written to text here.
+    """
+    if cls in SUPPORTED_NODES:
+        raise ValueError(f"{cls} is already registered as pytree node.")
+    SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
+
+
+def _register_pytree_node(
+    cls: type,
+    flatten_fn: FlattenFunc,
+    unflatten_fn: UnflattenFunc,
+    to_str_fn: Callable | None = None,
+    maybe_from_str_fn: Callable | None = None,
+    **named: Any,
+) -> None:
+    """The older name, which warns and lets a class be registered again."""
+    warnings.warn(
+        "`torch.utils._pytree._register_pytree_node` is deprecated. "
+        "Please use `torch.utils._pytree.register_pytree_node` instead.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    SUPPORTED_NODES.pop(cls, None)
+    register_pytree_node(cls, flatten_fn, unflatten_fn, **named)
+
+
+def _deregister_pytree_node(cls: type) -> None:
+    del SUPPORTED_NODES[cls]
+
+
+def register_dataclass(
+    cls: type,
+    *,
+    field_names: list[str] | None = None,
+    drop_field_names: list[str] | None = None,
+    serialized_type_name: str | None = None,
+) -> None:
+    """Let a dataclass be walked by its fields; those that are None stay out of the tree."""
+    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
+        raise ValueError(f"field_names must be specified with a dataclass, but got {cls}")
+    names = [field.name for field in dataclasses.fields(cls) if field.init]
+    if field_names is not None:
+        names = list(field_names)
+    names = [name for name in names if name not in (drop_field_names or ())]
+
+    def with_keys(obj):
+        there = [name for name in names if getattr(obj, name) is not None]
+        absent = [name for name in names if name not in there]
+        return [(GetAttrKey(name), getattr(obj, name)) for name in there], [there, absent]
+
+    def flatten(obj):
+        children, context = with_keys(obj)
+        return [child for _, child in children], context
+
+    def unflatten(children, context):
+        there, absent = context
+        return cls(**dict(zip(there, children)), **dict.fromkeys(absent))
+
+    register_pytree_node(cls, flatten, unflatten, flatten_with_keys_fn=with_keys)
+
+
+def is_namedtuple(obj: Any) -> bool:
+    """Is it a class made by namedtuple, or an instance of one?"""
+    return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
+
+
+def is_namedtuple_class(cls: type) -> bool:
+    fields = getattr(cls, "_fields", None)
+    return (
+        isinstance(cls, type)
+        and issubclass(cls, tuple)
+        and isinstance(fields, tuple)
+        and all(isinstance(name, str) for name in fields)
+        and callable(getattr(cls, "_make", None))
+        and callable(getattr(cls, "_asdict", None))
+    )
+
+
+def is_namedtuple_instance(obj: Any) -> bool:
+    return is_namedtuple_class(type(obj))
+
+
+def is_structseq_class(cls: type) -> bool:
+    """Is it one of the named results of ops, `torch.return_types.max` and others?"""
+    return isinstance(cls, type) and cls in return_types.all_return_types
+
+
+def is_structseq_instance(obj: Any) -> bool:
+    return is_structseq_class(type(obj))
+
+
+def is_structseq(obj: Any) -> bool:
+    return is_structseq_class(obj if isinstance(obj, type) else type(obj))
+
+
+def _get_node_type(tree: Any) -> Any:
+    """The key of a value in the registry; a class of its own need not be there."""
+    kind = type(tree)
+    if kind not in SUPPORTED_NODES and is_namedtuple_class(kind):
+        return namedtuple
+    return kind
+
+
+def _items(sequence, context=None):
+    return list(sequence), context
+
+
+def _numbered(sequence, context=None):
+    return [(SequenceKey(i), child) for i, child in enumerate(sequence)], context
+
+
+def _dict_flatten(d: dict) -> tuple[list, Any]:
+    return list(d.values()), list(d)
+
+
+def _dict_flatten_with_keys(d: dict) -> tuple[list, Any]:
+    return [(MappingKey(key), child) for key, child in d.items()], list(d)
+
+
+def _dict_unflatten(values: Iterable, context: Any) -> dict:
+    return dict(zip(context, values))
+
+
+def _default_context(d):
+    return [d.default_factory, list(d)]
+
+
+def _attributes(t):
+    return [(GetAttrKey(name), child) for name, child in zip(t._fields, t)], type(t)
+
+
+_BUILTIN = [
+    NodeDef(tuple, _items, lambda items, _: tuple(items), _numbered),
+    NodeDef(list, _items, lambda items, _: list(items), _numbered),
+    NodeDef(dict, _dict_flatten, _dict_unflatten, _dict_flatten_with_keys),
+    NodeDef(namedtuple, lambda t: _items(t, type(t)), lambda i, kind: kind(*i), _attributes),
+    NodeDef(
+        OrderedDict,
+        _dict_flatten,
+        lambda values, keys: OrderedDict(zip(keys, values)),
+        _dict_flatten_with_keys,
+    ),
+    NodeDef(
+        defaultdict,
+        lambda d: (list(d.values()), _default_context(d)),
+        lambda values, context: defaultdict(context[0], zip(context[1], values)),
+        lambda d: (_dict_flatten_with_keys(d)[0], _default_context(d)),
+    ),
+    NodeDef(
+        deque,
+        lambda d: _items(d, d.maxlen),
+        lambda items, length: deque(items, maxlen=length),
+        lambda d: _numbered(d, d.maxlen),
+    ),
+]
+BUILTIN_TYPES = frozenset(node.type for node in _BUILTIN)
+STANDARD_DICT_TYPES = frozenset((dict, OrderedDict, defaultdict))
+
+
+def _made_from_items(kind):
+    return NodeDef(kind, _items, lambda items, _: kind(tuple(items)), _numbered)
+
+
+SUPPORTED_NODES.update({node.type: node for node in _BUILTIN})
+SUPPORTED_NODES.update({kind: _made_from_items(kind) for kind in return_types.all_return_types})
+# the sizes may have become something else than numbers
+SUPPORTED_NODES[flambeau.Size] = NodeDef(flambeau.Size, *_BUILTIN[0][1:])

@@ -1,0 +1,71 @@
+"""Trees of containers: PyTorch's answers, recorded and live, and laws that hold without it."""
+
+import copy
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+import flambeau
+from flambeau.utils import _pytree
+from tests.utils.pytree_cases import CASES, TREE, answers
+
+RECORDED = json.loads((Path(__file__).parents[1] / "golden" / "pytree.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def ours():
+    return answers(flambeau, _pytree)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_answers_as_recorded(case, ours):
+    assert ours[case] == RECORDED[case]
+
+
+@pytest.mark.oracle
+def test_torch_answers_as_recorded():
+    torch = pytest.importorskip("torch")
+    theirs = answers(torch, torch.utils._pytree)
+    assert {case: theirs[case] for case in CASES} == RECORDED
+
+
+def test_apart_and_together_is_the_same():
+    leaves, spec = _pytree.tree_flatten(TREE)
+    again = spec.unflatten(leaves)
+    assert again == TREE and again is not TREE
+    assert [type(v) for v in again.values()] == [type(v) for v in TREE.values()]
+    assert again["d"].maxlen == 3 and again["e"].default_factory is list
+    assert leaves == _pytree.tree_leaves(TREE) and spec.num_leaves == len(leaves)
+
+
+def test_specs_are_copied_and_pickled():
+    spec = _pytree.tree_structure({"a": [1, (2, None)]})
+    assert copy.deepcopy(spec) == spec == pickle.loads(pickle.dumps(spec))
+
+
+def test_tensors_are_leaves():
+    batch = {"x": flambeau.ones(2), "y": [flambeau.zeros(1), "name"]}
+    doubled = _pytree.tree_map_only(flambeau.Tensor, lambda t: t * 2, batch)
+    assert doubled["x"].tolist() == [2, 2] and doubled["y"][1] == "name"
+
+
+def test_the_older_way_to_register_warns():
+    class Box:
+        def __init__(self, value):
+            self.value = value
+
+    for _ in range(2):  # and does not mind a second time
+        with pytest.warns(FutureWarning, match="_register_pytree_node` is deprecated"):
+            _pytree._register_pytree_node(
+                Box, lambda box: ([box.value], None), lambda children, _: Box(*children)
+            )
+    assert _pytree.tree_leaves([Box(5)]) == [5]
+    _pytree._deregister_pytree_node(Box)
+    assert len(_pytree.tree_leaves([Box(5)])) == 1 and _pytree.tree_is_leaf(Box(5))
+
+
+def test_children_specs_warns():
+    with pytest.warns(FutureWarning, match="children_specs` is deprecated"):
+        assert _pytree.tree_structure([1]).children_specs == [_pytree.LeafSpec()]
