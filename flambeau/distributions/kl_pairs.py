@@ -255,10 +255,7 @@ _INFINITE: dict[type, list[type]] = {
 
 
 def _infinity(p, q):
-    some_parameter = next(x for name in p._batched if (x := getattr(p, name, None)) is not None)
-    if isinstance(p, Beta):
-        some_parameter = p.concentration1
-    return flambeau.full_like(some_parameter, INF)
+    return flambeau.full_like(p.mean, INF)
 
 
 for _finite, _others in _INFINITE.items():
