@@ -133,6 +133,10 @@ class Emitter:
     def _emit_bitcast(self, expr):
         return self.fn.convert("bitcast", self.emit(expr.args[0]), self.type(expr.type))
 
+    def _emit_narrowed(self, expr):
+        value = self.emit(expr.args[0])
+        return from_memory(self.fn, to_memory(self.fn, value, expr.data), expr.data)
+
     def _emit_mulhi(self, expr):
         fn, (a, b) = self.fn, [self.emit(x) for x in expr.args]
         bits = scalar.BITS[expr.type]

@@ -231,6 +231,11 @@ def bitcast(a, type):
     return a if a.type == type else Expr("bitcast", (a,), type)
 
 
+def narrowed(a, dtype):
+    """A float32 as a half type (f16, bf16) would hold it."""
+    return Expr("narrowed", (a,), a.type, dtype)
+
+
 def table(values, index, type):
     """values[index] from a constant table; index must be in range."""
     return Expr("table", (index,), type, tuple(values))
@@ -620,6 +625,8 @@ def _show_one(node, args):
         return repr(node.data)
     if node.op in ("argument", "coordinate"):
         return f"{node.op[:3]}{node.data}"
+    if node.op == "narrowed":
+        return f"{node.data}({args[0]})"
     if node.op in ("cast", "bitcast"):
         return f"{node.type}({args[0]})" if node.op == "cast" else f"bits_{node.type}({args[0]})"
     return f"{node.op}({', '.join(args)})"

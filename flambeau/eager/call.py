@@ -19,6 +19,8 @@ from flambeau.codegen import scalar
 from flambeau.eager.plan import MAX_PLANS, cast_value, plan_nest, scalar_kinds
 from flambeau.storage import Storage
 
+HALVES = ("f16", "bf16")
+
 SCALARS = frozenset((bool, int, float))
 _new = object.__new__
 _count = 0
@@ -113,6 +115,7 @@ class Family:
         self.plans, self.inplace_plans, self.keep = {}, {}, []
         Defaults.remembered += self.plans, self.inplace_plans
         self.error, self.promoting = error, promoting
+        self.narrows = False  # do operands of other dtypes become half types before the body?
 
     # -- planning ----------------------------------------------------------------------------
     def operands(self, args):
@@ -140,17 +143,24 @@ class Family:
             self.pattern,
             tuple(type(a) for c, a in zip(self.pattern, args) if c in "sn"),
         )
-        trace = self._tracer(compute, [type(a) for a in args])
+        trace = self._tracer(compute, [type(a) for a in args], layouts)
         found = self.plan_nest(
             key, trace, layouts, kinds, out_dtypes, outs, shape=outs[0].shape if outs else None
         )
         self.keep.append(found[3])
         return found
 
-    def _tracer(self, compute, types):
+    def _tracer(self, compute, types, layouts):
         """The computation on a kernel's arguments: cast to the compute type, then the body."""
         pattern, code = self.pattern, compute.code
         real = compute.to_real().code
+        foreign = [layout.dtype.code != code for layout in layouts]
+
+        def fitted(value, is_foreign):
+            value = cast_value(value, code)
+            if is_foreign and self.narrows and code in HALVES:
+                return scalar.narrowed(value, code)
+            return value
 
         def trace(*arguments):
             tensors = list(arguments[: pattern.count("t")])
@@ -158,12 +168,13 @@ class Family:
             values = []
             for c, kind in zip(pattern, types):
                 if c == "t":
+                    place = len(foreign) - len(tensors)
                     value = tensors.pop(0)
-                    values.append(cast_value(value, code) if self.promoting else value)
+                    values.append(fitted(value, foreign[place]) if self.promoting else value)
                 elif c in "sn" and kind is complex:
                     values.append(cast_value(scalar.Complex(numbers.pop(0), numbers.pop(0)), code))
                 elif c in "sn":
-                    values.append(cast_value(numbers.pop(0), code))
+                    values.append(fitted(numbers.pop(0), c == "s"))
                 elif c == "f":
                     number = numbers.pop(0)
                     values.append(cast_value(number, real) if compute.category >= 2 else number)

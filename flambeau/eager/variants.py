@@ -326,6 +326,7 @@ class Variant:
             trace = body
         kind = FAMILIES.get(op.options.get("family"), Family)
         self.family = kind(key, trace, pattern, self._types, op.outputs, op.error)
+        self.family.narrows = not op.options.get("exact_numbers", False)
         self.backwards = {}
         self.saved_names = self._saved_names()
         self.differentiable = [

@@ -68,12 +68,12 @@ def isclose(input, other, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: b
     close = input == other
     if equal_nan:
         close = close | (m.isnan(input) & m.isnan(other))
-    if isinstance(input, m.Complex) or m.is_float(input.type):
-        error = m.abs(input - other)
-    else:  # integers beyond 2**53 are apart by a difference that only integers see
-        error = m.cast(m.abs(m.cast(input, "i64") - m.cast(other, "i64")), "f64")
-        other, rtol, atol = (m.cast(x, "f64") for x in (other, rtol, atol))
-    return close | ((error < math.inf) & (error <= atol + m.abs(other * rtol)))
+    if not isinstance(input, m.Complex) and not m.is_float(input.type):
+        input, other, rtol, atol = (m.cast(x, "f64") for x in (input, other, rtol, atol))
+    error = m.abs(input - other)
+    # without tolerance only equal values are close: integers beyond 2**53 lose digits above
+    tolerant = (rtol != 0) | (atol != 0)
+    return close | (tolerant & (error < math.inf) & (error <= atol + m.abs(other * rtol)))
 
 
 @composite(variants="function method")

@@ -117,6 +117,7 @@ def rsub(input, other, *, alpha: Scalar = 1):
     dtype=promoted,
     aliases="multiply",
     first_scalar=True,
+    exact_numbers=True,
     grad=dict(
         input=lambda g, other: g * m.conj(other),
         other=lambda g, input: g * m.conj(input),
@@ -186,6 +187,7 @@ def _lerp_dtypes(op, operands):
     dtype=same,
     dtypes=_lerp_dtypes,
     node=lambda tensors, _: f"LerpBackward{len(tensors) - 2}",
+    exact_numbers=True,
     grad=dict(
         input=lambda g, weight: g * (1 - m.conj(weight)),
         end=lambda g, weight: g * m.conj(weight),
@@ -216,6 +218,7 @@ def _check_mode(bound):
     settled=True,
     aliases="divide true_divide",
     first_scalar=True,
+    exact_numbers=True,
     overload=lambda bound: bound["rounding_mode"] and f"div_{bound['rounding_mode']}",
     grad=dict(
         input=lambda g, other: g / m.conj(other),
@@ -273,6 +276,7 @@ def _floor_quotient(a, b):
     node="DivBackward2",
     error=DIVISION_BY_ZERO,
     first_scalar=True,
+    exact_numbers=True,
     grad=dict(input=lambda g: 0, other=lambda g: 0),
 )
 def div_trunc(input, other):
@@ -289,6 +293,7 @@ def div_trunc(input, other):
     node="DivBackward2",
     error=DIVISION_BY_ZERO,
     first_scalar=True,
+    exact_numbers=True,
     grad=dict(input=lambda g: 0, other=lambda g: 0),
 )
 def div_floor(input, other):
@@ -300,6 +305,7 @@ def div_floor(input, other):
     dtype=promoted,
     dtypes=refuses("div_floor_cpu", "bool wide complex"),
     first_scalar=True,
+    exact_numbers=True,
     error=DIVISION_BY_ZERO,
     node="NotImplemented",
     grad=dict(

@@ -467,3 +467,22 @@ def test_where_with_a_condition_alone_gives_places():
         flambeau.where(condition, 1.0)
     with pytest.raises(TypeError):
         flambeau.where(3)
+
+
+# Which numbers meet half tensors as they are, and which are rounded first (as PyTorch does).
+ROUNDED = "add sub remainder fmod pow ge gt le lt eq ne rsub".split()
+EXACT = "mul div floor_divide".split()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", ROUNDED + EXACT)
+def test_numbers_beside_half_tensors(name, dtype):
+    x = (flambeau.arange(-30, 31) / 10).to(getattr(flambeau, dtype))
+    function = getattr(flambeau, name)
+    for number in (0.4, 1.7, -0.3):
+        other = flambeau.tensor(number)
+        used = other if name in EXACT else other.to(x.dtype).float()
+        expected = function(x.float(), used)
+        expected = expected if expected.dtype is flambeau.bool else expected.to(x.dtype)
+        for found in (function(x, number), function(x, other)):
+            assert ((found == expected) | (found.isnan() & expected.isnan())).all(), number
