@@ -108,10 +108,10 @@ def plan_nest(
         return outs, nothing, address, owner
     operands = [(o, expanded_strides(o, shape)) for o in (*outs, *inputs)]
     sizes, strides = walk_order(shape, operands, collapsing)
-    accesses = [
-        access_of(sizes, steps, layout, k < len(outs))
-        for k, ((layout, _), steps) in enumerate(zip(operands, strides))
-    ]
+    accesses = accesses_of(sizes, strides, operands, len(outs))
+    if collapsing and "n" in accesses:
+        sizes, strides = lengthened(sizes, strides)
+        accesses = accesses_of(sizes, strides, operands, len(outs))
     if not sizes:
         sizes, strides = [1], [[o.itemsize] for o, _ in operands]
         accesses = ["c"] * len(operands)
@@ -137,6 +137,26 @@ def walk_order(shape, operands, collapsing):
 
 
 TILE = 16  # both sides must have this many elements for tiles to pay
+BLOCK = 4096  # elements of a row that is walked across short ones
+
+
+def lengthened(sizes, strides):
+    """The same walk with its two innermost dimensions exchanged, where rows would be very short.
+
+    What lay side by side is then written in steps, but by full vectors. Rows that become very long
+    are cut, if they can be, so that a line of the cache is not left before all of it is written.
+    """
+    if len(sizes) < 2 or sizes[-1] >= TILE or sizes[-2] < 2 * TILE:
+        return sizes, strides
+    blocks = range(min(sizes[-2], BLOCK), 2 * TILE - 1, -1)
+    length = next((b for b in blocks if sizes[-2] % b == 0), sizes[-2])
+    sizes = [*sizes[:-2], sizes[-2] // length, sizes[-1], length]
+    strides = [[*st[:-2], st[-2] * length, st[-1], st[-2]] for st in strides]
+    if sizes[-3] == 1:
+        del sizes[-3]
+        for st in strides:
+            del st[-3]
+    return sizes, strides
 
 
 def access_of(sizes, strides, layout, is_output):
@@ -151,6 +171,14 @@ def access_of(sizes, strides, layout, is_output):
         return "r"
     turned = len(sizes) > 1 and strides[-2] == layout.itemsize and min(sizes[-2:]) >= TILE
     return "t" if turned and not layout.dtype.is_complex else "n"
+
+
+def accesses_of(sizes, strides, operands, outputs):
+    """The access of each operand, outputs first."""
+    return [
+        access_of(sizes, steps, layout, k < outputs)
+        for k, ((layout, _), steps) in enumerate(zip(operands, strides))
+    ]
 
 
 def describe_launch(sizes, strides, chunk):

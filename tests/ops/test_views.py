@@ -133,3 +133,21 @@ def test_a_long_chain_of_writes_through_views_goes_back():
         y[k % 4].mul_(1.01)
     y.sum().backward()
     assert np.allclose(x.grad, [1.01**75] * 4)
+
+
+# -- copies into short rows ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "complex128"])
+@pytest.mark.parametrize("short", [2, 3, 15, 16])
+@pytest.mark.parametrize("long", [32, 1024, 4099, 8192])
+def test_turning_planes_into_short_rows(dtype, short, long):
+    a = (np.arange(2 * short * long) % 251).reshape(2, short, long).astype(dtype)
+    t = torch.from_numpy(a)
+    turned = a.transpose(0, 2, 1)
+    assert np.array_equal(t.transpose(1, 2).contiguous().numpy(), turned)
+    target = torch.zeros(2, long, short, dtype=t.dtype)
+    target[:, 1:] = t.transpose(1, 2)[:, :-1]
+    assert np.array_equal(target[:, 1:].numpy(), turned[:, :-1])
+    both = target.mul_(0).add_(t.transpose(1, 2)) + t.transpose(1, 2)
+    assert np.array_equal(both.numpy(), turned + turned)
