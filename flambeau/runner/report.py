@@ -35,7 +35,7 @@ ASKED: dict[str, Counter] = {}  # name -> how often from which place
 def start() -> None:
     """Watch from now on; the report is printed when the program ends."""
     watch_modules()
-    flambeau.Tensor.__getattr__ = tensor_attribute  # type: ignore[attr-defined]
+    flambeau.Tensor.__getattr__ = tensor_attribute  # type: ignore[method-assign]
     atexit.register(finish)
 
 
