@@ -201,16 +201,31 @@ def clone(input, memory_format):
     return out
 
 
+_conversions: dict = {}  # (layout, dtype, device, memory format) -> layout and plan of a copy
+
+
 @launches("to_copy")
 def to_copy(input, dtype, device, memory_format):
+    key = (input._layout, dtype, device, memory_format)
+    found = _conversions.get(key)
+    if found is None:
+        layout = _converted_layout(input, dtype, device, memory_format)
+        if len(_conversions) > MAX_PLANS:
+            _conversions.clear()
+        found = _conversions[key] = layout, *_plan_copy(layout, input._layout)
+    layout, kernel, description, _ = found
+    out = empty_like_layout(layout)
+    kernel(description, out._storage.pointer, input._storage.pointer + input._offset)
+    return out
+
+
+def _converted_layout(input, dtype, device, memory_format):
     layout = formatted_layout(input._layout, memory_format, dtype)
     if device is not None and device is not layout.device:
         if layout.device.type == "meta":
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
         layout = make_layout(layout.shape, layout.strides, layout.dtype, device)
-    out = empty_like_layout(layout)
-    copy_into(out, input)
-    return out
+    return layout
 
 
 FILLS: dict = {}  # (layout, type of number) -> kernel, description, its owner

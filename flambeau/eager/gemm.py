@@ -59,7 +59,7 @@ def _tile(*key):
 class Plan:
     """A kernel, its description, and the scratch it needs: shared bytes and bytes per slot."""
 
-    __slots__ = ("kernel", "desc", "owner", "chunks", "shared", "slot", "swapped")
+    __slots__ = ("kernel", "desc", "owner", "chunks", "shared", "slot", "swapped", "pools")
 
     def run(self, c, a, b, *more):
         """Addresses of C, A and B, then alpha and (address, factor) of each addend."""
@@ -69,11 +69,18 @@ class Plan:
             self.kernel(self.desc, c, a, b, 0, 0, *more)
             return
         slots = min(self.chunks, pool().get_num_threads(), 64)
-        place, give = host_allocator.take(self.shared + slots * self.slot)
+        memory = self.pools.get(slots)
+        if memory is None:
+            memory = host_allocator.pool_for(self.shared + slots * self.slot)
+            self.pools[slots] = memory
+        try:
+            place = memory.pop()
+        except IndexError:
+            place = memory.grow()
         try:
             self.kernel(self.desc, c, a, b, place, slots, *more)
         finally:
-            give(place)
+            memory.give(place)
 
 
 def multiply_into(out, a, b, *, alpha=1, addends=(), activation=""):
@@ -267,6 +274,7 @@ def _described(mode, vectors, epilogue, s, addends, sizes, steps, dtype):
     strips = -(-s.n // tile.columns)
     batch = prod(sizes)
     plan = Plan()
+    plan.pools = {}
     blocks, depth, pack_chunks, partial_at, partial_row = 1, s.k, 0, 0, 0
     padded = -(-s.k // tile.grain) * tile.grain
     if mode == "blocked":

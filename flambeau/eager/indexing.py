@@ -156,7 +156,7 @@ def byte_strides(layout):
 
 
 def is_meta(*tensors):
-    return any(t._layout.device.type == "meta" for t in tensors)
+    return "meta" in [t._layout.device.type for t in tensors]
 
 
 # -- an index per element --------------------------------------------------------------------------

@@ -54,8 +54,13 @@ def counted(name, t, *facts):
 
 def counts_of(t):
     """Starting places for the elements of a contiguous tensor that are not zero."""
-    if not t._layout.numel:
+    numel = t._layout.numel
+    if not numel:
         return words([0, 0])
+    if numel <= PIECE:  # one chunk, which starts at the start: nothing to accumulate
+        starts, place = words((0, 0))
+        kernel("count", t._layout.dtype.code)(description(numel)[1], address(t), place + 8)
+        return starts, place
     return counted("count", t, t.dtype.code)[1]
 
 
@@ -88,7 +93,7 @@ def masked_select(input, mask):
         shape = broadcast_shape(shape, input._layout.shape)
     mask, source = spread(mask, shape), spread(input, shape)
     starts, place = counts_of(mask)
-    out = empty_tensor(Size((starts[-1],)), input.dtype, input.device)
+    out = empty_tensor((starts[-1],), input.dtype, input.device)
     if starts[-1]:
         owner, at = description(mask._layout.numel)
         kernel("select", f"b{input._layout.itemsize}")(

@@ -355,18 +355,28 @@ def get_item(self, key):
         if not -size <= key < size:
             raise _outside(key, 0, size)
         return function("select")(self, 0, key)
-    if (
-        isinstance(key, Tensor)
-        and key._layout.ndim
-        and key._layout.dtype is d.int64
-        and layout.ndim
-    ):
-        return _indexed(self, (key,))
+    if isinstance(key, Tensor):
+        found = key._layout
+        if found.ndim and (
+            (found.dtype is d.int64 and layout.ndim)
+            or (found.dtype is d.bool_ and found.shape == layout.shape)
+        ):
+            return _indexed(self, (key,))
+    elif type(key) is tuple and len(key) <= layout.ndim and _are_places(key):
+        return _indexed(self, key)
     result, indices = _take_apart(self, key)
     if indices is None:
         return result
     _warn_bytes(indices)
     return _indexed(result, indices)
+
+
+def _are_places(items):
+    """Are these tensors of integers, one for each of the first dimensions?"""
+    for i in items:
+        if type(i) is not Tensor or i._layout.dtype is not d.int64 or not i._layout.ndim:
+            return False
+    return len(items) > 0
 
 
 def _indexed(input, indices):
