@@ -22,6 +22,7 @@ from flambeau._layout import Size as Size
 from flambeau._memory_format import channels_last as channels_last
 from flambeau._memory_format import channels_last_3d as channels_last_3d
 from flambeau._memory_format import contiguous_format as contiguous_format
+from flambeau._memory_format import contiguous_format as legacy_contiguous_format  # noqa: F401
 from flambeau._memory_format import layout as layout
 from flambeau._memory_format import memory_format as memory_format
 from flambeau._memory_format import preserve_format as preserve_format
@@ -58,6 +59,7 @@ get_default_device, get_default_dtype = _devices.default_device, _dtypes.default
 
 globals().update(_dtypes.BY_NAME)
 globals().update(_dtypes.ALIASES)
+globals().update(_dtypes.WITHOUT_KERNELS)
 globals().update(_legacy.TYPED)
 for _module in (_creation, _random_tensors, _windows, _public):
     for _name in _module.PUBLIC:
@@ -104,8 +106,19 @@ _SUBPACKAGES = {
     "fx",
     "functional",
     "torch_version",
+    "overrides",
+    "_C",
+    "_dynamo",
+    "library",
 }
 _STORAGES = {"UntypedStorage", "TypedStorage"}
+_ELSEWHERE = {
+    "PyTorchFileReader": "serialization.record_reader",
+    "ScriptModule": "jit",
+    "Event": "accelerator.events",
+    "Stream": "accelerator.events",
+    "get_device_module": "accelerator",
+}
 _RANDOM = {
     "Generator",
     "default_generator",
@@ -126,12 +139,16 @@ def __getattr__(name):
         value = getattr(_importlib.import_module("flambeau._typed_storage"), name)
     elif name == "compile":
         value = _importlib.import_module("flambeau.compiler").compile
+    elif name in _ELSEWHERE:
+        value = getattr(_importlib.import_module("flambeau." + _ELSEWHERE[name]), name)
     elif name in ("save", "load"):
         value = getattr(_importlib.import_module("flambeau.serialization"), name)
     elif _methods.is_function(name):
         value = _methods.function(name)
     elif name.startswith("_foreach_") and (found := _foreach.function(name)):
         value = found
+    elif name.startswith("_check"):
+        value = getattr(_importlib.import_module("flambeau._checks"), name)
     elif "autocast" in name:
         value = getattr(_importlib.import_module("flambeau.amp.autocast_mode"), name)
     elif name.endswith("_") and _methods.is_inplace(name[:-1]):

@@ -60,7 +60,7 @@ class dtype:
 
 def named(name):
     """The dtype of a name; how pickles find it."""
-    return BY_NAME[name]
+    return BY_NAME.get(name) or WITHOUT_KERNELS[name]
 
 
 def _make(name, code, itemsize, category, is_signed, scalar_name, cpp_name, numpy_name=None):
@@ -91,6 +91,31 @@ complex128 = _make("complex128", "c128", 16, COMPLEX, True, "ComplexDouble", "c1
 
 BY_NAME = {d.name: d for d in ALL}
 BY_CODE = {d.code: d for d in ALL}
+
+
+class NamedOnly(dtype):
+    """A dtype that libraries name in their tables; there are no tensors of it."""
+
+    __slots__ = ()
+
+    @property
+    def code(self):
+        raise NotImplementedError(f"Tensors of dtype {self} are not implemented in flambeau")
+
+
+def _without_kernels(name, scalar_name):
+    self = object.__new__(NamedOnly)
+    self.name, self.itemsize, self.category, self.is_signed = name, 1, FLOATING, True
+    self.scalar_name, self.cpp_name, self.numpy_name = scalar_name, f"c10::{scalar_name}", "uint8"
+    self.rank = len(ALL)
+    return self
+
+
+_EIGHT_BITS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+WITHOUT_KERNELS = {
+    name: _without_kernels(name, name.capitalize())
+    for name in (*_EIGHT_BITS, "float8_e8m0fnu", "float4_e2m1fn_x2")
+}
 ALIASES = {
     "half": float16,
     "float": float32,
@@ -180,6 +205,8 @@ def set_default_dtype(d):
         )
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
+    if isinstance(d, NamedOnly):
+        raise TypeError(f"couldn't find storage object {d.scalar_name}Storage")
     if d is not Defaults.dtype:
         Defaults.dtype = d
         for found in Defaults.remembered:
@@ -236,8 +263,13 @@ _FLOAT_FACTS = {  # bits, mantissa bits, largest, smallest normal
     "float32": (32, 23, struct.unpack("f", b"\xff\xff\x7f\x7f")[0], 2.0**-126),
     "float16": (16, 10, 65504.0, 2.0**-14),
     "bfloat16": (16, 7, struct.unpack("f", b"\x00\x00\x7f\x7f")[0], 2.0**-126),
+    "float8_e4m3fn": (8, 3, 448.0, 2.0**-6),
+    "float8_e4m3fnuz": (8, 3, 240.0, 2.0**-7),
+    "float8_e5m2": (8, 2, 57344.0, 2.0**-14),
+    "float8_e5m2fnuz": (8, 3, 57344.0, 2.0**-15),  # PyTorch tells an eps of 2**-3, so here, too
 }
 _RESOLUTION = {"float64": 1e-15, "float32": 1e-6, "float16": 1e-3, "bfloat16": 0.01}
+_RESOLUTION |= dict.fromkeys(_EIGHT_BITS, 1.0)
 
 
 class finfo:
@@ -252,6 +284,8 @@ class finfo:
                 f"Use torch.iinfo to handle '{type}'"
             )
         real = type.to_real()
+        if real.name not in _FLOAT_FACTS:
+            raise NotImplementedError(f"The limits of {real} are not implemented in flambeau")
         self.bits, mantissa, self.max, self.tiny = _FLOAT_FACTS[real.name]
         self.min, self.eps, self.dtype = -self.max, 2.0**-mantissa, real.name
         self.smallest_normal, self.resolution = self.tiny, _RESOLUTION[real.name]

@@ -32,6 +32,9 @@ class UntypedStorage:
 
     size = __len__ = nbytes
 
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self.nbytes()
+
     def untyped(self):
         return self
 

@@ -3,7 +3,16 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["compile", "disable", "is_compiling", "is_dynamo_compiling", "is_exporting", "reset"]
+__all__ = [
+    "allow_in_graph",
+    "assume_constant_result",
+    "compile",
+    "disable",
+    "is_compiling",
+    "is_dynamo_compiling",
+    "is_exporting",
+    "reset",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,6 +42,16 @@ def compile(
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
     """The function itself; also as a decorator with arguments."""
     return fn if fn is not None else (lambda function: function)
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """Marks a function that a graph calls as a whole; it comes back as it is."""
+    return fn
+
+
+def assume_constant_result(fn: Any) -> Any:
+    """Marks a function whose result does not change; it is called each time, all the same."""
+    return fn
 
 
 def is_compiling() -> bool:

@@ -125,7 +125,7 @@ memory_summary = memory_snapshot = current_blas_handle = set_stream = _refuse
 
 def set_device(device: Any) -> None:
     """Choose a GPU; a negative number chooses none."""
-    if not isinstance(device, int) and _device(device).type != "cuda":
+    if not isinstance(device, int) and str(_device(device)).partition(":")[0] != "cuda":
         raise ValueError(f"Expected a cuda device, but got: {device}")
     if not isinstance(device, int) or device >= 0:
         _refuse()
@@ -164,6 +164,10 @@ class CUDAGraph(_NeedsCuda):
     """Work that is recorded once and replayed."""
 
 
+class graph(_NeedsCuda):
+    """`with torch.cuda.graph(g):` records work into a graph."""
+
+
 class stream:
     """`with torch.cuda.stream(s):`; None chooses none."""
 
@@ -176,6 +180,9 @@ class stream:
 
     def __exit__(self, *error: Any) -> None:
         pass
+
+
+StreamContext = stream  # the class, in PyTorch, of what the function stream gives
 
 
 def _typed(name):

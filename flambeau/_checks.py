@@ -1,0 +1,51 @@
+"""`torch._check` and its kin: conditions that a library insists on, each with its kind of error."""
+
+from collections.abc import Callable
+from typing import Any
+
+from flambeau._dtype import bool_
+from flambeau._tensor import Tensor
+
+__all__ = ["_check", "_check_with", "_check_tensor_all", "_check_tensor_all_with"]
+
+
+def _check_with(
+    error_type: type[Exception], cond: bool, message: Callable[[], Any] | None = None
+) -> None:
+    """Raise the error unless the condition is True; the message is made only then."""
+    if not isinstance(cond, bool):
+        raise TypeError(f"cond must be a bool, but got {type(cond)}")
+    if cond:
+        return
+    if message is None:
+        raise error_type("Expected cond to be True, but got False.")
+    if not callable(message):
+        raise TypeError("message must be a callable")
+    raise error_type(str(message()))
+
+
+def _of_kind(error_type):
+    def check(cond: bool, message: Callable[[], Any] | None = None) -> None:
+        _check_with(error_type, cond, message)
+
+    return check
+
+
+_check, _check_index, _check_value, _check_type, _check_not_implemented = map(
+    _of_kind, (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError)
+)
+
+
+def _check_tensor_all_with(
+    error_type: type[Exception], cond: Tensor, message: Callable[[], Any] | None = None
+) -> None:
+    """The same for every element of a tensor of bools."""
+    if not isinstance(cond, Tensor):
+        raise TypeError(f"cond must be a tensor, but got {type(cond)}")
+    if cond.dtype is not bool_:
+        raise TypeError(f"cond tensor must have dtype torch.bool, but got {cond.dtype}")
+    _check_with(error_type, cond.all().item(), message)
+
+
+def _check_tensor_all(cond: Tensor, message: Callable[[], Any] | None = None) -> None:
+    _check_tensor_all_with(RuntimeError, cond, message)

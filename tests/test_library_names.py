@@ -1,0 +1,233 @@
+"""Names that libraries written for PyTorch ask for: true answers, or a refusal that says so."""
+
+import io
+import pickle
+import sys
+
+import pytest
+
+import flambeau
+from flambeau import library, overrides
+
+# -- dtypes without tensors ------------------------------------------------------------------------
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    "name", ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"]
+)
+def test_small_floats_have_torchs_limits(name):
+    torch = pytest.importorskip("torch")
+    ours, theirs = getattr(flambeau, name), getattr(torch, name)
+    assert repr(flambeau.finfo(ours)) == repr(torch.finfo(theirs))
+    assert (ours.itemsize, ours.is_floating_point) == (1, True)
+    assert flambeau.finfo(ours).max == torch.finfo(theirs).max
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda d: flambeau.zeros(2, dtype=d),
+        lambda d: flambeau.ones(2).to(d),
+        lambda d: flambeau.tensor([1.0], dtype=d),
+    ],
+)
+def test_small_floats_make_no_tensors(use):
+    with pytest.raises(NotImplementedError, match=r"torch\.float8_e5m2 are not implemented"):
+        use(flambeau.float8_e5m2)
+
+
+def test_small_floats_are_found_again():
+    assert pickle.loads(pickle.dumps(flambeau.float8_e5m2)) is flambeau.float8_e5m2
+    with pytest.raises(TypeError, match="couldn't find storage object Float8_e5m2Storage"):
+        flambeau.set_default_dtype(flambeau.float8_e5m2)
+    with pytest.raises(NotImplementedError, match="limits"):
+        flambeau.finfo(flambeau.float4_e2m1fn_x2)
+
+
+# -- checks ----------------------------------------------------------------------------------------
+
+CHECKS = [
+    "torch._check(True)",
+    "torch._check(False)",
+    "torch._check(False, lambda: 'why')",
+    "torch._check(1)",
+    "torch._check(False, 'why')",
+    "torch._check_with(KeyError, False, lambda: 'why')",
+    "torch._check_value(False)",
+    "torch._check_index(False, lambda: 'why')",
+    "torch._check_tensor_all(torch.tensor([True, True]))",
+    "torch._check_tensor_all(torch.tensor([True, False]))",
+    "torch._check_tensor_all_with(ValueError, torch.tensor([1]), lambda: 'why')",
+    "torch.get_device_module('meta')",
+]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("case", CHECKS)
+def test_checks_as_in_torch(case):
+    torch = pytest.importorskip("torch")
+    assert outcome(case, flambeau) == outcome(case, torch)
+
+
+def outcome(case, torch):
+    try:
+        return eval(case, {"torch": torch})
+    except Exception as error:
+        return type(error), str(error).partition(" (Could")[0]
+
+
+def test_checks():
+    flambeau._check(True)
+    with pytest.raises(RuntimeError, match="Expected cond to be True, but got False"):
+        flambeau._check(False)
+    with pytest.raises(KeyError, match="why"):
+        flambeau._check_tensor_all_with(KeyError, flambeau.tensor([False]), lambda: "why")
+    assert flambeau.get_device_module("cpu") is flambeau.cpu
+
+
+# -- torch.overrides -------------------------------------------------------------------------------
+
+
+class Speaker:
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return type(self).__name__, func.__name__, args
+
+
+class Louder(Speaker):
+    pass
+
+
+class Silent:
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return NotImplemented
+
+
+def test_arguments_speak_for_themselves():
+    assert not overrides.has_torch_function((flambeau.ones(1), 3))
+    assert overrides.has_torch_function((flambeau.ones(1), Speaker()))
+    assert overrides.is_tensor_like(Speaker()) and not overrides.is_tensor_like([1])
+    answer = overrides.handle_torch_function(len, (Speaker(), Louder()), 1, 2)
+    assert answer == ("Louder", "len", (1, 2))  # subclasses are asked first
+    assert overrides.handle_torch_function(len, (Silent(), Speaker()), 1)[0] == "Speaker"
+    with pytest.raises(TypeError, match=r"no implementation found for 'builtins\.len' on types"):
+        overrides.handle_torch_function(len, (Silent(),), 1)
+
+
+def test_modes_are_refused_not_ignored():
+    mode = overrides.BaseTorchFunctionMode()
+    with pytest.raises(NotImplementedError, match="calls cannot be intercepted"), mode:
+        pass
+
+
+# -- torch.library ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cube():
+    op = library.custom_op("tests::cube", lambda x, scale: x.detach() ** 3 * scale, mutates_args=())
+    yield op
+    del library._OPS["tests::cube"], flambeau.ops.tests
+
+
+def test_a_function_becomes_an_op(cube):
+    assert flambeau.ops.tests.cube is cube
+    assert cube(flambeau.tensor([2.0]), 3).tolist() == [24]
+    library.register_fake("tests::cube", lambda x, scale: x.new_empty(x.shape))
+    assert cube(flambeau.ones(4, device="meta"), 1).shape == (4,)
+
+
+def test_an_op_has_the_gradient_it_is_given(cube):
+    def keep(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0])
+        ctx.scale = inputs[1]
+
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient * 3 * x**2 * ctx.scale, None
+
+    library.register_autograd("tests::cube", backward, setup_context=keep)
+    x = flambeau.tensor([2.0], requires_grad=True)
+    cube(x, 5).backward()
+    assert x.grad.tolist() == [60]
+
+
+def test_a_gradient_that_nobody_gave_is_refused(cube):
+    x = flambeau.tensor([2.0], requires_grad=True)
+    with pytest.raises(RuntimeError, match="backward through tests::cube but no autograd formula"):
+        cube(x, 5).backward()
+
+
+def test_library_refuses():
+    with pytest.raises(ValueError, match="expected a name of the form 'namespace::name'"):
+        library.custom_op("cube", len, mutates_args=())
+    with pytest.raises(RuntimeError, match="operator tests::none does not exist"):
+        library.register_fake("tests::none", len)
+
+
+# -- what cannot be made ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: flambeau.fx.GraphModule(flambeau.nn.Module(), None),
+        lambda: flambeau.fx.Tracer(),
+        lambda: flambeau.fx.symbolic_trace(flambeau.nn.Linear(1, 1)),
+        lambda: flambeau._dynamo.OptimizedModule(flambeau.nn.Linear(1, 1), None),
+        lambda: flex().create_block_mask(None),
+        lambda: flex().flex_attention(),
+        lambda: flex().BlockMask(),
+    ],
+)
+def test_what_is_not_there_says_so(make):
+    with pytest.raises(NotImplementedError):
+        make()
+
+
+def flex():
+    from flambeau.nn.attention import flex_attention
+
+    return flex_attention
+
+
+def test_nothing_is_an_instance_of_what_cannot_be_made():
+    module = flambeau.compile(flambeau.nn.Linear(1, 1))
+    kinds = flambeau._dynamo.OptimizedModule, flambeau.fx.GraphModule, flambeau.ScriptModule
+    assert not isinstance(module, kinds)
+
+
+# -- odds and ends ---------------------------------------------------------------------------------
+
+
+def test_events_of_the_cpu_have_happened():
+    event = flambeau.Event(device="cpu", blocking=True)
+    event.record()
+    event.synchronize()
+    assert event.query() and flambeau.Stream().record_event().query()
+    with pytest.raises(RuntimeError, match=r"torch\.Event of cuda"):
+        flambeau.Event(device="cuda")
+
+
+def test_records_of_a_saved_file():
+    file = io.BytesIO()
+    flambeau.save({"a": flambeau.ones(3)}, file)
+    with flambeau.PyTorchFileReader(io.BytesIO(file.getvalue())) as reader:
+        assert {"data.pkl", "data/0", "version"} <= set(reader.get_all_records())
+        assert reader.has_record("data/0") and not reader.has_record("data/1")
+        assert len(reader.get_record("data/0")) == 12
+        with pytest.raises(RuntimeError, match="failed locating file data/1"):
+            reader.get_record("data/1")
+
+
+def test_storages_tell_their_size():
+    assert 4000 < sys.getsizeof(flambeau.ones(1000).untyped_storage()) < 4200
+
+
+def test_compiled_part():
+    from flambeau import _C
+
+    assert _C._log_api_usage_once("library") is None
+    assert isinstance(flambeau.Tensor, _C._TensorMeta)
+    device, dtype = _C._nn._parse_to("cpu", flambeau.float64)[:2]
+    assert (str(device), dtype) == ("cpu", flambeau.float64)
