@@ -8,7 +8,7 @@ import warnings
 
 from flambeau import _device, _dtype
 from flambeau._device import cpu, default_device
-from flambeau._layout import make_layout
+from flambeau._layout import Size, make_layout
 from flambeau._tensor import Tensor, empty_like_layout, make_tensor
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.eager import interchange
@@ -23,6 +23,7 @@ from flambeau.eager.dlpack import from_dlpack as from_dlpack
 from flambeau.eager.dlpack import to_dlpack as to_dlpack
 from flambeau.eager.nested import from_data, infer_dtype, plain
 from flambeau.eager.options import (
+    INT,
     MAX_BYTES,
     device_of,
     dtype_of,
@@ -140,6 +141,17 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
 
 
 _INT_FLOAT = frozenset((int, float))
+_ROOMY = frozenset(
+    (
+        _dtype.float64,
+        _dtype.float32,
+        _dtype.float16,
+        _dtype.bfloat16,
+        _dtype.int64,
+        _dtype.int32,
+        _dtype.int16,
+    )
+)
 _known: dict = {}  # (what, sizes, dtype, device) -> layout and plan of a fill
 _dtype.Defaults.remembered.append(_known)
 
@@ -243,7 +255,8 @@ def full(
 ):
     """A tensor with every element equal to fill_value."""
     key = None
-    if out is None and dtype is None and type(size) is tuple and _is_small(fill_value):
+    plainly = isinstance(size, tuple) and INT.issuperset(map(type, size))
+    if plainly and out is None and _is_small(fill_value, dtype):
         key = plain_key(type(fill_value), size, dtype, device)
         t = _filled_again(key, fill_value, requires_grad)
         if t is not None:
@@ -260,9 +273,11 @@ def full(
     return _filled_first(key, plan, _checked(fill_value, dtype), requires_grad)
 
 
-def _is_small(value):
-    """Is this a number that fits any dtype it may be given?"""
-    return type(value) in _INT_FLOAT and -1000 <= value <= 1000
+def _is_small(value, dtype):
+    """Is this a number that surely fits the dtype that was asked for?"""
+    if type(value) not in _INT_FLOAT or not -1000 <= value <= 1000:
+        return False
+    return dtype is None or (type(dtype) is _dtype.dtype and dtype in _ROOMY)
 
 
 def _checked(value, dtype):
@@ -470,9 +485,11 @@ def new_full(
     pin_memory=False,
 ):
     """A constant tensor with the dtype and device of this one."""
-    fill_value = number(fill_value, "new_full", "fill_value", 2)
     options = _new_options(self, dtype, device)
-    return full(size_tuple(size, "new_full"), fill_value, **options, requires_grad=requires_grad)
+    if type(size) is not Size:  # which has been looked at before
+        size = size_tuple(size, "new_full")
+    fill_value = number(fill_value, "new_full", "fill_value", 2)
+    return full(size, fill_value, **options, requires_grad=requires_grad)
 
 
 def new_tensor(

@@ -12,7 +12,7 @@ from flambeau._layout import Size, dense_layout
 from flambeau._tensor import Tensor
 
 MAX_BYTES = 1 << 63
-_INT = frozenset((int,))
+INT = frozenset((int,))  # what sizes are made of
 _PYTHON = {
     float: _dtype.float64,
     int: _dtype.int64,
@@ -60,7 +60,7 @@ def plain_key(what, sizes, dtype, device):
     for s in sizes:
         if type(s) is not int:  # 2.0 and True equal 2 and 1 as keys, but are no sizes
             sizes = sizes[0] if len(sizes) == 1 else ()
-            if not isinstance(sizes, tuple) or not sizes or not _INT.issuperset(map(type, sizes)):
+            if not isinstance(sizes, tuple) or not sizes or not INT.issuperset(map(type, sizes)):
                 return None
             break
     return what, sizes, dtype, default_device() if device is None else device

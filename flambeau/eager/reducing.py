@@ -7,21 +7,21 @@ between.
 
 from math import prod
 
-from flambeau import errors
+from flambeau import _dtype, errors
 from flambeau._layout import Size, collapse, contiguous_strides, dense_layout, wrap_dim
 from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import edge_of, init_node, save_input, save_output
 from flambeau.codegen import scalar
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
-from flambeau.eager.binding import bind, store_out, type_error
+from flambeau.eager.binding import FRONTS, bind, store_out, type_error
 from flambeau.eager.formula import attach_float, node_class
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.outs import not_exact
 from flambeau.eager.plan import MAX_PLANS, cast_value
 from flambeau.eager.signatures import Overloads
 from flambeau.ops.support import group_of
-from flambeau.ops.table import REQUIRED, names_of
+from flambeau.ops.table import REQUIRED, names_of, public
 from flambeau.runtime.allocator import host_allocator
 from flambeau.runtime.cpu import words
 
@@ -532,3 +532,18 @@ def describe(op, dtype, compute, outputs, static, wide=False):
         bool(options.get("indexed")),
         wider,
     )
+
+
+def _norm_front(op, general):
+    """x.norm(), which most calls are, without binding what is not there."""
+
+    def norm(input=REQUIRED, *args, **kwargs):
+        alone = not args and not kwargs and isinstance(input, Tensor)
+        if alone and input._layout.dtype.category >= _dtype.FLOATING:
+            return public("_norm_sum")(input, 2, None, False, dtype=None)
+        return general(*(() if input is REQUIRED else (input,)), *args, **kwargs)
+
+    return norm
+
+
+FRONTS["norm"] = _norm_front

@@ -26,6 +26,7 @@ _kernels: dict = {}
 HALF_AND_UP = frozenset((d.float16, d.bfloat16, d.float32, d.float64))
 # what most kernels are made for
 COMMON = HALF_AND_UP | {d.uint8, d.int8, d.int16, d.int32, d.int64}
+_LARGEST = {t: d.finfo(t).max for t in HALF_AND_UP}
 DIGITS = {d.float64: 53, d.float32: 24, d.float16: 11, d.bfloat16: 8}
 
 
@@ -62,7 +63,7 @@ def fill(out, name, facts, generator, *parameters):
     layout = out._layout
     if not is_computed(out):
         return None
-    if overlaps_itself(layout):
+    if not layout.is_contiguous and overlaps_itself(layout):
         raise overlapping()
     run = kernel(name, *facts)
     if layout.is_contiguous or is_dense_in_some_order(layout):
@@ -172,7 +173,7 @@ def uniform_(out, low, high, generator):
             return None
     dtype = out.dtype
     require(dtype, HALF_AND_UP, "check_uniform_bounds")
-    top = d.finfo(dtype).max
+    top = _LARGEST[dtype]
     for value, name in ((low, "from"), (high, "to")):
         if not -top <= value <= top:
             raise RuntimeError(f"{name} is out of bounds for {dtype.cpp_name}")

@@ -186,7 +186,7 @@ def linalg_vector_norm(
     """The ord-norm of vectors."""
 
 
-@composite(variants="function method", bind=True)
+@composite("norm", variants="function method", bind=True)
 def norm(
     input,
     p: object = "fro",
