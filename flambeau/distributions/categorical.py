@@ -10,7 +10,7 @@ from flambeau.nn import functional as F
 from . import constraints
 from .counts import Binomial
 from .distribution import Distribution
-from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+from .utils import broadcast_all, lazy_property, logits_to_probs, passed_on, probs_to_logits
 
 __all__ = [
     "Categorical",
@@ -119,17 +119,9 @@ class _OverCategorical(Distribution):
     def _new(self, *args, **kwargs):
         return self._categorical._new(*args, **kwargs)
 
-    @property
-    def probs(self) -> Tensor:
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Size:
-        return self._categorical.param_shape
+    probs = passed_on("_categorical.probs")
+    logits = passed_on("_categorical.logits")
+    param_shape = passed_on("_categorical.param_shape")
 
 
 class OneHotCategorical(_OverCategorical):
@@ -155,13 +147,8 @@ class OneHotCategorical(_OverCategorical):
         event_shape = self._categorical.param_shape[-1:]
         super().__init__(self._categorical.batch_shape, event_shape, validate_args=validate_args)
 
-    @property
-    def _param(self) -> Tensor:
-        return self._categorical._param
-
-    @property
-    def mean(self) -> Tensor:
-        return self.probs
+    _param = passed_on("_categorical._param")
+    mean = passed_on("probs")
 
     @property
     def mode(self) -> Tensor:

@@ -1,7 +1,7 @@
 """Distributions made of others: batches read as events, and mixtures."""
 
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import flambeau
 from flambeau import Size, Tensor
@@ -9,7 +9,7 @@ from flambeau import Size, Tensor
 from . import constraints
 from .categorical import Categorical
 from .distribution import Distribution
-from .utils import _sum_rightmost
+from .utils import _sum_rightmost, passed_on
 
 __all__ = ["Independent", "MixtureSameFamily"]
 
@@ -50,9 +50,7 @@ class Independent(Distribution, Generic[D]):
     def _batched(self):
         return {"base_dist": self.reinterpreted_batch_ndims}
 
-    @property
-    def has_rsample(self) -> bool:  # type: ignore[override]
-        return self.base_dist.has_rsample
+    has_rsample = passed_on("base_dist.has_rsample")
 
     @property
     def has_enumerate_support(self) -> bool:  # type: ignore[override]
@@ -64,17 +62,9 @@ class Independent(Distribution, Generic[D]):
         count = self.reinterpreted_batch_ndims
         return constraints.independent(inner, count) if count else inner
 
-    @property
-    def mean(self) -> Tensor:
-        return self.base_dist.mean
-
-    @property
-    def mode(self) -> Tensor:
-        return self.base_dist.mode
-
-    @property
-    def variance(self) -> Tensor:
-        return self.base_dist.variance
+    mean = passed_on("base_dist.mean")
+    mode = passed_on("base_dist.mode")
+    variance = passed_on("base_dist.variance")
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self.base_dist.sample(sample_shape)
@@ -151,13 +141,8 @@ class MixtureSameFamily(Distribution):
     def support(self):
         return constraints.MixtureSameFamilyConstraint(self._component_distribution.support)
 
-    @property
-    def mixture_distribution(self) -> Categorical:
-        return self._mixture_distribution
-
-    @property
-    def component_distribution(self) -> Any:
-        return self._component_distribution
+    mixture_distribution = passed_on("_mixture_distribution")
+    component_distribution = passed_on("_component_distribution")
 
     def _over_components(self, value):
         """The mean over the components, each with its weight."""

@@ -15,7 +15,7 @@ from flambeau.nn import functional as F
 from . import constraints
 from .distribution import Distribution, ExponentialFamily
 from .gammas import Gamma
-from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+from .utils import broadcast_all, lazy_property, logits_to_probs, passed_on, probs_to_logits
 
 __all__ = ["Bernoulli", "Binomial", "Geometric", "NegativeBinomial", "Poisson"]
 
@@ -82,9 +82,7 @@ class Bernoulli(OddsDistribution, ExponentialFamily):
         self._set_odds(probs, logits)
         super().__init__(self._param.size(), validate_args=validate_args)
 
-    @property
-    def mean(self) -> Tensor:
-        return self.probs
+    mean = passed_on("probs")
 
     @property
     def mode(self) -> Tensor:
@@ -321,17 +319,13 @@ class Poisson(ExponentialFamily):
         (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.size(), validate_args=validate_args)
 
-    @property
-    def mean(self) -> Tensor:
-        return self.rate
+    mean = passed_on("rate")
 
     @property
     def mode(self) -> Tensor:
         return self.rate.floor()
 
-    @property
-    def variance(self) -> Tensor:
-        return self.rate
+    variance = passed_on("rate")
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         with flambeau.no_grad():

@@ -15,7 +15,7 @@ from flambeau.nn import functional as F
 
 from . import constraints
 from .distribution import Distribution, ExponentialFamily
-from .utils import _standard_normal, broadcast_all
+from .utils import _standard_normal, broadcast_all, passed_on
 
 __all__ = ["Beta", "Chi2", "Dirichlet", "Exponential", "FisherSnedecor", "Gamma", "StudentT"]
 
@@ -368,9 +368,7 @@ class StudentT(Distribution):
     def mean(self) -> Tensor:
         return self.loc.masked_fill(self.df <= 1, math.nan)
 
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
+    mode = passed_on("loc")
 
     @property
     def variance(self) -> Tensor:

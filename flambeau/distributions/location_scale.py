@@ -8,7 +8,7 @@ from flambeau import Tensor
 
 from . import constraints
 from .distribution import Distribution, ExponentialFamily
-from .utils import _standard_normal, broadcast_all, lazy_property
+from .utils import _standard_normal, broadcast_all, lazy_property, passed_on
 
 __all__ = ["Cauchy", "Laplace", "Normal", "Uniform", "VonMises"]
 
@@ -93,9 +93,7 @@ class _LocationScale(Distribution):
         self.loc, self.scale = broadcast_all(loc, scale)
         Distribution.__init__(self, self.loc.size(), validate_args=validate_args)
 
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
+    mode = passed_on("loc")
 
 
 class Normal(_LocationScale, ExponentialFamily):
@@ -118,13 +116,8 @@ class Normal(_LocationScale, ExponentialFamily):
     ) -> None:
         self._set(loc, scale, validate_args)
 
-    @property
-    def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def stddev(self) -> Tensor:
-        return self.scale
+    mean = passed_on("loc")
+    stddev = passed_on("scale")
 
     @property
     def variance(self) -> Tensor:
@@ -178,9 +171,7 @@ class Laplace(_LocationScale):
     ) -> None:
         self._set(loc, scale, validate_args)
 
-    @property
-    def mean(self) -> Tensor:
-        return self.loc
+    mean = passed_on("loc")
 
     @property
     def stddev(self) -> Tensor:
@@ -310,9 +301,7 @@ class VonMises(Distribution):
         """The mean angle."""
         return self.loc
 
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
+    mode = passed_on("loc")
 
     @lazy_property
     def variance(self) -> Tensor:

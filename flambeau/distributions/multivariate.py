@@ -13,7 +13,7 @@ from flambeau.linalg import cholesky, solve_triangular
 
 from . import constraints
 from .distribution import Distribution
-from .utils import _standard_normal, lazy_property
+from .utils import _standard_normal, lazy_property, passed_on
 
 __all__ = ["LowRankMultivariateNormal", "MultivariateNormal"]
 
@@ -65,13 +65,8 @@ class _NormalVector(Distribution):
     has_rsample = True
     loc: Tensor
 
-    @property
-    def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
+    mean = passed_on("loc")
+    mode = passed_on("loc")
 
     def _spread(self, matrix: Tensor) -> Tensor:
         """A matrix for every member of the batch."""

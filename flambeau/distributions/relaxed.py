@@ -19,7 +19,7 @@ from .counts import OddsDistribution
 from .distribution import ExponentialFamily
 from .transformed_distribution import TransformedDistribution
 from .transforms import ExpTransform, SigmoidTransform
-from .utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs
+from .utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs, passed_on
 
 __all__ = [
     "ContinuousBernoulli",
@@ -72,17 +72,9 @@ class _RelaxedOver(TransformedDistribution):
 
     has_rsample = True
 
-    @property
-    def temperature(self) -> Tensor:
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Tensor:
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Tensor:
-        return self.base_dist.probs
+    temperature = passed_on("base_dist.temperature")
+    logits = passed_on("base_dist.logits")
+    probs = passed_on("base_dist.probs")
 
 
 class RelaxedBernoulli(_RelaxedOver):

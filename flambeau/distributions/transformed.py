@@ -22,7 +22,7 @@ from .transforms import (
     PowerTransform,
     StickBreakingTransform,
 )
-from .utils import broadcast_all, euler_constant
+from .utils import broadcast_all, euler_constant, passed_on
 
 __all__ = [
     "GeneralizedPareto",
@@ -60,13 +60,8 @@ class LogNormal(TransformedDistribution):
         base = Normal(loc, scale, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
 
-    @property
-    def loc(self) -> Tensor:
-        return self.base_dist.loc
-
-    @property
-    def scale(self) -> Tensor:
-        return self.base_dist.scale
+    loc = passed_on("base_dist.loc")
+    scale = passed_on("base_dist.scale")
 
     @property
     def mean(self) -> Tensor:
@@ -106,13 +101,8 @@ class LogisticNormal(TransformedDistribution):
             base = base.expand([1])
         super().__init__(base, StickBreakingTransform(), validate_args=validate_args)
 
-    @property
-    def loc(self) -> Tensor:
-        return self.base_dist.base_dist.loc
-
-    @property
-    def scale(self) -> Tensor:
-        return self.base_dist.base_dist.scale
+    loc = passed_on("base_dist.base_dist.loc")
+    scale = passed_on("base_dist.base_dist.scale")
 
 
 class _Half(TransformedDistribution):
@@ -122,9 +112,7 @@ class _Half(TransformedDistribution):
     support = constraints.nonnegative
     has_rsample = True
 
-    @property
-    def scale(self) -> Tensor:
-        return self.base_dist.scale
+    scale = passed_on("base_dist.scale")
 
     @property
     def mode(self) -> Tensor:
@@ -185,9 +173,7 @@ class HalfCauchy(_Half):
     def mean(self) -> Tensor:
         return self.scale.new_full(self._extended_shape(), math.inf)
 
-    @property
-    def variance(self) -> Tensor:
-        return self.base_dist.variance
+    variance = passed_on("base_dist.variance")
 
     def log_prob(self, value: Tensor) -> Tensor:
         value = flambeau.as_tensor(value, dtype=self.scale.dtype, device=self.scale.device)
@@ -225,9 +211,7 @@ class Gumbel(TransformedDistribution):
     def mean(self) -> Tensor:
         return self.loc + self.scale * euler_constant
 
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
+    mode = passed_on("loc")
 
     @property
     def stddev(self) -> Tensor:
@@ -379,9 +363,7 @@ class Pareto(TransformedDistribution):
         a = self.alpha.clamp(min=1)
         return a * self.scale / (a - 1)
 
-    @property
-    def mode(self) -> Tensor:
-        return self.scale
+    mode = passed_on("scale")
 
     @property
     def variance(self) -> Tensor:
@@ -416,13 +398,8 @@ class InverseGamma(TransformedDistribution):
         minus_one = -flambeau.ones_like(base.rate)
         super().__init__(base, PowerTransform(minus_one), validate_args=validate_args)
 
-    @property
-    def concentration(self) -> Tensor:
-        return self.base_dist.concentration
-
-    @property
-    def rate(self) -> Tensor:
-        return self.base_dist.rate
+    concentration = passed_on("base_dist.concentration")
+    rate = passed_on("base_dist.rate")
 
     @property
     def mean(self) -> Tensor:
@@ -488,9 +465,7 @@ class GeneralizedPareto(Distribution):
         c = flambeau.where(exists, self.concentration, 0.5)
         return flambeau.where(exists, self.loc + self.scale / (1 - c), math.nan)
 
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
+    mode = passed_on("loc")
 
     @property
     def variance(self) -> Tensor:

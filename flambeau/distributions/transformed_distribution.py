@@ -10,7 +10,7 @@ from . import constraints
 from .composition import Independent
 from .distribution import Distribution
 from .transforms import ComposeTransform, Transform
-from .utils import _sum_rightmost
+from .utils import _sum_rightmost, passed_on
 
 __all__ = ["TransformedDistribution"]
 
@@ -85,9 +85,7 @@ class TransformedDistribution(Distribution):
         missing = len(self.event_shape) - support.event_dim
         return constraints.independent(support, missing) if missing > 0 else support
 
-    @property
-    def has_rsample(self) -> bool:  # type: ignore[override]
-        return self.base_dist.has_rsample
+    has_rsample = passed_on("base_dist.has_rsample")
 
     def _transformed(self, x: Tensor) -> Tensor:
         for transform in self.transforms:

@@ -15,7 +15,7 @@ import flambeau
 from flambeau import Size, Tensor
 
 from . import constraints
-from .utils import _sum_rightmost, lazy_property
+from .utils import _sum_rightmost, lazy_property, passed_on
 
 __all__ = [
     "CatTransform",
@@ -150,13 +150,8 @@ class _InverseTransform(Transform):
     def codomain(self):
         return self._inv.domain
 
-    @property
-    def bijective(self) -> bool:
-        return self._inv.bijective
-
-    @property
-    def sign(self) -> Any:
-        return self._inv.sign
+    bijective = passed_on("_inv.bijective")
+    sign = passed_on("_inv.sign")
 
     def with_cache(self, cache_size: int = 1) -> Any:
         return self._inv.with_cache(cache_size).inv
@@ -298,13 +293,8 @@ class IndependentTransform(Transform):
     def codomain(self):
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
-    @property
-    def bijective(self) -> bool:
-        return self.base_transform.bijective
-
-    @property
-    def sign(self) -> Any:
-        return self.base_transform.sign
+    bijective = passed_on("base_transform.bijective")
+    sign = passed_on("base_transform.sign")
 
     def _call(self, x):
         if x.dim() < self.domain.event_dim:

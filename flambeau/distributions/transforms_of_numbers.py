@@ -10,7 +10,7 @@ from flambeau.nn import functional as F
 from . import constraints
 from .distribution import Distribution
 from .transforming import Transform
-from .utils import _sum_rightmost, broadcast_all, lazy_property
+from .utils import _sum_rightmost, broadcast_all, lazy_property, passed_on
 
 __all__ = [
     "AbsTransform",
@@ -180,9 +180,7 @@ class AffineTransform(Transform):
         super().__init__(cache_size=cache_size)
         self.loc, self.scale, self._event_dim = loc, scale, event_dim
 
-    @property
-    def event_dim(self) -> int:
-        return self._event_dim
+    event_dim = passed_on("_event_dim")
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self):
@@ -247,9 +245,7 @@ class CumulativeDistributionTransform(Transform):
         super().__init__(cache_size=cache_size)
         self.distribution = distribution
 
-    @property
-    def domain(self) -> Any:
-        return self.distribution.support
+    domain = passed_on("distribution.support")
 
     def _call(self, x):
         return self.distribution.cdf(x)

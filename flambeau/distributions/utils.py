@@ -6,6 +6,7 @@
 from collections.abc import Callable
 from functools import update_wrapper
 from numbers import Number
+from operator import attrgetter
 from typing import Any
 
 import flambeau
@@ -83,7 +84,12 @@ def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
     return p.log() - (-p).log1p() if is_binary else p.log()
 
 
-# -- values computed once --------------------------------------------------------------------------
+# -- values of other objects, values computed once -------------------------------------------------
+
+
+def passed_on(path: str) -> Any:
+    """A property that is read elsewhere: `loc = passed_on("base_dist.loc")`."""
+    return property(attrgetter(path))
 
 
 class lazy_property:
