@@ -6,7 +6,7 @@ it remembers the last pair, so that an inverse that is hard to compute comes bac
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add
 from typing import Any, ClassVar
@@ -93,22 +93,19 @@ class Transform:
 
     def __call__(self, x: Tensor) -> Tensor:
         """The image of x."""
-        old_x, old_y = self._cached_x_y
-        if self._cache_size and x is old_x:
-            return old_y
-        y = self._call(x)
-        if self._cache_size:
-            self._cached_x_y = x, y
-        return y
+        return self._remembered(0, x, self._call)
 
     def _inv_call(self, y):
-        old_x, old_y = self._cached_x_y
-        if self._cache_size and y is old_y:
-            return old_x
-        x = self._inverse(y)
-        if self._cache_size:
-            self._cached_x_y = x, y
-        return x
+        return self._remembered(1, y, self._inverse)
+
+    def _remembered(self, place, known, function):
+        """What belongs to the value at a place of the pair (x, y): from memory, or computed."""
+        if not self._cache_size:
+            return function(known)
+        if self._cached_x_y[place] is not known:
+            found = function(known)
+            self._cached_x_y = (found, known) if place else (known, found)
+        return self._cached_x_y[1 - place]
 
     def _call(self, x):
         raise NotImplementedError
@@ -132,6 +129,18 @@ class Transform:
         return f"{type(self).__name__}()"
 
 
+_OTHER_END = {"domain": "codomain", "codomain": "domain"}
+
+
+def _both_ends(describe: Callable[[Any, str], Any], **known: Any) -> tuple[Any, Any]:
+    """Domain and codomain from one description: describe(transform, "domain" or "codomain")."""
+
+    def end(name):
+        return constraints.dependent_property(lambda self: describe(self, name), **known)
+
+    return end("domain"), end("codomain")
+
+
 class _InverseTransform(Transform):
     """A transform read backwards."""
 
@@ -142,14 +151,9 @@ class _InverseTransform(Transform):
     def __getstate__(self):
         return vars(self)
 
-    @constraints.dependent_property(is_discrete=False)
-    def domain(self):
-        return self._inv.codomain
-
-    @constraints.dependent_property(is_discrete=False)
-    def codomain(self):
-        return self._inv.domain
-
+    domain, codomain = _both_ends(
+        lambda self, end: getattr(self._inv, _OTHER_END[end]), is_discrete=False
+    )
     bijective = passed_on("_inv.bijective")
     sign = passed_on("_inv.sign")
 
@@ -191,25 +195,20 @@ class ComposeTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ComposeTransform) and self.parts == other.parts
 
-    @constraints.dependent_property(is_discrete=False)
-    def domain(self):
+    def _end(self, end: str) -> Any:
+        """The set at one end, with the dimensions that an event needs on the whole way there."""
         if not self.parts:
             return constraints.real
-        needed = self.parts[-1].codomain.event_dim
-        for part in reversed(self.parts):
-            change = part.domain.event_dim - part.codomain.event_dim
-            needed = max(needed + change, part.domain.event_dim)
-        return _with_event_dim(self.parts[0].domain, needed)
+        start, way = _OTHER_END[end], self.parts[:: 1 if end == "codomain" else -1]
+        needed = getattr(way[0], start).event_dim
+        for part in way:
+            reached = getattr(part, end)
+            grown = needed + reached.event_dim - getattr(part, start).event_dim
+            needed = max(grown, reached.event_dim)
+        missing = needed - reached.event_dim
+        return constraints.independent(reached, missing) if missing else reached
 
-    @constraints.dependent_property(is_discrete=False)
-    def codomain(self):
-        if not self.parts:
-            return constraints.real
-        needed = self.parts[0].domain.event_dim
-        for part in self.parts:
-            change = part.codomain.event_dim - part.domain.event_dim
-            needed = max(needed + change, part.codomain.event_dim)
-        return _with_event_dim(self.parts[-1].codomain, needed)
+    domain, codomain = _both_ends(_end, is_discrete=False)
 
     @lazy_property
     def bijective(self) -> bool:
@@ -234,15 +233,13 @@ class ComposeTransform(Transform):
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         if not self.parts:
             return flambeau.zeros_like(x)
-        points = [x]
-        for part in self.parts[:-1]:
-            points.append(part(points[-1]))
-        points.append(y)
-        event_dim, terms = self.domain.event_dim, []
-        for part, before, after in zip(self.parts, points, points[1:]):
-            stretch = part.log_abs_det_jacobian(before, after)
+        event_dim, here, terms = self.domain.event_dim, x, []
+        for place, part in enumerate(self.parts, 1):
+            there = part(here) if place < len(self.parts) else y
+            stretch = part.log_abs_det_jacobian(here, there)
             terms.append(_sum_rightmost(stretch, event_dim - part.domain.event_dim))
             event_dim += part.codomain.event_dim - part.domain.event_dim
+            here = there
         return reduce(add, terms)
 
     def forward_shape(self, shape: Size) -> Size:
@@ -258,11 +255,6 @@ class ComposeTransform(Transform):
     def __repr__(self) -> str:
         parts = ",\n    ".join(map(repr, self.parts))
         return f"{type(self).__name__}(\n    {parts}\n)"
-
-
-def _with_event_dim(constraint, event_dim):
-    missing = event_dim - constraint.event_dim
-    return constraints.independent(constraint, missing) if missing else constraint
 
 
 identity_transform = ComposeTransform([])
@@ -285,25 +277,20 @@ class IndependentTransform(Transform):
         self.base_transform = base_transform.with_cache(cache_size)
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
-    @constraints.dependent_property(is_discrete=False)
-    def domain(self):
-        return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
+    def _end(self, end: str) -> Any:
+        base = getattr(self.base_transform, end)
+        return constraints.independent(base, self.reinterpreted_batch_ndims)
 
-    @constraints.dependent_property(is_discrete=False)
-    def codomain(self):
-        return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
-
+    domain, codomain = _both_ends(_end, is_discrete=False)
     bijective = passed_on("base_transform.bijective")
     sign = passed_on("base_transform.sign")
 
     def _call(self, x):
-        if x.dim() < self.domain.event_dim:
-            raise ValueError("Too few dimensions on input")
+        _need_dims(x.dim(), self.domain.event_dim)
         return self.base_transform(x)
 
     def _inverse(self, y):
-        if y.dim() < self.codomain.event_dim:
-            raise ValueError("Too few dimensions on input")
+        _need_dims(y.dim(), self.codomain.event_dim)
         return self.base_transform.inv(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
@@ -320,6 +307,11 @@ class IndependentTransform(Transform):
         return f"{type(self).__name__}({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
 
 
+def _need_dims(count: int, needed: int) -> None:
+    if count < needed:
+        raise ValueError("Too few dimensions on input")
+
+
 class ReshapeTransform(Transform):
     """The same numbers in another shape.
 
@@ -334,18 +326,16 @@ class ReshapeTransform(Transform):
     def __init__(
         self, in_shape: Sequence[int], out_shape: Sequence[int], cache_size: int = 0
     ) -> None:
-        self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
-        if self.in_shape.numel() != self.out_shape.numel():
-            raise ValueError("in_shape, out_shape have different numbers of elements")
         super().__init__(cache_size=cache_size)
+        self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
+        if math.prod(self.in_shape) != math.prod(self.out_shape):
+            raise ValueError("in_shape, out_shape have different numbers of elements")
 
-    @constraints.dependent_property
-    def domain(self):
-        return constraints.independent(constraints.real, len(self.in_shape))
+    def _end(self, end: str) -> Any:
+        shape = self.in_shape if end == "domain" else self.out_shape
+        return constraints.independent(constraints.real, len(shape))
 
-    @constraints.dependent_property
-    def codomain(self):
-        return constraints.independent(constraints.real, len(self.out_shape))
+    domain, codomain = _both_ends(_end)
 
     def _call(self, x):
         return x.reshape(x.shape[: x.dim() - len(self.in_shape)] + self.out_shape)
@@ -366,8 +356,7 @@ class ReshapeTransform(Transform):
 def _exchange(shape, old, new):
     """shape with other dimensions on its right."""
     cut = len(shape) - len(old)
-    if cut < 0:
-        raise ValueError("Too few dimensions on input")
+    _need_dims(len(shape), len(old))
     if shape[cut:] != old:
         raise ValueError(f"Shape mismatch: expected {shape[cut:]} but got {old}")
     return shape[:cut] + new
@@ -382,7 +371,14 @@ def _require(condition: bool, message: str) -> None:
 
 
 class _Pieces(Transform):
-    """Several transforms, each for its piece of a tensor along one dimension."""
+    """Several transforms, each for its piece of a tensor along one dimension.
+
+    Subclasses say how a tensor is cut into pieces (`_cut`), how pieces are joined (`_join`), and
+    how the sets of the transforms are (`_end`).
+    """
+
+    # the length that tensors must have along the dimension, and its name in messages
+    _size: tuple[int, str]
 
     def __init__(self, tseq: Sequence[Transform], dim: int, cache_size: int) -> None:
         _require(
@@ -397,15 +393,38 @@ class _Pieces(Transform):
     def bijective(self) -> bool:
         return all(t.bijective for t in self.transforms)
 
-    def _check_tensor(self, z, name, size, size_name, what="tensor"):
-        dim = self.dim
+    def _end(self, end: str) -> Any:
+        raise NotImplementedError
+
+    def _cut(self, tensor):
+        raise NotImplementedError
+
+    def _join(self, pieces):
+        raise NotImplementedError
+
+    domain, codomain = _both_ends(lambda self, end: self._end(end))
+
+    def _pieces(self, name, tensor, what="tensor"):
+        dim, (size, size_name) = self.dim, self._size
         _require(
-            -z.dim() <= dim < z.dim(),
-            f"dim {dim} out of range for {what} with {z.dim()} dimensions",
+            -tensor.dim() <= dim < tensor.dim(),
+            f"dim {dim} out of range for {what} with {tensor.dim()} dimensions",
         )
         _require(
-            z.size(dim) == size, f"{name}.size({dim}) = {z.size(dim)} must equal {size_name} {size}"
+            tensor.size(dim) == size,
+            f"{name}.size({dim}) = {tensor.size(dim)} must equal {size_name} {size}",
         )
+        return self._cut(tensor)
+
+    def _call(self, x):
+        return self._join([t(piece) for t, piece in zip(self.transforms, self._pieces("x", x))])
+
+    def _inverse(self, y):
+        return self._join([t.inv(piece) for t, piece in zip(self.transforms, self._pieces("y", y))])
+
+    def _stretches(self, x, y):
+        pieces = zip(self._pieces("x", x, "x"), self._pieces("y", y, "y"))
+        return [t.log_abs_det_jacobian(*pair) for t, pair in zip(self.transforms, pieces)]
 
 
 class CatTransform(_Pieces):
@@ -441,34 +460,24 @@ class CatTransform(_Pieces):
     def length(self) -> int:
         return sum(self.lengths)
 
-    @constraints.dependent_property
-    def domain(self):
-        return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
+    def _end(self, end):
+        return constraints.cat([getattr(t, end) for t in self.transforms], self.dim, self.lengths)
 
-    @constraints.dependent_property
-    def codomain(self):
-        return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
+    @property
+    def _size(self):
+        return self.length, "length"
 
-    def _split(self, z, name, what="tensor"):
-        self._check_tensor(z, name, self.length, "length", what)
-        return z.split(self.lengths, self.dim)
+    def _cut(self, tensor):
+        return tensor.split(self.lengths, self.dim)
 
-    def _call(self, x):
-        return flambeau.cat(
-            [t(part) for t, part in zip(self.transforms, self._split(x, "x"))], self.dim
-        )
-
-    def _inverse(self, y):
-        parts = zip(self.transforms, self._split(y, "y"))
-        return flambeau.cat([t.inv(part) for t, part in parts], self.dim)
+    def _join(self, pieces):
+        return flambeau.cat(pieces, self.dim)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        stretches = []
-        for t, *part in zip(self.transforms, self._split(x, "x", "x"), self._split(y, "y", "y")):
-            stretch = t.log_abs_det_jacobian(*part)
-            if t.event_dim < self.event_dim:
-                stretch = _sum_rightmost(stretch, self.event_dim - t.event_dim)
-            stretches.append(stretch)
+        stretches = [
+            _sum_rightmost(stretch, self.event_dim - t.event_dim)
+            for t, stretch in zip(self.transforms, self._stretches(x, y))
+        ]
         dim = (self.dim - x.dim() if self.dim >= 0 else self.dim) + self.event_dim
         return flambeau.cat(stretches, dim) if dim < 0 else reduce(add, stretches)
 
@@ -486,26 +495,18 @@ class StackTransform(_Pieces):
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(tseq, dim, cache_size)
 
-    @constraints.dependent_property
-    def domain(self):
-        return constraints.stack([t.domain for t in self.transforms], self.dim)
+    def _end(self, end):
+        return constraints.stack([getattr(t, end) for t in self.transforms], self.dim)
 
-    @constraints.dependent_property
-    def codomain(self):
-        return constraints.stack([t.codomain for t in self.transforms], self.dim)
+    @property
+    def _size(self):
+        return len(self.transforms), "len(transforms)"
 
-    def _split(self, z, name, what="tensor"):
-        self._check_tensor(z, name, len(self.transforms), "len(transforms)", what)
-        return z.unbind(self.dim)
+    def _cut(self, tensor):
+        return tensor.unbind(self.dim)
 
-    def _call(self, x):
-        parts = zip(self.transforms, self._split(x, "x"))
-        return flambeau.stack([t(part) for t, part in parts], self.dim)
-
-    def _inverse(self, y):
-        parts = zip(self.transforms, self._split(y, "y"))
-        return flambeau.stack([t.inv(part) for t, part in parts], self.dim)
+    def _join(self, pieces):
+        return flambeau.stack(pieces, self.dim)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        parts = zip(self.transforms, self._split(x, "x", "x"), self._split(y, "y", "y"))
-        return flambeau.stack([t.log_abs_det_jacobian(*part) for t, *part in parts], self.dim)
+        return self._join(self._stretches(x, y))
