@@ -29,8 +29,6 @@ def quick_function(op, run, general, record=None):
     params = op.params
     if any(p.kind == "tensors" for p in params) or not params or params[0].kind != "tensor":
         return general
-    if any(keyword.iskeyword(p.name) for p in params):  # uniform_(from, to)
-        return general
     varargs = op.options.get("varargs")
     if varargs:
         if len(params) != 2:
@@ -38,12 +36,17 @@ def quick_function(op, run, general, record=None):
         text = _packing_text(op)
     else:
         text = _plain_text(op)
-    names = [p.name for p in params]
+    names = [_written(p) for p in params]
     quick = quick_recorder(op, run, record) if record is not None else None
     text += _call_text(op, names, record is not None, quick is not None)
     space = {"Tensor": Tensor, "NUMBERS": _NUMBERS, "modes": modes, "run": run, "general": general}
     space |= {"record": quick or record, **{f"_d_{p.name}": p.default for p in params}}
     return compile_text(text, space, f"{op.name} front")[op.name]
+
+
+def _written(p):
+    """A parameter's name in the text; that of uniform_(from, to) is a word of Python."""
+    return p.name + "_" if keyword.iskeyword(p.name) else p.name
 
 
 def kernel_unless_recorded(run):
@@ -73,10 +76,12 @@ def _plain_text(op):
         if p.keyword_only and not starred:
             parts.append("*")
             starred = True
-        parts.append(f"{p.name}=_d_{p.name}")
+        parts.append(f"{_written(p)}=_d_{p.name}")
+        if _written(p) != p.name:  # by its true name it is one of kwargs
+            parts.append("/")
     parts += ["out=None"] if starred else ["*", "out=None"]
-    conditions = " and ".join(_PLAIN[p.kind].format(n=p.name) for p in op.params)
-    given = ", ".join(f"('{p.name}', {p.name}, _d_{p.name})" for p in op.params)
+    conditions = " and ".join(_PLAIN[p.kind].format(n=_written(p)) for p in op.params)
+    given = ", ".join(f"('{p.name}', {_written(p)}, _d_{p.name})" for p in op.params)
     return (
         f"def {op.name}({', '.join(parts)}, **kwargs):\n"
         f"    if kwargs or out is not None or not ({conditions}):\n"
@@ -112,7 +117,8 @@ def _call_text(op, names, recording, quick):
         else f"({p.name} is not None and {p.name}._requires_grad)"
         for p in tensors
     )
-    bound = arguments if quick else "{" + ", ".join(f"'{n}': {n}" for n in names) + "}"
+    by_name = ", ".join(f"'{p.name}': {n}" for p, n in zip(op.params, names))
+    bound = arguments if quick else "{" + by_name + "}"
     return (
         f"    if ({needs}) and modes.grad:\n"
         f"        return record({bound})\n"

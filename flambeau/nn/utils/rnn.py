@@ -282,16 +282,20 @@ def pad_sequence(
     first = sequences[0]
     if first.ndim == 0:
         raise RuntimeError("ArrayRef: invalid slice, N = 1; size = 0")
-    rest = first.shape[1:]
-    lengths = [len(t) for t in sequences]
+    shapes = [tuple(t.shape) for t in sequences]  # slices of a Size are slow
+    rest = shapes[0][1:]
+    lengths = [shape[0] if shape else len(t) for t, shape in zip(sequences, shapes)]
     steps = max(lengths)
-    if any(t.shape[1:] != rest for t in sequences):
+    if any(shape[1:] != rest for shape in shapes):
         return _padded_apart(sequences, lengths, batch_first, padding_value, padding_side)
     padding = first.new_full((steps, *rest), padding_value)
     pieces: list[Tensor] = []
     for t, n in zip(sequences, lengths):
-        pair = (t if t.dtype is first.dtype else t.to(first.dtype)), padding[n:]
-        pieces += pair if padding_side == "right" else pair[::-1]
+        t = t if t.dtype is first.dtype else t.to(first.dtype)
+        if n == steps:
+            pieces.append(t)
+        else:
+            pieces += (t, padding[n:]) if padding_side == "right" else (padding[n:], t)
     padded = function("cat")(pieces).view(len(lengths), steps, *rest)
     return padded if batch_first else padded.transpose(0, 1).contiguous()
 
