@@ -152,7 +152,7 @@ _ROOMY = frozenset(
         _dtype.int16,
     )
 )
-_known: dict = {}  # (what, sizes, dtype, device) -> layout and plan of a fill
+_known: dict = {}  # (what, sizes, dtype, device), or a layout -> layout and plan of a fill
 _dtype.Defaults.remembered.append(_known)
 
 
@@ -369,9 +369,14 @@ def zeros_like(
     pin_memory=False,
 ):
     """Zeros of the same shape, dtype and device."""
-    return finish(
-        filled(_like(input, dtype, device, memory_format, "zeros_like"), 0), requires_grad
-    )
+    key = None
+    if type(input) is Tensor and dtype is device is memory_format is None:
+        key = input._layout
+        t = _filled_again(key, 0, requires_grad)
+        if t is not None:
+            return t
+    plan = _like(input, dtype, device, memory_format, "zeros_like")
+    return _filled_first(key, plan, 0, requires_grad)
 
 
 def ones_like(
@@ -385,7 +390,14 @@ def ones_like(
     pin_memory=False,
 ):
     """Ones of the same shape, dtype and device."""
-    return finish(filled(_like(input, dtype, device, memory_format, "ones_like"), 1), requires_grad)
+    key = None
+    if type(input) is Tensor and dtype is device is memory_format is None:
+        key = input._layout
+        t = _filled_again(key, 1, requires_grad)
+        if t is not None:
+            return t
+    plan = _like(input, dtype, device, memory_format, "ones_like")
+    return _filled_first(key, plan, 1, requires_grad)
 
 
 def full_like(

@@ -149,9 +149,10 @@ def _race(weights, samples, generator):
             "aminmax(): cannot compute aminmax over an empty dimension as the operation has no "
             "identity."
         )
-    if not bool(((weights >= 0) & (weights < math.inf)).all()):
+    least, most = weights.aminmax()  # nan is neither
+    if not (least.item() >= 0 and most.item() < math.inf):
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if bool((weights.sum(-1) == 0).any()):
+    if weights.sum(-1).amin().item() == 0:
         raise RuntimeError(_COMPLAINTS[3])
     waiting = _empty_like(weights)
     exponential_(waiting, 1.0, generator)

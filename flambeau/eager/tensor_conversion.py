@@ -72,6 +72,11 @@ _TO_OPTIONS = (
 @method
 def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None):
     """to(dtype), to(device), to(device, dtype), to(other): convert dtype and device."""
+    if len(args) == 1 and dtype is device is memory_format is None and not copy:
+        (wanted,) = args  # mostly the device that the tensor is on
+        here = self._layout.device
+        if wanted is here or (type(wanted) is str and wanted == "cpu" and here is _device.cpu):
+            return self
     for arg in args:
         if isinstance(arg, _dtype.dtype):
             dtype = arg
