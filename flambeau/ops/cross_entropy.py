@@ -113,9 +113,7 @@ def nll_loss(
 
 
 def _pick(input, target, weight, ignore_index, reduction):
-    if input.ndim == 2:
-        if target.ndim == 0:
-            target = target.unsqueeze(0)
+    if input.ndim == 2 and target.ndim:
         return _nll_loss(input, target, weight, ignore_index, reduction)[0]
     if input.ndim < 2:
         if not input.ndim:

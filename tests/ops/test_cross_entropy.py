@@ -276,3 +276,14 @@ def test_like_pytorch(name, dtype):
 
             if shape[1] > 2:
                 both.check(torch, loss, [both.draw(shape, seed)], dtype)
+
+
+@pytest.mark.parametrize("name", ["cross_entropy", "nll_loss"])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_batch_wants_a_target_with_a_dimension(name, rows):
+    # PyTorch takes no single class for a batch, not even for a batch of one
+    loss = getattr(flambeau.nn.functional, name)
+    said = rf"Expected input batch_size \({rows}\) to match target batch_size \(0\)\."
+    with pytest.raises(ValueError, match=said):
+        loss(flambeau.zeros(rows, 3), flambeau.tensor(1))
+    assert loss(flambeau.zeros(3), flambeau.tensor(1)).ndim == 0
