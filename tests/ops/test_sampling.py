@@ -225,3 +225,74 @@ def test_moments_are_those_of_the_distribution():
         spread = math.fsum((v - found) ** 2 for v in values) / n
         assert abs(found - mean) < 6 * math.sqrt(variance / n), name
         assert abs(spread / variance - 1) < 0.12, name
+
+
+# -- calls like one before -------------------------------------------------------------------------
+
+AGAIN = {
+    "rand": lambda t, g: t.rand(3, 5, generator=g),
+    "rand of a tuple": lambda t, g: t.rand((3, 5), generator=g),
+    "randn, few": lambda t, g: t.randn(3, generator=g),
+    "randn, many": lambda t, g: t.randn(5, 5, generator=g, dtype=t.float64),
+    "randint": lambda t, g: t.randint(-3, 9, (7,), generator=g),
+    "randint, one bound": lambda t, g: t.randint(9, (7,), generator=g),
+    "randperm": lambda t, g: t.randperm(9, generator=g),
+}
+
+
+@pytest.mark.parametrize("name", AGAIN)
+def test_a_call_like_one_before_goes_on_with_the_stream(name):
+    draw = AGAIN[name]
+    g = flambeau.Generator().manual_seed(5)
+    found = [draw(flambeau, g).tolist() for _ in range(3)]
+    assert found[0] != found[1] != found[2]
+    g.manual_seed(5)
+    assert [draw(flambeau, g).tolist() for _ in range(3)] == found
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", AGAIN)
+def test_calls_in_a_row_draw_what_pytorch_draws(name):
+    torch = pytest.importorskip("torch")
+    ours, theirs = (t.Generator().manual_seed(5) for t in (flambeau, torch))
+    for _ in range(3):
+        assert AGAIN[name](flambeau, ours).tolist() == AGAIN[name](torch, theirs).tolist()
+
+
+def test_what_was_remembered_for_a_size_is_not_used_for_what_equals_it():
+    flambeau.rand(1), flambeau.randperm(1), flambeau.zeros(1), flambeau.full((1,), 1.0)
+    for call in (
+        lambda: flambeau.rand(1.0),
+        lambda: flambeau.rand([1.0]),
+        lambda: flambeau.zeros(1.0),
+        lambda: flambeau.rand(1, dtype=[]),
+        lambda: flambeau.zeros(1, device=[]),
+        lambda: flambeau.full(((1,),), 1.0),
+        lambda: flambeau.rand(1, generator=1),
+    ):
+        with pytest.raises(TypeError):
+            call()
+    with flambeau.device("meta"):
+        assert flambeau.rand(1).is_meta and flambeau.zeros(1).is_meta and flambeau.empty(1).is_meta
+    assert flambeau.full((1,), 1).dtype is flambeau.int64
+
+
+def test_a_default_dtype_is_not_remembered():
+    flambeau.rand(2), flambeau.zeros(2), flambeau.eye(2), flambeau.linspace(0, 1, 2)
+    flambeau.set_default_dtype(flambeau.float64)
+    try:
+        made = flambeau.rand(2), flambeau.zeros(2), flambeau.eye(2), flambeau.linspace(0, 1, 2)
+        assert all(t.dtype is flambeau.float64 for t in made)
+    finally:
+        flambeau.set_default_dtype(flambeau.float32)
+
+
+def test_a_generator_that_was_copied_before_its_first_draw():
+    g = flambeau.Generator().manual_seed(7)
+    twins = copy.deepcopy(g), pickle.loads(pickle.dumps(g)), g.clone_state()
+    expected = flambeau.rand(3, generator=g).tolist()
+    assert all(flambeau.rand(3, generator=t).tolist() == expected for t in twins)
+    flambeau.manual_seed(7)
+    with flambeau.random.fork_rng():
+        assert flambeau.rand(3).tolist() == expected
+    assert flambeau.rand(3).tolist() == expected
