@@ -8,9 +8,9 @@ from flambeau import Size, Tensor
 from flambeau.nn import functional as F
 
 from . import constraints
-from .counts import Binomial
+from .counts import Binomial, ChanceDistribution, the_chance_given
 from .distribution import Distribution
-from .utils import broadcast_all, lazy_property, logits_to_probs, passed_on, probs_to_logits
+from .utils import broadcast_all, passed_on
 
 __all__ = [
     "Categorical",
@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 
-class Categorical(Distribution):
+class Categorical(ChanceDistribution):
     """Numbers 0 to K - 1 with given probabilities.
 
     Args:
@@ -37,6 +37,7 @@ class Categorical(Distribution):
     has_enumerate_support = True
     _batched = {"probs": 1, "logits": 1, "_param": 1}
     _shared = ("_num_events",)
+    _is_binary = False
 
     def __init__(
         self,
@@ -44,33 +45,16 @@ class Categorical(Distribution):
         logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        if probs is not None:
-            if probs.dim() < 1:
-                raise ValueError("`probs` parameter must be at least one-dimensional.")
-            self.probs = self._param = probs / probs.sum(-1, keepdim=True)
-        elif logits is not None:
-            if logits.dim() < 1:
-                raise ValueError("`logits` parameter must be at least one-dimensional.")
-            self.logits = self._param = logits - logits.logsumexp(dim=-1, keepdim=True)
-        self._num_events = self._param.size(-1)
-        super().__init__(self._param.shape[:-1], validate_args=validate_args)
-
-    @lazy_property
-    def logits(self) -> Tensor:
-        return probs_to_logits(self.probs)
-
-    @lazy_property
-    def probs(self) -> Tensor:
-        return logits_to_probs(self.logits)
-
-    def _new(self, *args, **kwargs):
-        return self._param.new(*args, **kwargs)
-
-    @property
-    def param_shape(self) -> Size:
-        return self._param.size()
+        name, given = the_chance_given(probs, logits)
+        if given.dim() < 1:
+            raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
+        if name == "probs":
+            scaled = given / given.sum(-1, keepdim=True)
+        else:
+            scaled = given - given.logsumexp(dim=-1, keepdim=True)
+        self.__dict__[name] = self._param = scaled
+        *batch, self._num_events = scaled.shape
+        super().__init__(Size(batch), validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self):
@@ -114,7 +98,10 @@ class Categorical(Distribution):
 class _OverCategorical(Distribution):
     """Parameters and shapes come from a Categorical; events are vectors over its classes."""
 
-    _categorical: Categorical
+    def __init__(self, categorical: Categorical, validate_args: bool | None) -> None:
+        self._categorical = categorical
+        batch_shape, event_shape = categorical.batch_shape, categorical.param_shape[-1:]
+        super().__init__(batch_shape, event_shape, validate_args=validate_args)
 
     def _new(self, *args, **kwargs):
         return self._categorical._new(*args, **kwargs)
@@ -143,9 +130,7 @@ class OneHotCategorical(_OverCategorical):
         logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        self._categorical = Categorical(probs, logits)
-        event_shape = self._categorical.param_shape[-1:]
-        super().__init__(self._categorical.batch_shape, event_shape, validate_args=validate_args)
+        super().__init__(Categorical(probs, logits), validate_args)
 
     _param = passed_on("_categorical._param")
     mean = passed_on("probs")
@@ -210,10 +195,9 @@ class Multinomial(_OverCategorical):
         if not isinstance(total_count, int):
             raise NotImplementedError("inhomogeneous total_count is not supported")
         self.total_count = total_count
-        self._categorical = Categorical(probs, logits)
-        self._binomial = Binomial(total_count, probs=self.probs)
-        event_shape = self._categorical.param_shape[-1:]
-        super().__init__(self._categorical.batch_shape, event_shape, validate_args=validate_args)
+        categorical = Categorical(probs, logits)
+        self._binomial = Binomial(total_count, probs=categorical.probs)
+        super().__init__(categorical, validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self):

@@ -1,15 +1,15 @@
 """Successes and events counted: Bernoulli, Binomial, Geometric, NegativeBinomial, Poisson.
 
 The chance of one success is given as a probability (`probs`) or as its log odds (`logits`);
-whichever was not given is computed when asked for (`OddsDistribution`).
+whichever was not given is computed when asked for (`ChanceDistribution`).
 """
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import flambeau
-from flambeau import Size, Tensor
+from flambeau import Tensor
 from flambeau.nn import functional as F
 
 from . import constraints
@@ -20,35 +20,47 @@ from .utils import broadcast_all, lazy_property, logits_to_probs, passed_on, pro
 __all__ = ["Bernoulli", "Binomial", "Geometric", "NegativeBinomial", "Poisson"]
 
 
-class OddsDistribution(Distribution):
+class ChanceDistribution(Distribution):
+    """What has either probs or logits for its parameter; the other one follows when asked for."""
+
+    _is_binary: ClassVar[bool]  # one event that happens or not, or a choice along the last dim
+    _param: Tensor
+
+    @lazy_property
+    def logits(self) -> Tensor:
+        return probs_to_logits(self.probs, self._is_binary)
+
+    @lazy_property
+    def probs(self) -> Tensor:
+        return logits_to_probs(self.logits, self._is_binary)
+
+    param_shape = passed_on("_param.shape")
+
+    def _new(self, *args, **kwargs):
+        return self._param.new(*args, **kwargs)
+
+
+def the_chance_given(probs: Any, logits: Any) -> tuple[str, Any]:
+    """The one of the two parameters that is not None, after its name."""
+    given = [(name, x) for name, x in (("probs", probs), ("logits", logits)) if x is not None]
+    if len(given) != 1:
+        raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+    return given[0]
+
+
+class OddsDistribution(ChanceDistribution):
     """The part about probs and logits of one event that happens or not."""
 
     arg_constraints: Any = {"probs": constraints.unit_interval, "logits": constraints.real}
     _batched = {"probs": 0, "logits": 0, "_param": 0}
+    _is_binary = True
 
     def _set_odds(self, probs: Any, logits: Any, *others: Any) -> list[Tensor]:
         """Keep the parameter that was given; broadcast others with it, and return them."""
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        name, given = ("logits", logits) if probs is None else ("probs", probs)
+        name, given = the_chance_given(probs, logits)
         *rest, value = broadcast_all(*others, given)
         self.__dict__[name] = self._param = value
         return rest
-
-    @lazy_property
-    def logits(self) -> Tensor:
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self) -> Tensor:
-        return logits_to_probs(self.logits, is_binary=True)
-
-    @property
-    def param_shape(self) -> Size:
-        return self._param.size()
-
-    def _new(self, *args, **kwargs):
-        return self._param.new(*args, **kwargs)
 
     def _numbers_below(self, count: int, expand: bool) -> Tensor:
         values = flambeau.arange(count, dtype=self._param.dtype, device=self._param.device)

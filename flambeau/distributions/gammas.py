@@ -254,7 +254,7 @@ class Beta(ExponentialFamily):
 
     @property
     def mean(self) -> Tensor:
-        return self.concentration1 / (self.concentration1 + self.concentration0)
+        return self._dirichlet.mean[..., 0]
 
     @property
     def mode(self) -> Tensor:
@@ -262,8 +262,9 @@ class Beta(ExponentialFamily):
 
     @property
     def variance(self) -> Tensor:
-        total = self.concentration1 + self.concentration0
-        return self.concentration1 * self.concentration0 / (total.square() * (total + 1))
+        a, b = self._dirichlet.concentration.unbind(-1)
+        total = a + b
+        return a * b / (total.square() * (total + 1))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self._dirichlet.rsample(sample_shape).select(-1, 0)

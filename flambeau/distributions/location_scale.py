@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 
 import flambeau
 from flambeau import Tensor
@@ -249,32 +250,25 @@ class Cauchy(_LocationScale):
 
 # -- on the circle ---------------------------------------------------------------------------------
 
-# log I0 and log I1: polynomials of Abramowitz and Stegun, 9.8.1 to 9.8.4, in (x / 3.75)^2 below
-# 3.75 and in 3.75 / x above
-_SMALL = (
-    (1.0, 3.5156229, 3.0899424, 1.2067492, 0.2659732, 0.0360768, 0.0045813),
-    (0.5, 0.87890594, 0.51498869, 0.15084934, 0.02658733, 0.00301532, 0.00032411),
-)
-_LARGE = (
-    (0.39894228, 0.01328592, 0.00225319, -0.00157565, 0.00916281,
-     -0.02057706, 0.02635537, -0.01647633, 0.00392377),
-    (0.39894228, -0.03988024, -0.00362018, 0.00163801, -0.01031555,
-     0.02282967, -0.02895312, 0.01787654, -0.00420059),
-)  # fmt: skip
-
-
-def _polynomial(x, coefficients):
-    result = coefficients[-1]
-    for c in reversed(coefficients[:-1]):
-        result = c + x * result
-    return result
+# log I0 and log I1: polynomials of Abramowitz and Stegun, 9.8.1 to 9.8.4, the first one of each
+# order in (x / 3.75)^2 for x up to 3.75, the second one in 3.75 / x beyond
+_BESSEL = {
+    0: ((1.0, 3.5156229, 3.0899424, 1.2067492, 0.2659732, 0.0360768, 0.0045813),
+        (0.39894228, 0.01328592, 0.00225319, -0.00157565, 0.00916281,
+         -0.02057706, 0.02635537, -0.01647633, 0.00392377)),
+    1: ((0.5, 0.87890594, 0.51498869, 0.15084934, 0.02658733, 0.00301532, 0.00032411),
+        (0.39894228, -0.03988024, -0.00362018, 0.00163801, -0.01031555,
+         0.02282967, -0.02895312, 0.01787654, -0.00420059)),
+}  # fmt: skip
 
 
 def _log_bessel(x, order):
-    small = _polynomial((x / 3.75).square(), _SMALL[order])
-    small = (x.abs() * small if order else small).log()
-    large = x - 0.5 * x.log() + _polynomial(3.75 / x, _LARGE[order]).log()
-    return flambeau.where(x < 3.75, small, large)
+    near, far = (
+        reduce(lambda result, c: c + t * result, reversed(coefficients))
+        for coefficients, t in zip(_BESSEL[order], ((x / 3.75).square(), 3.75 / x))
+    )
+    near = x.abs() * near if order else near
+    return flambeau.where(x < 3.75, near.log(), x - 0.5 * x.log() + far.log())
 
 
 class VonMises(Distribution):
@@ -319,18 +313,28 @@ class VonMises(Distribution):
         shape = self._extended_shape(sample_shape)
         with flambeau.no_grad():
             loc, k = self.loc.double(), self.concentration.double()
-            tau = 1 + (1 + 4 * k.square()).sqrt()
-            rho = (tau - (2 * tau).sqrt()) / (2 * k)
-            r = flambeau.where(k < 1e-5, 1 / k + k, (1 + rho.square()) / (2 * rho))
-            angle = loc.new_zeros(shape)
-            done = flambeau.zeros(shape, dtype=flambeau.bool, device=loc.device)
+            r = _envelope(k)
+            angle, done = loc.new_zeros(shape), loc.new_zeros(shape, dtype=flambeau.bool)
             while not done.all():
-                u1, u2, u3 = flambeau.rand((3, *shape), dtype=loc.dtype, device=loc.device)
-                z = (math.pi * u1).cos()
-                f = (1 + r * z) / (r + z)
-                c = k * (r - f)
-                accept = (c * (2 - c) - u2 > 0) | ((c / u2).log() + 1 - c >= 0)
+                tried, accepted = _try_angles(k, r, shape)
                 # as in PyTorch, later draws replace accepted ones until all were accepted once
-                angle = flambeau.where(accept, (u3 - 0.5).sign() * f.acos(), angle)
-                done |= accept
+                angle = flambeau.where(accepted, tried, angle)
+                done |= accepted
             return ((angle + math.pi + loc) % (2 * math.pi) - math.pi).to(self.loc.dtype)
+
+
+def _envelope(k):
+    """Best and Fisher's r: how wide the Cauchy distribution must be for a concentration."""
+    tau = 1 + (1 + 4 * k.square()).sqrt()
+    rho = (tau - (2 * tau).sqrt()) / (2 * k)
+    return flambeau.where(k < 1e-5, 1 / k + k, (1 + rho.square()) / (2 * rho))
+
+
+def _try_angles(k, r, shape):
+    """Angles from the envelope, and which of them to accept."""
+    angle, height, side = flambeau.rand((3, *shape), dtype=k.dtype, device=k.device)
+    z = (math.pi * angle).cos()
+    f = (1 + r * z) / (r + z)
+    c = k * (r - f)
+    at_once, after_all = c * (2 - c) - height > 0, (c / height).log() + 1 - c >= 0
+    return (side - 0.5).sign() * f.acos(), at_once | after_all

@@ -3,7 +3,6 @@
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import flambeau
 from flambeau import Size, Tensor
@@ -12,7 +11,7 @@ from flambeau.linalg import slogdet
 from . import constraints
 from .distribution import Distribution, ExponentialFamily
 from .gammas import Beta, Chi2
-from .multivariate import half_log_det, root_of, the_one_given
+from .multivariate import half_log_det, need_matrices, root_of, the_one_given
 from .utils import broadcast_all, lazy_property
 
 __all__ = ["LKJCholesky", "Wishart"]
@@ -54,11 +53,7 @@ class Wishart(ExponentialFamily):
             precision_matrix=precision_matrix,
             scale_tril=scale_tril,
         )
-        if matrix.dim() < 2:
-            raise ValueError(
-                "scale_tril must be at least two-dimensional, "
-                "with optional leading batch dimensions"
-            )
+        need_matrices("scale_tril", matrix)
         degrees = df
         if not isinstance(degrees, Tensor):
             degrees = flambeau.tensor(degrees, dtype=matrix.dtype, device=matrix.device)
@@ -206,18 +201,13 @@ class LKJCholesky(Distribution):
             raise ValueError(
                 f"Expected dim to be an integer greater than or equal to 2. Found dim={dim}."
             )
-        self.dim = dim
-        (self.concentration,) = broadcast_all(concentration)
-        # rows of the root are points in balls: a Beta distribution for their squared radius
-        options: dict[str, Any] = {
-            "dtype": self.concentration.dtype,
-            "device": self.concentration.device,
-        }
-        offset = flambeau.arange(-1, dim - 1, **options).clamp(min=0)
-        marginal = self.concentration + 0.5 * (dim - 2)
-        self._beta = Beta(offset + 0.5, marginal.unsqueeze(-1) - 0.5 * offset)
-        event_shape = Size((dim, dim))
-        super().__init__(self.concentration.size(), event_shape, validate_args=validate_args)
+        (eta,) = broadcast_all(concentration)
+        self.dim, self.concentration = dim, eta
+        # rows of the root are points in balls: a Beta distribution for their squared radius.
+        # The first row is a 1 alone; its radius is drawn like the second's and not used
+        balls = flambeau.arange(-1, dim - 1, dtype=eta.dtype, device=eta.device).clamp(min=0)
+        self._beta = Beta(balls + 0.5, (eta + 0.5 * (dim - 2)).unsqueeze(-1) - 0.5 * balls)
+        super().__init__(eta.shape, Size((dim, dim)), validate_args=validate_args)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """The onion method: rows grow by a dimension at a time."""

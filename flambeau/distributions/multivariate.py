@@ -58,6 +58,16 @@ def plus_identity(matrix: Tensor) -> Tensor:
     return matrix + flambeau.eye(matrix.size(-1), dtype=matrix.dtype, device=matrix.device)
 
 
+def _need(condition: bool, message: str) -> None:
+    if not condition:
+        raise ValueError(message)
+
+
+def need_matrices(name: str, value: Tensor) -> None:
+    message = "must be at least two-dimensional, with optional leading batch dimensions"
+    _need(value.dim() >= 2, f"{name} {message}")
+
+
 class _NormalVector(Distribution):
     """What vectors around loc have in common."""
 
@@ -116,19 +126,14 @@ class MultivariateNormal(_NormalVector):
         scale_tril: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        if loc.dim() < 1:
-            raise ValueError("loc must be at least one-dimensional.")
+        _need(loc.dim() >= 1, "loc must be at least one-dimensional.")
         name, matrix = the_one_given(
             ValueError,
             scale_tril=scale_tril,
             covariance_matrix=covariance_matrix,
             precision_matrix=precision_matrix,
         )
-        if matrix.dim() < 2:
-            what = "scale_tril matrix" if name == "scale_tril" else name
-            raise ValueError(
-                f"{what} must be at least two-dimensional, with optional leading batch dimensions"
-            )
+        need_matrices("scale_tril matrix" if name == "scale_tril" else name, matrix)
         batch_shape = flambeau.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
         self.__dict__[name] = matrix.expand((*batch_shape, -1, -1))
         self.loc = loc.expand((*batch_shape, -1))
@@ -209,6 +214,8 @@ class LowRankMultivariateNormal(_NormalVector):
         "precision_matrix": 2,
     }
     _shared = ("_unbroadcasted_cov_factor", "_unbroadcasted_cov_diag", "_capacitance_tril")
+    cov_factor: Tensor
+    cov_diag: Tensor
 
     def __init__(
         self,
@@ -217,35 +224,26 @@ class LowRankMultivariateNormal(_NormalVector):
         cov_diag: Tensor,
         validate_args: bool | None = None,
     ) -> None:
-        if loc.dim() < 1:
-            raise ValueError("loc must be at least one-dimensional.")
-        event_shape = loc.shape[-1:]
-        if cov_factor.dim() < 2:
-            raise ValueError(
-                "cov_factor must be at least two-dimensional, "
-                "with optional leading batch dimensions"
-            )
-        if cov_factor.shape[-2:-1] != event_shape:
-            raise ValueError(
-                f"cov_factor must be a batch of matrices with shape {event_shape[0]} x m"
-            )
-        if cov_diag.shape[-1:] != event_shape:
-            raise ValueError(f"cov_diag must be a batch of vectors with shape {event_shape}")
+        _need(loc.dim() >= 1, "loc must be at least one-dimensional.")
+        need_matrices("cov_factor", cov_factor)
+        event, size = loc.shape[-1:], loc.shape[-1]
+        rows, numbers = cov_factor.shape[-2], cov_diag.shape[-1:]
+        _need(rows == size, f"cov_factor must be a batch of matrices with shape {size} x m")
+        _need(numbers == event, f"cov_diag must be a batch of vectors with shape {event}")
+
+        # what is given, and how many of its dimensions are not the batch's
+        given = {"loc": (loc, 1), "cov_factor": (cov_factor, 2), "cov_diag": (cov_diag, 1)}
+        batches = [value.shape[: value.dim() - own] for value, own in given.values()]
         try:
-            batch_shape = flambeau.broadcast_shapes(
-                loc.shape[:-1], cov_factor.shape[:-2], cov_diag.shape[:-1]
-            )
+            batch_shape = flambeau.broadcast_shapes(*batches)
         except RuntimeError as error:
-            raise ValueError(
-                f"Incompatible batch shapes: loc {loc.shape}, "
-                f"cov_factor {cov_factor.shape}, cov_diag {cov_diag.shape}"
-            ) from error
-        self.loc = loc.expand(batch_shape + event_shape)
-        self.cov_factor = cov_factor.expand((*batch_shape, -1, -1))
-        self.cov_diag = cov_diag.expand(batch_shape + event_shape)
+            shapes = ", ".join(f"{name} {value.shape}" for name, (value, _) in given.items())
+            raise ValueError(f"Incompatible batch shapes: {shapes}") from error
+        for name, (value, own) in given.items():
+            self.__dict__[name] = value.expand(*batch_shape, *[-1] * own)
         self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag = cov_factor, cov_diag
         self._capacitance_tril = cholesky(plus_identity(self._weighed_factor() @ cov_factor))
-        super().__init__(batch_shape, event_shape, validate_args=validate_args)
+        super().__init__(batch_shape, event, validate_args=validate_args)
 
     def _weighed_factor(self):
         """W^T D^-1"""

@@ -123,10 +123,8 @@ class ExpRelaxedCategorical(_OverCategorical):
         logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        self._categorical = Categorical(probs, logits)
         self.temperature = temperature
-        event_shape = self._categorical.param_shape[-1:]
-        super().__init__(self._categorical.batch_shape, event_shape, validate_args=validate_args)
+        super().__init__(Categorical(probs, logits), validate_args)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)

@@ -15,6 +15,16 @@ from .utils import _sum_rightmost, passed_on
 __all__ = ["TransformedDistribution"]
 
 
+def _listed(transforms: Any) -> list[Transform]:
+    if isinstance(transforms, list):
+        if all(isinstance(t, Transform) for t in transforms):
+            return transforms
+        raise ValueError("transforms must be a Transform or a list of Transforms")
+    if isinstance(transforms, Transform):
+        return [transforms]
+    raise ValueError(f"transforms must be a Transform or list, but was {transforms}")
+
+
 class TransformedDistribution(Distribution):
     """What becomes of the values of a distribution under transforms.
 
@@ -34,16 +44,10 @@ class TransformedDistribution(Distribution):
         transforms: Transform | list[Transform],
         validate_args: bool | None = None,
     ) -> None:
-        if isinstance(transforms, Transform):
-            transforms = [transforms]
-        elif not isinstance(transforms, list):
-            raise ValueError(f"transforms must be a Transform or list, but was {transforms}")
-        elif not all(isinstance(t, Transform) for t in transforms):
-            raise ValueError("transforms must be a Transform or a list of Transforms")
-        self.transforms = transforms
+        self.transforms = _listed(transforms)
 
         # parameters of transforms may be larger than the batch: the base grows with them
-        whole = ComposeTransform(transforms)
+        whole = ComposeTransform(self.transforms)
         into, out = whole.domain.event_dim, whole.codomain.event_dim
         base_shape = base_distribution.batch_shape + base_distribution.event_shape
         base_event_dim = len(base_distribution.event_shape)
@@ -79,11 +83,9 @@ class TransformedDistribution(Distribution):
 
     @constraints.dependent_property(is_discrete=False)
     def support(self):
-        if not self.transforms:
-            return self.base_dist.support
-        support = self.transforms[-1].codomain
-        missing = len(self.event_shape) - support.event_dim
-        return constraints.independent(support, missing) if missing > 0 else support
+        reached = self.transforms[-1].codomain if self.transforms else self.base_dist.support
+        missing = len(self.event_shape) - reached.event_dim if self.transforms else 0
+        return constraints.independent(reached, missing) if missing > 0 else reached
 
     has_rsample = passed_on("base_dist.has_rsample")
 

@@ -184,9 +184,8 @@ class AffineTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self):
-        if self.event_dim == 0:
-            return constraints.real
-        return constraints.independent(constraints.real, self.event_dim)
+        real, count = constraints.real, self.event_dim
+        return constraints.independent(real, count) if count else real
 
     codomain = domain
 
