@@ -4,14 +4,16 @@ The gradient is a composite row whose body runs only where the call is recorded,
 differentiated again; everywhere else the kernel takes its place.
 """
 
-from flambeau._layout import Size
-from flambeau._tensor import empty_tensor
+from flambeau._layout import dense_layout
+from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.eager.binding import FRONTS, launches
 from flambeau.eager.fronts import kernel_unless_recorded
-from flambeau.eager.kernels import load_kernel
+from flambeau.eager.kernels import load_kernel, pool
+from flambeau.eager.plan import MAX_PLANS
 from flambeau.eager.rows import address, contiguous, is_computed, launch
 from flambeau.ops.losses import reduce_tensor
 from flambeau.ops.losses_rows import MEAN, NONE
+from flambeau.runtime.cpu import words
 
 WORK = 1 << 16  # scores that are worth a chunk
 
@@ -29,7 +31,7 @@ def _kernel(name, *facts):
 
 
 def _description(scores):
-    samples, classes = scores._layout.shape
+    samples, classes = scores.shape
     per_chunk = max(1, WORK // max(1, classes))
     return [-(-samples // per_chunk), samples, classes, per_chunk]
 
@@ -38,18 +40,34 @@ def _pointers(*tensors):
     return [0 if t is None else address(t) for t in tensors]
 
 
+_plans: dict = {}  # (layout of the scores, power, is there a weight) -> layout, kernel, description
+
+
 @launches("multi_margin")
 def multi_margin(input, target, p, margin, weight, reduction):
-    losses = empty_tensor(Size((input._layout.shape[0],)), input.dtype, input.device)
+    plan = _plans.get((input._layout, p, weight is not None))
+    if plan is None:
+        plan = _plan(input._layout, p, weight is not None)
+    layout, run, description, _ = plan
+    losses = empty_like_layout(layout)
     if is_computed(losses):
         input, target = contiguous(input), contiguous(target)
         weight = None if weight is None else contiguous(weight)
-        run = _kernel("multi_margin", input.dtype.code, p, weight is not None)
-        pointers = _pointers(losses, input, target, weight)
-        status, _ = launch(run, _description(input), *pointers, margin)
-        if status is not None:
+        if run(description, *_pointers(losses, input, target, weight), margin) is not None:
             raise RuntimeError("target out of range")
     return losses if reduction == NONE else reduce_tensor(losses, reduction)
+
+
+def _plan(scores, p, weighted):
+    run = _kernel("multi_margin", scores.dtype.code, p, weighted)
+    owner, at = words(_description(scores))
+    if owner[0] > 1:
+        pool().ensure_workers()
+    losses = dense_layout(scores.shape[:1], scores.dtype, scores.device)
+    if len(_plans) > MAX_PLANS:
+        _plans.clear()
+    plan = _plans[scores, p, weighted] = losses, run, at, owner
+    return plan
 
 
 def _gradient(g, input, target, p, margin, weight, reduction):
@@ -62,7 +80,7 @@ def _gradient(g, input, target, p, margin, weight, reduction):
         share = 1 / (classes * samples if reduction == MEAN else classes)
         run = _kernel("multi_margin_gradient", input.dtype.code, p, weight is not None)
         pointers = _pointers(out, g, input, target, weight)
-        launch(run, [*_description(input), step], *pointers, margin, share)
+        launch(run, [*_description(input._layout), step], *pointers, margin, share)
     return out
 
 
