@@ -84,3 +84,34 @@ def test_numpy_functions_give_tensors_back():
     assert isinstance(np.exp(t), torch.Tensor)
     assert np.exp(t).dtype is torch.float32
     assert isinstance(t * np.ones(2), torch.Tensor)
+
+
+# -- numbers out of memory -------------------------------------------------------------------------
+
+NAMES = "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint64 uint32 uint16 uint8".split()
+
+
+@pytest.mark.parametrize("name", [*NAMES, "bool", "complex64", "complex128"])
+def test_lists_hold_the_numbers_that_item_gives(name):
+    dtype = getattr(torch, name)
+    t = torch.tensor([[0, 1, 2], [3, 100, 7]]).to(dtype)
+    assert t.tolist() == [[x.item() for x in row] for row in t]
+    assert t.t().tolist() == [[x.item() for x in row] for row in t.t()]
+    assert {type(x) for row in t.tolist() for x in row} == {type(t[0, 0].item())}
+    assert t[:, 1:].tolist() == [row[1:] for row in t.tolist()]
+    assert t[:0].tolist() == [] and t[:, :0].tolist() == [[], []]
+
+
+def test_arrays_keep_the_memory_that_they_show():
+    array = torch.full((3, 5), 4.0).t()[1:].numpy()
+    others = [torch.zeros(3, 5) for _ in range(10)]  # would be given the same block
+    assert array.shape == (4, 3) and array.strides == (4, 20) and (array == 4).all()
+    array[...] = 9
+    assert not any(t.any() for t in others)
+
+
+def test_a_list_that_contains_itself_is_refused():
+    data: list = []
+    data.append(data)
+    with pytest.raises(ValueError, match="too many dimensions 'list'"):
+        torch.tensor(data)
