@@ -110,6 +110,7 @@ _SUBPACKAGES = {
     "_C",
     "_dynamo",
     "library",
+    "_higher_order_ops",
 }
 _STORAGES = {"UntypedStorage", "TypedStorage"}
 _ELSEWHERE = {

@@ -175,6 +175,8 @@ def test_library_refuses():
         lambda: flambeau.fx.Tracer(),
         lambda: flambeau.fx.symbolic_trace(flambeau.nn.Linear(1, 1)),
         lambda: flambeau._dynamo.OptimizedModule(flambeau.nn.Linear(1, 1), None),
+        lambda: distributed_tensor().DTensor(),
+        lambda: dispatch().TorchDispatchMode().__enter__(),
         lambda: flex().create_block_mask(None),
         lambda: flex().flex_attention(),
         lambda: flex().BlockMask(),
@@ -183,6 +185,16 @@ def test_library_refuses():
 def test_what_is_not_there_says_so(make):
     with pytest.raises(NotImplementedError):
         make()
+
+
+def distributed_tensor():
+    from flambeau.distributed import tensor
+
+    return tensor
+
+
+def dispatch():
+    return flambeau.utils._python_dispatch
 
 
 def flex():
@@ -195,6 +207,31 @@ def test_nothing_is_an_instance_of_what_cannot_be_made():
     module = flambeau.compile(flambeau.nn.Linear(1, 1))
     kinds = flambeau._dynamo.OptimizedModule, flambeau.fx.GraphModule, flambeau.ScriptModule
     assert not isinstance(module, kinds)
+    assert flambeau._dynamo.eval_frame.OptimizedModule is kinds[0]
+    assert not dispatch().is_traceable_wrapper_subclass(module.weight)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_scans(dim, reverse):
+    x = flambeau.arange(24.0).reshape(2, 3, 4)
+    scan = flambeau._higher_order_ops.associative_scan
+    total = scan(lambda a, b: a + b, x, dim, reverse=reverse)
+    turned = x.flip(dim).cumsum(dim).flip(dim) if reverse else x.cumsum(dim)
+    assert flambeau.equal(total, turned)
+
+
+def test_scans_of_trees_have_gradients():
+    # h' = a h + b, as states of recurrent layers go
+    a = flambeau.tensor([2.0, 3.0, 4.0], requires_grad=True)
+    b = flambeau.tensor([1.0, 1.0, 1.0], requires_grad=True)
+    scan = flambeau._higher_order_ops.associative_scan
+    _, states = scan(lambda s, t: (s[0] * t[0], t[0] * s[1] + t[1]), (a, b), 0)
+    assert states.tolist() == [1, 4, 17]
+    states[2].backward()
+    assert b.grad.tolist() == [12, 4, 1] and a.grad.tolist() == [0, 4, 4]
+    with pytest.raises(ValueError, match="Combine_mode must either"):
+        scan(lambda s, t: s, a, 0, combine_mode="other")
 
 
 # -- odds and ends ---------------------------------------------------------------------------------
@@ -218,6 +255,14 @@ def test_records_of_a_saved_file():
         assert len(reader.get_record("data/0")) == 12
         with pytest.raises(RuntimeError, match="failed locating file data/1"):
             reader.get_record("data/1")
+
+
+def test_extra_state_has_its_name():
+    class Counted(flambeau.nn.Module):
+        def get_extra_state(self):
+            return 5
+
+    assert list(Counted().state_dict()) == [flambeau.nn.modules.module._EXTRA_STATE_KEY_SUFFIX]
 
 
 def test_storages_tell_their_size():

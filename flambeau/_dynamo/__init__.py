@@ -4,6 +4,7 @@ Libraries ask whether a module was compiled and mark functions to be left alone;
 answers here. `torch.compile` itself is in `compiler/`.
 """
 
+import importlib
 from typing import Any
 
 from flambeau.compiler import (
@@ -31,6 +32,12 @@ class OptimizedModule(Module):
 
     def __init__(self, mod: Module, dynamo_ctx: Any) -> None:
         raise NotImplementedError("flambeau runs modules as they are: there is none to wrap")
+
+
+def __getattr__(name: str) -> Any:
+    if name == "eval_frame":
+        return importlib.import_module("flambeau._dynamo.eval_frame")
+    raise AttributeError(f"module 'flambeau._dynamo' has no attribute '{name}'")
 
 
 def mark_dynamic(t: Any, index: Any, **options: Any) -> None:

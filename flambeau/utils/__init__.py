@@ -4,6 +4,7 @@ import importlib as _importlib
 
 _MODULES = {
     "_pytree",
+    "_python_dispatch",
     "hooks",
     "checkpoint",
     "data",

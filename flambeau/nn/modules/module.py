@@ -35,6 +35,7 @@ from flambeau.nn.modules.registry import (
 from flambeau.nn.modules.registry import (
     register_module_parameter_registration_hook as register_module_parameter_registration_hook,
 )
+from flambeau.nn.modules.state import EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401
 from flambeau.nn.modules.state import State
 from flambeau.nn.modules.state import _IncompatibleKeys as _IncompatibleKeys
 from flambeau.nn.modules.traversal import Traversal

@@ -1,0 +1,5 @@
+"""Where PyTorch keeps OptimizedModule."""
+
+from flambeau._dynamo import OptimizedModule
+
+__all__ = ["OptimizedModule"]

@@ -1,0 +1,5 @@
+"""`torch._higher_order_ops`: functions of functions and tensors."""
+
+from flambeau._higher_order_ops.associative_scan import associative_scan
+
+__all__ = ["associative_scan"]
