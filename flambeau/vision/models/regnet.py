@@ -6,6 +6,7 @@ Y networks have squeeze-and-excitation, X networks have not. The names tell the 
 import math
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -124,16 +125,8 @@ class ResBottleneckBlock(nn.Module):
                 norm_layer=norm_layer,
                 activation_layer=None,
             )
-        self.f = BottleneckTransform(
-            width_in,
-            width_out,
-            stride,
-            norm_layer,
-            activation_layer,
-            group_width,
-            bottleneck_multiplier,
-            se_ratio,
-        )
+        rest = norm_layer, activation_layer, group_width, bottleneck_multiplier, se_ratio
+        self.f = BottleneckTransform(width_in, width_out, stride, *rest)
         self.activation = activation_layer(inplace=True)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -159,38 +152,22 @@ class AnyStage(nn.Sequential):
         stage_index: int = 0,
     ) -> None:
         super().__init__()
+        rest = norm_layer, activation_layer, group_width, bottleneck_multiplier, se_ratio
         for place in range(depth):
-            block = block_constructor(
-                width_in if place == 0 else width_out,
-                width_out,
-                stride if place == 0 else 1,
-                norm_layer,
-                activation_layer,
-                group_width,
-                bottleneck_multiplier,
-                se_ratio,
-            )
-            self.add_module(f"block{stage_index}-{place}", block)
+            first = (width_out, width_out, 1) if place else (width_in, width_out, stride)
+            self.add_module(f"block{stage_index}-{place}", block_constructor(*first, *rest))
 
 
+@dataclass(eq=False, repr=False)
 class BlockParams:
     """Depths, widths, group widths, bottlenecks and strides of the stages."""
 
-    def __init__(
-        self,
-        depths: list[int],
-        widths: list[int],
-        group_widths: list[int],
-        bottleneck_multipliers: list[float],
-        strides: list[int],
-        se_ratio: float | None = None,
-    ) -> None:
-        self.depths = depths
-        self.widths = widths
-        self.group_widths = group_widths
-        self.bottleneck_multipliers = bottleneck_multipliers
-        self.strides = strides
-        self.se_ratio = se_ratio
+    depths: list[int]
+    widths: list[int]
+    group_widths: list[int]
+    bottleneck_multipliers: list[float]
+    strides: list[int]
+    se_ratio: float | None = None
 
     @classmethod
     def from_init_params(
@@ -211,33 +188,17 @@ class BlockParams:
         line = flambeau.arange(depth, device="cpu") * w_a + w_0
         power = flambeau.round(flambeau.log(line / w_0) / math.log(w_m))
         widths = (flambeau.round(w_0 * flambeau.pow(w_m, power) / 8) * 8).int().tolist()
-        stages = [(width, len(list(same))) for width, same in groupby(widths)]
-        multipliers = [bottleneck_multiplier] * len(stages)
-        stage_widths, group_widths = cls._adjust_widths_groups_compatibilty(
-            [width for width, _ in stages], multipliers, [group_width] * len(stages)
-        )
-        depths, strides = [count for _, count in stages], [2] * len(stages)
+        stages = {width: len(list(same)) for width, same in groupby(widths)}
+        group_widths, stage_widths = [], []
+        for width in stages:
+            inside = int(width * bottleneck_multiplier)
+            group_widths.append(min(group_width, inside))
+            # whole groups fit into the bottleneck
+            inside = _make_divisible(inside, group_widths[-1])
+            stage_widths.append(int(inside / bottleneck_multiplier))
+        multipliers, strides = [bottleneck_multiplier] * len(stages), [2] * len(stages)
+        depths = list(stages.values())
         return cls(depths, stage_widths, group_widths, multipliers, strides, se_ratio)
-
-    def _get_expanded_params(self) -> Any:
-        return zip(
-            self.widths,
-            self.strides,
-            self.depths,
-            self.group_widths,
-            self.bottleneck_multipliers,
-            strict=False,
-        )
-
-    @staticmethod
-    def _adjust_widths_groups_compatibilty(
-        stage_widths: list[int], bottleneck_ratios: list[float], group_widths: list[int]
-    ) -> tuple[list[int], list[int]]:
-        """Widths that are whole numbers of groups."""
-        inner = [int(w * b) for w, b in zip(stage_widths, bottleneck_ratios, strict=True)]
-        groups = [min(g, w) for g, w in zip(group_widths, inner, strict=True)]
-        inner = [_make_divisible(w, g) for w, g in zip(inner, groups, strict=True)]
-        return [int(w / b) for w, b in zip(inner, bottleneck_ratios, strict=True)], groups
 
 
 class RegNet(nn.Module):
@@ -257,20 +218,14 @@ class RegNet(nn.Module):
         norm, active = norm_layer or nn.BatchNorm2d, activation or nn.ReLU
         self.stem = (stem_type or SimpleStemIN)(3, stem_width, norm, active)
         stages, width = OrderedDict(), stem_width
-        for place, row in enumerate(block_params._get_expanded_params(), 1):
-            after, stride, depth, group_width, multiplier = row
-            stages[f"block{place}"] = AnyStage(
-                width,
-                after,
-                stride,
-                depth,
-                block_type or ResBottleneckBlock,
-                norm,
-                active,
-                group_width,
-                multiplier,
+        for place, after in enumerate(block_params.widths):
+            stages[f"block{place + 1}"] = AnyStage(
+                *(width, after, block_params.strides[place], block_params.depths[place]),
+                *(block_type or ResBottleneckBlock, norm, active),
+                block_params.group_widths[place],
+                block_params.bottleneck_multipliers[place],
                 block_params.se_ratio,
-                stage_index=place,
+                stage_index=place + 1,
             )
             width = after
         self.trunk_output = nn.Sequential(stages)

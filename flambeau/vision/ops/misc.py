@@ -40,8 +40,19 @@ class FrozenBatchNorm2d(nn.Module):
         return f"{type(self).__name__}({self.weight.shape[0]}, eps={self.eps})"
 
 
-def _tuple(value: Any, length: int) -> tuple[int, ...]:
-    return tuple(value) if isinstance(value, Sequence) else (value,) * length
+def _of_one_kind(*values: Any) -> tuple[Any, ...]:
+    """Numbers as they are; beside tuples, numbers become tuples too."""
+    counts = [len(value) for value in values if isinstance(value, Sequence)]
+    if not counts:
+        return values
+    return tuple(tuple(v) if isinstance(v, Sequence) else (v,) * counts[0] for v in values)
+
+
+def _half_of_kernel(kernel_size: Any, dilation: Any) -> Any:
+    """The padding that keeps sizes."""
+    if isinstance(kernel_size, tuple):
+        return tuple(_half_of_kernel(k, d) for k, d in zip(kernel_size, dilation, strict=True))
+    return (kernel_size - 1) // 2 * dilation
 
 
 class ConvNormActivation(nn.Sequential):
@@ -63,32 +74,18 @@ class ConvNormActivation(nn.Sequential):
         conv_layer: Layer = nn.Conv2d,
     ) -> None:
         if padding is None:
-            if isinstance(kernel_size, int) and isinstance(dilation, int):
-                padding = (kernel_size - 1) // 2 * dilation
-            else:
-                dims = len(kernel_size if isinstance(kernel_size, Sequence) else dilation)  # type: ignore[arg-type]
-                kernel_size, dilation = _tuple(kernel_size, dims), _tuple(dilation, dims)
-                padding = tuple(
-                    (k - 1) // 2 * d for k, d in zip(kernel_size, dilation, strict=True)
-                )
-        if bias is None:
-            bias = norm_layer is None
-        layers = [
-            conv_layer(
-                in_channels,
-                out_channels,
-                kernel_size,
-                stride,
-                padding,
-                dilation=dilation,
-                groups=groups,
-                bias=bias,
-            )
-        ]
-        if norm_layer is not None:
-            layers.append(norm_layer(out_channels))
-        if activation_layer is not None:
-            layers.append(activation_layer(**({} if inplace is None else {"inplace": inplace})))
+            kernel_size, dilation = _of_one_kind(kernel_size, dilation)
+            padding = _half_of_kernel(kernel_size, dilation)
+        convolution = conv_layer(
+            *(in_channels, out_channels, kernel_size, stride, padding),
+            dilation=dilation,
+            groups=groups,
+            bias=(norm_layer is None) if bias is None else bias,
+        )
+        layers: list[nn.Module] = [convolution]
+        layers += [norm_layer(out_channels)] if norm_layer else []
+        options = {} if inplace is None else {"inplace": inplace}
+        layers += [activation_layer(**options)] if activation_layer else []
         super().__init__(*layers)
         self.out_channels = out_channels
         if type(self) is ConvNormActivation:
@@ -97,6 +94,30 @@ class ConvNormActivation(nn.Sequential):
                 "Conv3dNormActivation instead.",
                 stacklevel=2,
             )
+
+
+def _with(convolution: Layer, normalization: Layer) -> Callable[..., None]:
+    """__init__ for one kind of convolution, and its normalization unless another is given."""
+
+    def __init__(
+        self: ConvNormActivation,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Numbers = 3,
+        stride: Numbers = 1,
+        padding: Numbers | str | None = None,
+        groups: int = 1,
+        norm_layer: Layer | None = normalization,
+        activation_layer: Layer | None = nn.ReLU,
+        dilation: Numbers = 1,
+        inplace: bool | None = True,
+        bias: bool | None = None,
+    ) -> None:
+        sizes = in_channels, out_channels, kernel_size, stride, padding, groups
+        rest = norm_layer, activation_layer, dilation, inplace, bias
+        ConvNormActivation.__init__(self, *sizes, *rest, convolution)
+
+    return __init__
 
 
 class Conv2dNormActivation(ConvNormActivation):
@@ -109,67 +130,13 @@ class Conv2dNormActivation(ConvNormActivation):
         bias: of the convolution; by default there is one if there is no normalization.
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int | tuple[int, int] = 3,
-        stride: int | tuple[int, int] = 1,
-        padding: int | tuple[int, int] | str | None = None,
-        groups: int = 1,
-        norm_layer: Layer | None = nn.BatchNorm2d,
-        activation_layer: Layer | None = nn.ReLU,
-        dilation: int | tuple[int, int] = 1,
-        inplace: bool | None = True,
-        bias: bool | None = None,
-    ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            groups,
-            norm_layer,
-            activation_layer,
-            dilation,
-            inplace,
-            bias,
-            nn.Conv2d,
-        )
+    __init__ = _with(nn.Conv2d, nn.BatchNorm2d)
 
 
 class Conv3dNormActivation(ConvNormActivation):
     """The same for films; see Conv2dNormActivation."""
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int | tuple[int, int, int] = 3,
-        stride: int | tuple[int, int, int] = 1,
-        padding: int | tuple[int, int, int] | str | None = None,
-        groups: int = 1,
-        norm_layer: Layer | None = nn.BatchNorm3d,
-        activation_layer: Layer | None = nn.ReLU,
-        dilation: int | tuple[int, int, int] = 1,
-        inplace: bool | None = True,
-        bias: bool | None = None,
-    ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            groups,
-            norm_layer,
-            activation_layer,
-            dilation,
-            inplace,
-            bias,
-            nn.Conv3d,
-        )
+    __init__ = _with(nn.Conv3d, nn.BatchNorm3d)
 
 
 class SqueezeExcitation(nn.Module):
