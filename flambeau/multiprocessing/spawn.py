@@ -25,6 +25,12 @@ from flambeau.runtime.processes import signal_when_parent_dies
 ENV_VAR_PARALLEL_START = "TORCH_MP_PARALLEL_START"
 PATIENCE = 30.0  # seconds that processes have to follow a request to end
 
+# how a process is ended, the mild way first, and what the log says of it
+WAYS_TO_END = {
+    "terminate": "Terminating process %s via signal SIGTERM",
+    "kill": "Unable to shutdown process %s via SIGTERM , forcefully exiting via SIGKILL",
+}
+
 log = logging.getLogger(__name__)
 
 __all__ = [
@@ -107,39 +113,31 @@ class ProcessContext:
         """
         if not self.sentinels:
             return True
-        failed = None
         for sentinel in multiprocessing.connection.wait(list(self.sentinels), timeout):
             index = self.sentinels.pop(sentinel)
             self.processes[index].join()
-            if self.processes[index].exitcode != 0:
-                failed = index
-                break
-        if failed is None:
-            return not self.sentinels
-        self._end_all(grace_period)
-        raise self._error(failed)
-
-    def _wait(self, seconds):
-        end = time.monotonic() + seconds
-        for process in self.processes:
-            process.join(max(0, end - time.monotonic()))
+            if self.processes[index].exitcode:
+                self._end_all(grace_period)
+                raise self._error(index)
+        return not self.sentinels
 
     def _end_all(self, grace_period):
-        if grace_period is not None:
-            self._wait(grace_period)
+        patience = (0.0, PATIENCE) if grace_period is None else (grace_period, grace_period)
+        for seconds, (way, message) in zip(patience, WAYS_TO_END.items(), strict=True):
+            for process in self._still_running(seconds):
+                log.warning(message, process.pid)
+                getattr(process, way)()
         for process in self.processes:
-            if process.is_alive():
-                log.warning("Terminating process %s via signal SIGTERM", process.pid)
-                process.terminate()
-        self._wait(PATIENCE if grace_period is None else grace_period)
-        for process in self.processes:
-            if process.is_alive():
-                log.warning(
-                    "Unable to shutdown process %s via SIGTERM , forcefully exiting via SIGKILL",
-                    process.pid,
-                )
-                process.kill()
             process.join()
+
+    def _still_running(self, seconds):
+        """The processes that have not ended after so many seconds."""
+        end = time.monotonic() + seconds
+        running = [process for process in self.processes if process.is_alive()]
+        while running and (left := end - time.monotonic()) > 0:
+            multiprocessing.connection.wait([process.sentinel for process in running], left)
+            running = [process for process in running if process.is_alive()]
+        return running
 
     def _error(self, index):
         process, told = self.processes[index], None
