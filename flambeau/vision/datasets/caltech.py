@@ -78,11 +78,7 @@ class Caltech101(VisionDataset):
             kind if each == "category" else self._outline(kind, number) for each in self.target_type
         )
         target = targets if len(targets) > 1 else targets[0]
-        if self.transform is not None:
-            image = self.transform(image)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return image, target
+        return self._transformed(image, target)
 
     def _outline(self, kind: int, number: int) -> Any:
         try:
@@ -157,9 +153,7 @@ class Caltech256(VisionDataset):
         number, target = self.index[index], self.y[index]
         folder = os.path.join(self.root, "256_ObjectCategories", self.categories[target])
         image = open_image(os.path.join(folder, f"{target + 1:03d}_{number:04d}.jpg"))
-        if self.transform is not None:
-            image = self.transform(image)
-        return image, target if self.target_transform is None else self.target_transform(target)
+        return self._transformed(image, target)
 
     def _check_integrity(self) -> bool:
         return os.path.exists(os.path.join(self.root, "256_ObjectCategories"))

@@ -73,11 +73,7 @@ class GTSRB(VisionDataset):
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         path, target = self._samples[index]
         image = open_image(path, "RGB")
-        if self.transform is not None:
-            image = self.transform(image)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return image, target
+        return self._transformed(image, target)
 
     def _check_exists(self) -> bool:
         return self._target_folder.is_dir()

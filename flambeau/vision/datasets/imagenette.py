@@ -86,11 +86,7 @@ class Imagenette(VisionDataset):
     def __getitem__(self, idx: int) -> tuple[Any, Any]:
         path, label = self._samples[idx]
         image = self.loader(path)
-        if self.transform is not None:
-            image = self.transform(image)
-        if self.target_transform is not None:
-            label = self.target_transform(label)
-        return image, label
+        return self._transformed(image, label)
 
     def __len__(self) -> int:
         return len(self._samples)

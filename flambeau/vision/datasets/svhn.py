@@ -69,11 +69,7 @@ class SVHN(VisionDataset):
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         image, target = image_of(self.data[index].transpose(1, 2, 0)), int(self.labels[index])
-        if self.transform is not None:
-            image = self.transform(image)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return image, target
+        return self._transformed(image, target)
 
     def __len__(self) -> int:
         return len(self.data)

@@ -38,11 +38,7 @@ class TensorImages(VisionDataset):
         pixels, target = self._pixels_and_target(index)
         image = from_array(pixels, "L")
         target = int(target)
-        if self.transform is not None:
-            image = self.transform(image)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return image, target
+        return self._transformed(image, target)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_seen"}

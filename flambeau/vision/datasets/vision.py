@@ -17,6 +17,10 @@ def _indented(head: str, transform: Callable) -> list[str]:
     return [head + first, *(" " * len(head) + line for line in others)]
 
 
+def _through(transform: Callable | None, value: Any) -> Any:
+    return value if transform is None else transform(value)
+
+
 class VisionDataset(Dataset[T_co]):
     """Base class of datasets of images; subclasses write `__getitem__` and `__len__`.
 
@@ -63,6 +67,10 @@ class VisionDataset(Dataset[T_co]):
         head = f"Dataset {type(self).__name__}"
         return "\n".join([head, *(" " * self._repr_indent + line for line in body)])
 
+    def _transformed(self, sample: Any, target: Any) -> tuple[Any, Any]:
+        """A sample and its target after `transform` and `target_transform`."""
+        return _through(self.transform, sample), _through(self.target_transform, target)
+
     def _format_transform_repr(self, transform: Callable, head: str) -> list[str]:
         return _indented(head, transform)
 
@@ -81,11 +89,7 @@ class StandardTransform:
         self.target_transform = target_transform
 
     def __call__(self, input: Any, target: Any) -> tuple[Any, Any]:
-        if self.transform is not None:
-            input = self.transform(input)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return input, target
+        return _through(self.transform, input), _through(self.target_transform, target)
 
     def _format_transform_repr(self, transform: Callable, head: str) -> list[str]:
         return _indented(head, transform)
