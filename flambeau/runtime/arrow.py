@@ -6,9 +6,10 @@ one array of plain values, or one whose elements are fixed groups of such values
 
 import ctypes
 
-_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer_of.restype = ctypes.c_void_p
-_pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
+# a function object of its own: the one of pythonapi is everybody's, and has the types of dlpack.py
+_pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
 _word = ctypes.c_size_t.from_address
 
 # struct ArrowArray: five 64-bit numbers, the fourth of which counts the buffers and the fifth the
