@@ -136,30 +136,13 @@ class DataLoader(Generic[_T_co]):
         else:
             self._dataset_kind = DatasetKind.Map
             shuffle = bool(shuffle)
-        if sampler is not None and shuffle:
-            raise ValueError("sampler option is mutually exclusive with shuffle")
+        _check_batching(batch_size, shuffle, sampler, batch_sampler, drop_last)
         if batch_sampler is not None:
-            if batch_size != 1 or shuffle or sampler is not None or drop_last:
-                raise ValueError(
-                    "batch_sampler option is mutually exclusive "
-                    "with batch_size, shuffle, sampler, and "
-                    "drop_last"
-                )
             batch_size, drop_last = None, False
-        elif batch_size is None and drop_last:
-            raise ValueError(
-                "batch_size=None option disables auto-batching "
-                "and is mutually exclusive with drop_last"
-            )
         if sampler is None:
-            if self._dataset_kind == DatasetKind.Iterable:
-                sampler = _InfiniteConstantSampler()
-            elif shuffle:
-                sampler = RandomSampler(dataset, generator=generator)  # type: ignore[arg-type]
-            else:
-                sampler = SequentialSampler(dataset)  # type: ignore[arg-type]
-        if batch_size is not None and batch_sampler is None:
-            batch_sampler = BatchSampler(sampler, batch_size, drop_last)  # type: ignore[arg-type]
+            sampler = self._order(shuffle, generator)
+        if batch_size is not None:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
 
         self.batch_size = batch_size
         self.drop_last = drop_last
@@ -176,6 +159,13 @@ class DataLoader(Generic[_T_co]):
         self._saved: Any = None  # a loaded state, until the next epoch begins
         self.__initialized = True
         self.check_worker_number_rationality()
+
+    def _order(self, shuffle: bool | None, generator: Generator | None) -> Any:
+        """The order of a dataset that comes without a sampler."""
+        source: Any = self.dataset
+        if self._dataset_kind == DatasetKind.Iterable:
+            return _InfiniteConstantSampler()
+        return RandomSampler(source, generator=generator) if shuffle else SequentialSampler(source)
 
     def _get_iterator(self) -> BaseIterator:
         if self.num_workers == 0:
@@ -314,6 +304,24 @@ def _check_unordered(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
                 f"DataLoader with IterableDataset: expected unspecified {name} option, but got "
                 f"{name}={value}"
             )
+
+
+def _check_batching(
+    batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: Any
+) -> None:
+    """Of options that say the same thing, one at a time."""
+    orders = [name for name, on in (("shuffle", shuffle), ("sampler", sampler is not None)) if on]
+    if len(orders) == 2:
+        raise ValueError("sampler option is mutually exclusive with shuffle")
+    if batch_sampler is not None and (orders or drop_last or batch_size != 1):
+        raise ValueError(
+            "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and "
+            "drop_last"
+        )
+    if batch_sampler is None and batch_size is None and drop_last:
+        raise ValueError(
+            "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
+        )
 
 
 def _checked_context(context: Any, num_workers: int) -> Any:
