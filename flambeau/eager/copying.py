@@ -150,6 +150,7 @@ def copy_(input, src, non_blocking=False):
     copy_into(input, src)
     input._storage.version += 1
     if recording:
+        st = None  # rebase counts who knows the storage, and a local would look like a view
         views.rebase(input, node)
     if len(_checked) > MAX_PLANS:
         _checked.clear()

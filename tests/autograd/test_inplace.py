@@ -325,3 +325,17 @@ def test_as_recorded(name):
 @pytest.mark.parametrize("name", cases.names())
 def test_record_is_true(name):
     cases.check(pytest.importorskip("torch"), name)
+
+
+def test_filling_a_fresh_tensor_asks_the_collector_nothing(monkeypatch):
+    """Looking through all objects for views takes milliseconds; there is but the one written to."""
+    asked = []
+    monkeypatch.setattr("flambeau.autograd.views._tell_views", asked.append)
+    source = flambeau.ones(3, requires_grad=True)
+    target = flambeau.zeros(2, 3)
+    target[0] = source * 2
+    assert not asked and target.requires_grad
+    target = flambeau.zeros(2, 3)
+    other = target[1]
+    target[0] = source * 2
+    assert len(asked) == 1 and other is not None  # with another view it must
