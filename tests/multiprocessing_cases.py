@@ -85,6 +85,17 @@ def fail(rank, how):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def fail_beside_the_deaf(rank, ready):
+    """Process 0 does not hear SIGTERM, process 1 fails, process 2 ends by itself."""
+    if rank == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        ready.set()
+        time.sleep(60)
+    ready.wait()
+    if rank == 1:
+        raise ValueError("the reason")
+
+
 def compute(queue, tensor):
     """Enough work for the thread pool."""
     queue.put((tensor @ tensor).sum().item())

@@ -9,10 +9,12 @@ import os
 import pickle
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -472,6 +474,27 @@ def test_the_first_failure_is_told_and_the_others_end(how, kind, text):
     else:
         assert error.exit_code == (5 if how == "exit" else -9)
         assert error.signal_name == (None if how == "exit" else "SIGKILL")
+
+
+@needs_fork
+def test_who_does_not_end_when_asked_is_killed_after_the_grace_period(caplog):
+    ready = mp.get_context("fork").Event()
+    context = mp.start_processes(
+        cases.fail_beside_the_deaf, (ready,), nprocs=3, join=False, start_method="fork"
+    )
+    began = time.monotonic()
+    with pytest.raises(mp.ProcessRaisedException, match="the reason"):
+        while not context.join(grace_period=0.2):
+            pass
+    assert 0.4 <= time.monotonic() - began < 20
+    assert context.processes[0].exitcode == -signal.SIGKILL
+    assert context.processes[2].exitcode == 0
+    told = [record.getMessage() for record in caplog.records]
+    pid = context.pids()[0]
+    assert told == [
+        f"Terminating process {pid} via signal SIGTERM",
+        f"Unable to shutdown process {pid} via SIGTERM , forcefully exiting via SIGKILL",
+    ]
 
 
 def test_spawn_warns_of_other_start_methods():
