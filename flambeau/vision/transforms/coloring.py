@@ -129,19 +129,19 @@ class GaussianBlur(nn.Module):
         self.kernel_size = _setup_size(
             kernel_size, "Kernel size should be a tuple/list of two integers"
         )
-        for size in self.kernel_size:
-            if size <= 0 or size % 2 == 0:
-                raise ValueError("Kernel size value should be an odd and positive number.")
-        if isinstance(sigma, numbers.Number):
-            if sigma <= 0:
-                raise ValueError("If sigma is a single number, it must be positive.")
-            sigma = (sigma, sigma)
-        elif isinstance(sigma, Sequence) and len(sigma) == 2:
-            if not 0.0 < sigma[0] <= sigma[1]:
-                raise ValueError("sigma values should be positive and of the form (min, max).")
-        else:
+        if not all(size > 0 and size % 2 for size in self.kernel_size):
+            raise ValueError("Kernel size value should be an odd and positive number.")
+        one = isinstance(sigma, numbers.Number)
+        bounds = (sigma, sigma) if one else sigma
+        if not (isinstance(bounds, Sequence) and len(bounds) == 2):
             raise ValueError("sigma should be a single number or a list/tuple with length 2.")
-        self.sigma = sigma
+        if not 0.0 < bounds[0] <= bounds[1]:
+            raise ValueError(
+                "If sigma is a single number, it must be positive."
+                if one
+                else "sigma values should be positive and of the form (min, max)."
+            )
+        self.sigma = bounds
 
     @staticmethod
     def get_params(sigma_min: float, sigma_max: float) -> float:
