@@ -98,10 +98,15 @@ class LowerCholeskyTransform(Transform):
         return isinstance(other, LowerCholeskyTransform)
 
     def _call(self, x):
-        return x.tril(-1) + x.diagonal(dim1=-2, dim2=-1).exp().diag_embed()
+        return _on_diagonal(flambeau.exp, x)
 
     def _inverse(self, y):
-        return y.tril(-1) + y.diagonal(dim1=-2, dim2=-1).log().diag_embed()
+        return _on_diagonal(flambeau.log, y)
+
+
+def _on_diagonal(function, matrix):
+    """The lower triangle of a matrix, with a function applied to its diagonal."""
+    return matrix.tril(-1) + function(matrix.diagonal(dim1=-2, dim2=-1)).diag_embed()
 
 
 class PositiveDefiniteTransform(Transform):

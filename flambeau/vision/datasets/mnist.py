@@ -234,30 +234,16 @@ class EMNIST(MNIST):
 
     def __init__(self, root: Path, split: str, **kwargs: Any) -> None:
         self.split = verify_str_arg(split, "split", self.splits)
-        self.training_file = self._training_file(split)
-        self.test_file = self._test_file(split)
+        self.training_file, self.test_file = f"training_{split}.pt", f"test_{split}.pt"
         super().__init__(root, **kwargs)
         self.classes = self.classes_split_dict[self.split]
 
-    @staticmethod
-    def _training_file(split: str) -> str:
-        return f"training_{split}.pt"
+    def _raw(self, kind: str) -> str:
+        part = "train" if self.train else "test"
+        return os.path.join(self.raw_folder, f"emnist-{self.split}-{part}-{kind}-ubyte")
 
-    @staticmethod
-    def _test_file(split: str) -> str:
-        return f"test_{split}.pt"
-
-    @property
-    def _file_prefix(self) -> str:
-        return f"emnist-{self.split}-{'train' if self.train else 'test'}"
-
-    @property
-    def images_file(self) -> str:
-        return os.path.join(self.raw_folder, f"{self._file_prefix}-images-idx3-ubyte")
-
-    @property
-    def labels_file(self) -> str:
-        return os.path.join(self.raw_folder, f"{self._file_prefix}-labels-idx1-ubyte")
+    images_file = property(lambda self: self._raw("images-idx3"))
+    labels_file = property(lambda self: self._raw("labels-idx1"))
 
     def _wanted(self) -> list[str]:
         files = (self.images_file, self.labels_file)
