@@ -168,13 +168,14 @@ def is_dependent(constraint: Any) -> bool:
 class _Bounded(Constraint):
     """Numbers that compare in the right way with each bound; bounds are attributes."""
 
-    compare: ClassVar[dict[str, Callable[[Any, Any], Any]]]
+    compare: ClassVar[list[tuple[str, Callable[[Any, Any], Any]]]]
 
     def check(self, value):
-        answers = [test(value, getattr(self, bound)) for bound, test in self.compare.items()]
-        if self.is_discrete:
-            answers.append(value % 1 == 0)
-        return reduce(operator.and_, answers)
+        fine = value % 1 == 0 if self.is_discrete else None
+        for bound, test in self.compare:
+            answer = test(value, getattr(self, bound))
+            fine = answer if fine is None else fine & answer
+        return fine
 
     def __repr__(self) -> str:
         bounds = ", ".join(f"{name}={value}" for name, value in vars(self).items())
@@ -202,7 +203,7 @@ def _numbers(name: str, shape: str, whole: bool = False) -> Any:
     upper = {"]": operator.le, ")": operator.lt}.get(shape[1])
     base = _UpTo if lower is None else _From if upper is None else _Between
     bounds = {"lower_bound": lower, "upper_bound": upper}
-    compare = {bound: test for bound, test in bounds.items() if test is not None}
+    compare = [(bound, test) for bound, test in bounds.items() if test is not None]
     attributes = {"compare": compare, "is_discrete": whole, "__module__": __name__}
     return _called(name)(type(name, (base,), attributes))
 
