@@ -30,6 +30,15 @@ def new_storage(nbytes):
     return self
 
 
+LENT = object()  # the owner, in name, of memory that others look at by its address
+
+
+def lend(storage):
+    """Somebody outside looks at this memory: it may not move from now on."""
+    if getattr(storage, "owner", None) is None:
+        storage.owner = LENT
+
+
 class Kept(list):
     """Blocks that a storage has outgrown, kept because its twins still look at them."""
 

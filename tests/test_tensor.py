@@ -115,3 +115,14 @@ def test_a_list_that_contains_itself_is_refused():
     data.append(data)
     with pytest.raises(ValueError, match="too many dimensions 'list'"):
         torch.tensor(data)
+
+
+def test_memory_that_numpy_looks_at_stays_where_it_is():
+    t = torch.ones(3)
+    array = t.numpy()
+    with pytest.raises(RuntimeError, match="Trying to resize storage that is not resizable"):
+        t.resize_(100)
+    t.resize_(2).fill_(7)
+    assert array.tolist() == [7, 7, 1]
+    copy = torch.ones(3)
+    assert copy.resize_(5).shape == (5,)

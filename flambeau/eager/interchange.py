@@ -14,7 +14,7 @@ from flambeau._tensor import empty_like_layout, empty_tensor, make_tensor
 from flambeau.eager.copying import copy_into
 from flambeau.eager.scalars import LISTS, READERS, list_reader, reader
 from flambeau.runtime import arrays
-from flambeau.storage import borrowed_storage
+from flambeau.storage import borrowed_storage, lend
 
 
 def copied(t, dtype, device):
@@ -66,7 +66,9 @@ def to_numpy(self, *, force=False):
         if len(_windows) >= MOST_LAYOUTS:
             _windows.clear()
         found = _windows[self._layout] = _window(self._layout)
-    return arrays.array_over(self._storage, self._storage.pointer + self._offset, *found)
+    storage = self._storage
+    lend(storage)
+    return arrays.array_over(storage, storage.pointer + self._offset, *found)
 
 
 def _window(layout):
