@@ -21,8 +21,8 @@ if hasattr(os, "register_at_fork"):
 _pool = None
 _threads_wanted = None  # said before there was a pool
 _clock: kernel_clock.KernelClock | None = None
-# By identity of a kernel, which is kept: the hash of a builtin follows its address, and that changes
-# while kernels are timed.
+# By identity of a kernel, which is kept: the hash of a builtin follows its address, and that
+# changes while kernels are timed.
 _bodies: dict = {}
 compile_log = None  # a list collects (milliseconds, hit) per kernel while somebody measures
 

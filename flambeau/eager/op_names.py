@@ -91,8 +91,10 @@ _PATTERNS = (  # families of rows
     (r"_(linalg_(?:cholesky_ex|eig|inv_ex|ldl_factor_ex|lstsq|lu|lu_factor_ex|pinv|qr))", r"\1"),
 )
 # rows that no op of PyTorch corresponds to; composites among them are not shown at all
+_VISION = frozenset({"nms", "roi_align", "roi_pool"})  # rows that come with vision
 _OWN = frozenset(
     """
+    _nms_sorted _roi_align_backward normalize_channel pixel_byte pixel_channel
     _circular_pad1d _circular_pad1d_backward _circular_pad2d _circular_pad2d_backward
     _circular_pad3d _circular_pad3d_backward _complex_std _complex_std_mean _complex_var
     _complex_var_mean _cross_entropy_rows _cross_entropy_rows_backward
@@ -129,6 +131,8 @@ def row_name(name: str) -> str | None:
     for pattern, replacement in _PATTERNS:
         if re.fullmatch(pattern, name):
             return "aten::" + re.sub(pattern, replacement, name)
+    if name in _VISION:
+        return "torchvision::" + name
     if name in _OWN:
         row = TABLE.get(name) or TABLE["functional_" + name]
         return None if row.kind == "composite" else "flambeau::" + name.lstrip("_")
