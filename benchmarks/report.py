@@ -19,6 +19,7 @@ import loading
 import ops
 import overhead
 import peaks
+import small_calls
 import startup
 import timing
 import training
@@ -108,6 +109,14 @@ def main() -> None:
         found = list(timing.run_cases(chosen, options.threads, options.seconds))
         results += found
         sections.append(f"## {title}\n\n" + table(timing.HEADER, [*map(timing.cells, found)]))
+    print()
+    chosen = timing.select(small_calls.CASES, options.only)
+    found = list(timing.run_cases(chosen, options.threads[:1], options.seconds / 4))
+    results += found
+    sections.append(
+        "## Small calls\n\nCalls that programs make most, on inputs that hold next to nothing; one "
+        "thread.\n\n" + table(timing.HEADER, [*map(timing.cells, found)])
+    )
     found, section = heavy_section(options)
     results += found
     sections.append(section)
