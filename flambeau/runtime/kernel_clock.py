@@ -16,6 +16,7 @@ import threading
 from flambeau.runtime import cpu
 
 SLOTS = 1024  # kernels that can be timed at once; others run as ever
+ROOM = 128  # of these, for kernels that are made while somebody measures
 CAPACITY = 1 << 20  # calls the log holds; later ones are counted, not kept
 RECORD = 4  # words of a record: slot, thread, start and end in nanoseconds
 
@@ -134,7 +135,8 @@ class KernelClock:
             self.state[0], self.state[1] = 0, CAPACITY
             self.slots = []
             cpu.on_new = self._divert
-            for definition in list(cpu.definitions()):
+            # the latest first, with room for those that are made meanwhile
+            for definition in list(cpu.definitions())[: ROOM - SLOTS - 1 : -1]:
                 self._divert(definition)
 
     def stop(self):

@@ -3,6 +3,8 @@
 import gzip
 import json
 import os
+import subprocess
+import sys
 import threading
 import types
 
@@ -105,13 +107,28 @@ def test_shapes_flops_stacks_and_modules(recorded):
 
 
 @pytest.mark.skipif(kernels.clock() is None, reason="no clock for this platform")
-def test_kernels_are_timed_within_their_ops(recorded):
-    relu = next(e for e in recorded.events() if e.name == "aten::relu")
+def test_kernels_are_timed_within_their_ops():
+    # a process of its own: only so many kernels can be timed, and the tests before load more
+    done = subprocess.run([sys.executable, "-c", TIMED], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "timed\n", done.stderr
+
+
+TIMED = """
+import flambeau as torch
+from flambeau.profiler import profile
+
+x = torch.randn(1000)
+for _ in range(2):
+    with profile() as prof:
+        x.relu()
+    relu = next(e for e in prof.events() if e.name == "aten::relu")
     assert [k.name for k in relu.kernels] == ["relu"]
     assert 0 < relu.kernels[0].duration <= relu.cpu_time_total
-    averages = recorded.kernel_averages()
+    averages = prof.kernel_averages()
     assert "relu" in {a.key for a in averages}
     assert "relu" in averages.table(sort_by="cpu_time_total")
+print("timed")
+"""
 
 
 def test_memory_is_that_of_results():
