@@ -64,11 +64,7 @@ class Food101(VisionDataset):
 
     def __getitem__(self, idx: int) -> tuple[Any, Any]:
         image, label = self.loader(self._image_files[idx]), self._labels[idx]
-        if self.transform:
-            image = self.transform(image)
-        if self.target_transform:
-            label = self.target_transform(label)
-        return image, label
+        return self._transformed(image, label)
 
     def extra_repr(self) -> str:
         return f"split={self._split}"

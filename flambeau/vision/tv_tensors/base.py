@@ -39,6 +39,9 @@ class TVTensor(Tensor):
     def __deepcopy__(self, memo: dict) -> Self:
         return self.detach().clone().requires_grad_(self.requires_grad)
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass  # all is done when the tensor is made
+
     def _make_repr(self, **facts: Any) -> str:
         listed = ", ".join(f"{name}={value}" for name, value in facts.items())
         return f"{Tensor.__repr__(self)[:-1]}, {listed})"

@@ -95,9 +95,6 @@ class BoundingBoxes(TVTensor):
             tensor, format=format, canvas_size=canvas_size, clamping_mode=clamping_mode
         )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        pass
-
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return self._make_repr(
             format=self.format, canvas_size=self.canvas_size, clamping_mode=self.clamping_mode

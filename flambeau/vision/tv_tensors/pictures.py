@@ -26,9 +26,6 @@ class Image(TVTensor):
             tensor = tensor.unsqueeze(0)
         return tensor.as_subclass(cls)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        pass
-
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return self._make_repr()
 
@@ -49,9 +46,6 @@ class Video(TVTensor):
             raise ValueError(f"a video is (..., T, C, H, W), but got {tensor.ndim} dimensions")
         return tensor.as_subclass(cls)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        pass
-
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return self._make_repr()
 
@@ -70,6 +64,3 @@ class Mask(TVTensor):
         if is_pil_image(data):
             data = pil_to_tensor(data)
         return cls._to_tensor(data, dtype, device, requires_grad).as_subclass(cls)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        pass

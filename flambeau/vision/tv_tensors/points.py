@@ -41,8 +41,5 @@ class KeyPoints(TVTensor):
         tensor = cls._to_tensor(data, dtype, device, requires_grad)
         return cls._wrap(tensor, canvas_size=canvas_size)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        pass
-
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return self._make_repr(canvas_size=self.canvas_size)
