@@ -1,4 +1,8 @@
-"""What a device is: a type and an index. `cpu` computes, `meta` only knows shapes and dtypes."""
+"""What a device is: a type, an index, and the runtime that computes there.
+
+`cpu` and `meta` (which only knows shapes and dtypes) have one from the start; others are entered in
+`device.runtimes` by whoever brings them.
+"""
 
 import threading
 
@@ -13,6 +17,15 @@ class device:
 
     __slots__ = ("type", "index")
     _known: dict = {}
+    runtimes: dict = {}  # type -> what computes there (runtime/base.py)
+
+    @property
+    def runtime(self):
+        """Memory and kernels of this device; devices that cannot compute here say so."""
+        found = device.runtimes.get(self.type)
+        if found is None:
+            raise _not_available(self)
+        return found
 
     def __new__(cls, type=None, index=None):
         if isinstance(type, device):
@@ -125,8 +138,12 @@ def resolve(d):
     if d is None:
         return _local.stack[-1] if _local.stack else _default
     d = d if isinstance(d, device) else device(d)
-    if d.type == "cuda":
-        raise AssertionError("Torch not compiled with CUDA enabled")
-    if d.type not in ("cpu", "meta"):
-        raise RuntimeError(f"Device type {d.type} is not available in this build")
+    if d.type not in device.runtimes:
+        raise _not_available(d)
     return cpu if d.type == "cpu" else d
+
+
+def _not_available(d):
+    if d.type == "cuda":
+        return AssertionError("Torch not compiled with CUDA enabled")
+    return RuntimeError(f"Device type {d.type} is not available in this build")

@@ -63,7 +63,11 @@ class Size(tuple):
 
 
 class Layout:
-    """How a tensor's elements are arranged; compare with `is`. Strides count elements."""
+    """How a tensor's elements are arranged; compare with `is`. Strides count elements.
+
+    is_contiguous: are elements side by side in row-major order? is_dense: and do strides say so
+    letter for letter (those of dimensions of size 1 could be anything)?
+    """
 
     __slots__ = (
         "shape",
@@ -75,6 +79,7 @@ class Layout:
         "nbytes",
         "itemsize",
         "is_contiguous",
+        "is_dense",
         "pool",
     )
 
@@ -87,10 +92,6 @@ class Layout:
         return make_layout, (self.shape, self.strides, self.dtype, self.device)
 
 
-_known: dict = {}
-_MANY = 1 << 17
-
-
 def contiguous_strides(shape):
     """Strides of a dense row-major tensor."""
     if len(shape) < 2:
@@ -99,35 +100,80 @@ def contiguous_strides(shape):
     return tuple(steps)[::-1]
 
 
+_new = object.__new__
+_new_size = tuple.__new__
+
+
+class _Known(dict):
+    """Facts -> the one layout with these facts.
+
+    A layout that nobody asked for while `ROOM` others came into being is forgotten here. Somebody
+    may still hold it, so two layouts may then have the same facts: plans are merely made again, and
+    who must know asks `same_layout`.
+    """
+
+    ROOM = 1 << 12
+    older: dict = {}
+
+    def __missing__(self, facts):
+        older = self.older
+        if older and facts in older:
+            found = older[facts]
+        else:
+            found = _new_layout(*facts)
+        if len(self) >= self.ROOM:
+            self.older = dict(self)
+            self.clear()
+        self[facts] = found
+        return found
+
+
+_known = _Known()
+
+
 def make_layout(shape, strides, dtype, device):
     """The layout with these facts; the same facts give the same object."""
-    key = (shape, strides, dtype, device)
-    found = _known.get(key)
-    return found if found is not None else _new_layout(*key)
+    return _known[shape, strides, dtype, device]
+
+
+def same_layout(a, b):
+    """Do two layouts state the same facts?"""
+    return a is b or (
+        a.shape == b.shape
+        and a.strides == b.strides
+        and a.dtype is b.dtype
+        and a.device is b.device
+    )
 
 
 def _new_layout(shape, strides, dtype, device):
-    if len(_known) > _MANY:
-        _known.clear()  # plans keyed by forgotten layouts are never hit again and get evicted
-    self = object.__new__(Layout)
-    self.shape = shape = shape if type(shape) is Size else Size(shape)
-    self.strides, self.dtype, self.device = tuple(strides), dtype, device
-    self.ndim, self.numel = len(shape), math.prod(shape)
-    self.itemsize = dtype.itemsize
-    self.nbytes = self.numel * dtype.itemsize
-    self.is_contiguous = self.numel == 0 or _is_dense(shape, self.strides)
+    self = _new(Layout)
+    sizes = tuple(shape)  # a Size is slow to index
+    if type(shape) is not Size:
+        for s in sizes:
+            if type(s) is not int:
+                sizes = tuple(Size(sizes))
+                break
+        shape = _new_size(Size, sizes)
+    if type(strides) is not tuple:
+        strides = tuple(strides)
+    self.shape, self.strides, self.dtype, self.device = shape, strides, dtype, device
+    self.ndim = ndim = len(strides)
+    self.itemsize = itemsize = dtype.itemsize
     self.pool = None
-    return _known.setdefault((shape, self.strides, dtype, device), self)
-
-
-def _is_dense(shape, strides):
-    expected = 1
-    for size, stride in zip(reversed(shape), reversed(strides)):
+    numel, is_contiguous, is_dense = 1, True, True
+    for size, stride in zip(sizes[::-1], strides[::-1]) if ndim > 1 else zip(sizes, strides):
         if size != 1:
-            if stride != expected:
-                return False
-            expected *= size
-    return True
+            if stride != numel:
+                is_contiguous = is_dense = False
+            numel *= size
+        elif stride != numel:
+            is_dense = False
+    if not numel:
+        is_contiguous, is_dense = True, strides == contiguous_strides(sizes)
+    self.numel, self.is_contiguous, self.is_dense = numel, is_contiguous, is_dense
+    self.nbytes = numel * itemsize
+    return self
 
 
 def dense_layout(shape, dtype, device):

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from flambeau._layout import dense_layout
-from flambeau.runtime.allocator import NO_POOL, host_allocator
 from flambeau.storage import Storage
 
 _new = object.__new__
@@ -176,8 +175,7 @@ def pool_of(layout):
     """The pool that gives memory for tensors of this layout."""
     pool = layout.pool
     if pool is None:
-        pool = host_allocator.pool_for(layout.nbytes) if layout.device.type == "cpu" else NO_POOL
-        layout.pool = pool
+        pool = layout.pool = layout.device.runtime.pool_for(layout.nbytes)
     return pool
 
 

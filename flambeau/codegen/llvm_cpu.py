@@ -3,7 +3,7 @@
 A kernel is a function `body(block, chunk)`: `block` holds its arguments as 64-bit words, the first
 of which points to the launch description (word 0 of that: the number of chunks), the last of which
 is the status. `add_entry` writes the function CPython calls: it unpacks Python integers and floats
-into the block and runs all chunks, in place for one chunk, through the thread pool (without the
+into the block (the description may also be a bytes object, read in place) and runs all chunks, in place for one chunk, through the thread pool (without the
 GIL) for more.
 """
 
@@ -12,7 +12,7 @@ import threading
 
 import llvmlite.binding as llvm
 
-from flambeau.codegen.loops import I1, I64, PTR, Module, V
+from flambeau.codegen.loops import I1, I8, I64, PTR, Module, V
 
 CODEGEN_VERSION = 1
 
@@ -135,6 +135,23 @@ def argument_word(fn, block, index, kind):
     return fn.load(_word(fn, block, index), type, 8)
 
 
+BYTES_HEADER = bytes.__basicsize__ - 1  # of CPython's bytes objects: content follows
+
+
+def _integer(fn, item):
+    return fn.call("PyLong_AsLongLong", I64, item, pure=False)
+
+
+def _description(fn, item):
+    """Where a launch description lies: inside a bytes object, or at an address."""
+    kind = fn.load(fn.gep(item, 1, I64), PTR)
+    return fn.if_else(
+        fn.pure(f"icmp eq {kind}, @PyBytes_Type", I1),
+        lambda: fn.pure(f"ptrtoint {fn.gep(item, BYTES_HEADER, I8)} to i64", I64),
+        lambda: _integer(fn, item),
+    )
+
+
 def add_entry(
     module: Module, kinds: str, body: str = "body", name: str = "entry", spare=0, last=None
 ):
@@ -153,7 +170,7 @@ def add_entry(
             value = fn.call("PyFloat_AsDouble", "double", item, pure=False)
             wrong = wrong | (value == -1.0)
         else:
-            value = fn.call("PyLong_AsLongLong", I64, item, pure=False)
+            value = _description(fn, item) if k == 0 else _integer(fn, item)
             if kind == "i":
                 wrong = wrong | (value == -1)
         fn.store(value, _word(fn, block, k), 8)
@@ -200,4 +217,4 @@ def run_chunks(fn, body, block, chunks):
 
 
 def module_text(module):
-    return "@_Py_NoneStruct = external global i8\n" + module.text(host().attributes)
+    return "@_Py_NoneStruct = external global i8\n@PyBytes_Type = external global i8\n" + module.text(host().attributes)

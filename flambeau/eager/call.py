@@ -1,123 +1,161 @@
-"""The hot path: arguments -> plan -> memory -> kernel.
+"""The hot path of pointwise rows: arguments -> plan -> memory -> kernel -> node.
 
-In this file speed outranks prose. A `Family` is one computation for one pattern of arguments; its
-`run` is generated from text, so that a call is a dictionary look-up, an allocation, a native call
-and, if somebody wants gradients, a node (variants.py). Everything unusual (first call with new
-layouts, keywords, numbers of odd types) leaves through `plan` or the slow path in binding.py.
+A `Family` is one computation for one pattern of arguments; its `run` is generated from text, so
+that a call is a dictionary look-up, an allocation, a native call and, if somebody wants gradients,
+a node (variants.py). A call with layouts that were not seen before has its plan worked out by
+`Plans`, from the layouts alone: dtypes lead to a `Kind` (what is computed, in which dtype), sizes to
+words. Everything unusual (keywords, numbers of odd types) leaves for routes.py.
 
 Pattern letters, one per argument: t tensor; s number in place of a tensor (takes part in
 promotion); n any other number (cast to the compute type); f float and i int parameters.
 """
 
-import itertools
-import linecache
-
-from flambeau._dtype import Defaults
-from flambeau._tensor import Tensor, empty_like_layout, pool_of
-from flambeau.autograd.grad_mode import modes
+from flambeau._layout import Layout, make_layout
+from flambeau._tensor import empty_like_layout, pool_of
 from flambeau.codegen import scalar
-from flambeau.eager.plan import MAX_PLANS, cast_value, plan_nest, scalar_kinds
-from flambeau.storage import Storage
+from flambeau.eager.fragments import addresses, allocated, compile_text
+from flambeau.eager.plan import cast_value, describe_run, nest_kernel, plan_nest, scalar_kinds
+from flambeau.eager.plans import Plans
 
 HALVES = ("f16", "bf16")
 
-SCALARS = frozenset((bool, int, float))
-_new = object.__new__
-_count = 0
 
-
-def compile_text(text, names, title):
-    """exec generated source, visible to tracebacks and debuggers."""
-    global _count
-    _count += 1
-    filename = f"<flambeau {title} {_count}>"
-    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-    exec(compile(text, filename, "exec"), names)
-    return names
-
-
-ALLOCATE = """
-    try:
-        p{k} = pool{k}.pop()
-    except IndexError:
-        p{k} = pool{k}.grow()
-    st = new(Storage)
-    st.pointer = p{k}
-    st.give = pool{k}.give
-    st.version = 0
-    st.nbytes = layout{k}.nbytes
-    out{k} = new(Tensor)
-    out{k}._layout = layout{k}
-    out{k}._storage = st
-    out{k}._offset = 0
-    out{k}._requires_grad = False
-    out{k}._grad = out{k}._grad_fn = out{k}._view = out{k}._extra = None
-    out{k}._output_nr = 0
-"""
-
-
-def _key(pattern, names):
-    parts = [
+def key_text(pattern, names):
+    """What a plan is found by: layouts of tensors, types of numbers."""
+    return ", ".join(
         f"{n}._layout" if c == "t" else f"type({n})" for c, n in zip(pattern, names) if c in "tsn"
-    ]
-    return ", ".join(parts)
-
-
-def _kernel_arguments(pattern, names):
-    return "".join(
-        f", {n}._storage.pointer + {n}._offset" for c, n in zip(pattern, names) if c == "t"
-    ) + "".join(f", {n}" for c, n in zip(pattern, names) if c != "t")
-
-
-def run_text(
-    pattern,
-    names,
-    outputs,
-    differentiable,
-    checked,
-    head="",
-    name="run",
-    signature=None,
-    fallback=None,
-):
-    """Source of a family's run function.
-
-    head: lines before the look-up; fallback: what a miss does.
-    """
-    outs = range(outputs)
-    unpacked = ", ".join(f"layout{k}, pool{k}" for k in outs)
-    text = f"def {name}({signature or ', '.join(names)}):\n{head}"
-    # a miss must leave the except clause first, or every error below would be chained to a KeyError
-    text += f"    try:\n        found = plans[{_key(pattern, names)}]\n"
-    text += "    except (KeyError, AttributeError):\n        found = None\n"
-    text += (
-        f"    if found is None:\n        {fallback or 'found = plan(' + ', '.join(names) + ')'}\n"
     )
-    text += f"    {unpacked}, kernel, desc = found\n"
-    text += "".join(ALLOCATE.format(k=k) for k in outs)
-    call = f"kernel(desc{''.join(f', p{k}' for k in outs)}{_kernel_arguments(pattern, names)})"
-    text += f"    if {call} is not None:\n        fail()\n" if checked else f"    {call}\n"
+
+
+def call_text(outputs, pattern, names, checked, pad="    "):
+    """The native call; one with checks may come back with a status."""
+    call = f"kernel(desc{''.join(f', p{k}' for k in range(outputs))}"
+    call += addresses(n for c, n in zip(pattern, names) if c == "t")
+    call += "".join(f", {n}" for c, n in zip(pattern, names) if c != "t") + ")"
+    return f"{pad}if {call} is not None:\n{pad}    fail()\n" if checked else f"{pad}{call}\n"
+
+
+def fresh_text(family, names, differentiable, miss):
+    """Lines from the look-up to the return. miss: what to do with arguments that are no tensors."""
+    outs = range(family.outputs)
+    # a miss must leave the except clause first, or errors below would be chained to another
+    text = f"    try:\n        found = plans[{key_text(family.pattern, names)}]\n"
+    text += f"    except AttributeError:\n        found = None\n    if found is None:\n        {miss}\n"
+    text += f"    {', '.join(f'layout{k}, pool{k}' for k in outs)}, kernel, desc = found\n"
+    text += allocated(family.outputs)
+    text += call_text(family.outputs, family.pattern, names, family.error is not None)
+    results = ", ".join(f"out{k}" for k in outs)
     if differentiable:
         condition = " or ".join(f"{names[k]}._requires_grad" for k in differentiable)
         text += f"    if ({condition}) and modes.grad:\n"
-        text += f"        record({', '.join(f'out{k}' for k in outs)}, {', '.join(names)})\n"
-    return text + f"    return {', '.join(f'out{k}' for k in outs)}\n"
+        text += f"        record({results}, {', '.join(names)})\n"
+    return text + f"    return {results}\n"
+
+
+class Kind:
+    """A family for given dtypes on a device: what is computed, and its kernel for dense operands."""
+
+    __slots__ = ("key", "trace", "scalars", "dtypes", "steps", "runtime", "dense")
+
+    def __init__(self, family, marks):
+        compute, self.dtypes = family.types([m for m, c in zip(marks, family.keyed) if c != "n"])
+        layouts = [m for m in marks if type(m) is Layout]
+        numbers = [m for m in marks if type(m) is not Layout]
+        self.key = (family.key, compute.code, family.pattern, tuple(numbers))
+        self.trace = family.tracer(compute, numbers, layouts)
+        kinds = iter(numbers)
+        self.scalars = "".join(
+            scalar_kinds(next(kinds)) if c in "sn" else c for c in family.pattern if c != "t"
+        )
+        self.runtime = layouts[0].device.runtime
+        operands = (*self.dtypes, *(layout.dtype for layout in layouts))
+        self.steps = tuple(d.itemsize for d in operands)
+        self.dense = None
+
+    def dense_kernel(self, inputs):
+        """(kernel, elements per chunk) where all operands lie side by side."""
+        if self.dense is None:
+            outputs = tuple((d.code, "c") for d in self.dtypes)
+            inputs = tuple((layout.dtype.code, "c") for layout in inputs)
+            self.dense = nest_kernel(
+                self.runtime, self.key, self.trace, outputs, inputs, self.scalars, 0
+            )
+        return self.dense
 
 
 class Family:
     """Kernels of one computation for one pattern of arguments."""
 
     plan_nest = staticmethod(plan_nest)  # how layouts become a kernel; other kinds have their own
+    elementwise = True  # is a result as large as its operands?
 
     def __init__(self, key, trace, pattern, types, outputs=1, error=None, promoting=True):
         self.key, self.trace, self.pattern = key, trace, pattern
         self.types, self.outputs = types, outputs
-        self.plans, self.inplace_plans, self.keep = {}, {}, []
-        Defaults.remembered += self.plans, self.inplace_plans
+        self.keyed = [c for c in pattern if c in "tsn"]
+        self.plans, self.into = Plans(self._fresh), Plans(self._given)
+        self.kinds: dict = Plans(lambda marks: None)
         self.error, self.promoting = error, promoting
+        self.check = None  # of layouts and types, when a plan is made
         self.narrows = False  # do operands of other dtypes become half types before the body?
 
-    # -- planning ----------------------------------------------------------------------------
+    # -- plans -----------------------------------------------------------------------------------
+    def kind(self, key):
+        """The Kind of a key of layouts and types."""
+        mark = tuple([(k.dtype, k.device, not k.ndim) if type(k) is Layout else k for k in key])
+        found = self.kinds[mark]
+        if found is None:
+            found = self.kinds[mark] = Kind(self, key)
+        return found
+
+    def _fresh(self, key):
+        """(layout and pool of each result, kernel, description) for a key of layouts and types."""
+        if type(key) is not tuple:
+            key = (key,)
+        if self.check is not None:
+            self.check(key)
+        kind = self.kind(key)
+        layouts = [k for k in key if type(k) is Layout]
+        if self.elementwise and kind.runtime.computes and _are_alike(layouts):
+            first = layouts[0]
+            kernel, chunk = kind.dense_kernel(layouts)
+            desc = describe_run(first.numel, chunk, kind.steps)
+            outs = [
+                first if d is first.dtype else make_layout(first.shape, first.strides, d, first.device)
+                for d in kind.dtypes
+            ]
+        else:
+            check_devices(layouts)
+            outs, kernel, desc = self.plan_nest(
+                kind.key, kind.trace, layouts, kind.scalars, kind.dtypes
+            )
+        found = []
+        for layout in outs:
+            pool = layout.pool
+            found += layout, pool_of(layout) if pool is None else pool
+        return (*found, kernel, desc)
+
+    def _given(self, key):
+        """(kernel, description) where the last layouts of the key are those of given results."""
+        outs, key = key[-self.outputs :], key[: -self.outputs]
+        if self.check is not None:
+            self.check(key)
+        kind = self.kind(key)
+        layouts = [k for k in key if type(k) is Layout]
+        if (
+            self.elementwise
+            and kind.runtime.computes
+            and _are_alike((*layouts, *outs))
+            and tuple(o.dtype for o in outs) == kind.dtypes
+        ):
+            kernel, chunk = kind.dense_kernel(layouts)
+            return kernel, describe_run(outs[0].numel, chunk, kind.steps)
+        check_devices(layouts)
+        _, kernel, desc = self.plan_nest(
+            kind.key, kind.trace, layouts, kind.scalars, kind.dtypes, outs, outs[0].shape
+        )
+        return kernel, desc
+
     def operands(self, args):
         return [a._layout if c == "t" else type(a) for c, a in zip(self.pattern, args) if c in "ts"]
 
@@ -126,31 +164,7 @@ class Family:
             a._layout if c == "t" else type(a) for c, a in zip(self.pattern, args) if c in "tsn"
         )
 
-    def work_out(self, args, outs=None):
-        """The plan of a call: output layouts, kernel, description."""
-        operands = self.operands(args)
-        compute, out_dtypes = self.types(operands)
-        kinds = "".join(
-            scalar_kinds(type(a)) if c in "sn" else c
-            for c, a in zip(self.pattern, args)
-            if c != "t"
-        )
-        layouts = [a._layout for c, a in zip(self.pattern, args) if c == "t"]
-        check_devices(layouts)
-        key = (
-            self.key,
-            compute.code,
-            self.pattern,
-            tuple(type(a) for c, a in zip(self.pattern, args) if c in "sn"),
-        )
-        trace = self._tracer(compute, [type(a) for a in args], layouts)
-        found = self.plan_nest(
-            key, trace, layouts, kinds, out_dtypes, outs, shape=outs[0].shape if outs else None
-        )
-        self.keep.append(found[3])
-        return found
-
-    def _tracer(self, compute, types, layouts):
+    def tracer(self, compute, numbers, layouts):
         """The computation on a kernel's arguments: cast to the compute type, then the body."""
         pattern, code = self.pattern, compute.code
         real = compute.to_real().code
@@ -163,43 +177,29 @@ class Family:
             return value
 
         def trace(*arguments):
-            tensors = list(arguments[: pattern.count("t")])
-            numbers = list(arguments[pattern.count("t") :])
+            tensors = list(zip(arguments[: len(layouts)], foreign))
+            given, kinds = list(arguments[len(layouts) :]), list(numbers)
             values = []
-            for c, kind in zip(pattern, types):
+            for c in pattern:
+                kind = kinds.pop(0) if c in "sn" else None
                 if c == "t":
-                    place = len(foreign) - len(tensors)
-                    value = tensors.pop(0)
-                    values.append(fitted(value, foreign[place]) if self.promoting else value)
-                elif c in "sn" and kind is complex:
-                    values.append(cast_value(scalar.Complex(numbers.pop(0), numbers.pop(0)), code))
+                    value, is_foreign = tensors.pop(0)
+                    values.append(fitted(value, is_foreign) if self.promoting else value)
+                elif kind is complex:
+                    values.append(cast_value(scalar.Complex(given.pop(0), given.pop(0)), code))
                 elif c in "sn":
-                    values.append(fitted(numbers.pop(0), c == "s"))
+                    values.append(fitted(given.pop(0), c == "s"))
                 elif c == "f":
-                    number = numbers.pop(0)
+                    number = given.pop(0)
                     values.append(cast_value(number, real) if compute.category >= 2 else number)
                 else:
-                    values.append(numbers.pop(0))
+                    values.append(given.pop(0))
             result = self.trace(*values)
             return result if isinstance(result, tuple) else (result,)
 
         return trace
 
-    def plan(self, *args):
-        for c, a in zip(self.pattern, args):
-            if c == "t" and not isinstance(a, Tensor):
-                raise TypeError(f"expected Tensor, got {type(a).__name__}")
-        layouts, kernel, desc, _ = self.work_out(args)
-        pairs = [(layout, pool_of(layout)) for layout in layouts]
-        found = (*itertools.chain(*pairs), kernel, desc)
-        key = self.key_of(args)
-        if complex not in key:
-            if len(self.plans) > MAX_PLANS:
-                self.plans.clear()
-            self.plans[key if len(key) > 1 else key[0]] = found
-        return found
-
-    # -- running without generated text: numbers of odd types, given outputs -----------------------
+    # -- running without generated text: complex numbers, given outputs --------------------------
     def native_arguments(self, args):
         found = [a._storage.pointer + a._offset for c, a in zip(self.pattern, args) if c == "t"]
         for c, a in zip(self.pattern, args):
@@ -209,22 +209,16 @@ class Family:
 
     def run_into(self, outs, args):
         """Compute into given tensors (which have the right shape)."""
-        key = self.key_of(args) + tuple(o._layout for o in outs)
-        found = self.inplace_plans.get(key)
-        if found is None:
-            _, kernel, desc, _ = self.work_out(args, tuple(o._layout for o in outs))
-            if len(self.inplace_plans) > MAX_PLANS:
-                self.inplace_plans.clear()
-            found = self.inplace_plans[key] = kernel, desc
-        kernel, desc = found
+        kernel, desc = self.into[(*self.key_of(args), *(o._layout for o in outs))]
         pointers = [o._storage.pointer + o._offset for o in outs]
         if kernel(desc, *pointers, *self.native_arguments(args)) is not None:
             self.fail()
 
     def run_any(self, args):
         """Compute into fresh tensors, for any arguments."""
-        layouts, kernel, desc, _ = self.work_out(args)
-        outs = tuple(empty_like_layout(layout) for layout in layouts)
+        key = self.key_of(args)
+        *pairs, kernel, desc = self.plans[key if len(key) > 1 else key[0]]
+        outs = tuple(empty_like_layout(layout) for layout in pairs[::2])
         pointers = [o._storage.pointer for o in outs]
         if kernel(desc, *pointers, *self.native_arguments(args)) is not None:
             self.fail()
@@ -233,30 +227,35 @@ class Family:
     def fail(self):
         raise self.error
 
-    def compile_run(self, names, record=None, differentiable=(), name="run", extra=(), **parts):
-        differentiable = differentiable if record else ()
-        text = run_text(
-            self.pattern,
-            names,
-            self.outputs,
-            differentiable,
-            self.error is not None,
-            name=name,
-            **parts,
-        )
-        space = {
-            "plans": self.plans,
-            "plan": self.plan,
-            "new": _new,
-            "Storage": Storage,
-            "Tensor": Tensor,
-            "modes": modes,
-            "record": record,
-            "fail": self.fail,
-            "SCALARS": SCALARS,
-            **dict(extra),
-        }
-        return compile_text(text, space, f"{self.key} {name}")[name]
+    def compile_run(
+        self, names, record=None, differentiable=(), name="run", title="", signature=None, head="",
+        miss="raise TypeError('expected Tensor')", extra=(),
+    ):  # fmt: skip
+        """A function around the hot path. head: lines before the look-up."""
+        text = f"def {name}({signature or ', '.join(names)}):\n{head}"
+        text += fresh_text(self, names, differentiable if record else (), miss)
+        scope = {"plans": self.plans, "record": record, "fail": self.fail, **dict(extra)}
+        return compile_text(text, scope, title or f"{_plain(self.key)} {name}")[name]
+
+
+def _plain(key):
+    while isinstance(key, tuple):
+        key = key[0]
+    return key
+
+
+def _are_alike(layouts):
+    """Are these dense layouts of one shape on one device, with something in them?"""
+    first = layouts[0]
+    if not first.is_dense or not first.numel:
+        return False
+    shape, device = first.shape, first.device
+    for layout in layouts:
+        if layout is not first and (
+            not layout.is_dense or layout.shape != shape or layout.device is not device
+        ):
+            return False
+    return True
 
 
 def check_devices(layouts):

@@ -9,7 +9,7 @@ from flambeau import _dtype
 from flambeau._layout import Size, dense_layout, make_layout, ordered_strides
 from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.eager import convolution_matrices as matrices
-from flambeau.eager.binding import launches
+from flambeau.eager.launching import launches
 from flambeau.eager.convolution_checks import check
 from flambeau.eager.convolution_matrices import FewPixels, fits_matrices, is_few
 from flambeau.eager.convolution_plans import (

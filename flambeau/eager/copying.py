@@ -10,6 +10,8 @@ from flambeau._layout import (
     dense_layout,
     make_layout,
     ordered_strides,
+    overlaps_itself,
+    same_layout,
 )
 from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.autograd import views
@@ -17,12 +19,20 @@ from flambeau.autograd.engine import set_ones
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node
 from flambeau.codegen import scalar
-from flambeau.eager.binding import check_overlap, launches, ranges_meet
-from flambeau.eager.plan import MAX_PLANS, output_layout, plan_nest, scalar_kinds
+from flambeau.eager.launching import launches
+from flambeau.eager.overlaps import check_overlap, ranges_meet
+from flambeau.eager.plan import (
+    NO_WORK,
+    describe_run,
+    nest_kernel,
+    output_layout,
+    plan_nest,
+    scalar_kinds,
+)
+from flambeau.eager.plans import Plans
 from flambeau.eager.variants import fit
+from flambeau.runtime.base import nothing
 
-_copies: dict = {}  # (layout of the target, of the source) -> kernel, description, its owner
-_checked: dict = {}  # those of them that copy_ has found nothing wrong with
 _BITS = {"f16": _dtype.int16, "bf16": _dtype.int16}
 
 
@@ -36,26 +46,35 @@ def as_bits(layout):
 
 def copy_into(target, source):
     """target[...] = source on memory alone: casts and broadcasts, knows nothing of autograd."""
-    key = (target._layout, source._layout)
-    found = _copies.get(key)
-    if found is None:
-        if len(_copies) > 4096:
-            _copies.clear()
-        found = _copies[key] = _plan_copy(*key)
-    kernel, desc = found[0], found[1]
+    kernel, desc = COPIES[target._layout, source._layout]
     kernel(desc, target._storage.pointer + target._offset, source._storage.pointer + source._offset)
 
 
-def _plan_copy(target, source):
+def _plan_copy(key):
+    """(kernel, description) that copies from one layout to another."""
+    target, source = key
+    if not (target.device.runtime.computes and source.device.runtime.computes):
+        return nothing, NO_WORK
     if target.dtype is source.dtype:
         target, source = as_bits(target), as_bits(source)
-    if "meta" in (target.device.type, source.device.type):
-        return lambda *args: None, 0, None
-    code = source.dtype.code
-    _, kernel, desc, owner = plan_nest(
-        ("copy", code), lambda x: (x,), [source], "", (target.dtype,), (target,), target.shape
+    key = ("copy", source.dtype.code)
+    if target.is_dense and source.is_dense and source.shape == target.shape and target.numel:
+        steps = target.itemsize, source.itemsize
+        outputs, inputs = ((target.dtype.code, "c"),), ((source.dtype.code, "c"),)
+        runtime = target.device.runtime
+        kernel, chunk = nest_kernel(runtime, key, _itself, outputs, inputs, "", 0)
+        return kernel, describe_run(target.numel, chunk, steps)
+    _, kernel, desc = plan_nest(
+        key, _itself, [source], "", (target.dtype,), (target,), target.shape, target.device
     )
-    return kernel, desc, owner
+    return kernel, desc
+
+
+def _itself(x):
+    return (x,)
+
+
+COPIES = Plans(_plan_copy)
 
 
 def _check_broadcast(shape, wanted):
@@ -102,8 +121,8 @@ class CopyBackwards(Node):
 def copy_(input, src, non_blocking=False):
     """Copy the elements of src into this tensor, casting and broadcasting, and return it."""
     if isinstance(src, Tensor):
-        found = _checked.get((input._layout, src._layout))
         st = input._storage
+        found = _CHECKED[input._layout, src._layout]
         if (
             found is not None
             and st.pointer != src._storage.pointer
@@ -128,7 +147,7 @@ def copy_(input, src, non_blocking=False):
     if source_layout.shape != target_layout.shape:
         _check_broadcast(source_layout.shape, target_layout.shape)
     if src._storage.pointer == input._storage.pointer and (
-        src._offset != input._offset or source_layout is not target_layout
+        src._offset != input._offset or not same_layout(source_layout, target_layout)
     ):
         check_overlap(input, (src,))
         src = src.clone() if ranges_meet(input, src) else src
@@ -152,11 +171,23 @@ def copy_(input, src, non_blocking=False):
     if recording:
         st = None  # rebase counts who knows the storage, and a local would look like a view
         views.rebase(input, node)
-    if len(_checked) > MAX_PLANS:
-        _checked.clear()
-    key = input._layout, src._layout
-    _checked[key] = _copies[key]
     return input
+
+
+def _plan_checked(key):
+    """The plan of a copy that nothing is wrong with, whatever the memory; else None."""
+    target, source = key
+    if overlaps_itself(target):
+        return None
+    if source.shape != target.shape:
+        try:
+            _check_broadcast(source.shape, target.shape)
+        except RuntimeError:
+            return None
+    return COPIES[key]
+
+
+_CHECKED = Plans(_plan_checked)
 
 
 def preserved_layout(layout, dtype=None):
@@ -182,46 +213,36 @@ def formatted_layout(layout, memory_format, dtype=None):
     return make_layout(layout.shape, strides, dtype, layout.device)
 
 
-_clones: dict = {}  # (layout, memory format) -> layout of a clone
-
-
-def cloned_layout(layout, memory_format):
-    """The layout of a clone in a memory format."""
-    found = _clones.get((layout, memory_format))
-    if found is None:
-        if len(_clones) > MAX_PLANS:
-            _clones.clear()
-        found = _clones[layout, memory_format] = formatted_layout(layout, memory_format)
-    return found
-
-
 @launches("clone")
 def clone(input, memory_format):
-    out = empty_like_layout(cloned_layout(input._layout, memory_format))
-    copy_into(out, input)
-    return out
-
-
-_conversions: dict = {}  # (layout, dtype, device, memory format) -> layout and plan of a copy
+    return to_copy(input, None, None, memory_format)
 
 
 @launches("to_copy")
 def to_copy(input, dtype, device, memory_format):
-    key = (input._layout, dtype, device, memory_format)
-    found = _conversions.get(key)
-    if found is None:
-        layout = _converted_layout(input, dtype, device, memory_format)
-        if len(_conversions) > MAX_PLANS:
-            _conversions.clear()
-        found = _conversions[key] = layout, *_plan_copy(layout, input._layout)
-    layout, kernel, description, _ = found
+    layout, kernel, description = _CONVERSIONS[input._layout, dtype, device, memory_format]
     out = empty_like_layout(layout)
     kernel(description, out._storage.pointer, input._storage.pointer + input._offset)
     return out
 
 
-def _converted_layout(input, dtype, device, memory_format):
-    layout = formatted_layout(input._layout, memory_format, dtype)
+def cloned_layout(layout, memory_format):
+    """The layout of a clone in a memory format."""
+    return _CONVERSIONS[layout, None, None, memory_format][0]
+
+
+def _plan_conversion(key):
+    """(layout of a copy in another dtype, device or memory format, kernel, description)."""
+    source, dtype, device, memory_format = key
+    layout = _converted_layout(source, dtype, device, memory_format)
+    return layout, *COPIES[layout, source]
+
+
+_CONVERSIONS = Plans(_plan_conversion)
+
+
+def _converted_layout(source, dtype, device, memory_format):
+    layout = formatted_layout(source, memory_format, dtype)
     if device is not None and device is not layout.device:
         if layout.device.type == "meta":
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
@@ -229,14 +250,9 @@ def _converted_layout(input, dtype, device, memory_format):
     return layout
 
 
-FILLS: dict = {}  # (layout, type of number) -> kernel, description, its owner
-
-
 def fill_into(target, value):
     """Every element of target becomes value (a Python number), on memory alone."""
-    found = FILLS.get((target._layout, type(value)))
-    if found is None:
-        found = fill_plan(target._layout, type(value))
+    found = FILLS[target._layout, type(value)]
     if type(value) is complex:
         found[0](found[1], target._storage.pointer + target._offset, value.real, value.imag)
     else:
@@ -244,31 +260,25 @@ def fill_into(target, value):
     return target
 
 
-def fill_plan(layout, kind):
-    """(kernel, description, its owner) that fills a layout with a number of a type."""
-    found = FILLS.get((layout, kind))
-    if found is None:
-        if len(FILLS) > MAX_PLANS:
-            FILLS.clear()
-        found = FILLS[layout, kind] = _plan_fill(layout, kind)
-    return found
-
-
-def _plan_fill(layout, kind):
-    def trace(*numbers):
-        return (scalar.Complex(*numbers) if len(numbers) == 2 else numbers[0],)
-
-    _, kernel, desc, owner = plan_nest(
-        ("fill", kind.__name__),
-        trace,
-        [],
-        scalar_kinds(kind),
-        (layout.dtype,),
-        (layout,),
-        layout.shape,
-        layout.device,
+def _plan_fill(plan_key):
+    """(kernel, description) that fills a layout with a number of a type."""
+    layout, kind = plan_key
+    key, scalars, runtime = ("fill", kind.__name__), scalar_kinds(kind), layout.device.runtime
+    if layout.is_dense and layout.numel and runtime.computes:
+        outputs = ((layout.dtype.code, "c"),)
+        kernel, chunk = nest_kernel(runtime, key, _number, outputs, (), scalars, 0)
+        return kernel, describe_run(layout.numel, chunk, (layout.itemsize,))
+    _, kernel, desc = plan_nest(
+        key, _number, [], scalars, (layout.dtype,), (layout,), layout.shape, layout.device
     )
-    return kernel, desc, owner
+    return kernel, desc
+
+
+def _number(*numbers):
+    return (scalar.Complex(*numbers) if len(numbers) == 2 else numbers[0],)
+
+
+FILLS = Plans(_plan_fill)
 
 
 def filled(layout, value):

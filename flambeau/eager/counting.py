@@ -10,7 +10,7 @@ from flambeau._device import cpu
 from flambeau._layout import Size, dense_layout, wrap_dim
 from flambeau._tensor import Tensor, alias, empty_tensor
 from flambeau.eager import outs
-from flambeau.eager.binding import FRONTS, launches
+from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.copying import copy_into, filled
 from flambeau.eager.kernels import load_kernel
 from flambeau.eager.ranges import arange

@@ -13,9 +13,9 @@ from flambeau._tensor import Tensor, empty_like_layout, make_tensor
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.eager import interchange
 from flambeau.eager.copying import (
+    FILLS,
     cloned_layout,
     fill_into,
-    fill_plan,
     filled,
     formatted_layout,
 )
@@ -171,7 +171,7 @@ def _filled_again(key, value, requires_grad):
         return None
     if found is None:
         return None
-    layout, kernel, description, _ = found
+    layout, kernel, description = found
     t = empty_like_layout(layout)
     kernel(description, t._storage.pointer, value)
     return finish(t, requires_grad) if requires_grad else t
@@ -179,7 +179,7 @@ def _filled_again(key, value, requires_grad):
 
 def _filled_first(key, layout, value, requires_grad):
     """The same for a call that is new; the next one like it finds its plan."""
-    _remember(key, layout, *fill_plan(layout, type(value)))
+    _remember(key, layout, *FILLS[layout, type(value)])
     return finish(filled(layout, value), requires_grad)
 
 

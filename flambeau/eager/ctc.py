@@ -8,7 +8,7 @@ from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._layout import Size, dense_layout
 from flambeau._tensor import empty_like_layout, empty_tensor
-from flambeau.eager.binding import launches
+from flambeau.eager.launching import launches
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.rows import address, contiguous
 from flambeau.runtime.cpu import words

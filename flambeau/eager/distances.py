@@ -8,7 +8,7 @@ from math import prod
 
 from flambeau._layout import Size
 from flambeau._tensor import empty_tensor
-from flambeau.eager.binding import FRONTS, launches
+from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.copying import fill_into
 from flambeau.eager.fronts import kernel_unless_recorded
 from flambeau.eager.kernels import load_kernel

@@ -10,7 +10,7 @@ from flambeau import _dtype as d
 from flambeau._layout import broadcast_shape
 from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.autograd import views
-from flambeau.eager.binding import launches
+from flambeau.eager.launching import launches
 from flambeau.eager.copying import preserved_layout
 from flambeau.eager.rows import is_computed
 from flambeau.eager.sampling import (

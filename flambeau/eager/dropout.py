@@ -13,7 +13,8 @@ from flambeau._layout import dense_layout, is_dense_in_some_order, make_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager.binding import LAUNCHERS, call_row, keep_original, launches
+from flambeau.eager.launching import LAUNCHERS, call_row, launches
+from flambeau.eager.pointwise import keep_original
 from flambeau.eager.copying import copy_into, preserved_layout
 from flambeau.eager.kernels import load_kernel
 from flambeau.eager.rows import address, is_computed

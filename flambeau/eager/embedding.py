@@ -10,7 +10,7 @@ from flambeau._layout import Size, dense_layout
 from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager.binding import launches
+from flambeau.eager.launching import launches
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.plan import MAX_PLANS
 from flambeau.eager.rows import address, contiguous, is_computed, launch

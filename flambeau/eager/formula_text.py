@@ -8,7 +8,7 @@ the general way. Speed outranks prose in the generated text.
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import SavedInput, SavedOutput, edge_of, next_sequence, unpack
-from flambeau.eager.call import compile_text
+from flambeau.eager.fragments import compile_text
 
 _PLAIN = frozenset((bool, int, float, str, type(None)))
 _NUMBERS = ("float", "int")

@@ -15,7 +15,7 @@ from flambeau._memory_format import contiguous_format
 from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.autograd.grad_mode import no_grad
 from flambeau.eager import creation, ranges
-from flambeau.eager.binding import launches
+from flambeau.eager.launching import launches
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.plan import MAX_PLANS
 from flambeau.eager.rows import address, is_computed

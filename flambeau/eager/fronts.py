@@ -10,7 +10,7 @@ import keyword
 
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager.call import compile_text
+from flambeau.eager.fragments import compile_text
 from flambeau.eager.formula import quick_recorder
 
 _PLAIN = {

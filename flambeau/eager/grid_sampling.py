@@ -10,7 +10,7 @@ from flambeau import _dtype, errors
 from flambeau._layout import Size, dense_layout
 from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager.binding import FRONTS, launches
+from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.copying import copy_into
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.plan import MAX_PLANS, nothing

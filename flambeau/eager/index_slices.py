@@ -8,7 +8,7 @@ from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._layout import Size, dense_layout, make_layout, wrap_dim
 from flambeau._tensor import Tensor, empty_tensor, make_tensor
-from flambeau.eager.binding import FRONTS, launches
+from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.index_plans import plan_walk
 from flambeau.eager.indexing import (
     address,

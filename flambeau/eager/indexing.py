@@ -14,7 +14,8 @@ from flambeau._tensor import Tensor, empty_like_layout, empty_tensor, make_tenso
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import SavedInput, SavedOutput, save_input
-from flambeau.eager.binding import FRONTS, LAUNCHERS, check_overlap, launches
+from flambeau.eager.launching import FRONTS, LAUNCHERS, launches
+from flambeau.eager.overlaps import check_overlap
 from flambeau.eager.copying import clone, copy_into, filled
 from flambeau.eager.formula import record_formula, wants_grad
 from flambeau.eager.index_plans import kernel, plan_walk

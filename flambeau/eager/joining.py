@@ -19,7 +19,7 @@ from flambeau._tensor import alias, empty_like_layout, empty_tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import edge_of, init_node
 from flambeau.codegen import scalar
-from flambeau.eager.binding import FRONTS, launches
+from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.copying import CHANNELS_LAST, as_bits, fill_into, preserved_layout
 from flambeau.eager.formula import node_class
 from flambeau.eager.kernels import load_kernel
@@ -126,16 +126,16 @@ def _plan_copies(out, layouts, places):
         if target.dtype is source.dtype:
             target, source = as_bits(target), as_bits(source)
             code = source.dtype.code
-        _, kernel, desc, owner = plan_nest(
+        _, kernel, desc = plan_nest(
             ("copy", code), lambda x: (x,), [source], "", (target.dtype,), (target,), target.shape
         )
-        found.append((k, place * out.itemsize, kernel, desc, owner))
+        found.append((k, place * out.itemsize, kernel, desc))
     return found
 
 
 def _run_copies(out, tensors, copies):
     target = out._storage.pointer + out._offset
-    for k, offset, kernel, desc, _ in copies:
+    for k, offset, kernel, desc in copies:
         t = tensors[k]
         kernel(desc, target + offset, t._storage.pointer + t._offset)
     return out
@@ -284,7 +284,7 @@ def arranged(plan, input, *args, fill=None):
     if fill is not None and found[0].numel:
         fill_into(out, fill)
     target, source = out._storage.pointer, input._storage.pointer + input._offset
-    for to, start, kernel, desc, _ in found[1]:
+    for to, start, kernel, desc in found[1]:
         kernel(desc, target + to, source + start)
     return out
 
@@ -296,7 +296,7 @@ def _plan_boxes(out, input, boxes):
             continue
         target = make_layout(Size(shape), tuple(strides), out.dtype, out.device)
         source = make_layout(Size(shape), tuple(source_strides), out.dtype, out.device)
-        _, kernel, desc, owner = plan_nest(
+        _, kernel, desc = plan_nest(
             ("copy", out.dtype.code),
             lambda x: (x,),
             [source],
@@ -305,7 +305,7 @@ def _plan_boxes(out, input, boxes):
             (target,),
             target.shape,
         )
-        found.append((place * out.itemsize, start * out.itemsize, kernel, desc, owner))
+        found.append((place * out.itemsize, start * out.itemsize, kernel, desc))
     return found
 
 

@@ -4,13 +4,16 @@ Compiled objects come from the disk cache when they are there. The first kernel 
 starts the native side of the thread pool.
 """
 
+import importlib
 import os
 import threading
 import time
 
 from flambeau import config
+from flambeau._device import device
 from flambeau.codegen import cache, dump
-from flambeau.runtime import cpu, kernel_clock, threads
+from flambeau.runtime import base, cpu, kernel_clock, threads
+from flambeau.runtime.allocator import host_allocator
 
 _lock = threading.RLock()
 if hasattr(os, "register_at_fork"):
@@ -78,6 +81,22 @@ def load_kernel(ir, name="kernel", nest=None):
     kernel = cpu.builtin(name, addresses["entry"])
     _bodies[id(kernel)] = addresses.get("body"), kernel
     return kernel
+
+
+def built(name, build, key):
+    """A kernel from its builder: a function of the key, or the name of one in codegen/templates.
+
+    Builders return IR, or (IR, nest) where `explain` can show the nest.
+    """
+    if type(build) is str:
+        file, _, function = build.partition(":")
+        build = getattr(importlib.import_module(f"flambeau.codegen.templates.{file}"), function)
+    found = build(*key)
+    return load_kernel(found, name) if type(found) is str else load_kernel(found[0], name, found[1])
+
+
+device.runtimes["cpu"] = base.Runtime(host_allocator.pool_for, built)
+device.runtimes["meta"] = base.Shapes()
 
 
 def body_of(kernel):

@@ -12,7 +12,7 @@ from flambeau import _dtype as d
 from flambeau._layout import Size, make_layout
 from flambeau._tensor import alias, empty_like_layout, empty_tensor
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager.binding import launches
+from flambeau.eager.launching import launches
 from flambeau.eager.copying import copy_into, fill_into
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.products import product

@@ -6,7 +6,7 @@ dimensions are taken as one where strides allow, else as a batch.
 
 from flambeau._layout import Size, collapse, dense_layout, make_layout
 from flambeau._tensor import alias, empty_like_layout, empty_tensor
-from flambeau.eager.binding import launches
+from flambeau.eager.launching import launches
 from flambeau.eager.gemm import Plan, multiply_into, plan_for
 from flambeau.eager.plan import MAX_PLANS
 from flambeau.eager.products import (

@@ -7,20 +7,21 @@ no dimensions. The kernel is in `codegen/templates/losses.py`; rows are in `ops/
 
 from typing import Any
 
-from flambeau._layout import Size, broadcast_shape, dense_layout, expanded_strides
+from flambeau._layout import Size, broadcast_shape, dense_layout
 from flambeau.eager.call import Family
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.plan import (
+    NO_WORK,
     access_of,
     cast_value,
     chunk_elements,
     cost,
     describe_launch,
-    nothing,
     walk_order,
 )
 from flambeau.eager.variants import FAMILIES
-from flambeau.runtime.cpu import words
+from flambeau.runtime.base import nothing
+from flambeau.runtime.cpu import packed
 
 SHARES = 30  # chunks at most, roughly: the kernel has room for twice as many
 
@@ -28,15 +29,13 @@ _kernels: dict = {}
 
 
 def plan_total(key, trace, inputs, scalars, out_dtypes, outs=None, shape=None):
-    """As plan_nest: (output layouts, kernel, description address, owner of the description)."""
+    """As plan_nest: (output layouts, kernel, description)."""
     shape = broadcast_shape(*[i.shape for i in inputs])
     device = inputs[0].device
     out = dense_layout(Size(()), out_dtypes[0], device)
-    if device.type != "cpu":
-        owner, address = words([0])
-        return (out,), nothing, address, owner
-    operands = [(i, expanded_strides(i, shape)) for i in inputs]
-    sizes, strides = walk_order(shape, operands, True)
+    if not device.runtime.computes:
+        return (out,), nothing, NO_WORK
+    sizes, strides = walk_order(shape, inputs, True)
     accesses = [access_of(sizes, st, i, False) for i, st in zip(inputs, strides)]
     if not sizes:
         sizes, strides = [1], [[i.itemsize] for i in inputs]
@@ -51,10 +50,9 @@ def plan_total(key, trace, inputs, scalars, out_dtypes, outs=None, shape=None):
         description = describe_launch(sizes, [[0] * len(sizes), *strides], chunk)
     else:
         description = [0]  # no chunks: the total of nothing
-    owner, address = words(description)
-    if owner[0] > 1:
+    if description[0] > 1:
         pool().ensure_workers()
-    return (out,), kernel, address, owner
+    return (out,), kernel, packed(description)
 
 
 def _kernel(key, trace, out, pattern, scalars, rank):
@@ -78,6 +76,7 @@ class TotalFamily(Family):
     """Kernels of one total for one pattern of arguments."""
 
     plan_nest: Any = staticmethod(plan_total)
+    elementwise = False
 
 
 FAMILIES["total"] = TotalFamily

@@ -6,7 +6,7 @@ differentiated again; everywhere else the kernel takes its place.
 
 from flambeau._layout import dense_layout
 from flambeau._tensor import empty_like_layout, empty_tensor
-from flambeau.eager.binding import FRONTS, launches
+from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.fronts import kernel_unless_recorded
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.plan import MAX_PLANS

@@ -11,7 +11,7 @@ from flambeau import errors
 from flambeau._layout import Size, broadcast_shape, dense_layout, expanded_strides, make_layout
 from flambeau._tensor import empty_like_layout, empty_tensor, make_tensor
 from flambeau.autograd import views
-from flambeau.eager.binding import LAUNCHERS, launches
+from flambeau.eager.launching import LAUNCHERS, launches
 from flambeau.eager.copying import copy_into
 from flambeau.eager.index_plans import kernel
 from flambeau.eager.indexing import (

@@ -9,13 +9,8 @@ from typing import Any
 from flambeau._tensor import Tensor
 from flambeau.codegen import scalar
 from flambeau.eager import creation
-from flambeau.eager.binding import (
-    pointwise_function,
-    pointwise_inplace,
-    pointwise_operator,
-    row_function,
-    row_inplace,
-)
+from flambeau.eager.launching import row_function, row_inplace
+from flambeau.eager.pointwise import pointwise_function, pointwise_inplace, pointwise_operator
 from flambeau.eager.reducing import reduction_function
 from flambeau.eager.viewing import view_function, view_inplace
 from flambeau.ops.table import TABLE, bind_public

@@ -12,7 +12,7 @@ from flambeau import errors
 from flambeau._layout import Size, dense_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager.binding import FRONTS, launches
+from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.copying import copy_into
 from flambeau.eager.fronts import kernel_unless_recorded
 from flambeau.eager.kernels import load_kernel, pool

@@ -10,7 +10,7 @@ import math
 from flambeau import errors
 from flambeau._layout import Size, dense_layout, is_dense_in_some_order, ordered_strides
 from flambeau._tensor import empty_like_layout
-from flambeau.eager.binding import FRONTS, launches
+from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.copying import copy_into
 from flambeau.eager.fronts import kernel_unless_recorded
 from flambeau.eager.kernels import pool

@@ -4,7 +4,7 @@ PyTorch words the refusal differently from op to op; each launcher module picks 
 """
 
 from flambeau import _dtype as d
-from flambeau.eager.binding import LAUNCHERS, call_row
+from flambeau.eager.launching import LAUNCHERS, call_row
 from flambeau.eager.fronts import quick_function
 
 

@@ -14,7 +14,7 @@ from flambeau import _dtype, errors
 from flambeau._layout import Size, dense_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager.binding import launches
+from flambeau.eager.launching import launches
 from flambeau.eager.copying import CHANNELS_LAST
 from flambeau.eager.joining import arranged, memory_order_of, place_of, shaped_like
 from flambeau.eager.kernels import load_kernel, pool

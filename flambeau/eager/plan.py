@@ -1,8 +1,9 @@
-"""Plans: what a call with given layouts will do, worked out once.
+"""Plans of pointwise kernels: from layouts to a kernel and the words of its launch.
 
-`plan_nest` turns layouts into a pointwise kernel plus its launch description: broadcast, choose the
-order of dimensions, collapse them, choose how each operand is accessed, split the work into chunks,
-and compile the kernel if this pattern is new. The split depends on sizes only, never on threads.
+`plan_nest` broadcasts, chooses the order of dimensions, collapses them, chooses how each operand is
+accessed and splits the work into chunks. What depends on dtypes, rank and kinds of access is a
+kernel, found by those; what depends on sizes is a few words of its launch description. The split
+depends on sizes only, never on threads.
 """
 
 from flambeau._layout import (
@@ -18,15 +19,12 @@ from flambeau.codegen import scalar
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.ops.rules import weighted
-from flambeau.runtime.cpu import words
+from flambeau.runtime.base import nothing
+from flambeau.runtime.cpu import packed
 
-_kernels: dict = {}
-WORK = 1 << 16  # elements of the cheapest kernel that are worth a thread's while
 MAX_PLANS = 4096
-
-
-def nothing(*args):
-    """The kernel of empty and of meta tensors."""
+WORK = 1 << 16  # elements of the cheapest kernel that are worth a thread's while
+NO_WORK = packed([0])  # the description of a launch without chunks
 
 
 def cast_value(value, code):
@@ -65,15 +63,34 @@ def chunk_elements(work):
 
 def output_layout(shape, inputs, dtype, device):
     """The layout of a fresh result: dense, in the order of dimensions that the inputs suggest."""
-    if all(i.is_contiguous and i.shape == shape for i in inputs):
+    for i in inputs:
+        if not i.is_contiguous or i.shape != shape:
+            break
+    else:
         return make_layout(shape, contiguous_strides(shape), dtype, device)
     strides = [expanded_strides(i, shape) for i in inputs]
+    if _descend(strides):
+        return make_layout(shape, contiguous_strides(shape), dtype, device)
     if len(shape) > 1 and all(i.shape == shape for i in inputs):
         first = inputs[0]
         if all(i.strides == first.strides for i in inputs) and _dense(first):
             return make_layout(shape, first.strides, dtype, device)
     order = memory_order(shape, strides)
     return make_layout(shape, ordered_strides(shape, order), dtype, device)
+
+
+def _descend(operand_strides):
+    """Does every operand step less from one dimension to the next, so that none need change?
+
+    Then `memory_order` would find nothing to exchange.
+    """
+    for strides in operand_strides:
+        last = strides[0] if strides else 0
+        for s in strides[1:]:
+            if s >= last or s <= 0:
+                return False
+            last = s
+    return True
 
 
 def _dense(layout):
@@ -89,7 +106,7 @@ def _dense(layout):
 def plan_nest(
     key, trace, inputs, scalars, out_dtypes, outs=None, shape=None, device=None, collapsing=True
 ):
-    """(output layouts, kernel, description address, owner of the description).
+    """(output layouts, kernel, description).
 
     key: names the computation; trace(*arguments) gives its values (expressions, one per output);
     inputs: layouts; scalars: kind letters; outs: given output layouts (in-place, out=).
@@ -103,37 +120,44 @@ def plan_nest(
             first if d is first.dtype else make_layout(shape, first.strides, d, device)
             for d in out_dtypes
         )
-    if outs[0].numel == 0 or device.type != "cpu":
-        owner, address = words([0])
-        return outs, nothing, address, owner
-    operands = [(o, expanded_strides(o, shape)) for o in (*outs, *inputs)]
+    runtime = device.runtime
+    if outs[0].numel == 0 or not runtime.computes:
+        return outs, nothing, NO_WORK
+    operands = (*outs, *inputs)
     sizes, strides = walk_order(shape, operands, collapsing)
-    accesses = accesses_of(sizes, strides, operands, len(outs))
-    if collapsing and "n" in accesses:
-        sizes, strides = lengthened(sizes, strides)
+    if sizes:
         accesses = accesses_of(sizes, strides, operands, len(outs))
-    if not sizes:
-        sizes, strides = [1], [[o.itemsize] for o, _ in operands]
+        if collapsing and "n" in accesses:
+            sizes, strides = lengthened(sizes, strides)
+            accesses = accesses_of(sizes, strides, operands, len(outs))
+    else:
+        sizes, strides = [1], [[o.itemsize] for o in operands]
         accesses = ["c"] * len(operands)
-    pattern = tuple((o.dtype.code, a) for (o, _), a in zip(operands, accesses))
+    pattern = tuple([(o.dtype.code, a) for o, a in zip(operands, accesses)])
     rank = len(sizes) - 1
-    kernel, work = _kernel(key, trace, pattern[: len(outs)], pattern[len(outs) :], scalars, rank)
-    owner, address = words(describe_launch(sizes, strides, chunk_elements(work)))
-    if owner[0] > 1:
+    kernel, chunk = nest_kernel(
+        runtime, key, trace, pattern[: len(outs)], pattern[len(outs) :], scalars, rank
+    )
+    words = describe_launch(sizes, strides, chunk)
+    if words[0] > 1:
         pool().ensure_workers()
-    return outs, kernel, address, owner
+    return outs, kernel, packed(words)
 
 
 def walk_order(shape, operands, collapsing):
     """Sizes and byte strides in the order the kernel walks them, outermost first."""
-    strides = [[s * o.itemsize for s in st] for o, st in operands]
+    strides = []
+    for o in operands:
+        size = o.itemsize
+        own = o.strides if o.shape == shape else expanded_strides(o, shape)
+        strides.append([s * size for s in own])
     if not collapsing:
         return list(shape), strides
-    if len(shape) < 2:
-        order = range(len(shape))
-    else:
+    if len(shape) > 1 and not _descend(strides):
         order = memory_order(shape, strides)
-    return collapse([shape[d] for d in order], [[st[d] for d in order] for st in strides])
+        shape = [shape[d] for d in order]
+        strides = [[st[d] for d in order] for st in strides]
+    return collapse(shape, strides)
 
 
 TILE = 16  # both sides must have this many elements for tiles to pay
@@ -148,8 +172,7 @@ def lengthened(sizes, strides):
     """
     if len(sizes) < 2 or sizes[-1] >= TILE or sizes[-2] < 2 * TILE:
         return sizes, strides
-    blocks = range(min(sizes[-2], BLOCK), 2 * TILE - 1, -1)
-    length = next((b for b in blocks if sizes[-2] % b == 0), sizes[-2])
+    length = _block(sizes[-2])
     sizes = [*sizes[:-2], sizes[-2] // length, sizes[-1], length]
     strides = [[*st[:-2], st[-2] * length, st[-1], st[-2]] for st in strides]
     if sizes[-3] == 1:
@@ -157,6 +180,15 @@ def lengthened(sizes, strides):
         for st in strides:
             del st[-3]
     return sizes, strides
+
+
+def _block(n):
+    """A divisor of n that is no longer than a block and not much shorter; else n itself."""
+    least = -(-n // BLOCK)
+    for pieces in range(least, 8 * least + 1):
+        if n % pieces == 0 and n >= 2 * TILE * pieces:
+            return n // pieces
+    return n
 
 
 def access_of(sizes, strides, layout, is_output):
@@ -177,13 +209,15 @@ def accesses_of(sizes, strides, operands, outputs):
     """The access of each operand, outputs first."""
     return [
         access_of(sizes, steps, layout, k < outputs)
-        for k, ((layout, _), steps) in enumerate(zip(operands, strides))
+        for k, (layout, steps) in enumerate(zip(operands, strides))
     ]
 
 
 def describe_launch(sizes, strides, chunk):
-    """The words of a launch. Work is cut into equal chunks of about `chunk` elements, so that two
-    threads have the same to do; several chunks are always an even number.
+    """The words of a launch: see codegen/build.py for their names.
+
+    Work is cut into equal chunks of about `chunk` elements, so that two threads have the same to
+    do; several chunks are always an even number.
     """
     length = sizes[-1]
     rows = 1
@@ -206,9 +240,22 @@ def describe_launch(sizes, strides, chunk):
     return found
 
 
-def _kernel(key, trace, outputs, inputs, scalars, rank):
+def describe_run(n, chunk, steps):
+    """`describe_launch` for n elements that every operand has side by side, packed."""
+    if n <= chunk:
+        return packed((1, 1, n, 1, 1, n, *steps))
+    count = -(-n // chunk)
+    count += count % 2
+    piece = max(64, -(-n // count) + 63 & -64)
+    pieces = -(-n // piece)
+    pool().ensure_workers()
+    return packed((pieces, pieces, piece, 1, 1, n, *steps))
+
+
+def nest_kernel(runtime, key, trace, outputs, inputs, scalars, rank):
+    """(kernel, elements per chunk) of a computation for a pattern of operands."""
     full = (key, outputs, inputs, scalars, rank)
-    found = _kernels.get(full)
+    found = runtime.kernels.get(full)
     if found is None:
         from flambeau.codegen import build  # with llvmlite, on first need
 
@@ -218,7 +265,8 @@ def _kernel(key, trace, outputs, inputs, scalars, rank):
         name = key
         while isinstance(name, tuple):
             name = name[0]
-        found = _kernels[full] = load_kernel(build.build_pointwise(nest), name, nest), cost(values)
+        kernel = load_kernel(build.build_pointwise(nest), name, nest)
+        found = runtime.kernels[full] = kernel, chunk_elements(cost(values))
     return found
 
 

@@ -14,7 +14,7 @@ from flambeau import errors
 from flambeau._layout import Size, dense_layout, make_layout, ordered_strides
 from flambeau._tensor import empty_like_layout
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager.binding import launches
+from flambeau.eager.launching import launches
 from flambeau.eager.copying import CHANNELS_LAST, copy_into
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.plan import MAX_PLANS

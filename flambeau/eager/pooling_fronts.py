@@ -10,7 +10,7 @@ from flambeau import errors
 from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import pooling
-from flambeau.eager.binding import FRONTS, launches
+from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.formula import record_formula
 from flambeau.eager.plan import MAX_PLANS
 from flambeau.eager.pooling import Plan, as_layout, kernel, place, planned

@@ -13,7 +13,8 @@ from flambeau._layout import Size, broadcast_shape, make_layout
 from flambeau._tensor import Tensor, alias, empty_like_layout, empty_tensor
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager.binding import FRONTS, LAUNCHERS, call_row, keep_original, launches
+from flambeau.eager.launching import FRONTS, LAUNCHERS, call_row, launches
+from flambeau.eager.pointwise import keep_original
 from flambeau.eager.formula import wants_grad
 from flambeau.eager.fronts import quick_function
 from flambeau.eager.gemm import Plan, multiply_into, plan_for

@@ -8,6 +8,7 @@ import struct
 from array import array
 
 from flambeau.eager.kernels import body_of, load_kernel, pool
+from flambeau.runtime.cpu import place_of
 
 _runner = None
 
@@ -17,6 +18,11 @@ def bits(number):
     return struct.unpack("q", struct.pack("d", number))[0]
 
 
+def chunks_of(description):
+    """The number of chunks of a packed description."""
+    return struct.unpack_from("q", description)[0]
+
+
 class Command:
     """A kernel, its description, how many chunks it has, and its arguments with their increments.
 
@@ -24,11 +30,13 @@ class Command:
     words that the kernel keeps for itself.
     """
 
-    __slots__ = ("words",)
+    __slots__ = ("words", "kept")
 
     def __init__(self, kernel, description, chunks, arguments, steps, spare=0):
         rest = [0] * (1 + spare)  # the status, and what else the kernel wants
-        given = [description, *arguments, *rest]
+        self.kept = description
+        place = place_of(description) if type(description) is bytes else description
+        given = [place, *arguments, *rest]
         self.words = [body_of(kernel), chunks, len(given), *given, 0, *steps, *rest]
 
 
@@ -45,6 +53,7 @@ class Program:
         for program in flat:
             words += program
         self.words = array("q", words)
+        self.kept = [command.kept for commands in lists for command in commands]
         if len(lists) > 1:
             pool().ensure_workers()
 

@@ -7,7 +7,7 @@ steps of cells are in recurrence_cells.py, rows and cells in ops/recurrence.py.
 
 from flambeau import errors
 from flambeau.eager import gemm
-from flambeau.eager.binding import FRONTS, launches
+from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.copying import copy_into, fill_into
 from flambeau.eager.fronts import kernel_unless_recorded
 from flambeau.eager.recurrence_layers import Layer, States, rows_of

@@ -6,7 +6,7 @@ from the cells of ops/recurrence.py. Backward computes the gates once more in pl
 
 from flambeau._layout import Size, dense_layout, make_layout
 from flambeau._tensor import empty_like_layout
-from flambeau.eager.binding import FRONTS, launches
+from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.copying import fill_into
 from flambeau.eager.fronts import kernel_unless_recorded
 from flambeau.eager.plan import MAX_PLANS, plan_nest
@@ -93,7 +93,7 @@ def rnn_step(x_gates, h_gates, hidden, cell, kind):
     after = empty_like_layout(step.state)
     new = empty_like_layout(step.state if cell is not None else step.nothing)
     read, _kept = _operands(step, x_gates, h_gates, hidden, cell)
-    _, kernel, description, _ = step.planned
+    _, kernel, description = step.planned
     written = [address(after), address(new)] if cell is not None else [address(after)]
     kernel(description, *written, *read)
     return after, new
@@ -113,7 +113,7 @@ def _rnn_step_backward(g_hidden, g_cell, x_gates, h_gates, hidden, cell, kind, n
     d_hidden = empty_like_layout(step.state) if rule.apart else None
     d_cell = empty_like_layout(step.state) if rule.has_cell else None
     written += [address(t) for t in (d_hidden, d_cell) if t is not None]
-    _, kernel, description, _ = step.planned
+    _, kernel, description = step.planned
     kernel(description, *written, *map(address, grads), *read)
     return d_x, d_h, d_hidden, d_cell
 

@@ -141,11 +141,11 @@ class Layer:
         own = self.matrix(rows, self.width)
         layouts = {"gate": part, "own": own}
         outs = tuple(layouts[o] for o in outs)
-        _, kernel, description, owner = plan_nest(
+        _, kernel, description = plan_nest(
             (self.kind, name), trace, [layouts[i] for i in inputs], "",
             [self.dtype] * len(outs), outs,
         )  # fmt: skip
-        return kernel, description, owner
+        return kernel, description
 
 
 def _forward_operands(rule):

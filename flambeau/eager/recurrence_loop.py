@@ -27,7 +27,7 @@ def walk(layer, gates, h_gates, states, cells, weight, b_hh, project):
             size = rows
             added = not rule.apart or b_hh is not None
             times = layer.product(rows, layer.shown, layer.gates, added)
-            kernel, description, _ = layer.forward(rows)
+            kernel, description = layer.forward(rows)
             if project is not None:
                 shrink = layer.product(rows, layer.width, layer.shown, False)
         states.enter(start, rows)
@@ -71,7 +71,7 @@ def walk_back(
     for start, rows in reversed(layer.steps):
         if rows != size:
             size = rows
-            kernel, description, _ = layer.backward(rows, projected, direct)
+            kernel, description = layer.backward(rows, projected, direct)
             times = layer.product(rows, layer.gates, layer.shown, rule.apart)
             if projected:
                 widen = layer.product(rows, layer.shown, layer.width, False)

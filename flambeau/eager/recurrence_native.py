@@ -6,7 +6,7 @@ Backward: the same from the end, and the gradients of weights are added up block
 """
 
 from flambeau.eager import gemm
-from flambeau.eager.programs import Command, Program
+from flambeau.eager.programs import Command, chunks_of, Program
 from flambeau.eager.recurrence_layers import rows_of
 from flambeau.eager.rows import address, contiguous
 from flambeau.ops.table import public as function
@@ -30,7 +30,7 @@ def program(layer, gates, h_gates, states, cells, weight, biased):
         x, x_steps = places(gates, "gate", row, rule.gates)
         (before,), (back,) = places(states.before, "state", row)
         after, after_steps = places(states.after, "state", row)
-        kernel, description, owner = layer.forward(size)
+        kernel, description = layer.forward(size)
         operands, steps = [*x, *after], [*x_steps, *after_steps]
         if rule.has_cell:
             new, new_steps = places(cells.after, "cell", row)
@@ -51,7 +51,7 @@ def program(layer, gates, h_gates, states, cells, weight, biased):
                 size, layer.shown, layer.gates, added, (target, before, address(weight)),
                 (growth, back, 0),
             ),
-            Command(kernel, description, owner[0], operands, steps),
+            Command(kernel, description, chunks_of(description), operands, steps),
         ])  # fmt: skip
     return Program(programs)
 
@@ -148,11 +148,11 @@ def _program_back(layer, g_output, g_h, g_c, kept, d_x, d_h, w_hh):
         if rule.has_cell:
             add(cell_before, "cell", row)
             add(cell_after, "cell", row)
-        kernel, description, owner = layer.backward(size, False, given)
+        kernel, description = layer.backward(size, False, given)
         gate = address(d_h) + first * widths["gate"]
         hidden = address(g_h) + first * widths["state"]
         programs.append([
-            Command(kernel, description, owner[0], operands, steps),
+            Command(kernel, description, chunks_of(description), operands, steps),
             layer.multiply(
                 size, layer.gates, layer.shown, rule.apart, (hidden, gate, address(w_hh)),
                 (0, ahead * widths["gate"], 0),

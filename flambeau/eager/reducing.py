@@ -14,7 +14,8 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import edge_of, init_node, save_input, save_output
 from flambeau.codegen import scalar
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
-from flambeau.eager.binding import FRONTS, bind, store_out, type_error
+from flambeau.eager.binding import bind, store_out, type_error
+from flambeau.eager.launching import FRONTS
 from flambeau.eager.formula import attach_float, node_class
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.outs import not_exact

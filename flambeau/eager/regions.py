@@ -9,7 +9,7 @@ import struct
 from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._tensor import empty_tensor
-from flambeau.eager.binding import launches
+from flambeau.eager.launching import launches
 from flambeau.eager.copying import copy_into
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.rows import address, contiguous

@@ -10,7 +10,7 @@ from array import array
 from flambeau import _dtype
 from flambeau._layout import Size, contiguous_strides, make_layout, ordered_strides
 from flambeau._tensor import empty_like_layout, empty_tensor
-from flambeau.eager.binding import launches
+from flambeau.eager.launching import launches
 from flambeau.eager.copying import CHANNELS_LAST, copy_into
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.plan import MAX_PLANS

@@ -16,7 +16,7 @@ from flambeau._tensor import Tensor, alias, empty_tensor
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node
-from flambeau.eager.binding import launches
+from flambeau.eager.launching import launches
 from flambeau.eager.copying import copy_into
 from flambeau.eager.kernels import load_kernel
 from flambeau.eager.rows import is_computed

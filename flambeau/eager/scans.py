@@ -11,7 +11,7 @@ from flambeau import errors, return_types
 from flambeau._layout import dense_layout
 from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.eager import outs
-from flambeau.eager.binding import FRONTS, LAUNCHERS, call_row, launches
+from flambeau.eager.launching import FRONTS, LAUNCHERS, call_row, launches
 from flambeau.eager.copying import copy_into
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.plan import MAX_PLANS

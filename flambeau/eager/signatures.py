@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from flambeau._dtype import dtype as DType
 from flambeau._tensor import Tensor
-from flambeau.eager.binding import FRONTS
+from flambeau.eager.launching import FRONTS
 from flambeau.errors import kind_name
 
 _NAMES = {

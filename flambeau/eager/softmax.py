@@ -9,7 +9,7 @@ import math
 from flambeau import errors
 from flambeau._layout import dense_layout, wrap_dim
 from flambeau._tensor import empty_like_layout, empty_tensor
-from flambeau.eager.binding import FRONTS, launches
+from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.fronts import kernel_unless_recorded, quick_function
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.outs import not_exact

@@ -14,7 +14,7 @@ from flambeau._device import cpu
 from flambeau._layout import Size, dense_layout, make_layout
 from flambeau._tensor import alias, empty_like_layout, empty_tensor
 from flambeau.eager import outs
-from flambeau.eager.binding import FRONTS, launches
+from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.copying import copy_into, filled
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.plan import MAX_PLANS

@@ -15,7 +15,7 @@ from flambeau._tensor import Tensor, View
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import creation
 from flambeau.eager.attachment import METHODS
-from flambeau.eager.binding import check_overlap
+from flambeau.eager.overlaps import check_overlap
 from flambeau.eager.copying import copy_, copy_into, fill_into
 from flambeau.eager.formula import record_formula
 from flambeau.eager.indexing import index, index_put, number_tensor, whole_mask, write_row

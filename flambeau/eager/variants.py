@@ -6,9 +6,9 @@ generated text around it, or the formulas on tensors when the pass itself is rec
 call.py, speed outranks prose in the generated text.
 """
 
-from flambeau import _dtype
-from flambeau._tensor import Tensor
-from flambeau.autograd.grad_mode import modes
+from flambeau import _dtype, errors
+from flambeau._layout import Layout, broadcast_shape, overlaps_itself
+from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd.node import (
     Node,
     SavedInput,
@@ -21,12 +21,13 @@ from flambeau.autograd.node import (
     unpack,
 )
 from flambeau.codegen import scalar
-from flambeau.eager.call import ALLOCATE, Family, compile_text
-from flambeau.eager.plan import MAX_PLANS, result_types
+from flambeau.eager.call import Family
+from flambeau.eager.fragments import allocated, compile_text
+from flambeau.eager.overlaps import check_overlap
+from flambeau.eager.plan import result_types
+from flambeau.eager.plans import Plans
 from flambeau.ops.table import names_of
-from flambeau.storage import Storage
 
-_new = object.__new__
 FAMILIES: dict = {}  # other kinds of families, by the `family` option of a row
 
 
@@ -62,9 +63,18 @@ class Backward:
         for _, formula in self.formulas:
             wanted += [n for n in formula.names if n in variant.saved_names and n not in wanted]
         self.wanted = [(n, variant.saved_names.index(n)) for n in wanted]
-        self.plans, self.quick_plans = {}, {}
         self.slots = len(variant.tensors)
+        self.identities = [k for k, f in self.formulas if _is_identity(f, self.constants)]
+        self.families, self.plans = Plans(lambda mark: None), Plans(self._plan)
         self.quick = self._compile_quick()
+
+    def _usual_slots(self):
+        """Where gradients come from if all have g's dtype: see `_family`."""
+        slots, outs = [None] * self.slots, 0
+        for k, _ in self.formulas:
+            slots[k] = -1 if k in self.identities else outs
+            outs += slots[k] >= 0
+        return slots
 
     def _compile_quick(self):
         """def quick(node, g): the usual case of `fused` as one piece of text.
@@ -72,8 +82,7 @@ class Backward:
         Usual: no hooks on saved values, every gradient of g's own dtype. Anything else goes to
         `fused`.
         """
-        tensors = self.variant.tensors
-        constants = self.constants
+        tensors, variant = self.variant.tensors, self.variant
         text = "def quick(node, g):\n    saved = node.saved\n"
         pointers, numbers, kinds = [], [], []
         for n, k in self.wanted:
@@ -92,20 +101,16 @@ class Backward:
             else:
                 numbers.append(f"saved[{k}]")
                 kinds.append(f", type(saved[{k}])")
-        slots = [None] * self.slots
-        outs = 0
-        for k, formula in self.formulas:
-            if _is_identity(formula, constants):
-                slots[k] = "g"
-            else:
-                slots[k] = f"out{outs}"
-                outs += 1
-        text += f"    found = plans.get((g._layout, node.layouts{''.join(kinds)}))\n"
+        usual = self._usual_slots()
+        slots = [None if s is None else "g" if s < 0 else f"out{s}" for s in usual]
+        outs = sum(s is not None and s >= 0 for s in usual)
+        types = "node.number_types" if "s" in variant.pattern else "()"
+        text += f"    found = plans[g._layout, node.layouts, {types}{''.join(kinds)}]\n"
         text += "    if found is None:\n        return fused(node, g)\n"
         unpacked = "".join(f"layout{k}, pool{k}, " for k in range(outs))
         if outs:
             text += f"    {unpacked}kernel, desc, sums = found\n"
-            text += "".join(ALLOCATE.format(k=k) for k in range(outs))
+            text += allocated(outs)
             arguments = [
                 "desc",
                 *(f"p{k}" for k in range(outs)),
@@ -124,31 +129,31 @@ class Backward:
             "SavedInput": SavedInput,
             "SavedOutput": SavedOutput,
             "fused": self.fused,
-            "plans": self.quick_plans,
+            "plans": self.plans,
             "fit": fit,
-            "new": _new,
-            "Storage": Storage,
-            "Tensor": Tensor,
         }
-        self.quick_slots = [None if x is None else -1 if x == "g" else int(x[3:]) for x in slots]
-        return compile_text(text, space, f"{self.variant.op.name} backward")["quick"]
+        return compile_text(text, space, f"{variant.op.name} backward")["quick"]
 
-    def _offer_quick(self, node, g, args, family, slots, sums):
-        """Let `quick` handle this case from now on, if it is a usual one."""
-        if slots != self.quick_slots or complex in map(type, args):
-            return
-        # a saved value need not look like the argument: in place it is a copy, or the target
-        kinds = [a._layout if isinstance(a, Tensor) else type(a) for a in args[1:]]
+    def _plan(self, key):
+        """What `quick` does for (layout of g, layouts of the arguments, types of numbers, kinds of
+        saved values); None where it is not a usual case.
+        """
+        g, layouts, numbers, *kinds = key
+        if complex in kinds:
+            return None
+        family, slots = self._family(g, layouts, numbers, tuple(kinds))
+        if slots != self._usual_slots():
+            return None
+        sums = self._sums(slots, g, layouts)
         if family is None:
-            found = tuple(sums)
-        else:
-            plan = family.plans.get(family.key_of(args) if len(args) > 1 else g._layout)
-            if plan is None:
-                return
-            found = (*plan, tuple(sums))
-        if len(self.quick_plans) > MAX_PLANS:
-            self.quick_plans.clear()
-        self.quick_plans[(g._layout, node.layouts, *kinds)] = found
+            return sums
+        return (*family.plans[(g, *kinds) if kinds else g], sums)
+
+    def _sums(self, slots, g, layouts):
+        """Numbers of the arguments whose gradients are to be summed over what was broadcast."""
+        return tuple(
+            k for k, s in enumerate(slots) if s is not None and layouts[k].shape != g.shape
+        )
 
     def arguments(self, node):
         saved = node.saved
@@ -173,61 +178,55 @@ class Backward:
         return results
 
     def fused(self, node, g):
-        args = [g]
-        key = [g._layout, node.layouts]
-        saved = node.saved
-        for _, k in self.wanted:
-            item = saved[k]
-            kind = type(item)
-            if kind is SavedInput and item.tensor._storage.version == item.version:
-                item = item.tensor
-            elif kind is not int and kind is not float:
-                item = unpack(item, node)
-            args.append(item)
-            key.append(item._layout if isinstance(item, Tensor) else type(item))
-        key = tuple(key)
-        plan = self.plans.get(key)
-        if plan is None:
-            plan = self.plans[key] = self._plan(node, args)
-        family, slots, sums = plan
+        """One kernel for all gradients, in the general case."""
+        args = [g, *[v for _, v in self.arguments(node)]]
+        kinds = tuple(a._layout if isinstance(a, Tensor) else type(a) for a in args[1:])
+        numbers = node.number_types if "s" in self.variant.pattern else ()
+        family, slots = self._family(g._layout, node.layouts, numbers, kinds)
         if family is None:
             outs = ()
-        elif complex in key:
+        elif complex in kinds:
             outs = family.run_any(args)  # two words per complex number
         else:
             outs = family.run(*args)
             if family.outputs == 1:
                 outs = (outs,)
-        self._offer_quick(node, g, args, family, slots, sums)
         results = [None if s is None else g if s < 0 else outs[s] for s in slots]
-        for k in sums:
+        for k in self._sums(slots, g._layout, node.layouts):
             results[k] = fit(results[k], node.layouts[k])
         return results
 
-    def _plan(self, node, args):
-        """(family, slot per argument, arguments to reduce).
+    def _family(self, g, layouts, numbers, kinds):
+        """(family, slot per argument): dtypes alone decide.
 
         A slot is None, -1 for g itself or the number of an output.
         """
-        g, variant = args[0], self.variant
-        pattern = "t" + "".join("t" if isinstance(a, Tensor) else "s" for a in args[1:])
-        compute = variant.compute_of(node)
+        mark = (
+            g.dtype,
+            tuple([(x.dtype, not x.ndim) for x in layouts]),
+            numbers,
+            tuple([x.dtype if type(x) is Layout else x for x in kinds]),
+        )
+        found = self.families[mark]
+        if found is None:
+            found = self.families[mark] = self._make_family(g, layouts, numbers, kinds)
+        return found
+
+    def _make_family(self, g, layouts, numbers, kinds):
+        variant = self.variant
+        pattern = "t" + "".join("t" if type(x) is Layout else "s" for x in kinds)
+        compute = variant.compute_of(layouts, numbers)
         traced, slots, dtypes = [], [None] * self.slots, []
         for k, formula in self.formulas:
-            target = node.layouts[k].dtype
-            if _is_identity(formula, self.constants) and target is g.dtype:
+            target = layouts[k].dtype
+            if k in self.identities and target is g.dtype:
                 slots[k] = -1
                 continue
             slots[k] = len(traced)
             traced.append(formula)
             dtypes.append(target if target.category >= _dtype.FLOATING else compute)
-        sums = [
-            k
-            for k, s in enumerate(slots)
-            if s is not None and node.layouts[k].shape != g._layout.shape
-        ]
         if not traced:
-            return None, slots, sums
+            return None, slots
         names = ["g"] + [n for n, _ in self.wanted]
         key = (
             variant.op.name,
@@ -239,21 +238,16 @@ class Backward:
             compute.code,
             tuple(d.code for d in dtypes),
         )
-        family = _backward_families.get(key)
-        if family is None:
-            family = Family(
-                key,
-                _trace_formulas(traced, names, node.layouts, variant),
-                pattern,
-                lambda operands, c=compute, o=tuple(dtypes): (c, o),
-                len(traced),
-            )
-            family.run = family.compile_run([f"a{k}" for k in range(len(args))], name="run")
-            _backward_families[key] = family
-        return family, slots, sums
-
-
-_backward_families: dict = {}
+        family = Family(
+            key,
+            _trace_formulas(traced, names, layouts, variant),
+            pattern,
+            lambda operands: (compute, tuple(dtypes)),
+            len(traced),
+        )
+        title = f"{variant.op.name} backward kernel"
+        family.run = family.compile_run([f"a{k}" for k in range(len(kinds) + 1)], title=title)
+        return family, slots
 
 
 def _is_identity(formula, constants):
@@ -327,6 +321,9 @@ class Variant:
         kind = FAMILIES.get(op.options.get("family"), Family)
         self.family = kind(key, trace, pattern, self._types, op.outputs, op.error)
         self.family.narrows = not op.options.get("exact_numbers", False)
+        if op.options.get("settled"):
+            self.family.check = settled_check(op, self)
+        self.targets = target_plans(self)
         self.backwards = {}
         self.saved_names = self._saved_names()
         self.differentiable = [
@@ -379,9 +376,9 @@ class Variant:
         compute, result = result_types(self.op.rule, operands)
         return compute, result if isinstance(result, tuple) else (result,) * self.op.outputs
 
-    def compute_of(self, node):
+    def compute_of(self, layouts, numbers):
         """The compute dtype of the forward pass, for its backward."""
-        operands, layouts, numbers = [], iter(node.layouts), iter(node.number_types)
+        operands, layouts, numbers = [], iter(layouts), iter(numbers)
         for c in self.pattern:
             if c == "t":
                 operands.append(next(layouts))
@@ -436,18 +433,17 @@ class Variant:
         There are two texts: the quick one, and one that asks hooks and anomaly mode.
         """
         space = {
-            "new": _new,
             "NodeClass": self.node_class,
             "edge_of": edge_of,
             "next_sequence": next_sequence,
-            "modes": modes,
             "save_input": save_input,
             "save_output": save_output,
             "init_node": init_node,
             "SavedInput": SavedInput,
             "SavedOutput": SavedOutput,
         }
-        compile_text(self._record_text("watched", False), space, f"{self.op.name} record, watched")
+        text = self._record_text("watched", False)
+        space["watched"] = compile_text(text, space, f"{self.op.name} record, watched")["watched"]
         return compile_text(self._record_text("record", True), space, f"{self.op.name} record")[
             "record"
         ]
@@ -523,3 +519,40 @@ class Variant:
         return f"    s{k} = None\n    if {condition}:\n" + "".join(
             f"        {line}\n" for line in lines
         )
+
+
+def settled_check(op, variant):
+    """A row's check of layouts, types and static values, as a function of a plan's key."""
+    check, statics = op.options["check"], dict(variant.statics)
+    names = [n for n, c in zip(variant.names, variant.pattern) if c in "tsn"]
+    others = {n: 1.0 for n, c in zip(variant.names, variant.pattern) if c in "fi"}
+
+    def look(key):
+        known = {n: k if type(k) is Layout else k(1) for n, k in zip(names, key)}
+        check(statics | others | known)
+
+    return look
+
+
+def target_plans(variant):
+    """Plans of in-place calls: a key of arguments, then the layout of what is written."""
+
+    def make(key):
+        *arguments, target = key
+        if variant.family.check is not None:
+            variant.family.check(arguments)
+        operands = [k for k, c in zip(arguments, variant.family.keyed) if c != "n"]
+        _, dtypes = variant._types(operands)
+        if dtypes[0].category > target.dtype.category:
+            raise errors.cannot_cast(dtypes[0], target.dtype)
+        shape = broadcast_shape(*[k.shape for k in arguments if type(k) is Layout])
+        if shape != target.shape:
+            raise RuntimeError(
+                f"output with shape {list(target.shape)} doesn't match the broadcast shape "
+                f"{list(shape)}"
+            )
+        if variant.op.name != "fill" and overlaps_itself(target):
+            check_overlap(make_tensor(target, None, 0), ())
+        return variant.family.into[key]
+
+    return Plans(make)

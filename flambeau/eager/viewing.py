@@ -13,7 +13,7 @@ from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node, next_sequence
 from flambeau.eager.binding import bind, type_error
-from flambeau.eager.call import compile_text
+from flambeau.eager.fragments import compile_text
 from flambeau.eager.plan import MAX_PLANS
 from flambeau.eager.variants import fit
 

@@ -19,6 +19,7 @@ SMALL = 1 << 20  # blocks up to this size are cut from slabs
 SLAB = 1 << 22
 EXACT = 1 << 34  # blocks from this size on waste nothing, and errors name the very number
 HUGE = 1 << 21
+FEW = 1 << 17  # bytes below which a table knows the pool
 SLACK = 96 << 20  # bytes of large blocks that may be cached above the peak in use
 
 # Blocks that all start at the same place in a page make loads wait for unrelated stores whose
@@ -71,6 +72,7 @@ class Allocator:
 
     def __init__(self):
         self.pools = {}
+        self.few = [None] * (FEW // 64 + 1)  # the pools of small sizes, by cache lines
         self.lock = threading.Lock()
         self.maps = {}  # address of a large block -> its mapping
         self.mapped = 0  # bytes in large blocks, in use or cached
@@ -84,13 +86,23 @@ class Allocator:
             )
 
     def pool_for(self, nbytes):
-        if nbytes == 0:
-            return NO_POOL
+        if nbytes < FEW:
+            pool = self.few[(nbytes + 63) >> 6]
+            return self._new_few(nbytes) if pool is None else pool
         size = size_class(nbytes)
         pool = self.pools.get(size)
-        if pool is None:
-            with self.lock:
-                pool = self.pools.setdefault(size, Pool(size, self))
+        return self._pool(size) if pool is None else pool
+
+    def _pool(self, size):
+        with self.lock:
+            pool = self.pools.get(size)
+            if pool is None:
+                pool = self.pools[size] = Pool(size, self)
+        return pool
+
+    def _new_few(self, nbytes):
+        place = (nbytes + 63) >> 6
+        self.few[place] = pool = self._pool(size_class(place << 6)) if nbytes else NO_POOL
         return pool
 
     def take(self, nbytes):

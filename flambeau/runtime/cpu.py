@@ -46,6 +46,22 @@ def native(address, count):
     return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * count)(address)
 
 
+_PACKERS = [struct.Struct(f"{n}q").pack for n in range(96)]
+
+
+def packed(values):
+    """64-bit words as bytes, which a kernel reads in place: a launch description."""
+    return _PACKERS[len(values)](*values)
+
+
+def place_of(description):
+    """The address of the words in a packed description (the caller keeps it alive)."""
+    return id(description) + _CONTENT
+
+
+_CONTENT = bytes.__basicsize__ - 1
+
+
 def words(values):
     """64-bit words in native memory: (owner to keep alive, address)."""
     block = array("q", values)

@@ -5,17 +5,17 @@ import pytest
 import flambeau as torch
 from flambeau.codegen import dump
 from flambeau.codegen.llvm_cpu import PASSES
-from flambeau.eager import plan
 
 
 @pytest.fixture(scope="module")
 def kernel():
-    saved, plan._kernels = plan._kernels, {}
+    runtime = torch.device("cpu").runtime
+    saved, runtime.kernels = runtime.kernels, {}
     try:
         with dump.record() as kernels:
             torch.arange(11.0).expand(7, 11).t().sigmoid()
     finally:
-        plan._kernels = saved
+        runtime.kernels = saved
     return next(k for k in kernels if k.name == "sigmoid")
 
 

@@ -1,0 +1,146 @@
+"""Public functions of templates and composites: arguments, then a launcher or the body.
+
+A template names a launcher, a function on plain tensors that is registered with `@launches`. The
+general function binds by names, checks and normalises; where all arguments already have the plain
+types that the row wants, `fronts.py` goes to the launcher at once.
+"""
+
+from flambeau import errors
+from flambeau._tensor import Tensor
+from flambeau.autograd import views
+from flambeau.autograd.grad_mode import modes
+from flambeau.eager.binding import KEYWORDS, bind, pack_rest, store_out, type_error
+from flambeau.eager.formula import record_formula, wants_grad
+from flambeau.eager.fronts import quick_function
+from flambeau.eager.pointwise import keep_original
+
+LAUNCHERS: dict = {}  # template name -> function on plain tensors
+FRONTS: dict = {}  # template name -> builder(op, general function) of a quicker public function
+
+
+def launches(*names):
+    """Register a function as the launcher of a template."""
+
+    def register(function):
+        for name in names:
+            LAUNCHERS[name] = function
+        return function
+
+    return register
+
+
+def call_row(op, bound):
+    """Run a template or composite on bound arguments and record it."""
+    run = LAUNCHERS[op.template] if op.kind == "template" else None
+    recording = wants_grad(op, bound)
+    if run is None:
+        if not recording:
+            return op.body(**bound)
+        previous, modes.grad = modes.grad, False
+        try:
+            result = op.body(**bound)
+        finally:
+            modes.grad = previous
+    else:
+        result = run(*bound.values())
+    if recording:
+        results = result if isinstance(result, (tuple, list)) else (result,)
+        record_formula(op, bound, results)
+    return result
+
+
+def row_function(op):
+    """The public function of a template or composite."""
+
+    def function(*args, out=None, **kwargs):
+        bound = bind(op, args, kwargs)
+        result = call_row(op, bound)
+        if out is not None:
+            if wants_grad(op, bound):
+                raise errors.out_requires_grad(op.name)
+            store_out(op, out, result if isinstance(result, tuple) else (result,))
+            if not isinstance(out, Tensor):
+                return tuple(out) if type(result) is tuple else type(result)(out)
+            return out
+        return result
+
+    if (
+        op.kind == "composite"
+        and not op.grads
+        and op.joint_grad is None
+        and not op.options.get("bind")
+    ):
+        function = _composite_function(op)
+    if op.template in FRONTS:
+        function = FRONTS[op.template](op, function)
+    elif op.kind == "template":
+        function = quick_function(
+            op, LAUNCHERS[op.template], function, lambda bound: call_row(op, bound)
+        )
+    if function is not op.body:
+        function.__name__ = function.__qualname__ = op.name
+        function.__doc__, function.__module__ = op.doc, "flambeau"
+    return function
+
+
+def _composite_function(op):
+    """Composites without a derivative of their own: the body is the function."""
+    body, varargs = op.body, op.options.get("varargs")
+    names = [p.name for p in op.params]
+    if body.__code__.co_flags & 4:  # *operands: nothing to bind
+        return body
+
+    def general(*args, out=None, **kwargs):
+        if varargs:
+            args = pack_rest(op, args)
+        if kwargs:
+            kwargs = {n if n in names else KEYWORDS.get(n, n): v for n, v in kwargs.items()}
+        if len(args) + len(kwargs) < len(names) or kwargs or len(args) > len(names):
+            bind(op, args, kwargs)  # for its complaints
+        if (
+            args
+            and op.params[0].kind == "tensor"
+            and not isinstance(args[0], Tensor)
+            and not op.first_scalar
+        ):
+            raise type_error(op, names[0], 1, args[0])
+        result = body(*args, **kwargs)
+        if out is None:
+            return result
+        return store_out(op, out, result if isinstance(result, tuple) else (result,))
+
+    general.__name__ = general.__qualname__ = op.name
+    return general if varargs else quick_function(op, body, general)
+
+
+def row_inplace(op):
+    """op_ for rows that are not pointwise.
+
+    If there is a launcher called name_, it writes in place; else the result is copied back.
+    """
+    write = LAUNCHERS.get(f"{op.template}_")
+
+    def function(input, *args, **kwargs):
+        bound = bind(op, (input, *args), kwargs)
+        if write is not None:
+            return write(op, bound)
+        recording = bool(op.grads) and wants_grad(op, bound)
+        if recording:
+            views.check_inplace(input)
+        result = call_row(op, bound)
+        node = result._grad_fn
+        if (
+            not recording
+            or node is None
+            or result.dtype is not input.dtype
+            or result.shape != input.shape
+        ):
+            return input.copy_(result)
+        keep_original(node, input)
+        input.detach().copy_(result.detach())
+        views.rebase(input, node)
+        return input
+
+    function.__name__ = function.__qualname__ = op.name + "_"
+    function.__doc__, function.__module__ = op.doc, "flambeau"
+    return function

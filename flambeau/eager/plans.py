@@ -1,0 +1,42 @@
+"""Plans: what calls come to, worked out once and remembered. The only cache of `eager`.
+
+`Plans` is a dictionary that works a missing value out itself, from its key alone. A hit costs what
+a look-up in a plain dictionary costs. Keys are layouts (interned, so compared by identity), dtypes,
+types and plain static values. It never grows past twice its room and never empties in a rush: what
+was not asked for since the room was last filled is forgotten, what is in use moves on.
+"""
+
+from flambeau._dtype import Defaults
+
+ROOM = 2048
+
+
+class Plans(dict):
+    """key -> plan. make(key) works out a missing one; None is a plan like others.
+
+    by_default: do plans depend on the default dtype? Then they are forgotten when it changes.
+    """
+
+    __slots__ = ("make", "older", "room")
+
+    def __init__(self, make, room=ROOM, by_default=True):
+        dict.__init__(self)
+        self.make, self.room, self.older = make, room, {}
+        if by_default:
+            Defaults.remembered.append(self)
+
+    def __missing__(self, key):
+        if key in self.older:
+            found = self.older.pop(key)
+        else:
+            found = self.make(key)
+        if len(self) >= self.room:
+            self.older = dict(self)
+            dict.clear(self)
+        self[key] = found
+        return found
+
+    def clear(self):
+        """Forget everything."""
+        dict.clear(self)
+        self.older = {}

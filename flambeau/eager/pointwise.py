@@ -1,0 +1,519 @@
+"""Public functions of pointwise rows: function, operator, in-place form and out=.
+
+All are signatures over the same plans (call.py). The text of a function holds the hot path of its
+most usual call; any other call is recognised by the types of its arguments, its static values and
+which numbers are at defaults that kernels fold. What such a call comes to is resolved once
+(`Pointwise.resolve`) and kept as a route, which is again a hot path, over the plans of its variant.
+"""
+
+from flambeau import errors
+from flambeau._layout import broadcast_shape
+from flambeau._tensor import Tensor, make_tensor
+from flambeau.autograd import views
+from flambeau.autograd.grad_mode import modes
+from flambeau.autograd.node import Node, SavedInput, SavedOutput, edge_of, init_node
+from flambeau.eager.binding import as_number, bind, check_out
+from flambeau.eager.call import addresses, fresh_text, key_text
+from flambeau.eager.fragments import SCALARS, compile_text, indented
+from flambeau.eager.overlaps import check_overlap
+from flambeau.eager.plans import Plans
+from flambeau.eager.variants import Variant
+from flambeau.ops.table import REQUIRED, TABLE, public
+
+_NOTHING = type(None)
+_ROUTABLE = {  # types of arguments that a route may be known by
+    "tensor": SCALARS,
+    "optional": SCALARS | {_NOTHING},
+    "float": SCALARS | {_NOTHING},
+    "int": frozenset((int, _NOTHING)),
+    "scalar": SCALARS | {_NOTHING},
+    "static": frozenset((str, bool, int, float, _NOTHING)),
+}
+_LETTERS = {"float": "f", "int": "i", "scalar": "n"}
+
+
+def calls_of(op):
+    """The Pointwise of a row."""
+    if op.runtime is None:
+        op.runtime = Pointwise(op)
+    return op.runtime
+
+
+class Pointwise:
+    """One pointwise row: from bound arguments to a variant, and the variants there are."""
+
+    def __init__(self, op):
+        self.op = op
+        self.variants = {}
+        self.defaults = tuple(
+            (p.name, p.default) for p in op.params if p.kind in ("static", "scalar")
+        )
+
+    def variant(self, pattern, statics=None):
+        """The row for a pattern of arguments; statics: what is not among them."""
+        if statics is None:
+            statics = self.defaults
+        key = pattern, statics, tuple([type(v) for _, v in statics])  # 1 is not 1.0
+        found = self.variants.get(key)
+        if found is None:
+            found = self.variants[key] = Variant(self.op, pattern, statics)
+        return found
+
+    def resolve(self, bound):
+        """(calls, variant, its arguments) for bound arguments; rows may send them elsewhere."""
+        options = self.op.options
+        if "prepare" in options:
+            options["prepare"](bound)
+        if "check" in options:
+            options["check"](bound)
+        name = options["overload"](bound) if "overload" in options else None
+        if name is not None:
+            return calls_of(TABLE[name]).resolve({p.name: bound[p.name] for p in TABLE[name].params})
+        return self, *self._choose(bound)
+
+    def _choose(self, bound):
+        pattern, values, statics = "", [], []
+        for p in self.op.params:
+            value = bound[p.name]
+            if p.kind in ("tensor", "optional"):
+                if value is None:
+                    statics.append((p.name, None))
+                    continue
+                pattern += "t" if isinstance(value, Tensor) else "s"
+            elif value is None or p.kind == "static" or (p.kind == "scalar" and value == p.default):
+                statics.append((p.name, value))
+                continue
+            else:
+                pattern += _LETTERS[p.kind]
+            values.append(value)
+        if "t" not in pattern:
+            raise TypeError(
+                f"{self.op.name}(): at least one argument must be Tensor, not "
+                f"{type(values[0]).__name__}"
+            )
+        return self.variant(pattern, tuple(statics)), values
+
+    # -- into fresh tensors, and into given ones ---------------------------------------------------
+    def run(self, variant, values):
+        """The call itself, for any types of numbers."""
+        if complex not in map(type, values):
+            return variant.run(*values)
+        outs = variant.family.run_any(values)
+        if modes.grad and any(values[k]._requires_grad for k in variant.differentiable):
+            variant.record(*outs, *values)
+        return outs[0] if len(outs) == 1 else outs
+
+    def into(self, variant, values, out):
+        """The results into out."""
+        outs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+        if modes.grad and any(values[k]._requires_grad for k in variant.differentiable):
+            raise errors.out_requires_grad(self.op.name)
+        _, dtypes = variant._types(variant.family.operands(values))
+        tensors = [v for v in values if isinstance(v, Tensor)]
+        shape = broadcast_shape(*[t.shape for t in tensors])
+        for o, d in zip(outs, dtypes):
+            check_out(self.op, o, shape, d)
+            check_overlap(o, tensors)
+        variant.family.run_into(outs, values)
+        for o in outs:
+            o._storage.version += 1
+        return out
+
+    # -- in place ----------------------------------------------------------------------------------
+    def write(self, variant, values, target):
+        """target becomes the result; in the general case, which may be recorded."""
+        recording = modes.grad and any(values[k]._requires_grad for k in variant.differentiable)
+        if recording or (modes.grad and target._requires_grad):
+            views.check_inplace(target)
+        family = variant.family
+        kernel, desc = variant.targets[(*family.key_of(values), target._layout)]
+        if self.op.name != "fill":  # every element gets the same
+            check_overlap(target, [v for v in values if isinstance(v, Tensor)])
+        node = self._record_write(variant, values, target) if recording else None
+        place = target._storage.pointer + target._offset
+        if kernel(desc, place, *family.native_arguments(values)) is not None:
+            family.fail()
+        target._storage.version += 1
+        if node is not None:
+            for name, item in zip(variant.saved_names, node.saved):
+                if type(item) is SavedOutput and name == "out" and item.storage is target._storage:
+                    item.version = target._storage.version  # saved before it was written
+            views.rebase(target, node)
+        elif modes.grad and target._requires_grad:
+            views.rebase(target, _flat_node(self.op, target))
+        return target
+
+    def _record_write(self, variant, values, target):
+        """The node of an in-place call, made before the memory changes."""
+        shadow = make_tensor(target._layout, target._storage, target._offset)
+        node = variant.record(shadow, *values)
+        if self.op.params[0].name in variant.saved_names:
+            keep_original(node, target)
+        return node
+
+
+class FlatNode(Node):
+    """History of a write whose result does not depend smoothly on anything (x.eq_(y))."""
+
+    __slots__ = ("layout",)
+
+    def apply(self, grads, create_graph):
+        return (grads[0].new_zeros(self.layout.shape),)
+
+
+def _flat_node(op, target):
+    node = object.__new__(type(f"{op.name.title()}Backward0", (FlatNode,), {"__slots__": ()}))
+    node.layout = target._layout
+    return init_node(node, (edge_of(target),), ())
+
+
+def keep_original(node, target):
+    """Where a node saved the tensor that is about to be written, let it keep a copy.
+
+    As in PyTorch only its own place is saved this way: x.mul_(x) still fails in backward.
+    """
+    for k, (name, item) in enumerate(zip(node.saved_names, node.saved)):
+        if name in ("input", "self") and type(item) is SavedInput and item.tensor is target:
+            original = SavedInput(target.clone())
+            node.saved = (*node.saved[:k], original, *node.saved[k + 1 :])
+
+
+# -- routes ----------------------------------------------------------------------------------------
+
+
+def _folds(p):
+    """Does a kernel for this parameter's default have it as a constant?"""
+    return p.kind == "scalar" and p.default is not REQUIRED and p.default is not None
+
+
+class Routes:
+    """What calls of one row come to, out of place or in place, by the types of their arguments."""
+
+    def __init__(self, op, inplace=False):
+        self.op, self.calls, self.inplace = op, calls_of(op), inplace
+        self.names = [p.name for p in op.params]
+        self.known = Plans(lambda key: None)  # what is seen of a call -> run of its route
+        self.built: dict = {}  # what it comes to -> the same
+        options = op.options
+        self.checks = [options[n] for n in ("prepare", "check") if n in options]
+        if options.get("settled"):
+            self.checks = []
+        self.routable = not ("prepare" in options and "overload" in options)
+        row = options.get("inplace_row") if inplace else None
+        # in place: some rows have another for targets that need a gradient, whose derivative is
+        # written in terms of the result
+        self.on_target = Routes(TABLE[row], True) if row else None
+
+    # -- text of fronts --------------------------------------------------------------------------
+    def _key_text(self):
+        parts = []
+        for p in self.op.params:
+            parts.append(p.name if p.kind == "static" else f"type({p.name})")
+            if _folds(p):
+                parts.append(f"{p.name} == _d_{p.name}")
+        return ", ".join(parts)
+
+    def scope(self):
+        return {
+            "_routes": self.known,
+            "_unusual": self.unusual,
+            **{f"_d_{p.name}": p.default for p in self.op.params},
+        }
+
+    def dispatch_text(self, pad, extra="", out=False):
+        """Lines that leave by the route of a call, or by the slow path. extra: more conditions."""
+        values = ", ".join(self.names)
+        return "".join(
+            pad + line + "\n"
+            for line in (
+                "try:",
+                f"    _route = _routes[{self._key_text()}]",
+                "except TypeError:",
+                "    _route = None",
+                f"if _route is None{extra}{' or out is not None' if out else ''}:",
+                f"    return _unusual(({values},){', rest, kwargs' if extra else ''}"
+                f"{', out=out' if out else ''})",
+                f"return _route({values})",
+            )
+        )
+
+    def front(self, name):
+        """The public function: any call, first recognised, then sent along its route."""
+        parts, starred = [], False
+        for p in self.op.params:
+            if p.keyword_only and not starred:
+                parts.append("*rest")
+                starred = True
+            parts.append(f"{p.name}=_d_{p.name}")
+        parts += [] if starred else ["*rest"]
+        parts += [] if self.inplace else ["out=None"]
+        text = f"def {name}({', '.join(parts)}, **kwargs):\n"
+        text += self.dispatch_text("    ", " or rest or kwargs", not self.inplace)
+        return compile_text(text, self.scope(), name)[name]
+
+    # -- the slow path, and learning from it -----------------------------------------------------
+    def unusual(self, values, rest=(), kwargs=None, out=None):
+        """A call without a route: bind, check and run; remember where that led, if types say it."""
+        params, op = self.op.params, self.op
+        count = 0
+        while (
+            count < len(params) and not params[count].keyword_only and values[count] is not REQUIRED
+        ):
+            count += 1
+        given = {p.name: v for p, v in zip(params[count:], values[count:]) if v is not p.default}
+        alone = op.options.get("alone")
+        if alone and count == 1 and isinstance(values[0], Tensor) and not (given or rest or kwargs):
+            return alone(values[0])
+        bound = bind(op, (*values[:count], *rest), {**given, **(kwargs or {})})
+        if self.inplace:
+            return self._write(values, bound, learns=not rest and not kwargs)
+        before = tuple(bound.values())
+        calls, variant, arguments = self.calls.resolve(bound)
+        if out is not None:
+            return calls.into(variant, arguments, out)
+        result = calls.run(variant, arguments)
+        same = all(a is b for a, b in zip(before, bound.values()))
+        if not rest and not kwargs and same:
+            self._learn(values, calls, variant)
+        return result
+
+    def _write(self, values, bound, learns=True):
+        target = values[0]
+        if self.on_target is not None and modes.grad and target._requires_grad:
+            return self.on_target._write(values, bound, learns)
+        before = tuple(bound.values())
+        calls, variant, arguments = self.calls.resolve(bound)
+        calls.write(variant, arguments, target)
+        if learns and all(a is b for a, b in zip(before, bound.values())):
+            self._learn(values, calls, variant)
+        return target
+
+    def _learn(self, values, calls, variant):
+        """Make the route of a call that has just succeeded."""
+        if not self.routable or (calls is not self.calls and _looks(calls.op)):
+            return
+        if not self.inplace and variant.pattern == "ts" and "fold" in calls.op.options:
+            return  # some values of the number have kernels of their own
+        key = []
+        for p, v in zip(self.op.params, values):
+            if type(v) not in _ROUTABLE[p.kind] and (
+                p.kind not in ("tensor", "optional") or not isinstance(v, Tensor)
+            ):
+                return
+            key.append(v if p.kind == "static" else type(v))
+            if _folds(p):
+                key.append(v == p.default)
+        types = tuple(Tensor if isinstance(v, Tensor) else type(v) for v in values)
+        mark = (calls.op.name, variant.pattern, variant.statics, types)
+        run = self.built.get(mark)
+        if run is None:
+            run = self.built[mark] = self._build(calls, variant, values)
+        self.known[tuple(key) if len(key) > 1 else key[0]] = run
+
+    # -- text of routes --------------------------------------------------------------------------
+    def _build(self, calls, variant, values):
+        names = ", ".join(self.names)
+        text = f"def run({names}):\n"
+        for p, v in zip(self.op.params, values):
+            if p.kind == "float" and type(v) in (int, bool):
+                text += f"    {p.name} = float({p.name})\n"
+        for k in range(len(self.checks)):
+            bound = ", ".join(f"'{n}': {n}" for n in self.names)
+            text += f"    bound = {{{bound}}}\n    check{k}(bound)\n"
+        if self.checks and "prepare" in self.op.options:
+            same = " and ".join(f"bound['{n}'] is {n}" for n in self.names)
+            text += f"    if not ({same}):\n        return unusual(({names},))\n"
+        unusual = f"return unusual(({names},))"
+        if self.inplace:
+            text += written_text(variant, unusual, self.names[0])
+        else:
+            text += fresh_text(variant.family, variant.names, variant.differentiable, unusual)
+        scope = {"unusual": self.unusual, **fresh_scope(variant), **write_scope(variant)}
+        scope |= {f"check{k}": check for k, check in enumerate(self.checks)}
+        form = "_ route" if self.inplace else " route"
+        return compile_text(text, scope, f"{self.op.name}{form} {variant.pattern}")["run"]
+
+
+def _looks(op):
+    """Does a row look at the values of its arguments?"""
+    return {"prepare", "check", "overload"} & op.options.keys()
+
+
+def fresh_scope(variant):
+    family = variant.family
+    return {"plans": family.plans, "record": variant.record, "fail": family.fail}
+
+
+def write_scope(variant, suffix=""):
+    return {
+        f"targets{suffix}": variant.targets,
+        "fail": variant.family.fail,
+        "check_overlap": check_overlap,
+    }
+
+
+def written_text(variant, recorded, target, suffix=""):
+    """Lines of an in-place call: look-up, kernel, version. recorded: what to do if somebody
+    differentiates it.
+    """
+    tensors = [n for n, c in zip(variant.names, variant.pattern) if c == "t"]
+    numbers = [n for n, c in zip(variant.names, variant.pattern) if c != "t"]
+    wanted = " or ".join(f"{n}._requires_grad" for n in tensors)
+    text = f"    if ({wanted}) and modes.grad:\n        {recorded}\n"
+    key = key_text(variant.pattern, variant.names)
+    text += f"    kernel, desc = targets{suffix}[{key}, {target}._layout]\n"
+    text += f"    st = {target}._storage\n"
+    for n in tensors if variant.op.name != "fill" else ():
+        if n != target:
+            text += f"    if {n}._storage.pointer == st.pointer and {n} is not {target}:\n"
+            text += f"        check_overlap({target}, ({n},))\n"
+    call = f"kernel(desc, st.pointer + {target}._offset{addresses(tensors)}"
+    call += "".join(f", {n}" for n in numbers) + ")"
+    if variant.family.error is not None:
+        text += f"    if {call} is not None:\n        fail()\n"
+    else:
+        text += f"    {call}\n"
+    return text + f"    st.version += 1\n    return {target}\n"
+
+
+# -- public functions ------------------------------------------------------------------------------
+
+
+def _signature(op):
+    """Text of a public signature, with defaults by reference, and the names for its scope."""
+    parts, scope, starred = [], {}, False
+    for p in op.params:
+        if p.keyword_only and not starred:
+            parts.append("*")
+            starred = True
+        if p.default is REQUIRED:
+            parts.append(p.name)
+        else:
+            scope[f"_d_{p.name}"] = p.default
+            parts.append(f"{p.name}=_d_{p.name}")
+    if "out" in op.variants:
+        parts.append("out=None" if starred else "*, out=None")
+    return ", ".join(parts), scope
+
+
+def _named(function, op):
+    function.__doc__, function.__module__ = op.doc, "flambeau"
+    return function
+
+
+def pointwise_function(op):
+    """The public function of a pointwise row."""
+    calls, routes = calls_of(op), Routes(op)
+    ts = [p for p in op.params if p.kind == "tensor"]
+    folded = [p for p in op.params if p.kind in ("static", "scalar")]
+    numbers = op.options.get("numbers", True)
+    if (
+        any(p.kind == "optional" for p in op.params)
+        or "prepare" in op.options
+        or any(p.default is REQUIRED for p in folded)
+        or (len(ts) > 2 and numbers and "family" not in op.options)
+    ):
+        function = routes.front(op.name)
+    else:
+        function = _direct(op, calls, routes, ts, folded, numbers)
+    calls.function = _named(function, op)
+    return function
+
+
+def _direct(op, calls, routes, ts, folded, numbers):
+    """A function with the hot path of its most usual call inside; other calls have routes."""
+    signature, scope = _signature(op)
+    out = "out" in op.variants
+    conditions = ["out is not None"] if out else []
+    conditions += [f"{p.name} is not _d_{p.name}" for p in folded]
+    conditions += [
+        f"{p.name} is None" for p in op.params if p.kind in ("float", "int") and p.default is None
+    ]
+    letters = {"tensor": "t", "float": "f", "int": "i"}
+    moving = [p for p in op.params if p.kind in letters]
+    pattern = "".join(letters[p.kind] for p in moving)
+    head = ""
+    if conditions:
+        head = f"    if {' or '.join(conditions)}:\n" + routes.dispatch_text(" " * 8, out=out)
+    if len(ts) == 2 and pattern.startswith("tt") and numbers:
+        head += f"    if type({ts[1].name}) in SCALARS and isinstance({ts[0].name}, Tensor):\n"
+        head += f"        return with_number({', '.join(p.name for p in moving)})\n"
+        scope["with_number"] = calls.variant(pattern.replace("tt", "ts", 1)).run
+    variant = calls.variant(pattern)
+    return variant.family.compile_run(
+        [p.name for p in moving],
+        variant.record,
+        variant.differentiable,
+        name=op.name,
+        title=op.name,
+        signature=signature,
+        head=head,
+        miss=f"return _unusual(({''.join(p.name + ', ' for p in op.params)}))",
+        extra={**scope, **routes.scope()},
+    )
+
+
+def pointwise_operator(op, name, swapped=False):
+    """__add__ and the like: the hot path without keywords; NotImplemented for strangers."""
+    calls = calls_of(op)
+    variant = calls.variant("tt")
+
+    def slow(input, other):
+        if not isinstance(other, Tensor):
+            number = as_number(other)
+            if number is None:
+                # NumPy leaves comparisons to us and Python would then compare identities
+                if op.name != "eq" or not hasattr(other, "__array_interface__"):
+                    return NotImplemented
+                number = public("as_tensor")(other)
+            other = number
+        if swapped and not isinstance(other, Tensor):
+            return calls.function(other, input) if op.first_scalar else NotImplemented
+        return calls.function(input, other)
+
+    head = (
+        "    if type(other) in SCALARS:\n        return with_number(input, other)\n"
+        if not swapped
+        else ""
+    )
+    return variant.family.compile_run(
+        ["input", "other"],
+        variant.record,
+        variant.differentiable,
+        name=name,
+        title=f"{op.name} {name}",
+        head=head,
+        miss="return slow(input, other)",
+        extra={"with_number": calls.variant("ts").run, "slow": slow},
+    )
+
+
+def pointwise_inplace(op):
+    """op_: a short path for two operands when nothing is recorded; other calls have routes."""
+    routes = Routes(op, True)
+    name = op.name + "_"
+    kinds = [p.kind for p in op.params if p.kind not in ("scalar", "static")]
+    unsettled = {"prepare", "check"} & op.options.keys() and not op.options.get("settled")
+    if kinds != ["tensor", "tensor"] or op.error is not None or unsettled:
+        return _named(routes.front(name), op)
+    return _named(_direct_inplace(op, routes, name), op)
+
+
+def _direct_inplace(op, routes, name):
+    calls = calls_of(op)
+    target, other, *rest = [p.name for p in op.params]
+    signature = f"{target}, {other}" + "".join(
+        f", {'*, ' if k == 0 else ''}{n}=_d_{n}" for k, n in enumerate(rest)
+    )
+    text = f"def {name}({signature}):\n"
+    if rest:
+        conditions = " or ".join(f"{n} is not _d_{n}" for n in rest)
+        text += f"    if {conditions}:\n" + routes.dispatch_text(" " * 8)
+    unusual = f"return _unusual(({', '.join((target, other, *rest))},))"
+    with_tensor, with_number = calls.variant("tt"), calls.variant("ts")
+    text += f"    if type({other}) in SCALARS:\n"
+    text += indented(written_text(with_number, unusual, target, "_number"))
+    text += f"    if not isinstance({other}, Tensor):\n        {unusual}\n"
+    text += written_text(with_tensor, unusual, target)
+    scope = {**routes.scope(), **write_scope(with_number, "_number"), **write_scope(with_tensor)}
+    return compile_text(text, scope, name)[name]

@@ -1,0 +1,47 @@
+"""What a kind of device offers to those who compute on it.
+
+`device.runtime` is a Runtime: pools of memory by size, kernels by template and key, and whether
+there is anything to compute at all. The host's is assembled in eager/kernels.py, where the
+compiler meets this package; `meta` is one that knows shapes and dtypes only.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from flambeau.runtime.allocator import NO_POOL
+
+
+class Runtime:
+    """Memory and kernels of a kind of device.
+
+    pool_for(nbytes) gives the pool for blocks of a size; load(name, build, key) makes a kernel: build
+    is a function of the key that returns what the compiler wants, or "file:function" of
+    codegen/templates, imported on first need.
+    """
+
+    computes = True
+
+    def __init__(self, pool_for: Callable, load: Callable):
+        self.pool_for, self.load = pool_for, load
+        self.kernels: dict = {}  # as many as there are patterns of dtypes and strides; kept for good
+
+    def kernel(self, name: str, build: Any, *key: Hashable) -> Any:
+        """The kernel that build makes for a key; loaded once. name: what profiles call it."""
+        full = (build, *key)
+        found = self.kernels.get(full)
+        if found is None:
+            found = self.kernels[full] = self.load(name, build, key)
+        return found
+
+
+def nothing(*args):
+    """The kernel of empty tensors, and of all tensors without memory."""
+
+
+class Shapes(Runtime):
+    """The runtime of `meta`: no memory, nothing to compute."""
+
+    computes = False
+
+    def __init__(self):
+        super().__init__(lambda nbytes: NO_POOL, lambda name, build, key: nothing)
