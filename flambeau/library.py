@@ -11,6 +11,7 @@ from typing import Any
 
 from flambeau import Tensor, ops
 from flambeau.autograd import Function
+from flambeau.eager.interposing import offer
 
 __all__ = ["CustomOpDef", "custom_op", "register_autograd", "register_fake"]
 
@@ -47,6 +48,9 @@ class CustomOpDef:
     ) -> None:
         """backward(ctx, *gradients); setup_context(ctx, inputs, output) keeps what it needs."""
         self._backward, self._setup_context = backward, setup_context
+
+
+offer(CustomOpDef.__call__, lambda args, kwargs: args[0]._name)
 
 
 class _Differentiable(Function):

@@ -45,7 +45,7 @@ def is_autocast_available(device_type: str) -> bool:
 def is_autocast_enabled(device_type: str | None = None) -> bool:
     """Is it on? Without a device, CUDA is meant, as in PyTorch."""
     if device_type == "cpu":
-        return state.enabled
+        return state.me.enabled
     return _others.enabled.get(device_type or "cuda", False)
 
 
@@ -62,7 +62,7 @@ def set_autocast_enabled(device_type: str, enabled: bool | None = None) -> None:
 def get_autocast_dtype(device_type: str) -> Dtype:
     """The dtype of products."""
     if device_type == "cpu":
-        return state.dtype
+        return state.me.dtype
     if not is_autocast_available(device_type):
         raise RuntimeError("unsupported scalarType")
     return _others.dtype.get(device_type) or _LOWER.get(device_type, _dtype.float16)
@@ -71,43 +71,44 @@ def get_autocast_dtype(device_type: str) -> Dtype:
 def set_autocast_dtype(device_type: str, dtype: Dtype) -> None:
     """Set the dtype of products in this thread."""
     if device_type == "cpu":
-        if state.dtype is not dtype:
-            state.cache.clear()
-        state.dtype = dtype
+        me = state.me
+        if me.dtype is not dtype:
+            me.cache.clear()
+            me.dtype = dtype
     else:
         _others.dtype[device_type] = dtype
 
 
 def is_autocast_cache_enabled() -> bool:
     """Are casts of parameters kept until the outermost autocast ends?"""
-    return state.cache_enabled
+    return state.me.cache_enabled
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    state.cache_enabled = enabled
+    state.me.cache_enabled = enabled
 
 
 def clear_autocast_cache() -> None:
     """Forget casts of parameters."""
-    state.cache.clear()
+    state.me.cache.clear()
 
 
 def autocast_increment_nesting() -> int:
-    state.nesting += 1
-    return state.nesting
+    state.me.nesting += 1
+    return state.me.nesting
 
 
 def autocast_decrement_nesting() -> int:
-    state.nesting -= 1
-    return state.nesting
+    state.me.nesting -= 1
+    return state.me.nesting
 
 
 def current_settings() -> dict[str, Any]:
     """Arguments of an autocast that is like now on the CPU."""
     return {
-        "enabled": state.enabled,
-        "dtype": state.dtype,
-        "cache_enabled": state.cache_enabled,
+        "enabled": state.me.enabled,
+        "dtype": state.me.dtype,
+        "cache_enabled": state.me.cache_enabled,
     }
 
 
@@ -145,6 +146,18 @@ def _add_old_names():
 _add_old_names()
 
 
+def _warn_disabled(device_type):
+    if device_type == "cuda":
+        text = "CUDA is not available or torch_xla is imported. Disabling autocast."
+    else:
+        name = device_type.upper()
+        text = (
+            f"In {name} autocast, but the target dtype is not supported. Disabling autocast.\n"
+            f"{name} Autocast only supports dtypes of {', '.join(map(str, _SUPPORTED))} currently."
+        )
+    warnings.warn(text, stacklevel=3)
+
+
 # -- the context manager ---------------------------------------------------------------------------
 
 
@@ -169,50 +182,38 @@ class autocast:
         enabled: bool = True,
         cache_enabled: bool | None = None,
     ) -> None:
-        if not isinstance(device_type, str):
-            raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+        _check_device(device_type)
         self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
         self.device = device_type
-        if not is_autocast_available(device_type):
+        if device_type not in _DEVICES and not is_autocast_available(device_type):
             raise RuntimeError(
                 f"User specified an unsupported autocast device_type '{device_type}'"
             )
-        self._cache_enabled = (
-            is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
-        )
-        if enabled and device_type == "cuda":
-            warnings.warn(
-                "CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=2
-            )
-            enabled = False
-        elif enabled and self.fast_dtype not in _SUPPORTED:
-            name = device_type.upper()
-            warnings.warn(
-                f"In {name} autocast, but the target dtype is not supported. Disabling autocast.\n"
-                f"{name} Autocast only supports dtypes of "
-                f"{', '.join(map(str, _SUPPORTED))} currently.",
-                stacklevel=2,
-            )
+        self._cache_enabled = state.me.cache_enabled if cache_enabled is None else cache_enabled
+        if enabled and (device_type == "cuda" or self.fast_dtype not in _SUPPORTED):
+            _warn_disabled(device_type)
             enabled = False
         self._enabled = enabled
 
     def __enter__(self):
-        device = self.device
-        self.prev_cache_enabled = is_autocast_cache_enabled()
+        me, device = state.me, self.device
+        self.prev_cache_enabled = me.cache_enabled
         self.prev = is_autocast_enabled(device)
         self.prev_fastdtype = get_autocast_dtype(device)
         set_autocast_enabled(device, self._enabled)
         set_autocast_dtype(device, self.fast_dtype)
-        autocast_increment_nesting()
-        set_autocast_cache_enabled(self._cache_enabled)
+        me.nesting += 1
+        me.cache_enabled = self._cache_enabled
         return self
 
     def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any):
-        if autocast_decrement_nesting() == 0:
-            clear_autocast_cache()
-        set_autocast_enabled(self.device, self.prev)
-        set_autocast_dtype(self.device, self.prev_fastdtype)
-        set_autocast_cache_enabled(self.prev_cache_enabled)
+        me, device = state.me, self.device
+        me.nesting -= 1
+        if not me.nesting:
+            me.cache.clear()
+        set_autocast_enabled(device, self.prev)
+        set_autocast_dtype(device, self.prev_fastdtype)
+        me.cache_enabled = self.prev_cache_enabled
         return False
 
     def __call__(self, func):

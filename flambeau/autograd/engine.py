@@ -9,7 +9,7 @@ hooks are delivered as soon as nothing more can reach them. A pass towards given
 
 import heapq
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flambeau._layout import dense_layout
 from flambeau._tensor import Tensor
@@ -17,8 +17,7 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.hooks import checked, run_post_hooks, run_tensor_hooks
 from flambeau.autograd.leaves import hand_over, has_hooks, run_leaf_hooks
 from flambeau.autograd.node import FREED, AccumulateGrad, edge_of
-
-around_nodes: Any = None  # while nodes are observed: (node, gradients, create_graph) -> results
+from flambeau.eager.interposing import is_wanted, offer
 
 
 class Task:
@@ -67,7 +66,7 @@ class Task:
         heap, pending, leaves = self.heap, self.pending, self.leaves
         create_graph, keep = self.create_graph, self.keep_graph
         wanted, owned = self.wanted, self.owned
-        watched = modes.anomaly or around_nodes is not None
+        watched = modes.anomaly or is_wanted("node")
         touched = self.touched
         pop, push = heapq.heappop, heapq.heappush
         hooked = any(has_hooks(entry[0]) for entry in leaves.values())
@@ -238,12 +237,11 @@ class Task:
         return grads
 
     def _watched(self, node, grads):
-        """Run a node in anomaly mode, or while nodes are observed."""
-        around = around_nodes or _apply
+        """Run a node in anomaly mode, or with handlers around it."""
         if not modes.anomaly:
-            return around(node, grads, self.create_graph)
+            return _apply(node, grads, self.create_graph)
         try:
-            results = around(node, grads, self.create_graph)
+            results = _apply(node, grads, self.create_graph)
         except Exception:
             _warn_origin(node)
             raise
@@ -304,6 +302,9 @@ def _sequence(node):
 
 def _apply(node, grads, create_graph):
     return node.apply(grads, create_graph)
+
+
+offer(_apply, lambda args, kwargs: args[0].name(), "node")
 
 
 def _warn_origin(node):

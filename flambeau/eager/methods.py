@@ -4,11 +4,10 @@
 themselves by the real thing on their first call, so that import pays only for what is used.
 """
 
-from typing import Any
-
 from flambeau._tensor import Tensor
 from flambeau.codegen import scalar
 from flambeau.eager import creation
+from flambeau.eager.interposing import offer
 from flambeau.eager.launching import row_function, row_inplace
 from flambeau.eager.pointwise import pointwise_function, pointwise_inplace, pointwise_operator
 from flambeau.eager.reducing import reduction_function
@@ -17,7 +16,6 @@ from flambeau.ops.table import TABLE, bind_public
 
 _functions: dict = {}
 _aliases: dict = {}
-on_build: Any = None  # told (name, function) of what is built, while somebody observes ops
 
 
 def function(name):
@@ -41,8 +39,7 @@ def function(name):
 
 def _keep(name, built):
     _functions[name] = built
-    if on_build is not None:
-        on_build(name, built)
+    offer(built, key=name)
     return built
 
 
@@ -101,28 +98,19 @@ def operator(name, row, swapped=False):
     return pointwise_operator(op, name, swapped)
 
 
-def _stub(name, build):
-    def first_call(*args, **kwargs):
-        real = build()
-        setattr(Tensor, name, real)
-        if on_build is not None:
-            on_build(name, real)
-        return real(*args, **kwargs)
+class _Stub:
+    """A method or property that is built when somebody looks at it."""
 
-    first_call.__name__ = first_call.__qualname__ = name
-    first_call.is_stub = True
-    return first_call
+    __slots__ = ("build", "name")
 
+    def __init__(self, name, build):
+        self.name, self.build = name, build
 
-def _stub_property(name):
-    """x.T and the like: replaced by the real thing when first read."""
-
-    def first_read(self):
-        real = function(name)
-        setattr(Tensor, name, property(real))
-        return real(self)
-
-    return first_read
+    def __get__(self, instance, owner=None):
+        real = self.build()
+        setattr(Tensor, self.name, real)
+        offer(real, key=self.name)
+        return real.__get__(instance, owner)
 
 
 OPERATORS = {
@@ -175,21 +163,21 @@ def attach():
         for name in (op.name, *op.aliases):
             _aliases[name] = op.name
             if "method" in op.variants and name not in Tensor.__dict__:
-                setattr(Tensor, name, _stub(name, lambda n=name: function(n)))
+                setattr(Tensor, name, _Stub(name, lambda n=name: function(n)))
             if "property" in op.variants and name not in Tensor.__dict__:
-                setattr(Tensor, name, property(_stub_property(name)))
+                setattr(Tensor, name, _Stub(name, lambda n=name: property(function(n))))
             if "inplace" in op.variants and name + "_" not in Tensor.__dict__:
-                setattr(Tensor, name + "_", _stub(name + "_", lambda n=name: inplace_function(n)))
+                setattr(Tensor, name + "_", _Stub(name + "_", lambda n=name: inplace_function(n)))
     for table in (OPERATORS, COMMUTING):
         for dunder, row in table.items():
             if row in TABLE:
-                setattr(Tensor, dunder, _stub(dunder, lambda d=dunder, r=row: operator(d, r)))
+                setattr(Tensor, dunder, _Stub(dunder, lambda d=dunder, r=row: operator(d, r)))
     for dunder, row in INPLACE.items():
         if row in TABLE:
-            setattr(Tensor, dunder, _stub(dunder, lambda r=row: inplace_function(r)))
+            setattr(Tensor, dunder, _Stub(dunder, lambda r=row: inplace_function(r)))
     for dunder, row in UNARY.items():
         if row in TABLE:
-            setattr(Tensor, dunder, _stub(dunder, lambda r=row: function(r)))
+            setattr(Tensor, dunder, _Stub(dunder, lambda r=row: function(r)))
 
 
 _WORDS = {

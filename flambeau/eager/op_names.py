@@ -139,24 +139,13 @@ def row_name(name: str) -> str | None:
     return "aten::" + name
 
 
-class OpName(str):
-    """A shown name that knows the row it stands for, as several rows may share one."""
-
-    row: str
-
-    def __new__(cls, shown: str, row: str) -> "OpName":
-        self = super().__new__(cls, shown)
-        self.row = row
-        return self
-
-
-def function_name(name: str, aliases: dict[str, str]) -> OpName | None:
-    """The shown name of a public function, in-place forms included."""
+def function_name(name: str, aliases: dict[str, str]) -> tuple[str | None, str]:
+    """(shown name, row) of a public function, in-place forms included."""
     row, ending = aliases.get(name, name), ""
     if row not in TABLE and name.endswith("_"):
         row, ending = aliases.get(name[:-1], name[:-1]), "_"
     shown = row_name(row) if row in TABLE else "aten::" + name
-    return None if shown is None else OpName(shown + ending, row)
+    return (None if shown is None else shown + ending), row
 
 
 def _subscript(args: tuple, kwargs: dict) -> str:
@@ -219,6 +208,27 @@ CREATION = (
     "scalar_tensor zeros zeros_like normal rand rand_like randint randint_like randn randn_like "
     "randperm bartlett_window blackman_window hamming_window hann_window kaiser_window"
 ).split()
+
+
+# what goes between tensors and other data; PyTorch shows no op of its own for most of these
+DATA = {
+    "tensor": "aten::tensor",
+    "as_tensor": "aten::as_tensor",
+    "tolist": "flambeau::tolist",
+    "numpy": "flambeau::numpy",
+    **{
+        name: "flambeau::" + name
+        for name in "asarray from_dlpack to_dlpack from_numpy frombuffer new_tensor new".split()
+    },
+}
+# rules of updates that PyTorch has an op for
+_FUSED = {"adam": "_fused_adam_", "sgd": "_fused_sgd_", "adagrad": "_fused_adagrad_"}
+
+
+def update_name(args: tuple, kwargs: dict) -> str:
+    """An optimizer's update, by its rule."""
+    rule = args[0] if args else kwargs["name"]
+    return "aten::" + _FUSED[rule] if rule in _FUSED else f"flambeau::{rule}_"
 
 
 def type_of(value: Any) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from flambeau._dtype import float32
 from flambeau._tensor import Tensor
 from flambeau.autograd.node import RemovableHandle
-from flambeau.eager import observing
+from flambeau.eager.interposing import offer
 from flambeau.eager.public import typename
 
 _before_every_step: dict = OrderedDict()
@@ -238,7 +238,7 @@ class Optimizer:
                     hook(self, args, kwargs)
             return found
 
-        observing.add(wrapper, _step_name, "optimizer")
+        offer(wrapper, _step_name, "optimizer")
         return wrapper
 
     def register_step_pre_hook(self, hook: Callable) -> RemovableHandle:

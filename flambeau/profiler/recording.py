@@ -1,6 +1,6 @@
 """What happens while a profiler runs: calls are noted with their times, and little else.
 
-A Recorder is an observer (eager/observing.py) of ops, nodes of backward, modules and optimizer
+A Recorder is an observer (eager/interposing.py) of ops, nodes of backward, modules and optimizer
 steps; `record_function` adds what users name themselves, and a clock around kernels
 (runtime/kernel_clock.py) what native code does. Notes become events when somebody asks for them
 (events.py). If memory is watched, results of ops are followed until their memory is given back.
@@ -19,7 +19,7 @@ from typing import Any
 from flambeau._layout import Layout
 from flambeau._tensor import Tensor
 from flambeau.autograd import leaves
-from flambeau.eager import kernels, observing
+from flambeau.eager import interposing, kernels
 from flambeau.eager.op_names import type_of
 from flambeau.nn.modules.calling import Calling
 from flambeau.optim.optimizer import Optimizer
@@ -28,7 +28,7 @@ from flambeau.utils.flop_formulas import flops_of
 
 _now = time.perf_counter_ns
 _ident = threading.get_ident
-_OUR_FILES = (__file__, observing.__file__)
+_OUR_FILES = (__file__, interposing.__file__)
 _active: list["Recorder"] = []  # recorders that run, for record_function
 
 
@@ -132,7 +132,7 @@ def _stack():
     return found
 
 
-class Recorder(observing.Observer):
+class Recorder(interposing.Observer):
     """Notes of what is called between start() and stop()."""
 
     def __init__(
@@ -167,10 +167,10 @@ class Recorder(observing.Observer):
             self._since = self._clock.position()
         self.start_time = _now()
         _active.append(self)
-        observing.start(self)
+        interposing.push(self)
 
     def stop(self) -> None:
-        observing.stop(self)
+        interposing.pop(self)
         _active.remove(self)
         self.end_time = _now()
         for note in self.notes:  # a profiler may stop inside of what it notes
@@ -185,24 +185,33 @@ class Recorder(observing.Observer):
 
     def pause(self) -> None:
         """See nothing for a while."""
-        observing.stop(self)
+        interposing.pop(self)
 
     def resume(self) -> None:
-        if self in _active and not observing.threads_of(self):
-            observing.start(self)
+        if self in _active and not interposing.is_used(self):
+            interposing.push(self)
 
     # -- calls ---------------------------------------------------------------------------------
-    def before(self, name: str, args: tuple, kwargs: dict) -> Note:
-        if not self.plain:
-            return self.before_other("op", name, args, kwargs)
+    def before(self, name: interposing.Name, args: tuple, kwargs: dict) -> Note:
+        if not self.plain or name.kind != "op":
+            return self._begin(name, args, kwargs)
         note = Note(name, "op", _now())
         self.notes.append(note)
         return note
 
     def after(
-        self, token: Note, name: str, args: tuple, kwargs: dict, result: Any, error: Any
+        self,
+        token: Note,
+        name: interposing.Name,
+        args: tuple,
+        kwargs: dict,
+        result: Any,
+        error: Any,
     ) -> None:
         token.end = token.end or _now()
+        if name.kind != "op":
+            self._end(token, name.kind, args, result)
+            return
         if isinstance(result, Tensor) and result._grad_fn is not None:
             token.sequence = result._grad_fn.seq
         if self.plain:
@@ -210,10 +219,12 @@ class Recorder(observing.Observer):
         if self.memory:
             self._follow(result, (*args, *kwargs.values()), token.end)
         if self.flops and error is None:
-            row = getattr(name, "row", name.removeprefix("aten::"))
-            token.flops = flops_of(row, args, kwargs, result, name in ("aten::add", "aten::mul"))
+            token.flops = flops_of(
+                name.row, args, kwargs, result, name in ("aten::add", "aten::mul")
+            )
 
-    def before_other(self, kind: str, name: str, args: tuple, kwargs: dict) -> Note:
+    def _begin(self, name, args, kwargs):
+        kind = name.kind
         note = Note(name, kind, 0)
         if kind == "node":
             note.sequence = args[0].seq
@@ -233,10 +244,7 @@ class Recorder(observing.Observer):
         note.start = _now()
         return note
 
-    def after_other(
-        self, token: Note, kind: str, name: str, args: tuple, kwargs: dict, result: Any, error: Any
-    ) -> None:
-        token.end = token.end or _now()
+    def _end(self, token, kind, args, result):
         if kind == "module":
             self._places[token.thread].pop()
         elif self.memory and kind == "node":
@@ -354,12 +362,12 @@ def _loader_name(args, kwargs):
 
 def add_places() -> None:
     """Make modules, optimizers, loaders and the leaves of the graph observable."""
-    observing.add(Calling.__call__, "nn.Module", "module")
-    observing.add(Optimizer.zero_grad, _zero_name, "optimizer")
-    observing.add(leaves.hand_over, "torch::autograd::AccumulateGrad", "leaf")
+    interposing.offer(Calling.__call__, "nn.Module", "module")
+    interposing.offer(Optimizer.zero_grad, _zero_name, "optimizer")
+    interposing.offer(leaves.hand_over, "torch::autograd::AccumulateGrad", "leaf")
     loading = sys.modules.get("flambeau.utils.data.iteration")
     if loading is not None:
-        observing.add(loading.BaseIterator.__next__, _loader_name, "loader")
+        interposing.offer(loading.BaseIterator.__next__, _loader_name, "loader")
 
 
 # -- what users name -----------------------------------------------------------------------------
@@ -409,5 +417,4 @@ class record_function(contextlib.ContextDecorator):
 
 def _watching():
     """Recorders that see this thread."""
-    me = _ident()
-    return [r for r in list(_active) if r.all_threads or me in observing.threads_of(r)]
+    return [r for r in list(_active) if interposing.is_pushed(r)]

@@ -2,7 +2,7 @@
 
 Counted are products and convolutions, forward and backward, for the module they belong to and all
 modules around it. The formulas are in flop_formulas.py; ops, modules and nodes of backward are
-observed (eager/observing.py), so nothing is slower while nobody counts.
+observed (eager/interposing.py), so nothing is slower while nobody counts.
 """
 
 import warnings
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau._tensor import Tensor
-from flambeau.eager import observing
+from flambeau.eager import interposing
 from flambeau.nn.modules.calling import Calling
 from flambeau.profiler.recording import name_within
 from flambeau.utils.flop_formulas import CONVOLUTIONS, FORMULAS, flops_of
@@ -48,7 +48,7 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable:
     return register
 
 
-class FlopCounterMode(observing.Observer):
+class FlopCounterMode(interposing.Observer):
     """Counts operations of products and convolutions in a block.
 
     Args:
@@ -119,12 +119,12 @@ class FlopCounterMode(observing.Observer):
     # -- counting ------------------------------------------------------------------------------
     def __enter__(self) -> "FlopCounterMode":
         self.flop_counts.clear()
-        observing.add(Calling.__call__, "nn.Module", "module")
-        observing.start(self)
+        interposing.offer(Calling.__call__, "nn.Module", "module")
+        interposing.push(self)
         return self
 
     def __exit__(self, *error: Any) -> None:
-        observing.stop(self)
+        interposing.pop(self)
         self._owners.clear()
         if self.display:
             print(self.get_table())
@@ -134,47 +134,53 @@ class FlopCounterMode(observing.Observer):
             return self._in_node[-1]
         return [name for _, name in self._open]
 
-    def before(self, name: str, args: tuple, kwargs: dict) -> bool:
-        row = getattr(name, "row", name.removeprefix("aten::"))
-        is_counted = row in FORMULAS or _key(name) in self.formulas
+    def before(self, name: interposing.Name, args: tuple, kwargs: dict) -> bool:
+        if name.kind == "node":
+            self._in_node.append(self._owners.get(args[0].seq))
+            return False
+        if name.kind == "module":
+            self._open.append((args[0], self._path(args[0])))
+            return False
+        is_counted = name.row in FORMULAS or _key(name) in self.formulas
         self._counting += is_counted
         return is_counted
 
+    def _path(self, module: Any) -> str:
+        kind = type(module).__name__
+        if not self._open:
+            return kind
+        above, path = self._open[-1]
+        return f"{path}.{name_within(above, module) or kind}"
+
     def after(
-        self, token: bool, name: str, args: tuple, kwargs: dict, result: Any, error: Any
+        self,
+        token: bool,
+        name: interposing.Name,
+        args: tuple,
+        kwargs: dict,
+        result: Any,
+        error: Any,
     ) -> None:
+        if name.kind != "op":
+            (self._in_node if name.kind == "node" else self._open).pop()
+            return
         self._counting -= token
         if self._open and isinstance(result, Tensor) and result._grad_fn is not None:
             self._owners.setdefault(result._grad_fn.seq, self._modules())
-        if not token or self._counting or error is not None:
-            return
-        row = getattr(name, "row", name.removeprefix("aten::"))
-        key = _shown(row, args, kwargs)
+        if token and not self._counting and error is None:
+            self._count(name, args, kwargs, result)
+
+    def _count(self, name: interposing.Name, args: tuple, kwargs: dict, result: Any) -> None:
+        key = _shown(name.row, args, kwargs)
         formula = self.formulas.get(key) or self.formulas.get(_key(name))
         if formula is not None:
             shapes = [a.shape if isinstance(a, Tensor) else a for a in args]
             out = result.shape if isinstance(result, Tensor) else None
             count = formula(*shapes, **kwargs, out_shape=out)
         else:
-            count = flops_of(row, args, kwargs, result)
+            count = flops_of(name.row, args, kwargs, result)
         for module in {"Global", *self._modules()}:
             self.flop_counts[module][key] += count
-
-    def before_other(self, kind: str, name: str, args: tuple, kwargs: dict) -> None:
-        if kind == "node":
-            self._in_node.append(self._owners.get(args[0].seq))
-            return
-        module = args[0]
-        shown = type(module).__name__
-        if self._open:
-            above, path = self._open[-1]
-            shown = f"{path}.{name_within(above, module) or shown}"
-        self._open.append((module, shown))
-
-    def after_other(
-        self, token: Any, kind: str, name: str, args: tuple, kwargs: dict, result: Any, error: Any
-    ) -> None:
-        (self._in_node if kind == "node" else self._open).pop()
 
 
 def _shown(row, args, kwargs):

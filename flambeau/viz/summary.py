@@ -1,6 +1,6 @@
 """`summary`: what a model consists of, layer by layer, in the manner of torchinfo.
 
-The model runs once while modules and ops are observed (eager/observing.py); on the meta device if
+The model runs once while modules and ops are observed (eager/interposing.py); on the meta device if
 that is possible, where nothing is computed. What each module saw becomes a row; rows become text or
 HTML in summary_text.py.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 import flambeau
 from flambeau import nn
-from flambeau.eager import observing
+from flambeau.eager import interposing
 from flambeau.nn.modules.calling import Calling
 from flambeau.nn.parameter import is_lazy
 from flambeau.storage import root_of
@@ -91,7 +91,7 @@ def summary(
 # -- running ---------------------------------------------------------------------------------------
 
 
-class _Watch(observing.Observer):
+class _Watch(interposing.Observer):
     """What modules are given and give, and how much is computed in each."""
 
     kinds = frozenset({"op", "module"})
@@ -104,24 +104,24 @@ class _Watch(observing.Observer):
         self.results: Any = None
 
     def before(self, name, args, kwargs):
-        counted = getattr(name, "row", name.removeprefix("aten::")) in FORMULAS
+        if name.kind == "module":
+            self.open.append(args[0])
+            return False
+        counted = name.row in FORMULAS
         self.counting += counted
         return counted
 
     def after(self, token, name, args, kwargs, result, error):
+        if name.kind == "module":
+            self._note_call(self.open.pop(), [*args[1:], *kwargs.values()], result, error)
+            return
         self.counting -= token
         if token and not self.counting and error is None and self.open:
-            row = getattr(name, "row", name.removeprefix("aten::"))
             key = id(self.open[-1])
-            self.flops[key] = self.flops.get(key, 0) + flops_of(row, args, kwargs, result)
+            self.flops[key] = self.flops.get(key, 0) + flops_of(name.row, args, kwargs, result)
 
-    def before_other(self, kind, name, args, kwargs):
-        self.open.append(args[0])
-
-    def after_other(self, token, kind, name, args, kwargs, result, error):
-        module = self.open.pop()
+    def _note_call(self, module, given, result, error):
         if error is None:
-            given = [*args[1:], *kwargs.values()]
             call = _shapes(given), _shapes(result), _new_bytes(result, given)
             self.calls.setdefault(id(module), []).append(call)
 
@@ -279,10 +279,10 @@ def _on_meta(model):
 
 
 def _watched(call, args, named, device, model):
-    observing.add(Calling.__call__, "nn.Module", "module")
+    interposing.offer(Calling.__call__, "nn.Module", "module")
     args, named = _moved(args, device), _moved(named, device)
     watch = _Watch()
-    with warnings.catch_warnings(), flambeau.no_grad(), observing.observed(watch):
+    with warnings.catch_warnings(), flambeau.no_grad(), interposing.handling(watch):
         warnings.simplefilter("ignore")  # a shape may be tried that the model is not made for
         result = call(*args, **named)
     watch.results = _shapes(result)

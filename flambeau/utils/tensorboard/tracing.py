@@ -1,7 +1,7 @@
 """One call of a model, written down: which ops ran, in which modules, on whose results.
 
-The recorder observes ops and modules (eager/observing.py) while the model runs. A tensor that an op
-takes leads to the node that made it: an op, a parameter, an input. Only the outermost op counts;
+The recorder observes ops and modules (eager/interposing.py) while the model runs. A tensor that an
+op takes leads to the node that made it: an op, a parameter, an input. Only the outermost op counts;
 what it calls is how it works. Names nest as modules do: Net/Sequential[body]/Conv2d[0]/conv2d.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 from flambeau._layout import span
 from flambeau._tensor import Tensor
 from flambeau.autograd.function import Function
-from flambeau.eager import observing
+from flambeau.eager import interposing
 from flambeau.nn.modules.calling import Calling
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import UninitializedTensorMixin
@@ -61,7 +61,7 @@ def tensors_in(value: Any, place: str = "") -> Iterator[tuple[str, Tensor]]:
         yield from tensors_in(item, f"{place}.{key}")
 
 
-class Recorder(observing.Observer):
+class Recorder(interposing.Observer):
     """Writes down the ops of one call of a model."""
 
     kinds = frozenset({"op", "module", "function"})
@@ -134,8 +134,12 @@ class Recorder(observing.Observer):
         return self.made[id(t)]
 
     # -- what is seen -------------------------------------------------------------------------
-    def before(self, name: str, args: tuple, kwargs: dict) -> Any:
+    def before(self, name: interposing.Name, args: tuple, kwargs: dict) -> Any:
         """An op begins; what it takes is noted now, as it may write into it."""
+        if name.kind == "module":
+            return self._enter_module(args[0])
+        if name.kind == "function" and args[0] is CheckpointFunction:
+            return None
         self.depth += 1
         if self.depth == 1:
             return [self.source(t) for _, t in tensors_in([args, kwargs])]
@@ -144,13 +148,20 @@ class Recorder(observing.Observer):
     def after(
         self,
         token: Any,
-        name: str,
+        name: interposing.Name,
         args: tuple,
         kwargs: dict,
         result: Any,
         error: BaseException | None,
     ) -> None:
-        """An op has ended: it becomes a node."""
+        """An op has ended: it becomes a node. A Function, users' own, is one op."""
+        if name.kind == "module":
+            self.scope = token
+            return
+        if name.kind == "function":
+            if args[0] is CheckpointFunction:
+                return
+            args = args[1:]
         self.depth -= 1
         if self.depth or error is not None:
             return
@@ -174,31 +185,12 @@ class Recorder(observing.Observer):
             if start <= first and last <= end:
                 self.made[id(other)] = self.made[id(t)]
 
-    def before_other(self, kind: str, name: str, args: tuple, kwargs: dict) -> Any:
-        """A module begins, whose ops are in its scope; or a Function, which is one op."""
-        if kind == "module":
-            outer = self.scope
-            if not self.depth:
-                module = args[0]
-                self.scope = self.scopes.get(id(module)) or f"{outer}/{type(module).__name__}"
-            return outer
-        return None if args[0] is CheckpointFunction else self.before(name, args, kwargs)
-
-    def after_other(
-        self,
-        token: Any,
-        kind: str,
-        name: str,
-        args: tuple,
-        kwargs: dict,
-        result: Any,
-        error: BaseException | None,
-    ) -> None:
-        """A module or a Function has ended."""
-        if kind == "module":
-            self.scope = token
-        elif args[0] is not CheckpointFunction:
-            self.after(token, name, args[1:], kwargs, result, error)
+    def _enter_module(self, module):
+        """Ops of a module are in its scope; returns the one around it."""
+        outer = self.scope
+        if not self.depth:
+            self.scope = self.scopes.get(id(module)) or f"{outer}/{type(module).__name__}"
+        return outer
 
 
 def _bytes_of(t):
@@ -299,13 +291,13 @@ def record(model: Any, args: tuple) -> list[Node]:
         for place, t in tensors_in(value, name):
             recorder.add(f"input/{place}", "IO Node", [], [t])
     inputs = len(recorder.nodes)
-    observing.add(Calling.__call__, lambda args, kwargs: type(args[0]).__name__, "module")
-    observing.add(
+    interposing.offer(Calling.__call__, "nn.Module", "module")
+    interposing.offer(
         Function.apply.__func__,  # type: ignore[attr-defined]
         lambda args, kwargs: args[0].__name__,
         "function",
     )
-    with _evaluating(model), observing.observed(recorder):
+    with _evaluating(model), interposing.handling(recorder):
         result = model(*args)
     results = [(place, recorder.source(t), t) for place, t in tensors_in(result)]
     between = len(recorder.nodes)

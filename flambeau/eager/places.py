@@ -1,0 +1,89 @@
+"""Which functions handlers can stand around, and what their calls are called.
+
+Rows come by themselves: methods.py offers each public function when it is built. Here is the rest:
+methods and properties of Tensor that are no rows, functions that create tensors, updates. The kinds
+of calls are
+
+    op        ops, under PyTorch's names
+    python    functions that PyTorch writes in Python, out of ops
+    data      between tensors and lists, arrays and other memory
+    method    methods of Tensor that do not compute, such as dim()
+    property  what reads and writes attributes, such as shape
+
+and those that others offer: node, leaf, module, optimizer, loader, function.
+"""
+
+import sys
+import types
+from typing import Any
+
+from flambeau._tensor import Tensor
+from flambeau.eager import creation, methods, public, random_tensors, updating, windows
+from flambeau.eager.attachment import METHODS, PROPERTIES
+from flambeau.eager.interposing import offer
+from flambeau.eager.op_names import CREATION, DATA, function_name, update_name
+from flambeau.eager.op_names import METHODS as METHOD_NAMES
+
+# not even __torch_function__ is asked about these
+_IGNORED = frozenset(
+    "__new__ __init__ __setstate__ __hash__ __dir__ __torch_function__ __init_subclass__ "
+    "_make_subclass _make_wrapper_subclass _resize_output as_subclass const_data_ptr".split()
+)
+
+
+def resolve(key: str) -> tuple[str, str, str]:
+    """(kind, shown name, row) of a row's public function."""
+    row = methods.OPERATORS.get(key) or methods.COMMUTING.get(key) or key
+    shown, row = function_name(row, methods._aliases)
+    return ("python", "flambeau::" + key, row) if shown is None else ("op", shown, row)
+
+
+def offer_all() -> None:
+    """Offer every function that exists by now."""
+    for name, shown in METHOD_NAMES.items():
+        if name in METHODS:
+            offer(METHODS[name], shown, key=name)
+    for module in (creation, random_tensors, windows):
+        for name in module.PUBLIC:
+            function = getattr(module, name)
+            if name in CREATION:
+                offer(function, "aten::" + name, key=name)
+            elif name in DATA:
+                offer(function, DATA[name], "data", key=name)
+    for name, shown in DATA.items():
+        if name in METHODS:
+            offer(METHODS[name], shown, "data", key=name)
+    offer(updating.update, update_name)
+    for name in public.PUBLIC:
+        offer(getattr(public, name), "torch." + name, "method")
+    _offer_members()
+    _offer_wrappers()
+
+
+def _offer_members():
+    """Methods and properties of Tensor that are neither ops nor data."""
+    for name, member in list(Tensor.__dict__.items()):
+        if name in _IGNORED:
+            continue
+        if isinstance(member, types.FunctionType):
+            offer(member, "Tensor." + name, "method", key=name)
+        elif isinstance(member, property) and (name in PROPERTIES or name[0] != "_"):
+            for access in ("get", "set", "del"):
+                _offer_access(member, name, access)
+
+
+def _offer_access(member: Any, name: str, access: str) -> None:
+    function = getattr(member, "f" + access)
+    written = {("data", "set"): "aten::set_data", ("data", "get"): "aten::data"}
+    shown = written.get((name, access), f"Tensor.{name}.__{access}__")
+    offer(function, shown, "property", key=f"{name}.__{access}__")
+
+
+def _offer_wrappers():
+    """Functions of nn.functional that choose between two forms of a row."""
+    functional = sys.modules.get("flambeau.nn.functional")
+    for name, value in list(vars(functional).items()) if functional is not None else ():
+        if isinstance(value, types.FunctionType) and value.__code__.co_filename.endswith(
+            "functional.py"
+        ):
+            offer(value, "torch.nn.functional." + name, "python", key=name)
