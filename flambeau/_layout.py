@@ -65,12 +65,16 @@ class Size(tuple):
 class Layout:
     """How a tensor's elements are arranged; compare with `is`. Strides count elements.
 
-    is_contiguous: are elements side by side in row-major order? is_dense: and do strides say so
-    letter for letter (those of dimensions of size 1 could be anything)?
+    sizes: the shape as a plain tuple, which is quicker to take apart than a Size. is_contiguous: are
+    elements side by side in row-major order? is_dense: and do strides say so letter for letter
+    (those of dimensions of size 1 could be anything)? sort: one layout that stands for all dense ones
+    of this dtype and device that hold something, and None for the others. Shape and pool are filled
+    in when first asked for.
     """
 
     __slots__ = (
         "shape",
+        "sizes",
         "strides",
         "dtype",
         "device",
@@ -80,8 +84,18 @@ class Layout:
         "itemsize",
         "is_contiguous",
         "is_dense",
+        "sort",
         "pool",
     )
+
+    def __getattr__(self, name):
+        if name == "shape":
+            found = self.shape = _new_size(Size, self.sizes)
+        elif name == "pool":
+            found = self.pool = self.device.runtime.pool_for(self.nbytes)
+        else:
+            raise AttributeError(f"'Layout' object has no attribute '{name}'")
+        return found
 
     def __repr__(self):
         return (
@@ -89,7 +103,7 @@ class Layout:
         )
 
     def __reduce__(self):
-        return make_layout, (self.shape, self.strides, self.dtype, self.device)
+        return make_layout, (self.sizes, self.strides, self.dtype, self.device)
 
 
 def contiguous_strides(shape):
@@ -112,7 +126,7 @@ class _Known(dict):
     who must know asks `same_layout`.
     """
 
-    ROOM = 1 << 12
+    ROOM = 1 << 10
     older: dict = {}
 
     def __missing__(self, facts):
@@ -146,34 +160,57 @@ def same_layout(a, b):
     )
 
 
-def _new_layout(shape, strides, dtype, device):
+_sorts: dict = {}  # (dtype, device) -> the layout that stands for dense ones
+
+
+def _new_layout(sizes, strides, dtype, device):
     self = _new(Layout)
-    sizes = tuple(shape)  # a Size is slow to index
-    if type(shape) is not Size:
-        for s in sizes:
-            if type(s) is not int:
-                sizes = tuple(Size(sizes))
-                break
-        shape = _new_size(Size, sizes)
+    for s in sizes:
+        if type(s) is not int:
+            sizes = Size(sizes)
+            break
+    if type(sizes) is Size:
+        self.shape = sizes
+        sizes = tuple(sizes)
     if type(strides) is not tuple:
         strides = tuple(strides)
-    self.shape, self.strides, self.dtype, self.device = shape, strides, dtype, device
-    self.ndim = ndim = len(strides)
+    self.sizes, self.strides, self.dtype, self.device = sizes, strides, dtype, device
+    self.ndim = ndim = len(sizes)
     self.itemsize = itemsize = dtype.itemsize
-    self.pool = None
-    numel, is_contiguous, is_dense = 1, True, True
-    for size, stride in zip(sizes[::-1], strides[::-1]) if ndim > 1 else zip(sizes, strides):
-        if size != 1:
-            if stride != numel:
-                is_contiguous = is_dense = False
-            numel *= size
-        elif stride != numel:
-            is_dense = False
-    if not numel:
-        is_contiguous, is_dense = True, strides == contiguous_strides(sizes)
+    if ndim == 1:
+        (numel,) = sizes
+        is_dense = strides == (1,)
+        is_contiguous = is_dense or numel < 2
+    else:
+        numel, is_contiguous, is_dense = 1, True, True
+        for size, stride in zip(sizes[::-1], strides[::-1]):
+            if size != 1:
+                if stride != numel:
+                    is_contiguous = is_dense = False
+                numel *= size
+            elif stride != numel:
+                is_dense = False
+        if not numel:
+            is_contiguous, is_dense = True, strides == contiguous_strides(sizes)
     self.numel, self.is_contiguous, self.is_dense = numel, is_contiguous, is_dense
     self.nbytes = numel * itemsize
+    if not is_dense or not numel:
+        self.sort = None
+    elif ndim:
+        self.sort = _sorts.get((dtype, device)) or _new_sort(self)
+    else:
+        self.sort = self
     return self
+
+
+def _new_sort(layout):
+    found = layout
+    if layout.sizes != (2,):
+        _sorts[layout.dtype, layout.device] = layout  # so that the next line ends
+        found = make_layout((2,), (1,), layout.dtype, layout.device)
+        found.sort = found
+    _sorts[layout.dtype, layout.device] = found
+    return found
 
 
 def dense_layout(shape, dtype, device):

@@ -173,10 +173,7 @@ def extra_of(t):
 
 def pool_of(layout):
     """The pool that gives memory for tensors of this layout."""
-    pool = layout.pool
-    if pool is None:
-        pool = layout.pool = layout.device.runtime.pool_for(layout.nbytes)
-    return pool
+    return layout.pool
 
 
 def make_tensor(layout, storage, offset, cls=Tensor):
@@ -192,8 +189,6 @@ def make_tensor(layout, storage, offset, cls=Tensor):
 def empty_like_layout(layout):
     """A new tensor with uninitialised memory for a dense layout (in any order of dimensions)."""
     pool = layout.pool
-    if pool is None:
-        pool = pool_of(layout)
     try:
         pointer = pool.pop()
     except IndexError:

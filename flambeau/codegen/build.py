@@ -98,8 +98,40 @@ def build_pointwise(nest):
     fn = module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
     PointwiseBody(fn, nest).write()
     fn.ret()
-    add_entry(module, kernel_kinds(nest))
+    accesses = [access for _, access in nest.outputs + nest.inputs]
+    is_run = nest.rank == 0 and set(accesses) == {"c"}
+    add_entry(module, kernel_kinds(nest), describe=_describe_run(len(accesses)) if is_run else None)
     return module_text(module)
+
+
+def _describe_run(operands):
+    """A description for any number of elements side by side, written at each call.
+
+    What comes in then says [0, elements per chunk, step of each operand], and the number of
+    elements is a last argument. The words are those of `describe_run` in eager/plan.py.
+    """
+
+    def describe(fn, block, number):
+        own = fn.alloca(I64, HEADER + operands, 8)
+        given = fn.load(block, PTR)
+        with fn.when(fn.load(given, I64, 8) == 0):
+            n, chunk = number(), fn.load(fn.gep(given, 1, I64), I64, 8)
+            one = fn.value(1, I64)
+            for k, word in enumerate((one, one, n, one, one, n)):
+                fn.store(word, fn.gep(own, k, I64), 8)
+            with fn.when(n > chunk):
+                count = (n + chunk - 1) / chunk
+                count = count + (count & 1)
+                piece = fn.max(fn.value(64, I64), ((n + count - 1) / count + 63) & -64)
+                pieces = (n + piece - 1) / piece
+                for k, word in enumerate((pieces, pieces, piece)):
+                    fn.store(word, fn.gep(own, k, I64), 8)
+            for k in range(operands):
+                step = fn.load(fn.gep(given, 2 + k, I64), I64, 8)
+                fn.store(step, fn.gep(own, HEADER + k, I64), 8)
+            fn.store(own, block, 8)
+
+    return describe
 
 
 class PointwiseBody:

@@ -130,8 +130,8 @@ def _word(fn, block, index):
 
 
 def argument_word(fn, block, index, kind):
-    """Read argument `index` of the block: p pointer, i integer, f float."""
-    type = {"p": PTR, "i": I64, "f": "double"}[kind]
+    """Read argument `index` of the block: p pointer, b bytes, i integer, f float."""
+    type = {"p": PTR, "b": PTR, "i": I64, "f": "double"}[kind]
     return fn.load(_word(fn, block, index), type, 8)
 
 
@@ -142,8 +142,8 @@ def _integer(fn, item):
     return fn.call("PyLong_AsLongLong", I64, item, pure=False)
 
 
-def _description(fn, item):
-    """Where a launch description lies: inside a bytes object, or at an address."""
+def _bytes(fn, item):
+    """Where words lie: inside a bytes object, or at an address."""
     kind = fn.load(fn.gep(item, 1, I64), PTR)
     return fn.if_else(
         fn.pure(f"icmp eq {kind}, @PyBytes_Type", I1),
@@ -153,15 +153,23 @@ def _description(fn, item):
 
 
 def add_entry(
-    module: Module, kinds: str, body: str = "body", name: str = "entry", spare=0, last=None
+    module: Module,
+    kinds: str,
+    body: str = "body",
+    name: str = "entry",
+    spare=0,
+    last=None,
+    describe=None,
 ):
     """Write the CPython builtin that launches `body`; kinds has a letter per argument.
 
+    The first one, the description, may be bytes or an address; so may others of kind b.
     spare: words after the status that chunks may leave results in; last: a function of the block
-    that is called once all chunks are done.
+    that is called once all chunks are done; describe(fn, block, number) may write a description of
+    its own, where number() reads a last argument beyond those of kinds.
     """
     fn = module.function(name, [(PTR, "self"), (PTR, "args"), (I64, "count")], result=PTR)
-    _, args, _ = fn.params
+    _, args, given = fn.params
     block = fn.alloca(I64, len(kinds) + 1 + spare, 8)
     wrong = V(fn, I1, "false")
     for k, kind in enumerate(kinds):
@@ -170,7 +178,7 @@ def add_entry(
             value = fn.call("PyFloat_AsDouble", "double", item, pure=False)
             wrong = wrong | (value == -1.0)
         else:
-            value = _description(fn, item) if k == 0 else _integer(fn, item)
+            value = _bytes(fn, item) if k == 0 or kind == "b" else _integer(fn, item)
             if kind == "i":
                 wrong = wrong | (value == -1)
         fn.store(value, _word(fn, block, k), 8)
@@ -185,6 +193,8 @@ def add_entry(
     fn.store(V(fn, I64, "0"), status, 8)
     for k in range(spare):
         fn.store(V(fn, I64, "0"), _word(fn, block, len(kinds) + 1 + k), 8)
+    if describe is not None:
+        describe(fn, block, lambda: _integer(fn, fn.load(fn.gep(args, given - 1, PTR), PTR)))
     chunks = fn.load(fn.load(block, PTR), I64, 8)
     run_chunks(fn, body, block, chunks)
     if last is not None:

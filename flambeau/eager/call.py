@@ -2,20 +2,22 @@
 
 A `Family` is one computation for one pattern of arguments; its `run` is generated from text, so
 that a call is a dictionary look-up, an allocation, a native call and, if somebody wants gradients,
-a node (variants.py). A call with layouts that were not seen before has its plan worked out by
-`Plans`, from the layouts alone: dtypes lead to a `Kind` (what is computed, in which dtype), sizes to
-words. Everything unusual (keywords, numbers of odd types) leaves for routes.py.
+a node (variants.py). Dense operands of one layout are found by dtypes alone (`sorts`), so that their
+size does not matter. Other layouts have a plan each, which `Plans` works out from the layouts: dtypes
+lead to a `Kind` (what is computed, in which dtype), sizes to words. Everything unusual (keywords, numbers of odd types) leaves for routes.py.
 
 Pattern letters, one per argument: t tensor; s number in place of a tensor (takes part in
 promotion); n any other number (cast to the compute type); f float and i int parameters.
 """
 
 from flambeau._layout import Layout, make_layout
-from flambeau._tensor import empty_like_layout, pool_of
+from flambeau._tensor import empty_like_layout
 from flambeau.codegen import scalar
 from flambeau.eager.fragments import addresses, allocated, compile_text
+from flambeau.eager.kernels import pool
 from flambeau.eager.plan import cast_value, describe_run, nest_kernel, plan_nest, scalar_kinds
 from flambeau.eager.plans import Plans
+from flambeau.runtime.cpu import packed
 
 HALVES = ("f16", "bf16")
 
@@ -27,23 +29,47 @@ def key_text(pattern, names):
     )
 
 
-def call_text(outputs, pattern, names, checked, pad="    "):
-    """The native call; one with checks may come back with a status."""
-    call = f"kernel(desc{''.join(f', p{k}' for k in range(outputs))}"
-    call += addresses(n for c, n in zip(pattern, names) if c == "t")
-    call += "".join(f", {n}" for c, n in zip(pattern, names) if c != "t") + ")"
-    return f"{pad}if {call} is not None:\n{pad}    fail()\n" if checked else f"{pad}{call}\n"
+def call_text(family, names, size):
+    """The native call; one with checks may come back with a status. size: the last argument."""
+    tensors = [n for c, n in zip(family.pattern, names) if c == "t"]
+    numbers = [n for c, n in zip(family.pattern, names) if c != "t"]
+    call = f"kernel(desc{''.join(f', p{k}' for k in range(family.outputs))}{addresses(tensors)}"
+    call += "".join(f", {n}" for n in numbers) + f", {size})"
+    if family.error is not None:
+        return f"    if {call} is not None:\n        fail()\n"
+    return f"    {call}\n"
+
+
+def alike_text(pattern, names):
+    """(condition that all tensors have the layout of the first, key by sort)."""
+    tensors = [n for c, n in zip(pattern, names) if c == "t"]
+    same = " and ".join(f"{n}._layout is layout0" for n in tensors[1:])
+    types = "".join(f", type({n})" for c, n in zip(pattern, names) if c in "sn")
+    return same, f"sorts[layout0.sort{types}]" + (f" if {same} else None" if same else "")
 
 
 def fresh_text(family, names, differentiable, miss):
-    """Lines from the look-up to the return. miss: what to do with arguments that are no tensors."""
+    """Lines from the look-up to the return. miss: what to do with arguments that are no tensors.
+
+    Dense operands of one layout need no plan of their own: the kernel is told how many elements
+    there are, and the result has the same layout.
+    """
     outs = range(family.outputs)
+    first = names[family.pattern.index("t")]
+    unpacked = f"{', '.join(f'layout{k}, pool{k}' for k in outs)}, kernel, desc"
+    key = key_text(family.pattern, names)
     # a miss must leave the except clause first, or errors below would be chained to another
-    text = f"    try:\n        found = plans[{key_text(family.pattern, names)}]\n"
-    text += f"    except AttributeError:\n        found = None\n    if found is None:\n        {miss}\n"
-    text += f"    {', '.join(f'layout{k}, pool{k}' for k in outs)}, kernel, desc = found\n"
+    if family.outputs == 1:
+        text = f"    try:\n        layout0 = {first}._layout\n"
+        text += f"        found = {alike_text(family.pattern, names)[1]}\n"
+        text += f"        if found is None:\n            {unpacked} = plans[{key}]\n"
+        text += "        else:\n            kernel, desc = found\n            pool0 = layout0.pool\n"
+    else:
+        text = f"    try:\n        {unpacked} = plans[{key}]\n"
+    text += "    except AttributeError:\n        desc = None\n"
+    text += f"    if desc is None:\n        {miss}\n"
     text += allocated(family.outputs)
-    text += call_text(family.outputs, family.pattern, names, family.error is not None)
+    text += call_text(family, names, "layout0.numel")
     results = ", ".join(f"out{k}" for k in outs)
     if differentiable:
         condition = " or ".join(f"{names[k]}._requires_grad" for k in differentiable)
@@ -94,6 +120,7 @@ class Family:
         self.types, self.outputs = types, outputs
         self.keyed = [c for c in pattern if c in "tsn"]
         self.plans, self.into = Plans(self._fresh), Plans(self._given)
+        self.sorts = Plans(self._dense)
         self.kinds: dict = Plans(lambda marks: None)
         self.error, self.promoting = error, promoting
         self.check = None  # of layouts and types, when a plan is made
@@ -108,6 +135,24 @@ class Family:
             found = self.kinds[mark] = Kind(self, key)
         return found
 
+    def _dense(self, key):
+        """(kernel, description) for dense operands of one layout and any size, if all results have
+        that layout, too; else None. key: the sort of the layout, types of numbers.
+        """
+        sort, *types = key if type(key) is tuple else (key,)
+        if sort is None or not self.elementwise or not sort.device.runtime.computes:
+            return None
+        numbers = iter(types)
+        key = [sort if c == "t" else next(numbers) for c in self.keyed]
+        if self.check is not None:
+            self.check(key)
+        kind = self.kind(key)
+        if any(d is not sort.dtype for d in kind.dtypes):
+            return None
+        kernel, chunk = kind.dense_kernel([k for k in key if k is sort])
+        pool().ensure_workers()
+        return kernel, packed((0, chunk, *kind.steps))
+
     def _fresh(self, key):
         """(layout and pool of each result, kernel, description) for a key of layouts and types."""
         if type(key) is not tuple:
@@ -121,7 +166,7 @@ class Family:
             kernel, chunk = kind.dense_kernel(layouts)
             desc = describe_run(first.numel, chunk, kind.steps)
             outs = [
-                first if d is first.dtype else make_layout(first.shape, first.strides, d, first.device)
+                first if d is first.dtype else make_layout(first.sizes, first.strides, d, first.device)
                 for d in kind.dtypes
             ]
         else:
@@ -131,8 +176,7 @@ class Family:
             )
         found = []
         for layout in outs:
-            pool = layout.pool
-            found += layout, pool_of(layout) if pool is None else pool
+            found += layout, layout.pool
         return (*found, kernel, desc)
 
     def _given(self, key):
@@ -234,7 +278,8 @@ class Family:
         """A function around the hot path. head: lines before the look-up."""
         text = f"def {name}({signature or ', '.join(names)}):\n{head}"
         text += fresh_text(self, names, differentiable if record else (), miss)
-        scope = {"plans": self.plans, "record": record, "fail": self.fail, **dict(extra)}
+        scope = {"plans": self.plans, "sorts": self.sorts, "record": record, "fail": self.fail}
+        scope |= dict(extra)
         return compile_text(text, scope, title or f"{_plain(self.key)} {name}")[name]
 
 
@@ -249,10 +294,10 @@ def _are_alike(layouts):
     first = layouts[0]
     if not first.is_dense or not first.numel:
         return False
-    shape, device = first.shape, first.device
+    sizes, device = first.sizes, first.device
     for layout in layouts:
         if layout is not first and (
-            not layout.is_dense or layout.shape != shape or layout.device is not device
+            not layout.is_dense or layout.sizes != sizes or layout.device is not device
         ):
             return False
     return True

@@ -8,7 +8,7 @@ was not asked for since the room was last filled is forgotten, what is in use mo
 
 from flambeau._dtype import Defaults
 
-ROOM = 2048
+ROOM = 512  # small enough for processors to keep close: new sizes walk through all of it
 
 
 class Plans(dict):

@@ -13,7 +13,7 @@ from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, SavedInput, SavedOutput, edge_of, init_node
 from flambeau.eager.binding import as_number, bind, check_out
-from flambeau.eager.call import addresses, fresh_text, key_text
+from flambeau.eager.call import addresses, alike_text, fresh_text, key_text
 from flambeau.eager.fragments import SCALARS, compile_text, indented
 from flambeau.eager.overlaps import check_overlap
 from flambeau.eager.plans import Plans
@@ -341,12 +341,18 @@ def _looks(op):
 
 def fresh_scope(variant):
     family = variant.family
-    return {"plans": family.plans, "record": variant.record, "fail": family.fail}
+    return {
+        "plans": family.plans,
+        "sorts": family.sorts,
+        "record": variant.record,
+        "fail": family.fail,
+    }
 
 
 def write_scope(variant, suffix=""):
     return {
         f"targets{suffix}": variant.targets,
+        f"sorts{suffix}": variant.family.sorts,
         "fail": variant.family.fail,
         "check_overlap": check_overlap,
     }
@@ -361,14 +367,17 @@ def written_text(variant, recorded, target, suffix=""):
     wanted = " or ".join(f"{n}._requires_grad" for n in tensors)
     text = f"    if ({wanted}) and modes.grad:\n        {recorded}\n"
     key = key_text(variant.pattern, variant.names)
-    text += f"    kernel, desc = targets{suffix}[{key}, {target}._layout]\n"
-    text += f"    st = {target}._storage\n"
+    look = alike_text(variant.pattern, variant.names)[1].replace("sorts", f"sorts{suffix}")
+    text += f"    layout0 = {target}._layout\n    found = {look}\n    if found is None:\n"
+    text += f"        found = targets{suffix}[{key}, layout0]\n    kernel, desc = found\n"
+    text += f"    st = {target}._storage\n    p = st.pointer + {target}._offset\n"
     for n in tensors if variant.op.name != "fill" else ():
         if n != target:
             text += f"    if {n}._storage.pointer == st.pointer and {n} is not {target}:\n"
             text += f"        check_overlap({target}, ({n},))\n"
-    call = f"kernel(desc, st.pointer + {target}._offset{addresses(tensors)}"
-    call += "".join(f", {n}" for n in numbers) + ")"
+    places = addresses(n for n in tensors if n != target)
+    call = f"kernel(desc, p{', p' if target in tensors else ''}{places}"
+    call += "".join(f", {n}" for n in numbers) + ", layout0.numel)"
     if variant.family.error is not None:
         text += f"    if {call} is not None:\n        fail()\n"
     else:

@@ -6,6 +6,7 @@ between.
 """
 
 from math import prod
+from typing import NamedTuple
 
 from flambeau import _dtype, errors
 from flambeau._layout import Size, collapse, contiguous_strides, dense_layout, wrap_dim
@@ -13,25 +14,25 @@ from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import edge_of, init_node, save_input, save_output
 from flambeau.codegen import scalar
+from flambeau.codegen.descriptions import Reducing
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
 from flambeau.eager.binding import bind, store_out, type_error
-from flambeau.eager.launching import FRONTS
 from flambeau.eager.formula import attach_float, node_class
-from flambeau.eager.kernels import load_kernel, pool
+from flambeau.eager.fragments import allocated, compile_text
+from flambeau.eager.kernels import pool
+from flambeau.eager.launching import FRONTS
 from flambeau.eager.outs import not_exact
-from flambeau.eager.plan import MAX_PLANS, cast_value
+from flambeau.eager.plan import cast_value
+from flambeau.eager.plans import Plans
 from flambeau.eager.signatures import Overloads
 from flambeau.ops.support import group_of
 from flambeau.ops.table import REQUIRED, names_of, public
-from flambeau.runtime.allocator import host_allocator
-from flambeau.runtime.cpu import words
+from flambeau.runtime.cpu import packed
 
 PIECE = 1 << 17  # elements per piece when a row is cut
 CHUNK = 1 << 15  # elements per chunk
 LONG = 1 << 13  # elements of a run that is read as several streams
 FEW = 64  # results that count as few
-
-_kernels: dict = {}
 
 
 def normal_dims(dim, ndim, all_if_empty=True):
@@ -54,76 +55,192 @@ def reduced_shape(shape, dims, keepdim):
     return Size(s for d, s in enumerate(shape) if d not in dims)
 
 
-class _Call:
-    """A reduction row on one layout with given arguments: what it makes and how."""
+class Kind:
+    """A reduction row for a dtype, a rank and given arguments: all that sizes do not change."""
 
-    __slots__ = (
-        "layouts",
-        "plan",
-        "numbers",
-        "values",
-        "sources",
-        "node_layouts",
-        "node_class",
-        "note",
-    )
-
-    def __init__(self, op, layout, given, overload):
+    def __init__(self, op, sample, overload, given):
         options = op.options
-        compute, outputs = options["result"](layout.dtype, given)
-        dims = normal_dims(given.get("dim"), layout.ndim, options.get("all_if_empty", True))
-        check = options.get("check")
-        if check is not None:
-            check(op, layout, dims, given)
-        shape = reduced_shape(layout.shape, dims, given.get("keepdim", False))
-        self.layouts = tuple(dense_layout(shape, d, layout.device) for d in outputs)
+        self.op, self.given = op, given
+        self.compute, self.dtypes = options["result"](sample.dtype, given)
+        all_if_empty = options.get("all_if_empty", True)
+        self.dims = normal_dims(given.get("dim"), sample.ndim, all_if_empty)
+        self.keepdim = given.get("keepdim", False)
         self.numbers = [given[n] for n in options.get("numbers", ())]
         static = tuple((n, given[n]) for n in options.get("statics", ()))
-        self.plan = self.note = None
-        if layout.device.type == "cpu":
-            if "note" in options:
-                self.note = options["note"](layout.shape, dims, given)
-            if "refuses" in options and self.layouts[0].numel:
-                _refuse(dense_layout(shape, compute, layout.device), *options["refuses"])
-            self.plan = _Plan(op, layout, dims, compute, self.layouts, static)
-        self.node_layouts = {op.params[0].name: layout}
-        self.values = given
+        codes = tuple(d.code for d in self.dtypes)
+        self.key = (op.name, sample.dtype.code, self.compute.code, codes, static)
+        self.runtime = sample.device.runtime
+        self.reduction = None
+        if self.runtime.computes:
+            self.reduction = describe(op, sample.dtype, self.compute, self.dtypes, dict(static))
+        self.is_whole = len(self.dims) == sample.ndim and not self.keepdim
         name = op.node_name
-        if overload and op.options.get("overloads"):
+        if overload and options.get("overloads"):
             name = name[:-1] + "1"  # PyTorch counts the overload with dimensions as the second
         self.node_class = node_class(op, name)
-        self.sources = (
-            [_source(n, op, given) for n in self.node_class.saved_names]
-            if op.grads or op.joint_grad
-            else ()
-        )
+        names = self.node_class.saved_names if op.grads or op.joint_grad else ()
+        self.sources = [_source(n, op, given) for n in names]
+        self.check, self.note = options.get("check"), options.get("note")
+        self.kernels = {}  # pattern of a launch -> kernel
+        # few results without anything to see to: the public function does it all
+        self.is_plain = len(self.dtypes) == 1 and not self.numbers and self.note is None
+
+    def kernel(self, build, *pattern):
+        """The kernel of a program for a pattern of a launch."""
+        found = self.kernels.get((build, pattern))
+        if found is None:
+            full = (self.key, build, pattern)
+            found = self.runtime.kernels.get(full)
+            if found is None:
+                found = self.runtime.load(self.op.name, f"reduction:{build}", (self.reduction, *pattern))
+                self.runtime.kernels[full] = found
+            self.kernels[build, pattern] = found
+        return found
+
+
+class Call:
+    """A reduction of one layout: what it makes and how."""
+
+    __slots__ = ("kind", "input", "layouts", "note", "results", "first", "second", "states")
+
+    def __init__(self, kind, layout):
+        self.kind, self.input = kind, layout
+        op, dims = kind.op, kind.dims
+        if kind.check is not None:
+            kind.check(op, layout, dims, kind.given)
+        shape = () if kind.is_whole else _reduced_sizes(layout.sizes, dims, kind.keepdim)
+        device = layout.device
+        self.layouts = tuple([dense_layout(shape, d, device) for d in kind.dtypes])
+        self.note = self.second = self.states = None
+        self.results = self.layouts[0].numel if kind.runtime.computes else 0
+        if not self.results:
+            return
+        if kind.note is not None:
+            self.note = kind.note(layout.shape, dims, kind.given)
+        if "refuses" in op.options:
+            _refuse(kind.compute, *op.options["refuses"])
+        cut = _dense_cut(layout, dims, op.options.get("indexed"))
+        cut = cut or _cut(layout, dims, op.options.get("indexed"))
+        if cut.columns:
+            self._columns(*cut[1:], layout)
+        else:
+            self._rows(*cut[1:], layout)
+
+    def _rows(self, ks, kst, kout, rs, rst, layout):
+        size, count = layout.itemsize, layout.numel // self.results
+        length, stride = rs[-1], rst[-1]
+        outer, outer_strides = rs[:-1], rst[:-1]
+        rows, runs = prod(ks), prod(outer)
+        total = length * runs
+        pieces, piece = 1, max(length, 1) if not outer else runs
+        if rows < FEW and total > 2 * PIECE:
+            # by elements of a run, or by whole runs
+            piece = PIECE if not outer else max(1, PIECE // max(length, 1))
+            pieces = -(-(length if not outer else runs) // piece)
+        per_chunk = 1 if pieces > 1 else max(1, CHUNK // max(total, 1))
+        long = min(length, piece) >= LONG if not outer else length >= LONG
+        access, sink = "c" if stride == size else "n", "states" if pieces > 1 else "results"
+        shape = (len(ks), len(outer), access, "elements", sink, long)
+        chunks = pieces * -(-rows // per_chunk)
+        head = Reducing(chunks, per_chunk, rows, pieces, piece, length, stride, count, 1, 0)
+        kernel = self.kind.kernel("build_rows", shape)
+        self._launch(kernel, (*head, *ks, *kst, *kout, *outer, *outer_strides))
+        if pieces > 1:
+            self._join(pieces, rows, count, ks, kout)
+
+    def _columns(self, ks, kst, kout, rs, rst, layout):
+        size, count = layout.itemsize, layout.numel // self.results
+        length, stride, out_stride = ks[-1], kst[-1], kout[-1]
+        rows, runs = prod(ks[:-1]), prod(rs)
+        pieces, piece = 1, max(runs, 1)
+        results = rows * length
+        if results < 16 * FEW and runs * results > 4 * PIECE and runs >= 512:
+            piece = max(128, 2 * PIECE // length)
+            pieces = -(-runs // piece)
+        block = length
+        if rows * pieces * length * min(runs, piece) > CHUNK:
+            # enough columns that a row of them is worth a trip to memory, and a share for everybody
+            shares = 1 if rows * pieces > 7 else 4
+            block = min(length, max(512, -(-length // shares) + 127 & -128))
+        access, sink = "c" if stride == size else "n", "states" if pieces > 1 else "results"
+        shape = (len(ks) - 1, len(rs), access, "elements", sink)
+        chunks = rows * pieces * -(-length // block)
+        head = Reducing(chunks, block, rows, pieces, piece, length, stride, count, out_stride, 0)
+        kernel = self.kind.kernel("build_columns", shape, "c" if out_stride == 1 else "n")
+        self._launch(kernel, (*head, *ks[:-1], *kst[:-1], *kout[:-1], *rs, *rst))
+        if pieces > 1:
+            self._join(pieces, results, count, ks, kout)
+
+    def _launch(self, kernel, words):
+        self.first = kernel, packed(words)
+        if words[0] > 1:
+            pool().ensure_workers()
+
+    def _join(self, pieces, results, count, ks, kout):
+        """The second launch: states lie as [piece][result]; rows are pieces, columns results."""
+        self.states = self.kind.runtime.pool_for(8 * pieces * results)
+        shape = (len(ks) - 1 if ks else 0, 1, "c", "states", "results")
+        length, out_stride = (ks[-1], kout[-1]) if ks else (1, 1)
+        rows = results // length
+        # strides of states differ in bytes per component: see JoinProgram, which scales them itself
+        kernel = self.kind.kernel("build_join", shape, "c" if out_stride == 1 else "n")
+        head = Reducing(rows, max(length, 1), rows, 1, pieces, length, 0, count, out_stride, results)
+        tail = (*ks[:-1], *_dense_steps(ks), *kout[:-1], pieces, results)
+        self.second = kernel, packed((*head, *tail))
 
     def run(self, input):
+        """Fresh tensors with the results."""
         if self.note is not None:
             self.note()
         outs = [empty_like_layout(layout) for layout in self.layouts]
-        if self.plan is not None:
-            self.plan.launch(input, outs, self.numbers)
+        if self.results:
+            self._compute(input, [o._storage.pointer for o in outs])
         return outs
 
-    def record(self, op, input, outs):
-        node = object.__new__(self.node_class)
+    def _compute(self, input, targets):
+        kernel, desc = self.first
+        source, numbers = input._storage.pointer + input._offset, self.kind.numbers
+        if self.second is None:
+            kernel(desc, *targets, source, *numbers)
+            return
+        states = []
+        try:
+            for _ in self.kind.reduction.state:
+                try:
+                    states.append(self.states.pop())
+                except IndexError:
+                    states.append(self.states.grow())
+            kernel(desc, *states, source, *numbers)
+            kernel, desc = self.second
+            kernel(desc, *targets, *states, *numbers)
+        finally:
+            self.states.extend(states)
+
+    def record(self, input, outs):
+        kind = self.kind
+        node = object.__new__(kind.node_class)
         saved = []
-        for kind, value in self.sources:
-            if kind == "input":
+        for source, value in kind.sources:
+            if source == "input":
                 value = save_input(input)
-            elif kind != "value":
+            elif source != "value":
                 value = save_output(outs[value], value)
             saved.append(value)
-        node.layouts, node.out_layouts = self.node_layouts, self.layouts
+        node.layouts, node.out_layouts = {kind.op.params[0].name: self.input}, self.layouts
         init_node(node, (edge_of(input),), tuple(saved), len(outs))
         attach_float(node, outs)
+
+
+def _reduced_sizes(sizes, dims, keepdim):
+    if keepdim:
+        return tuple([1 if d in dims else s for d, s in enumerate(sizes)])
+    return tuple([s for d, s in enumerate(sizes) if d not in dims])
 
 
 def _refuse(compute, name, groups):
     """PyTorch has no kernel for some dtypes; it says so when there is something to compute."""
     if group_of(compute) in groups.split():
-        raise errors.not_implemented(name, compute.dtype)
+        raise errors.not_implemented(name, compute)
 
 
 def _source(name, op, given):
@@ -133,6 +250,73 @@ def _source(name, op, given):
     if name in given:
         return "value", given[name]
     return "out", 0 if name == "out" else int(name[3:])
+
+
+class Cut(NamedTuple):
+    """How a layout is walked: kept sizes, their strides in bytes and in the result, reduced sizes and
+    strides; columns: do vectors run across what is reduced?
+    """
+
+    columns: bool
+    kept: list
+    kept_strides: list
+    kept_outs: list
+    reduced: list
+    reduced_strides: list
+
+
+def _dense_cut(layout, dims, indexed):
+    """The cut of a dense layout whose reduced dimensions lie next to each other; else None."""
+    if not layout.is_dense or not layout.numel or not dims or dims[-1] - dims[0] != len(dims) - 1:
+        return None
+    sizes, size = layout.sizes, layout.itemsize
+    outer, middle = prod(sizes[: dims[0]]), prod(sizes[dims[0] : dims[-1] + 1])
+    inner = prod(sizes[dims[-1] + 1 :])
+    if middle == 1:
+        return None
+    reduced, steps = [middle], [inner * size]
+    if inner == 1:
+        if outer == 1:
+            return Cut(False, [], [], [], reduced, steps)
+        return Cut(False, [outer], [middle * size], [1], reduced, steps)
+    if outer == 1:
+        return Cut(True, [inner], [size], [1], reduced, steps)
+    return Cut(True, [outer, inner], [middle * inner * size, size], [inner, 1], reduced, steps)
+
+
+def _cut(layout, dims, indexed):
+    size = layout.itemsize
+    position = _positions(layout.sizes, dims)
+    order = sorted(range(layout.ndim), key=lambda d: -abs(layout.strides[d]))
+    kept = [d for d in order if d not in dims]
+    reduced = sorted(dims) if indexed else [d for d in order if d in dims]
+    ks, (kst, kout) = collapse(
+        [layout.sizes[d] for d in kept],
+        [[layout.strides[d] * size for d in kept], [position[d] for d in kept]],
+    )
+    rs, (rst,) = collapse(
+        [layout.sizes[d] for d in reduced], [[layout.strides[d] * size for d in reduced]]
+    )
+    if not rs:
+        rs, rst = [1 if layout.numel or not dims else 0], [size]
+    columns = (
+        bool(ks)
+        and ks[-1] > 1
+        and abs(kst[-1]) < abs(rst[-1])
+        and (ks[-1] >= 8 or kst[-1] == size)
+    )
+    return Cut(columns, ks, kst, kout, rs, rst)
+
+
+def _dense_steps(ks):
+    return [s * ks[-1] for s in contiguous_strides(ks[:-1])] if ks else []
+
+
+def _positions(sizes, dims):
+    """Element strides of the kept dimensions in a dense output."""
+    kept = [d for d in range(len(sizes)) if d not in dims]
+    found = dict(zip(kept, contiguous_strides([sizes[d] for d in kept])))
+    return [found.get(d, 0) for d in range(len(sizes))]
 
 
 # What out= does to a reduction, by the row's `out` option: the computation takes out's dtype
@@ -175,289 +359,113 @@ def _check_exact(call, out):
             raise not_exact(layout.dtype, o.dtype)
 
 
+_TEXT = """def {name}(input=REQUIRED, *args, out=None, **kwargs):
+    try:
+        if kwargs:
+            layout0, pool0, kernel, desc, call = plans[input._layout, args, *kwargs.items()]
+        else:
+            layout0, pool0, kernel, desc, call = plans[input._layout, args]
+    except (AttributeError, TypeError):
+        call = None
+    if call is None or out is not None:
+        return slow(input, args, out, kwargs)
+    if kernel is None:
+        return several(call, input)
+{allocated}
+    kernel(desc, p0, input._storage.pointer + input._offset)
+    if input._requires_grad and modes.grad and differentiable:
+        call.record(input, (out0,))
+    return out0
+"""
+
+
+class Reducer:
+    """The public function of a reduction row, and its slow path."""
+
+    def __init__(self, op):
+        self.op, options = op, op.options
+        self.differentiable = bool(op.grads or op.joint_grad)
+        self.wrap = options.get("named") or tuple
+        self.name = options.get("public", op.name)
+        signatures = options.get("signatures")
+        self.overloads = Overloads(op.name, signatures) if signatures else None
+        self.bindings, self.kinds = Plans(self._bound), Plans(lambda key: None)
+        self.plans = Plans(self._plan)
+        scope = {
+            "plans": self.plans,
+            "slow": self.slow,
+            "several": self.several,
+            "REQUIRED": REQUIRED,
+            "differentiable": self.differentiable,
+        }
+        text = _TEXT.format(name=op.name, allocated=allocated(1))
+        self.function = compile_text(text, scope, op.name)[op.name]
+
+    def arguments(self, args, kwargs, out=None):
+        """(tensor, number of the overload, the other arguments by name)."""
+        first, *rest = self.op.params
+        if self.overloads is None:
+            bound = bind(self.op, args, kwargs)
+            if not isinstance(bound[first.name], Tensor):
+                raise type_error(self.op, first.name, 1, bound[first.name])
+            return bound.pop(first.name), bound.get("dim") is not None, bound
+        overload, bound = self.overloads.choose(
+            args, kwargs if out is None else {**kwargs, "out": out}
+        )
+        return bound[first.name], overload, {p.name: bound.get(p.name, p.default) for p in rest}
+
+    def _bound(self, key):
+        """(number of the overload, arguments by name, their key) for arguments after the first."""
+        args, *kwargs = key
+        _, overload, given = self.arguments((public("empty")(0), *args), dict(kwargs))
+        return overload, given, (overload, *given.items())
+
+    def _kind(self, layout, overload, given, key):
+        key = (layout.dtype, layout.device, layout.ndim, *key)
+        found = self.kinds[key]
+        if found is None:
+            found = self.kinds[key] = Kind(self.op, layout, overload, given)
+        return found
+
+    def _plan(self, key):
+        """What a call does, by the layout and the arguments as they were written."""
+        layout, *rest = key
+        call = Call(self._kind(layout, *self.bindings[tuple(rest)]), layout)
+        out = call.layouts[0]
+        if call.kind.is_plain and call.second is None and call.results:
+            return out, out.pool, *call.first, call
+        return None, None, None, None, call
+
+    def several(self, call, input):
+        """Several results, none at all, or more than one launch."""
+        outs = call.run(input)
+        if self.differentiable and input._requires_grad and modes.grad:
+            call.record(input, outs)
+        return outs[0] if len(outs) == 1 else self.wrap(outs)
+
+    def slow(self, input, args, out, kwargs):
+        given = args if input is REQUIRED else (input, *args)
+        input, overload, bound = self.arguments(given, kwargs, out)
+        outs = None if out is None else out if isinstance(out, (tuple, list)) else (out,)
+        if outs is not None:
+            _fit_out(self.op, input, bound, outs)
+        call = Call(Kind(self.op, input._layout, overload, bound), input._layout)
+        if outs is None:
+            return self.several(call, input)
+        if self.op.options.get("out") == "exact":
+            _check_exact(call, outs)
+        wanted = input._requires_grad or outs[0]._requires_grad
+        if self.differentiable and modes.grad and wanted:
+            raise errors.out_requires_grad(self.name)
+        return store_out(self.op, out, call.run(input))
+
+
 def reduction_function(op):
     """The public function of a reduction row: worked out once per layout and arguments."""
-    calls: dict = {}
-    differentiable = bool(op.grads or op.joint_grad)
-    wrap = op.options.get("named")
-    first, rest = op.params[0].name, op.params[1:]
-    name = op.options.get("public", op.name)
-    overloads = Overloads(op.name, op.options["signatures"]) if "signatures" in op.options else None
-
-    def arguments(args, kwargs, out):
-        """(tensor, number of the overload, the other arguments by name)."""
-        if overloads is None:
-            bound = bind(op, args, kwargs)
-            if not isinstance(bound[first], Tensor):
-                raise type_error(op, first, 1, bound[first])
-            return bound.pop(first), bound.get("dim") is not None, bound
-        overload, bound = overloads.choose(args, kwargs if out is None else {**kwargs, "out": out})
-        return bound[first], overload, {p.name: bound.get(p.name, p.default) for p in rest}
-
-    def find(input, overload, given):
-        key = (input._layout, overload, *given.items())
-        call = calls.get(key)
-        if call is None:
-            if len(calls) > MAX_PLANS:
-                calls.clear()
-            call = calls[key] = _Call(op, input._layout, given, overload)
-        return call
-
-    def into(args, kwargs, out):
-        input, overload, given = arguments(args, kwargs, out)
-        outs = out if isinstance(out, (tuple, list)) else (out,)
-        _fit_out(op, input, given, outs)
-        call = find(input, overload, given)
-        if op.options.get("out") == "exact":
-            _check_exact(call, outs)
-        if differentiable and modes.grad and (input._requires_grad or outs[0]._requires_grad):
-            raise errors.out_requires_grad(name)
-        return store_out(op, out, call.run(input))
-
-    def function(input=REQUIRED, *args, out=None, **kwargs):
-        try:
-            key = (input._layout, args, *kwargs.items()) if kwargs else (input._layout, args)
-            call = calls.get(key)
-        except (TypeError, AttributeError):
-            call = key = None
-        if call is None or out is not None:
-            given = args if input is REQUIRED else (input, *args)
-            if out is not None:
-                return into(given, kwargs, out)
-            input, overload, given = arguments(given, kwargs, None)
-            call = find(input, overload, given)
-            if key is not None:
-                calls[key] = call
-        outs = call.run(input)
-        if differentiable and input._requires_grad and modes.grad:
-            call.record(op, input, outs)
-        if len(outs) == 1:
-            return outs[0]
-        return wrap(outs) if wrap else tuple(outs)
-
-    function.__name__ = function.__qualname__ = op.name
+    op.runtime = Reducer(op)
+    function = op.runtime.function
     function.__doc__, function.__module__ = op.doc, "flambeau"
     return function
-
-
-class _Plan:
-    """One reduction of one layout."""
-
-    def __init__(self, op, layout, dims, compute, outs, static):
-        self.op = op
-        self.r = describe(op, layout.dtype, compute, tuple(o.dtype for o in outs), dict(static))
-        self.key = (
-            op.name,
-            layout.dtype.code,
-            compute.code,
-            tuple(o.dtype.code for o in outs),
-            static,
-        )
-        self.second = None
-        self.scratch = None
-        self.results = prod(s for d, s in enumerate(layout.shape) if d not in dims)
-        self.count = prod(layout.shape[d] for d in dims)
-        if self.results:
-            self._cut(layout, dims, outs[0])
-
-    def _cut(self, layout, dims, out):
-        size = layout.itemsize
-        position = _positions(layout.shape, dims)
-        order = sorted(range(layout.ndim), key=lambda d: -abs(layout.strides[d]))
-        kept = [d for d in order if d not in dims]
-        reduced = (
-            sorted(dims) if self.op.options.get("indexed") else [d for d in order if d in dims]
-        )
-        ks, (kst, kout) = collapse(
-            [layout.shape[d] for d in kept],
-            [[layout.strides[d] * size for d in kept], [position[d] for d in kept]],
-        )
-        rs, (rst,) = collapse(
-            [layout.shape[d] for d in reduced], [[layout.strides[d] * size for d in reduced]]
-        )
-        if not rs:
-            rs, rst = [1 if self.count else 0], [size]
-        columns = (
-            bool(ks)
-            and ks[-1] > 1
-            and abs(kst[-1]) < abs(rst[-1])
-            and (ks[-1] >= 8 or kst[-1] == size)
-        )
-        if columns:
-            self._columns(ks, kst, kout, rs, rst, size)
-        else:
-            self._rows(ks, kst, kout, rs, rst, size)
-
-    def _rows(self, ks, kst, kout, rs, rst, size):
-        length, stride = rs[-1], rst[-1]
-        outer, outer_strides = rs[:-1], rst[:-1]
-        rows, runs = prod(ks), prod(outer)
-        total = length * runs
-        pieces, piece = 1, max(length, 1) if not outer else runs
-        if rows < FEW and total > 2 * PIECE:
-            # by elements of a run, or by whole runs
-            piece = PIECE if not outer else max(1, PIECE // max(length, 1))
-            pieces = -(-(length if not outer else runs) // piece)
-        per_chunk = 1 if pieces > 1 else max(1, CHUNK // max(total, 1))
-        chunks = pieces * -(-rows // per_chunk)
-        long = min(length, piece) >= LONG if not outer else length >= LONG
-        shape = (
-            len(ks),
-            len(outer),
-            "c" if stride == size else "n",
-            "elements",
-            "states" if pieces > 1 else "results",
-            long,
-        )
-        described = [
-            chunks,
-            per_chunk,
-            rows,
-            pieces,
-            piece,
-            length,
-            stride,
-            self.count,
-            1,
-            0,
-            *ks,
-            *kst,
-            *kout,
-            *outer,
-            *outer_strides,
-        ]
-        self._first(shape, False, described, "c")
-        if pieces > 1:
-            self._join(pieces, rows, ks, kout)
-
-    def _columns(self, ks, kst, kout, rs, rst, size):
-        length, stride, out_stride = ks[-1], kst[-1], kout[-1]
-        rows, runs = prod(ks[:-1]), prod(rs)
-        pieces, piece = 1, max(runs, 1)
-        results = rows * length
-        if results < 16 * FEW and runs * results > 4 * PIECE and runs >= 512:
-            piece = max(128, 2 * PIECE // length)
-            pieces = -(-runs // piece)
-        block = length
-        if rows * pieces * length * min(runs, piece) > CHUNK:
-            # enough columns that a row of them is worth a trip to memory, and a share for everybody
-            shares = 1 if rows * pieces > 7 else 4
-            block = min(length, max(512, -(-length // shares) + 127 & -128))
-        chunks = rows * pieces * -(-length // block)
-        shape = (
-            len(ks) - 1,
-            len(rs),
-            "c" if stride == size else "n",
-            "elements",
-            "states" if pieces > 1 else "results",
-        )
-        described = [
-            chunks,
-            block,
-            rows,
-            pieces,
-            piece,
-            length,
-            stride,
-            self.count,
-            out_stride,
-            0,
-            *ks[:-1],
-            *kst[:-1],
-            *kout[:-1],
-            *rs,
-            *rst,
-        ]
-        self._first(shape, True, described, "c" if out_stride == 1 else "n")
-        if pieces > 1:
-            self._join(pieces, results, ks, kout)
-
-    def _first(self, shape, columns, described, access):
-        self.kernel = _kernel(self.key, self.r, shape, columns, access)
-        self.keep, self.desc = words(described)
-        if described[0] > 1:
-            pool().ensure_workers()
-
-    def _join(self, pieces, results, ks, kout):
-        """The second launch: states lie as [piece][result]; rows are pieces, columns results."""
-        self.scratch = pieces * results
-        shape = (len(ks) - 1 if ks else 0, 1, "c", "states", "results")
-        length, out_stride = (ks[-1], kout[-1]) if ks else (1, 1)
-        rows = results // length
-        # strides of states differ in bytes per component: see join_kernel, which scales them itself
-        self.second = _join_kernel(self.key, self.r, shape, "c" if out_stride == 1 else "n")
-        described = [
-            rows,
-            max(length, 1),
-            rows,
-            1,
-            pieces,
-            length,
-            0,
-            self.count,
-            out_stride,
-            results,
-            *ks[:-1],
-            *_dense(ks),
-            *kout[:-1],
-            pieces,
-            results,
-        ]
-        self.keep2, self.desc2 = words(described)
-
-    def launch(self, input, outs, numbers):
-        if not self.results:
-            return
-        targets = [o._storage.pointer + o._offset for o in outs]
-        source = input._storage.pointer + input._offset
-        if self.scratch is None:
-            self.kernel(self.desc, *targets, source, *numbers)
-            return
-        pool = host_allocator.pool_for(8 * self.scratch)
-        pointers = []
-        try:
-            for _ in self.r.state:
-                try:
-                    pointers.append(pool.pop())
-                except IndexError:
-                    pointers.append(pool.grow())
-            self.kernel(self.desc, *pointers, source, *numbers)
-            self.second(self.desc2, *targets, *pointers, *numbers)
-        finally:
-            pool.extend(pointers)
-
-
-def _dense(ks):
-    return [s * ks[-1] for s in contiguous_strides(ks[:-1])] if ks else []
-
-
-def _positions(shape, dims):
-    """Element strides of the kept dimensions in a dense output."""
-    kept = [d for d in range(len(shape)) if d not in dims]
-    found = dict(zip(kept, contiguous_strides([shape[d] for d in kept])))
-    return [found.get(d, 0) for d in range(len(shape))]
-
-
-def _kernel(key, r, shape, columns, access):
-    full = (key, shape, columns, access)
-    found = _kernels.get(full)
-    if found is None:
-        from flambeau.codegen.templates import reduction  # with llvmlite, on first need
-
-        ir = reduction.build(r, reduction.Shape(*shape), columns, access)
-        found = _kernels[full] = load_kernel(ir, key[0])
-    return found
-
-
-def _join_kernel(key, r, shape, access):
-    full = (key, "join", shape, access)
-    found = _kernels.get(full)
-    if found is None:
-        from flambeau.codegen.templates import reduction  # with llvmlite, on first need
-
-        ir = reduction.build_join(r, reduction.Shape(*shape), access)
-        found = _kernels[full] = load_kernel(ir, key[0] + "_join")
-    return found
 
 
 _WIDE = {"f32": "f64"}  # what totals of sums are kept in

@@ -11,22 +11,21 @@ import warnings
 
 from flambeau import _dtype as d
 from flambeau._layout import make_layout
-from flambeau._tensor import Tensor, View
+from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import creation
 from flambeau.eager.attachment import METHODS
 from flambeau.eager.overlaps import check_overlap
 from flambeau.eager.copying import copy_, copy_into, fill_into
 from flambeau.eager.formula import record_formula
+from flambeau.eager.fragments import SHARE, VIEW, compile_text
 from flambeau.eager.indexing import index, index_put, number_tensor, whole_mask, write_row
 from flambeau.eager.methods import function
+from flambeau.eager.plans import Plans
 from flambeau.ops.indexing import check_fits
 from flambeau.ops.table import TABLE
 
-_new = object.__new__
-_heads: dict = {}  # layout -> (layout without its first dimension, size, stride in bytes)
-_slices: dict = {}  # (layout, start, stop, step) -> (layout, byte offset)
-_BOUNDS = (int, type(None))
+_BOUNDS = frozenset((int, type(None)))
 SCALARS = (bool, int, float, complex)
 
 
@@ -68,51 +67,56 @@ def _invalid(item):
 # -- views -----------------------------------------------------------------------------------------
 
 
-def _view(input, layout, offset):
-    """A tensor over the memory of input, without history."""
-    out = _new(Tensor)
-    out._layout = layout
-    storage = out._storage = input._storage
-    out._offset = offset
-    out._requires_grad = input._requires_grad
-    out._grad = out._grad_fn = out._extra = None
-    out._output_nr = 0
-    view = out._view = _new(View)
-    above = input._view
-    if above is None:
-        view.base = input
-        view.kind = "plain" if modes.grad else "no_grad"
-    else:
-        view.base = above.base
-        kind = above.kind
-        view.kind = kind if kind != "plain" or modes.grad else "no_grad"
-    view.version = storage.version
-    return out
+# def view(input, layout, offset): a tensor over the memory of input, without history.
+_view = compile_text(
+    "def view(input, layout, offset):"
+    + SHARE.format(offset="offset")
+    + VIEW
+    + "    out._requires_grad = input._requires_grad\n    return out\n",
+    {},
+    "subscripts",
+)["view"]
 
 
 def _head(layout):
+    """(layout without its first dimension, size of that, its stride in bytes)."""
     if not layout.ndim:
         raise _no_dims()
-    sub = make_layout(layout.shape[1:], layout.strides[1:], layout.dtype, layout.device)
-    if len(_heads) > 1 << 14:
-        _heads.clear()
-    found = _heads[layout] = sub, layout.shape[0], layout.strides[0] * layout.itemsize
-    return found
+    sub = make_layout(layout.sizes[1:], layout.strides[1:], layout.dtype, layout.device)
+    return sub, layout.sizes[0], layout.strides[0] * layout.itemsize
 
 
-def _sliced(layout, key):
-    found = _basic(layout, (key,))
-    if type(key.start) in _BOUNDS and type(key.stop) in _BOUNDS and type(key.step) in _BOUNDS:
-        if len(_slices) > 1 << 14:
-            _slices.clear()
-        _slices[layout, key.start, key.stop, key.step] = found
-    return found
+def _sliced(key):
+    """(layout, byte offset) of a slice of the first dimension."""
+    layout, start, stop, step = key
+    if not layout.ndim:
+        raise _no_slice()
+    if type(start) not in _BOUNDS or type(stop) not in _BOUNDS or (step is not None and step != 1):
+        return _basic(layout, (slice(start, stop, step),))
+    sizes, strides = layout.sizes, layout.strides
+    size = sizes[0]
+    if start is None:
+        start = 0
+    elif start < 0:
+        start = start + size if start + size > 0 else 0
+    elif start > size:
+        start = size
+    if stop is None or stop > size:
+        stop = size
+    elif stop < 0:
+        stop += size
+    length = stop - start if stop > start else 0
+    shape = (length,) if len(sizes) == 1 else (length, *sizes[1:])
+    found = make_layout(shape, strides, layout.dtype, layout.device)
+    return found, start * strides[0] * layout.itemsize
+
+
+_HEADS, _SLICES = Plans(_head, by_default=False), Plans(_sliced, by_default=False)
 
 
 def _basic(layout, items):
     """(layout, byte offset) for integers, slices, None and Ellipsis; None for other items."""
-    shape = tuple(layout.shape)  # a Size is slow to index
-    strides, ndim = layout.strides, layout.ndim
+    shape, strides, ndim = layout.sizes, layout.strides, layout.ndim
     sizes, steps, dim, offset = [], [], 0, 0
     for n, item in enumerate(items):
         kind = type(item)
@@ -336,7 +340,7 @@ def get_item(self, key):
     if not self._requires_grad or not modes.grad:
         kind = type(key)
         if kind is int:
-            sub, size, step = _heads.get(layout) or _head(layout)
+            sub, size, step = _HEADS[layout]
             if -size <= key < size:
                 return _view(
                     self, sub, self._offset + (key * step if key >= 0 else (key + size) * step)
@@ -345,7 +349,10 @@ def get_item(self, key):
         if kind is tuple:
             found = _basic(layout, key)
         elif kind is slice:
-            found = _slices.get((layout, key.start, key.stop, key.step)) or _sliced(layout, key)
+            try:
+                found = _SLICES[layout, key.start, key.stop, key.step]
+            except TypeError:  # a bound that nothing can be known by, such as a tensor
+                found = _basic(layout, (key,))
         else:
             found = _basic(layout, (key,)) if key is None or key is Ellipsis else None
         if found is not None:

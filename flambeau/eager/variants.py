@@ -66,6 +66,7 @@ class Backward:
         self.slots = len(variant.tensors)
         self.identities = [k for k, f in self.formulas if _is_identity(f, self.constants)]
         self.families, self.plans = Plans(lambda mark: None), Plans(self._plan)
+        self.sorts = Plans(self._dense)
         self.quick = self._compile_quick()
 
     def _usual_slots(self):
@@ -84,7 +85,7 @@ class Backward:
         """
         tensors, variant = self.variant.tensors, self.variant
         text = "def quick(node, g):\n    saved = node.saved\n"
-        pointers, numbers, kinds = [], [], []
+        pointers, numbers, kinds, alike = [], [], [], []
         for n, k in self.wanted:
             if n in tensors or n in ("out", "out0", "out1"):
                 saved, mark = (
@@ -98,6 +99,7 @@ class Backward:
                 owner = f"s{k}.{'tensor._' if n in tensors else ''}"
                 pointers.append(f"{mark}.pointer + {owner}offset")
                 kinds.append(f", {owner}layout")
+                alike.append(f"{owner}layout is layout0")
             else:
                 numbers.append(f"saved[{k}]")
                 kinds.append(f", type(saved[{k}])")
@@ -105,11 +107,21 @@ class Backward:
         slots = [None if s is None else "g" if s < 0 else f"out{s}" for s in usual]
         outs = sum(s is not None and s >= 0 for s in usual)
         types = "node.number_types" if "s" in variant.pattern else "()"
-        text += f"    found = plans[g._layout, node.layouts, {types}{''.join(kinds)}]\n"
-        text += "    if found is None:\n        return fused(node, g)\n"
+        # all of one dense layout: the kernel is told how many elements there are
+        alike = [f"layouts[{k}] is layout0" for k in range(self.slots)] + alike
+        text += "    layout0, layouts = g._layout, node.layouts\n"
+        text += f"    if {' and '.join(alike)}:\n"
+        typed = "".join(f", {kind[2:]}" for kind in kinds if kind.startswith(", type"))
+        text += f"        found = sorts[layout0.sort, {types}{typed}]\n"
+        text += "    else:\n        found = None\n"
+        text += "    if found is not None:\n        kernel, desc, sums = found\n"
+        for k in range(outs):
+            text += f"        layout{k}, pool{k} = layout0, layout0.pool\n"
+        text += f"    else:\n        found = plans[layout0, layouts, {types}{''.join(kinds)}]\n"
+        text += "        if found is None:\n            return fused(node, g)\n"
         unpacked = "".join(f"layout{k}, pool{k}, " for k in range(outs))
         if outs:
-            text += f"    {unpacked}kernel, desc, sums = found\n"
+            text += f"        {unpacked}kernel, desc, sums = found\n"
             text += allocated(outs)
             arguments = [
                 "desc",
@@ -117,10 +129,11 @@ class Backward:
                 "g._storage.pointer + g._offset",
                 *pointers,
                 *numbers,
+                "layout0.numel",
             ]
             text += f"    kernel({', '.join(arguments)})\n"
         else:
-            text += "    sums = found\n"
+            text += "        sums = found\n"
         text += f"    if not sums:\n        return ({', '.join(map(str, slots))},)\n"
         text += f"    results = [{', '.join(map(str, slots))}]\n"
         text += "    for k in sums:\n        results[k] = fit(results[k], node.layouts[k])\n"
@@ -130,9 +143,25 @@ class Backward:
             "SavedOutput": SavedOutput,
             "fused": self.fused,
             "plans": self.plans,
+            "sorts": self.sorts,
             "fit": fit,
         }
         return compile_text(text, space, f"{variant.op.name} backward")["quick"]
+
+    def _dense(self, key):
+        """(kernel, description, no sums) where g, arguments and saved values have one dense layout."""
+        sort, numbers, *types = key
+        if sort is None or complex in types or not sort.device.runtime.computes:
+            return None
+        types, tensors = iter(types), (*self.variant.tensors, "out", "out0", "out1")
+        kinds = tuple([sort if n in tensors else next(types) for n, _ in self.wanted])
+        family, slots = self._family(sort, (sort,) * self.slots, numbers, kinds)
+        if slots != self._usual_slots():
+            return None
+        if family is None:
+            return None, None, ()
+        found = family.sorts[(sort, *[k for k in kinds if k is not sort]) if kinds else sort]
+        return None if found is None else (*found, ())
 
     def _plan(self, key):
         """What `quick` does for (layout of g, layouts of the arguments, types of numbers, kinds of

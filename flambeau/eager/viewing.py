@@ -12,10 +12,11 @@ from flambeau._tensor import Tensor, View
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node, next_sequence
-from flambeau.eager.binding import bind, type_error
-from flambeau.eager.fragments import compile_text
-from flambeau.eager.plan import MAX_PLANS
+from flambeau.eager.binding import bind, pack_rest, type_error
+from flambeau.eager.fragments import SHARE, VIEW, compile_text, indented
+from flambeau.eager.plans import Plans
 from flambeau.eager.variants import fit
+from flambeau.ops.table import REQUIRED
 
 _new = object.__new__
 _classes: dict = {}
@@ -46,20 +47,23 @@ class ViewNode(Node):
 class ViewPlan:
     """What a view row does to one layout.
 
-    parts: (layout, byte offset from the input) per output; formula with arguments: its derivative,
-    where `moving` lists the places that incoming gradients take.
+    parts: (layout, byte offset from the input) per output. What a derivative needs is worked out
+    when somebody first records such a view: formula with arguments, where `moving` lists the places
+    that incoming gradients take.
     """
 
     __slots__ = (
+        "op",
         "input",
+        "values",
         "parts",
+        "name",
+        "origin",
         "formula",
         "arguments",
         "moving",
         "saved",
         "node_class",
-        "outputs",
-        "fresh",
     )
 
 
@@ -87,43 +91,43 @@ def node_name(op, layout, values, inplace=False):
     return f"{op.node_name[:-1]}{(number(*values) if number else 0) + (count if inplace else 0)}"
 
 
-def make_plan(op, layout, values, found, inplace=False, origin=0):
+def make_plan(op, layout, values, found, name=None, origin=0):
     """The plan of a view row for a layout. found: what the row's body gave."""
     plan = _new(ViewPlan)
-    plan.input = layout
-    places = found if type(found) is list else [found]
-    plan.parts = tuple(_part(layout, *place) for place in places)
-    plan.outputs = len(places)
-    plan.node_class = plan.formula = None
-    plan.fresh = bool(op.options.get("fresh"))
-    if op.grads:
-        names = next(iter(op.grads.values())).names
-        first = op.params[0].name
-        known = dict(zip([p.name for p in op.params[1:]], values))
-        known |= {
-            f"{first}_shape": layout.shape,
-            f"{first}_layout": layout,
-            "g": None,
-            "gs": None,
-            "origin": origin,
-        }
-        plan.formula = next(iter(op.grads.values())).function
-        plan.arguments = [known[n] for n in names]
-        plan.moving = [(k, n) for k, n in enumerate(names) if n in ("g", "gs")]
-        plan.node_class = _node_class(op, node_name(op, layout, values, inplace))
-        plan.saved = tuple(known[n] for n in plan.node_class.saved_names)
+    plan.op, plan.input, plan.values, plan.name, plan.origin = op, layout, values, name, origin
+    if type(found) is list:
+        plan.parts = tuple([_part(layout, *place) for place in found])
+    else:
+        plan.parts = (_part(layout, *found),)
+    plan.node_class = None
     return plan
 
 
+def _prepare(plan):
+    """Work out what a derivative needs."""
+    op, layout, (derivative,) = plan.op, plan.input, plan.op.grads.values()
+    first = op.params[0].name
+    known = dict(zip([p.name for p in op.params[1:]], plan.values))
+    known |= {f"{first}_shape": layout.shape, f"{first}_layout": layout, "origin": plan.origin}
+    plan.formula, names = derivative.function, derivative.names
+    plan.arguments = [known.get(n) for n in names]
+    plan.moving = [(k, n) for k, n in enumerate(names) if n in ("g", "gs")]
+    cls = _node_class(op, plan.name or node_name(op, layout, plan.values))
+    plan.saved = tuple(known[n] for n in cls.saved_names)
+    plan.node_class = cls
+
+
 def _part(layout, shape, strides, offset, dtype=None):
-    new = make_layout(Size(shape), tuple(strides), dtype or layout.dtype, layout.device)
+    new = make_layout(tuple(shape), tuple(strides), dtype or layout.dtype, layout.device)
     return new, offset * new.itemsize
 
 
 def history(plan, input):
     """The node of a view of input."""
+    if plan.node_class is None:
+        _prepare(plan)
     node = _new(plan.node_class)
-    node.edges, node.saved, node.outputs = (edge_of(input),), plan.saved, plan.outputs
+    node.edges, node.saved, node.outputs = (edge_of(input),), plan.saved, len(plan.parts)
     node.plan, node.seq, node.hooks = plan, next_sequence(), None
     if modes.anomaly:
         init_node(node, node.edges, node.saved, node.outputs)
@@ -132,8 +136,8 @@ def history(plan, input):
 
 def record(plan, input, *outs):
     """Make the history of the outputs, unless nobody is recording."""
-    if not modes.grad or plan.node_class is None:
-        if outs[0]._view is not None and not plan.fresh:
+    if not modes.grad or not plan.op.grads:
+        if outs[0]._view is not None and not plan.op.options.get("fresh"):
             # PyTorch: a view of what needs gradients does too, though it has no history
             for out in outs:
                 out._requires_grad = True
@@ -141,38 +145,6 @@ def record(plan, input, *outs):
     node = history(plan, input)
     for k, out in enumerate(outs):
         out._grad_fn, out._requires_grad, out._output_nr = node, True, k
-
-
-_BODY = """
-    out = new(Tensor)
-    out._layout = layout
-    storage = out._storage = input._storage
-    out._offset = {offset}
-    out._requires_grad = False
-    out._grad = out._grad_fn = out._extra = None
-    out._output_nr = 0
-"""
-_VIEW = """
-    view = out._view = new(View)
-    above = input._view
-    if above is None:
-        view.base = input
-        view.kind = "plain" if modes.grad else "no_grad"
-    else:
-        view.base = above.base
-        kind = above.kind
-        view.kind = kind if kind != "plain" or modes.grad else "no_grad"
-    view.version = storage.version
-"""
-_RECORD = """
-    if input._requires_grad:
-        record(plan, input, out)
-    return out
-"""
-
-
-def _indented(text):
-    return "".join(f"    {line}\n" for line in text.splitlines() if line)
 
 
 def _function_text(op):
@@ -187,16 +159,16 @@ def _function_text(op):
     multi = op.options.get("multi")
     first = "parts" if multi else "layout"
     text = f"def {op.name}({signature}):\n    try:\n        {first}, delta, plan = plans[{key}]\n"
-    text += f"    except (KeyError, TypeError, AttributeError):\n        {first} = plan = None\n"
+    text += f"    except (TypeError, AttributeError):\n        {first} = plan = None\n"
     text += f"    if {first} is None or kwargs:\n        if plan is None or kwargs:\n"
     text += f"            return slow(input, {arguments}, kwargs)\n"
     text += "        return otherwise(input, *plan)\n"
-    view = "    out._view = None\n" if op.options.get("fresh") else _VIEW
+    view = "    out._view = None\n" if op.options.get("fresh") else VIEW
     if multi:
         kind = "" if op.options.get("fresh") else '        view.kind = "multi"\n'
         text += "    outs, at = [], input._offset\n    for layout, delta in parts:\n"
         text += (
-            _indented(_BODY.format(offset="at + delta") + view)
+            indented(SHARE.format(offset="at + delta") + view)
             + kind
             + "        outs.append(out)\n"
         )
@@ -205,17 +177,47 @@ def _function_text(op):
             + "    if input._requires_grad:\n        record(plan, input, *outs)\n"
             + "    return tuple(outs)\n"
         )
-    text += _BODY.format(offset="input._offset + delta")
+    text += SHARE.format(offset="input._offset + delta")
     if "aligned" in op.options:
         text += "    if out._offset % layout.itemsize:\n        misaligned(input, layout)\n"
-    return text + view + _RECORD
+    text += view + "    if input._requires_grad:\n        record(plan, input, out)\n"
+    return text + "    return out\n"
 
 
 class Viewer:
     """The slow path of one view row: binds, asks the body, keeps plans."""
 
     def __init__(self, op):
-        self.op, self.options, self.plans = op, op.options, {}
+        self.op, self.options = op, op.options
+        self.plans = Plans(self._plan, by_default=False)
+
+    def _plan(self, key):
+        """(layout, byte offset, ViewPlan), or (None, None, arguments) where only a copy will do."""
+        if type(key) is not tuple:
+            layout, args = key, ()
+        elif self.options.get("varargs"):
+            layout, args = key
+            if not all(map(_keepable, args)):
+                raise TypeError("to be bound")
+            args = self._packed(layout, args)
+        else:
+            layout, *args = key
+            for a in args:
+                if type(a) is not int and not _keepable(a):
+                    raise TypeError("to be bound")
+        found = self.op.body(layout, *args)
+        if found is None:
+            return None, None, args
+        plan = make_plan(self.op, layout, args, found)
+        return (plan.parts, None, plan) if self.options.get("multi") else (*plan.parts[0], plan)
+
+    def _packed(self, layout, args):
+        """All arguments after the first, where the rest of a call is one argument."""
+        args = pack_rest(self.op, (layout, *args))[1:]
+        missing = self.op.params[len(args) + 1 :]
+        if any(p.default is REQUIRED for p in missing):
+            raise TypeError("to be bound")
+        return (*args, *[p.default for p in missing])
 
     def values(self, input, args, kwargs):
         """The row's arguments after the first, checked."""
@@ -232,39 +234,15 @@ class Viewer:
         return tuple(bind(self.op, (input, *args), kwargs).values())[1:]
 
     def slow(self, input, args, kwargs):
-        if list in map(type, args) and not kwargs:  # unhashable, but the same as tuples
-            plain = tuple(tuple(a) if type(a) is list else a for a in args)
-            if all(map(_keepable, plain)) and isinstance(input, Tensor):
-                if self._key(input._layout, plain) in self.plans:
-                    return self.function(input, *plain)
-                return self._slow(input, args, plain, kwargs)
-        return self._slow(input, args, args, kwargs)
-
-    def _slow(self, input, args, plain, kwargs):
+        if list in map(type, args) and not kwargs and isinstance(input, Tensor):
+            plain = tuple([tuple(a) if type(a) is list else a for a in args])
+            if all(map(_keepable, plain)):  # unhashable, but the same as tuples
+                return self.function(input, *plain)
         values = self.values(input, args, kwargs)
         found = self.op.body(input._layout, *values)
-        plan = values if found is None else make_plan(self.op, input._layout, values, found)
-        if not kwargs and all(map(_keepable, plain)):
-            self._keep(input._layout, plain, plan)
         if found is None:
             return self.options["otherwise"](input, *values)
-        return self.outputs(plan, input)
-
-    def _key(self, layout, args):
-        if self.options.get("varargs"):
-            return layout, args
-        return (layout, *args) if args else layout
-
-    def _keep(self, layout, args, plan):
-        if len(self.plans) > MAX_PLANS:
-            self.plans.clear()
-        key = self._key(layout, args)
-        if type(plan) is tuple:
-            self.plans[key] = None, None, plan
-        else:
-            self.plans[key] = (
-                (plan.parts, None, plan) if self.options.get("multi") else (*plan.parts[0], plan)
-            )
+        return self.outputs(make_plan(self.op, input._layout, values, found), input)
 
     def outputs(self, plan, input):
         """What the generated function does with a plan, in plain words."""
@@ -305,15 +283,11 @@ def view_function(op):
             "plans": viewer.plans,
             "slow": viewer.slow,
             "otherwise": op.options.get("otherwise"),
-            "new": _new,
-            "Tensor": Tensor,
-            "View": View,
-            "modes": modes,
             "record": record,
             "misaligned": viewer.misaligned,
             **{f"_d_{p.name}": p.default for p in op.params},
         }
-        function = compile_text(_function_text(op), space, f"{op.name} view")[op.name]
+        function = compile_text(_function_text(op), space, op.name)[op.name]
         viewer.function = function
     function.__doc__, function.__module__ = op.doc, "flambeau"
     function.__name__ = function.__qualname__ = op.name
@@ -323,23 +297,22 @@ def view_function(op):
 def _absolute_function(op):
     """as_strided: the place is counted from the start of the storage and must lie inside it."""
 
-    plans = op.runtime.plans
+    def plan_of(key):
+        *place, args = key
+        if not all(map(_keepable, args)) or not 2 <= len(args) <= 3:
+            raise TypeError("to be bound")
+        return absolute_plan(op, *place, (*args, None)[:3])
 
-    def plan_for(input, args, kwargs):
-        found = absolute_plan(op, input, op.runtime.values(input, args, kwargs))
-        if not kwargs and all(map(_keepable, args)):
-            if len(plans) > MAX_PLANS:
-                plans.clear()
-            plans[input._layout, input._offset, input._storage.nbytes, args] = found
-        return found
+    plans = Plans(plan_of, by_default=False)
 
     def function(input, *args, **kwargs):
         try:
-            found = plans.get((input._layout, input._offset, input._storage.nbytes, args))
+            found = plans[input._layout, input._offset, input._storage.nbytes, args]
         except (TypeError, AttributeError):
             found = None
         if found is None or kwargs:
-            found = plan_for(input, args, kwargs)
+            values = op.runtime.values(input, args, kwargs)
+            found = absolute_plan(op, *_place(input), values)
         plan, offset = found
         out = _alias(input, plan.parts[0][0], offset)
         if input._requires_grad:
@@ -349,20 +322,23 @@ def _absolute_function(op):
     return function
 
 
-def absolute_plan(op, input, values, inplace=False):
-    """The plan of an absolute view and its byte offset in the storage."""
-    layout = input._layout
+def _place(input):
+    return input._layout, input._offset, input._storage.nbytes
+
+
+def absolute_plan(op, layout, place, room, values, name=None):
+    """The plan of an absolute view and its byte offset in the storage, which has so much room."""
     shape, strides, offset = op.body(layout, *values)
-    offset = input._offset // layout.itemsize if offset is None else offset
-    origin = input._offset // layout.itemsize
-    plan = make_plan(op, layout, (shape, strides, offset), (shape, strides, 0), inplace, origin)
+    origin = place // layout.itemsize
+    offset = origin if offset is None else offset
+    plan = make_plan(op, layout, (shape, strides, offset), (shape, strides, 0), name, origin)
     new = plan.parts[0][0]
     needed = (offset + span(new)) * new.itemsize if new.numel else 0
-    if needed > input._storage.nbytes and layout.device.type != "meta":
+    if needed > room and layout.device.runtime.computes:
         raise RuntimeError(
             f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, "
             f"and itemsize {new.itemsize} requiring a storage size of {needed} are out of bounds "
-            f"for storage of size {input._storage.nbytes}"
+            f"for storage of size {room}"
         )
     return plan, offset * new.itemsize
 
@@ -390,12 +366,11 @@ def view_inplace(op):
         if input._requires_grad and modes.grad:
             views.check_inplace(input)
         values = op.runtime.values(input, args, kwargs)
+        name = node_name(op, input._layout, values, inplace=True)
         if op.options.get("absolute"):
-            plan, offset = absolute_plan(op, input, values, inplace=True)
+            plan, offset = absolute_plan(op, *_place(input), values, name)
         else:
-            plan = make_plan(
-                op, input._layout, values, op.body(input._layout, *values), inplace=True
-            )
+            plan = make_plan(op, input._layout, values, op.body(input._layout, *values), name)
             offset = input._offset + plan.parts[0][1]
         if input._requires_grad and modes.grad:
             input._grad_fn, input._output_nr = history(plan, input), 0

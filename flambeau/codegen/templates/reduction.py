@@ -51,12 +51,9 @@ class Shape(NamedTuple):
     long: bool = False  # are runs along the vector dimension long?
 
 
-# Words of the description, both programs:
-#   0 chunks  1 rows per chunk  2 rows  3 pieces  4 piece  5 length (of the vector dimension)
-#   6 its stride (bytes)  7 count (reduced elements in all)  8 out stride of the vector dimension
-#   (column program)  9 states per component  10.. kept sizes, kept input strides, kept output
-#   positions (elements of the output), reduced sizes, reduced strides
-HEADER = 10
+# Behind the words of `Reducing`: kept sizes, kept input strides, kept output positions (elements of
+# the output), reduced sizes, reduced strides.
+HEADER = len(Reducing._fields)
 
 
 def vector_width(r):
@@ -515,9 +512,16 @@ class ColumnProgram(_Program):
     out_access = "n"
 
 
-def build(r, shape, columns, out_access="c"):
-    """IR of a reduction."""
-    program = (ColumnProgram if columns else RowProgram)(r, shape)
+def build_rows(r, shape):
+    """IR of a reduction along rows."""
+    program = RowProgram(r, Shape(*shape))
+    program.out_access = "c"
+    return program.text()
+
+
+def build_columns(r, shape, out_access):
+    """IR of a reduction down columns."""
+    program = ColumnProgram(r, Shape(*shape))
     program.out_access = out_access
     return program.text()
 
@@ -536,6 +540,7 @@ class JoinProgram(ColumnProgram):
 
 
 def build_join(r, shape, out_access):
-    program = JoinProgram(r.wide or r, shape)
+    """IR of the second launch."""
+    program = JoinProgram(r.wide or r, Shape(*shape))
     program.out_access = out_access
     return program.text()
