@@ -9,12 +9,15 @@ from flambeau.eager import gemm
 from flambeau.eager.launching import launches
 from flambeau.eager.plans import Plans
 from flambeau.eager.products import (
+    PRODUCTS,
     check_added,
     check_expands,
     check_inner,
     check_same_dtype,
+    product,
     refuse,
 )
+from flambeau.eager.rows import contiguous
 
 
 @launches("linear")
@@ -71,6 +74,29 @@ def _plan(key):
 
 
 LINEAR = Plans(_plan, by_default=False)
+
+
+@launches("linear_to_weight")
+def linear_to_weight(g_out, input):
+    if PRODUCTS[_turned, g_out._layout, input._layout] is None:
+        g_out, input = contiguous(g_out), contiguous(input)
+    return product(g_out, input, _turned)
+
+
+def _turned(a, b):
+    """a.T @ b, where all but the last dimension are rows; None if those are not evenly apart."""
+    if a.ndim == 2:
+        return None, (tuple(a.shape)[::-1], a.strides[::-1]), (tuple(b.shape), b.strides)
+    count, steps = 1, (1, 1)
+    for k, t in enumerate((a, b)):
+        sizes, strides = collapse(t.shape[:-1], [t.strides[:-1]])
+        if len(sizes) > 1:
+            return None
+        if sizes:
+            count, step = sizes[0], strides[0][0]
+            steps = (step, steps[1]) if k == 0 else (steps[0], step)
+    left = (a.shape[-1], count), (a.strides[-1], steps[0])
+    return None, left, ((count, b.shape[-1]), (steps[1], b.strides[-1]))
 
 
 def _nothing(out, input, weight, bias):
