@@ -4,7 +4,7 @@ import mmap
 import os
 
 from flambeau import _dtype
-from flambeau._device import cpu
+from flambeau._device import cpu, resolve
 from flambeau._layout import Size, make_layout
 from flambeau._tensor import make_tensor
 from flambeau.runtime.cpu import address_of, buffer_at
@@ -22,7 +22,10 @@ class UntypedStorage:
     """A block of bytes."""
 
     def __init__(self, storage=0, *, device=None):
-        self._storage = storage if isinstance(storage, Storage) else new_storage(int(storage))
+        self.device = resolve(device or cpu)
+        if not isinstance(storage, Storage):
+            storage = new_storage(int(storage), self.device)
+        self._storage = storage
 
     def data_ptr(self):
         return self._storage.pointer
@@ -49,9 +52,8 @@ class UntypedStorage:
             raise RuntimeError(
                 f"Trying to slice with a step of {step}, but only a step of 1 is supported"
             )
-        return UntypedStorage(
-            borrowed_storage(self._storage.pointer + start, max(stop - start, 0), self._storage)
-        )
+        part = borrowed_storage(self._storage.pointer + start, max(stop - start, 0), self._storage)
+        return UntypedStorage(part, device=self.device)
 
     def __setitem__(self, index, value):
         self._view()[index] = value
@@ -92,13 +94,9 @@ class UntypedStorage:
     def __hash__(self):
         return id(self._storage)
 
-    @property
-    def device(self):
-        return cpu
-
     def resize_(self, nbytes):
         if nbytes > self._storage.nbytes:
-            grow_storage(self._storage, nbytes)
+            grow_storage(self._storage, nbytes, self.device)
         else:
             self._storage.nbytes = nbytes
         return self
@@ -118,14 +116,19 @@ class UntypedStorage:
 
     def __repr__(self):
         lines = "\n ".join(map(str, self.tolist()))
-        return f" {lines}\n[torch.storage.UntypedStorage(device=cpu) of size {self.nbytes()}]"
+        kind = f"torch.storage.UntypedStorage(device={self.device})"
+        return f" {lines}\n[{kind} of size {self.nbytes()}]"
 
 
 class TypedStorage:
     """A block of elements of one dtype."""
 
-    def __init__(self, storage, dtype=_dtype.float32):
-        self._untyped_storage, self.dtype = UntypedStorage(storage), dtype
+    def __init__(self, storage, dtype=_dtype.float32, device=None):
+        self._untyped_storage, self.dtype = UntypedStorage(storage, device=device), dtype
+
+    @property
+    def device(self):
+        return self._untyped_storage.device
 
     def untyped(self):
         return self._untyped_storage
@@ -143,7 +146,7 @@ class TypedStorage:
 
     def _tensor(self):
         return make_tensor(
-            make_layout(Size((self.size(),)), (1,), self.dtype, cpu),
+            make_layout(Size((self.size(),)), (1,), self.dtype, self.device),
             self._untyped_storage._storage,
             0,
         )
@@ -173,5 +176,5 @@ class TypedStorage:
 
     def __repr__(self):
         lines = "\n ".join(map(str, self.tolist()))
-        kind = f"torch.storage.TypedStorage(dtype={self.dtype}, device=cpu)"
+        kind = f"torch.storage.TypedStorage(dtype={self.dtype}, device={self.device})"
         return f" {lines}\n[{kind} of size {self.size()}]"

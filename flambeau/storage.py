@@ -4,8 +4,7 @@ A storage is shared by a tensor and its views; the version counter lives here an
 writes, so that autograd notices when a saved value has been overwritten.
 """
 
-from flambeau.runtime.allocator import host_allocator
-from flambeau.runtime.cpu import copy_bytes
+from flambeau._device import cpu
 
 
 class Storage:
@@ -21,12 +20,17 @@ def _nothing(pointer):
     pass
 
 
-def new_storage(nbytes):
-    """A fresh block of at least nbytes."""
+def new_storage(nbytes, device=cpu):
+    """A fresh block of at least nbytes on a device."""
     self = object.__new__(Storage)
     self.give = _nothing  # so that a failing allocation leaves nothing to free
     self.pointer, self.nbytes, self.version, self.owner = 0, nbytes, 0, None
-    self.pointer, self.give = host_allocator.take(nbytes)
+    pool = device.runtime.pool_for(nbytes)
+    try:
+        self.pointer = pool.pop()
+    except IndexError:
+        self.pointer = pool.grow()
+    self.give = pool.give
     return self
 
 
@@ -67,16 +71,16 @@ def borrowed_storage(pointer, nbytes, owner):
     return self
 
 
-def grow_storage(storage, nbytes):
-    """Make a storage at least nbytes large; its old content stays."""
+def grow_storage(storage, nbytes, device=cpu):
+    """Make a storage on a device at least nbytes large; its old content stays."""
     if nbytes <= storage.nbytes:
         return
     owner = getattr(storage, "owner", None)
     if owner is not None and type(owner) is not Kept:
         raise RuntimeError("Trying to resize storage that is not resizable")
-    bigger = new_storage(nbytes)
+    bigger = new_storage(nbytes, device)
     if storage.nbytes and storage.pointer:
-        copy_bytes(bigger.pointer, storage.pointer, storage.nbytes)
+        device.runtime.copy(bigger.pointer, storage.pointer, storage.nbytes)
     # swap the blocks: the old one is freed with `bigger`
     storage.pointer, bigger.pointer = bigger.pointer, storage.pointer
     storage.give, bigger.give = bigger.give, storage.give

@@ -8,36 +8,30 @@ import warnings
 
 from flambeau import _device, _dtype
 from flambeau._device import cpu, default_device
-from flambeau._layout import Size, make_layout
+from flambeau._layout import Size, make_layout, span
 from flambeau._tensor import Tensor, empty_like_layout, make_tensor
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.eager import interchange
-from flambeau.eager.copying import (
-    FILLS,
-    cloned_layout,
-    fill_into,
-    filled,
-    formatted_layout,
-)
+from flambeau.eager.copying import FILLS, fill_into, filled, formatted_layout
 from flambeau.eager.dlpack import from_dlpack as from_dlpack
 from flambeau.eager.dlpack import to_dlpack as to_dlpack
 from flambeau.eager.nested import from_data, infer_dtype, plain
 from flambeau.eager.options import (
-    INT,
     MAX_BYTES,
     device_of,
     dtype_of,
     fill_number,
     finish,
     into,
+    known,
     like,
     new_layout,
     number,
-    plain_key,
+    plain_layout,
     size_from,
     size_tuple,
 )
-from flambeau.eager.plan import MAX_PLANS
+from flambeau.eager.plans import Plans
 from flambeau.eager.ranges import arange as arange
 from flambeau.eager.ranges import eye as eye
 from flambeau.eager.ranges import linspace as linspace
@@ -140,84 +134,131 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     return finish(interchange.from_buffer(buffer, dtype, count, offset), requires_grad)
 
 
-_INT_FLOAT = frozenset((int, float))
-_ROOMY = frozenset(
-    (
-        _dtype.float64,
-        _dtype.float32,
-        _dtype.float16,
-        _dtype.bfloat16,
-        _dtype.int64,
-        _dtype.int32,
-        _dtype.int16,
-    )
-)
-_known: dict = {}  # (what, sizes, dtype, device), or a layout -> layout and plan of a fill
-_dtype.Defaults.remembered.append(_known)
+# What plain calls come to, by (sizes, dtype, device): a layout, and a kernel with its description.
 
 
-def _remember(key, *plan):
-    if key is not None:
-        if len(_known) > MAX_PLANS:
-            _known.clear()
-        _known[key] = plan
+def _plan_blank(key):
+    layout = plain_layout(*key)
+    return None if layout is None else (layout, *FILLS.make((layout, int)))
 
 
-def _filled_again(key, value, requires_grad):
-    """A new tensor that was asked for before, full of a small number; else None."""
-    try:
-        found = _known.get(key)
-    except TypeError:  # a dtype or a device that nothing can be known by
-        return None
-    if found is None:
-        return None
-    layout, kernel, description = found
+def _plan_full(key):
+    sizes, (dtype, kind), device = key
+    if dtype is not None and dtype not in _ROOMY:
+        return None  # it may not hold the number
+    layout = plain_layout(sizes, infer_dtype((kind(),)) if dtype is None else dtype, device)
+    return None if layout is None else (layout, *FILLS.make((layout, kind)))
+
+
+def _plan_like(layout):
+    layout = layout if layout.is_dense else formatted_layout(layout, None)
+    return layout, *FILLS.make((layout, int))
+
+
+_EMPTY = Plans(lambda key: plain_layout(*key))
+_BLANK, _FULL, _LIKE = Plans(_plan_blank), Plans(_plan_full), Plans(_plan_like)
+_ROOMY = frozenset(_dtype.BY_CODE[c] for c in "f64 f32 f16 bf16 i64 i32 i16".split())
+
+
+def _run(plan, value, requires_grad):
+    """A new tensor full of a number, by a plan."""
+    layout, kernel, description = plan
     t = empty_like_layout(layout)
     kernel(description, t._storage.pointer, value)
-    return finish(t, requires_grad) if requires_grad else t
+    return finish(t, True) if requires_grad else t
 
 
-def _filled_first(key, layout, value, requires_grad):
-    """The same for a call that is new; the next one like it finds its plan."""
-    _remember(key, layout, *FILLS[layout, type(value)])
-    return finish(filled(layout, value), requires_grad)
-
-
-def _shape(sizes, size, name):
-    if size is not None:
-        return size_from((size,), name)
-    return size_from(sizes, name)
+def sized(name, sizes, size, out, dtype, device, requires_grad, fill=None, memory_format=None):
+    """A tensor of some size that fill(tensor) gives values; every argument is looked at."""
+    shape = size_from(sizes if size is None else (size,), name)
+    if out is None:
+        layout = new_layout(shape, dtype, device, name)
+        if memory_format is not None:
+            layout = formatted_layout(layout, memory_format)
+        t = empty_like_layout(layout)
+    else:
+        t = into(out, shape, dtype, name)
+    if fill is not None:
+        fill(t)
+        t._storage.version += out is not None
+    return finish(t, requires_grad)
 
 
 def empty(
-    *sizes,
-    size=None,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-    memory_format=None,
-    names=None,
-):
+    *sizes, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
+    pin_memory=False, memory_format=None, names=None,
+):  # fmt: skip
     """A tensor with uninitialised memory."""
-    if out is not None:
-        return into(out, _shape(sizes, size, "empty"), dtype, "empty")
-    key = plain_key("empty", sizes, dtype, device) if size is memory_format is None else None
-    try:
-        found = _known.get(key)
-    except TypeError:  # a dtype or a device that nothing can be known by
-        found = key = None
-    if found is None:
-        plan = new_layout(_shape(sizes, size, "empty"), dtype, device, "empty")
-        if memory_format is not None:
-            plan = formatted_layout(plan, memory_format)
-        _remember(key, plan)
-    else:
-        (plan,) = found
-    t = empty_like_layout(plan)
-    return finish(t, requires_grad) if requires_grad else t
+    if size is out is memory_format is None:
+        plan = known(_EMPTY, sizes, dtype, device)
+        if plan is not None:
+            t = empty_like_layout(plan)
+            return finish(t, True) if requires_grad else t
+    return sized(
+        "empty", sizes, size, out, dtype, device, requires_grad, memory_format=memory_format
+    )
+
+
+def zeros(
+    *sizes, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
+    pin_memory=False, names=None,
+):  # fmt: skip
+    """A tensor of zeros."""
+    if size is out is None:
+        plan = known(_BLANK, sizes, dtype, device)
+        if plan is not None:
+            return _run(plan, 0, requires_grad)
+    return sized("zeros", sizes, size, out, dtype, device, requires_grad, _zero)
+
+
+def ones(
+    *sizes, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
+    pin_memory=False, names=None,
+):  # fmt: skip
+    """A tensor of ones."""
+    if size is out is None:
+        plan = known(_BLANK, sizes, dtype, device)
+        if plan is not None:
+            return _run(plan, 1, requires_grad)
+    return sized("ones", sizes, size, out, dtype, device, requires_grad, _one)
+
+
+def _zero(t):
+    fill_into(t, 0)
+
+
+def _one(t):
+    fill_into(t, 1)
+
+
+def full(
+    size, fill_value, *, out=None, dtype=None, layout=None, device=None, requires_grad=False,
+    pin_memory=False, names=None,
+):  # fmt: skip
+    """A tensor with every element equal to fill_value."""
+    kind = type(fill_value)
+    if (kind is int or kind is float) and out is None and -1000 <= fill_value <= 1000:
+        plan = known(_FULL, (size,), (dtype, kind), device) if isinstance(size, tuple) else None
+        if plan is not None:
+            return _run(plan, fill_value, requires_grad)
+    return _full("full", size, fill_value, out, dtype, device, requires_grad)
+
+
+def _full(name, size, fill_value, out, dtype, device, requires_grad):
+    value = number(fill_value, name, "fill_value", 2)
+    shape = size_tuple(size, name)
+    if dtype is None and out is None:
+        dtype = infer_dtype([value])
+
+    def fill(t):
+        fill_into(t, _checked(value, t.dtype))
+
+    return sized(name, (shape,), None, out, dtype, device, requires_grad, fill)
+
+
+def _checked(value, dtype):
+    """A number to fill with, if the dtype can hold it."""
+    return fill_number(_dtype.check_fits(value, dtype))
 
 
 def empty_strided(
@@ -231,111 +272,17 @@ def empty_strided(
             f"({len(stride)})"
         )
     plan = make_layout(shape, tuple(stride), dtype_of(dtype), device_of(device, "empty_strided"))
-    elements = 1 + sum((s - 1) * st for s, st in zip(shape, stride)) if plan.numel else 0
-    if elements * plan.itemsize >= MAX_BYTES or min(stride, default=0) < 0:
+    nbytes = span(plan) * plan.itemsize
+    if nbytes >= MAX_BYTES or min(stride, default=0) < 0:
         raise RuntimeError(
             f"Storage size calculation overflowed with sizes={list(shape)} and "
             f"strides={list(stride)}"
         )
-    storage = new_storage(elements * plan.itemsize if plan.device.type == "cpu" else 0)
-    return finish(make_tensor(plan, storage, 0), requires_grad)
+    return finish(make_tensor(plan, new_storage(nbytes, plan.device), 0), requires_grad)
 
 
-def full(
-    size,
-    fill_value,
-    *,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-    names=None,
-):
-    """A tensor with every element equal to fill_value."""
-    key = None
-    plainly = isinstance(size, tuple) and INT.issuperset(map(type, size))
-    if plainly and out is None and _is_small(fill_value, dtype):
-        key = plain_key(type(fill_value), size, dtype, device)
-        t = _filled_again(key, fill_value, requires_grad)
-        if t is not None:
-            return t
-    fill_value = number(fill_value, "full", "fill_value", 2)
-    shape = size_tuple(size, "full")
-    if out is not None:
-        out = into(out, shape, dtype, "full")
-        fill_into(out, _checked(fill_value, out.dtype))
-        out._storage.version += 1
-        return out
-    dtype = infer_dtype([fill_value]) if dtype is None else dtype_of(dtype, "full")
-    plan = new_layout(shape, dtype, device, "full")
-    return _filled_first(key, plan, _checked(fill_value, dtype), requires_grad)
-
-
-def _is_small(value, dtype):
-    """Is this a number that surely fits the dtype that was asked for?"""
-    if type(value) not in _INT_FLOAT or not -1000 <= value <= 1000:
-        return False
-    return dtype is None or (type(dtype) is _dtype.dtype and dtype in _ROOMY)
-
-
-def _checked(value, dtype):
-    """A number to fill with, if the dtype can hold it."""
-    return fill_number(_dtype.check_fits(value, dtype))
-
-
-def zeros(
-    *sizes,
-    size=None,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-    names=None,
-):
-    """A tensor of zeros."""
-    key = None
-    if size is out is None:
-        key = plain_key("blank", sizes, dtype, device)
-        t = _filled_again(key, 0, requires_grad)
-        if t is not None:
-            return t
-    if out is not None:
-        return into(out, _shape(sizes, size, "zeros"), dtype).zero_()
-    plan = new_layout(_shape(sizes, size, "zeros"), dtype, device, "zeros")
-    return _filled_first(key, plan, 0, requires_grad)
-
-
-def ones(
-    *sizes,
-    size=None,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-    names=None,
-):
-    """A tensor of ones."""
-    key = None
-    if size is out is None:
-        key = plain_key("blank", sizes, dtype, device)
-        t = _filled_again(key, 1, requires_grad)
-        if t is not None:
-            return t
-    if out is not None:
-        return into(out, _shape(sizes, size, "ones"), dtype, "ones").fill_(1)
-    plan = new_layout(_shape(sizes, size, "ones"), dtype, device, "ones")
-    return _filled_first(key, plan, 1, requires_grad)
-
-
-def _like(input, dtype, device, memory_format, name):
-    if dtype is None and device is None and type(input) is Tensor:
-        return cloned_layout(input._layout, memory_format)
+def like_layout(input, dtype, device, memory_format, name):
+    """The layout of a tensor like another, but for what is said."""
     like(input, name)
     layout = formatted_layout(input._layout, memory_format, dtype and dtype_of(dtype, name))
     if device is not None:
@@ -344,75 +291,45 @@ def _like(input, dtype, device, memory_format, name):
 
 
 def empty_like(
-    input,
-    *,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    memory_format=None,
+    input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None,
     pin_memory=False,
-):
+):  # fmt: skip
     """An uninitialised tensor of the same shape, dtype and device."""
-    plan = _like(input, dtype, device, memory_format, "empty_like")
+    if type(input) is Tensor and dtype is device is memory_format is None:
+        plan = _LIKE[input._layout][0]
+    else:
+        plan = like_layout(input, dtype, device, memory_format, "empty_like")
     return finish(empty_like_layout(plan), requires_grad)
 
 
 def zeros_like(
-    input,
-    *,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    memory_format=None,
+    input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None,
     pin_memory=False,
-):
+):  # fmt: skip
     """Zeros of the same shape, dtype and device."""
-    key = None
     if type(input) is Tensor and dtype is device is memory_format is None:
-        key = input._layout
-        t = _filled_again(key, 0, requires_grad)
-        if t is not None:
-            return t
-    plan = _like(input, dtype, device, memory_format, "zeros_like")
-    return _filled_first(key, plan, 0, requires_grad)
+        return _run(_LIKE[input._layout], 0, requires_grad)
+    plan = like_layout(input, dtype, device, memory_format, "zeros_like")
+    return finish(filled(plan, 0), requires_grad)
 
 
 def ones_like(
-    input,
-    *,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    memory_format=None,
+    input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None,
     pin_memory=False,
-):
+):  # fmt: skip
     """Ones of the same shape, dtype and device."""
-    key = None
     if type(input) is Tensor and dtype is device is memory_format is None:
-        key = input._layout
-        t = _filled_again(key, 1, requires_grad)
-        if t is not None:
-            return t
-    plan = _like(input, dtype, device, memory_format, "ones_like")
-    return _filled_first(key, plan, 1, requires_grad)
+        return _run(_LIKE[input._layout], 1, requires_grad)
+    plan = like_layout(input, dtype, device, memory_format, "ones_like")
+    return finish(filled(plan, 1), requires_grad)
 
 
 def full_like(
-    input,
-    fill_value,
-    *,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    memory_format=None,
-    pin_memory=False,
-):
+    input, fill_value, *, dtype=None, layout=None, device=None, requires_grad=False,
+    memory_format=None, pin_memory=False,
+):  # fmt: skip
     """A constant tensor of the same shape, dtype and device."""
-    plan = _like(input, dtype, device, memory_format, "full_like")
+    plan = like_layout(input, dtype, device, memory_format, "full_like")
     value = _checked(number(fill_value, "full_like", "fill_value", 2), plan.dtype)
     return finish(filled(plan, value), requires_grad)
 
@@ -429,19 +346,17 @@ def scalar_tensor(
 
 
 def _new_options(self, dtype, device):
-    return {"dtype": dtype or self.dtype, "device": device or self.device}
+    return {"dtype": dtype or self._layout.dtype, "device": device or self._layout.device}
+
+
+def _shape(sizes, size, name):
+    return size_from(sizes if size is None else (size,), name)
 
 
 def new_empty(
-    self,
-    *sizes,
-    size=None,
-    dtype=None,
-    device=None,
-    requires_grad=False,
-    layout=None,
+    self, *sizes, size=None, dtype=None, device=None, requires_grad=False, layout=None,
     pin_memory=False,
-):
+):  # fmt: skip
     """An uninitialised tensor with the dtype and device of this one."""
     shape = _shape(sizes, size, "new_empty")
     return empty(shape, **_new_options(self, dtype, device), requires_grad=requires_grad)
@@ -456,46 +371,27 @@ def new_empty_strided(
 
 
 def new_zeros(
-    self,
-    *sizes,
-    size=None,
-    dtype=None,
-    device=None,
-    requires_grad=False,
-    layout=None,
+    self, *sizes, size=None, dtype=None, device=None, requires_grad=False, layout=None,
     pin_memory=False,
-):
+):  # fmt: skip
     """Zeros with the dtype and device of this tensor."""
     shape = _shape(sizes, size, "new_zeros")
     return zeros(shape, **_new_options(self, dtype, device), requires_grad=requires_grad)
 
 
 def new_ones(
-    self,
-    *sizes,
-    size=None,
-    dtype=None,
-    device=None,
-    requires_grad=False,
-    layout=None,
+    self, *sizes, size=None, dtype=None, device=None, requires_grad=False, layout=None,
     pin_memory=False,
-):
+):  # fmt: skip
     """Ones with the dtype and device of this tensor."""
     shape = _shape(sizes, size, "new_ones")
     return ones(shape, **_new_options(self, dtype, device), requires_grad=requires_grad)
 
 
 def new_full(
-    self,
-    size,
-    fill_value,
-    *,
-    dtype=None,
-    device=None,
-    requires_grad=False,
-    layout=None,
+    self, size, fill_value, *, dtype=None, device=None, requires_grad=False, layout=None,
     pin_memory=False,
-):
+):  # fmt: skip
     """A constant tensor with the dtype and device of this one."""
     options = _new_options(self, dtype, device)
     if type(size) is not Size:  # which has been looked at before

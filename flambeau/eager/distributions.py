@@ -10,8 +10,8 @@ from flambeau import _dtype as d
 from flambeau._layout import broadcast_shape
 from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.autograd import views
-from flambeau.eager.launching import launches
 from flambeau.eager.copying import preserved_layout
+from flambeau.eager.launching import launches
 from flambeau.eager.rows import is_computed
 from flambeau.eager.sampling import (
     COMMON,
@@ -40,11 +40,11 @@ def _new(shape, like, dtype=None):
 def poisson(rates, generator):
     check_generator("poisson", generator)
     out = _new(rates.shape, rates)
-    if rates.device.type == "cpu":
+    if rates.device.runtime.computes:
         require(rates.dtype, HALF_AND_UP, "poisson_cpu")
     if is_computed(out):
         rates = side_by_side(rates)
-        run = kernel("poisson", rates.dtype.code)
+        run = kernel("poisson", rates.dtype.code, device=out.device)
         if run(stream(generator), out.data_ptr(), rates.data_ptr(), out.numel()) is not None:
             raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     return out
@@ -54,7 +54,7 @@ def poisson(rates, generator):
 def standard_gamma(shapes, generator):
     check_generator("_standard_gamma", generator)
     out = _new(shapes.shape, shapes)
-    if shapes.device.type == "cpu":
+    if shapes.device.runtime.computes:
         require(shapes.dtype, PLAIN, "gamma_cpu")
     _gammas(out, shapes, generator)
     return out
@@ -63,7 +63,7 @@ def standard_gamma(shapes, generator):
 def _gammas(out, shapes, generator):
     if is_computed(out):
         shapes = side_by_side(shapes)
-        run = kernel("gamma", shapes.dtype.code, out.dtype.code)
+        run = kernel("gamma", shapes.dtype.code, out.dtype.code, device=out.device)
         run(stream(generator), out.data_ptr(), shapes.data_ptr(), out.numel())
 
 
@@ -72,13 +72,13 @@ def sample_dirichlet(alpha, generator):
     """Gammas in float64, so that small ones do not vanish, divided by the sum of their row."""
     check_generator("_sample_dirichlet", generator)
     out = _new(alpha.shape, alpha)
-    if alpha.device.type == "cpu":
+    if alpha.device.runtime.computes:
         require(alpha.dtype, PLAIN, "dirichlet")
     if is_computed(out):
         gammas = _new(alpha.shape, alpha, d.float64)
         _gammas(gammas, alpha, generator)
         columns = alpha.shape[-1] if alpha.ndim else 1
-        run = kernel("normalize", out.dtype.code)
+        run = kernel("normalize", out.dtype.code, device=out.device)
         run(stream(generator), out.data_ptr(), gammas.data_ptr(), out.numel() // columns, columns)
     return out
 
@@ -96,12 +96,12 @@ def binomial(count, prob, generator):
         raise RuntimeError(
             f"Found dtype {prob.dtype.scalar_name} but expected {count.dtype.scalar_name}"
         )
-    if count.device.type == "cpu":
+    if count.device.runtime.computes:
         require(count.dtype, PLAIN, "binomial_cpu")
     out = _new(broadcast_shape(count.shape, prob.shape), count)
     if is_computed(out):
         count, prob = side_by_side(count, out.shape), side_by_side(prob, out.shape)
-        run = kernel("binomial", out.dtype.code)
+        run = kernel("binomial", out.dtype.code, device=out.device)
         pointers = out.data_ptr(), count.data_ptr(), prob.data_ptr()
         run(stream(generator), *pointers, out.numel())
     return out
@@ -166,7 +166,7 @@ def _draw_categories(out, weights, samples, categories, generator):
     """With replacement: a uniform number finds its place among the cumulated weights."""
     weights = side_by_side(weights)
     sums = empty_tensor((max(categories, 1),), d.float64, weights.device)
-    run = kernel("multinomial", weights.dtype.code)
+    run = kernel("multinomial", weights.dtype.code, device=out.device)
     pointers = out.data_ptr(), weights.data_ptr(), sums.data_ptr()
     status = run(stream(generator), *pointers, out.numel() // samples, categories, samples)
     if status is not None:
@@ -183,9 +183,9 @@ def fill_randperm(out, n, generator):
     elif dtype.category == d.INTEGER and n > 0 and n - 1 > d.iinfo(dtype).max:
         name = f"{'' if dtype.is_signed else 'u'}int{8 * dtype.itemsize}_t"
         raise RuntimeError(f"value cannot be converted to type {name} without overflow")
-    if out.device.type == "cpu":
+    if out.device.runtime.computes:
         require(dtype, COMMON, "randperm")
-    return fill(out, "randperm", (dtype.code,), generator)
+    fill(out, "randperm", (dtype.code,), generator)
 
 
 def _empty_like(t, dtype=None):

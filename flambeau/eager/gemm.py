@@ -1,9 +1,9 @@
 """Planning matrix products: which schedule, how many panels, strips, blocks and chunks.
 
-A plan belongs to the layouts of one product; it holds a kernel of codegen/templates/gemm.py and its
+`plan` takes sizes and strides; what it gives holds a kernel of codegen/templates/gemm.py and its
 description. Choices follow sizes and strides only, never the number of threads, so a product has
-the same bits on any machine with the same vector width. products.py checks operands and calls
-`multiply_into`; so may any launcher that has plain tensors to multiply.
+the same bits on any machine with the same vector width. products.py and linear.py plan from the
+layouts of their operands; any launcher that has plain tensors to multiply calls `multiply_into`.
 """
 
 from itertools import product
@@ -13,10 +13,9 @@ from typing import NamedTuple
 from flambeau._layout import Size, collapse, dense_layout, expanded_strides, make_layout
 from flambeau._tensor import alias, empty_like_layout
 from flambeau.eager.copying import copy_into
-from flambeau.eager.kernels import load_functions, load_kernel, pool
-from flambeau.eager.plan import MAX_PLANS
-from flambeau.runtime.allocator import host_allocator
-from flambeau.runtime.cpu import words
+from flambeau.eager.kernels import load_functions, pool
+from flambeau.eager.plans import Plans
+from flambeau.runtime.cpu import packed
 
 SMALL = 1 << 29  # multiplications, times bytes, up to which packing both operands does not pay
 FEW = 1 << 16  # multiplications up to which a product in pairs is not worth its scratch
@@ -29,37 +28,71 @@ BLOCKED_VECTORS = 2
 NEAREST = 24 << 10  # bytes of a packed strip that stay in the first-level cache
 CONVERTED = 1 << 19  # multiplications from which float16 is converted once, while it is packed
 CLOSE = 1 << 17  # bytes of B that stay in the second-level cache beside everything else
-
-_kernels: dict = {}
-_tiles: dict = {}
-_plans: dict = {}
+MOST_SLOTS = 64
 
 
-def _template():
-    from flambeau.codegen.templates import gemm  # with llvmlite, on first need
+class Registers(NamedTuple):
+    """What the host's vector registers do for a dtype; tallest: rows of a tile, by its vectors."""
 
-    return gemm
-
-
-def _kernel(*key):
-    found = _kernels.get(key)
-    if found is None:
-        found = _kernels[key] = load_kernel(_template().build(*key), "gemm")
-    return found
+    lanes: int
+    pairs: bool
+    tallest: tuple
+    widths: tuple  # vectors of a strip, widest first
+    narrower: tuple  # the same, for strips that must stay in the first-level cache
 
 
-def _tile(*key):
-    """The address of a tile function; each height is compiled when it is first met."""
-    found = _tiles.get(key)
-    if found is None:
-        found = _tiles[key] = load_functions(_template().build_tile(*key), ("tile",))["tile"]
-    return found
+def _registers(code):
+    from flambeau.codegen.templates import tiles  # with llvmlite, on first need
+
+    tallest = (0, *[tiles.tallest(code, v) for v in range(1, 9)])
+    widths = tuple([v for v in (4, 3, 2, 1) if tallest[v] >= 4])
+    narrower = tuple(sorted(widths, key=lambda v: (v - 2) % 4))
+    return Registers(tiles.lanes(code), tiles.pairs(code), tallest, widths, narrower)
+
+
+REGISTERS = Plans(_registers, by_default=False)
+
+
+class Schedule:
+    """A kernel, the facts of its tile, and the addresses of tile functions by their heights."""
+
+    def __init__(self, runtime, *key):
+        from flambeau.codegen.templates import gemm  # with llvmlite, on first need
+
+        mode, code, vectors, paired = key[:4]
+        self.key, self.words, self.tiles = key, gemm.Words, {}
+        self.kernel = runtime.kernel("gemm", "gemm:build", *key)
+        tile = gemm.tile_for(mode, code, 1, vectors, paired)
+        self.columns, self.grain = tile.columns, tile.grain
+        self.item, self.sum_item, self.packed_item = tile.item, tile.sum_item, tile.packed_item
+        self.block = BLOCK[tile.packed_item // tile.parts] if mode == "blocked" else 0
+        tallest = REGISTERS[code].tallest[vectors]
+        if mode == "dots":
+            tallest = max(1, min(6, 24 // vectors) // tile.parts)
+        self.tallest = min(tallest, 14)
+
+    def tile(self, height):
+        """The address of a tile function; each height is compiled when it is first met."""
+        found = self.tiles.get(height)
+        if found is None:
+            from flambeau.codegen.templates.gemm import build_tile
+
+            ir = build_tile(height, *self.key[:-1])
+            found = self.tiles[height] = load_functions(ir, ("tile",))["tile"]
+        return found
+
+
+SCHEDULES = Plans(lambda key: Schedule(*key), by_default=False)
 
 
 class Plan:
     """A kernel, its description, and the scratch it needs: shared bytes and bytes per slot."""
 
-    __slots__ = ("kernel", "desc", "owner", "chunks", "shared", "slot", "swapped", "pools")
+    __slots__ = ("kernel", "desc", "chunks", "shared", "slot", "swapped", "pool_for")
+
+    def __init__(self, kernel, desc, chunks, shared, slot, swapped, pool_for):
+        self.kernel, self.desc, self.chunks, self.pool_for = kernel, desc, chunks, pool_for
+        self.shared, self.slot, self.swapped = shared, slot, swapped
 
     def run(self, c, a, b, *more):
         """Addresses of C, A and B, then alpha and (address, factor) of each addend."""
@@ -68,11 +101,8 @@ class Plan:
         if not self.slot:
             self.kernel(self.desc, c, a, b, 0, 0, *more)
             return
-        slots = min(self.chunks, pool().get_num_threads(), 64)
-        memory = self.pools.get(slots)
-        if memory is None:
-            memory = host_allocator.pool_for(self.shared + slots * self.slot)
-            self.pools[slots] = memory
+        slots = min(self.chunks, pool().get_num_threads(), MOST_SLOTS)
+        memory = self.pool_for(self.shared + slots * self.slot)
         try:
             place = memory.pop()
         except IndexError:
@@ -92,18 +122,17 @@ def multiply_into(out, a, b, *, alpha=1, addends=(), activation=""):
     """
     if out._layout.numel == 0:
         return out
-    plan = plan_for(
-        out._layout, a._layout, b._layout, alpha != 1, activation, *[t._layout for t, _ in addends]
-    )
-    if plan.__class__ is not Plan:
-        return plan(out, a, b, alpha=alpha, addends=addends, activation=activation)
+    added = [t._layout for t, _ in addends]
+    found = PLANS[out._layout, a._layout, b._layout, alpha != 1, activation, *added]
+    if found.__class__ is not Plan:
+        return found(out, a, b, alpha=alpha, addends=addends, activation=activation)
     more = []
     if alpha != 1:
-        more += _number(alpha, out.dtype)
+        more += number(alpha, out.dtype)
     for t, factor in addends:
         more.append(t._storage.pointer + t._offset)
-        more += _number(factor, out.dtype)
-    plan.run(
+        more += number(factor, out.dtype)
+    found.run(
         out._storage.pointer + out._offset,
         a._storage.pointer + a._offset,
         b._storage.pointer + b._offset,
@@ -112,23 +141,30 @@ def multiply_into(out, a, b, *, alpha=1, addends=(), activation=""):
     return out
 
 
-def plan_for(out, a, b, scaled=False, activation="", *addends):
-    """The Plan for some layouts, or a function that does it in another way."""
-    key = (out, a, b, scaled, activation, *addends)
-    plan = _plans.get(key)
-    if plan is None:
-        if len(_plans) > MAX_PLANS:
-            _plans.clear()
-        plan = _plans[key] = _planned(out, a, b, scaled, activation, addends)
-    return plan
-
-
-def _number(x, dtype):
+def number(x, dtype):
     """A factor as the kernel takes it."""
     if dtype.is_complex:
         x = complex(x)
         return x.real, x.imag
     return (float(x),) if dtype.is_floating_point else (int(x),)
+
+
+def _plan_layouts(key):
+    """The Plan for some layouts, or a function that does it in another way."""
+    out, a, b, scaled, activation, *addends = key
+    m, k = tuple(a.shape)[-2:]
+    n = tuple(b.shape)[-1]
+    if out.ndim == a.ndim == b.ndim == 2 and not addends:
+        return plan(out, m, n, k, out.strides, a.strides, b.strides, scaled, activation)
+    batch = tuple(out.shape)[:-2]
+    strides = [expanded_strides(t, (*batch, *tuple(t.shape)[-2:])) for t in (out, a, b)]
+    strides += [expanded_strides(t, out.shape) for t in addends]
+    sizes, steps = collapse(batch, [st[:-2] for st in strides]) if batch else ((), ())
+    c, a, b, *extra = (st[-2:] for st in strides)
+    return plan(out, m, n, k, c, a, b, scaled, activation, extra, sizes, steps)
+
+
+PLANS = Plans(_plan_layouts, by_default=False)
 
 
 class Shape(NamedTuple):
@@ -142,30 +178,36 @@ class Shape(NamedTuple):
     c: tuple
 
 
-def _planned(out, a, b, scaled, activation, addends):
-    batch = out.shape[:-2]
-    m, k = a.shape[-2:]
-    n = b.shape[-1]
-    strides = [expanded_strides(t, (*batch, *t.shape[-2:])) for t in (out, a, b)]
-    strides += [expanded_strides(t, out.shape) for t in addends]
-    (cs, as_, bs), extra = (st[-2:] for st in strides[:3]), [st[-2:] for st in strides[3:]]
-    swapped = _transposed_is_better(m, n, cs)
+def plan(like, m, n, k, c, a, b, scaled=False, activation="", addends=(), sizes=(), steps=()):
+    """The Plan of a product of matrices, or a function that does it in another way.
+
+    like: any layout with dtype and device of the operands. c, a, b, addends: strides of rows and
+    columns; sizes: those of the batch; steps: strides of c, a, b and each addend along the batch.
+    """
+    swapped = _transposed_is_better(m, n, c)
     if swapped:
         m, n = n, m
-        cs, as_, bs = cs[::-1], bs[::-1], as_[::-1]
-        extra = [st[::-1] for st in extra]
-        strides[1], strides[2] = strides[2], strides[1]
-    if n > 1 and cs[1] != 1:
+        c, a, b = c[::-1], b[::-1], a[::-1]
+        addends = [st[::-1] for st in addends]
+        if steps:
+            steps = [steps[0], steps[2], steps[1], *steps[3:]]
+    if n > 1 and c[1] != 1:
         return _through_dense
-    shape = Shape(m, n, k, _unit(as_, m, k), _unit(bs, k, n), cs)
-    sizes, steps = collapse(batch, [st[:-2] for st in strides])
-    mode, vectors = _mode(shape, prod(sizes), out.dtype)
-    if mode == "blocked" and (prod(sizes) > 1 or k * n > max(HELD, 64 * k)):
+    shape = Shape(m, n, k, _unit(a, m, k), _unit(b, k, n), c)
+    batch = prod(sizes)
+    mode, vectors = _mode(shape, batch, like.dtype)
+    if mode == "blocked" and (batch > 1 or k * n > max(HELD, 64 * k)):
         return _piecewise
-    epilogue = _epilogue(scaled, activation, extra, n)
-    plan = _described(mode, vectors, epilogue, shape, extra, sizes, steps, out.dtype)
-    plan.swapped = swapped
-    return plan
+    code = like.dtype.code
+    access = "".join(["s" if n == 1 else _ACCESS.get(st[1], "n") for st in addends])
+    paired = REGISTERS[code].pairs and mode != "direct"
+    runtime = like.device.runtime
+    key = mode, code, vectors, paired, scaled, access, activation, len(sizes)
+    schedule = SCHEDULES[runtime, *key]
+    return _described(schedule, mode, shape, batch, runtime, swapped, addends, sizes, steps)
+
+
+_ACCESS = {0: "s", 1: "c"}
 
 
 def _unit(strides, rows, columns):
@@ -185,41 +227,31 @@ def _transposed_is_better(m, n, c):
     return c[1] != 1 and (c[0] == 1 or m == 1)
 
 
-def _epilogue(scaled, activation, addends, n):
-    from flambeau.codegen.templates.epilogue import Epilogue
-
-    access = {0: "s", 1: "c"}
-    return Epilogue(
-        scaled, tuple(access.get(st[1], "n") if n > 1 else "s" for st in addends), activation
-    )
-
-
 def _mode(s, batch, dtype):
     """The schedule, and the width of a strip: in vectors, or in columns for dots."""
-    from flambeau.codegen.templates.tiles import lanes, pairs, tallest
-
-    w = lanes(dtype.code)
-    columns_beside, k_beside = s.b[1] == 1, s.a[1] == 1 and s.b[0] == 1
-    work, tall = s.m * s.n * s.k * dtype.itemsize, tallest(dtype.code)
-    few_rows, few_columns = s.m <= 2 * tall, s.n < w
-    along_k = k_beside and s.k >= 2 * w and (not columns_beside or s.n * 2 <= w)
-    in_pairs = pairs(dtype.code)
-    few = s.m <= 16 or few_columns
-    if in_pairs:  # adding up the lanes at the end weighs more
-        few = 24 * s.m <= min(s.k, 1536) or (few_columns and 10 * s.n <= s.k)
-    if along_k and few:
-        return "dots", min(w, 4)
-    vectors = _vectors(s, dtype, w)
-    if s.k == 0:
+    w, in_pairs, tallest, _, _ = REGISTERS[dtype.code]
+    m, n, k, a, b, _ = s
+    work = m * n * k
+    few_rows, few_columns = m <= 2 * tallest[2], n < w
+    if a[1] == 1 and b[0] == 1 and k >= 2 * w and (b[1] != 1 or n * 2 <= w):  # along k
+        few = m <= 16 or few_columns
+        if in_pairs:  # adding up the lanes at the end weighs more
+            few = 24 * m <= min(k, 1536) or (few_columns and 10 * n <= k)
+        if few:
+            return "dots", min(w, 4)
+    vectors = _vectors(s, dtype)
+    if k == 0:
         return "direct", vectors
-    if dtype.code == "f16" and not (few_rows or few_columns) and s.m * s.n * s.k >= CONVERTED:
+    small = work * dtype.itemsize <= SMALL
+    if dtype.code == "f16" and not (few_rows or few_columns) and work >= CONVERTED:
         # each element is converted once: that takes longer than to multiply it once or twice
-        return ("panels", 2) if batch > 1 and work <= SMALL // 2 else ("blocked", BLOCKED_VECTORS)
+        small = work * dtype.itemsize <= SMALL // 2
+        return ("panels", 2) if batch > 1 and small else ("blocked", BLOCKED_VECTORS)
     if in_pairs:
         return _mode_in_pairs(s, batch, vectors, few_rows or few_columns)
-    if columns_beside and (work <= SMALL or few_rows):
+    if b[1] == 1 and (small or few_rows):
         return "direct", vectors
-    if work <= SMALL or few_rows or few_columns:
+    if small or few_rows or few_columns:
         return "columns", vectors
     return "blocked", BLOCKED_VECTORS
 
@@ -238,89 +270,79 @@ def _mode_in_pairs(s, batch, vectors, narrow):
     return "blocked", BLOCKED_VECTORS
 
 
-def _vectors(s, dtype, w):
+def _vectors(s, dtype):
     """The width of a strip that wastes the fewest lanes; few rows leave registers for more."""
-    from flambeau.codegen.templates.tiles import pairs, tallest
-
-    code, needed = dtype.code, -(-s.n // w)
-    widths = [v for v in (4, 3, 2, 1) if tallest(code, v) >= 4]
-    widest = widths[0]
-    if s.m <= 3 and s.n >= 2 * widest * w and tallest(code, 2 * widest) >= s.m:
+    w, in_pairs, tallest, widths, narrower = REGISTERS[dtype.code]
+    widest, needed = widths[0], -(-s.n // w)
+    if s.m <= 3 and s.n >= 2 * widest * w and tallest[2 * widest] >= s.m:
         return 2 * widest
-    packed = pairs(code) or s.b[1] != 1
     long = s.k * widest * w * dtype.itemsize > NEAREST
-    if packed and long and needed > widest and s.m > 2 * tallest(code):
+    if long and needed > widest and s.m > 2 * tallest[2] and (in_pairs or s.b[1] != 1):
         # a wide strip would not stay in the first-level cache from panel to panel
-        widths.sort(key=lambda v: (v - 2) % 4)
-    return min(widths, key=lambda v: (-(-needed // v) * v, v == 1))
+        widths = narrower
+    best, least = 0, 1 << 62
+    for v in widths:
+        columns = -(-needed // v) * v
+        if columns < least:
+            best, least = v, columns
+    return best
 
 
-def _heights(m, tallest):
-    """Panels of nearly equal height: (panels, how many are tall, their height)."""
-    panels = -(-m // tallest)
-    height = -(-m // panels)
-    return panels, m - panels * (height - 1), height
-
-
-def _described(mode, vectors, epilogue, s, addends, sizes, steps, dtype):
-    from flambeau.codegen.templates import tiles
-
-    code, size = dtype.code, dtype.itemsize
-    tile = _template().tile_for(mode, code, 1, vectors)
-    tallest = min(6, 24 // vectors) if mode == "dots" else tiles.tallest(code, vectors)
-    if mode == "dots" and tile.parts == 2:
-        tallest = max(1, tallest // 2)
-    panels, tall, height = _heights(s.m, min(tallest, 14))
-    strips = -(-s.n // tile.columns)
-    batch = prod(sizes)
-    plan = Plan()
-    plan.pools = {}
-    blocks, depth, pack_chunks, partial_at, partial_row = 1, s.k, 0, 0, 0
-    padded = -(-s.k // tile.grain) * tile.grain
+def _described(schedule, mode, s, batch, runtime, swapped, addends, sizes, steps):
+    """The Plan of a product that a schedule computes."""
+    m, n, k, (a_row, a_k), (b_k, b_column), (c_row, _) = s
+    panels = -(-m // schedule.tallest)
+    height = -(-m // panels)  # nearly equal heights: some panels are tall, the others one less
+    tall = m - panels * (height - 1)
+    columns, item, packed_item = schedule.columns, schedule.item, schedule.packed_item
+    strips = -(-n // columns)
+    blocks, depth, pack_chunks, partial_at, partial_row, shared, slot = 1, k, 0, 0, 0, 0, 0
     if mode == "blocked":
-        rows, columns = _blocked_groups(panels, strips, s)
-        longest = BLOCK[tile.packed_item // tile.parts]
-        blocks = -(-s.k // longest)
-        depth = -(-s.k // (4 * blocks)) * 4
-        blocks = -(-s.k // depth)
-        pack_chunks = max(1, min(16, s.k * s.n >> 16))
-        plan.shared = _lines(padded * strips * tile.columns * tile.packed_item)
-        partial_at = _lines(-(-panels // rows) * height * depth * tile.packed_item + 256)
-        plan.slot = partial_at
-        if tile.item != tile.sum_item and blocks > 1:
-            partial_row = strips * tile.columns * tile.sum_item
-            plan.slot += _lines(-(-panels // rows) * height * partial_row)
+        row_groups, column_groups = _blocked_groups(panels, strips, s)
+        blocks = -(-k // schedule.block)
+        depth = -(-k // (4 * blocks)) * 4
+        blocks = -(-k // depth)
+        pack_chunks = max(1, min(16, k * n >> 16))
+        padded = -(-k // schedule.grain) * schedule.grain
+        shared = _pages(padded * strips * columns * packed_item)
+        most = -(-panels // row_groups) * height
+        slot = partial_at = _pages(most * depth * packed_item + 256)
+        if item != schedule.sum_item and blocks > 1:
+            partial_row = strips * columns * schedule.sum_item
+            slot += _pages(most * partial_row)
     else:
-        rows, columns = _groups(mode, panels, strips, s, batch)
-        plan.shared = 0
-        plan.slot = 0
-        if mode in ("columns", "panels"):
-            plan.slot = partial_at = _lines(padded * tile.columns * tile.packed_item)
-        if mode == "panels":
-            most = -(-panels // rows) * height
-            plan.slot += _lines(most * padded * tile.packed_item + 256)
-    items = batch * rows * columns
-    each = max(1, s.m * s.n * s.k // (rows * columns))
-    per_chunk = max(1, (GRAIN // 2) // each)
-    plan.chunks = -(-items // per_chunk) + pack_chunks
-    tiles_at = [_tile(mode, code, height, vectors, epilogue)]
-    tiles_at.append(_tile(mode, code, height - 1, vectors, epilogue) if tall < panels else 0)
-    described = [plan.chunks, per_chunk, items, s.m, s.n, s.k]
-    described += [x * size for x in (*s.a, *s.b, s.c[0])]
-    described += [panels, tall, height, *tiles_at, rows, columns, tile.columns, strips]
-    described += [size, tile.packed_item, blocks, depth, pack_chunks, plan.slot, plan.shared]
-    along = s.k * s.n * tile.item <= CLOSE
-    described += [partial_at, partial_row, int(along), tile.sum_item, *sizes]
-    described += [x * size for st in steps for x in st]
-    described += [x * size for st in addends for x in st]
-    plan.owner, plan.desc = words(described)
-    plan.kernel = _kernel(mode, code, vectors, epilogue, len(sizes))
-    if plan.chunks > 1:
+        row_groups, column_groups = _groups(mode, panels, strips, s, batch)
+        if mode == "columns" or mode == "panels":
+            padded = -(-k // schedule.grain) * schedule.grain
+            slot = partial_at = _pages(padded * columns * packed_item)
+            if mode == "panels":
+                most = -(-panels // row_groups) * height
+                slot += _pages(most * padded * packed_item + 256)
+    groups = row_groups * column_groups
+    items = batch * groups
+    per_chunk = max(1, (GRAIN // 2) // max(1, m * n * k // groups))
+    chunks = -(-items // per_chunk) + pack_chunks
+    words = schedule.words(
+        chunks=chunks, per_chunk=per_chunk, items=items, m=m, n=n, k=k,
+        a_row=a_row * item, a_k=a_k * item, b_k=b_k * item, b_column=b_column * item,
+        c_row=c_row * item, panels=panels, tall=tall, height=height,
+        tall_tile=schedule.tile(height),
+        short_tile=schedule.tile(height - 1) if tall < panels else 0,
+        row_groups=row_groups, column_groups=column_groups, strip=columns, strips=strips,
+        item=item, packed_item=packed_item, blocks=blocks, depth=depth, pack_chunks=pack_chunks,
+        slot_bytes=slot, slots_at=shared, partial_at=partial_at, partial_row=partial_row,
+        along=k * n * item <= CLOSE, sum_item=schedule.sum_item,
+    )  # fmt: skip
+    if sizes or addends:
+        strides = [x * item for st in steps for x in st] + [x * item for st in addends for x in st]
+        words = (*words, *sizes, *strides)
+    if chunks > 1:
         pool().ensure_workers()
-    return plan
+    desc = packed(words)
+    return Plan(schedule.kernel, desc, chunks, shared, slot, swapped, runtime.pool_for)
 
 
-def _lines(nbytes):
+def _pages(nbytes):
     """Whole pages, so that slots do not share cache lines."""
     return (nbytes + 4095) & -4096
 

@@ -1,15 +1,15 @@
 """Launching linear: input @ weight.T + bias as one product with an epilogue.
 
-Layouts that were met before lead straight to a plan of gemm.py; rows of inputs with several
-dimensions are taken as one where strides allow, else as a batch.
+Rows of inputs with several dimensions are taken as one where strides allow, else as a batch.
 """
 
-from flambeau._layout import Size, collapse, dense_layout, make_layout
-from flambeau._tensor import alias, empty_like_layout, empty_tensor
+from flambeau._layout import Size, collapse, dense_layout, expanded_strides, make_layout
+from flambeau._tensor import alias, empty_like_layout
+from flambeau.eager import gemm
 from flambeau.eager.launching import launches
-from flambeau.eager.gemm import Plan, multiply_into, plan_for
-from flambeau.eager.plan import MAX_PLANS
+from flambeau.eager.plans import Plans
 from flambeau.eager.products import (
+    PRODUCTS,
     check_added,
     check_expands,
     check_inner,
@@ -17,86 +17,105 @@ from flambeau.eager.products import (
     product,
     refuse,
 )
-from flambeau.eager.rows import is_computed
-
-_ready: dict = {}  # layouts -> (layout of the result, plan, factor of the bias)
+from flambeau.eager.rows import contiguous
 
 
 @launches("linear")
 def linear(input, weight, bias):
-    key = (input._layout, weight._layout, None if bias is None else bias._layout)
-    found = _ready.get(key)
-    if found is None:
-        return _first(input, weight, bias, key)
-    layout, plan, more = found
+    layout, plan, one = LINEAR[
+        input._layout, weight._layout, None if bias is None else bias._layout
+    ]
     out = empty_like_layout(layout)
+    if one is None:
+        plan(out, input, weight, bias)
+        return out
     a = input._storage.pointer + input._offset
     b = weight._storage.pointer + weight._offset
-    if more is None:
+    if bias is None:
         plan.run(out._storage.pointer, a, b)
     else:
-        plan.run(out._storage.pointer, a, b, bias._storage.pointer + bias._offset, more)
+        plan.run(out._storage.pointer, a, b, bias._storage.pointer + bias._offset, *one)
     return out
 
 
-def _first(input, weight, bias, key):
+def _plan(key):
+    """(layout of the result, Plan, factor of the bias), or (layout, function of tensors, None)."""
+    input, weight, bias = key
     _check(input, weight, bias)
-    if weight.ndim == 1:
-        return _by_vector(input, weight, bias)
-    shape = (*input.shape[:-1], weight.shape[0])
-    out = empty_tensor(Size(shape), input.dtype, input.device)
-    if not is_computed(out):
-        return out
-    (n, k), (by_row, by_k) = weight.shape, weight._layout.strides
-    columns = _layout_of(weight, (k, n), (by_k, by_row))
-    rows, strides = collapse(input.shape[:-1], [input._layout.strides[:-1]])
-    if len(rows) > 1:
-        return _batched(out, input, alias(weight, columns, weight._offset), bias)
-    count = rows[0] if rows else 1
-    step = strides[0][0] if rows else k
-    a = _layout_of(input, (count, k), (step, input._layout.strides[-1]))
-    c = dense_layout(Size((count, n)), out.dtype, out.device)
-    addends = () if bias is None else (bias._layout,)
-    plan = plan_for(c, a, columns, False, "", *addends)
-    one = None if bias is None else (1.0 if input.dtype.is_floating_point else 1)
-    if plan.__class__ is Plan and not input.dtype.is_complex:
-        if len(_ready) > MAX_PLANS:
-            _ready.clear()
-        _ready[key] = out._layout, plan, one
-    multiply_into(
-        alias(out, c, out._offset),
-        alias(input, a, input._offset),
-        alias(weight, columns, weight._offset),
-        addends=[] if bias is None else [(bias, 1)],
+    *rows, k = input.shape
+    vector = weight.ndim == 1
+    n = 1 if vector else weight.shape[0]
+    layout = dense_layout(tuple(rows) if vector else (*rows, n), input.dtype, input.device)
+    if layout.numel == 0 or not input.device.runtime.computes:
+        return layout, _nothing, None
+    right = (weight.strides[0], 1) if vector else weight.strides[::-1]
+    sizes, steps = rows, [input.strides]
+    if len(rows) != 1:
+        sizes, steps = collapse(rows, [input.strides[:-1]])
+    count, step = (sizes[-1], steps[0][len(sizes) - 1]) if sizes else (1, k)
+    batch, along, extra = sizes[:-1], [], []
+    if bias is not None:
+        plain = bias.ndim == 1 and bias.shape[0] == n
+        extra = [(0, bias.strides[0]) if plain else expanded_strides(bias, (count, n))]
+        if batch and extra[0][0]:
+            return layout, _by_views, None
+    if batch:
+        whole, inner = [], count * n
+        for size in reversed(batch):
+            whole.append(inner)
+            inner *= size
+        along = [whole[::-1], steps[0][:-1], *[[0] * len(batch)] * (1 + len(extra))]
+    plan = gemm.plan(
+        input, count, n, k, (n, 1), (step, input.strides[-1]), right, False, "", extra, batch, along
     )
-    return out
+    if plan.__class__ is not gemm.Plan:
+        return layout, _by_views, None
+    return layout, plan, gemm.number(1, input.dtype)
 
 
-def _layout_of(t, shape, strides):
-    return make_layout(Size(shape), strides, t.dtype, t.device)
+LINEAR = Plans(_plan, by_default=False)
 
 
-def _batched(out, input, columns, bias):
-    """Rows that no single stride reaches: the outer dimensions are a batch."""
-    multiply_into(out, input, columns, addends=[] if bias is None else [(bias, 1)])
-    return out
+@launches("linear_to_weight")
+def linear_to_weight(g_out, input):
+    if PRODUCTS[_turned, g_out._layout, input._layout] is None:
+        g_out, input = contiguous(g_out), contiguous(input)
+    return product(g_out, input, _turned)
 
 
-def _by_vector(input, weight, bias):
-    """A weight of one dimension: a product with a vector."""
-    (k,), (step,) = weight.shape, weight._layout.strides
-    column = alias(weight, _layout_of(weight, (k, 1), (step, 1)), weight._offset)
-    a = input
-    if input.ndim == 1:
-        layout = _layout_of(input, (1, k), (1, input._layout.strides[0]))
-        a = alias(input, layout, input._offset)
-    if bias is None:
-        found = product(a, column)
-    else:
-        found = empty_tensor(Size((*a.shape[:-1], 1)), a.dtype, a.device)
-        multiply_into(found, a, column, addends=[(bias, 1)])
-    shape = input.shape[:-1]
-    return alias(found, dense_layout(Size(shape), found.dtype, found.device), found._offset)
+def _turned(a, b):
+    """a.T @ b, where all but the last dimension are rows; None if those are not evenly apart."""
+    if a.ndim == 2:
+        return None, (tuple(a.shape)[::-1], a.strides[::-1]), (tuple(b.shape), b.strides)
+    count, steps = 1, (1, 1)
+    for k, t in enumerate((a, b)):
+        sizes, strides = collapse(t.shape[:-1], [t.strides[:-1]])
+        if len(sizes) > 1:
+            return None
+        if sizes:
+            count, step = sizes[0], strides[0][0]
+            steps = (step, steps[1]) if k == 0 else (steps[0], step)
+    left = (a.shape[-1], count), (a.strides[-1], steps[0])
+    return None, left, ((count, b.shape[-1]), (steps[1], b.strides[-1]))
+
+
+def _nothing(out, input, weight, bias):
+    """Nobody has memory, or there is nothing in it."""
+
+
+def _by_views(out, input, weight, bias):
+    """A product that takes more than one kernel: operands as matrices."""
+    (n, k), (by_row, by_k) = weight.shape, weight._layout.strides
+    columns = make_layout(Size((k, n)), (by_k, by_row), weight.dtype, weight.device)
+    columns = alias(weight, columns, weight._offset)
+    rows, strides = collapse(input.shape[:-1], [input._layout.strides[:-1]])
+    if len(rows) == 1:
+        left = make_layout(
+            Size((rows[0], k)), (strides[0][0], input._layout.strides[-1]), out.dtype, out.device
+        )
+        input = alias(input, left, input._offset)
+        out = alias(out, dense_layout((rows[0], n), out.dtype, out.device), out._offset)
+    gemm.multiply_into(out, input, columns, addends=[] if bias is None else [(bias, 1)])
 
 
 def _check(input, weight, bias):

@@ -36,6 +36,11 @@ def size_from(size, name="empty", argument="size"):
         if type(size) is Size and (not size or min(size) >= 0):
             return size
     elif not size:
+        if name.startswith("rand"):
+            raise TypeError(
+                f"{name}() received an invalid combination of arguments - got (), "
+                "but expected (tuple of ints size)"
+            )
         raise TypeError(f'{name}() missing 1 required positional arguments: "{argument}"')
     elif not _is_integer(size[0]):
         kind = errors.kind_name(size[0])
@@ -52,18 +57,30 @@ def size_from(size, name="empty", argument="size"):
     return shape
 
 
-def plain_key(what, sizes, dtype, device):
-    """What a creation function may remember a call by; None if its sizes are not plain integers.
-
-    A dtype or a device that is none may be part of it, and not be hashable.
-    """
+def known(plans, sizes, dtype, device):
+    """The plan of a call with plain arguments; None for others, which are looked at one by one."""
+    if not sizes:
+        return None
     for s in sizes:
         if type(s) is not int:  # 2.0 and True equal 2 and 1 as keys, but are no sizes
-            sizes = sizes[0] if len(sizes) == 1 else ()
-            if not isinstance(sizes, tuple) or not sizes or not INT.issuperset(map(type, sizes)):
+            sizes = sizes[0] if len(sizes) == 1 else None
+            if not isinstance(sizes, tuple) or not INT.issuperset(map(type, sizes)):
                 return None
             break
-    return what, sizes, dtype, default_device() if device is None else device
+    try:
+        return plans[sizes, dtype, default_device() if device is None else device]
+    except TypeError:  # a dtype or a device that is none, and may not even be hashable
+        return None
+
+
+def plain_layout(sizes, dtype, device):
+    """The layout for a key of `known`; None if something is wrong with the sizes."""
+    if sizes and min(sizes) < 0:
+        return None
+    if type(dtype) is not _dtype.dtype:
+        dtype = dtype_of(dtype)
+    layout = dense_layout(sizes, dtype, _device.resolve(device))
+    return layout if layout.nbytes < MAX_BYTES else None
 
 
 def _not_a_size(size, name, argument):

@@ -9,76 +9,123 @@ eager/gemm.py, kernels in codegen/templates/gemm.py.
 from math import prod
 
 from flambeau import errors
-from flambeau._layout import Size, broadcast_shape, make_layout
-from flambeau._tensor import Tensor, alias, empty_like_layout, empty_tensor
+from flambeau._layout import (
+    Size,
+    broadcast_shape,
+    collapse,
+    contiguous_strides,
+    dense_layout,
+    expanded_strides,
+    make_layout,
+)
+from flambeau._tensor import Tensor, alias, empty_like_layout
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager.launching import FRONTS, LAUNCHERS, call_row, launches
-from flambeau.eager.pointwise import keep_original
+from flambeau.eager import gemm
 from flambeau.eager.formula import wants_grad
 from flambeau.eager.fronts import quick_function
-from flambeau.eager.gemm import Plan, multiply_into, plan_for
+from flambeau.eager.launching import FRONTS, LAUNCHERS, call_row, launches
 from flambeau.eager.outs import not_exact
-from flambeau.eager.plan import MAX_PLANS
-from flambeau.eager.rows import is_computed
+from flambeau.eager.plan import NO_WORK
+from flambeau.eager.plans import Plans
+from flambeau.eager.pointwise import keep_original
 from flambeau.ops.table import public as function
+from flambeau.runtime.base import nothing
 
 SPLIT = 1 << 13  # length of the pieces of a long sum
 
-# layouts of two checked operands -> (layout of the product, kernel, description, plan); without a
-# kernel, the plan has more to do than call it
-READY: dict = {}
+
+def as_they_are(a, b):
+    """(shape of the result or None, shape and strides of both operands as matrices)."""
+    return None, (tuple(a.shape), a.strides), (tuple(b.shape), b.strides)
 
 
-def ready_product(a, b, found):
-    """A product that was planned before: `found` is its entry in READY."""
-    layout, kernel, desc, plan = found
+def product(a, b, form=as_they_are):
+    """a @ b on plain tensors of two or more dimensions; batches broadcast.
+
+    form: a function of both layouts that checks them and says which matrices they are.
+    """
+    layout, kernel, desc, run = PRODUCTS[form, a._layout, b._layout]
     out = empty_like_layout(layout)
-    c = out._storage.pointer
-    a, b = a._storage.pointer + a._offset, b._storage.pointer + b._offset
-    if kernel is not None:
-        kernel(desc, c, a, b, 0, 0)
-    else:
-        plan.run(c, a, b)
+    if kernel is None:
+        return run(out, a, b)
+    x, y = a._storage.pointer + a._offset, b._storage.pointer + b._offset
+    kernel(desc, out._storage.pointer, x, y, 0, 0)
     return out
 
 
-def product(a, b):
-    """a @ b on plain tensors of two or more dimensions; batches broadcast."""
-    found = READY.get((a._layout, b._layout))
-    if found is not None:
-        return ready_product(a, b, found)
-    batch = broadcast_shape(a.shape[:-2], b.shape[:-2]) if a.ndim > 2 or b.ndim > 2 else Size()
-    out = empty_tensor(Size((*batch, a.shape[-2], b.shape[-1])), a.dtype, a.device)
-    if out._layout.numel == 0 or a.device.type != "cpu":
-        return out
-    if _is_long(a, b):
-        return _split_product(a, b)
-    plan = plan_for(out._layout, a._layout, b._layout)
-    if plan.__class__ is not Plan:
-        return multiply_into(out, a, b)
-    if len(READY) > MAX_PLANS:
-        READY.clear()
-    simple = not (plan.slot or plan.swapped)
-    found = (out._layout, plan.kernel if simple else None, plan.desc, plan)
-    READY[a._layout, b._layout] = found
-    return ready_product(a, b, found)
+def _plan_product(key):
+    """(layout of the product, kernel, description, None or what to run in place of the kernel)."""
+    form, a, b = key
+    found = form(a, b)
+    if found is None:
+        return None
+    shape, left, right = found
+    (*batch, m, k), (*other, _, n) = left[0], right[0]
+    if batch or other:
+        batch = batch if batch == other else list(broadcast_shape(batch, other))
+    layout = dense_layout((*batch, m, n) if shape is None else shape, a.dtype, a.device)
+    if layout.numel == 0 or not a.device.runtime.computes:
+        return layout, nothing, NO_WORK, None
+    if not batch and _is_long(m, n, k, a.dtype):
+        return layout, None, None, lambda out, a, b: _split_product(out, a, b, left, right)
+    if batch:
+        sizes, steps = collapse(batch, _batch_strides(batch, m * n, left, right))
+        plan = gemm.plan(a, m, n, k, (n, 1), left[1][-2:], right[1][-2:], sizes=sizes, steps=steps)
+    else:
+        plan = gemm.plan(a, m, n, k, (n, 1), left[1], right[1])
+    if plan.__class__ is not gemm.Plan:
+        return layout, None, None, lambda out, a, b: _with_views(plan, out, a, b, left, right)
+    if plan.slot or plan.swapped:
+        return layout, None, None, lambda out, a, b: _run(plan, out, a, b)
+    return layout, plan.kernel, plan.desc, None
 
 
-def _is_long(a, b):
+PRODUCTS = Plans(_plan_product, by_default=False)
+
+
+def _batch_strides(batch, step, *operands):
+    """Strides along the batch of a dense result and of operands that broadcast to it."""
+    found = []
+    for size in reversed(batch):
+        found.append(step)
+        step *= size
+    strides = [found[::-1]]
+    for shape, steps in operands:
+        missing = len(batch) + 2 - len(shape)
+        own = [0 if s == 1 else st for s, st in zip(shape[:-2], steps)]
+        strides.append([0] * missing + own)
+    return strides
+
+
+def _run(plan, out, a, b):
+    x, y = a._storage.pointer + a._offset, b._storage.pointer + b._offset
+    plan.run(out._storage.pointer, x, y)
+    return out
+
+
+def _with_views(compute, out, a, b, left, right):
+    """A product that takes more than one kernel, on operands as matrices."""
+    (*batch, m, _), n = left[0], right[0][-1]
+    batch = broadcast_shape(batch, right[0][:-2])
+    strides = contiguous_strides((*batch, m, n))
+    whole = _view(out, (*batch, m, n), strides)
+    compute(whole, _view(a, *left), _view(b, *right), alpha=1, addends=(), activation="")
+    return out
+
+
+def _is_long(m, n, k, dtype):
     """A long sum for few results?"""
-    (m, k), n = a.shape[-2:], b.shape[-1]
-    return k >= 2 * SPLIT and m * n <= 256 and a.ndim == b.ndim == 2 and a.dtype.itemsize > 2
+    return k >= 2 * SPLIT and m * n <= 256 and dtype.itemsize > 2
 
 
-def _split_product(a, b):
+def _split_product(out, a, b, left, right):
     """A long sum for few results: products of pieces side by side, then their sum.
 
     Pieces run on several threads, and short sums lose fewer digits than long ones.
     """
-    (m, k), n = a.shape, b.shape[1]
+    ((m, k), (am, ak)), ((_, n), (bk, bn)) = left, right
     pieces = k // SPLIT
-    (am, ak), (bk, bn) = a._layout.strides, b._layout.strides
     parts = product(
         _view(a, (pieces, m, SPLIT), (SPLIT * ak, am, ak)),
         _view(b, (pieces, SPLIT, n), (SPLIT * bk, bk, bn)),
@@ -92,14 +139,33 @@ def _split_product(a, b):
             _view(b, (k - done, n), (bk, bn), done * bk * size),
         )
         total = function("add")(total, rest)
-    return total
+    return alias(total, out._layout, total._offset)
+
+
+def matmul_form(a, b):
+    """The matrices of a @ b where it is one kernel; None where `matmul` must look closer."""
+    if a.ndim < 2 or b.ndim < 2 or a.dtype is not b.dtype or _is_refused(a.dtype):
+        return None
+    _, left, right = found = as_they_are(a, b)
+    (*batch, m, k), (*other, inner, n) = left[0], right[0]
+    if k != inner:
+        return None
+    if batch and not other:
+        rows, steps = collapse((*batch, m), [a.strides[:-1]])
+        if len(rows) == 1:  # one tall matrix
+            return (*batch, m, n), ((rows[0], k), (steps[0][0], a.strides[-1])), right
+    return found
 
 
 # -- checks, in PyTorch's words and order ---------------------------------------------------------
 
 
+def _is_refused(dtype):
+    return dtype.category == 0 or dtype.name in ("uint16", "uint32", "uint64")
+
+
 def refuse(dtype, name):
-    if dtype.category == 0 or dtype.name in ("uint16", "uint32", "uint64"):
+    if _is_refused(dtype):
         raise errors.not_implemented(name, dtype)
 
 
@@ -137,13 +203,12 @@ def _wrong_batch(wanted, got):
     )
 
 
-def _expected(a, b):
+def _check_scalar_types(a, b):
     """The complaint of kernels that look at their operands one by one."""
     if a.dtype is not b.dtype:
-        return RuntimeError(
+        raise RuntimeError(
             f"expected scalar type {a.dtype.scalar_name} but found {b.dtype.scalar_name}"
         )
-    return None
 
 
 def check_expands(input, shape):
@@ -192,88 +257,90 @@ def _check_vector_dtypes(input, mat, vec):
 
 @launches("mm")
 def mm(input, mat2):
-    if input._layout.ndim == mat2._layout.ndim == 2:
-        found = READY.get((input._layout, mat2._layout))
-        if found is not None:
-            return ready_product(input, mat2, found)
-    if input.ndim != 2:
+    return product(input, mat2, _mm_form)
+
+
+def _mm_form(a, b):
+    if a.ndim != 2:
         raise RuntimeError("self must be a matrix")
-    if mat2.ndim != 2:
+    if b.ndim != 2:
         raise RuntimeError("mat2 must be a matrix")
-    check_inner(*input.shape, *mat2.shape)
-    check_same_dtype(input.dtype, mat2.dtype)
-    refuse(input.dtype, "addmm_impl_cpu_")
-    return product(input, mat2)
+    check_inner(*a.shape, *b.shape)
+    check_same_dtype(a.dtype, b.dtype)
+    refuse(a.dtype, "addmm_impl_cpu_")
+    return as_they_are(a, b)
 
 
 @launches("bmm")
 def bmm(input, mat2):
-    _check_batches(input, mat2)
-    _check_batch_sizes(input, mat2)
-    if input.dtype is not mat2.dtype:
-        raise _expected(input, mat2)
-    refuse(input.dtype, "bmm")
-    return product(input, mat2)
+    return product(input, mat2, _bmm_form)
+
+
+def _bmm_form(a, b):
+    _check_batches(a, b)
+    _check_batch_sizes(a, b)
+    _check_scalar_types(a, b)
+    refuse(a.dtype, "bmm")
+    return as_they_are(a, b)
 
 
 @launches("batched_product")
 def batched_product(input, other):
-    found = READY.get((input._layout, other._layout))
-    if found is not None:
-        return ready_product(input, other, found)
-    count = prod(broadcast_shape(input.shape[:-2], other.shape[:-2]))
-    (_, inner), (rows, _) = input.shape[-2:], other.shape[-2:]
+    return product(input, other, _batched_form)
+
+
+def _batched_form(a, b):
+    _, left, right = found = as_they_are(a, b)
+    (*batch, _, inner), (*other, rows, _) = left[0], right[0]
     if inner != rows:
+        count = prod(broadcast_shape(batch, other))
         raise _wrong_batch((count, inner), (count, rows))
-    if input.dtype is not other.dtype:
-        raise _expected(input, other)
-    refuse(input.dtype, "bmm")
-    return product(input, other)
+    _check_scalar_types(a, b)
+    refuse(a.dtype, "bmm")
+    return found
 
 
 @launches("mv")
 def mv(input, vec):
-    if not input.ndim:
+    return product(input, vec, _mv_form)
+
+
+def _mv_form(a, b):
+    if not a.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
-    _check_vectors(input.shape[:1], input, vec)
-    _check_vector_dtypes(vec, input, vec)
-    return _times_vector(input, vec)
+    _check_vectors(a.shape[:1], a, b)
+    _check_vector_dtypes(b, a, b)
+    refuse(a.dtype, "addmv_impl_cpu")
+    (rows, n), (step,) = a.shape, b.strides
+    return (rows,), ((rows, n), a.strides), ((n, 1), (step, 1))
 
 
-def _times_vector(mat, vec):
-    refuse(mat.dtype, "addmv_impl_cpu")
-    return _view(product(mat, _column(vec)), (mat.shape[0],), (1,))
+@launches("dot")
+def dot(input, tensor):
+    return product(input, tensor, _dot_form)
 
 
-def _column(vec):
-    """A vector as a matrix of one column."""
-    return _view(vec, (vec.shape[0], 1), (vec._layout.strides[0], 1))
+def _dot_form(a, b):
+    if a.ndim != 1 or b.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
+    if a.dtype is not b.dtype:
+        raise RuntimeError(
+            "dot : expected both vectors to have same dtype, but found "
+            f"{a.dtype.scalar_name} and {b.dtype.scalar_name}"
+        )
+    (n,), (m,) = a.shape, b.shape
+    if n != m:
+        raise RuntimeError(
+            f"inconsistent tensor size, expected tensor [{n}] and src [{m}] to have "
+            f"the same number of elements, but got {n} and {m} elements respectively"
+        )
+    refuse(a.dtype, "dot")
+    return (), ((1, n), (1, a.strides[0])), ((n, 1), (b.strides[0], 1))
 
 
 def _view(t, shape, strides, skip=0):
     layout = make_layout(Size(shape), tuple(strides), t.dtype, t.device)
     return alias(t, layout, t._offset + skip)
-
-
-@launches("dot")
-def dot(input, tensor):
-    if input.ndim != 1 or tensor.ndim != 1:
-        raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
-    if input.dtype is not tensor.dtype:
-        raise RuntimeError(
-            "dot : expected both vectors to have same dtype, but found "
-            f"{input.dtype.scalar_name} and {tensor.dtype.scalar_name}"
-        )
-    n = input.shape[0]
-    if input.shape != tensor.shape:
-        raise RuntimeError(
-            f"inconsistent tensor size, expected tensor [{n}] and src [{tensor.shape[0]}] to have "
-            f"the same number of elements, but got {n} and {tensor.shape[0]} elements respectively"
-        )
-    refuse(input.dtype, "dot")
-    row = _view(input, (1, n), (1, input._layout.strides[0]))
-    column = _view(tensor, (n, 1), (tensor._layout.strides[0], 1))
-    return _view(product(row, column), (), ())
 
 
 # -- products added to something ------------------------------------------------------------------
@@ -295,44 +362,82 @@ def _factor(value, dtype):
     return int(value) if dtype.category == 1 else value
 
 
-def _added(a, b, input, beta, alpha):
+def _added(form, input, a, b, beta, alpha):
     """beta * input + alpha * (a @ b), in one kernel; with beta 0 even nan does not count."""
-    beta, alpha = _factor(beta, a.dtype), _factor(alpha, a.dtype)
-    out = empty_tensor(Size((*a.shape[:-1], b.shape[-1])), a.dtype, a.device)
-    if not is_computed(out):
+    dtype = a._layout.dtype
+    beta, alpha = _factor(beta, dtype), _factor(alpha, dtype)
+    scale = 0 if alpha == 0 else 1 if alpha == 1 else 2
+    layout, plan = ADDED[form, input._layout, a._layout, b._layout, scale, beta != 0]
+    if plan is _apart:
+        return _apart(input, a, b, beta, alpha)
+    out = empty_like_layout(layout)
+    if plan is None:
         return out
-    if alpha == 0 and out._layout.ndim < 3:
-        # as BLAS does: nan in the product does not count then
-        alpha, a, b = 1, _no_columns(a), _no_rows(b)
-    elif _is_long(a, b):
-        found = product(a, b)
-        previous, modes.grad = modes.grad, False
-        try:
-            found = found if alpha == 1 else found.mul_(alpha)
-            return found if beta == 0 else found.add_(input, alpha=beta)
-        finally:
-            modes.grad = previous
+    more = [*gemm.number(alpha, dtype)] if scale == 2 else []
+    if beta != 0:
+        more += (input._storage.pointer + input._offset, *gemm.number(beta, dtype))
+    if plan.__class__ is gemm.Plan:
+        x, y = a._storage.pointer + a._offset, b._storage.pointer + b._offset
+        plan.run(out._storage.pointer, x, y, *more)
+        return out
     addends = [(input, beta)] if beta != 0 else []
-    return multiply_into(out, a, b, alpha=alpha, addends=addends)
+    return plan(out, a, b, alpha=alpha, addends=addends, activation="")
 
 
-def _no_columns(t):
-    return _view(t, (t.shape[0], 0), (1, 1))
+def _plan_added(key):
+    """(layout of the result, a Plan or what else computes it or None)."""
+    form, input, a, b, scale, added = key
+    form(input, a, b)
+    *batch, m, k = a.shape
+    if b.ndim == 1:
+        n, vector, right = 1, True, (b.strides[0], 1)
+    else:
+        n, vector, right = b.shape[-1], False, b.strides[-2:]
+    layout = dense_layout((m,) if vector else (*batch, m, n), a.dtype, a.device)
+    if layout.numel == 0 or not a.device.runtime.computes:
+        return layout, None
+    if scale == 0 and not batch:  # as BLAS does: nan in the product does not count then
+        k, scale = 0, 1
+    elif not batch and _is_long(m, n, k, a.dtype):
+        return layout, _apart
+    extra, steps, sizes = (), (), ()
+    if added:
+        strides = expanded_strides(input, layout.shape)
+        extra = [(strides[0], 0) if vector else strides[-2:]]
+    if batch:
+        sizes, steps = batch, [[m * n], a.strides[:1], b.strides[:1]]
+        if added:
+            steps.append(strides[:1])
+    rest = (n, 1), a.strides[-2:], right, scale != 1, "", extra, sizes, steps
+    return layout, gemm.plan(a, m, n, k, *rest)
 
 
-def _no_rows(t):
-    return _view(t, (0, t.shape[1]), (1, 1))
+ADDED = Plans(_plan_added, by_default=False)
+
+
+def _apart(input, a, b, beta, alpha):
+    """A long sum is computed in pieces; then what belongs to it is added."""
+    found = product(a, b, as_they_are if b._layout.ndim > 1 else _mv_form)
+    previous, modes.grad = modes.grad, False
+    try:
+        found = found if alpha == 1 else found.mul_(alpha)
+        return found if beta == 0 else found.add_(input, alpha=beta)
+    finally:
+        modes.grad = previous
 
 
 @launches("addmm")
 def addmm(input, mat1, mat2, beta, alpha):
+    return _added(_check_addmm, input, mat1, mat2, beta, alpha)
+
+
+def _check_addmm(input, mat1, mat2):
     for t, name in ((mat1, "mat1"), (mat2, "mat2")):
         if t.ndim != 2:
             raise RuntimeError(f"{name} must be a matrix, got {t.ndim}-D tensor")
     check_inner(*mat1.shape, *mat2.shape)
     check_expands(input, (mat1.shape[0], mat2.shape[1]))
     check_added(input, mat1, mat2)
-    return _added(mat1, mat2, input, beta, alpha)
 
 
 def check_added(input, mat1, mat2):
@@ -353,8 +458,7 @@ def addbmm(input, batch1, batch2, beta, alpha):
             f"batch1 and batch2 must have same number of batches, got {batch1.shape[0]} and "
             f"{batch2.shape[0]}"
         )
-    shape = (batch1.shape[1], batch2.shape[2])
-    check_expands(input, shape)
+    check_expands(input, (batch1.shape[1], batch2.shape[2]))
     if batch1.shape[2] != batch2.shape[1]:
         raise RuntimeError(
             f"Incompatible matrix sizes for bmm ({batch1.shape[1]}x{batch1.shape[2]} and "
@@ -366,11 +470,15 @@ def addbmm(input, batch1, batch2, beta, alpha):
     left, right = function("transpose")(batch1.detach(), 0, 1), batch2.detach()
     left = function("reshape")(left, (rows, count * inner))
     right = function("reshape")(right, (count * inner, batch2.shape[2]))
-    return _added(left, right, input, beta, alpha)
+    return _added(_check_addmm, input, left, right, beta, alpha)
 
 
 @launches("baddbmm")
 def baddbmm(input, batch1, batch2, beta, alpha):
+    return _added(_check_baddbmm, input, batch1, batch2, beta, alpha)
+
+
+def _check_baddbmm(input, batch1, batch2):
     _check_batches(batch1, batch2)
     check_expands(input, (batch1.shape[0], batch1.shape[1], batch2.shape[2]))
     _check_batch_sizes(batch1, batch2)
@@ -380,21 +488,19 @@ def baddbmm(input, batch1, batch2, beta, alpha):
             f"Input dtypes must be the same, got: input {names[0]}, batch1: {names[1]}, batch2: "
             f"{names[2]}"
         )
-    if batch1.dtype is not batch2.dtype:
-        raise _expected(batch1, batch2)
+    _check_scalar_types(batch1, batch2)
     refuse(input.dtype, "baddbmm")
-    return _added(batch1, batch2, input, beta, alpha)
 
 
 @launches("addmv")
 def addmv(input, mat, vec, beta, alpha):
+    return _added(_check_addmv, input, mat, vec, beta, alpha)
+
+
+def _check_addmv(input, mat, vec):
     _check_vectors(input.shape, mat, vec)
     _check_vector_dtypes(input, mat, vec)
     refuse(mat.dtype, "addmv_impl_cpu")
-    rows = mat.shape[0]
-    step = input._layout.strides[0] if input.shape == (rows,) else 0
-    found = _added(mat, _column(vec), _view(input, (rows, 1), (step, 1)), beta, alpha)
-    return _view(found, (rows,), (1,))
 
 
 # -- in place, and out= ---------------------------------------------------------------------------

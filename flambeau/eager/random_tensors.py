@@ -1,134 +1,145 @@
 """New tensors of random numbers: rand, randn, randint, randperm, normal and their `_like` forms.
 
-Each makes an empty tensor (or takes `out`) and fills it. The fills are in `sampling.py` and
-`random_integers.py`. What a call comes to (layout, kernel, parameters) is remembered by its plain
-arguments, so that the next one like it allocates and draws at once.
+Plain calls have a plan: layout, kernel and its numbers. All others make an empty tensor (or take
+`out`) and fill it by the functions of `sampling.py` and `random_integers.py`.
 """
 
 import operator
 
 from flambeau import _dtype
-from flambeau._layout import Size, broadcast_shape
+from flambeau._layout import broadcast_shape
 from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.autograd import views
-from flambeau.eager.creation import empty, empty_like, size_from
+from flambeau.eager.creation import like_layout, sized
 from flambeau.eager.distributions import fill_randperm
-from flambeau.eager.options import plain_key
-from flambeau.eager.plan import MAX_PLANS
+from flambeau.eager.options import finish, known, plain_layout
+from flambeau.eager.plans import Plans
 from flambeau.eager.random_integers import random_from_to
-from flambeau.eager.sampling import check_generator, normal_, uniform_
-from flambeau.random import Generator, default_generator
+from flambeau.eager.sampling import HALF_AND_UP, check_generator, kernel, normal_, uniform_
+from flambeau.random import default_generator
 
-_draws: dict = {}  # (function, what it was asked for) -> layout, kernel, its arguments
-_dtype.Defaults.remembered.append(_draws)
-_INT = frozenset((int,))
 _BOUNDS = frozenset((int, type(None)))
 
 
-def _filled(fill, target, requires_grad, out, *arguments, key=None):
-    ran = fill(target, *arguments)
-    if out is not None:
-        out._storage.version += 1
-    elif key is not None and ran is not None:
-        if len(_draws) > MAX_PLANS:
-            _draws.clear()
-        _draws[key] = target._layout, *ran
-    return target.requires_grad_(True) if requires_grad else target
+def _plan_draw(layout, draw):
+    """(layout, kernel, its numbers) of a plain new tensor; None for others.
 
-
-def _again(key, generator, requires_grad):
-    """A new tensor by a plan of before; None if there is none."""
-    try:
-        found = _draws.get(key)
-    except TypeError:  # a dtype or a device that nothing can be known by
+    draw: a function of the layout that names a kernel, or the bounds of integers.
+    """
+    if layout is None or not layout.numel or not layout.device.runtime.computes:
         return None
+    found = _integers(layout, *draw) if type(draw) is tuple else draw(layout)
     if found is None:
         return None
+    name, facts, numbers = found
+    run = kernel(name, *facts, device=layout.device)
+    return layout, run, (layout.numel, *numbers)
+
+
+def _uniform(layout):
+    if layout.dtype in HALF_AND_UP:
+        return "uniform", (layout.dtype.code,), (0.0, 1.0)
+    return None
+
+
+def _normal(layout):
+    if layout.dtype not in HALF_AND_UP:
+        return None
+    if layout.numel >= 16:
+        return "normal", (layout.dtype.code,), (0.0, 1.0)
+    return "fill", ("normal_pairs", layout.dtype.code), (0.0, 1.0)
+
+
+def _permutation(layout):
+    return ("randperm", ("i64",), ()) if layout.dtype is _dtype.int64 else None
+
+
+def _integers(layout, low, high):
+    low, high = (0, low) if high is None else (low, high)
+    if layout.dtype is not _dtype.int64 or not -(1 << 62) < low < high < 1 << 62:
+        return None
+    return "random", ("i64", high - low >= 1 << 28), (high - low, low)
+
+
+def _plan_sized(key):
+    sizes, (draw, dtype), device = key
+    return _plan_draw(plain_layout(sizes, dtype, device), draw)
+
+
+def _plan_like(key):
+    layout, draw = key
+    return _plan_draw(layout if layout.is_dense else None, draw)
+
+
+_SIZED, _LIKE = Plans(_plan_sized), Plans(_plan_like)
+
+
+def _run(plan, name, generator, requires_grad):
+    layout, run, numbers = plan
     if generator is None:
         generator = default_generator
-    elif not isinstance(generator, Generator):
-        return None
-    layout, run, arguments = found
+    else:
+        check_generator(name, generator)
     t = empty_like_layout(layout)
-    run(generator.pointer, t._storage.pointer, *arguments)
-    return t.requires_grad_(True) if requires_grad else t
+    run(generator.pointer, t._storage.pointer, *numbers)
+    return finish(t, True) if requires_grad else t
+
+
+def _sized(name, sizes, size, out, dtype, device, requires_grad, fill, generator, *numbers):
+    """A tensor that fill(tensor, *numbers, generator) gives values; every argument is looked at."""
+    check_generator(name, generator)
+
+    def run(t):
+        fill(t, *numbers, generator)
+
+    return sized(name, sizes, size, out, dtype, device, requires_grad, run)
+
+
+def _like(name, input, dtype, device, format, requires_grad, fill, generator, *numbers):
+    """The same in the shape of another tensor."""
+    check_generator(name, generator)
+    t = empty_like_layout(like_layout(input, dtype, device, format, name))
+    fill(t, *numbers, generator)
+    return finish(t, requires_grad)
 
 
 def rand(
-    *size,
-    generator=None,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-):
+    *sizes, size=None, generator=None, out=None, dtype=None, layout=None, device=None,
+    requires_grad=False, pin_memory=False,
+):  # fmt: skip
     """Numbers from the uniform distribution on [0, 1)."""
-    key = plain_key("rand", size, dtype, device)
-    if out is None:
-        t = _again(key, generator, requires_grad)
-        if t is not None:
-            return t
-    check_generator("rand", generator)
-    target = empty(_size("rand", size), out=out, dtype=dtype, device=device)
-    return _filled(uniform_, target, requires_grad, out, 0.0, 1.0, generator, key=key)
+    if size is out is None:
+        plan = known(_SIZED, sizes, (_uniform, dtype), device)
+        if plan is not None:
+            return _run(plan, "rand", generator, requires_grad)
+    told = "rand", sizes, size, out, dtype, device, requires_grad
+    return _sized(*told, uniform_, generator, 0.0, 1.0)
 
 
 def randn(
-    *size,
-    generator=None,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-):
+    *sizes, size=None, generator=None, out=None, dtype=None, layout=None, device=None,
+    requires_grad=False, pin_memory=False,
+):  # fmt: skip
     """Numbers from the normal distribution with mean 0 and standard deviation 1."""
-    key = plain_key("randn", size, dtype, device)
-    if out is None:
-        t = _again(key, generator, requires_grad)
-        if t is not None:
-            return t
-    check_generator("randn", generator)
-    target = empty(_size("randn", size), out=out, dtype=dtype, device=device)
-    return _filled(normal_, target, requires_grad, out, 0.0, 1.0, generator, key=key)
-
-
-def _size(name, size):
-    if not size:
-        raise TypeError(
-            f"{name}() received an invalid combination of arguments - got (), "
-            "but expected (tuple of ints size)"
-        )
-    return size_from(size, name)
+    if size is out is None:
+        plan = known(_SIZED, sizes, (_normal, dtype), device)
+        if plan is not None:
+            return _run(plan, "randn", generator, requires_grad)
+    told = "randn", sizes, size, out, dtype, device, requires_grad
+    return _sized(*told, normal_, generator, 0.0, 1.0)
 
 
 def randint(
-    low=None,
-    high=None,
-    size=None,
-    *,
-    generator=None,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-):
+    low=None, high=None, size=None, *, generator=None, out=None, dtype=None, layout=None,
+    device=None, requires_grad=False, pin_memory=False,
+):  # fmt: skip
     """Integers from [low, high), as in randint(high, size) and randint(low, high, size)."""
     if size is None:
         high, size = None, high  # randint(high, size)
-    key = None
-    # floats are left out: their bounds may be worth a warning each time
-    if dtype is None and isinstance(size, tuple) and _INT.issuperset(map(type, (low, *size))):
-        key = plain_key((low, high), size, dtype, device) if type(high) in _BOUNDS else None
-        t = _again(key, generator, requires_grad) if out is None else None
-        if t is not None:
-            return t
-    check_generator("randint", generator)
+    if type(low) is int and type(high) in _BOUNDS and isinstance(size, tuple) and out is None:
+        plan = known(_SIZED, (size,), ((low, high), dtype or _dtype.int64), device)
+        if plan is not None:
+            return _run(plan, "randint", generator, requires_grad)
     low, high = _bounds("randint", low, high)
     if not isinstance(size, (tuple, list)):
         position, kind = 2 if low == 0 else 3, type(size).__name__
@@ -136,8 +147,8 @@ def randint(
             f"randint(): argument 'size' (position {position}) must be tuple of ints, not {kind}"
         )
     dtype = dtype or (_dtype.int64 if out is None else None)
-    target = empty(size_from((size,), "randint"), out=out, dtype=dtype, device=device)
-    return _filled(random_from_to, target, requires_grad, out, low, high, generator, key=key)
+    told = "randint", (size,), None, out, dtype, device, requires_grad
+    return _sized(*told, random_from_to, generator, low, high)
 
 
 def _bounds(name, low, high):
@@ -160,141 +171,92 @@ def _integer(name, argument, position, value):
 
 
 def randperm(
-    n,
-    *,
-    generator=None,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
+    n, *, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
     pin_memory=False,
-):
+):  # fmt: skip
     """The integers from 0 to n - 1 in random order."""
-    key = plain_key("randperm", (n,), dtype, device) if type(n) is int else None
-    if out is None:
-        t = _again(key, generator, requires_grad)
-        if t is not None:
-            return t
-    check_generator("randperm", generator)
+    if out is None and type(n) is int:
+        plan = known(_SIZED, (n,), (_permutation, dtype or _dtype.int64), device)
+        if plan is not None:
+            return _run(plan, "randperm", generator, requires_grad)
     n = _integer("randperm", "n", 1, n)
     dtype = dtype or (_dtype.int64 if out is None else None)
-    target = empty(Size((n,)) if n >= 0 else (n,), out=out, dtype=dtype, device=device)
-    return _filled(fill_randperm, target, requires_grad, out, n, generator, key=key)
+    told = "randperm", (n,), None, out, dtype, device, requires_grad
+    return _sized(*told, fill_randperm, generator, n)
 
 
 def rand_like(
-    input,
-    *,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    memory_format=None,
-    pin_memory=False,
-    generator=None,
-):
+    input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None,
+    pin_memory=False, generator=None,
+):  # fmt: skip
     """Numbers from the uniform distribution on [0, 1), in the shape of input."""
-    key = None
     if type(input) is Tensor and dtype is device is memory_format is None:
-        key = "rand_like", input._layout
-        t = _again(key, generator, requires_grad)
-        if t is not None:
-            return t
-    check_generator("rand_like", generator)
-    target = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
-    return _filled(uniform_, target, requires_grad, None, 0.0, 1.0, generator, key=key)
+        plan = _LIKE[input._layout, _uniform]
+        if plan is not None:
+            return _run(plan, "rand_like", generator, requires_grad)
+    told = "rand_like", input, dtype, device, memory_format, requires_grad
+    return _like(*told, uniform_, generator, 0.0, 1.0)
 
 
 def randn_like(
-    input,
-    *,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    memory_format=None,
-    pin_memory=False,
-    generator=None,
-):
+    input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None,
+    pin_memory=False, generator=None,
+):  # fmt: skip
     """Numbers from the standard normal distribution, in the shape of input."""
-    key = None
     if type(input) is Tensor and dtype is device is memory_format is None:
-        key = "randn_like", input._layout
-        t = _again(key, generator, requires_grad)
-        if t is not None:
-            return t
-    check_generator("randn_like", generator)
-    target = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
-    return _filled(normal_, target, requires_grad, None, 0.0, 1.0, generator, key=key)
+        plan = _LIKE[input._layout, _normal]
+        if plan is not None:
+            return _run(plan, "randn_like", generator, requires_grad)
+    told = "randn_like", input, dtype, device, memory_format, requires_grad
+    return _like(*told, normal_, generator, 0.0, 1.0)
 
 
 def randint_like(
-    input,
-    low=None,
-    high=None,
-    *,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    memory_format=None,
-    pin_memory=False,
-    generator=None,
-):
+    input, low=None, high=None, *, dtype=None, layout=None, device=None, requires_grad=False,
+    memory_format=None, pin_memory=False, generator=None,
+):  # fmt: skip
     """Integers from [low, high), in the shape of input: randint_like(input, [low,] high)."""
-    check_generator("randint_like", generator)
-    low, high = _bounds("randint_like", low, high)
-    target = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
-    return _filled(random_from_to, target, requires_grad, None, low, high, generator)
+    bounds = _bounds("randint_like", low, high)
+    told = "randint_like", input, dtype, device, memory_format, requires_grad
+    return _like(*told, random_from_to, generator, *bounds)
 
 
 # -- normal ----------------------------------------------------------------------------------------
 
 
 def normal(
-    mean,
-    std=1.0,
-    size=None,
-    *,
-    generator=None,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-):
+    mean, std=1.0, size=None, *, generator=None, out=None, dtype=None, layout=None, device=None,
+    requires_grad=False, pin_memory=False,
+):  # fmt: skip
     """Normal numbers. mean and std are tensors or numbers; two numbers want a size."""
-    check_generator("normal", generator)
     if isinstance(std, Tensor):
         return _normal_around(mean, views.detached(std), generator, out)
     if isinstance(mean, Tensor):
         mean = views.detached(mean)
-        target = empty(mean.shape, out=out, dtype=mean.dtype, device=mean.device)
-        return _filled(normal_, target, False, out, 0.0, float(std), generator).add_(mean)
+        told = "normal", (mean.shape,), None, out, mean.dtype, mean.device, False
+        return _sized(*told, normal_, generator, 0.0, float(std)).add_(mean)
     if not isinstance(size, (tuple, list)):
         kinds = ", ".join(type(x).__name__ for x in (mean, std, size) if x is not None)
         raise TypeError(
             f"normal() received an invalid combination of arguments - got ({kinds}), "
             "but expected (float mean, float std, tuple of ints size)"
         )
-    target = empty(size_from((size,), "normal"), out=out, dtype=dtype, device=device)
-    return _filled(normal_, target, requires_grad, out, float(mean), float(std), generator)
+    told = "normal", (size,), None, out, dtype, device, requires_grad
+    return _sized(*told, normal_, generator, float(mean), float(std))
 
 
 def _normal_around(mean, std, generator, out):
     """Standard normal numbers, scaled and shifted; mean is a tensor or a number."""
     if std.dtype.is_complex:
         raise RuntimeError("normal expects standard deviation to be non-complex")
-    if std.device.type == "cpu" and not bool((std >= 0).all()):
+    if std.device.runtime.computes and not bool((std >= 0).all()):
         raise RuntimeError("normal expects all elements of std >= 0.0")
     like, shape = std, std.shape
     if isinstance(mean, Tensor):
         like = mean = views.detached(mean)
         shape = broadcast_shape(mean.shape, std.shape)
-    target = empty(shape, out=out, dtype=like.dtype, device=like.device)
-    _filled(normal_, target, False, out, 0.0, 1.0, generator)
+    told = "normal", (shape,), None, out, like.dtype, like.device, False
+    target = _sized(*told, normal_, generator, 0.0, 1.0)
     mean = mean if isinstance(mean, Tensor) else target.new_full((), mean)
     return target.mul_(std).add_(mean)
 

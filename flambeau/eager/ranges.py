@@ -8,8 +8,8 @@ import math
 import struct
 import warnings
 
-from flambeau import _device, _dtype
-from flambeau._layout import Size, dense_layout
+from flambeau import _dtype
+from flambeau._layout import Size
 from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.codegen import scalar
 from flambeau.eager.options import (
@@ -17,86 +17,70 @@ from flambeau.eager.options import (
     finish,
     integer,
     into,
+    known,
     new_layout,
     number,
-    plain_key,
+    plain_layout,
 )
-from flambeau.eager.plan import MAX_PLANS, plan_nest
+from flambeau.eager.plan import describe_run, nest_kernel, plan_nest
+from flambeau.eager.plans import Plans
 
-_grids: dict = {}
+TRACES: dict = {}  # name of a grid -> its element, an expression of coordinates and numbers
 
 
-def grid(key, trace, numbers, layout, out=None):
-    """Fill a tensor by a function of its coordinates; trace(*numbers) is one element."""
+def traced(name, *facts):
+    """Register a function of numbers, told some facts first, as the element of a grid."""
+
+    def register(function):
+        TRACES[name] = lambda *numbers: (function(*facts, *numbers),)
+        return function
+
+    return register
+
+
+def grid(name, numbers, layout, out=None):
+    """Fill a tensor by a function of its coordinates."""
     t = empty_like_layout(layout) if out is None else out
-    kinds = "".join("f" if type(n) is float else "i" for n in numbers)
-    cached = (key, kinds, t._layout)
-    found = _grids.get(cached)
-    if found is None:
-        if len(_grids) > 1024:
-            _grids.clear()
-        found = _grids[cached] = plan_nest(
-            (key, kinds),
-            lambda *n: (trace(*n),),
-            [],
-            kinds,
-            (t.dtype,),
-            (t._layout,),
-            t._layout.shape,
-            t.device,
-            collapsing=False,
-        )
-    found[1](found[2], t._storage.pointer + t._offset, *numbers)
+    kinds = "".join(["f" if type(n) is float else "i" for n in numbers])
+    kernel, description = plan_grid(name, kinds, t._layout)
+    kernel(description, t._storage.pointer + t._offset, *numbers)
     if out is not None:
         out._storage.version += 1
     return t
 
 
-_known: dict = {}  # what a function was plainly asked for -> layout, plan of grid
-_dtype.Defaults.remembered.append(_known)
-_NUMBERS = frozenset((int, float))
+def plan_grid(name, kinds, layout):
+    """(kernel, description) of a grid; kinds: the letters of its numbers."""
+    key, runtime = (name, kinds), layout.device.runtime
+    if layout.ndim == 1 and layout.is_dense and layout.numel and runtime.computes:
+        outputs = ((layout.dtype.code, "c"),)
+        kernel, chunk = nest_kernel(runtime, key, TRACES[name], outputs, (), kinds, 0)
+        return kernel, describe_run(layout.numel, chunk, (layout.itemsize,))
+    facts = (layout.dtype,), (layout,), layout.shape, layout.device
+    return plan_nest(key, TRACES[name], [], kinds, *facts, collapsing=False)[1:]
 
 
-def _grid_again(key, numbers):
-    """A new tensor by the plan that a call like this one has left; None if there is none."""
-    try:
-        found = _known.get(key)
-    except TypeError:  # a dtype or a device that nothing can be known by
-        return None
-    if found is None:
-        return None
-    layout, plan = found
+def _run(plan, numbers, requires_grad):
+    """A new tensor by a plan."""
+    layout, kernel, description = plan
     t = empty_like_layout(layout)
-    plan[1](plan[2], t._storage.pointer, *numbers)
-    return t
-
-
-def _remember_grid(key, name, kinds, layout):
-    if len(_known) > MAX_PLANS:
-        _known.clear()
-    _known[key] = layout, _grids[name, kinds, layout]
+    kernel(description, t._storage.pointer, *numbers)
+    return finish(t, True) if requires_grad else t
 
 
 # -- arange ----------------------------------------------------------------------------------------
 
 
 def arange(
-    start=None,
-    end=None,
-    step=1,
-    *,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-):
+    start=None, end=None, step=1, *, out=None, dtype=None, layout=None, device=None,
+    requires_grad=False, pin_memory=False,
+):  # fmt: skip
     """start, start + step, ... up to but without end."""
-    if out is None and dtype is None and device is None and type(start) is type(step) is int:
-        t = _integers(start, end, step)
+    if out is None:
+        first, last = (0, start) if end is None else (start, end)
+        t = _plain_range(first, last, step, dtype, device)
         if t is not None:
-            return finish(t, requires_grad)
+            return finish(t, True) if requires_grad else t
     if start is None and end is not None:
         start = 0
     if end is None:
@@ -122,30 +106,46 @@ def arange(
     )
 
 
-def _integers(start, end, step):
-    """arange of small plain integers on the default device, in a hurry; else None."""
-    if end is None:
-        start, end = 0, start
-    if type(end) is not int or step <= 0 or end < start or max(abs(start), end) >> 62:
+def _plain_range(first, last, step, dtype, device):
+    """A range between plain numbers of moderate size, upwards; None for others."""
+    if type(first) is type(last) is type(step) is int:
+        dtype = dtype or _dtype.int64
+    elif _NUMBERS.issuperset((type(first), type(last), type(step))):
+        dtype = dtype or _dtype.default_dtype()
+        if type(dtype) is not _dtype.dtype or dtype.category < _dtype.FLOATING:
+            return None  # how the bounds round is said below
+    else:
         return None
-    key = ((end - start + step - 1) // step, _device.default_device())
-    found = _counts.get(key)
-    if found is None:
-        layout = dense_layout(key[:1], _dtype.int64, key[1])
-        t = grid("arange", _arithmetic, (start, step), layout)
-        if len(_counts) > MAX_PLANS:
-            _counts.clear()
-        _counts[key] = layout, _grids["arange", "ii", layout]
-        return t
-    layout, plan = found
+    if not (step > 0 and -_FAR < first <= last < _FAR):
+        return None
+    plan = known(_RANGES, (_count(first, last, step),), dtype, device)
+    if plan is None:
+        return None
+    layout, kernel, description, whole = plan
     t = empty_like_layout(layout)
-    plan[1](plan[2], t._storage.pointer, start, step)
+    if whole is None:
+        kernel(description, t._storage.pointer, first, step)
+    else:
+        kernel(description, t._storage.pointer, float(first), float(step), whole)
     return t
 
 
-_counts: dict = {}  # (number of integers, device) -> layout, plan of grid
+_NUMBERS = frozenset((int, float))
+_FAR = 1 << 53
 
 
+def _plan_range(key):
+    layout = plain_layout(*key)
+    if layout is None or layout.dtype.category in (_dtype.BOOL, _dtype.COMPLEX):
+        return None
+    name, whole = _kind(layout.dtype, layout.numel)
+    return layout, *plan_grid(name, "ii" if whole is None else "ffi", layout), whole
+
+
+_RANGES = Plans(_plan_range)
+
+
+@traced("arange")
 def _arithmetic(start, step):
     return start + scalar.coordinate(0) * step
 
@@ -176,14 +176,21 @@ def check_range(start, end, step):
 
 
 def _count(start, end, step):
-    if all(type(x) is int for x in (start, end, step)):
+    if type(start) is type(end) is type(step) is int:
         return -((start - end) // step)
     return max(0, math.ceil((end - start) / step))
 
 
 # PyTorch counts from the start of each vector of its own, 32 bytes long, two vectors at a time;
 # what is left over is counted from the start of the range.
-_LANES = {"float64": 4, "float32": 8, "float16": 16, "bfloat16": 16}
+_LANES = {"f64": 4, "f32": 8, "f16": 16, "bf16": 16}
+
+
+def _kind(dtype, count):
+    """(grid of a range, how many elements are counted by vectors; None for integers)"""
+    if dtype.category == _dtype.INTEGER:
+        return "arange", None
+    return "arange_" + dtype.code, count & -2 * _LANES[dtype.code]
 
 
 def _spread(name, start, step, count, dtype, device, out, requires_grad):
@@ -203,36 +210,27 @@ def _spread(name, start, step, count, dtype, device, out, requires_grad):
         out = out.resize_(plan.shape)
     if out is not None:
         into(out, plan.shape, dtype)
-    if dtype.category == _dtype.INTEGER:
-        t = grid("arange", _arithmetic, (int(start), int(step)), plan, out)
-        return finish(t, requires_grad)
-    lanes = _LANES[dtype.name]
-    numbers = (float(start), float(step), count // (2 * lanes) * (2 * lanes))
-    return finish(
-        grid(f"arange_{dtype.code}", _arange_trace(dtype), numbers, plan, out), requires_grad
-    )
+    kind, whole = _kind(dtype, count)
+    numbers = (int(start), int(step)) if whole is None else (float(start), float(step), whole)
+    return finish(grid(kind, numbers, plan, out), requires_grad)
 
 
-def _arange_trace(dtype):
+def _vector_range(code, a, b, whole):
     """One element of a float range. Doubles compute float32, floats compute the half types."""
-    lanes, fma = _LANES[dtype.name], scalar.WORDS["fma"]
-    wide = "f32" if dtype.itemsize == 2 else "f64"
-    own = {"f64": "f64", "f32": "f32"}.get(dtype.code)
+    wide, fma = "f64" if code in ("f64", "f32") else "f32", scalar.WORDS["fma"]
+    a, b, i = scalar.cast(a, wide), scalar.cast(b, wide), scalar.coordinate(0)
+    lane = i & (_LANES[code] - 1)
+    first = fma(b, scalar.cast(i - lane, wide), a)
+    if wide == "f32":
+        first = rounded(first, code)
+    else:
+        first = scalar.cast(scalar.cast(first, code), wide)
+    in_vector = fma(b, scalar.cast(lane, wide), first)
+    return scalar.select(i < whole, in_vector, fma(b, scalar.cast(i, wide), a))
 
-    def trace(a, b, whole):
-        a, b = scalar.cast(a, wide), scalar.cast(b, wide)
-        i = scalar.coordinate(0)
-        lane = i & (lanes - 1)
-        first = fma(b, scalar.cast(i - lane, wide), a)
-        first = (
-            rounded(first, dtype.code)
-            if own is None
-            else scalar.cast(scalar.cast(first, own), wide)
-        )
-        in_vector = fma(b, scalar.cast(lane, wide), first)
-        return scalar.select(i < whole, in_vector, fma(b, scalar.cast(i, wide), a))
 
-    return trace
+for _code in _LANES:
+    traced("arange_" + _code, _code)(_vector_range)
 
 
 def rounded(x, code):
@@ -251,15 +249,7 @@ def rounded(x, code):
 
 
 def range_(
-    start,
-    end,
-    step=1,
-    *,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
+    start, end, step=1, *, out=None, dtype=None, layout=None, device=None, requires_grad=False
 ):
     """Like arange, but with the end included (deprecated in PyTorch)."""
     warnings.warn(
@@ -280,31 +270,28 @@ def range_(
 
 
 def linspace(
-    start,
-    end,
-    steps,
-    *,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
+    start, end, steps, *, out=None, dtype=None, layout=None, device=None, requires_grad=False,
     pin_memory=False,
-):
+):  # fmt: skip
     """steps values from start to end, evenly spaced, both included."""
-    key = None
     if out is None and type(steps) is int and _NUMBERS.issuperset((type(start), type(end))):
-        key = plain_key("linspace", (steps,), dtype, device)
-        t = _grid_again(key, (float(start), float(end), steps))
-        if t is not None:
-            return finish(t, requires_grad)
+        plan = known(_SPACED, (steps,), dtype, device)
+        if plan is not None:
+            return _run(plan, (float(start), float(end), steps), requires_grad)
     start, end, dtype = _ends("linspace", start, end, steps, dtype, out)
     plan = new_layout(Size((steps,)), dtype, device, "linspace")
     out = None if out is None else into(out, plan.shape)
-    t = linspace_into(start, end, plan, out)
-    if key is not None and steps > 1 and plan.dtype in (_dtype.float32, _dtype.float64):
-        _remember_grid(key, f"linspace_{plan.dtype.code}", "ffi", plan)
-    return finish(t, requires_grad)
+    return finish(linspace_into(start, end, plan, out), requires_grad)
+
+
+def _plan_spaced(key):
+    layout = plain_layout(*key)
+    if layout is None or layout.numel < 2 or layout.dtype.code not in ("f32", "f64"):
+        return None
+    return layout, *plan_grid("linspace_" + layout.dtype.code, "ffi", layout)
+
+
+_SPACED = Plans(_plan_spaced)
 
 
 def _ends(name, start, end, steps, dtype, out):
@@ -355,19 +342,21 @@ def linspace_into(start, end, plan, out=None):
         start, end = math.trunc(start) * 1.0, math.trunc(end) * 1.0
     if dtype.itemsize == 2 and dtype.category == _dtype.FLOATING:
         return _half_linspace(start, end, plan, out)
-    type = "f32" if dtype.code == "f32" else "f64"
     if steps == 1:
         end = start  # and no division by zero
+    name = "linspace_f32" if dtype.code == "f32" else "linspace_f64"
+    return grid(name, (start, end, steps), plan, out)
 
-    def trace(a, b, n):
-        a, b = scalar.cast(a, type), scalar.cast(b, type)
-        i, fma = scalar.coordinate(0), scalar.WORDS["fma"]
-        step = (b - a) / scalar.cast(scalar.select(n > 1, n - 1, 1), type)
-        low = fma(step, scalar.cast(i, type), a)
-        high = fma(-step, scalar.cast(n - 1 - i, type), b)
-        return scalar.select(i < (n >> 1), low, high)
 
-    return grid(f"linspace_{type}", trace, (start, end, steps), plan, out)
+@traced("linspace_f32", "f32")
+@traced("linspace_f64", "f64")
+def _spaced(type, a, b, n):
+    a, b = scalar.cast(a, type), scalar.cast(b, type)
+    i, fma = scalar.coordinate(0), scalar.WORDS["fma"]
+    step = (b - a) / scalar.cast(scalar.select(n > 1, n - 1, 1), type)
+    low = fma(step, scalar.cast(i, type), a)
+    high = fma(-step, scalar.cast(n - 1 - i, type), b)
+    return scalar.select(i < (n >> 1), low, high)
 
 
 def _real(x):
@@ -377,7 +366,7 @@ def _real(x):
 def _complex_linspace(start, end, plan, out):
     real = new_layout(plan.shape, plan.dtype.to_real(), plan.device)
     t = empty_like_layout(plan) if out is None else out
-    if plan.device.type == "meta":
+    if not plan.device.runtime.computes:
         return t
     pairs = t.view(plan.dtype.to_real()).view(-1, 2)
     pairs.select(1, 0).copy_(linspace_into(start.real, end.real, real))
@@ -393,15 +382,16 @@ def _half_linspace(start, end, plan, out):
         return half_number(x, dtype)
 
     t = empty_like_layout(plan) if out is None else out
-    if not n or plan.device.type == "meta":
+    if not n or not plan.device.runtime.computes:
         return t
     start, end = near(start), near(end)
     if n == 1:
         return t.fill_(start)
     step = near(float32_number(near(end - start) / near(n - 1)))
     middle = n // 2
-    t[:middle] = arange(middle).to(dtype).mul(step).add(start)
-    t[middle:] = arange(n - 1 - middle, -1, -1).to(dtype).mul(-step).add(end)
+    low, high = (middle,), (n - 1 - middle, -1, -1)
+    t[:middle] = arange(*low, device=plan.device).to(dtype).mul(step).add(start)
+    t[middle:] = arange(*high, device=plan.device).to(dtype).mul(-step).add(end)
     return t
 
 
@@ -420,18 +410,9 @@ def half_number(x, dtype):
 
 
 def logspace(
-    start,
-    end,
-    steps,
-    base=10.0,
-    *,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-):
+    start, end, steps, base=10.0, *, out=None, dtype=None, layout=None, device=None,
+    requires_grad=False, pin_memory=False,
+):  # fmt: skip
     """base to the power of evenly spaced exponents."""
     start, end, dtype = _ends("logspace", start, end, steps, dtype, out)
     wide = dtype if dtype.category >= _dtype.FLOATING else _dtype.float64
@@ -445,23 +426,14 @@ def logspace(
 
 
 def eye(
-    n,
-    m=None,
-    *,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
+    n, m=None, *, out=None, dtype=None, layout=None, device=None, requires_grad=False,
     pin_memory=False,
-):
+):  # fmt: skip
     """Ones on the diagonal, zeros elsewhere."""
-    key = None
-    if out is None and type(n) is int and (m is None or type(m) is int):
-        key = plain_key("eye", (n, n if m is None else m), dtype, device)
-        t = _grid_again(key, ())
-        if t is not None:
-            return finish(t, requires_grad)
+    if out is None:
+        plan = known(_EYES, (n, n if m is None else m), dtype, device)
+        if plan is not None:
+            return _run(plan, (), requires_grad)
     n = integer(n, "eye", "n", 1)
     m = n if m is None else integer(m, "eye", "m", 2)
     for name, value in (("n", n), ("m", m)):
@@ -470,11 +442,17 @@ def eye(
     dtype = dtype if out is None or dtype is not None else out.dtype
     plan = new_layout(Size((n, m)), dtype, device, "eye")
     out = None if out is None else into(out, plan.shape)
+    return finish(grid("eye", (), plan, out), requires_grad)
 
-    def trace():
-        return scalar.coordinate(0) == scalar.coordinate(1)
 
-    t = grid("eye", trace, (), plan, out)
-    if key is not None:
-        _remember_grid(key, "eye", "", plan)
-    return finish(t, requires_grad)
+def _plan_eye(key):
+    layout = plain_layout(*key)
+    return None if layout is None else (layout, *plan_grid("eye", "", layout))
+
+
+_EYES = Plans(_plan_eye)
+
+
+@traced("eye")
+def _diagonal():
+    return scalar.coordinate(0) == scalar.coordinate(1)

@@ -11,18 +11,18 @@ import math
 
 from flambeau import _dtype as d
 from flambeau import errors
+from flambeau._device import cpu
 from flambeau._layout import is_dense_in_some_order, make_layout, memory_order, overlaps_itself
 from flambeau._tensor import Tensor, alias, empty_tensor
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node
-from flambeau.eager.launching import launches
 from flambeau.eager.copying import copy_into
-from flambeau.eager.kernels import load_kernel
+from flambeau.eager.launching import launches
 from flambeau.eager.rows import is_computed
 from flambeau.random import Generator, default_generator
 
-_kernels: dict = {}
+_REJECTING = frozenset("poisson gamma normalize binomial rrelu multinomial".split())
 HALF_AND_UP = frozenset((d.float16, d.bfloat16, d.float32, d.float64))
 # what most kernels are made for
 COMMON = HALF_AND_UP | {d.uint8, d.int8, d.int16, d.int32, d.int64}
@@ -33,15 +33,10 @@ DIGITS = {d.float64: 53, d.float32: 24, d.float16: 11, d.bfloat16: 8}
 # -- kernels and memory ----------------------------------------------------------------------------
 
 
-def kernel(name, *facts):
+def kernel(name, *facts, device=cpu):
     """The kernel that `build_<name>(*facts)` of the templates describes."""
-    found = _kernels.get((name, *facts))
-    if found is None:
-        from flambeau.codegen.templates import rejection, sampling  # with llvmlite, on first need
-
-        build = getattr(sampling, "build_" + name, None) or getattr(rejection, "build_" + name)
-        found = _kernels[name, *facts] = load_kernel(build(*facts), name)
-    return found
+    file = "rejection" if name in _REJECTING else "sampling"
+    return device.runtime.kernel(name, f"{file}:build_{name}", *facts)
 
 
 def stream(generator):
@@ -56,24 +51,20 @@ def check_generator(op, generator):
 
 
 def fill(out, name, facts, generator, *parameters):
-    """Fill a tensor's memory, in the order of that memory.
-
-    Returns the kernel and its arguments, if they would do for any tensor of this layout.
-    """
+    """Fill a tensor's memory, in the order of that memory."""
     layout = out._layout
     if not is_computed(out):
-        return None
+        return
     if not layout.is_contiguous and overlaps_itself(layout):
         raise overlapping()
-    run = kernel(name, *facts)
+    run = kernel(name, *facts, device=layout.device)
     if layout.is_contiguous or is_dense_in_some_order(layout):
         run(stream(generator), out.data_ptr(), layout.numel, *parameters)
-        return run, (layout.numel, *parameters)
+        return
     view = in_memory_order(out)
     scratch = empty_tensor(view.shape, view.dtype, view.device)
     run(stream(generator), scratch.data_ptr(), layout.numel, *parameters)
     copy_into(view, scratch)
-    return None
 
 
 def overlapping():
@@ -165,12 +156,12 @@ def require(dtype, supported, kernel_name):
 
 @fills("uniform_")
 def uniform_(out, low, high, generator):
-    if out.device.type == "meta":
-        return None
+    if not out.device.runtime.computes:
+        return
     if out.dtype.is_complex:
         out = real_view(out)
         if out.numel() == 0:
-            return None
+            return
     dtype = out.dtype
     require(dtype, HALF_AND_UP, "check_uniform_bounds")
     top = _LARGEST[dtype]
@@ -186,7 +177,7 @@ def uniform_(out, low, high, generator):
             f"uniform_ expects to-from <= std::numeric_limits<{dtype.scalar_name}>::max(), "
             f"but found to={high:g} and from={low:g} which result in to-from to exceed the limit"
         )
-    return fill(out, "uniform", (dtype.code,), generator, low, high)
+    fill(out, "uniform", (dtype.code,), generator, low, high)
 
 
 @fills("normal_")
@@ -194,25 +185,26 @@ def normal_(out, mean, std, generator):
     if not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     if not is_computed(out):
-        return None
+        return
     if out.dtype.is_complex:
         out, std = real_view(out), std / math.sqrt(2)
     require(out.dtype, HALF_AND_UP, "normal_kernel_cpu")
     if out.numel() >= 16 and out._layout.is_contiguous:
-        return fill(out, "normal", (out.dtype.code,), generator, mean, std)
-    return fill(out, "fill", ("normal_pairs", out.dtype.code), generator, mean, std)
+        fill(out, "normal", (out.dtype.code,), generator, mean, std)
+    else:
+        fill(out, "fill", ("normal_pairs", out.dtype.code), generator, mean, std)
 
 
 @fills("log_normal_")
 def log_normal_(out, mean, std, generator):
-    if out.device.type == "cpu" and not std > 0:
+    if out.device.runtime.computes and not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
     _fill_through_libm(out, "log_normal", "log_normal_cpu", HALF_AND_UP, generator, mean, std)
 
 
 @fills("cauchy_")
 def cauchy_(out, median, sigma, generator):
-    if out.device.type == "cpu":
+    if out.device.runtime.computes:
         if not sigma > 0:
             raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
         if not out.dtype.is_floating_point:
@@ -222,7 +214,7 @@ def cauchy_(out, median, sigma, generator):
 
 @fills("exponential_")
 def exponential_(out, lambd, generator):
-    if out.device.type == "cpu" and not lambd > 0:
+    if out.device.runtime.computes and not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
     if is_computed(out) and not out.dtype.is_floating_point:
         raise _continuous("Exponential", out.dtype.scalar_name)
@@ -231,7 +223,7 @@ def exponential_(out, lambd, generator):
 
 @fills("geometric_")
 def geometric_(out, p, generator):
-    if out.device.type == "cpu" and not 0 < p < 1:
+    if out.device.runtime.computes and not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
     _fill_through_libm(out, "geometric", "geometric_cpu", COMMON, generator, p)
 
@@ -256,7 +248,7 @@ def bernoulli_(out, p, generator):
         bernoulli_from(out, p if p.shape == out.shape else p.expand(out.shape), generator)
         return
     p = float(p)
-    if out.device.type == "cpu" and not 0 <= p <= 1:
+    if out.device.runtime.computes and not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
     if is_computed(out):
         require(out.dtype, COMMON | {d.bool_}, "bernoulli_scalar_cpu_")
@@ -275,7 +267,7 @@ def bernoulli_from(out, p, generator):
     out, p = turned(out, order), side_by_side(turned(p, order))
     whole = out._layout.is_contiguous
     scratch = out if whole else empty_tensor(out.shape, out.dtype, out.device)
-    run = kernel("bernoulli_from", out.dtype.code, p.dtype.code)
+    run = kernel("bernoulli_from", out.dtype.code, p.dtype.code, device=out.device)
     status = run(stream(generator), scratch.data_ptr(), p.data_ptr(), out.numel())
     if not whole:
         copy_into(out, scratch)

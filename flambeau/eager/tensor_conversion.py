@@ -227,7 +227,7 @@ def resize_(self, *shape, memory_format=None):
     layout = make_layout(shape, contiguous_strides(shape), self.dtype, self.device)
     if memory_format is not None:
         layout = formatted_layout(layout, memory_format)
-    grow_storage(self._storage, self._offset + layout.nbytes)
+    grow_storage(self._storage, self._offset + layout.nbytes, layout.device)
     self._layout = layout
     self._storage.version += 1
     return self
@@ -241,12 +241,12 @@ def resize_as_(self, other, memory_format=None):
 
 @method
 def untyped_storage(self):
-    return UntypedStorage(root_of(self._storage))
+    return UntypedStorage(root_of(self._storage), device=self._layout.device)
 
 
 @method
 def storage(self):
-    return TypedStorage(self._storage, self.dtype)
+    return TypedStorage(self._storage, self.dtype, self._layout.device)
 
 
 for _name, _type in {**_dtype.BY_NAME, **_dtype.ALIASES}.items():

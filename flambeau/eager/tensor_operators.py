@@ -9,7 +9,7 @@ from flambeau.eager.binding import as_number
 from flambeau.eager.copying import copy_
 from flambeau.eager.methods import function
 from flambeau.eager.nested import from_numbers
-from flambeau.eager.products import READY, ready_product
+from flambeau.eager.products import PRODUCTS, matmul_form, product
 
 
 @method
@@ -111,13 +111,12 @@ reflected("__rrshift__", lambda self, x: function("bitwise_right_shift")(_tensor
 
 @method
 def __matmul__(self, other):
-    if isinstance(other, Tensor) and not (
-        (self._requires_grad or other._requires_grad) and modes.grad
-    ):
-        found = READY.get((self._layout, other._layout))
-        if found is not None:
-            return ready_product(self, other, found)
-    return function("matmul")(self, other) if isinstance(other, Tensor) else NotImplemented
+    if not isinstance(other, Tensor):
+        return NotImplemented
+    recording = modes.grad and (self._requires_grad or other._requires_grad)
+    if recording or PRODUCTS[matmul_form, self._layout, other._layout] is None:
+        return function("matmul")(self, other)
+    return product(self, other, matmul_form)
 
 
 @method

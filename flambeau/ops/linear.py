@@ -17,18 +17,34 @@ def _rows(t):
     return t if t.ndim == 2 else t.reshape(math.prod(t.shape[:-1]), t.shape[-1])
 
 
-def _to_input(g, weight, input_shape):
+def _to_input(g, weight):
     if weight.ndim == 1:
         return g.unsqueeze(-1) * m.conj(weight)
-    if g.ndim == 2:
-        return g.mm(m.conj(weight))
-    return _rows(g).mm(m.conj(weight)).view(input_shape)
+    return linear(g, m.conj(weight).t())
 
 
 def _to_weight(g, input, weight_shape):
     if len(weight_shape) == 1:
         return g.unsqueeze(-1) * m.conj(input)
-    return _rows(g).t().mm(m.conj(_rows(input)))
+    return linear_to_weight(g, m.conj(input))
+
+
+def _to_bias(g, bias_shape):
+    return g.sum(tuple(range(g.ndim - 1))) if len(bias_shape) == 1 < g.ndim else g
+
+
+@template(
+    "linear_to_weight",
+    variants="",
+    numbers=False,
+    node="MmBackward0",
+    grad=dict(
+        g_out=lambda g, input: linear(m.conj(input), g),
+        input=lambda g, g_out: linear(m.conj(g_out), g.t()),
+    ),
+)
+def linear_to_weight(g_out, input):
+    """The gradient of a matrix of weights: g_out.T @ input, over the rows of all dimensions."""
 
 
 @template(
@@ -37,7 +53,7 @@ def _to_weight(g, input, weight_shape):
     variants="",
     numbers=False,
     node="AddmmBackward0",
-    grad=dict(input=_to_input, weight=_to_weight, bias=lambda g: g),
+    grad=dict(input=_to_input, weight=_to_weight, bias=_to_bias),
 )
 def linear(input, weight, bias: OptionalTensor = None):
     """input @ weight.T + bias, over the last dimension of input.

@@ -1,29 +1,41 @@
 """What a kind of device offers to those who compute on it.
 
-`device.runtime` is a Runtime: pools of memory by size, kernels by template and key, and whether
-there is anything to compute at all. The host's is assembled in eager/kernels.py, where the
-compiler meets this package; `meta` is one that knows shapes and dtypes only.
+`device.runtime` is a Runtime: pools of memory by size, kernels by template and key, copies of
+memory, what code is made for, and whether there is anything to compute at all. The host's is
+assembled in eager/kernels.py, where the compiler meets this package; `meta` is one that knows
+shapes and dtypes only.
 """
 
 from collections.abc import Callable, Hashable
 from typing import Any
 
 from flambeau.runtime.allocator import NO_POOL
+from flambeau.runtime.cpu import copy_bytes
 
 
 class Runtime:
     """Memory and kernels of a kind of device.
 
-    pool_for(nbytes) gives the pool for blocks of a size; load(name, build, key) makes a kernel: build
-    is a function of the key that returns what the compiler wants, or "file:function" of
-    codegen/templates, imported on first need.
+    pool_for(nbytes) gives the pool for blocks of a size. load(name, build, key) makes a kernel; it
+    takes a function of the key that returns what the compiler wants, or "file:function" of
+    codegen/templates, imported on first need. copy(target, source, nbytes) moves memory within the
+    device, read(host, source, nbytes) and write(target, host, nbytes) to and from the host.
     """
 
     computes = True
 
-    def __init__(self, pool_for: Callable, load: Callable):
+    def __init__(
+        self,
+        pool_for: Callable,
+        load: Callable,
+        copy: Callable = copy_bytes,
+        read: Callable = copy_bytes,
+        write: Callable = copy_bytes,
+    ):
         self.pool_for, self.load = pool_for, load
-        self.kernels: dict = {}  # as many as there are patterns of dtypes and strides; kept for good
+        self.copy, self.read, self.write = copy, read, write
+        # as many as there are patterns of dtypes and strides; kept for good
+        self.kernels: dict = {}
 
     def kernel(self, name: str, build: Any, *key: Hashable) -> Any:
         """The kernel that build makes for a key; loaded once. name: what profiles call it."""
@@ -44,4 +56,4 @@ class Shapes(Runtime):
     computes = False
 
     def __init__(self):
-        super().__init__(lambda nbytes: NO_POOL, lambda name, build, key: nothing)
+        super().__init__(lambda nbytes: NO_POOL, lambda name, build, key: nothing, nothing)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.codegen.templates import gemm as template
 from flambeau.codegen.templates import tiles
 from flambeau.eager import gemm
 from flambeau.eager.gemm import multiply_into
+from flambeau.eager.plans import Plans
 
 ORDERS = ("rows", "columns", "gaps")
 # odd and even k, around a vector of pairs and around a block; few rows, few columns, cut tiles
@@ -39,9 +39,9 @@ def exact(a, b):
     return torch.from_numpy(a.double().numpy() @ b.double().numpy()).to(a.dtype)
 
 
-def empty_caches(monkeypatch):
-    for name in ("_plans", "_kernels", "_tiles"):
-        monkeypatch.setattr(gemm, name, {})
+def forget_plans(monkeypatch):
+    for name in ("PLANS", "SCHEDULES", "REGISTERS"):
+        monkeypatch.setattr(gemm, name, Plans(getattr(gemm, name).make, by_default=False))
 
 
 def check_all_strides(rng, m, k, n, dtype=torch.bfloat16, only=ORDERS):
@@ -54,7 +54,7 @@ def check_all_strides(rng, m, k, n, dtype=torch.bfloat16, only=ORDERS):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_every_mode_is_exact(rng, monkeypatch, mode):
-    monkeypatch.setattr(gemm, "_plans", {})
+    forget_plans(monkeypatch)
     monkeypatch.setattr(gemm, "_mode", lambda s, batch, dtype: mode)
     monkeypatch.setattr(gemm, "BLOCK", {2: 32, 4: 32, 8: 32})  # several blocks of k
     only = ("rows",) if mode[0] == "columns" else ORDERS  # a strided A has its k side by side
@@ -80,13 +80,12 @@ def test_dot_products_of_all_lengths(rng):
 
 
 def test_hosts_without_pairs_widen(rng, monkeypatch):
-    empty_caches(monkeypatch)
+    forget_plans(monkeypatch)
     monkeypatch.setattr(tiles, "pairs", lambda code: False)
-    monkeypatch.setattr(template, "pairs", lambda code: False)
     for m, k, n in SIZES[2:]:
         check_all_strides(rng, m, k, n)
     monkeypatch.setattr(gemm, "SMALL", 0)
-    monkeypatch.setattr(gemm, "_plans", {})
+    forget_plans(monkeypatch)
     check_all_strides(rng, 40, 101, 96)
 
 
@@ -174,10 +173,12 @@ host.vector_bytes = {size}
 host.attributes = '"prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
 import flambeau as torch
 from flambeau.eager import gemm
+from flambeau.eager.products import PRODUCTS
 rng = np.random.default_rng(0)
 for small in (gemm.SMALL, 0):
     gemm.SMALL = gemm.FEW_PANELS = gemm.FEW = small
-    gemm._plans.clear()
+    gemm.PLANS.clear()
+    PRODUCTS.clear()
     for m, k, n in ((1, 71, 33), (40, 51, 60), (33, 71, 5)):
         a, b = (rng.integers(-8, 9, s).astype("float32") for s in ((m, k), (k, n)))
         x, y = torch.from_numpy(a).bfloat16(), torch.from_numpy(b).bfloat16()

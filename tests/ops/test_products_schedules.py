@@ -11,6 +11,7 @@ import pytest
 import flambeau as torch
 from flambeau.eager import gemm
 from flambeau.eager.gemm import multiply_into
+from flambeau.eager.plans import Plans
 
 # one shape per schedule and per kind of edge: direct, dots, columns, blocked; one row, one column
 SHAPES = [
@@ -23,6 +24,11 @@ SHAPES = [
     (7, 0, 5),
 ]
 LARGE = [(300, 800, 290), (257, 1000, 700)]
+
+
+def forget_plans(monkeypatch):
+    for name in ("PLANS", "SCHEDULES", "REGISTERS"):
+        monkeypatch.setattr(gemm, name, Plans(getattr(gemm, name).make, by_default=False))
 
 
 def laid_out(rng, rows, columns, order, dtype="float32"):
@@ -58,7 +64,7 @@ def test_any_strides(rng, m, k, n, dtype):
 @pytest.mark.parametrize("m, k, n", LARGE)
 def test_packed_blocks(rng, monkeypatch, m, k, n, dtype):
     monkeypatch.setattr(gemm, "SMALL", 0)
-    monkeypatch.setattr(gemm, "_plans", {})
+    forget_plans(monkeypatch)
     for order in itertools.product(("rows", "columns", "gaps"), repeat=2):
         a, b = laid_out(rng, m, k, order[0], dtype), laid_out(rng, k, n, order[1], dtype)
         out = torch.empty(m, n, dtype=a.dtype)
@@ -71,7 +77,7 @@ def test_packed_blocks(rng, monkeypatch, m, k, n, dtype):
 @pytest.mark.parametrize("small", [0, gemm.SMALL])
 def test_what_is_added_and_applied_on_the_way(rng, monkeypatch, small):
     monkeypatch.setattr(gemm, "SMALL", small)
-    monkeypatch.setattr(gemm, "_plans", {})
+    forget_plans(monkeypatch)
     m, k, n = 45, 800, 70
     a, b = laid_out(rng, m, k, "rows"), laid_out(rng, k, n, "columns")
     bias, column = torch.randn(n), torch.randn(m, 1)
@@ -106,7 +112,7 @@ def test_results_of_any_strides(rng):
 def test_large_batches_and_very_wide_operands_go_piece_by_piece(rng, monkeypatch):
     monkeypatch.setattr(gemm, "SMALL", 0)
     monkeypatch.setattr(gemm, "HELD", 1 << 14)
-    monkeypatch.setattr(gemm, "_plans", {})
+    forget_plans(monkeypatch)
     a = torch.from_numpy(rng.standard_normal((3, 60, 90)))
     b = torch.from_numpy(rng.standard_normal((90, 500)))
     out = torch.empty(3, 60, 500, dtype=torch.float64)
@@ -154,10 +160,12 @@ host.vector_bytes = {size}
 host.attributes = '"prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
 import flambeau as torch
 from flambeau.eager import gemm
+from flambeau.eager.products import PRODUCTS
 rng = np.random.default_rng(0)
 for small in (gemm.SMALL, 0):
     gemm.SMALL = small
-    gemm._plans.clear()
+    gemm.PLANS.clear()
+    PRODUCTS.clear()
     for m, k, n in ((1, 70, 33), (40, 50, 60), (33, 70, 5)):
         for dtype in ("float32", "float64", "complex64", "int16"):
             a, b = ((10 * rng.standard_normal(s)).astype(dtype) for s in ((m, k), (k, n)))

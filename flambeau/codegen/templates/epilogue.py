@@ -22,7 +22,7 @@ class Epilogue(NamedTuple):
     """scaled: multiply by alpha; addends: how each lies along a row (c, s or n, as in llvm.py)."""
 
     scaled: bool = False
-    addends: tuple = ()
+    addends: str = ""
     activation: str = ""
 
     @property

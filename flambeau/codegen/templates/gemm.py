@@ -15,35 +15,65 @@ Scratch comes from the launcher in `slots`: a chunk takes a free one and gives i
 never more than threads at work. What a chunk computes depends on sizes only.
 """
 
+from typing import NamedTuple
+
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.loops import I64, PTR, Module
 from flambeau.codegen.templates import epilogue as ending
 from flambeau.codegen.templates import slots
 from flambeau.codegen.templates.dots import Dots
 from flambeau.codegen.templates.packing import call_pack, pack_columns, pack_rows
-from flambeau.codegen.templates.tiles import (
-    Tile,
-    call_tile,
-    pairs,
-    tallest,
-    tile_function,
-)
+from flambeau.codegen.templates.tiles import Tile, call_tile, tallest, tile_function
 
-# The words of a description, in order. Strides, sizes and offsets are in bytes.
-WORDS = """
-chunks per_chunk items m n k a_row a_k b_k b_column c_row
-panels tall height tall_tile short_tile row_groups column_groups strip strips
-item packed_item blocks depth pack_chunks slot_bytes slots_at partial_at partial_row along
-sum_item
-""".split()
+
+class Words(NamedTuple):
+    """The words of a description; strides, sizes and offsets are in bytes.
+
+    Then come batch sizes; batch strides of C, A, B and each addend; row and column of each addend.
+    """
+
+    chunks: int
+    per_chunk: int
+    items: int
+    m: int
+    n: int
+    k: int
+    a_row: int
+    a_k: int
+    b_k: int
+    b_column: int
+    c_row: int
+    panels: int
+    tall: int
+    height: int
+    tall_tile: int
+    short_tile: int
+    row_groups: int
+    column_groups: int
+    strip: int
+    strips: int
+    item: int
+    packed_item: int
+    blocks: int
+    depth: int
+    pack_chunks: int
+    slot_bytes: int
+    slots_at: int
+    partial_at: int
+    partial_row: int
+    along: int
+    sum_item: int
+
+
+WORDS = Words._fields
 HEADER = len(WORDS)
-PAIRED = ("dots", "columns", "panels", "blocked")  # modes that multiply pairs where the host can
-# then batch sizes; batch strides of C, A, B and each addend; then row, column of each addend
 
 
-def tile_for(mode, code, rows, vectors):
-    """The tile a mode works with; dots count columns where the others count vectors."""
-    paired = pairs(code) and mode in PAIRED
+def tile_for(mode, code, rows, vectors, paired):
+    """The tile a mode works with; dots count columns where the others count vectors.
+
+    paired: multiply pairs, which the host must be able to; all modes but direct can.
+    """
     if mode == "dots":
         return Dots(code, rows, vectors, paired=paired)
     a = "packed" if mode in ("panels", "blocked") else "strided"
@@ -51,13 +81,13 @@ def tile_for(mode, code, rows, vectors):
     return Tile(code, rows, vectors, a, b, 2 if a == "strided" else 4, paired)
 
 
-def build_tile(mode, code, rows, vectors, epilogue):
-    """IR of one tile function, named `tile`."""
-    module, blocked = Module(), mode == "blocked"
+def build_tile(rows, mode, code, vectors, paired, *ends):
+    """IR of one tile function, named `tile`; ends: the fields of an Epilogue."""
+    module, blocked, epilogue = Module(), mode == "blocked", ending.Epilogue(*ends)
     tile_function(
         module,
         "tile",
-        tile_for(mode, code, rows, vectors),
+        tile_for(mode, code, rows, vectors, paired),
         ending.parameters(epilogue, blocked),
         ending.writer(epilogue, blocked),
         internal=False,
@@ -66,11 +96,11 @@ def build_tile(mode, code, rows, vectors, epilogue):
 
 
 class _Gemm:
-    def __init__(self, mode, code, vectors, epilogue, batch):
+    def __init__(self, mode, code, vectors, paired, epilogue, batch):
         self.mode, self.code, self.epilogue, self.batch = mode, code, epilogue, batch
         self.module = Module()
         self.packs = mode in ("columns", "panels", "blocked")
-        self.tile = tile = tile_for(mode, code, 1, vectors)
+        self.tile = tile = tile_for(mode, code, 1, vectors, paired)
         if self.packs:
             pack_columns(self.module, code, tile.columns, tile.paired)
         if mode in ("panels", "blocked"):
@@ -335,6 +365,7 @@ class _Gemm:
         return place, fn.select(narrow, self.partial_row, self.c_row)
 
 
-def build(mode, code, vectors, epilogue, batch):
+def build(mode, code, vectors, paired, scaled, addends, activation, batch):
     """IR of a product kernel: its arguments are the description, C, A, B, scratch and its slots."""
-    return _Gemm(mode, code, vectors, epilogue, batch).text()
+    epilogue = ending.Epilogue(scaled, addends, activation)
+    return _Gemm(mode, code, vectors, paired, epilogue, batch).text()
