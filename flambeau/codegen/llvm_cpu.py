@@ -227,4 +227,7 @@ def run_chunks(fn, body, block, chunks):
 
 
 def module_text(module):
-    return "@_Py_NoneStruct = external global i8\n@PyBytes_Type = external global i8\n" + module.text(host().attributes)
+    return (
+        "@_Py_NoneStruct = external global i8\n@PyBytes_Type = external global i8\n"
+        + module.text(host().attributes)
+    )

@@ -63,7 +63,9 @@ def fresh_text(family, names, differentiable, miss):
         text = f"    try:\n        layout0 = {first}._layout\n"
         text += f"        found = {alike_text(family.pattern, names)[1]}\n"
         text += f"        if found is None:\n            {unpacked} = plans[{key}]\n"
-        text += "        else:\n            kernel, desc = found\n            pool0 = layout0.pool\n"
+        text += (
+            "        else:\n            kernel, desc = found\n            pool0 = layout0.pool\n"
+        )
     else:
         text = f"    try:\n        {unpacked} = plans[{key}]\n"
     text += "    except AttributeError:\n        desc = None\n"
@@ -166,7 +168,9 @@ class Family:
             kernel, chunk = kind.dense_kernel(layouts)
             desc = describe_run(first.numel, chunk, kind.steps)
             outs = [
-                first if d is first.dtype else make_layout(first.sizes, first.strides, d, first.device)
+                first
+                if d is first.dtype
+                else make_layout(first.sizes, first.strides, d, first.device)
                 for d in kind.dtypes
             ]
         else:

@@ -68,7 +68,9 @@ class Pointwise:
             options["check"](bound)
         name = options["overload"](bound) if "overload" in options else None
         if name is not None:
-            return calls_of(TABLE[name]).resolve({p.name: bound[p.name] for p in TABLE[name].params})
+            return calls_of(TABLE[name]).resolve(
+                {p.name: bound[p.name] for p in TABLE[name].params}
+            )
         return self, *self._choose(bound)
 
     def _choose(self, bound):

@@ -14,7 +14,7 @@ from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import edge_of, init_node, save_input, save_output
 from flambeau.codegen import scalar
-from flambeau.codegen.descriptions import Reducing
+from flambeau.codegen.described import Reducing
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
 from flambeau.eager.binding import bind, store_out, type_error
 from flambeau.eager.formula import attach_float, node_class
@@ -25,7 +25,7 @@ from flambeau.eager.outs import not_exact
 from flambeau.eager.plan import cast_value
 from flambeau.eager.plans import Plans
 from flambeau.eager.signatures import Overloads
-from flambeau.ops.support import group_of
+from flambeau.ops.support import GROUPS
 from flambeau.ops.table import REQUIRED, names_of, public
 from flambeau.runtime.cpu import packed
 
@@ -82,8 +82,26 @@ class Kind:
         self.sources = [_source(n, op, given) for n in names]
         self.check, self.note = options.get("check"), options.get("note")
         self.kernels = {}  # pattern of a launch -> kernel
-        # few results without anything to see to: the public function does it all
+        # one result without anything to see to: the public function does it all
         self.is_plain = len(self.dtypes) == 1 and not self.numbers and self.note is None
+        self.is_whole = self.is_whole and self.is_plain and self.runtime.computes
+        if self.is_whole:
+            self.out = dense_layout((), self.dtypes[0], sample.device)
+            self.whole = {}  # kernels of few and of many elements that lie side by side
+            if "refuses" in options:
+                self.is_whole = not _is_refused(self.compute, *options["refuses"])
+
+    def whole_plan(self, layout):
+        """All elements of a dense layout, too few to be cut: see Call._rows."""
+        n = layout.numel
+        if self.check is not None:
+            self.check(self.op, layout, self.dims, self.given)
+        kernel = self.whole.get(n >= LONG)
+        if kernel is None:
+            shape = (0, 0, "c", "elements", "results", n >= LONG)
+            kernel = self.whole[n >= LONG] = self.kernel("build_rows", shape)
+        desc = packed(Reducing(1, 1, 1, 1, n, n, layout.itemsize, n, 1, 0))
+        return self.out, self.out.pool, kernel, desc, self
 
     def kernel(self, build, *pattern):
         """The kernel of a program for a pattern of a launch."""
@@ -92,19 +110,35 @@ class Kind:
             full = (self.key, build, pattern)
             found = self.runtime.kernels.get(full)
             if found is None:
-                found = self.runtime.load(self.op.name, f"reduction:{build}", (self.reduction, *pattern))
+                key = (self.reduction, *pattern)
+                found = self.runtime.load(self.op.name, f"reduction:{build}", key)
                 self.runtime.kernels[full] = found
             self.kernels[build, pattern] = found
         return found
+
+    def record(self, input, outs):
+        """The history of results."""
+        node = object.__new__(self.node_class)
+        saved = []
+        for source, value in self.sources:
+            if source == "input":
+                value = save_input(input)
+            elif source != "value":
+                value = save_output(outs[value], value)
+            saved.append(value)
+        node.layouts = {self.op.params[0].name: input._layout}
+        node.out_layouts = tuple([o._layout for o in outs])
+        init_node(node, (edge_of(input),), tuple(saved), len(outs))
+        attach_float(node, outs)
 
 
 class Call:
     """A reduction of one layout: what it makes and how."""
 
-    __slots__ = ("kind", "input", "layouts", "note", "results", "first", "second", "states")
+    __slots__ = ("kind", "layouts", "note", "results", "first", "second", "states")
 
     def __init__(self, kind, layout):
-        self.kind, self.input = kind, layout
+        self.kind = kind
         op, dims = kind.op, kind.dims
         if kind.check is not None:
             kind.check(op, layout, dims, kind.given)
@@ -113,12 +147,12 @@ class Call:
         self.layouts = tuple([dense_layout(shape, d, device) for d in kind.dtypes])
         self.note = self.second = self.states = None
         self.results = self.layouts[0].numel if kind.runtime.computes else 0
+        if kind.note is not None and kind.runtime.computes:
+            self.note = kind.note(layout.shape, dims, kind.given)
         if not self.results:
             return
-        if kind.note is not None:
-            self.note = kind.note(layout.shape, dims, kind.given)
-        if "refuses" in op.options:
-            _refuse(kind.compute, *op.options["refuses"])
+        if "refuses" in op.options and _is_refused(kind.compute, *op.options["refuses"]):
+            raise errors.not_implemented(op.options["refuses"][0], kind.compute)
         cut = _dense_cut(layout, dims, op.options.get("indexed"))
         cut = cut or _cut(layout, dims, op.options.get("indexed"))
         if cut.columns:
@@ -184,7 +218,9 @@ class Call:
         rows = results // length
         # strides of states differ in bytes per component: see JoinProgram, which scales them itself
         kernel = self.kind.kernel("build_join", shape, "c" if out_stride == 1 else "n")
-        head = Reducing(rows, max(length, 1), rows, 1, pieces, length, 0, count, out_stride, results)
+        head = Reducing(
+            rows, max(length, 1), rows, 1, pieces, length, 0, count, out_stride, results
+        )
         tail = (*ks[:-1], *_dense_steps(ks), *kout[:-1], pieces, results)
         self.second = kernel, packed((*head, *tail))
 
@@ -216,20 +252,6 @@ class Call:
         finally:
             self.states.extend(states)
 
-    def record(self, input, outs):
-        kind = self.kind
-        node = object.__new__(kind.node_class)
-        saved = []
-        for source, value in kind.sources:
-            if source == "input":
-                value = save_input(input)
-            elif source != "value":
-                value = save_output(outs[value], value)
-            saved.append(value)
-        node.layouts, node.out_layouts = {kind.op.params[0].name: self.input}, self.layouts
-        init_node(node, (edge_of(input),), tuple(saved), len(outs))
-        attach_float(node, outs)
-
 
 def _reduced_sizes(sizes, dims, keepdim):
     if keepdim:
@@ -237,10 +259,9 @@ def _reduced_sizes(sizes, dims, keepdim):
     return tuple([s for d, s in enumerate(sizes) if d not in dims])
 
 
-def _refuse(compute, name, groups):
+def _is_refused(compute, name, groups):
     """PyTorch has no kernel for some dtypes; it says so when there is something to compute."""
-    if group_of(compute) in groups.split():
-        raise errors.not_implemented(name, compute)
+    return GROUPS[compute] in groups.split()
 
 
 def _source(name, op, given):
@@ -300,10 +321,7 @@ def _cut(layout, dims, indexed):
     if not rs:
         rs, rst = [1 if layout.numel or not dims else 0], [size]
     columns = (
-        bool(ks)
-        and ks[-1] > 1
-        and abs(kst[-1]) < abs(rst[-1])
-        and (ks[-1] >= 8 or kst[-1] == size)
+        bool(ks) and ks[-1] > 1 and abs(kst[-1]) < abs(rst[-1]) and (ks[-1] >= 8 or kst[-1] == size)
     )
     return Cut(columns, ks, kst, kout, rs, rst)
 
@@ -389,8 +407,7 @@ class Reducer:
         self.name = options.get("public", op.name)
         signatures = options.get("signatures")
         self.overloads = Overloads(op.name, signatures) if signatures else None
-        self.bindings, self.kinds = Plans(self._bound), Plans(lambda key: None)
-        self.plans = Plans(self._plan)
+        self.plans, self.kinds = Plans(self._plan), Plans(self._kind)
         scope = {
             "plans": self.plans,
             "slow": self.slow,
@@ -414,33 +431,30 @@ class Reducer:
         )
         return bound[first.name], overload, {p.name: bound.get(p.name, p.default) for p in rest}
 
-    def _bound(self, key):
-        """(number of the overload, arguments by name, their key) for arguments after the first."""
-        args, *kwargs = key
+    def _kind(self, key):
+        """The Kind of (dtype, device, rank, arguments as they were written)."""
+        dtype, device, ndim, args, *kwargs = key
+        sample = dense_layout((1,) * ndim, dtype, device)
         _, overload, given = self.arguments((public("empty")(0), *args), dict(kwargs))
-        return overload, given, (overload, *given.items())
-
-    def _kind(self, layout, overload, given, key):
-        key = (layout.dtype, layout.device, layout.ndim, *key)
-        found = self.kinds[key]
-        if found is None:
-            found = self.kinds[key] = Kind(self.op, layout, overload, given)
-        return found
+        return Kind(self.op, sample, overload, given)
 
     def _plan(self, key):
-        """What a call does, by the layout and the arguments as they were written."""
+        """(layout and pool of the result, kernel, description, kind), or a Call behind four None."""
         layout, *rest = key
-        call = Call(self._kind(layout, *self.bindings[tuple(rest)]), layout)
+        kind = self.kinds[layout.dtype, layout.device, layout.ndim, *rest]
+        if kind.is_whole and layout.sort is not None and layout.numel <= 2 * PIECE:
+            return kind.whole_plan(layout)
+        call = Call(kind, layout)
         out = call.layouts[0]
-        if call.kind.is_plain and call.second is None and call.results:
-            return out, out.pool, *call.first, call
+        if kind.is_plain and call.second is None and call.results:
+            return out, out.pool, *call.first, kind
         return None, None, None, None, call
 
     def several(self, call, input):
         """Several results, none at all, or more than one launch."""
         outs = call.run(input)
         if self.differentiable and input._requires_grad and modes.grad:
-            call.record(input, outs)
+            call.kind.record(input, outs)
         return outs[0] if len(outs) == 1 else self.wrap(outs)
 
     def slow(self, input, args, out, kwargs):

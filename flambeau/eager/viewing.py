@@ -168,9 +168,7 @@ def _function_text(op):
         kind = "" if op.options.get("fresh") else '        view.kind = "multi"\n'
         text += "    outs, at = [], input._offset\n    for layout, delta in parts:\n"
         text += (
-            indented(SHARE.format(offset="at + delta") + view)
-            + kind
-            + "        outs.append(out)\n"
+            indented(SHARE.format(offset="at + delta") + view) + kind + "        outs.append(out)\n"
         )
         return (
             text

@@ -9,9 +9,9 @@ from flambeau import _dtype as d
 from flambeau import errors
 from flambeau.ops.rules import weighted
 
-_GROUP = {t: "bool int float complex".split()[t.category] for t in d.ALL}
-_GROUP |= dict.fromkeys((d.uint16, d.uint32, d.uint64), "wide")
-_GROUP |= dict.fromkeys((d.float16, d.bfloat16), "half")
+GROUPS = {t: "bool int float complex".split()[t.category] for t in d.ALL}
+GROUPS |= dict.fromkeys((d.uint16, d.uint32, d.uint64), "wide")
+GROUPS |= dict.fromkeys((d.float16, d.bfloat16), "half")
 
 INTEGRAL = "bool int wide"
 FLOATING = "half float"
@@ -26,7 +26,7 @@ def refuses(name, groups, **instead):
 
     def check(op, operands):
         compute = op.rule(weighted(operands))[0]
-        group = _GROUP[compute]
+        group = GROUPS[compute]
         if group in instead:
             kind, text = instead[group]
             raise kind(text)
@@ -38,7 +38,7 @@ def refuses(name, groups, **instead):
 
 def group_of(operand):
     """The group of a layout, or of a Python number type."""
-    return _GROUP[d.scalar_dtype(operand) if isinstance(operand, type) else operand.dtype]
+    return GROUPS[d.scalar_dtype(operand) if isinstance(operand, type) else operand.dtype]
 
 
 def dtype_of(operand):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from flambeau.codegen import scalar
 from flambeau.codegen.llvm import Emitter, load_element, store_element
+from flambeau.codegen.described import Reducing
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, host, module_text
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I64, PTR, Module, V, bytes_of, vector
@@ -90,17 +91,8 @@ class _Program:
         self.scalars = [
             argument_word(fn, self.block, first + k, kind) for k, kind in enumerate(self.r.scalars)
         ]
-        (
-            self.per_chunk,
-            self.rows,
-            self.pieces,
-            self.piece,
-            self.length,
-            self.stride,
-            self.count,
-            self.out_stride,
-            self.states,
-        ) = (self.word(k) for k in range(1, HEADER))
+        for k, name in enumerate(Reducing._fields):
+            setattr(self, name, self.word(k))
         kept, reduced = self.shape.kept, self.shape.reduced
         at = HEADER
         self.kept_sizes = [self.word(at + k) for k in range(kept)]
