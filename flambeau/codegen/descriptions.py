@@ -1,0 +1,134 @@
+"""The words of launch descriptions, by name, for launchers and kernels alike.
+
+A launcher packs such a tuple of numbers; a kernel under construction reads the same tuple as values
+(`Kernel.described` in templates/sorting.py). So there is no counting of words on either side. The
+first word is always the number of chunks. Nothing here needs the compiler.
+"""
+
+from typing import Any, NamedTuple
+
+Word = Any  # a number when launched, a value while a kernel is written
+
+
+class Rows(NamedTuple):
+    """Rows side by side in memory."""
+
+    chunks: Word
+    rows: Word
+    length: Word
+    per_chunk: Word
+
+
+class Columns(NamedTuple):
+    """Rows that run across memory: outer x groups chunks.
+
+    height is the sum of all lengths, so that the last may be shorter.
+    """
+
+    chunks: Word
+    height: Word
+    length: Word
+    inner: Word
+    groups: Word
+    per_group: Word
+
+
+class Planes(NamedTuple):
+    """Rows in segments; items are rows times pieces."""
+
+    chunks: Word
+    rows: Word
+    length: Word  # of a segment
+    segments: Word
+    segment_step: Word
+    row_step: Word
+    pieces: Word
+    run: Word  # segments per piece
+    part: Word  # elements of a segment per piece
+    period: Word  # of weights, in rows
+    per_chunk: Word  # items
+
+
+class Tallies(NamedTuple):
+    """Sums over the chunks that tallied."""
+
+    chunks: Word
+    pieces: Word
+    positions: Word
+    per_chunk: Word
+
+
+class Pieces(NamedTuple):
+    """Statistics of pieces that are joined."""
+
+    chunks: Word
+    rows: Word
+    pieces: Word
+
+
+class Scores(NamedTuple):
+    """Rows of scores, a class number for each."""
+
+    chunks: Word
+    rows: Word
+    classes: Word
+    per_chunk: Word
+    step: Word  # elements from gradient to gradient: 1, or 0 for one of all
+
+
+class Positions(NamedTuple):
+    """Log-probabilities, outer x classes x inner; a class number for each of outer x inner."""
+
+    chunks: Word
+    positions: Word
+    classes: Word
+    inner: Word
+    per_chunk: Word
+    step: Word
+
+
+class Totals(NamedTuple):
+    """Totals of chunks that are joined."""
+
+    chunks: Word
+    count: Word
+
+
+class Join(NamedTuple):
+    """Rows of bytes, each with a run of every piece; the words of the pieces follow."""
+
+    chunks: Word
+    per_chunk: Word
+    total: Word
+    row: Word  # bytes
+    pieces: Word
+
+
+class Piece(NamedTuple):
+    """A piece of a join, in bytes."""
+
+    width: Word  # in a row
+    step: Word  # from row to row
+    begin: Word  # what lies before is filled
+    end: Word  # and what lies behind
+
+
+class Triangle(NamedTuple):
+    """The places of a triangle in a matrix."""
+
+    chunks: Word
+    rows: Word
+    columns: Word
+    offset: Word
+    lower: Word
+    count: Word
+
+
+class Margins(NamedTuple):
+    """Rows of scores whose margins are summed."""
+
+    chunks: Word
+    samples: Word
+    classes: Word
+    per_chunk: Word
+    step: Word  # elements from gradient to gradient
