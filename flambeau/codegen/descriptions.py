@@ -109,8 +109,15 @@ class Piece(NamedTuple):
 
     width: Word  # in a row
     step: Word  # from row to row
-    begin: Word  # what lies before is filled
-    end: Word  # and what lies behind
+
+
+class PaddedPiece(NamedTuple):
+    """A piece of which only a part comes from memory; the rest is filled. Counted through rows."""
+
+    width: Word
+    step: Word
+    begin: Word
+    end: Word
 
 
 class Triangle(NamedTuple):

@@ -130,8 +130,8 @@ def _word(fn, block, index):
 
 
 def argument_word(fn, block, index, kind):
-    """Read argument `index` of the block: p pointer, i integer, f float."""
-    type = {"p": PTR, "i": I64, "f": "double"}[kind]
+    """Read argument `index` of the block: p pointer, b bytes, i integer, f float."""
+    type = {"p": PTR, "b": PTR, "i": I64, "f": "double"}[kind]
     return fn.load(_word(fn, block, index), type, 8)
 
 
@@ -142,8 +142,8 @@ def _integer(fn, item):
     return fn.call("PyLong_AsLongLong", I64, item, pure=False)
 
 
-def _description(fn, item):
-    """Where a launch description lies: inside a bytes object, or at an address."""
+def _bytes(fn, item):
+    """Where words lie: inside a bytes object, or at an address."""
     kind = fn.load(fn.gep(item, 1, I64), PTR)
     return fn.if_else(
         fn.pure(f"icmp eq {kind}, @PyBytes_Type", I1),
@@ -157,6 +157,7 @@ def add_entry(
 ):
     """Write the CPython builtin that launches `body`; kinds has a letter per argument.
 
+    The first one, the description, may be bytes or an address; so may others of kind b.
     spare: words after the status that chunks may leave results in; last: a function of the block
     that is called once all chunks are done.
     """
@@ -170,7 +171,7 @@ def add_entry(
             value = fn.call("PyFloat_AsDouble", "double", item, pure=False)
             wrong = wrong | (value == -1.0)
         else:
-            value = _description(fn, item) if k == 0 else _integer(fn, item)
+            value = _bytes(fn, item) if k == 0 or kind == "b" else _integer(fn, item)
             if kind == "i":
                 wrong = wrong | (value == -1)
         fn.store(value, _word(fn, block, k), 8)
@@ -217,4 +218,5 @@ def run_chunks(fn, body, block, chunks):
 
 
 def module_text(module):
-    return "@_Py_NoneStruct = external global i8\n@PyBytes_Type = external global i8\n" + module.text(host().attributes)
+    known = "@_Py_NoneStruct = external global i8\n@PyBytes_Type = external global i8\n"
+    return known + module.text(host().attributes)
