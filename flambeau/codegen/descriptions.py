@@ -139,3 +139,59 @@ class Margins(NamedTuple):
     classes: Word
     per_chunk: Word
     step: Word  # elements from gradient to gradient
+
+
+class Lookup(NamedTuple):
+    """Rows of a table by number; sizes in bytes."""
+
+    chunks: Word
+    places: Word
+    length: Word
+    stride: Word  # from row to row of the table
+    rows: Word
+    per_chunk: Word
+
+
+class Links(NamedTuple):
+    """Chains of the places that use a row."""
+
+    chunks: Word
+    places: Word
+    rows: Word
+    padding: Word  # a row to leave out, or -1
+
+
+class LinkedSums(NamedTuple):
+    """Rows of sums along links; bytes from row to row and from column to column of the gradient."""
+
+    chunks: Word
+    rows: Word
+    columns: Word
+    per_chunk: Word
+    stride: Word
+    step: Word
+
+
+class Bags(NamedTuple):
+    """Bags of rows of a table."""
+
+    chunks: Word
+    bags: Word
+    places: Word
+    columns: Word
+    per_chunk: Word
+    stride: Word  # bytes from row to row
+    rows: Word
+    padding: Word
+    listed: Word  # how many offsets there are, or how long every bag is if there are none
+
+
+class BagDots(NamedTuple):
+    """Products of rows of a table with the gradients of their bags."""
+
+    chunks: Word
+    places: Word
+    columns: Word
+    per_chunk: Word
+    stride: Word
+    padding: Word

@@ -15,11 +15,10 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.codegen.descriptions import Positions, Scores, Totals
 from flambeau.eager.copying import fill_into
 from flambeau.eager.fronts import kernel_unless_recorded
-from flambeau.eager.kernels import pool
 from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.normalization import compute_dtype
 from flambeau.eager.plans import Plans
-from flambeau.eager.rows import contiguous, dense_like, has_work, vector_layout
+from flambeau.eager.rows import chunks_of, contiguous, dense_like, has_work, vector_layout
 from flambeau.eager.softmax import GRAIN
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
@@ -47,9 +46,7 @@ def _described(name, x, target, reduction):
     step = 1 if reduction == "none" else 0
     by_row = name.startswith("cross_entropy")
     per_chunk = max(1, GRAIN // max(n, 1)) if by_row else POSITIONS
-    chunks = max(1, -(-positions // per_chunk))
-    if chunks > 1:
-        pool().ensure_workers()
+    chunks = max(1, chunks_of(positions, per_chunk))
     if by_row:
         return packed(Scores(chunks, positions, n, per_chunk, step)), chunks
     inner = math.prod(tuple(x.shape)[2:])

@@ -7,10 +7,16 @@ differentiated again; everywhere else the kernel takes its place.
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions import Margins
 from flambeau.eager.fronts import kernel_unless_recorded
-from flambeau.eager.kernels import pool
 from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.plans import Plans
-from flambeau.eager.rows import address, contiguous, dense_like, has_work, vector_layout
+from flambeau.eager.rows import (
+    address,
+    chunks_of,
+    contiguous,
+    dense_like,
+    has_work,
+    vector_layout,
+)
 from flambeau.ops.losses import reduce_tensor
 from flambeau.ops.losses_rows import MEAN, NONE
 from flambeau.runtime.base import nothing
@@ -30,9 +36,7 @@ def _plan(key):
     if not has_work(layout):
         return layout, nothing, b""
     per_chunk = max(1, WORK // max(1, classes))
-    chunks = -(-samples // per_chunk)
-    if chunks > 1:
-        pool().ensure_workers()
+    chunks = chunks_of(samples, per_chunk)
     facts = scores.dtype.code, p, weighted
     kernel = scores.device.runtime.kernel(name, "losses_margin:build_" + name, *facts)
     return layout, kernel, packed(Margins(chunks, samples, classes, per_chunk, step))

@@ -14,7 +14,6 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.codegen.descriptions import Columns, Pieces, Planes
 from flambeau.eager.copying import copy_into
 from flambeau.eager.fronts import kernel_unless_recorded
-from flambeau.eager.kernels import pool
 from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.normalization import (
     GRADIENTS,
@@ -25,7 +24,14 @@ from flambeau.eager.normalization import (
 )
 from flambeau.eager.normalization_groups import channels_last
 from flambeau.eager.plans import Plans
-from flambeau.eager.rows import address, contiguous, dense_like, has_work, vector_layout
+from flambeau.eager.rows import (
+    address,
+    chunks_of,
+    contiguous,
+    dense_like,
+    has_work,
+    vector_layout,
+)
 from flambeau.eager.softmax import GRAIN, row_kernel
 from flambeau.runtime.cpu import packed
 
@@ -56,8 +62,6 @@ def form_of(layout, whole=False):
         walk, (words, pieces) = "columns", _across(count, channels, whole)
     else:
         walk, (words, pieces) = "planes", _in_planes(batch, channels, length, whole)
-    if words.chunks > 1:
-        pool().ensure_workers()
     return Form(layout, walk, packed(words), channels, pieces, count)
 
 
@@ -70,7 +74,7 @@ def _across(count, channels, whole):
         height = max(1, GRAIN // channels)
         pieces = -(-count // height)
         groups, width = 1, channels
-    return Columns(pieces * groups, count, height, channels, groups, width), pieces
+    return Columns(chunks_of(pieces * groups, 1), count, height, channels, groups, width), pieces
 
 
 def _in_planes(batch, channels, length, whole):
@@ -86,7 +90,7 @@ def _in_planes(batch, channels, length, whole):
             pieces = -(-length // part)
     per_chunk = max(1, GRAIN // max(1, count // pieces))
     words = Planes(
-        -(-channels * pieces // per_chunk), channels, length, segments=batch,
+        chunks_of(channels * pieces, per_chunk), channels, length, segments=batch,
         segment_step=channels * length, row_step=length, pieces=pieces, run=run, part=part,
         period=1, per_chunk=per_chunk,
     )  # fmt: skip

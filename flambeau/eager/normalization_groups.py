@@ -13,7 +13,6 @@ from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions import Planes
 from flambeau.eager.copying import copy_into
 from flambeau.eager.fronts import kernel_unless_recorded
-from flambeau.eager.kernels import pool
 from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.normalization import (
     GRADIENTS,
@@ -23,7 +22,7 @@ from flambeau.eager.normalization import (
     total_tallies,
 )
 from flambeau.eager.plans import Plans
-from flambeau.eager.rows import contiguous, dense_like, has_work, vector_layout
+from flambeau.eager.rows import chunks_of, contiguous, dense_like, has_work, vector_layout
 from flambeau.eager.softmax import GRAIN, row_kernel
 from flambeau.runtime.cpu import packed
 
@@ -52,14 +51,11 @@ def _described(batch, channels, positions, groups):
     segments, rows = channels // groups, batch * groups
     size = segments * positions
     per_chunk = max(1, GRAIN // size)
-    chunks = -(-rows // per_chunk)
-    if chunks > 1:
-        pool().ensure_workers()
     return packed(
         Planes(
-            chunks, rows, length=positions, segments=segments, segment_step=positions,
-            row_step=size, pieces=1, run=segments, part=positions, period=groups,
-            per_chunk=per_chunk,
+            chunks_of(rows, per_chunk), rows, length=positions, segments=segments,
+            segment_step=positions, row_step=size, pieces=1, run=segments, part=positions,
+            period=groups, per_chunk=per_chunk,
         )
     )  # fmt: skip
 

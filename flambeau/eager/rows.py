@@ -99,6 +99,14 @@ def launch(kernel, description, *pointers):
     return kernel(at, *pointers), owner
 
 
+def chunks_of(count, per_chunk):
+    """How many chunks so many items make; more than one want workers."""
+    chunks = -(-count // per_chunk)
+    if chunks > 1:
+        pool().ensure_workers()
+    return chunks
+
+
 def blocks(n, least, most=64):
     """(blocks, length of a block): at least `least` long, at most `most` of them."""
     length = max(least, -(-n // most))

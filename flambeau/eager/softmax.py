@@ -11,11 +11,10 @@ from flambeau._layout import dense_layout, wrap_dim
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions import Columns, Rows
 from flambeau.eager.fronts import kernel_unless_recorded, quick_function
-from flambeau.eager.kernels import pool
 from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.outs import not_exact
 from flambeau.eager.plans import Plans
-from flambeau.eager.rows import contiguous, dense_like, has_work
+from flambeau.eager.rows import chunks_of, contiguous, dense_like, has_work
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
 
@@ -31,18 +30,15 @@ def row_kernel(layout, walk, name, *facts):
 def along_rows(rows, n):
     """(description of a walk along rows, chunks)."""
     per_chunk = GRAIN // n or 1
-    chunks = -(-rows // per_chunk)
-    if chunks > 1:
-        pool().ensure_workers()
+    chunks = chunks_of(rows, per_chunk)
     return packed(Rows(chunks, rows, n, per_chunk)), chunks
 
 
 def _down_columns(outer, n, inner):
     per_group = max(64, GRAIN // n & -64)
     groups = -(-inner // per_group)
-    if outer * groups > 1:
-        pool().ensure_workers()
-    return packed(Columns(outer * groups, outer * n, n, inner, groups, per_group))
+    chunks = chunks_of(outer * groups, 1)
+    return packed(Columns(chunks, outer * n, n, inner, groups, per_group))
 
 
 def _plan(key):
