@@ -3,11 +3,31 @@
 from types import SimpleNamespace
 
 from flambeau._tensor import Tensor
+from flambeau.eager import interposing
+from flambeau.eager.overriding import ARGUMENTS, disabled
 from flambeau.nn.modules.traversal import _parse_to
+from flambeau.overrides import DisableTorchFunction as DisableTorchFunction
+from flambeau.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
+from flambeau.overrides import _get_current_function_mode
+from flambeau.overrides import has_torch_function as _has_torch_function
+from flambeau.overrides import has_torch_function_unary as _has_torch_function_unary
+from flambeau.overrides import has_torch_function_variadic as _has_torch_function_variadic
 from flambeau.random import Generator as Generator
 
 _nn = SimpleNamespace(_parse_to=_parse_to)
 _TensorMeta = type(Tensor)
+_disabled_torch_function_impl = disabled  # for classes: `__torch_function__ = ...`
+_OVERRIDES = (_has_torch_function, _has_torch_function_unary, _has_torch_function_variadic)
+
+
+def _is_torch_function_enabled() -> bool:
+    """Are subclasses of Tensor asked?"""
+    return interposing.is_on(ARGUMENTS) or not interposing.is_pushed(ARGUMENTS)
+
+
+def _is_torch_function_mode_enabled() -> bool:
+    """Is there a mode that is told of functions?"""
+    return _get_current_function_mode() is not None
 
 
 def _log_api_usage_once(event: str) -> None:

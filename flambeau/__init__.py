@@ -111,6 +111,7 @@ _SUBPACKAGES = {
     "_dynamo",
     "library",
     "_higher_order_ops",
+    "_ops",
 }
 _STORAGES = {"UntypedStorage", "TypedStorage"}
 _ELSEWHERE = {
@@ -158,6 +159,15 @@ def __getattr__(name):
         raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
     globals()[name] = value
     return value
+
+
+def _namespace_of_ops(name):
+    if name != "aten":  # others are put there by library.custom_op
+        raise AttributeError(f"module 'flambeau.ops' has no attribute '{name}'")
+    return _importlib.import_module("flambeau._ops").namespace(name)
+
+
+_ops.__getattr__ = _namespace_of_ops  # torch.ops.aten; the table of ops knows no tensors
 
 
 def __dir__():

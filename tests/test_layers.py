@@ -24,7 +24,7 @@ LAYERS = [
     "tracing",
     "nn optim utils func serialization amp cpu cuda linalg fft special distributions profiler "
     "testing multiprocessing hub backends compiler functional types accelerator mps xpu "
-    "distributed overrides _C _dynamo library _checks _higher_order_ops",
+    "distributed overrides _C _ops _dynamo library _checks _higher_order_ops",
     "quantization ao onnx jit fx vision viz",
     "__init__ __main__ runner",
 ]

@@ -3,8 +3,8 @@
 A kernel is a function `body(block, chunk)`: `block` holds its arguments as 64-bit words, the first
 of which points to the launch description (word 0 of that: the number of chunks), the last of which
 is the status. `add_entry` writes the function CPython calls: it unpacks Python integers and floats
-into the block (the description may also be a bytes object, read in place) and runs all chunks, in place for one chunk, through the thread pool (without the
-GIL) for more.
+into the block (the description may also be a bytes object, read in place) and runs all chunks, in
+place for one chunk, through the thread pool (without the GIL) for more.
 """
 
 import itertools
@@ -227,7 +227,5 @@ def run_chunks(fn, body, block, chunks):
 
 
 def module_text(module):
-    return (
-        "@_Py_NoneStruct = external global i8\n@PyBytes_Type = external global i8\n"
-        + module.text(host().attributes)
-    )
+    known = "@_Py_NoneStruct = external global i8\n@PyBytes_Type = external global i8\n"
+    return known + module.text(host().attributes)

@@ -4,6 +4,8 @@
 class. Names that Python reserves are written with a trailing underscore.
 """
 
+from types import FunctionType
+
 from flambeau._tensor import Tensor
 
 METHODS: dict = {}
@@ -26,5 +28,7 @@ def prop(f):
 def attach_methods():
     for name, f in METHODS.items():
         setattr(Tensor, name, f)
+        if isinstance(f, FunctionType):
+            f.__name__ = name  # __torch_function__ asks for it
     for name, p in PROPERTIES.items():
         setattr(Tensor, name, p)

@@ -260,18 +260,28 @@ def fill_into(target, value):
     return target
 
 
-def _plan_fill(plan_key):
+def _plan_fill(key):
     """(kernel, description) that fills a layout with a number of a type."""
-    layout, kind = plan_key
-    key, scalars, runtime = ("fill", kind.__name__), scalar_kinds(kind), layout.device.runtime
-    if layout.is_dense and layout.numel and runtime.computes:
-        outputs = ((layout.dtype.code, "c"),)
-        kernel, chunk = nest_kernel(runtime, key, _number, outputs, (), scalars, 0)
-        return kernel, describe_run(layout.numel, chunk, (layout.itemsize,))
-    _, kernel, desc = plan_nest(
-        key, _number, [], scalars, (layout.dtype,), (layout,), layout.shape, layout.device
-    )
-    return kernel, desc
+    layout, kind = key
+    if layout.is_dense and layout.numel:
+        kernel, chunk, steps = _FILLERS[layout.dtype, layout.device, kind]
+        return kernel, describe_run(layout.numel, chunk, steps)
+    name, scalars, dtype = ("fill", kind.__name__), scalar_kinds(kind), layout.dtype
+    place = (layout,), layout.shape, layout.device
+    return plan_nest(name, _number, [], scalars, (dtype,), *place)[1:]
+
+
+def _filler(key):
+    """(kernel, elements per chunk, steps) that fills dense memory."""
+    dtype, device, kind = key
+    if not device.runtime.computes:
+        return nothing, 1 << 62, (0,)
+    name, scalars, outputs = ("fill", kind.__name__), scalar_kinds(kind), ((dtype.code, "c"),)
+    kernel, chunk = nest_kernel(device.runtime, name, _number, outputs, (), scalars, 0)
+    return kernel, chunk, (dtype.itemsize,)
+
+
+_FILLERS = Plans(_filler, by_default=False)
 
 
 def _number(*numbers):

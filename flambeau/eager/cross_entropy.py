@@ -9,31 +9,22 @@ import math
 
 from flambeau import _dtype as d
 from flambeau import errors
-from flambeau._layout import Size, dense_layout
+from flambeau._layout import dense_layout, make_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager.launching import FRONTS, launches
+from flambeau.codegen.descriptions import Positions, Scores, Totals
 from flambeau.eager.copying import fill_into
 from flambeau.eager.fronts import kernel_unless_recorded
-from flambeau.eager.kernels import load_kernel, pool
-from flambeau.eager.plan import MAX_PLANS
-from flambeau.eager.rows import contiguous
+from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.normalization import compute_dtype
+from flambeau.eager.plans import Plans
+from flambeau.eager.rows import chunks_of, contiguous, dense_like, has_work, vector_layout
 from flambeau.eager.softmax import GRAIN
-from flambeau.runtime.cpu import words
+from flambeau.runtime.base import nothing
+from flambeau.runtime.cpu import packed
 
-_kernels: dict = {}
-_plans: dict = {}
 POSITIONS = 1 << 14  # per chunk, where one element of each class row is read
-HEADER = 2
-
-
-def _kernel(name, *facts):
-    found = _kernels.get((name, facts))
-    if found is None:
-        from flambeau.codegen.templates import rows_cross_entropy as kernels  # with llvmlite
-
-        found = _kernels[name, facts] = load_kernel(getattr(kernels, "build_" + name)(*facts), name)
-    return found
+HEADER = 2  # numbers of the statistics before those of the rows
 
 
 def out_of_bounds(target, classes, ignore_index):
@@ -44,106 +35,101 @@ def out_of_bounds(target, classes, ignore_index):
     return IndexError("Target is out of bounds.")
 
 
-class _Plan:
-    """How one kind of call runs: layouts, kernels and descriptions."""
+def _kernel(name, x, target, weight, reduction):
+    facts = x.dtype.code, target.dtype.code, weight is not None, reduction
+    return x.device.runtime.kernel(name, "rows_cross_entropy:build_" + name, *facts)
 
-    __slots__ = ("out", "statistics", "kernel", "at", "owner", "partials", "total", "total_at")
 
-    def __init__(self, name, x, target, weight, reduction, per_row):
-        code, device = x.dtype.code, x.device
-        compute = d.float64 if code == "f64" else d.float32
-        n = x.shape[1]
-        inner = math.prod(x.shape[2:])
-        positions = target.numel
-        shape = target.shape if reduction == "none" else Size()
-        self.out = dense_layout(shape, x.dtype, device)
-        size = HEADER + (2 * positions if per_row else 0)
-        self.statistics = dense_layout(Size((size,)), compute, device)
-        facts = code, target.dtype.code, weight is not None, reduction
-        self.kernel = _kernel(name, *facts)
-        if per_row:
-            per_chunk = max(1, GRAIN // max(n, 1))
-            described = [positions, n, per_chunk]
-        else:
-            per_chunk = POSITIONS
-            described = [positions, n, inner, per_chunk]
-        chunks = max(1, -(-positions // per_chunk))  # one even for nothing: it writes the total
-        self.owner, self.at = words([chunks, *described])
-        self.partials = self.total = None
-        if chunks > 1:
-            pool().ensure_workers()
-            if reduction != "none":
-                self.partials = dense_layout(Size((2 * chunks,)), d.float64, device)
-                self.total = _kernel("total", code, reduction)
-                owner, self.total_at = words([1, chunks])
-                self.owner = self.owner, owner
+def _described(name, x, target, reduction):
+    """(description, chunks); at least one chunk even for nothing: it writes the total."""
+    positions, n = target.numel, x.shape[1]
+    step = 1 if reduction == "none" else 0
+    by_row = name.startswith("cross_entropy")
+    per_chunk = max(1, GRAIN // max(n, 1)) if by_row else POSITIONS
+    chunks = max(1, chunks_of(positions, per_chunk))
+    if by_row:
+        return packed(Scores(chunks, positions, n, per_chunk, step)), chunks
+    inner = math.prod(tuple(x.shape)[2:])
+    return packed(Positions(chunks, positions, n, inner, per_chunk, step)), chunks
 
-    def run(self, input, target, weight, ignore_index):
-        loss, statistics = empty_like_layout(self.out), empty_like_layout(self.statistics)
-        out, kept = loss._storage.pointer, statistics._storage.pointer
-        partials = empty_like_layout(self.partials)._storage if self.partials is not None else None
-        status = self.kernel(
-            self.at,
-            out,
+
+def _plan(key):
+    """(layouts of loss and statistics, kernel, description, joining, is_rough).
+
+    joining: where there are several chunks, the layout of their totals, and the kernel and the
+    description that join them. is_rough: has an operand to be copied first?
+    """
+    name, x, target, weight, reduction = key
+    check(name, x, target, weight)
+    device, runtime = x.device, x.device.runtime
+    if reduction == "none":
+        out = dense_layout(target.shape, x.dtype, device)
+    else:
+        out = make_layout((), (), x.dtype, device)
+    size = HEADER + (2 * target.numel if name == "cross_entropy" else 0)
+    statistics = vector_layout(size, compute_dtype(x.dtype), device)
+    if not runtime.computes:
+        return out, statistics, nothing, b"", None, False
+    kernel = _no_classes
+    if x.shape[1] or not target.numel:
+        kernel = _kernel(name, x, target, weight, reduction)
+    described, chunks = _described(name, x, target, reduction)
+    joining = None
+    if chunks > 1 and reduction != "none":
+        build = "rows_cross_entropy:build_total"
+        total = runtime.kernel("total", build, x.dtype.code, reduction)
+        partials = vector_layout(2 * chunks, d.float64, device)
+        joining = partials, total, packed(Totals(1, chunks))
+    is_rough = not (
+        x.is_contiguous and target.is_contiguous and (weight is None or weight.is_contiguous)
+    )
+    return out, statistics, kernel, described, joining, is_rough
+
+
+def _no_classes(*args):
+    """The kernel where there are no classes, so that none can be read: it fails."""
+    return 1
+
+
+PLANS = Plans(_plan)
+
+
+def _launcher(name):
+    def launch(input, target, weight, ignore_index, reduction):
+        if weight is not None and weight._requires_grad and modes.grad:
+            raise _constant_weight(input)
+        weights = None if weight is None else weight._layout
+        out, saved, kernel, described, joining, is_rough = PLANS[
+            name, input._layout, target._layout, weights, reduction
+        ]
+        if is_rough:
+            input, target = contiguous(input), contiguous(target)
+            weight = None if weight is None else contiguous(weight)
+        loss, statistics = empty_like_layout(out), empty_like_layout(saved)
+        to, kept = loss._storage.pointer, statistics._storage.pointer
+        partials = None if joining is None else empty_like_layout(joining[0])._storage
+        status = kernel(
+            described,
+            to,
             kept,
-            partials.pointer if partials is not None else 0,
+            0 if partials is None else partials.pointer,
             input._storage.pointer + input._offset,
             target._storage.pointer + target._offset,
             0 if weight is None else weight._storage.pointer + weight._offset,
             ignore_index,
         )
         if status is not None:
-            raise out_of_bounds(target, input._layout.shape[1], ignore_index)
+            classes = input._layout.shape[1]
+            raise out_of_bounds(target, classes, ignore_index if classes else None)
         if partials is not None:
-            self.total(self.total_at, out, kept, partials.pointer)
+            joining[1](joining[2], to, kept, partials.pointer)
         return loss, statistics
-
-
-def _launcher(name, per_row):
-    def launch(input, target, weight, ignore_index, reduction):
-        if weight is not None and weight._requires_grad and modes.grad:
-            raise _constant_weight(input)
-        key = (
-            name,
-            input._layout,
-            target._layout,
-            None if weight is None else weight._layout,
-            reduction,
-        )
-        plan = _plans.get(key)
-        if plan is None:
-            check(name, input, target, weight, reduction)
-            if input._layout.device.type != "cpu":
-                return _without_values(input, target, reduction, per_row)
-            if input.shape[1] == 0 and target.numel():
-                raise out_of_bounds(target, 0, None)  # where there are no classes, none can be read
-            given = input, target, weight
-            dense = [None if t is None else contiguous(t) for t in given]
-            layouts = [None if t is None else t._layout for t in dense]
-            plan = _Plan(name, *layouts, reduction, per_row)
-            if all(a is b for a, b in zip(dense, given)):
-                if len(_plans) > MAX_PLANS:
-                    _plans.clear()
-                _plans[key] = plan
-            input, target, weight = dense
-        return plan.run(input, target, weight, ignore_index)
 
     return launch
 
 
-def _without_values(input, target, reduction, per_row):
-    """Results on the meta device."""
-    shape = target.shape if reduction == "none" else Size()
-    compute = d.float64 if input.dtype is d.float64 else d.float32
-    size = HEADER + (2 * target.numel() if per_row else 0)
-    return tuple(
-        empty_like_layout(dense_layout(s, t, input.device))
-        for s, t in ((shape, input.dtype), (Size((size,)), compute))
-    )
-
-
-launches("cross_entropy_rows")(_launcher("cross_entropy", True))
-launches("nll_loss_positions")(_launcher("nll_loss", False))
+launches("cross_entropy_rows")(_launcher("cross_entropy"))
+launches("nll_loss_positions")(_launcher("nll_loss"))
 
 
 # -- checks, in PyTorch's words --------------------------------------------------------------------
@@ -164,14 +150,15 @@ def _constant_weight(input):
     )
 
 
-def check(name, input, target, weight, reduction):
+def check(name, input, target, weight):
+    """Complain about layouts that do not fit together."""
     classes = input.shape[1]
     if input.ndim == 2:
         if target.ndim > 1:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         if input.shape[0] != target.shape[0]:
             raise batch_mismatch(input, target)
-        if weight is not None and (weight.ndim != 1 or weight.shape[0] != classes):
+        if weight is not None and weight.shape != (classes,):
             raise RuntimeError(
                 f"weight tensor should be defined either for all {classes} classes or no classes "
                 f"but got weight tensor of shape: {list(weight.shape)}"
@@ -186,7 +173,7 @@ def check(name, input, target, weight, reduction):
             raise RuntimeError(
                 f"size mismatch (got input: {list(input.shape)} , target: {list(target.shape)}"
             )
-        if weight is not None and weight.numel() != classes:
+        if weight is not None and weight.numel != classes:
             raise RuntimeError("weight tensor should be defined either for all or no classes")
     kernel = "log_softmax_lastdim_kernel_impl"
     if name == "nll_loss":
@@ -206,79 +193,47 @@ def check(name, input, target, weight, reduction):
 # -- backward --------------------------------------------------------------------------------------
 
 
-def _backward_plan(name, key, x, target, weight, g, reduction):
-    n, inner, positions = x.shape[1], math.prod(x.shape[2:]), target.numel
-    step = 0 if reduction != "none" else 1
-    if name == "cross_entropy_backward":
-        per_chunk = max(1, GRAIN // max(n, 1))
-        described = [positions, n, per_chunk, step]
-    else:
-        per_chunk = POSITIONS
-        described = [positions, n, inner, per_chunk, step]
-    owner, at = words([-(-positions // per_chunk), *described])
-    if owner[0] > 1:
-        pool().ensure_workers()
-    kernel = _kernel(name, x.dtype.code, target.dtype.code, weight is not None, reduction)
-    if len(_plans) > MAX_PLANS:
-        _plans.clear()
-    plan = _plans[key] = dense_layout(x.shape, x.dtype, x.device), kernel, at, owner
-    return plan
+def _plan_gradient(key):
+    """(layout of the gradient, kernel, description)."""
+    name, x, target, _, reduction = key
+    layout = dense_like(x)
+    if not has_work(x):
+        return layout, nothing, b""
+    return layout, _kernel(*key), _described(name, x, target, reduction)[0]
 
 
-def _rows_backward(g, input, target, weight, statistics, ignore_index, reduction):
-    key = ("rows back", input._layout, target._layout, weight is None, g._layout, reduction)
-    plan = _plans.get(key)
-    if plan is None:
-        layout = input._layout
-        if layout.device.type != "cpu" or layout.numel == 0:
-            return empty_like_layout(dense_layout(layout.shape, layout.dtype, layout.device))
-    input, target, g = _dense(input), _dense(target), _dense(g)
-    weight = None if weight is None else _dense(weight)
-    if plan is None:
-        layouts = input._layout, target._layout, weight, g._layout
-        plan = _backward_plan("cross_entropy_backward", key, *layouts, reduction)
-    layout, kernel, at, _ = plan
-    dx = empty_like_layout(layout)
-    kernel(
-        at,
-        dx._storage.pointer,
-        g._storage.pointer + g._offset,
-        input._storage.pointer + input._offset,
-        target._storage.pointer + target._offset,
-        0 if weight is None else weight._storage.pointer + weight._offset,
-        statistics._storage.pointer + statistics._offset,
-        ignore_index,
-    )
-    return dx
+GRADIENTS = Plans(_plan_gradient)
 
 
-def _positions_backward(g, input, target, weight, statistics, ignore_index, reduction):
-    layout = dense_layout(input.shape, input.dtype, input.device)
-    dx = empty_like_layout(layout)
-    if layout.device.type != "cpu" or layout.numel == 0:
+def _gradient(name):
+    fills = name == "nll_loss_backward"  # which writes at the classes only
+
+    def launch(g, input, target, weight, statistics, ignore_index, reduction):
+        weights = None if weight is None else weight._layout
+        layout, kernel, described = GRADIENTS[
+            name, input._layout, target._layout, weights, reduction
+        ]
+        given = [_dense(g), *(() if fills else (_dense(input),)), _dense(target)]
+        dx = empty_like_layout(layout)
+        if fills and kernel is not nothing:
+            fill_into(dx, 0)
+        weight = None if weight is None else _dense(weight)
+        kernel(
+            described,
+            dx._storage.pointer,
+            *[t._storage.pointer + t._offset for t in given],
+            0 if weight is None else weight._storage.pointer + weight._offset,
+            statistics._storage.pointer + statistics._offset,
+            ignore_index,
+        )
         return dx
-    key = ("positions back", layout, target._layout, weight is None, reduction)
-    target, g = _dense(target), _dense(g)
-    weight = None if weight is None else _dense(weight)
-    plan = _plans.get(key) or _backward_plan(
-        "nll_loss_backward", key, layout, target._layout, weight, g, reduction
-    )
-    fill_into(dx, 0)
-    plan[1](
-        plan[2],
-        dx._storage.pointer,
-        g._storage.pointer + g._offset,
-        statistics._storage.pointer + statistics._offset,
-        target._storage.pointer + target._offset,
-        0 if weight is None else weight._storage.pointer + weight._offset,
-        ignore_index,
-    )
-    return dx
+
+    return launch
 
 
 def _dense(t):
     return t if t._layout.is_contiguous else contiguous(t)
 
 
-FRONTS["cross_entropy_rows_backward"] = kernel_unless_recorded(_rows_backward)
-FRONTS["nll_loss_positions_backward"] = kernel_unless_recorded(_positions_backward)
+FRONTS["cross_entropy_rows_backward"] = kernel_unless_recorded(_gradient("cross_entropy_backward"))
+FRONTS["nll_loss_positions_backward"] = kernel_unless_recorded(_gradient("nll_loss_backward"))

@@ -30,7 +30,7 @@ _INVALID = (
 def capsule(t, versioned=False, flags=0):
     """A capsule over the memory of a tensor."""
     layout = t._layout
-    if layout.device.type != "cpu":
+    if layout.device is not _device.cpu:
         raise BufferError(f"Cannot pack tensors on {layout.device}")
     # Readers may judge contiguity by strides alone, so those of single elements are made canonical.
     strides = tuple(1 if s < 2 else st for s, st in zip(layout.shape, layout.strides))
@@ -59,7 +59,7 @@ def export(t, stream=None, max_version=None, dl_device=None, copy=None):
 
 
 def device_of(t):
-    if t._layout.device.type != "cpu":
+    if t._layout.device is not _device.cpu:
         raise ValueError(f"Unknown device type {t._layout.device} for Dlpack")
     return CPU, 0
 
@@ -108,7 +108,7 @@ def from_dlpack(ext_tensor, *, device=None, copy=None):
     """
     if device is not None:
         device = _device.resolve(device)
-        if device.type != "cpu":
+        if device is not _device.cpu:
             raise BufferError(f"Cannot pack tensors on {device}")
     if not hasattr(ext_tensor, "__dlpack__"):
         t = adopt(ext_tensor)

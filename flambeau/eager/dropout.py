@@ -13,11 +13,10 @@ from flambeau._layout import dense_layout, is_dense_in_some_order, make_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
+from flambeau.eager.copying import copy_into, preserved_layout
 from flambeau.eager.launching import LAUNCHERS, call_row, launches
 from flambeau.eager.pointwise import keep_original
-from flambeau.eager.copying import copy_into, preserved_layout
-from flambeau.eager.kernels import load_kernel
-from flambeau.eager.rows import address, is_computed
+from flambeau.eager.rows import address, dense_like, is_computed
 from flambeau.eager.sampling import (
     HALF_AND_UP,
     bernoulli_,
@@ -35,18 +34,6 @@ from flambeau.ops.dropout import (
 )
 from flambeau.ops.dropout import rrelu_with_noise as noisy_rrelu
 
-_kernels: dict = {}
-
-
-def _coin_kernel(dtype, kind, masked):
-    found = _kernels.get((dtype, kind, masked))
-    if found is None:
-        from flambeau.codegen.templates.dropout import build_dropout  # on first need
-
-        ir = build_dropout(dtype.code, kind, masked)
-        found = _kernels[dtype, kind, masked] = load_kernel(ir, kind + "_dropout")
-    return found
-
 
 def _is_walkable(input):
     layout = input._layout
@@ -59,12 +46,14 @@ def _toss(kind, input, keep, factor=0.0, shift=0.0, share=0.0, out=None, masked=
     layout = input._layout
     masked = input._requires_grad and modes.grad if masked is None else masked
     out = empty_like_layout(layout) if out is None else out
-    mask = None
+    mask, place = None, 0
     if masked:
         mask = empty_like_layout(make_layout(layout.shape, layout.strides, d.bool_, layout.device))
-    if layout.numel and layout.device.type == "cpu":
-        run = _coin_kernel(layout.dtype, kind, masked)
-        place = mask._storage.pointer if masked else 0
+        place = mask._storage.pointer
+    if layout.numel:
+        run = layout.device.runtime.kernel(
+            kind + "_dropout", "dropout:build_dropout", layout.dtype.code, kind, masked
+        )
         pointers = address(out), place, address(input)
         run(stream(None), *pointers, layout.numel, keep, factor, shift, share)
     return out, mask
@@ -187,15 +176,9 @@ LAUNCHERS |= {
 
 @launches("rrelu")
 def rrelu(input, lower, upper, training, generator):
-    noise = empty_like_layout(_dense(input._layout))
+    noise = empty_like_layout(dense_like(input._layout))
     run = noisy_rrelu if input._requires_grad and modes.grad else rrelu_with_noise
     return run(input, noise, lower, upper, training, generator)
-
-
-def _dense(layout):
-    if layout.is_contiguous:
-        return layout
-    return dense_layout(layout.shape, layout.dtype, layout.device)
 
 
 @launches("native_dropout")
@@ -220,8 +203,8 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
             raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound:g}")
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
-    out = empty_like_layout(_dense(input._layout))
-    if input.device.type == "cpu":
+    out = empty_like_layout(dense_like(input._layout))
+    if input.device.runtime.computes:
         if training:
             require(input.dtype, HALF_AND_UP - {d.float16}, "rrelu_with_noise_out_cpu")
         require(input.dtype, HALF_AND_UP, "leaky_relu_cpu")
@@ -233,7 +216,7 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
         return source.clamp(min=0) + source.clamp(max=0) * ((lower + upper) / 2)
     slopes = noise
     if not noise._layout.is_contiguous:
-        slopes = empty_like_layout(_dense(input._layout))
+        slopes = empty_like_layout(dense_like(input._layout))
     run = kernel("rrelu", input.dtype.code)
     pointers = address(out), address(slopes), address(source)
     run(stream(generator), *pointers, out._layout.numel, lower, upper)

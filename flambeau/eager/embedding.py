@@ -6,35 +6,30 @@ the table: `ops/embedding.py`.
 """
 
 from flambeau import _dtype as d
-from flambeau._layout import Size, dense_layout
-from flambeau._tensor import empty_like_layout, empty_tensor
+from flambeau._layout import dense_layout
+from flambeau._tensor import empty_like_layout
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
+from flambeau.codegen.descriptions import BagDots, Bags, LinkedSums, Links, Lookup, Rows
 from flambeau.eager.launching import launches
-from flambeau.eager.kernels import load_kernel, pool
-from flambeau.eager.plan import MAX_PLANS
-from flambeau.eager.rows import address, contiguous, is_computed, launch
+from flambeau.eager.plans import Plans
+from flambeau.eager.rows import (
+    address,
+    chunks_of,
+    contiguous,
+    has_work,
+    is_computed,
+    vector_layout,
+)
 from flambeau.ops.embedding import MAX, MEAN, SUM
-from flambeau.runtime.cpu import words
+from flambeau.runtime.base import nothing
+from flambeau.runtime.cpu import packed
 
 CHUNK = 1 << 18  # bytes that a chunk writes, about
 
-_kernels: dict = {}
-_lookups: dict = {}
-_gradients: dict = {}
-_bag_plans: dict = {}
-_one_hots: dict = {}
 
-
-def kernel(name, *facts):
-    """The kernel that build_<name>(*facts) of the templates describes."""
-    found = _kernels.get((name, *facts))
-    if found is None:
-        from flambeau.codegen.templates import embedding as templates  # on first need
-
-        ir = getattr(templates, "build_" + name)(*facts)
-        found = _kernels[name, *facts] = load_kernel(ir, name)
-    return found
+def _kernel(device, name, *facts):
+    return device.runtime.kernel(name, "embedding:build_" + name, *facts)
 
 
 def _check_indices(layout, function, position=1):
@@ -52,10 +47,39 @@ def _out_of_range():
 
 def _table(t):
     """A table whose rows lie side by side, each from its first column to its last."""
-    return t if t._layout.strides[1] == 1 or t._layout.shape[1] < 2 else contiguous(t)
+    return t if _has_rows(t._layout) else contiguous(t)
+
+
+def _has_rows(table):
+    return table.strides[1] == 1 or table.shape[1] < 2
 
 
 # -- one row per place -----------------------------------------------------------------------------
+
+
+def _plan_lookup(key):
+    """(layout of the result, kernel, description); no kernel where an operand is copied first."""
+    table, places = key
+    if table.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
+    _check_indices(places, "embedding")
+    rows, columns = table.shape
+    count, size = places.numel, table.itemsize
+    layout = dense_layout((*places.shape, columns), table.dtype, table.device)
+    if not rows and count:
+        raise RuntimeError("index_select(): self indexing axis dim should be positive")
+    if not has_work(layout):
+        return layout, nothing, b""
+    if not (places.is_contiguous and _has_rows(table)):
+        return layout, None, b""
+    length, stride = columns * size, table.strides[0] * size
+    per_chunk = max(1, CHUNK // length)
+    chunks = chunks_of(count, per_chunk)
+    kernel = _kernel(table.device, "lookup", size, places.dtype.code)
+    return layout, kernel, packed(Lookup(chunks, count, length, stride, rows, per_chunk))
+
+
+LOOKUPS = Plans(_plan_lookup)
 
 
 @launches("embedding")
@@ -64,49 +88,16 @@ def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
         raise NotImplementedError(
             "embedding: sparse gradients are not there yet; call it with sparse=False"
         )
-    found = _lookups.get((weight._layout, indices._layout))
-    if found is None:
-        found = _plan_lookup(weight, indices)
-    layout, run, description, _ = found
-    if run is None:  # an operand has to be copied first, or there is nothing to do
-        if not layout.numel or layout.device.type != "cpu":
-            return empty_like_layout(layout)
+    layout, kernel, described = LOOKUPS[weight._layout, indices._layout]
+    if kernel is None:
         weight, indices = _table(weight), contiguous(indices)
         return embedding(weight, indices, padding_idx, scale_grad_by_freq, False)
     out = empty_like_layout(layout)
     place = indices._storage.pointer + indices._offset
     source = weight._storage.pointer + weight._offset
-    if run(description, out._storage.pointer, source, place) is not None:
+    if kernel(described, out._storage.pointer, source, place) is not None:
         raise _out_of_range()
     return out
-
-
-def _plan_lookup(weight, indices):
-    """(layout of the result, kernel, description, its owner)."""
-    table, places = weight._layout, indices._layout
-    if table.ndim != 2:
-        raise RuntimeError("'weight' must be 2-D")
-    _check_indices(places, "embedding")
-    rows, columns = table.shape
-    layout = dense_layout(Size((*places.shape, columns)), table.dtype, table.device)
-    if not rows and places.numel:
-        raise RuntimeError("index_select(): self indexing axis dim should be positive")
-    found = layout, None, None, None
-    straight = places.is_contiguous and (table.strides[1] == 1 or columns < 2)
-    if straight and layout.numel and layout.device.type == "cpu":
-        size = table.itemsize
-        per_chunk = max(1, CHUNK // (columns * size))
-        chunks = -(-places.numel // per_chunk)
-        owner, at = words(
-            [chunks, places.numel, columns * size, table.strides[0] * size, rows, per_chunk]
-        )
-        if chunks > 1:
-            pool().ensure_workers()
-        found = layout, kernel("lookup", size, places.dtype.code), at, owner
-    if len(_lookups) > MAX_PLANS:
-        _lookups.clear()
-    _lookups[table, places] = found
-    return found
 
 
 @launches("embedding_gradient")
@@ -117,30 +108,28 @@ def embedding_gradient(grad, indices, rows, padding_idx, averaged):
 def _table_gradient(grad, indices, bags, factors, rows, padding_idx, averaged):
     """Sums over the places of each row; bags and factors are per place, or None."""
     factor = "" if factors is None else factors._layout.dtype.code
-    key = (grad._layout, indices._layout, bags is None, factor, rows, padding_idx, averaged)
-    found = _gradients.get(key)
-    if found is None:
-        found = _plan_gradient(key)
-    layout, links, run, description, second, nexts, more, _ = found
-    out = empty_like_layout(layout)
-    if links is None:
-        if not layout.numel or layout.device.type != "cpu":
-            return out
+    found = GRADIENTS[
+        grad._layout, indices._layout, bags is not None, factor, rows, padding_idx, averaged
+    ]
+    layout, links, link, link_described, add, add_described = found
+    if links is None and add is not nothing:
         grad, indices = _plain_rows(grad), contiguous(indices)
         return _table_gradient(grad, indices, bags, factors, rows, padding_idx, averaged)
+    out = empty_like_layout(layout)
+    if add is nothing:
+        return out
     chain = empty_like_layout(links)
     firsts = chain._storage.pointer
-    if (
-        run(description, firsts, firsts + nexts, indices._storage.pointer + indices._offset)
-        is not None
-    ):
+    nexts = firsts + rows * links.itemsize
+    place = indices._storage.pointer + indices._offset
+    if link(link_described, firsts, nexts, place) is not None:
         raise _out_of_range()
-    second(
-        more,
+    add(
+        add_described,
         out._storage.pointer,
         grad._storage.pointer + grad._offset,
         firsts,
-        firsts + nexts,
+        nexts,
         0 if bags is None else address(bags),
         0 if factors is None else address(factors),
     )
@@ -148,41 +137,35 @@ def _table_gradient(grad, indices, bags, factors, rows, padding_idx, averaged):
 
 
 def _plan_gradient(key):
-    """(layout of the result, of the links, first kernel and description, second kernel, bytes from
-    the firsts to the nexts, second description, owners); no links if a copy has to come first.
+    """(layout of the result, of the links, the kernel of links and its description, the same of
+    sums); no links where a copy has to come first.
     """
-    grad, indices, plain, factor, rows, padding_idx, averaged = key
+    grad, indices, bags, factor, rows, padding_idx, averaged = key
     _check_indices(indices, "embedding_backward", 2)
     columns = grad.shape[-1] if grad.ndim else 1
-    layout = dense_layout(Size((rows, columns)), grad.dtype, grad.device)
+    layout = dense_layout((rows, columns), grad.dtype, grad.device)
+    if not has_work(layout):
+        return layout, None, None, b"", nothing, b""
     access, stride, step = _gradient_rows(grad)
-    found = layout, *[None] * 7
-    if access is not None and indices.is_contiguous and layout.numel and grad.device.type == "cpu":
-        places, code = indices.numel, grad.dtype.code
-        link, dtype = ("i32", d.int32) if max(places, rows) < 2**31 else ("i64", d.int64)
-        links = dense_layout(Size((rows + places,)), dtype, grad.device)
-        if code[0] == "c":  # complex numbers as twice as many real ones
-            code, columns = {"c64": "f32", "c128": "f64"}[code], 2 * columns
-        first, at = words([1, places, rows, padding_idx])
-        per_chunk = max(1, CHUNK * rows // layout.nbytes)
-        chunks = -(-rows // per_chunk)
-        second, more = words([chunks, rows, columns, per_chunk, stride, step])
-        if chunks > 1:
-            pool().ensure_workers()
-        found = (
-            layout,
-            links,
-            kernel("links", indices.dtype.code, link),
-            at,
-            kernel("linked_sum", code, access, link, not plain, factor, averaged),
-            rows * dtype.itemsize,
-            more,
-            (first, second),
-        )
-    if len(_gradients) > MAX_PLANS:
-        _gradients.clear()
-    _gradients[key] = found
-    return found
+    if access is None or not indices.is_contiguous:
+        return layout, None, None, b"", None, b""
+    places, code, device = indices.numel, grad.dtype.code, grad.device
+    link, dtype = ("i32", d.int32) if max(places, rows) < 2**31 else ("i64", d.int64)
+    if code[0] == "c":  # complex numbers as twice as many real ones
+        code, columns = {"c64": "f32", "c128": "f64"}[code], 2 * columns
+    per_chunk = max(1, CHUNK * rows // layout.nbytes)
+    chunks = chunks_of(rows, per_chunk)
+    return (
+        layout,
+        vector_layout(rows + places, dtype, device),
+        _kernel(device, "links", indices.dtype.code, link),
+        packed(Links(1, places, rows, padding_idx)),
+        _kernel(device, "linked_sum", code, access, link, bags, factor, averaged),
+        packed(LinkedSums(chunks, rows, columns, per_chunk, stride, step)),
+    )
+
+
+GRADIENTS = Plans(_plan_gradient)
 
 
 def _gradient_rows(layout):
@@ -258,7 +241,7 @@ def _check_bags(weight, indices, offsets, mode, per_sample_weights, include_last
         )
     if include_last_offset and not offsets.numel():
         raise RuntimeError("include_last_offset: number of offset should be at least 1")
-    if offsets is not None and offsets.numel() and offsets.device.type == "cpu":
+    if offsets is not None and is_computed(offsets):
         first, last = offsets[0].item(), offsets[-1].item()
         if first != 0:
             raise RuntimeError(
@@ -272,36 +255,31 @@ def _check_bags(weight, indices, offsets, mode, per_sample_weights, include_last
             )
 
 
-class _Bags:
-    """A launch over bags, for given layouts and numbers of bags and places."""
+def _plan_bags(key):
+    """(layouts of the sums, bags of places, sizes and places of maxima; kernel, description)."""
+    table, index, listed, count, places, how_many, mode, weighted, padding = key
+    (rows, columns), device = table.shape, table.device
+    out = dense_layout((count, columns), table.dtype, device)
+    bag_of, sizes = vector_layout(places, d.int64, device), vector_layout(count, d.int64, device)
+    whose = dense_layout((count, columns), d.int64, device) if mode == MAX else None
+    layouts = out, bag_of, sizes, whose
+    if not count or not device.runtime.computes:
+        return *layouts, nothing, b""
+    facts = table.dtype.code, index.code, listed, padding >= 0
+    if mode == MAX:
+        kernel = _kernel(device, "bag_max", *facts)
+    else:
+        kernel = _kernel(device, "bag_sum", *facts, mode == MEAN, weighted)
+    work = max(1, places // count) * max(1, columns) * table.itemsize
+    per_chunk = max(1, CHUNK // work)
+    chunks, stride = chunks_of(count, per_chunk), table.strides[0] * table.itemsize
+    described = packed(
+        Bags(chunks, count, places, columns, per_chunk, stride, rows, padding, how_many)
+    )
+    return *layouts, kernel, described
 
-    __slots__ = ("at", "bag_of", "out", "owner", "run", "sizes", "whose")
 
-    def __init__(self, table, index, listed, count, places, how_many, mode, weighted, padding):
-        rows, columns = table.shape
-        device = table.device
-        self.out = dense_layout(Size((count, columns)), table.dtype, device)
-        self.bag_of = dense_layout(Size((places,)), d.int64, device)
-        self.sizes = dense_layout(Size((count,)), d.int64, device)
-        self.whose = None
-        if mode == MAX:
-            self.whose = dense_layout(Size((count, columns)), d.int64, device)
-        self.run = None
-        if device.type != "cpu" or not count:
-            return
-        facts = (table.dtype.code, index.code, listed, padding >= 0)
-        if mode == MAX:
-            self.run = kernel("bag_max", *facts)
-        else:
-            self.run = kernel("bag_sum", *facts, mode == MEAN, weighted)
-        work = max(1, places // count) * max(1, columns) * table.itemsize
-        per_chunk = max(1, CHUNK // work)
-        stride = table.strides[0] * table.itemsize
-        chunks = -(-count // per_chunk)
-        described = [count, places, columns, per_chunk, stride, rows, padding, how_many]
-        self.owner, self.at = words([chunks, *described])
-        if chunks > 1:
-            pool().ensure_workers()
+BAGS = Plans(_plan_bags)
 
 
 @launches("bags")
@@ -323,7 +301,7 @@ def bags(
     else:
         how_many = offsets._layout.numel
         count = how_many - 1 if include_last_offset else how_many
-        if include_last_offset and offsets.device.type == "cpu":
+        if include_last_offset and offsets.device.runtime.computes:
             places = offsets[-1].item()
         elif not count:
             places = 0
@@ -332,20 +310,14 @@ def bags(
         offsets = contiguous(offsets)
     table, indices, weights = _table(weight), contiguous(indices), per_sample_weights
     facts = (offsets is not None, count, places, how_many, mode, weights is not None, padding)
-    key = (table._layout, indices._layout.dtype, *facts)
-    plan = _bag_plans.get(key)
-    if plan is None:
-        if len(_bag_plans) > MAX_PLANS:
-            _bag_plans.clear()
-        plan = _bag_plans[key] = _Bags(*key)
-    out, bag_of, sizes = map(empty_like_layout, (plan.out, plan.bag_of, plan.sizes))
-    whose = sizes if plan.whose is None else empty_like_layout(plan.whose)
-    if plan.run is not None:
-        extra = whose if mode == MAX else None if weights is None else contiguous(weights)
-        tensors = (out, table, indices, offsets, extra, bag_of, sizes)
-        pointers = [0 if t is None else address(t) for t in tensors]
-        if plan.run(plan.at, *pointers) is not None:
-            raise _bad_bags(indices, weight.shape[0])
+    *layouts, kernel, described = BAGS[table._layout, indices._layout.dtype, *facts]
+    out, bag_of, sizes = map(empty_like_layout, layouts[:3])
+    whose = sizes if layouts[3] is None else empty_like_layout(layouts[3])
+    extra = whose if mode == MAX else None if weights is None else contiguous(weights)
+    tensors = (out, table, indices, offsets, extra, bag_of, sizes)
+    pointers = [0 if t is None else address(t) for t in tensors]
+    if kernel(described, *pointers) is not None:
+        raise _bad_bags(indices, weight.shape[0])
     return out, bag_of, sizes, whose
 
 
@@ -371,54 +343,58 @@ def bag_gradient(grad, indices, bags, factors, rows, padding_idx, averaged):
 
 @launches("bag_dots")
 def bag_dots(grad, weight, indices, bags, padding_idx):
-    out = empty_tensor(indices.shape, grad.dtype, grad.device)
-    if is_computed(out):
-        grad, table, indices, bags = (
-            contiguous(grad),
-            _table(weight),
-            contiguous(indices),
-            contiguous(bags),
-        )
-        columns = table.shape[1]
-        per_chunk = max(1, CHUNK // max(1, columns * table.itemsize))
-        places = indices.numel()
-        stride = table._layout.strides[0] * table.itemsize
-        description = [-(-places // per_chunk), places, columns, per_chunk, stride, padding_idx]
-        run = kernel("bag_dots", table._layout.dtype.code, indices._layout.dtype.code)
-        pointers = [address(t) for t in (out, grad, table, indices, bags)]
-        launch(run, description, *pointers)
+    table = _table(weight)
+    layout, kernel, described = DOTS[
+        table._layout, indices._layout, grad._layout.dtype, padding_idx
+    ]
+    out = empty_like_layout(layout)
+    operands = contiguous(grad), table, contiguous(indices), contiguous(bags)
+    kernel(described, out._storage.pointer, *[address(t) for t in operands])
     return out
+
+
+def _plan_dots(key):
+    """(layout of the result, kernel, description)."""
+    table, indices, dtype, padding = key
+    layout = dense_layout(indices.shape, dtype, table.device)
+    if not has_work(layout):
+        return layout, nothing, b""
+    columns = table.shape[1]
+    per_chunk = max(1, CHUNK // max(1, columns * table.itemsize))
+    chunks, stride = chunks_of(indices.numel, per_chunk), table.strides[0] * table.itemsize
+    kernel = _kernel(table.device, "bag_dots", table.dtype.code, indices.dtype.code)
+    words = BagDots(chunks, indices.numel, columns, per_chunk, stride, padding)
+    return layout, kernel, packed(words)
+
+
+DOTS = Plans(_plan_dots)
 
 
 # -- ones at the places of numbers -----------------------------------------------------------------
 
 
+def _plan_ones(key):
+    """(layout of the result, kernel, description)."""
+    places, classes = key
+    layout = dense_layout((*places.shape, classes), d.int64, places.device)
+    if not has_work(layout):
+        return layout, nothing, b""
+    per_chunk = max(1, CHUNK // (8 * classes))
+    chunks = chunks_of(places.numel, per_chunk)
+    return (
+        layout,
+        _kernel(places.device, "ones_at"),
+        packed(Rows(chunks, places.numel, classes, per_chunk)),
+    )
+
+
+ONES = Plans(_plan_ones)
+
+
 @launches("ones_at")
 def ones_at(places, classes):
-    found = _one_hots.get((places._layout, classes))
-    if found is None:
-        found = _plan_ones(places._layout, classes)
-    layout, run, description, _ = found
+    layout, kernel, described = ONES[places._layout, classes]
     out = empty_like_layout(layout)
-    if run is not None:
-        places = contiguous(places)
-        if run(description, out._storage.pointer, places._storage.pointer + places._offset):
-            return None
-    return out
-
-
-def _plan_ones(places, classes):
-    """(layout of the result, kernel, description, its owner)."""
-    layout = dense_layout(Size((*places.shape, classes)), d.int64, places.device)
-    found = layout, None, None, None
-    if layout.numel and layout.device.type == "cpu":
-        per_chunk = max(1, CHUNK // (8 * classes))
-        chunks = -(-places.numel // per_chunk)
-        owner, at = words([chunks, places.numel, classes, per_chunk])
-        if chunks > 1:
-            pool().ensure_workers()
-        found = layout, kernel("ones_at"), at, owner
-    if len(_one_hots) > MAX_PLANS:
-        _one_hots.clear()
-    _one_hots[places, classes] = found
-    return found
+    places = contiguous(places)
+    bad = kernel(described, out._storage.pointer, places._storage.pointer + places._offset)
+    return None if bad else out

@@ -7,10 +7,10 @@ each. Table rows and checks: `ops/folding.py`.
 from flambeau import _dtype
 from flambeau._layout import Size, dense_layout
 from flambeau._tensor import empty_like_layout
-from flambeau.eager.launching import launches
-from flambeau.eager.joining import arranged, shaped_like
 from flambeau.eager.kernels import load_kernel, pool
+from flambeau.eager.launching import launches
 from flambeau.eager.plan import MAX_PLANS, nothing
+from flambeau.eager.rearranging import arranged, shaped_like
 from flambeau.eager.rows import address, contiguous
 from flambeau.runtime.cpu import words
 

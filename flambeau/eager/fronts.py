@@ -10,8 +10,9 @@ import keyword
 
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
+from flambeau.autograd.node import edge_of, init_node
+from flambeau.eager.formula import attach_float, node_class, quick_recorder
 from flambeau.eager.fragments import compile_text
-from flambeau.eager.formula import quick_recorder
 
 _PLAIN = {
     "tensor": "isinstance({n}, Tensor)",
@@ -20,16 +21,19 @@ _PLAIN = {
     "int": "(type({n}) is int or {n} is None)",
     "scalar": "type({n}) in NUMBERS",
     "static": "type({n}) is not list",
+    "tensors": "(type({n}) is list or type({n}) is tuple)",
 }
 _NUMBERS = frozenset((bool, int, float, complex))
 
 
 def quick_function(op, run, general, record=None):
     """A front for general; run takes all parameters in order; record(bound) runs and records."""
-    params = op.params
-    if any(p.kind == "tensors" for p in params) or not params or params[0].kind != "tensor":
+    params, varargs = op.params, op.options.get("varargs")
+    kinds = [p.kind for p in params]
+    if kinds[:1] == ["tensors"] and not varargs and record is not None:
+        return _list_function(op, run, general)
+    if "tensors" in kinds or kinds[:1] != ["tensor"]:
         return general
-    varargs = op.options.get("varargs")
     if varargs:
         if len(params) != 2:
             return general
@@ -47,6 +51,38 @@ def quick_function(op, run, general, record=None):
 def _written(p):
     """A parameter's name in the text; that of uniform_(from, to) is a word of Python."""
     return p.name + "_" if keyword.iskeyword(p.name) else p.name
+
+
+def _list_function(op, run, general):
+    """A front for rows of a sequence of tensors, such as cat; derivatives want no other tensors."""
+    cls, (first, *rest) = node_class(op), [_written(p) for p in op.params]
+    if not set(rest).issuperset(cls.saved_names):
+        return general
+    saved = "".join(f"{n}, " for n in cls.saved_names)
+    text = _plain_text(op) + (
+        f"    recorded = False\n"
+        f"    for t in {first}:\n"
+        f"        if not isinstance(t, Tensor):\n"
+        f"            return general({', '.join([first, *rest])})\n"
+        f"        if t._requires_grad:\n"
+        f"            recorded = modes.grad\n"
+        f"    result = run({', '.join([first, *rest])})\n"
+        f"    if recorded:\n"
+        f"        record(cls, '{first}', {first}, result, ({saved}))\n"
+        f"    return result\n"
+    )
+    space = {"run": run, "general": general, "record": _record_list, "cls": cls}
+    space |= {"NUMBERS": _NUMBERS, **{f"_d_{p.name}": p.default for p in op.params}}
+    return compile_text(text, space, f"{op.name} front")[op.name]
+
+
+def _record_list(cls, name, tensors, out, saved):
+    """What record_formula does, for a node of a sequence of tensors that saves plain values."""
+    node = object.__new__(cls)
+    node.layouts = {name: tuple([t._layout for t in tensors])}
+    node.out_layouts = (out._layout,)
+    init_node(node, tuple([edge_of(t) if t._requires_grad else None for t in tensors]), saved)
+    attach_float(node, (out,))
 
 
 def kernel_unless_recorded(run):

@@ -10,8 +10,9 @@ import warnings
 from flambeau import _dtype
 from flambeau._device import cpu
 from flambeau._layout import Size, dense_layout, make_layout
-from flambeau._tensor import empty_like_layout, empty_tensor, make_tensor
+from flambeau._tensor import empty_like_layout, make_tensor
 from flambeau.eager.copying import copy_into
+from flambeau.eager.plans import Plans
 from flambeau.eager.scalars import LISTS, READERS, list_reader, reader
 from flambeau.runtime import arrays
 from flambeau.storage import borrowed_storage, lend
@@ -20,8 +21,7 @@ from flambeau.storage import borrowed_storage, lend
 def copied(t, dtype, device):
     dtype = dtype or t.dtype
     out = empty_like_layout(dense_layout(t.shape, dtype, device))
-    if device.type == "cpu":
-        copy_into(out, t)
+    copy_into(out, t)
     return out
 
 
@@ -50,9 +50,6 @@ _SUPPORTED = (
 )
 
 
-_windows: dict = {}  # layout -> what an array over memory of that layout is made of
-
-
 def to_numpy(self, *, force=False):
     """A NumPy array over the same memory."""
     if force:
@@ -61,18 +58,15 @@ def to_numpy(self, *, force=False):
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
-    found = _windows.get(self._layout)
-    if found is None:
-        if len(_windows) >= MOST_LAYOUTS:
-            _windows.clear()
-        found = _windows[self._layout] = _window(self._layout)
     storage = self._storage
+    window = _WINDOWS[self._layout]
     lend(storage)
-    return arrays.array_over(storage, storage.pointer + self._offset, *found)
+    return arrays.array_over(storage, storage.pointer + self._offset, *window)
 
 
 def _window(layout):
-    if layout.device.type != "cpu":
+    """What an array over memory of a layout is made of."""
+    if layout.device is not cpu:
         raise TypeError(
             f"can't convert {layout.device} device type tensor to numpy. Use Tensor.cpu() to copy "
             "the tensor to host memory first."
@@ -87,63 +81,63 @@ def _window(layout):
     )
 
 
+_WINDOWS = Plans(_window, by_default=False)
+
+
 def dtype_of_array(array):
     """The dtype of an array or of a NumPy number."""
-    return _array_dtype(array.dtype.str, array.dtype.type.__name__, array.dtype.isnative)
+    return _dtype_of(array.dtype)
 
 
-def _array_dtype(typestr, type_name, is_native):
-    if not is_native:
+def _dtype_of(theirs):
+    if not theirs.isnative:
         raise ValueError(
             "given numpy array has byte order different from the native byte order. "
             "Conversion between byte orders is currently not supported."
         )
-    dtype = _FROM_TYPESTR.get(typestr)
+    dtype = _FROM_TYPESTR.get(theirs.str)
     if dtype is None:
         raise TypeError(
-            f"can't convert np.ndarray of type numpy.{type_name}. "
+            f"can't convert np.ndarray of type numpy.{theirs.type.__name__}. "
             f"The only supported types are: {_SUPPORTED}."
         )
     return dtype
 
 
-# Layouts of arrays by dtype, shape and strides: samples of a dataset are mostly alike.
-_layouts: dict = {}
-ARRAY_TYPES: set = set()  # NumPy's class of arrays, once it has been met
-MOST_LAYOUTS = 1000
-
-
-def from_numpy(array, warn=True):
-    """A tensor over the memory of a NumPy array."""
-    if type(array) in ARRAY_TYPES:
-        layout = _layouts.get((array.dtype, array.shape, array.strides))
-        if layout is not None and array.flags.writeable:
-            storage = borrowed_storage(arrays.address(array), array.nbytes, array)
-            return make_tensor(layout, storage, 0)
-    if warn and not arrays.is_array(array):
-        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
-    a = arrays.read_array(array)
-    dtype = _array_dtype(a.typestr, a.type_name, a.is_native)
-    if any(s < 0 for s in a.strides):
+def _array_layout(key):
+    """The layout of an array by NumPy's dtype, shape and strides in bytes."""
+    theirs, shape, strides = key
+    dtype = _dtype_of(theirs)
+    if min(strides, default=0) < 0:
         raise ValueError(
             "At least one stride in the given numpy array is negative, and tensors with negative "
             "strides are not currently supported. (You can probably work around this by making a "
             "copy of your array  with array.copy().) "
         )
-    if any(s % a.itemsize for s in a.strides):
+    if any(s % dtype.itemsize for s in strides):
         raise ValueError(
             "given numpy array strides not a multiple of the element byte size. "
             "Copy the numpy array to reallocate the memory."
         )
-    if warn and not a.is_writeable:
+    return make_layout(Size(shape), tuple([s // dtype.itemsize for s in strides]), dtype, cpu)
+
+
+_LAYOUTS = Plans(_array_layout, by_default=False)
+ARRAY_TYPES: set = set()  # NumPy's class of arrays, once it has been met
+
+
+def from_numpy(array, warn=True):
+    """A tensor over the memory of a NumPy array."""
+    if type(array) not in ARRAY_TYPES:
+        if warn and not arrays.is_array(array):
+            raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+        array = arrays.as_array(array)
+        ARRAY_TYPES.add(type(array))
+    layout = _LAYOUTS[array.dtype, array.shape, array.strides]
+    if warn and not array.flags.writeable:
         warn_read_only("NumPy array", "array")
-    strides = tuple(s // a.itemsize for s in a.strides)
-    layout = make_layout(Size(a.shape), strides, dtype, cpu)
-    if len(_layouts) >= MOST_LAYOUTS:
-        _layouts.clear()
-    _layouts[a.owner.dtype, a.shape, a.strides] = layout
-    ARRAY_TYPES.add(type(a.owner))
-    return make_tensor(layout, borrowed_storage(a.address, a.nbytes, a.owner), 0)
+    storage = borrowed_storage(arrays.address(array), array.nbytes, array)
+    return make_tensor(layout, storage, 0)
 
 
 def warn_read_only(kind, short):
@@ -204,7 +198,9 @@ def item(self):
     if layout.numel != 1:
         raise RuntimeError(f"a Tensor with {layout.numel} elements cannot be converted to Scalar")
     if layout.device is not cpu:
-        raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+        if not layout.device.runtime.computes:
+            raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+        self = copied(self, None, cpu)
     read = READERS.get(layout.dtype) or reader(layout.dtype)
     address = self._storage.pointer + self._offset
     return read(address) if read is not None else _numbers(address, 1, layout.dtype)[0]
@@ -213,14 +209,12 @@ def item(self):
 def tolist(self):
     """Nested lists of Python numbers."""
     layout = self._layout
-    if layout.device is not cpu:
-        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    if layout.device is not cpu or not layout.is_contiguous:
+        if not layout.device.runtime.computes:
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+        self = copied(self, None, cpu)
     if layout.ndim == 0:
         return item(self)
-    if not layout.is_contiguous:
-        dense = empty_tensor(layout.shape, layout.dtype, layout.device)
-        copy_into(dense, self)
-        self = dense
     values = _numbers(self._storage.pointer + self._offset, layout.numel, layout.dtype)
     return values if layout.ndim == 1 else _nest(values, layout.shape)
 

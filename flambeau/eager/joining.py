@@ -1,242 +1,333 @@
-"""Launchers of what joins and rearranges tensors: strided copies into a fresh output.
+"""Launching joins: cat, stack, pad_sequence and block_diag.
 
-What goes where depends on layouts and arguments only, so it is worked out once and kept: a list of
-boxes, each copied by the pointwise copy kernel whatever its strides (negative ones too: a flip).
+A join is rows of bytes, each with a run of every piece (`codegen/templates/joining.py`): one native
+call, however many pieces there are. Pieces of other dtypes or scattered strides are copied box by
+box. Table rows: `ops/joining.py`.
 """
 
-import itertools
+from math import prod
+from struct import unpack
 
-from flambeau import _device, _dtype, errors
+from flambeau import _device, _dtype
 from flambeau._layout import (
-    Size,
     contiguous_strides,
     dense_layout,
     make_layout,
     ordered_strides,
     wrap_dim,
 )
-from flambeau._tensor import alias, empty_like_layout, empty_tensor
-from flambeau.autograd.grad_mode import modes
-from flambeau.autograd.node import edge_of, init_node
-from flambeau.codegen import scalar
-from flambeau.eager.launching import FRONTS, launches
-from flambeau.eager.copying import CHANNELS_LAST, as_bits, fill_into, preserved_layout
-from flambeau.eager.formula import node_class
-from flambeau.eager.kernels import load_kernel
-from flambeau.eager.plan import MAX_PLANS, plan_nest
-from flambeau.ops.rearranging import distinct_dims
-from flambeau.ops.views import ints
-from flambeau.runtime.cpu import words
+from flambeau._memory_format import contiguous_format
+from flambeau._tensor import empty_like_layout, empty_tensor
+from flambeau.codegen.descriptions import Join, PaddedPiece, Piece
+from flambeau.eager.copying import fill_into, to_copy
+from flambeau.eager.kernels import pool
+from flambeau.eager.launching import launches
+from flambeau.eager.padding import bits_of
+from flambeau.eager.plan import NO_WORK
+from flambeau.eager.plans import Plans
+from flambeau.eager.rearranging import memory_order_of, place_of, plan_box
+from flambeau.runtime.base import nothing
+from flambeau.runtime.cpu import packed
+
+CHUNK = 1 << 18  # bytes worth a thread's while
+MANY, NARROW = 1 << 12, 32  # so many runs of fewer bytes are better copied piece by piece
 
 
-def place_of(starts, strides):
-    """Where the box that begins at starts lies, in elements."""
-    return sum(a * s for a, s in zip(starts, strides))
+def _joined(plan, tensors, fill=0):
+    layout, kernel, desc = plan
+    out = empty_like_layout(layout)
+    places = packed([t._storage.pointer + t._offset for t in tensors])
+    kernel(desc, out._storage.pointer, places, fill)
+    return out
 
 
-def memory_order_of(layout):
-    """The order of dimensions that outputs take over: channels last, or plain."""
-    order = CHANNELS_LAST.get(layout.ndim)
-    if (
-        order is None
-        or layout.is_contiguous
-        or layout.strides != ordered_strides(layout.shape, order)
-    ):
-        return None
-    return order
+def _join(out, pieces, row, name, kind=Piece):
+    """(layout, kernel, description) of rows of so many bytes.
+
+    pieces: words, those of a Piece (or another kind) each.
+    """
+    runtime, total = out.device.runtime, out.nbytes
+    if not total or not runtime.computes:
+        return out, nothing, NO_WORK
+    chunks, per_chunk = 1, total
+    if total > CHUNK:  # cut into an even number of equal parts: whole rows, or lines of the cache
+        chunks = -(-total // CHUNK)
+        per_chunk = -(-total // (chunks + chunks % 2))
+        per_chunk += -per_chunk % (row if row < CHUNK >> 3 else 64)
+        chunks = -(-total // per_chunk)
+        pool().ensure_workers()
+    kernel = runtime.kernel(name, "joining:build_join", kind)
+    join = Join(chunks, per_chunk, total, row, len(pieces) // len(kind._fields))
+    return out, kernel, packed((*join, *pieces))
 
 
-def shaped_like(layout, shape):
-    """A dense layout of another shape, channels last if the given one is."""
-    order = memory_order_of(layout)
-    strides = contiguous_strides(shape) if order is None else ordered_strides(shape, order)
-    return make_layout(Size(shape), strides, layout.dtype, layout.device)
+def _boxes(out, layouts, places):
+    """The same plan for any pieces; places: (number of piece, shape, strides, place) each."""
+    found = []
+    for k, shape, strides, place in places:
+        kernel, desc = plan_box(shape, out, strides, layouts[k], layouts[k].strides)
+        found.append((k, place * out.itemsize, kernel, desc))
+    return out, _copy_boxes, found
 
 
-# -- cat and stack --------------------------------------------------------------------------------
+def _copy_boxes(boxes, target, places, fill):
+    """What the kernel of a join does, piece by piece."""
+    places = memoryview(places).cast("q")
+    for k, offset, kernel, desc in boxes:
+        kernel(desc, target + offset, places[k])
 
-_cats: dict = {}
+
+def _step(sizes, strides, at):
+    """From row to row, if dimensions from `at` on lie side by side and those before it are one.
+
+    None if they are not.
+    """
+    expected = 1
+    for size, stride in zip(sizes[at:][::-1], strides[at:][::-1]):
+        if size != 1:
+            if stride != expected:
+                return None
+            expected *= size
+    step = None
+    for size, stride in zip(sizes[:at][::-1], strides[:at][::-1]):
+        if size != 1:
+            if step is None:
+                step = expected = stride
+            elif stride != expected:
+                return None
+            expected *= size
+    return 0 if step is None else step
 
 
 def _common_dtype(layouts):
     return _dtype.result_dtype([(layout.dtype, 2 if layout.ndim else 1) for layout in layouts])
 
 
-def _check_devices(layouts):
-    first = layouts[0].device
-    for layout in layouts[1:]:
-        if layout.device is not first:
-            raise RuntimeError(
-                f"Tensor on device {layout.device} is not on the expected device {first}!"
-            )
-
-
-def _plan_cat(layouts, dim):
-    """(output layout, copies): see _plan_copies."""
-    if not layouts:
-        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
-    for k, layout in enumerate(layouts):
-        if not layout.ndim:
-            raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated")
-    used = [(k, layout) for k, layout in enumerate(layouts) if layout.shape != (0,)] or [
-        (0, layouts[0])
-    ]
-    first = used[0][1]
-    _check_devices(layouts)
-    dim = wrap_dim(dim, first.ndim)
-    for k, layout in used[1:]:
-        if layout.ndim != first.ndim:
-            raise RuntimeError(
-                f"Tensors must have same number of dimensions: got {first.ndim} and {layout.ndim}"
-            )
-        for j, (a, b) in enumerate(zip(first.shape, layout.shape)):
-            if a != b and j != dim:
-                raise RuntimeError(
-                    f"Sizes of tensors must match except in dimension {dim}. Expected size {a} but "
-                    f"got size {b} for tensor number {k} in the list."
-                )
-    shape = (
-        *first.shape[:dim],
-        sum(layout.shape[dim] for _, layout in used),
-        *first.shape[dim + 1 :],
+def _elsewhere(layout, first):
+    return RuntimeError(
+        f"Tensor on device {layout.device} is not on the expected device {first.device}!"
     )
-    orders = {memory_order_of(layout) for _, layout in used}
-    order = orders.pop() if len(orders) == 1 else None
-    strides = contiguous_strides(shape) if order is None else ordered_strides(shape, order)
-    out = make_layout(Size(shape), strides, _common_dtype(layouts), first.device)
-    return out, _plan_copies(out, layouts, _places(used, strides, dim))
 
 
-def _places(used, strides, dim):
-    """(number of input, its shape, where it goes) of everything that is not empty."""
-    found, start = [], 0
-    for k, layout in used:
-        if layout.numel:
-            found.append((k, layout.shape, start * strides[dim]))
-        start += layout.shape[dim]
-    return found
-
-
-def _plan_copies(out, layouts, places):
-    """(number of input, byte offset in the output, kernel, description, its owner) per copy."""
-    found = []
-    for k, shape, place in places if out.device.type == "cpu" else ():
-        target = make_layout(Size(shape), out.strides, out.dtype, out.device)
-        source, code = layouts[k], layouts[k].dtype.code
-        if target.dtype is source.dtype:
-            target, source = as_bits(target), as_bits(source)
-            code = source.dtype.code
-        _, kernel, desc = plan_nest(
-            ("copy", code), lambda x: (x,), [source], "", (target.dtype,), (target,), target.shape
-        )
-        found.append((k, place * out.itemsize, kernel, desc))
-    return found
-
-
-def _run_copies(out, tensors, copies):
-    target = out._storage.pointer + out._offset
-    for k, offset, kernel, desc in copies:
-        t = tensors[k]
-        kernel(desc, target + offset, t._storage.pointer + t._offset)
-    return out
-
-
-def joined(plan, tensors, dim):
-    """Run a join; plan(layouts, dim) works it out on first sight of these layouts."""
-    key = (plan, dim, *[t._layout for t in tensors])
-    found = _cats.get(key)
-    if found is None:
-        found = plan(key[2:], dim)
-        if len(_cats) > MAX_PLANS:
-            _cats.clear()
-        _cats[key] = found
-    return _run_copies(empty_like_layout(found[0]), tensors, found[1])
+# -- cat -------------------------------------------------------------------------------------------
 
 
 @launches("cat")
 def cat(tensors, dim):
-    return joined(_plan_cat, tensors, dim)
+    return _joined(CATS[(dim, *[t._layout for t in tensors])], tensors)
 
 
-def _join_front(plan):
-    """A quicker public function for joins of layouts that were joined before."""
-
-    def build(op, general):
-        cls = node_class(op)
-
-        def join(tensors, dim=0, *, out=None, **kwargs):
-            try:
-                found = _cats[(plan, dim, *[t._layout for t in tensors])]
-            except (KeyError, TypeError, AttributeError):
-                found = None
-            if found is None or out is not None or kwargs or type(tensors) not in (list, tuple):
-                kwargs = kwargs if out is None else kwargs | {"out": out}
-                return (
-                    general(tensors, **kwargs)
-                    if "axis" in kwargs
-                    else general(tensors, dim, **kwargs)
-                )
-            result = _run_copies(empty_like_layout(found[0]), tensors, found[1])
-            for t in tensors:
-                if t._requires_grad:
-                    if modes.grad:
-                        _record_join(cls, result, tensors, dim)
-                    break
-            return result
-
-        return join
-
-    return build
-
-
-def _record_join(cls, out, tensors, dim):
-    """What record_formula does, for a node that saves only dim."""
-    node = object.__new__(cls)
-    edges = tuple([edge_of(t) if t._requires_grad else None for t in tensors])
-    node.layouts = {"tensors": tuple([t._layout for t in tensors])}
-    node.out_layouts = (out._layout,)
-    init_node(node, edges, (dim,))
-    out._grad_fn, out._requires_grad = node, True
-
-
-def _plan_stack(layouts, dim):
-    if not layouts:
-        raise RuntimeError("stack expects a non-empty TensorList")
-    first = layouts[0]
-    dim = wrap_dim(dim, first.ndim + 1)
-    _check_devices(layouts)
+def _plan_cat(key):
+    dim, *layouts = key
+    found = _plan_runs(layouts) if layouts and dim == 0 else None
+    if found is not None:
+        return found
+    first = _first_piece(layouts)
+    shape, ndim = tuple(first.shape), first.ndim
+    dim = wrap_dim(dim, ndim)
+    head, tail, sizes = shape[:dim], shape[dim + 1 :], []
     for k, layout in enumerate(layouts):
-        if layout.shape != first.shape:
-            raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(first.shape)} at entry "
-                f"0 and {list(layout.shape)} at entry {k}"
-            )
-    shape = Size((*first.shape[:dim], len(layouts), *first.shape[dim:]))
-    out = dense_layout(shape, _common_dtype(layouts), first.device)
-    slot = make_layout(
-        first.shape, out.strides[:dim] + out.strides[dim + 1 :], out.dtype, out.device
+        shape = tuple(layout.shape)
+        if len(shape) == ndim and shape[:dim] == head and shape[dim + 1 :] == tail:
+            sizes.append(shape[dim])
+        elif shape == (0,):  # an empty vector may stand anywhere
+            sizes.append(0)
+        else:
+            raise _mismatch(first, layout, dim, k)
+        if layout.device is not first.device:
+            raise _elsewhere(layout, first)
+    return _plan_pieces(layouts, sizes, (*head, sum(sizes), *tail), dim)
+
+
+def _plan_runs(layouts):
+    """Pieces side by side one after the other: one row. None if they are not that."""
+    first = layouts[0]
+    rest, dtype, device = tuple(first.shape)[1:], first.dtype, first.device
+    total, pieces = 0, []
+    for layout in layouts:
+        shape = tuple(layout.shape)
+        if (
+            not shape
+            or shape[1:] != rest
+            or not layout.is_contiguous
+            or layout.dtype is not dtype
+            or layout.device is not device
+        ):
+            return None
+        total += shape[0]
+        pieces += (layout.nbytes, 0)
+    out = dense_layout((total, *rest), dtype, device)
+    return _join(out, pieces, out.nbytes, "cat")
+
+
+def _first_piece(layouts):
+    """The piece that says what the others must look like."""
+    if not layouts:
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    first = None
+    for k, layout in enumerate(layouts):
+        if not layout.ndim:
+            raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated")
+        if first is None and (layout.numel or layout.ndim > 1):
+            first = layout
+    return first or layouts[0]
+
+
+def _mismatch(first, layout, dim, k):
+    if layout.ndim != first.ndim:
+        return RuntimeError(
+            f"Tensors must have same number of dimensions: got {first.ndim} and {layout.ndim}"
+        )
+    a, b = next(
+        (a, b) for j, (a, b) in enumerate(zip(first.shape, layout.shape)) if a != b and j != dim
     )
-    places = (
-        [(k, slot.shape, k * out.strides[dim]) for k in range(len(layouts))] if out.numel else []
+    return RuntimeError(
+        f"Sizes of tensors must match except in dimension {dim}. Expected size {a} but got size "
+        f"{b} for tensor number {k} in the list."
     )
-    return out, _plan_copies(slot, layouts, places)
+
+
+def _is_fine(sizes, inner, rows):
+    """Are there few runs, or long ones?"""
+    runs = rows * len(sizes)
+    return runs <= MANY or sum(sizes) * inner * rows >= NARROW * runs
+
+
+def _plan_pieces(layouts, sizes, shape, dim):
+    """Checked pieces. The result is channels last if all of them are."""
+    used = [layout for layout, n in zip(layouts, sizes) if n or layout.ndim > 1]
+    orders = {memory_order_of(layout) for layout in used}
+    order = orders.pop() if len(orders) == 1 else None
+    strides = contiguous_strides(shape) if order is None else ordered_strides(shape, order)
+    dtypes = {layout.dtype for layout in layouts}
+    dtype = _common_dtype(layouts) if len(dtypes) > 1 else layouts[0].dtype
+    out = make_layout(shape, strides, dtype, layouts[0].device)
+    order = order or tuple(range(len(shape)))
+    at, size = order.index(dim), out.itemsize
+    rows = prod([shape[k] for k in order[:at]])
+    inner = prod([shape[k] for k in order[at + 1 :]]) * size
+    if len(dtypes) > 1 or not _is_fine(sizes, inner, rows):
+        return _boxes_of_cat(out, layouts, sizes, dim)
+    pieces = []
+    for layout, n in zip(layouts, sizes):
+        step = 0
+        if n:
+            own = tuple(layout.shape)
+            step = _step([own[k] for k in order], [layout.strides[k] for k in order], at)
+        if step is None:
+            return _boxes_of_cat(out, layouts, sizes, dim)
+        pieces += (n * inner, step * size)
+    return _join(out, pieces, shape[dim] * inner, "cat")
+
+
+def _boxes_of_cat(out, layouts, sizes, dim):
+    places, start = [], 0
+    for k, n in enumerate(sizes):
+        if n:
+            places.append((k, layouts[k].shape, out.strides, start * out.strides[dim]))
+        start += n
+    return _boxes(out, layouts, places)
+
+
+CATS = Plans(_plan_cat)
+
+
+# -- stack -----------------------------------------------------------------------------------------
 
 
 @launches("stack")
 def stack(tensors, dim):
-    return joined(_plan_stack, tensors, dim)
+    return _joined(STACKS[(dim, *[t._layout for t in tensors])], tensors)
 
 
-FRONTS["cat"], FRONTS["stack"] = _join_front(_plan_cat), _join_front(_plan_stack)
+def _plan_stack(key):
+    dim, *layouts = key
+    if not layouts:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    first, count = layouts[0], len(layouts)
+    shape = tuple(first.shape)
+    dim = wrap_dim(dim, len(shape) + 1)
+    same = True
+    for k, layout in enumerate(layouts):
+        if layout is not first:
+            if layout.device is not first.device:
+                raise _elsewhere(layout, first)
+            if layout.shape != shape:
+                raise RuntimeError(
+                    f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 "
+                    f"and {list(layout.shape)} at entry {k}"
+                )
+            same = same and layout.dtype is first.dtype
+    whole = (*shape[:dim], count, *shape[dim:])
+    out = dense_layout(whole, first.dtype if same else _common_dtype(layouts), first.device)
+    inner, rows = prod(shape[dim:]), prod(shape[:dim])
+    width, pieces = inner * out.itemsize, []
+    if same and _is_fine([1] * count, width, rows):
+        for layout in layouts:
+            step = inner if layout.is_contiguous else _step(shape, layout.strides, dim)
+            if step is None:
+                break
+            pieces += (width, step * out.itemsize)
+        else:
+            return _join(out, pieces, count * width, "stack")
+    slot = out.strides[:dim] + out.strides[dim + 1 :]
+    places = [(k, shape, slot, k * out.strides[dim]) for k in range(count)] if out.numel else []
+    return _boxes(out, layouts, places)
+
+
+STACKS = Plans(_plan_stack)
+
+
+# -- pad_sequence ----------------------------------------------------------------------------------
+
+
+@launches("pad_sequence")
+def pad_sequence(tensors, batch_first, padding_value, padding_side):
+    """Tensors of one shape but for their lengths, elements of at most eight bytes."""
+    dtype = tensors[0]._layout.dtype
+    for t in tensors:
+        if t._layout.dtype is not dtype or not t._layout.is_contiguous:
+            tensors = [to_copy(t, dtype, None, contiguous_format) for t in tensors]
+            break
+    plan = PADDED[(batch_first, padding_side, *[t._layout for t in tensors])]
+    fill = 0
+    if padding_value:
+        size = dtype.itemsize
+        fill = bits_of(padding_value, dtype) & (1 << 8 * size) - 1
+        (fill,) = unpack("q", fill.to_bytes(size, "little") * (8 // size))
+    return _joined(plan, tensors, fill)
+
+
+def _plan_padded(key):
+    batch_first, side, first, *layouts = key
+    lengths = [first.shape[0], *[layout.shape[0] for layout in layouts]]
+    rest, steps, count = tuple(first.shape)[1:], max(lengths), len(lengths)
+    shape = (count, steps, *rest) if batch_first else (steps, count, *rest)
+    out = dense_layout(shape, first.dtype, first.device)
+    inner = prod(rest) * out.itemsize
+    whole = steps * inner
+    width = whole if batch_first else inner
+    pieces = []
+    for n in lengths:
+        begin = whole - n * inner if side == "left" else 0
+        pieces += (width, width, begin, begin + n * inner)
+    return _join(out, pieces, width * count, "pad_sequence", PaddedPiece)
+
+
+PADDED = Plans(_plan_padded)
+
+
+# -- block_diag ------------------------------------------------------------------------------------
 
 
 @launches("block_diag")
 def block_diag(tensors):
     if not tensors:
-        return empty_tensor(Size((1, 0)), _dtype.default_dtype(), _device.cpu)
-    key = (_plan_block_diag, *[t._layout for t in tensors])
-    found = _cats.get(key) or _cats.setdefault(key, _plan_block_diag(key[1:]))
-    return _run_copies(fill_into(empty_like_layout(found[0]), 0), tensors, found[1])
+        return empty_tensor((1, 0), _dtype.default_dtype(), _device.cpu)
+    layout, copy, boxes = BLOCKS[tuple([t._layout for t in tensors])]
+    out = fill_into(empty_like_layout(layout), 0)
+    copy(boxes, out._storage.pointer, packed([t._storage.pointer + t._offset for t in tensors]), 0)
+    return out
 
 
 def _plan_block_diag(layouts):
@@ -248,240 +339,16 @@ def _plan_block_diag(layouts):
                 f"{k} has {layout.ndim} dimensions"
             )
         shapes.append((1,) * (2 - layout.ndim) + tuple(layout.shape))
-    size = Size((sum(s[0] for s in shapes), sum(s[1] for s in shapes)))
+    size = (sum([s[0] for s in shapes]), sum([s[1] for s in shapes]))
     out = dense_layout(size, _common_dtype(layouts), layouts[0].device)
-    places, row, column = [], 0, 0
-    for k, (height, width) in enumerate(shapes):
-        if height and width:
-            places.append((k, (height, width), place_of((row, column), out.strides)))
-        row, column = row + height, column + width
-    lifted = [
-        make_layout(Size(s), (0,) * (2 - x.ndim) + x.strides, x.dtype, x.device)
-        for x, s in zip(layouts, shapes)
-    ]
-    return out, _plan_copies(out, lifted, places)
+    lifted, places, row, column = [], [], 0, 0
+    for k, (layout, shape) in enumerate(zip(layouts, shapes)):
+        strides = (0,) * (2 - layout.ndim) + layout.strides
+        lifted.append(make_layout(shape, strides, layout.dtype, layout.device))
+        if layout.numel:
+            places.append((k, shape, out.strides, place_of((row, column), out.strides)))
+        row, column = row + shape[0], column + shape[1]
+    return _boxes(out, lifted, places)
 
 
-# -- copies by plan -------------------------------------------------------------------------------
-
-_arrangements: dict = {}
-
-
-def arranged(plan, input, *args, fill=None):
-    """A new tensor made of boxes of input.
-
-    plan(layout, *args) gives the output's layout and boxes: (shape, strides and place in the
-    output, strides and place in the input). Where boxes leave gaps, fill says what is there.
-    """
-    key = (plan, input._layout, args)
-    found = _arrangements.get(key)
-    if found is None:
-        if len(_arrangements) > MAX_PLANS:
-            _arrangements.clear()
-        layout, boxes = plan(input._layout, *args)
-        found = _arrangements[key] = layout, _plan_boxes(layout, input._layout, boxes)
-    out = empty_like_layout(found[0])
-    if fill is not None and found[0].numel:
-        fill_into(out, fill)
-    target, source = out._storage.pointer, input._storage.pointer + input._offset
-    for to, start, kernel, desc in found[1]:
-        kernel(desc, target + to, source + start)
-    return out
-
-
-def _plan_boxes(out, input, boxes):
-    out, input, found = as_bits(out), as_bits(input), []
-    for shape, strides, place, source_strides, start in boxes if out.device.type == "cpu" else ():
-        if 0 in shape:
-            continue
-        target = make_layout(Size(shape), tuple(strides), out.dtype, out.device)
-        source = make_layout(Size(shape), tuple(source_strides), out.dtype, out.device)
-        _, kernel, desc = plan_nest(
-            ("copy", out.dtype.code),
-            lambda x: (x,),
-            [source],
-            "",
-            (out.dtype,),
-            (target,),
-            target.shape,
-        )
-        found.append((place * out.itemsize, start * out.itemsize, kernel, desc))
-    return found
-
-
-def _plan_flip(layout, dims):
-    dims = distinct_dims(ints("flip", "dims", dims), layout.ndim)
-    out = preserved_layout(layout)
-    strides = [-s if k in dims else s for k, s in enumerate(layout.strides)]
-    last = sum((layout.shape[k] - 1) * layout.strides[k] for k in dims if layout.ndim)
-    return out, [(layout.shape, out.strides, 0, strides, last)]
-
-
-@launches("flip")
-def flip(input, dims):
-    return arranged(_plan_flip, input, dims)
-
-
-def _plan_roll(layout, shifts, dims):
-    shifts, dims = ints("roll", "shifts", shifts), ints("roll", "dims", dims)
-    if not shifts:
-        raise RuntimeError("`shifts` required")
-    if len(shifts) != len(dims):
-        raise RuntimeError(
-            f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}"
-        )
-    if not layout.ndim:
-        raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")
-    shape, total = layout.shape, [0] * layout.ndim
-    out = dense_layout(shape, layout.dtype, layout.device)
-    for s, k in zip(shifts, (wrap_dim(k, layout.ndim) for k in dims)):
-        total[k] = (total[k] + s) % max(shape[k], 1)
-    # along each dimension two pieces change places: (start in input, start in output, length)
-    pieces = [[(0, s, n - s), (n - s, 0, s)] if s else [(0, 0, n)] for n, s in zip(shape, total)]
-    boxes = []
-    for box in itertools.product(*pieces):
-        source, target, sizes = zip(*box)
-        places = place_of(target, out.strides), place_of(source, layout.strides)
-        boxes.append((sizes, out.strides, places[0], layout.strides, places[1]))
-    return out, boxes
-
-
-@launches("roll")
-def roll(input, shifts, dims):
-    if dims == () and (type(shifts) is int or len(shifts) == 1):
-        flat = input.contiguous()
-        line = dense_layout(Size((flat.numel(),)), flat.dtype, flat.device)
-        found = arranged(_plan_roll, alias(flat, line, flat._offset), shifts, 0)
-        shape = input._layout.shape
-        return alias(
-            found, make_layout(shape, contiguous_strides(shape), flat.dtype, flat.device), 0
-        )
-    return arranged(_plan_roll, input, shifts, dims)
-
-
-def _plan_repeat(layout, repeats):
-    repeats = ints("repeat", "repeats", repeats)
-    missing = len(repeats) - layout.ndim
-    if missing < 0:
-        raise RuntimeError(
-            "Number of dimensions of repeat dims can not be smaller than number of dimensions of "
-            "tensor"
-        )
-    sizes = (1,) * missing + tuple(layout.shape)
-    shape = [r * s for r, s in zip(repeats, sizes)]
-    if min(shape, default=0) < 0:
-        raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {shape}")
-    out = dense_layout(Size(shape), layout.dtype, layout.device)
-    pairs = [n for pair in zip(repeats, sizes) for n in pair]
-    source = [n for s in (0,) * missing + layout.strides for n in (0, s)]
-    target = [n for s, st in zip(sizes, out.strides) for n in (s * st, st)]
-    return out, [(pairs, target, 0, source, 0)]
-
-
-@launches("repeat")
-def repeat(input, repeats):
-    return arranged(_plan_repeat, input, repeats)
-
-
-# -- triangles and diagonals ----------------------------------------------------------------------
-
-_triangles: dict = {}
-
-
-@launches("triangle")
-def triangle(input, diagonal, lower):
-    layout = input._layout
-    if layout.ndim < 2:
-        raise RuntimeError(
-            f"{'tril' if lower else 'triu'}: input tensor must have at least 2 dimensions"
-        )
-    out = empty_tensor(layout.shape, layout.dtype, layout.device)
-    source, target = layout, out._layout
-    if layout.ndim > 3 and layout.is_contiguous and layout.numel:
-        # one kernel for every number of batch dimensions
-        shape = Size((layout.numel // (layout.shape[-1] * layout.shape[-2]), *layout.shape[-2:]))
-        source = target = dense_layout(shape, layout.dtype, layout.device)
-    found = _triangles.get((source, lower))
-    if found is None:
-        if len(_triangles) > MAX_PLANS:
-            _triangles.clear()
-        found = _triangles[source, lower] = plan_nest(
-            ("tril" if lower else "triu", source.dtype.code),
-            _triangle_trace(lower),
-            [source],
-            "i",
-            (source.dtype,),
-            (target,),
-            target.shape,
-            collapsing=False,
-        )
-    found[1](found[2], out._storage.pointer, input._storage.pointer + input._offset, diagonal)
-    return out
-
-
-def _triangle_trace(lower):
-    def trace(x, diagonal):
-        distance = scalar.coordinate(0) - scalar.coordinate(1)
-        inside = distance <= diagonal if lower else distance >= diagonal
-        return (scalar.select(inside, x, 0),)
-
-    return trace
-
-
-@launches("triangle_places")
-def triangle_places(row, col, offset, dtype, device, layout, lower):
-    name = "tril_indices" if lower else "triu_indices"
-    for label, n in (("row", row), ("col", col)):
-        if n < 0:
-            raise RuntimeError(f"{label} must be non-negative, got{n}")
-    if dtype not in (_dtype.int32, _dtype.int64):
-        raise errors.not_implemented(name, dtype)
-    below = _count_below(row, col, offset if lower else offset - 1)
-    count = below if lower else row * col - below
-    device = _device.device(device) if device is not None else _device.default_device()
-    out = empty_tensor(Size((2, count)), dtype, device)
-    if count and device.type == "cpu":
-        kernel = _place_kernel("i64" if dtype is _dtype.int64 else "i32")
-        owner, address = words([1, row, col, offset, int(lower), count])
-        kernel(address, out._storage.pointer)
-        del owner
-    return out
-
-
-_place_kernels: dict = {}
-
-
-def _place_kernel(type):
-    from flambeau.codegen.templates.joining import build_triangle  # with llvmlite, on first need
-
-    found = _place_kernels.get(type)
-    if found is None:
-        found = _place_kernels[type] = load_kernel(build_triangle(type), "triangle")
-    return found
-
-
-def _count_below(rows, columns, offset):
-    """How many elements lie on or below a diagonal."""
-    first = max(0, -offset)  # rows above it have none
-    full = min(rows, max(0, columns - offset))  # rows from here on have all
-    partial = sum(range(first + offset + 1, full + offset + 1)) if full > first else 0
-    return partial + max(0, rows - max(full, first)) * columns
-
-
-def _plan_diag_embed(layout, offset, dim1, dim2):
-    ndim = layout.ndim + 1
-    a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
-    if a == b:
-        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    length, rest = layout.shape[-1], iter(layout.shape[:-1])
-    shape = Size(length + abs(offset) if k in (a, b) else next(rest) for k in range(ndim))
-    out = dense_layout(shape, layout.dtype, layout.device)
-    strides = out.strides
-    place = offset * strides[b] if offset >= 0 else -offset * strides[a]
-    kept = [strides[k] for k in range(ndim) if k not in (a, b)]
-    return out, [(layout.shape, [*kept, strides[a] + strides[b]], place, layout.strides, 0)]
-
-
-@launches("diag_embed")
-def diag_embed(input, offset, dim1, dim2):
-    return arranged(_plan_diag_embed, input, offset, dim1, dim2, fill=0)
+BLOCKS = Plans(_plan_block_diag)

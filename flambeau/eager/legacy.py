@@ -5,11 +5,12 @@ of their own only for isinstance and construction: every tensor is a plain Tenso
 """
 
 from flambeau import _device, _dtype
-from flambeau._tensor import Tensor, make_tensor
+from flambeau._tensor import Tensor, alias, make_tensor
 from flambeau.eager import creation
 from flambeau.eager.attachment import METHODS, method
 from flambeau.eager.nested import from_data
 from flambeau.eager.options import size_from
+from flambeau.eager.overriding import notice
 
 
 def construct(dtype, args, strict=True):
@@ -21,7 +22,7 @@ def construct(dtype, args, strict=True):
             raise TypeError(
                 f"expected a tensor of dtype {dtype} (got {first.dtype}); use .to({dtype})"
             )
-        return first.detach()
+        return alias(first, first._layout, first._offset)  # a plain tensor, whatever its class
     if len(args) == 1 and hasattr(first, "_untyped_storage"):
         return first._tensor()
     if len(args) == 1 and not isinstance(first, int):
@@ -39,6 +40,7 @@ def _new(cls, *args, device=None, **kwargs):
     t = construct(_dtype.default_dtype(), (data,) if data is not None else args, strict=False)
     if cls is Tensor:
         return t
+    notice(cls)
     return make_tensor(t._layout, t._storage, t._offset, cls)
 
 

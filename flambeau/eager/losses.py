@@ -5,9 +5,10 @@ by layouts, recorded and run backward as those are (`call.py`, `variants.py`), b
 no dimensions. The kernel is in `codegen/templates/losses.py`; rows are in `ops/losses.py`.
 """
 
+import math
 from typing import Any
 
-from flambeau._layout import Size, broadcast_shape, dense_layout
+from flambeau._layout import broadcast_shape, make_layout
 from flambeau.eager.call import Family
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.plan import (
@@ -25,39 +26,46 @@ from flambeau.runtime.cpu import packed
 
 SHARES = 30  # chunks at most, roughly: the kernel has room for twice as many
 
-_kernels: dict = {}
-
 
 def plan_total(key, trace, inputs, scalars, out_dtypes, outs=None, shape=None):
     """As plan_nest: (output layouts, kernel, description)."""
-    shape = broadcast_shape(*[i.shape for i in inputs])
-    device = inputs[0].device
-    out = dense_layout(Size(()), out_dtypes[0], device)
-    if not device.runtime.computes:
+    runtime = inputs[0].device.runtime
+    out = make_layout((), (), out_dtypes[0], inputs[0].device)
+    sizes, strides, accesses = _walk(inputs)
+    if not runtime.computes:
         return (out,), nothing, NO_WORK
-    sizes, strides = walk_order(shape, inputs, True)
-    accesses = [access_of(sizes, st, i, False) for i, st in zip(inputs, strides)]
-    if not sizes:
-        sizes, strides = [1], [[i.itemsize] for i in inputs]
-        accesses = ["c"] * len(inputs)
-    pattern = tuple((i.dtype.code, a) for i, a in zip(inputs, accesses))
-    kernel, work = _kernel(key, trace, out_dtypes[0], pattern, scalars, len(sizes) - 1)
-    elements = 1
-    for s in sizes:
-        elements *= s
-    if elements:
-        chunk = max(chunk_elements(work), -(-elements // SHARES))
-        description = describe_launch(sizes, [[0] * len(sizes), *strides], chunk)
-    else:
-        description = [0]  # no chunks: the total of nothing
-    if description[0] > 1:
+    pattern = tuple([(i.dtype.code, a) for i, a in zip(inputs, accesses)])
+    rank = len(sizes) - 1
+    kernel, work = _kernel(runtime, key, trace, out_dtypes[0], pattern, scalars, rank)
+    elements = math.prod(sizes)
+    if not elements:
+        return (out,), kernel, NO_WORK  # no chunks: the total of nothing
+    chunk = max(chunk_elements(work), -(-elements // SHARES))
+    words = describe_launch(sizes, [[0] * len(sizes), *strides], chunk)
+    if words[0] > 1:
         pool().ensure_workers()
-    return (out,), kernel, packed(description)
+    return (out,), kernel, packed(words)
 
 
-def _kernel(key, trace, out, pattern, scalars, rank):
-    full = (key, out.code, pattern, scalars, rank)
-    found = _kernels.get(full)
+def _walk(inputs):
+    """(sizes, byte strides and access of each operand) of the walk over all elements."""
+    first = inputs[0].shape
+    for i in inputs:
+        if not i.is_dense or i.shape != first:
+            break
+    else:
+        return [inputs[0].numel], [[i.itemsize] for i in inputs], ["c"] * len(inputs)
+    shape = broadcast_shape(*[i.shape for i in inputs])
+    sizes, strides = walk_order(shape, inputs, True)
+    if not sizes:
+        return [1], [[i.itemsize] for i in inputs], ["c"] * len(inputs)
+    return sizes, strides, [access_of(sizes, st, i, False) for i, st in zip(inputs, strides)]
+
+
+def _kernel(runtime, key, trace, out, pattern, scalars, rank):
+    """(kernel, its cost per element): as `nest_kernel`, whose keys it resembles."""
+    full = ("total", key, out.code, pattern, scalars, rank)
+    found = runtime.kernels.get(full)
     if found is None:
         from flambeau.codegen import build  # with llvmlite, on first need
         from flambeau.codegen.templates.losses import build_total
@@ -68,7 +76,7 @@ def _kernel(key, trace, out, pattern, scalars, rank):
         name = key
         while isinstance(name, tuple):
             name = name[0]
-        found = _kernels[full] = load_kernel(build_total(nest), name), cost([value])
+        found = runtime.kernels[full] = load_kernel(build_total(nest), name), cost([value])
     return found
 
 

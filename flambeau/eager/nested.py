@@ -225,7 +225,7 @@ def from_numbers(numbers, shape, dtype, device=cpu):
     if not numbers:
         return out
     wide, data = _packed(numbers, dtype)
-    if device.type != "cpu":
+    if not device.runtime.computes:
         return out
     source = empty_tensor(layout.shape, wide, cpu)
     write_bytes(source._storage.pointer, data)

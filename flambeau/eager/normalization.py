@@ -10,40 +10,17 @@ import math
 
 from flambeau import _dtype as d
 from flambeau import errors
-from flambeau._layout import Size, dense_layout
+from flambeau._layout import dense_layout
 from flambeau._tensor import empty_like_layout
-from flambeau.eager.launching import FRONTS, launches
+from flambeau.codegen.descriptions import Tallies
 from flambeau.eager.fronts import kernel_unless_recorded
-from flambeau.eager.kernels import load_kernel
-from flambeau.eager.plan import MAX_PLANS
-from flambeau.eager.rows import contiguous
-from flambeau.eager.softmax import GRAIN, row_kernel, row_words, walked
-from flambeau.runtime.cpu import words
+from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.plans import Plans
+from flambeau.eager.rows import address, contiguous, dense_like, has_work, vector_layout
+from flambeau.eager.softmax import GRAIN, along_rows, row_kernel
+from flambeau.runtime.cpu import packed
 
-_plans: dict = {}
-_kernels: dict = {}
-
-
-def remember(plans, key, plan):
-    if len(plans) > MAX_PLANS:
-        plans.clear()
-    plans[key] = plan
-    return plan
-
-
-def program_kernel(walk, name, *facts):
-    """The kernel of a program of codegen/templates/normalization.py."""
-    key = (walk, name, facts)
-    found = _kernels.get(key)
-    if found is None:
-        from flambeau.codegen.templates import normalization  # with llvmlite, on first need
-
-        found = _kernels[key] = walked(walk, getattr(normalization, name)(*facts), name)
-    return found
-
-
-def address(t):
-    return t._storage.pointer + t._offset
+GRADIENTS = ("dx", "dw", "db")
 
 
 def compute_dtype(dtype):
@@ -69,27 +46,39 @@ def check_mixed(input, *parameters):
     return first
 
 
+# -- tallies ---------------------------------------------------------------------------------------
+
+
+def _plan_totals(key):
+    """(kernel, description) that adds up tallies of so many pieces into so many results."""
+    count, layout, pieces = key
+    kernel = layout.device.runtime.kernel(
+        "tally_totals", "rows_columns:build_tally_totals", layout.dtype.code, count
+    )
+    per_chunk = max(64, (GRAIN // pieces) & -64)
+    chunks = -(-layout.numel // per_chunk)
+    return kernel, packed(Tallies(chunks, pieces, layout.numel, per_chunk))
+
+
+TOTALS = Plans(_plan_totals)
+
+
 def total_tallies(outs, tallies, pieces):
     """Sums of tallies (pieces x positions) into outs."""
-    layout = outs[0]._layout
-    key = ("tally", len(outs), layout, pieces)
-    plan = _plans.get(key)
-    if plan is None:
-        name = layout.dtype.code, len(outs)
-        found = _kernels.get(("tally", name))
-        if found is None:
-            from flambeau.codegen.templates import rows_columns  # with llvmlite
-
-            found = load_kernel(rows_columns.build_tally_totals(*name), "tally_totals")
-            _kernels["tally", name] = found
-        n = layout.numel
-        per_chunk = max(64, (GRAIN // pieces) & -64)
-        owner, at = words([-(-n // per_chunk), pieces, n, per_chunk])
-        plan = remember(_plans, key, (found, at, owner))
-    plan[0](plan[1], *(o._storage.pointer for o in outs), *(address(t) for t in tallies))
+    kernel, described = TOTALS[len(outs), outs[0]._layout, pieces]
+    kernel(described, *[o._storage.pointer for o in outs], *[address(t) for t in tallies])
 
 
-# -- layer_norm ------------------------------------------------------------------------------------
+def no_gradients(result, runtime):
+    """Gradients of an empty tensor are zero; where nothing computes they have no values."""
+    if runtime.computes:
+        for t in result:
+            if t is not None:
+                t.fill_(0)
+    return result
+
+
+# -- rows ------------------------------------------------------------------------------------------
 
 
 def _check_normalized(input, normalized_shape, separator=", "):
@@ -99,7 +88,7 @@ def _check_normalized(input, normalized_shape, separator=", "):
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
             f"element, but got normalized_shape = {list(normalized_shape)}"
         )
-    if input.ndim < k or tuple(input.shape[input.ndim - k :]) != tuple(normalized_shape):
+    if input.ndim < k or tuple(input.shape)[input.ndim - k :] != normalized_shape:
         text = ", ".join(map(str, normalized_shape))
         raise RuntimeError(
             f"Given normalized_shape={list(normalized_shape)}, expected input with shape "
@@ -108,148 +97,138 @@ def _check_normalized(input, normalized_shape, separator=", "):
 
 
 def _check_parameter(name, p, normalized_shape):
-    if p is not None and tuple(p.shape) != tuple(normalized_shape):
+    if p is not None and p.shape != normalized_shape:
         raise RuntimeError(
             f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
             f"{list(p.shape)} and normalized_shape = {list(normalized_shape)}"
         )
 
 
-def _layer_norm_plan(input, normalized_shape, weight, bias):
-    """(layouts of the results, kernel, description, what keeps it alive)."""
-    _check_normalized(input, normalized_shape)
+def _reduced(layout, normalized_shape, dtype):
+    """The layout of a number per row."""
+    k = len(normalized_shape)
+    sizes = tuple(layout.shape)[: layout.ndim - k] + (1,) * k
+    return dense_layout(sizes, dtype, layout.device)
+
+
+def _plan_layer_norm(key):
+    """(layouts of the result and of statistics, kernel, description, must operands be copied?)."""
+    layout, normalized_shape, weight, bias = key
+    _check_normalized(layout, normalized_shape)
     _check_parameter("weight", weight, normalized_shape)
     _check_parameter("bias", bias, normalized_shape)
-    if not input.dtype.is_floating_point:
-        raise errors.not_implemented("LayerNormKernelImpl", input.dtype)
-    parameter = check_mixed(input, weight, bias)
-    k, device = input.ndim - len(normalized_shape), input.device
-    reduced = dense_layout(
-        Size((*input.shape[:k], *([1] * len(normalized_shape)))), parameter, device
-    )
-    layouts = dense_layout(input.shape, input.dtype, device), reduced
-    if input._layout.numel == 0 or device.type != "cpu":
-        return (*layouts, None, None, None)
+    if not layout.dtype.is_floating_point:
+        raise errors.not_implemented("LayerNormKernelImpl", layout.dtype)
+    parameter = check_mixed(layout, weight, bias)
+    results = dense_like(layout), _reduced(layout, normalized_shape, parameter)
+    if not has_work(layout):
+        return *results, None, b"", False
     n = math.prod(normalized_shape)
-    owner, at = row_words(input._layout.numel // n, n)
-    codes = input.dtype.code, parameter.code, parameter.code
-    kernel = row_kernel("rows", "layer_norm", *codes, weight is not None, bias is not None)
-    return (*layouts, kernel, at, owner)
+    codes = layout.dtype.code, parameter.code, parameter.code
+    given = weight is not None, bias is not None
+    kernel = row_kernel(layout, "rows", "layer_norm", *codes, *given)
+    return *results, kernel, along_rows(layout.numel // n, n)[0], _is_rough(layout, weight, bias)
+
+
+def _is_rough(*layouts):
+    """Has one of the operands to be copied first?"""
+    return False in [t is None or t.is_contiguous for t in layouts]
+
+
+LAYER_NORMS = Plans(_plan_layer_norm)
 
 
 @launches("native_layer_norm")
 def native_layer_norm(input, normalized_shape, weight, bias, eps):
-    key = (
+    layout, reduced, kernel, described, is_rough = LAYER_NORMS[
         input._layout,
         normalized_shape,
         None if weight is None else weight._layout,
         None if bias is None else bias._layout,
-    )
-    plan = _plans.get(key)
-    if plan is None:
-        plan = _layer_norm_plan(input, normalized_shape, weight, bias)
-        given = (input, weight, bias)
-        if any(t is not None and not t._layout.is_contiguous for t in given):
-            given = [None if t is None else contiguous(t) for t in given]
-            return native_layer_norm(given[0], normalized_shape, given[1], given[2], eps)
-        remember(_plans, key, plan)
-    layout, reduced, kernel, at, _ = plan
+    ]
     out, mean, rstd = (
         empty_like_layout(layout),
         empty_like_layout(reduced),
         empty_like_layout(reduced),
     )
-    if kernel is not None:
-        places = [
-            out._storage.pointer,
-            mean._storage.pointer,
-            rstd._storage.pointer,
-            input._storage.pointer + input._offset,
-        ]
-        if weight is not None:
-            places.append(weight._storage.pointer + weight._offset)
-        if bias is not None:
-            places.append(bias._storage.pointer + bias._offset)
-        kernel(at, *places, eps)
-    elif reduced.numel and reduced.device.type == "cpu":
-        mean.fill_(math.nan)
-        rstd.fill_(math.nan)
+    if kernel is None:
+        if reduced.numel and reduced.device.runtime.computes:
+            mean.fill_(math.nan)
+            rstd.fill_(math.nan)
+        return out, mean, rstd
+    if is_rough:
+        input, weight, bias = (None if t is None else contiguous(t) for t in (input, weight, bias))
+    places = [
+        out._storage.pointer,
+        mean._storage.pointer,
+        rstd._storage.pointer,
+        input._storage.pointer + input._offset,
+    ]
+    if weight is not None:
+        places.append(weight._storage.pointer + weight._offset)
+    if bias is not None:
+        places.append(bias._storage.pointer + bias._offset)
+    kernel(described, *places, eps)
     return out, mean, rstd
 
 
-def _gradients(name, key, g, input, statistics, weight, bias, needs):
-    """Gradients of a row program: dx, and the tallies of dw and db added up.
+def _plan_gradients(key):
+    """(layouts of the gradients, kernel, description, layout of tallies, chunks, is_rough)."""
+    name, g, layout, statistics, weight, bias, needs = key
+    dense = dense_like(layout)
+    like = weight if weight is not None else bias
+    parameter = None if like is None else dense_like(like)
+    layouts = [x if need else None for x, need in zip((dense, parameter, parameter), needs)]
+    wanted = tuple([n for n, need in zip(GRADIENTS, needs) if need])
+    if not has_work(layout) or not wanted:
+        return layouts, None, b"", None, 0, False
+    rows = statistics.numel
+    n = layout.numel // rows
+    described, chunks = along_rows(rows, n)
+    compute = compute_dtype(layout.dtype)
+    direct = chunks == 1 and (parameter is None or parameter.dtype is compute)
+    tally = None if direct else vector_layout(chunks * n, compute, layout.device)
+    codes = (layout.dtype.code,)
+    if name == "layer_norm_backward":
+        codes += (statistics.dtype.code,) * 2
+    kernel = row_kernel(layout, "rows", name, *codes, weight is not None, wanted)
+    return layouts, kernel, described, tally, chunks, _is_rough(g, layout, statistics, weight)
 
-    key: what a plan depends on; a plan is kept only if all operands lie side by side.
-    """
-    plan = _plans.get(key)
-    if plan is None:
-        operands = [g, input, *statistics] + ([weight] if weight is not None else [])
-        dense = all(t._layout.is_contiguous for t in operands)
-        if not dense:
-            g, input, *statistics = (contiguous(t) for t in (g, input, *statistics))
-            weight = None if weight is None else contiguous(weight)
-        plan = _gradient_plan(name, input, statistics, weight, bias, needs)
-        if dense:
-            remember(_plans, key, plan)
-    layouts, kernel, at, tally, chunks, _ = plan
+
+ROW_GRADIENTS = Plans(_plan_gradients)
+
+
+def _gradients(name, g, input, statistics, weight, bias, needs):
+    """Gradients of a row program: dx, and the tallies of dw and db added up."""
+    layouts, kernel, described, tally, chunks, is_rough = ROW_GRADIENTS[
+        name,
+        g._layout,
+        input._layout,
+        statistics[0]._layout,
+        None if weight is None else weight._layout,
+        bias,
+        needs,
+    ]
     result = [None if x is None else empty_like_layout(x) for x in layouts]
     if kernel is None:
-        return _nothing(result, input)
+        return no_gradients(result, input._layout.device.runtime)
+    operands = [g, input, *statistics]
+    if weight is not None:
+        operands.append(weight)
+    if is_rough:
+        operands = [contiguous(t) for t in operands]
     outs = [t for t in result[1:] if t is not None]
     tallies = outs if tally is None else [empty_like_layout(tally) for _ in outs]
     places = [] if result[0] is None else [result[0]._storage.pointer]
     places += [t._storage.pointer for t in tallies]
-    places += [t._storage.pointer + t._offset for t in (g, input, *statistics)]
-    if weight is not None:
-        places.append(weight._storage.pointer + weight._offset)
-    kernel(at, *places)
+    kernel(described, *places, *[t._storage.pointer + t._offset for t in operands])
     if tally is not None and outs:
         total_tallies(outs, tallies, chunks)
     return result
 
 
-def _nothing(result, input):
-    """Gradients of an empty tensor are zero; on the meta device they have no values."""
-    if input.device.type == "cpu":
-        for t in result:
-            if t is not None:
-                t.fill_(0)
-    return result
-
-
-def _gradient_plan(name, input, statistics, weight, bias, needs):
-    """(layouts of the gradients, kernel, description, layout of tallies, chunks, owner)."""
-    layout = dense_layout(input.shape, input.dtype, input.device)
-    like = weight if weight is not None else bias
-    parameter = None if like is None else dense_layout(like.shape, like.dtype, like.device)
-    wanted = tuple(n for n, need in zip(("dx", "dw", "db"), needs) if need)
-    layouts = [x if need else None for x, need in zip((layout, parameter, parameter), needs)]
-    if layout.numel == 0 or layout.device.type != "cpu" or not wanted:
-        return layouts, None, None, None, 0, None
-    rows = statistics[0]._layout.numel
-    n = layout.numel // rows
-    owner, at = row_words(rows, n)
-    chunks, compute = owner[0], compute_dtype(layout.dtype)
-    direct = chunks == 1 and (parameter is None or parameter.dtype is compute)
-    tally = None if direct else dense_layout(Size((chunks * n,)), compute, layout.device)
-    codes = (layout.dtype.code,)
-    if name == "layer_norm_backward":
-        codes += (statistics[0].dtype.code,) * 2
-    kernel = row_kernel("rows", name, *codes, weight is not None, wanted)
-    return layouts, kernel, at, tally, chunks, owner
-
-
 def _layer_norm_backward(g, input, normalized_shape, mean, rstd, weight, bias, needs, eps):
-    key = (
-        g._layout,
-        input._layout,
-        mean._layout,
-        None if weight is None else weight._layout,
-        bias,
-        *needs,
-    )
-    return _gradients("layer_norm_backward", key, g, input, (mean, rstd), weight, bias, needs)
+    return _gradients("layer_norm_backward", g, input, (mean, rstd), weight, bias, tuple(needs))
 
 
 FRONTS["layer_norm_backward"] = kernel_unless_recorded(_layer_norm_backward)
@@ -258,46 +237,42 @@ FRONTS["layer_norm_backward"] = kernel_unless_recorded(_layer_norm_backward)
 # -- rms_norm --------------------------------------------------------------------------------------
 
 
+def _plan_rms_norm(key):
+    """As `_plan_layer_norm`."""
+    layout, normalized_shape, weight = key
+    _check_normalized(layout, normalized_shape, separator="")
+    reduced = _reduced(layout, normalized_shape, compute_dtype(layout.dtype))
+    if not has_work(layout):
+        return dense_like(layout), reduced, None, b"", False
+    n = math.prod(normalized_shape)
+    kernel = row_kernel(layout, "rows", "rms_norm", layout.dtype.code, weight is not None)
+    described = along_rows(layout.numel // n, n)[0]
+    return dense_like(layout), reduced, kernel, described, _is_rough(layout, weight)
+
+
+RMS_NORMS = Plans(_plan_rms_norm)
+
+
 @launches("rms_norm_rows")
 def rms_norm_rows(input, normalized_shape, weight, eps):
     """(result, 1 / root of the mean square of each row)."""
-    key = (input._layout, normalized_shape, None if weight is None else weight._layout, "rms")
-    plan = _plans.get(key)
-    if plan is None:
-        check_normalized_rms(input, normalized_shape)
-        if not all(t is None or t._layout.is_contiguous for t in (input, weight)):
-            weight = None if weight is None else contiguous(weight)
-            return rms_norm_rows(contiguous(input), normalized_shape, weight, eps)
-        k, device = input.ndim - len(normalized_shape), input.device
-        shape = Size((*input.shape[:k], *([1] * len(normalized_shape))))
-        layouts = (
-            dense_layout(input.shape, input.dtype, device),
-            dense_layout(shape, compute_dtype(input.dtype), device),
-        )
-        kernel = at = owner = None
-        if input._layout.numel and device.type == "cpu":
-            n = math.prod(normalized_shape)
-            owner, at = row_words(input._layout.numel // n, n)
-            kernel = row_kernel("rows", "rms_norm", input.dtype.code, weight is not None)
-        plan = remember(_plans, key, (*layouts, kernel, at, owner))
-    layout, reduced, kernel, at, _ = plan
+    weights = None if weight is None else weight._layout
+    layout, reduced, kernel, described, is_rough = RMS_NORMS[
+        input._layout, normalized_shape, weights
+    ]
     out, rstd = empty_like_layout(layout), empty_like_layout(reduced)
     if kernel is not None:
+        if is_rough:
+            input, weight = contiguous(input), None if weight is None else contiguous(weight)
         places = [out._storage.pointer, rstd._storage.pointer, address(input)]
         if weight is not None:
             places.append(address(weight))
-        kernel(at, *places, eps)
+        kernel(described, *places, eps)
     return out, rstd
 
 
-def check_normalized_rms(input, normalized_shape):
-    _check_normalized(input, normalized_shape, separator="")
-
-
 def _rms_norm_backward(g, input, normalized_shape, rstd, weight, needs, eps):
-    weights = None if weight is None else weight._layout
-    key = (g._layout, input._layout, rstd._layout, weights, *needs)
-    return _gradients("rms_norm_backward", key, g, input, (rstd,), weight, None, needs)
+    return _gradients("rms_norm_backward", g, input, (rstd,), weight, None, tuple(needs))
 
 
 FRONTS["rms_norm_backward"] = kernel_unless_recorded(_rms_norm_backward)

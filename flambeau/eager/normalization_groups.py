@@ -8,93 +8,91 @@ second, small kernel. Channels-last memory is copied on the way in and out. Prog
 import math
 
 from flambeau import errors
-from flambeau._layout import Size, dense_layout, is_dense_in_some_order, ordered_strides
+from flambeau._layout import dense_layout, is_dense_in_some_order, ordered_strides
 from flambeau._tensor import empty_like_layout
-from flambeau.eager.launching import FRONTS, launches
+from flambeau.codegen.descriptions import Planes
 from flambeau.eager.copying import copy_into
 from flambeau.eager.fronts import kernel_unless_recorded
-from flambeau.eager.kernels import pool
+from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.normalization import (
-    address,
+    GRADIENTS,
     check_mixed,
     compute_dtype,
-    program_kernel,
-    remember,
+    no_gradients,
     total_tallies,
 )
-from flambeau.eager.rows import contiguous
-from flambeau.eager.softmax import GRAIN
-from flambeau.runtime.cpu import words
-
-_plans: dict = {}
+from flambeau.eager.plans import Plans
+from flambeau.eager.rows import chunks_of, contiguous, dense_like, has_work, vector_layout
+from flambeau.eager.softmax import GRAIN, row_kernel
+from flambeau.runtime.cpu import packed
 
 
 def channels_last(layout):
     """Is this dense with the channels innermost, and so not contiguous?"""
     if layout.is_contiguous or layout.ndim not in (4, 5):
         return False
-    order = [0, *range(2, layout.ndim), 1]
-    wanted = ordered_strides(layout.shape, order)
+    sizes = tuple(layout.shape)
+    wanted = ordered_strides(sizes, [0, *range(2, layout.ndim), 1])
     return is_dense_in_some_order(layout) and all(
-        s == 1 or a == b for s, a, b in zip(layout.shape, layout.strides, wanted)
+        s == 1 or a == b for s, a, b in zip(sizes, layout.strides, wanted)
     )
 
 
 def _check_channels(name, p, input, channels):
-    if p is not None and (p.ndim != 1 or p.numel() != channels):
+    if p is not None and p.shape != (channels,):
         raise RuntimeError(
             f"Expected {name} to be a vector of size equal to the number of channels in input, but "
             f"got {name} of shape {list(p.shape)} and input of shape {list(input.shape)}"
         )
 
 
-def _group_words(batch, channels, positions, groups):
-    """Description of rows of channels / groups segments."""
-    segments = channels // groups
-    rows = batch * groups
+def _described(batch, channels, positions, groups):
+    """Rows of channels / groups segments."""
+    segments, rows = channels // groups, batch * groups
     size = segments * positions
     per_chunk = max(1, GRAIN // size)
-    described = [rows, positions, segments, positions, size, 1, segments, positions]
-    owner, at = words([-(-rows // per_chunk), *described, groups, per_chunk])
-    if owner[0] > 1:
-        pool().ensure_workers()
-    return owner, at
+    return packed(
+        Planes(
+            chunks_of(rows, per_chunk), rows, length=positions, segments=segments,
+            segment_step=positions, row_step=size, pieces=1, run=segments, part=positions,
+            period=groups, per_chunk=per_chunk,
+        )
+    )  # fmt: skip
 
 
-def _group_norm_plan(input, weight, bias, N, C, HxW, group):
-    """(layouts of the results, that of the returned one, kernel, description, owner)."""
-    _check_channels("weight", weight, input, C)
-    _check_channels("bias", bias, input, C)
-    if not input.dtype.is_floating_point:
-        raise errors.not_implemented("GroupNormKernelImpl", input.dtype)
-    parameter = check_mixed(input, weight, bias)
-    layout, device = input._layout, input.device
-    dense = dense_layout(input.shape, input.dtype, device)
-    reduced = dense_layout(Size((N, group)), parameter, device)
+def _plan(key):
+    """(layouts of the result as computed, of statistics, as returned, kernel, description)."""
+    layout, weight, bias, N, C, HxW, group = key
+    _check_channels("weight", weight, layout, C)
+    _check_channels("bias", bias, layout, C)
+    if not layout.dtype.is_floating_point:
+        raise errors.not_implemented("GroupNormKernelImpl", layout.dtype)
+    parameter = check_mixed(layout, weight, bias)
+    dense = dense_like(layout)
+    reduced = dense_layout((N, group), parameter, layout.device)
     returned = layout if channels_last(layout) else dense
-    if layout.numel == 0 or device.type != "cpu":
-        return dense, reduced, returned, None, None, None
-    owner, at = _group_words(N, C, HxW, group)
-    codes = input.dtype.code, parameter.code, parameter.code
-    facts = weight is not None, bias is not None
-    kernel = program_kernel("planes", "group_norm", *codes, *facts)
-    return dense, reduced, returned, kernel, at, owner
+    if not has_work(layout):
+        return dense, reduced, returned, None, b""
+    codes = layout.dtype.code, parameter.code, parameter.code
+    given = weight is not None, bias is not None
+    kernel = row_kernel(layout, "planes", "group_norm", *codes, *given)
+    return dense, reduced, returned, kernel, _described(N, C, HxW, group)
+
+
+PLANS = Plans(_plan)
 
 
 @launches("native_group_norm")
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
-    key = (
+    dense, reduced, returned, kernel, described = PLANS[
         input._layout,
         None if weight is None else weight._layout,
         None if bias is None else bias._layout,
-        group,
         N,
         C,
-    )
-    plan = _plans.get(key)
-    if plan is None:
-        plan = remember(_plans, key, _group_norm_plan(input, weight, bias, N, C, HxW, group))
-    dense, reduced, returned, kernel, at, _ = plan
+        HxW,
+        group,
+    ]
     out, mean, rstd = (
         empty_like_layout(dense),
         empty_like_layout(reduced),
@@ -107,53 +105,57 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
             if t is not None
         ]
         places = [t._storage.pointer + t._offset for t in (out, mean, rstd, *given)]
-        kernel(at, *places, eps)
-    elif reduced.numel and reduced.device.type == "cpu":
+        kernel(described, *places, eps)
+    elif reduced.numel and reduced.device.runtime.computes:
         mean.fill_(math.nan)
         rstd.fill_(math.nan)
     if returned is not dense:
-        given, out = out, empty_like_layout(returned)
-        if returned.device.type == "cpu":
-            copy_into(out, given)
+        out = _as_layout(out, returned)
     return out, mean, rstd
 
 
+def _as_layout(t, layout):
+    out = empty_like_layout(layout)
+    copy_into(out, t)
+    return out
+
+
+def _plan_gradients(key):
+    """(layouts of the gradients, kernel, description, layout of tallies, of dx as returned)."""
+    layout, statistics, weight, bias, N, C, HxW, group, needs = key
+    dense, like = dense_like(layout), weight if weight is not None else bias
+    parameter = None if like is None else dense_like(like)
+    layouts = [x if need else None for x, need in zip((dense, parameter, parameter), needs)]
+    wanted = tuple([n for n, need in zip(GRADIENTS, needs) if need])
+    returned = layout if needs[0] and channels_last(layout) else None
+    if not has_work(layout) or not wanted:
+        return layouts, None, b"", None, None
+    codes = layout.dtype.code, statistics.dtype.code, statistics.dtype.code
+    kernel = row_kernel(layout, "planes", "group_norm_backward", *codes, weight is not None, wanted)
+    tally = vector_layout(N * C, compute_dtype(layout.dtype), layout.device)
+    return layouts, kernel, _described(N, C, HxW, group), tally, returned
+
+
+GROUP_GRADIENTS = Plans(_plan_gradients)
+
+
 def _group_norm_backward(g, input, mean, rstd, weight, bias, N, C, HxW, group, needs, eps):
-    names = ("dx", "dw", "db")
-    wanted = tuple(n for n, need in zip(names, needs) if need)
-    dense = dense_layout(input.shape, input.dtype, input.device)
-    like = weight if weight is not None else bias
-    parameters = None if like is None else dense_layout(like.shape, like.dtype, like.device)
-    found = {n: empty_like_layout(dense if n == "dx" else parameters) for n in wanted}
-    result = [found.get(n) for n in names]
-    if input.device.type != "cpu" or not wanted:
-        return result
-    if not dense.numel:
-        for t in found.values():
-            t.fill_(0)
-        return result
-    parameter, compute = mean.dtype.code, compute_dtype(input.dtype)
-    key = ("group back", dense, group, weight is None, parameter, wanted)
-    plan = _plans.get(key)
-    if plan is None:
-        owner, at = _group_words(N, C, HxW, group)
-        codes = input.dtype.code, parameter, parameter
-        facts = weight is not None, wanted
-        kernel = program_kernel("planes", "group_norm_backward", *codes, *facts)
-        tally = dense_layout(Size((N * C,)), compute, input.device)
-        plan = remember(_plans, key, (kernel, at, tally, owner))
-    kernel, at, tally, _ = plan
-    outs = [found[n] for n in wanted if n != "dx"]
+    weights = None if weight is None else weight._layout
+    layouts, kernel, described, tally, returned = GROUP_GRADIENTS[
+        input._layout, mean._layout, weights, bias, N, C, HxW, group, tuple(needs)
+    ]
+    result = [None if x is None else empty_like_layout(x) for x in layouts]
+    if kernel is None:
+        return no_gradients(result, input._layout.device.runtime)
+    outs = [t for t in result[1:] if t is not None]
     tallies = [empty_like_layout(tally) for _ in outs]
-    places = ([found["dx"]] if "dx" in found else []) + tallies
-    operands = [g, input, mean, rstd] + ([weight] if weight is not None else [])
-    operands = [contiguous(t) for t in operands]
-    kernel(at, *(address(t) for t in (*places, *operands)))
+    places = tallies if result[0] is None else [result[0], *tallies]
+    operands = [contiguous(t) for t in (g, input, mean, rstd, weight) if t is not None]
+    kernel(described, *[t._storage.pointer + t._offset for t in (*places, *operands)])
     if outs:
         total_tallies(outs, tallies, N)
-    if channels_last(input._layout) and "dx" in found:
-        result[0] = empty_like_layout(input._layout)
-        copy_into(result[0], found["dx"])
+    if returned is not None:
+        result[0] = _as_layout(result[0], returned)
     return result
 
 

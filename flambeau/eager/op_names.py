@@ -118,7 +118,7 @@ _OWN = frozenset(
     weighted_absolute_error weighted_absolute_error_total weighted_binary_entropy
     weighted_binary_entropy_total weighted_huber_error weighted_huber_error_total
     weighted_logit_entropy weighted_logit_entropy_total weighted_squared_error
-    weighted_squared_error_total broadcast_shapes
+    weighted_squared_error_total broadcast_shapes padded_sequences linear_to_weight
     """.split()
 )
 

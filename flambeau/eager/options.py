@@ -7,8 +7,8 @@ The functions themselves are in creation.py and ranges.py.
 import operator
 
 from flambeau import _device, _dtype, errors
-from flambeau._device import default_device
-from flambeau._layout import Size, dense_layout
+from flambeau._device import cpu, default_device
+from flambeau._layout import Size, contiguous_strides, dense_layout, make_layout
 from flambeau._tensor import Tensor
 
 MAX_BYTES = 1 << 63
@@ -79,7 +79,10 @@ def plain_layout(sizes, dtype, device):
         return None
     if type(dtype) is not _dtype.dtype:
         dtype = dtype_of(dtype)
-    layout = dense_layout(sizes, dtype, _device.resolve(device))
+    if device is not cpu:
+        device = _device.resolve(device)
+    strides = (1,) if len(sizes) == 1 else contiguous_strides(sizes)
+    layout = make_layout(sizes, strides, dtype, device)
     return layout if layout.nbytes < MAX_BYTES else None
 
 

@@ -14,11 +14,11 @@ from flambeau import _dtype, errors
 from flambeau._layout import Size, dense_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager.launching import launches
 from flambeau.eager.copying import CHANNELS_LAST
-from flambeau.eager.joining import arranged, memory_order_of, place_of, shaped_like
 from flambeau.eager.kernels import load_kernel, pool
+from flambeau.eager.launching import launches
 from flambeau.eager.plan import MAX_PLANS
+from flambeau.eager.rearranging import arranged, memory_order_of, place_of, shaped_like
 from flambeau.eager.resampling import by_tables
 from flambeau.eager.resampling_tables import turned
 from flambeau.ops.padding import edge_gradient
@@ -122,12 +122,12 @@ def _padded(input, pad, mode, plan, value):
         is_filled = mode == "constant" and max(pad, default=0) > 0
         return arranged(plan, input, pad, mode, fill=value if is_filled else None)
     out = empty_like_layout(layout)
-    bits = _bits(value, layout.dtype) if mode == "constant" and value != 0 else 0
+    bits = bits_of(value, layout.dtype) if mode == "constant" and value != 0 else 0
     rows[0](rows[1], out._storage.pointer, input._storage.pointer + input._offset, bits)
     return out
 
 
-def _bits(value, dtype):
+def bits_of(value, dtype):
     """A number as the integer that its element is in memory."""
     code = dtype.code
     if code == "bool":

@@ -17,6 +17,7 @@ import sys
 import types
 from typing import Any
 
+from flambeau import autograd
 from flambeau._tensor import Tensor
 from flambeau.eager import creation, methods, public, random_tensors, updating, windows
 from flambeau.eager.attachment import METHODS, PROPERTIES
@@ -25,10 +26,17 @@ from flambeau.eager.op_names import CREATION, DATA, function_name, update_name
 from flambeau.eager.op_names import METHODS as METHOD_NAMES
 
 # not even __torch_function__ is asked about these
-_IGNORED = frozenset(
+IGNORED = frozenset(
     "__new__ __init__ __setstate__ __hash__ __dir__ __torch_function__ __init_subclass__ "
-    "_make_subclass _make_wrapper_subclass _resize_output as_subclass const_data_ptr".split()
+    "_make_subclass _make_wrapper_subclass _resize_output as_subclass const_data_ptr __iter__ "
+    "_is_view is_shared".split()
 )
+
+# functions of tensors that do not compute
+_QUESTIONS = (
+    "numel is_floating_point is_complex is_nonzero is_same_size is_inference is_signed detach "
+    "detach_ zero_ resize_as_ unravel_index result_type is_conj is_neg"
+).split()
 
 
 def resolve(key: str) -> tuple[str, str, str]:
@@ -54,8 +62,10 @@ def offer_all() -> None:
         if name in METHODS:
             offer(METHODS[name], shown, "data", key=name)
     offer(updating.update, update_name)
-    for name in public.PUBLIC:
+    for name in _QUESTIONS:
         offer(getattr(public, name), "torch." + name, "method")
+    for function in (autograd.backward, autograd.grad):
+        offer(function, "torch.autograd." + function.__name__, "python")
     _offer_members()
     _offer_wrappers()
 
@@ -63,7 +73,7 @@ def offer_all() -> None:
 def _offer_members():
     """Methods and properties of Tensor that are neither ops nor data."""
     for name, member in list(Tensor.__dict__.items()):
-        if name in _IGNORED:
+        if name in IGNORED:
             continue
         if isinstance(member, types.FunctionType):
             offer(member, "Tensor." + name, "method", key=name)
@@ -83,7 +93,5 @@ def _offer_wrappers():
     """Functions of nn.functional that choose between two forms of a row."""
     functional = sys.modules.get("flambeau.nn.functional")
     for name, value in list(vars(functional).items()) if functional is not None else ():
-        if isinstance(value, types.FunctionType) and value.__code__.co_filename.endswith(
-            "functional.py"
-        ):
+        if isinstance(value, types.FunctionType) and name[0] != "_":  # rows are known already
             offer(value, "torch.nn.functional." + name, "python", key=name)

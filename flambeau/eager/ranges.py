@@ -24,6 +24,7 @@ from flambeau.eager.options import (
 )
 from flambeau.eager.plan import describe_run, nest_kernel, plan_nest
 from flambeau.eager.plans import Plans
+from flambeau.runtime.base import nothing
 
 TRACES: dict = {}  # name of a grid -> its element, an expression of coordinates and numbers
 
@@ -51,13 +52,25 @@ def grid(name, numbers, layout, out=None):
 
 def plan_grid(name, kinds, layout):
     """(kernel, description) of a grid; kinds: the letters of its numbers."""
-    key, runtime = (name, kinds), layout.device.runtime
-    if layout.ndim == 1 and layout.is_dense and layout.numel and runtime.computes:
-        outputs = ((layout.dtype.code, "c"),)
-        kernel, chunk = nest_kernel(runtime, key, TRACES[name], outputs, (), kinds, 0)
-        return kernel, describe_run(layout.numel, chunk, (layout.itemsize,))
+    if layout.ndim == 1 and layout.is_dense and layout.numel:
+        kernel, chunk, steps = _GRIDS[name, kinds, layout.dtype, layout.device]
+        return kernel, describe_run(layout.numel, chunk, steps)
     facts = (layout.dtype,), (layout,), layout.shape, layout.device
-    return plan_nest(key, TRACES[name], [], kinds, *facts, collapsing=False)[1:]
+    return plan_nest((name, kinds), TRACES[name], [], kinds, *facts, collapsing=False)[1:]
+
+
+def _plan_line(key):
+    """(kernel, elements per chunk, steps) of a grid with one dimension."""
+    name, kinds, dtype, device = key
+    if not device.runtime.computes:
+        return nothing, 1 << 62, (0,)
+    outputs = ((dtype.code, "c"),)
+    key = name, kinds
+    kernel, chunk = nest_kernel(device.runtime, key, TRACES[name], outputs, (), kinds, 0)
+    return kernel, chunk, (dtype.itemsize,)
+
+
+_GRIDS = Plans(_plan_line, by_default=False)
 
 
 def _run(plan, numbers, requires_grad):

@@ -14,7 +14,7 @@ from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import edge_of, init_node, save_input, save_output
 from flambeau.codegen import scalar
-from flambeau.codegen.described import Reducing
+from flambeau.codegen.descriptions import Reducing
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
 from flambeau.eager.binding import bind, store_out, type_error
 from flambeau.eager.formula import attach_float, node_class

@@ -4,7 +4,7 @@
 `blocks` cuts long work into chunks by size alone, so results never depend on threads.
 """
 
-from flambeau._layout import Size, make_layout, wrap_dim
+from flambeau._layout import Size, dense_layout, make_layout, wrap_dim
 from flambeau._tensor import alias, empty_tensor
 from flambeau.eager.copying import copy_into
 from flambeau.eager.kernels import pool
@@ -13,7 +13,21 @@ from flambeau.runtime.cpu import words
 
 def is_computed(t):
     """Are there elements to compute? (Not if the tensor is empty or on the meta device.)"""
-    return t._layout.numel > 0 and t._layout.device.type == "cpu"
+    return has_work(t._layout)
+
+
+def has_work(layout):
+    """The same of a layout."""
+    return layout.numel > 0 and layout.device.runtime.computes
+
+
+def dense_like(layout):
+    """The layout of a result that lies side by side."""
+    return layout if layout.is_dense else dense_layout(layout.shape, layout.dtype, layout.device)
+
+
+def vector_layout(size, dtype, device):
+    return make_layout((size,), (1,), dtype, device)
 
 
 def address(t):
@@ -83,6 +97,14 @@ def launch(kernel, description, *pointers):
     if description[0] > 1:
         pool().ensure_workers()
     return kernel(at, *pointers), owner
+
+
+def chunks_of(count, per_chunk):
+    """How many chunks so many items make; more than one want workers."""
+    chunks = -(-count // per_chunk)
+    if chunks > 1:
+        pool().ensure_workers()
+    return chunks
 
 
 def blocks(n, least, most=64):

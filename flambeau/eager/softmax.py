@@ -8,116 +8,86 @@ import math
 
 from flambeau import errors
 from flambeau._layout import dense_layout, wrap_dim
-from flambeau._tensor import empty_like_layout, empty_tensor
-from flambeau.eager.launching import FRONTS, launches
+from flambeau._tensor import empty_like_layout
+from flambeau.codegen.descriptions import Columns, Rows
 from flambeau.eager.fronts import kernel_unless_recorded, quick_function
-from flambeau.eager.kernels import load_kernel, pool
+from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.outs import not_exact
-from flambeau.eager.plan import MAX_PLANS
-from flambeau.eager.rows import contiguous, is_computed, reduced_shape
-from flambeau.runtime.cpu import words
+from flambeau.eager.plans import Plans
+from flambeau.eager.rows import chunks_of, contiguous, dense_like, has_work
+from flambeau.runtime.base import nothing
+from flambeau.runtime.cpu import packed
 
-_kernels: dict = {}
 GRAIN = 1 << 16  # elements per chunk
+_ROUGH = None  # in place of a kernel: an operand has to be copied first
 
 
-def row_kernel(walk, name, *facts):
-    """The kernel of a row program; walk: rows or columns."""
-    key = (walk, name, facts)
-    found = _kernels.get(key)
-    if found is None:
-        from flambeau.codegen.templates import row_programs  # with llvmlite, on first need
-
-        found = walked(walk, getattr(row_programs, name)(*facts), name)
-        _kernels[key] = found
-    return found
+def row_kernel(layout, walk, name, *facts):
+    """The kernel of a row program; walk: rows, planes or columns."""
+    return layout.device.runtime.kernel(name, "row_programs:build", walk, name, *facts)
 
 
-def walked(walk, program, name):
-    """The kernel of a program for one way of walking: rows, planes or columns."""
-    from flambeau.codegen.templates import rows, rows_columns, rows_planes
-
-    build = {
-        "rows": rows.build_rows,
-        "planes": rows_planes.build_planes,
-        "columns": rows_columns.build_columns,
-    }
-    return load_kernel(build[walk](program), name)
+def along_rows(rows, n):
+    """(description of a walk along rows, chunks)."""
+    per_chunk = GRAIN // n or 1
+    chunks = chunks_of(rows, per_chunk)
+    return packed(Rows(chunks, rows, n, per_chunk)), chunks
 
 
-def row_words(rows, n):
-    """Description of a walk along rows."""
-    per_chunk = max(1, GRAIN // max(n, 1))
-    owner, at = words([-(-rows // per_chunk), rows, n, per_chunk])
-    if owner[0] > 1:
-        pool().ensure_workers()
-    return owner, at
+def _down_columns(outer, n, inner):
+    per_group = max(64, GRAIN // n & -64)
+    groups = -(-inner // per_group)
+    chunks = chunks_of(outer * groups, 1)
+    return packed(Columns(chunks, outer * n, n, inner, groups, per_group))
 
 
-def _plan(name, layout, dim):
-    """(layout of the result, kernel, description, what keeps it alive)."""
-    shape = layout.shape
-    n = shape[dim] if shape else 1
-    inner = math.prod(shape[dim + 1 :])
-    outer = layout.numel // (n * inner)
+def _plan(key):
+    """(layout of a result of that shape, kernel, description) of a program along a dimension."""
+    name, layout, dim = key
+    sizes = tuple(layout.shape)
+    dim = wrap_dim(dim, len(sizes))
+    if not layout.dtype.is_floating_point:
+        last = "lastdim_" if dim >= len(sizes) - 1 else ""
+        raise errors.not_implemented(f"{name}_{last}kernel_impl", layout.dtype)
+    out = dense_like(layout)
+    if not has_work(layout):
+        return out, nothing, b""
+    if not layout.is_contiguous:
+        return out, _ROUGH, b""
+    n = sizes[dim] if sizes else 1
+    inner = math.prod(sizes[dim + 1 :])
+    rows = layout.numel // n
     if inner == 1:
-        walk, (owner, at) = "rows", row_words(outer, n)
+        walk, described = "rows", along_rows(rows, n)[0]
     else:
-        walk = "columns"
-        per_group = max(64, GRAIN // n & -64)
-        groups = -(-inner // per_group)
-        owner, at = words([outer * groups, outer * n, n, inner, groups, per_group])
-        if owner[0] > 1:
-            pool().ensure_workers()
-    return layout, row_kernel(walk, name, layout.dtype.code), at, owner
+        walk, described = "columns", _down_columns(rows // inner, n, inner)
+    return out, row_kernel(layout, walk, name, layout.dtype.code), described
 
 
-def _planned(plans, name, layout, dim):
-    if len(plans) > MAX_PLANS:
-        plans.clear()
-    plan = plans[layout, dim] = _plan(name, layout, wrap_dim(dim, layout.ndim))
-    return plan
+PLANS = Plans(_plan)
 
 
-def _forward(name, program):
-    plans: dict = {}
-
+def _forward(name):
     def launch(input, dim, half_to_float):
-        plan = plans.get((input._layout, dim))
-        if plan is None:
-            layout, given = input._layout, dim
-            dim = wrap_dim(dim, layout.ndim)
-            if not layout.dtype.is_floating_point:
-                last = "lastdim_" if dim >= layout.ndim - 1 else ""
-                raise errors.not_implemented(f"{name}_{last}kernel_impl", layout.dtype)
-            if not is_computed(input):
-                return empty_like_layout(dense_layout(layout.shape, layout.dtype, layout.device))
-            if not layout.is_contiguous:
-                return launch(contiguous(input), dim, half_to_float)
-            plan = _planned(plans, program, layout, given)
-        layout, kernel, description, _ = plan
+        layout, kernel, described = PLANS[name, input._layout, dim]
+        if kernel is _ROUGH:
+            return launch(contiguous(input), dim, half_to_float)
         out = empty_like_layout(layout)
-        kernel(description, out._storage.pointer, input._storage.pointer + input._offset)
+        kernel(described, out._storage.pointer, input._storage.pointer + input._offset)
         return out
 
     return launch
 
 
-def _backward(program):
-    plans: dict = {}
-
+def _backward(name):
     def launch(grad_output, output, dim, input_dtype):
-        layout = output._layout
-        plan = plans.get((layout, dim))
-        if plan is None or grad_output._layout is not layout:
-            if not is_computed(output):
-                return empty_like_layout(dense_layout(layout.shape, layout.dtype, layout.device))
+        layout, kernel, described = PLANS[name, output._layout, dim]
+        if grad_output._layout is not output._layout or kernel is _ROUGH:
             output, grad_output = contiguous(output), contiguous(grad_output)
-            plan = _planned(plans, program, output._layout, dim)
-        layout, kernel, description, _ = plan
+            layout, kernel, described = PLANS[name, output._layout, dim]
         out = empty_like_layout(layout)
         kernel(
-            description,
+            described,
             out._storage.pointer,
             grad_output._storage.pointer + grad_output._offset,
             output._storage.pointer + output._offset,
@@ -127,50 +97,47 @@ def _backward(program):
     return launch
 
 
+for _name in ("softmax", "log_softmax"):
+    launches("_" + _name)(_forward(_name))
+    FRONTS[_name + "_backward"] = kernel_unless_recorded(_backward(_name + "_backward"))
+
+
 # -- logsumexp, over one dimension -----------------------------------------------------------------
 
-_logsumexps: dict = {}
-_logsumexp_backwards: dict = {}
+
+def _plan_logsumexp(key):
+    """The same with the layout of the result: a number per row."""
+    layout, dim, keepdim = key
+    _, kernel, described = PLANS["logsumexp", layout, dim]
+    sizes = list(layout.shape)
+    if sizes:
+        dim = wrap_dim(dim, len(sizes))
+        sizes[dim : dim + 1] = (1,) if keepdim else ()
+    return dense_layout(tuple(sizes), layout.dtype, layout.device), kernel, described
+
+
+LOGSUMEXPS = Plans(_plan_logsumexp)
 
 
 @launches("logsumexp_rows")
 def logsumexp_rows(input, dim, keepdim):
-    layout = input._layout
-    plan = _logsumexps.get((layout, dim))
-    if plan is None:
-        if not layout.is_contiguous:
-            input = contiguous(input)
-        if is_computed(input):
-            plan = _planned(_logsumexps, "logsumexp", input._layout, dim)
-    out = empty_tensor(reduced_shape(input, wrap_dim(dim, layout.ndim), keepdim), *_kind(layout))
-    if plan is not None:
-        plan[1](plan[2], out._storage.pointer, input._storage.pointer + input._offset)
+    layout, kernel, described = LOGSUMEXPS[input._layout, dim, keepdim]
+    if kernel is _ROUGH:
+        return logsumexp_rows(contiguous(input), dim, keepdim)
+    out = empty_like_layout(layout)
+    kernel(described, out._storage.pointer, input._storage.pointer + input._offset)
     return out
 
 
-def _kind(layout):
-    return layout.dtype, layout.device
-
-
 def _logsumexp_backward(g, input, out, dim, keepdim):
-    layout = input._layout
-    dx = empty_like_layout(dense_layout(layout.shape, *_kind(layout)))
-    if is_computed(input):
-        input, g, out = contiguous(input), contiguous(g), contiguous(out)
-        plan = _logsumexp_backwards.get((input._layout, dim))
-        if plan is None:
-            plan = _planned(_logsumexp_backwards, "logsumexp_backward", input._layout, dim)
-        operands = dx, g, input, out
-        plan[1](plan[2], *[t._storage.pointer + t._offset for t in operands])
+    operands = [contiguous(t) for t in (g, input, out)]
+    layout, kernel, described = PLANS["logsumexp_backward", operands[1]._layout, dim]
+    dx = empty_like_layout(layout)
+    kernel(described, dx._storage.pointer, *[t._storage.pointer + t._offset for t in operands])
     return dx
 
 
 FRONTS["logsumexp_backward"] = kernel_unless_recorded(_logsumexp_backward)
-
-
-for _name in ("softmax", "log_softmax"):
-    launches("_" + _name)(_forward(_name, _name))
-    FRONTS[_name + "_backward"] = kernel_unless_recorded(_backward(_name + "_backward"))
 
 
 def _exact_out(op, function):

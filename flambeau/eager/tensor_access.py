@@ -1,6 +1,6 @@
 """Methods of Tensor that look: at shapes, strides and flags, and at elements as numbers."""
 
-from flambeau import _dtype, printing
+from flambeau import _device, _dtype, printing
 from flambeau._layout import wrap_dim
 from flambeau._memory_format import (
     channels_last,
@@ -110,7 +110,7 @@ def is_shared(self):
 @method
 def share_memory_(self):
     """Move the whole storage to memory that other processes see when they are sent the tensor."""
-    if self._layout.device.type != "cpu":
+    if self._layout.device is not _device.cpu:
         raise RuntimeError("_share_fd_: only available on CPU")
     from flambeau.runtime import shared_storage  # most programs share nothing
 

@@ -2,6 +2,7 @@
 
 from flambeau.eager import (
     legacy,
+    overriding,
     subscripts,
     tensor_access,
     tensor_autograd,
@@ -12,6 +13,7 @@ from flambeau.eager import (
 
 MODULES = (
     legacy,
+    overriding,
     subscripts,
     tensor_access,
     tensor_autograd,

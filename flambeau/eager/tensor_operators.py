@@ -1,7 +1,7 @@
 """Methods of Tensor that compute but are not rows: reflected operators, matmul, small helpers."""
 
 from flambeau import _dtype
-from flambeau._tensor import Tensor, make_tensor
+from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import creation, dlpack
 from flambeau.eager.attachment import METHODS, method
@@ -50,19 +50,6 @@ def fill_diagonal_(self, fill_value, wrap=False):
 @method
 def __reversed__(self):
     return self if self.ndim == 0 else self.flip(0)
-
-
-@method
-def as_subclass(self, cls):
-    if self._requires_grad and self._grad_fn is None and modes.grad:
-        self = self.view(self.shape)  # so that gradients reach the leaf itself
-    out = make_tensor(self._layout, self._storage, self._offset, cls)
-    out._requires_grad, out._grad_fn, out._output_nr = (
-        self._requires_grad,
-        self._grad_fn,
-        self._output_nr,
-    )
-    return out
 
 
 @method

@@ -11,48 +11,32 @@ from array import array
 from flambeau._layout import dense_layout, is_dense_in_some_order
 from flambeau._tensor import empty_like_layout
 from flambeau.eager.copying import copy_into
-from flambeau.eager.kernels import load_kernel, pool
-from flambeau.eager.plan import MAX_PLANS
+from flambeau.eager.kernels import pool
+from flambeau.eager.plans import Plans
 from flambeau.ops.updates import UPDATES
 
 PIECE = 1 << 13  # elements of a tensor that are walked in one go
 CHUNK = 1 << 16  # elements per chunk, more or less
 
 _REAL = {"c64": "f32", "c128": "f64"}
-_kernels: dict = {}
-_tables: dict = {}
 
 
-def _kernel(name, codes, flags):
-    key = name, codes, flags
-    found = _kernels.get(key)
-    if found is None:
-        from flambeau.codegen.templates import updates  # with llvmlite, on first need
+def _build(name, codes, flags):
+    from flambeau.codegen.templates import updates  # with llvmlite, on first need
 
-        ir = updates.build_update(UPDATES[name], codes, flags)
-        found = _kernels[key] = load_kernel(ir, name)
+    return updates.build_update(UPDATES[name], codes, flags)
+
+
+def _table(key):
+    """Words for tensors of some layouts: (where the pointers start, chunks, words)."""
+    layouts, columns = key
+    found = _cut([_numbers(layout) for layout in layouts], columns)
+    if found[1] > 1:
+        pool().ensure_workers()
     return found
 
 
-def _norm_kernel(code, kind):
-    key = code, kind
-    found = _kernels.get(key)
-    if found is None:
-        from flambeau.codegen.templates import updates
-
-        found = _kernels[key] = load_kernel(updates.build_norm(code, kind), "norm")
-    return found
-
-
-def _table(layouts, columns):
-    """Words for tensors of these layouts: (where the pointers start, chunks, words)."""
-    key = layouts, columns
-    found = _tables.get(key)
-    if found is None:
-        if len(_tables) > MAX_PLANS:
-            _tables.clear()
-        found = _tables[key] = _cut([_numbers(layout) for layout in layouts], columns)
-    return found
+_TABLES = Plans(_table, by_default=False)
 
 
 def _numbers(layout):
@@ -106,16 +90,15 @@ def update(name, columns, numbers=(), flags=()):
         return _update_copies(name, columns, numbers, flags)
     lead = present[0]
     layouts = tuple([t._layout for t in lead])
-    first, chunks, words = _table(layouts, len(present))
+    first, _, words = _TABLES[layouts, len(present)]
     words = words[:]  # another thread may be using the table
     count = len(lead)
     for column in present:
         words[first : first + count] = array("q", [t._storage.pointer + t._offset for t in column])
         first += count
-    if chunks > 1:
-        pool().ensure_workers()
     codes = tuple([None if c is None else _code(c[0]) for c in columns])
-    _kernel(name, codes, flags)(words.buffer_info()[0], *numbers)
+    kernel = layouts[0].device.runtime.kernel(name, _build, name, codes, flags)
+    kernel(words.buffer_info()[0], *numbers)
     for t in lead:
         t._storage.version += 1
 
@@ -153,13 +136,12 @@ def total_norm(tensors, norm_type):
     kind = _KINDS.get(power, "p")
     tensors = [t if _flat(t._layout) else _dense(t) for t in tensors]
     layouts = tuple([t._layout for t in tensors])
-    first, chunks, words = _table(layouts, 1)
+    first, chunks, words = _TABLES[layouts, 1]
     words = words[:]
     words[first:] = array("q", [t._storage.pointer + t._offset for t in tensors])
     parts = array("d", bytes(8 * chunks))
-    if chunks > 1:
-        pool().ensure_workers()
-    kernel = _norm_kernel(_code(tensors[0]), kind)
+    code = _code(tensors[0])
+    kernel = layouts[0].device.runtime.kernel("norm", "updates:build_norm", code, kind)
     kernel(words.buffer_info()[0], parts.buffer_info()[0], power)
     if kind in ("max", "min"):
         if any(part != part for part in parts):

@@ -1,111 +1,113 @@
-"""Window functions: Hann, Hamming, Blackman, Bartlett and Kaiser."""
+"""Window functions: Hann, Hamming, Blackman, Bartlett and Kaiser. Each is a grid (ranges.py)."""
 
 import math
 
 from flambeau import _dtype
+from flambeau._layout import Size
+from flambeau.codegen import scalar
 from flambeau.eager import creation
-from flambeau.eager.methods import function
+from flambeau.eager.options import dtype_of, finish, new_layout
+from flambeau.eager.ranges import grid, traced
 
 
-def _window(name, window_length, periodic, dtype, device, requires_grad, shape):
-    dtype = dtype or _dtype.default_dtype()
+def _window(name, length, periodic, dtype, device, requires_grad, kind, numbers):
+    """numbers(the last place): what the grid is told."""
+    dtype = dtype_of(dtype, name)
     if not dtype.is_floating_point:
         raise RuntimeError(f"{name} expects floating point dtypes, got: {dtype}")
-    if window_length < 0:
+    if length < 0:
         raise RuntimeError(
-            f"{name} requires non-negative window_length, got window_length={window_length}"
+            f"{name} requires non-negative window_length, got window_length={length}"
         )
-    if window_length < 2:
-        return creation.ones(window_length, dtype=dtype, device=device, requires_grad=requires_grad)
-    length = window_length + 1 if periodic else window_length
-    compute = dtype if dtype.itemsize >= 4 else _dtype.float32
-    t = shape(creation.arange(length, dtype=compute, device=device), length)
-    t = t[:window_length].to(dtype)
-    return t.contiguous().requires_grad_(requires_grad)
+    if length < 2:
+        return creation.ones(length, dtype=dtype, device=device, requires_grad=requires_grad)
+    wide = "f64" if dtype is _dtype.float64 else "f32"
+    layout = new_layout(Size((length,)), dtype, device, name)
+    numbers = numbers(length if periodic else length - 1)
+    return finish(grid(f"{kind}_window_{wide}", numbers, layout), requires_grad)
 
 
-def _cosines(*weights):
-    def shape(t, length):
-        x = t * (2 * math.pi / (length - 1))
-        total = (x * 0) + weights[0]
-        for k, w in enumerate(weights[1:], 1):
-            total = total + (x * k).cos() * w
-        return total
+def _traced(kind):
+    """Register a function of the place and of numbers, in the type that computes."""
 
-    return shape
+    def register(function):
+        for wide in ("f32", "f64"):
+            traced(f"{kind}_window_{wide}", wide, function)(_element)
+        return function
+
+    return register
+
+
+def _element(wide, function, *numbers):
+    place = scalar.cast(scalar.coordinate(0), wide)
+    return function(place, *[scalar.cast(n, wide) for n in numbers])
+
+
+@_traced("cosine")
+def _cosines(place, step, a, b, c):
+    x, cos = place * step, scalar.cos
+    return a + cos(x) * b + cos(x * 2) * c
+
+
+def _cosine_window(name, length, periodic, weights, *options):
+    return _window(
+        name, length, periodic, *options, "cosine", lambda last: (2 * math.pi / last, *weights)
+    )
 
 
 def hann_window(
     window_length, periodic=True, *, dtype=None, layout=None, device=None, requires_grad=False
 ):
     """Raised cosine, zero at the ends."""
-    return _window(
-        "hann_window", window_length, periodic, dtype, device, requires_grad, _cosines(0.5, -0.5)
-    )
+    options = dtype, device, requires_grad
+    return _cosine_window("hann_window", window_length, periodic, (0.5, -0.5, 0.0), *options)
 
 
 def hamming_window(
-    window_length,
-    periodic=True,
-    alpha=0.54,
-    beta=0.46,
-    *,
-    dtype=None,
-    layout=None,
-    device=None,
+    window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype=None, layout=None, device=None,
     requires_grad=False,
-):
+):  # fmt: skip
     """Raised cosine on a pedestal."""
-    return _window(
-        "hamming_window",
-        window_length,
-        periodic,
-        dtype,
-        device,
-        requires_grad,
-        _cosines(alpha, -beta),
-    )
+    weights, options = (float(alpha), -float(beta), 0.0), (dtype, device, requires_grad)
+    return _cosine_window("hamming_window", window_length, periodic, weights, *options)
 
 
 def blackman_window(
     window_length, periodic=True, *, dtype=None, layout=None, device=None, requires_grad=False
 ):
     """Three-term cosine sum."""
-    shape = _cosines(0.42, -0.5, 0.08)
-    return _window("blackman_window", window_length, periodic, dtype, device, requires_grad, shape)
+    options = dtype, device, requires_grad
+    return _cosine_window("blackman_window", window_length, periodic, (0.42, -0.5, 0.08), *options)
+
+
+@_traced("bartlett")
+def _triangle(place, step):
+    x = place * step
+    return scalar.select(x <= 1, x, 2 - x)
 
 
 def bartlett_window(
     window_length, periodic=True, *, dtype=None, layout=None, device=None, requires_grad=False
 ):
     """Triangle."""
+    options = dtype, device, requires_grad, "bartlett", lambda last: (2 / last,)
+    return _window("bartlett_window", window_length, periodic, *options)
 
-    def shape(t, length):
-        x = t * (2 / (length - 1))
-        return function("where")(x <= 1, x, 2 - x)
 
-    return _window("bartlett_window", window_length, periodic, dtype, device, requires_grad, shape)
+@_traced("kaiser")
+def _kaiser(place, step, beta):
+    x, i0 = place * step - 1, scalar.i0
+    inside = scalar.maximum(1 - x * x, 0)
+    return i0(scalar.sqrt(inside) * beta) / i0(beta)
 
 
 def kaiser_window(
-    window_length,
-    periodic=True,
-    beta=12.0,
-    *,
-    dtype=None,
-    layout=None,
-    device=None,
+    window_length, periodic=True, beta=12.0, *, dtype=None, layout=None, device=None,
     requires_grad=False,
-):
+):  # fmt: skip
     """Bessel window with shape parameter beta."""
-
-    def shape(t, length):
-        x = t * (2 / (length - 1)) - 1
-        inside = function("maximum")(1 - x * x, x * 0)
-        i0 = function("i0")
-        return i0(inside.sqrt() * beta) / i0(creation.tensor(float(beta), dtype=t.dtype))
-
-    return _window("kaiser_window", window_length, periodic, dtype, device, requires_grad, shape)
+    options = dtype, device, requires_grad, "kaiser", lambda last: (2 / last, float(beta))
+    return _window("kaiser_window", window_length, periodic, *options)
 
 
 PUBLIC = "hann_window hamming_window blackman_window bartlett_window kaiser_window".split()

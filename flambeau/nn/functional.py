@@ -100,7 +100,8 @@ def __getattr__(name):
     build = _methods.inplace_function if name.endswith("_") else _methods.function
     value = globals()[name] = build(plain)
     if "function" not in row.variants or plain != name.removesuffix("_"):
-        value.__module__, value.__qualname__ = __name__, name  # where pickles find it
+        # where pickles find it
+        value.__module__, value.__qualname__, value.__name__ = __name__, name, name
     return value
 
 

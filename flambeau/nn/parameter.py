@@ -8,6 +8,7 @@ from flambeau import _device
 from flambeau._dtype import default_dtype
 from flambeau._layout import Size, dense_layout
 from flambeau._tensor import Tensor, empty_tensor, make_tensor
+from flambeau.eager.overriding import SPEAKS, disabled, roles
 
 
 class _Marked(type(Tensor)):  # type: ignore[misc]
@@ -26,11 +27,26 @@ def _alias(cls, data, requires_grad):
     return out
 
 
+def _marked(data, requires_grad):
+    """A tensor of a class that answers for itself stays of its class."""
+    out = data.detach().requires_grad_(requires_grad)
+    if type(out) is not type(data):
+        raise RuntimeError(
+            f"Creating a Parameter from an instance of type {type(data).__name__} requires that "
+            "detach() returns an instance of the same type, but return type "
+            f"{type(out).__name__} was found instead. To use the type as a Parameter, please "
+            "correct the detach() semantics defined by its __torch_dispatch__() implementation."
+        )
+    out._is_param = True
+    return out
+
+
 class Parameter(Tensor, metaclass=_Marked):
     """A tensor that is learned: modules collect those that are assigned to them."""
 
     __slots__ = ()
     _mark = "_is_param"
+    __torch_function__ = disabled
 
     def __new__(cls, data=None, requires_grad=True):
         if data is None:
@@ -41,6 +57,8 @@ class Parameter(Tensor, metaclass=_Marked):
             raise RuntimeError(
                 "Only Tensors of floating point and complex dtype can require gradients"
             )
+        if roles[type(data)] == SPEAKS:
+            return _marked(data, requires_grad)
         return _alias(cls, data.detach(), requires_grad)
 
     def __init__(self, data=None, requires_grad=True):
@@ -55,6 +73,7 @@ class Buffer(Tensor, metaclass=_Marked):
 
     __slots__ = ()
     _mark = "_is_buffer"
+    __torch_function__ = disabled
     persistent: bool
 
     def __new__(cls, data=None, *, persistent=True):

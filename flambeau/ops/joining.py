@@ -12,12 +12,12 @@ from flambeau.ops.table import Tensors, composite, public, template
 def _cat_backward(g, layouts, dim):
     found, start = [], 0
     for layout in layouts:
-        if layout.shape == (0,) and g.ndim != 1:  # a legacy empty tensor, which cat skipped
+        shape = tuple(layout.shape)
+        if shape == (0,) and g.ndim != 1:  # a legacy empty tensor, which cat skipped
             found.append(g.new_zeros((0,)))
             continue
-        size = layout.shape[dim]
-        found.append(g.narrow(dim, start, size))
-        start += size
+        found.append(g.narrow(dim, start, shape[dim]))
+        start += shape[dim]
     return found
 
 
@@ -34,6 +34,34 @@ def cat(tensors: Tensors, dim: int = 0):
 @template("stack", grad=dict(tensors=lambda g, dim: g.unbind(dim)), variants="function out")
 def stack(tensors: Tensors, dim: int = 0):
     """Tensors of one shape along a new dimension."""
+
+
+def _sequences(g, layouts, batch_first, padding_side):
+    """The part of a padded batch that each sequence is."""
+    found, steps = [], g.shape[1 if batch_first else 0]
+    for k, layout in enumerate(layouts):
+        length = layout.shape[0]
+        start = steps - length if padding_side == "left" else 0
+        found.append(g.select(0 if batch_first else 1, k).narrow(0, start, length))
+    return found
+
+
+@template(
+    "pad_sequence",
+    grad=dict(
+        tensors=lambda g, tensors_layout, batch_first, padding_side: _sequences(
+            g, tensors_layout, batch_first, padding_side
+        )
+    ),
+    variants="",
+)
+def padded_sequences(
+    tensors: Tensors,
+    batch_first: bool = False,
+    padding_value: object = 0.0,
+    padding_side: str = "right",
+):
+    """Tensors (L, *) of several lengths as one (T, B, *), or (B, T, *) with batch_first."""
 
 
 def _not_empty(tensors, name):

@@ -1,6 +1,6 @@
 """Elements in other places: flips, rolls, repeats, triangles, diagonals, and writing into a part.
 
-Every op here makes a new tensor by strided copies (eager/joining.py), so none of them needs an
+Every op here makes a new tensor by strided copies (eager/rearranging.py), so none of them needs an
 index tensor; a flip is a copy from a layout with negative strides.
 """
 

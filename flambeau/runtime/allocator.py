@@ -4,6 +4,8 @@ A size class is a `Pool`, a list of free addresses: taking a block is `pool.pop(
 is `pool.append`, and nothing else happens on the hot path. Only a miss does bookkeeping: it maps
 new memory and first releases cached blocks if the total would pass the most that was ever in use at
 once. Small blocks are cut from slabs; large ones are mapped one by one, with huge pages advised.
+(Not for slabs: the first touch of a huge page stops a call for milliseconds while the system finds
+one, and calls with many different sizes touch many slabs.)
 """
 
 import contextlib
@@ -158,7 +160,7 @@ class Allocator:
         count = max(1, min(SLAB // 4 // pool.size, 256))
         total = count * pool.size
         if not self.slabs or self.slabs[-1][1] < total:
-            address, mapping = _map_block(max(SLAB, total))
+            address, mapping = _map_block(max(SLAB, total), huge=False)
             self.slabs.append([address, max(SLAB, total), mapping])
         slab = self.slabs[-1]
         start = slab[0]
@@ -209,7 +211,7 @@ class _Mapping:
         self.map.close()
 
 
-def _map_block(size):
+def _map_block(size, huge=True):
     try:
         mapping = _Mapping(size + PAGE, HUGE if size >= HUGE else 0)
     except (OSError, OverflowError, ValueError, MemoryError):
@@ -217,7 +219,7 @@ def _map_block(size):
             f"DefaultCPUAllocator: can't allocate memory: you tried to allocate {size} bytes. "
             "Error code 12 (Cannot allocate memory)"
         ) from None
-    if size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
+    if huge and size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):  # a kernel without transparent huge pages
             mapping.map.madvise(mmap.MADV_HUGEPAGE)
     return mapping.address + next(_mappings) * STAGGER % PAGE, mapping

@@ -6,22 +6,6 @@ eager/interchange.py.
 """
 
 import ctypes
-from typing import NamedTuple
-
-
-class Array(NamedTuple):
-    """What there is to know of an array."""
-
-    owner: object  # keeps the memory alive
-    address: int
-    shape: tuple
-    strides: tuple  # in bytes
-    itemsize: int
-    typestr: str  # as in "<f4"
-    type_name: str  # as in "float32", for messages
-    nbytes: int
-    is_native: bool
-    is_writeable: bool
 
 
 def is_array(value):
@@ -30,23 +14,11 @@ def is_array(value):
     return isinstance(value, numpy.ndarray)
 
 
-def read_array(value):
-    """An array (or what can be made one) as an Array."""
+def as_array(value):
+    """An array, or what can be made one."""
     import numpy
 
-    a = numpy.asarray(value)
-    return Array(
-        a,
-        a.__array_interface__["data"][0],
-        a.shape,
-        a.strides,
-        a.itemsize,
-        a.dtype.str,
-        a.dtype.type.__name__,
-        a.nbytes,
-        a.dtype.isnative,
-        a.flags.writeable,
-    )
+    return numpy.asarray(value)
 
 
 def window(shape, strides, typestr, nbytes):

@@ -51,7 +51,10 @@ _PACKERS = [struct.Struct(f"{n}q").pack for n in range(96)]
 
 def packed(values):
     """64-bit words as bytes, which a kernel reads in place: a launch description."""
-    return _PACKERS[len(values)](*values)
+    try:
+        return _PACKERS[len(values)](*values)
+    except IndexError:
+        return struct.pack(f"{len(values)}q", *values)
 
 
 def place_of(description):

@@ -7,6 +7,7 @@ one after the other, from zeros or from a walk along the links. So the gradient 
 nothing of its size is needed besides, and the order of additions does not depend on threads.
 """
 
+from flambeau.codegen import descriptions
 from flambeau.codegen.llvm import (
     convert,
     load_element,
@@ -63,14 +64,10 @@ def _columns(fn, length, width, run):
 
 
 def build_lookup(size, index):
-    """Copy rows of elements of `size` bytes: (out, table, index).
-
-    Words: places, bytes of a row, bytes from row to row of the table, rows of the table, places per
-    chunk.
-    """
+    """Copy rows of elements of `size` bytes: (out, table, index)."""
     kernel = Kernel("ppp")
     fn, (out, table, places) = kernel.fn, kernel.arguments
-    count, length, stride, rows, per_chunk = kernel.words(5)
+    _, count, length, stride, rows, per_chunk = kernel.described(descriptions.Lookup)
     begin = kernel.chunk * per_chunk
     w = host().vector_bytes
     unit = f"i{8 * size}"
@@ -100,13 +97,10 @@ def build_lookup(size, index):
 
 
 def build_ones_at():
-    """Rows of zeros with a one at a place: (out, places), all 64-bit integers.
-
-    Words: rows, columns, rows per chunk.
-    """
+    """Rows of zeros with a one at a place: (out, places), all 64-bit integers."""
     kernel = Kernel("pp")
     fn, (out, places) = kernel.fn, kernel.arguments
-    rows, columns, per_chunk = kernel.words(3)
+    _, rows, columns, per_chunk = kernel.described(descriptions.Rows)
     begin, w = kernel.chunk * per_chunk, host().vector_bytes // 8
     end = fn.min(begin + per_chunk, rows)
     zero, last = fn.value(0, vector(I64, w)), end * columns
@@ -127,11 +121,11 @@ def build_ones_at():
 def build_links(index, link):
     """Link the places that use a row: (firsts, nexts, index); -1 ends a chain.
 
-    Words: places, rows, a row to leave out (or -1). Chains go from the first place to the last.
+    Chains go from the first place to the last.
     """
     kernel = Kernel("ppp")
     fn, (firsts, nexts, places) = kernel.fn, kernel.arguments
-    count, rows, padding = kernel.words(3)
+    _, count, rows, padding = kernel.described(descriptions.Links)
     w = host().vector_bytes // bytes_of(link)
     none = fn.value(-1, vector(link, w))
     whole = (rows / w) * w
@@ -156,12 +150,11 @@ def build_linked_sum(code, access, link, bags, factors, averaged):
 
     access: how a row of the gradient lies (c, s or n); bags: does place i stand for row bags[i] of
     the gradient (else row i)? factors: dtype name of a number per place, or ""; averaged: divide by
-    how many places a row has? Words: rows, columns, rows per chunk, bytes from row to row of the
-    gradient, bytes from column to column.
+    how many places a row has?
     """
     kernel = Kernel("pppppp")
     fn, (out, gradient, firsts, nexts, bag_of, factor_of) = kernel.fn, kernel.arguments
-    rows, columns, per_chunk, stride, step = kernel.words(5)
+    _, rows, columns, per_chunk, stride, step = kernel.described(descriptions.LinkedSums)
     type, w = COMPUTE_TYPE[code], lanes(code)
     lane_type = vector(LLVM_TYPE[type], w)
     zero = fn.value(0.0, lane_type)
@@ -230,9 +223,7 @@ def build_linked_sum(code, access, link, bags, factors, averaged):
 class _Bags:
     """The walk over bags that sums and maxima share.
 
-    Arguments: (out, table, index, offsets, extra, bag of each place, size of each bag). Words:
-    bags, places, columns, bags per chunk, bytes from row to row, rows, the row to leave out, how
-    many offsets are listed (or how long every bag is, if there are none).
+    Arguments: (out, table, index, offsets, extra, bag of each place, size of each bag).
     """
 
     def __init__(self, code, index, listed, skips):
@@ -241,9 +232,8 @@ class _Bags:
         self.has_offsets, self.skips = listed, skips
         self.out, self.table, self.places, self.offsets, self.extra = kernel.arguments[:5]
         self.bag_of, self.sizes = kernel.arguments[5:]
-        words = kernel.words(8)
-        self.bags, self.count, self.columns, self.per_chunk = words[:4]
-        self.stride, self.rows, self.padding, self.listed = words[4:]
+        _, self.bags, self.count, self.columns, *words = kernel.described(descriptions.Bags)
+        self.per_chunk, self.stride, self.rows, self.padding, self.listed = words
 
     def bounds(self, bag):
         fn, following = self.fn, bag + 1
@@ -373,12 +363,11 @@ def build_bag_max(code, index, listed, skips):
 def build_bag_dots(code, index):
     """Gradients of weights per place: (out, gradient, table, index, bags).
 
-    The product of the gradient of a place's bag with the place's row. Words: places, columns,
-    places per chunk, bytes from row to row of the table, the row to leave out.
+    The product of the gradient of a place's bag with the place's row.
     """
     kernel = Kernel("ppppp")
     fn, (out, gradient, table, places, bag_of) = kernel.fn, kernel.arguments
-    count, columns, per_chunk, stride, padding = kernel.words(5)
+    _, count, columns, per_chunk, stride, padding = kernel.described(descriptions.BagDots)
     type, w = COMPUTE_TYPE[code], lanes(code)
     begin = kernel.chunk * per_chunk
     with fn.loop(begin, fn.min(begin + per_chunk, count)) as i:

@@ -4,6 +4,7 @@ A row is walked in vectors, its own class left out; the gradient of the own scor
 of all others, so one walk gives it too. Launcher: `eager/losses_margin.py`.
 """
 
+from flambeau.codegen import descriptions
 from flambeau.codegen.llvm import convert, masked_load, masked_store
 from flambeau.codegen.llvm_cpu import host
 from flambeau.codegen.llvm_names import LLVM_TYPE
@@ -14,13 +15,14 @@ OUT_OF_RANGE = 1  # what a kernel reports
 
 
 class _Rows:
-    """The walk that both kernels share. Words: samples, classes, samples per chunk."""
+    """The walk that both kernels share."""
 
     def __init__(self, kinds, code, power):
         self.kernel = Kernel(kinds)
         self.fn, self.type, self.power = self.kernel.fn, LLVM_TYPE[code], power
         self.w = host().vector_bytes // bytes_of(self.type)
-        self.samples, self.classes, self.per_chunk = self.kernel.words(3)
+        words = self.kernel.described(descriptions.Margins)
+        _, self.samples, self.classes, self.per_chunk, self.step = words
 
     def narrowed(self, number):
         return convert(self.fn, number, "f64", "f32" if self.type == "float" else "f64")
@@ -83,17 +85,15 @@ def build_multi_margin(code, power, weighted):
 def build_multi_margin_gradient(code, power, weighted):
     """Gradients of scores: (gradient, gradient of losses, scores, targets, weights, margin, share).
 
-    share: what every sample's part is multiplied by; a fourth word says how many elements the
-    gradients of losses lie apart.
+    share: what every sample's part is multiplied by.
     """
     rows = _Rows("pppppff", code, power)
     fn, type, w = rows.fn, rows.type, rows.w
     out, outer, scores, targets, weights, margin, share = rows.kernel.arguments
     margin, share = rows.narrowed(margin), rows.narrowed(share)
-    step = rows.kernel.words(4)[3]
 
     def visit(sample, row, own, weight):
-        g = fn.load(fn.gep(outer, sample * step, type), type) * share
+        g = fn.load(fn.gep(outer, sample * rows.step, type), type) * share
         g = g if weight is None else g * weight
         base = fn.gep(out, sample * rows.classes, type)
         total = fn.var(fn.value(0.0, vector(type, w)))

@@ -7,6 +7,7 @@ cache. Where there are few, rows are cut into pieces whose statistics are joined
 Variances are sums of squared distances from the mean, in a second pass.
 """
 
+from flambeau.codegen import descriptions
 from flambeau.codegen import scalar as m
 from flambeau.codegen.llvm import load_element, store_element
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
@@ -219,13 +220,13 @@ def group_norm_backward(code, parameter, statistics, weighted, wanted):
 def build_joined_statistics(code, statistics, tracked):
     """Mean and 1/deviation of rows from those of their pieces, by Chan's formula, in double.
 
-    (mean, rstd, [running mean, running variance,] counts, means, squares, eps, momentum); words:
-    rows, pieces. Statistics of pieces are pieces x rows.
+    (mean, rstd, [running mean, running variance,] counts, means, squares, eps, momentum).
+    Statistics of pieces are pieces x rows.
     """
     kernel = Kernel("p" * (7 if tracked else 5) + "ff")
     fn, (*pointers, eps, momentum) = kernel.fn, kernel.arguments
     *outs, counts, means, squares = pointers
-    rows, pieces = kernel.words(2)
+    _, rows, pieces = kernel.described(descriptions.Pieces)
     memory = LLVM_TYPE[_compute(code)]
 
     def number(base, at):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from flambeau.codegen import scalar
 from flambeau.codegen.llvm import Emitter, load_element, store_element
-from flambeau.codegen.described import Reducing
+from flambeau.codegen.descriptions import Reducing
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, host, module_text
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I64, PTR, Module, V, bytes_of, vector

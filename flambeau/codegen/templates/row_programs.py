@@ -1,15 +1,31 @@
 """The row programs: softmax and its kin, logsumexp, layer_norm, rms_norm, forward and backward.
 
 Each function takes dtype codes and gives a `Program` (see `rows.py`). Totals come first, results in
-the last pass; what a backward wants again (mean, 1/deviation) is stored once per row.
+the last pass; what a backward wants again (mean, 1/deviation) is stored once per row. `build` gives
+the kernel of a program, of this file or of `normalization.py`, for one way of walking.
 """
 
 import math
 
 from flambeau.codegen import scalar as m
-from flambeau.codegen.templates.rows import Between, Max, Pass, Program, Put, Sum, Tallies
+from flambeau.codegen.llvm_names import COMPUTE_TYPE
+from flambeau.codegen.templates import normalization
+from flambeau.codegen.templates.rows import Between, Max, Pass, Program, Put, Rows, Sum, Tallies
+from flambeau.codegen.templates.rows_columns import Columns
+from flambeau.codegen.templates.rows_planes import Planes
+from flambeau.codegen.templates.sorting import Kernel
 
 HALF = ("f16", "bf16")
+WALKS = {"rows": Rows, "planes": Planes, "columns": Columns}
+
+
+def build(walk, name, *facts):
+    """IR of the program of that name for one way of walking: rows, planes or columns."""
+    make = globals().get(name) or getattr(normalization, name)
+    program = make(*facts)
+    first = next(iter(program.operands.values()))[0]
+    kernel = Kernel("p" * len(program.operands) + "f" * len(program.scalars))
+    return WALKS[walk](kernel, program, COMPUTE_TYPE[first]).run()
 
 
 def softmax(code):

@@ -15,12 +15,12 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import NamedTuple
 
+from flambeau.codegen import descriptions
 from flambeau.codegen import scalar as m
 from flambeau.codegen.llvm import Emitter, load_element, store_element
 from flambeau.codegen.llvm_cpu import host
-from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
+from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I32, I64, bytes_of, vector
-from flambeau.codegen.templates.sorting import Kernel
 
 NUMBERS = ("row", "row out", "piece", "piece out")  # places of numbers, read or written
 UNROLLED = 4  # vectors that are in flight together
@@ -176,9 +176,10 @@ class Rows(Walk):
 
     def run(self):
         fn, kernel = self.fn, self.kernel
-        rows, self.n, per_chunk = kernel.words(3)
-        first = kernel.chunk * per_chunk
-        end = fn.min(first + per_chunk, rows)
+        words = kernel.described(descriptions.Rows)
+        self.n = words.length
+        first = kernel.chunk * words.per_chunk
+        end = fn.min(first + words.per_chunk, words.rows)
         tallies = [step for step in self.program.steps if isinstance(step, Tallies)]
         if not tallies:
             with fn.loop(first, end) as row:
@@ -370,14 +371,3 @@ def widened(fn, value, type):
 
 def narrowed(fn, value, type):
     return fn.convert("fptrunc", value, LLVM_TYPE[type])
-
-
-def build_walk(kind, program):
-    first = next(iter(program.operands.values()))[0]
-    kernel = Kernel("p" * len(program.operands) + "f" * len(program.scalars))
-    return kind(kernel, program, COMPUTE_TYPE[first]).run()
-
-
-def build_rows(program):
-    """IR for rows side by side; words: rows, length, rows per chunk."""
-    return build_walk(Rows, program)

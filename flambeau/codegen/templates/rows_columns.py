@@ -5,6 +5,7 @@ together; nothing is joined across lanes. Also here: the sum of tallies over chu
 down columns too. See `rows.py` for the language.
 """
 
+from flambeau.codegen import descriptions
 from flambeau.codegen.llvm import load_element, store_element
 from flambeau.codegen.llvm_cpu import host
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
@@ -15,7 +16,6 @@ from flambeau.codegen.templates.rows import (
     Max,
     Sum,
     Walk,
-    build_walk,
     convert_count,
 )
 from flambeau.codegen.templates.sorting import Kernel
@@ -28,13 +28,14 @@ class Columns(Walk):
 
     def run(self):
         fn, kernel, w = self.fn, self.kernel, self.width
-        height, per_piece, self.inner, groups, per_group = kernel.words(5)
-        outer = kernel.chunk / groups
-        # several tensors of per_piece rows each, or one of `height` rows in pieces
-        self.n = fn.min(per_piece, height - outer * per_piece)
-        self.start, self.piece_start = outer * per_piece * self.inner, outer * self.inner
-        begin = (kernel.chunk % groups) * per_group
-        end = fn.min(begin + per_group, self.inner)
+        words = kernel.described(descriptions.Columns)
+        self.inner = words.inner
+        outer = kernel.chunk / words.groups
+        # several tensors of `length` rows each, or one of `height` rows in pieces
+        self.n = fn.min(words.length, words.height - outer * words.length)
+        self.start, self.piece_start = outer * words.length * self.inner, outer * self.inner
+        begin = (kernel.chunk % words.groups) * words.per_group
+        end = fn.min(begin + words.per_group, self.inner)
         many = UNROLLED * w
         whole = begin + ((end - begin) / many) * many
         with fn.loop(begin, whole, many) as column:
@@ -121,34 +122,25 @@ class Columns(Walk):
             store_element(fn, value, self.place(name, at), code, w, "c", None, mask)
 
 
-def build_columns(program):
-    """IR for rows across memory; words: height, length, inner, groups, columns per group.
-
-    There are outer x groups chunks; height is the sum of all lengths, so that the last may be
-    shorter.
-    """
-    return build_walk(Columns, program)
-
-
 def build_tally_totals(code, count):
     """Sums over chunks of `count` tallies, rounded to a dtype: (outputs..., tallies...).
 
-    Words: chunks that tallied, positions, positions per chunk of this kernel. Sums are in double
-    where the tallies are float.
+    Sums are in double where the tallies are float.
     """
     kernel = Kernel("p" * (2 * count))
     fn = kernel.fn
-    pieces, n, per_chunk = kernel.words(3)
+    words = kernel.described(descriptions.Tallies)
+    n = words.positions
     compute = COMPUTE_TYPE[code]
     w = host().vector_bytes // 8
     wide = vector("double", w)
-    first = kernel.chunk * per_chunk
-    with fn.loop(first, fn.min(first + per_chunk, n), w) as i:
+    first = kernel.chunk * words.per_chunk
+    with fn.loop(first, fn.min(first + words.per_chunk, n), w) as i:
         left = fn.splat(fn.convert("trunc", fn.min(n - i, w), I32), w)
         mask = fn.pure(f"icmp slt {fn.iota(left.type)}, {left.name}", vector(I1, w))
         for out, tally in zip(kernel.arguments[:count], kernel.arguments[count:]):
             total = fn.var(fn.value(0.0, wide))
-            with fn.loop(0, pieces) as p:
+            with fn.loop(0, words.pieces) as p:
                 at = fn.gep(tally, p * n + i, LLVM_TYPE[compute])
                 part = load_element(fn, at, compute, w, "c", None, mask)
                 total.set(total.get() + fn.convert("fpext", part, wide))

@@ -6,6 +6,7 @@ checked before they are used as an address; a wrong one makes the kernel fail. T
 kept in double and joined by `build_total`.
 """
 
+from flambeau.codegen import descriptions
 from flambeau.codegen import scalar as m
 from flambeau.codegen.llvm import Emitter, load_element, store_element
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
@@ -93,10 +94,10 @@ def _write_total(fn, reduction, code, out, statistics, loss, weight):
 
 
 def build_total(code, reduction):
-    """Join the totals of chunks: (out, statistics, partials); words: number of partials."""
+    """Join the totals of chunks: (out, statistics, partials)."""
     kernel = Kernel("ppp")
     fn, (out, statistics, partials) = kernel.fn, kernel.arguments
-    (count,) = kernel.words(1)
+    count = kernel.described(descriptions.Totals).count
     cells = [fn.var(fn.value(0.0, "double")) for _ in range(2)]
     with fn.loop(0, count) as k:
         for j, cell in enumerate(cells):
@@ -129,13 +130,10 @@ class _Scores(Rows):
 
 
 def build_cross_entropy(code, target_code, weighted, reduction):
-    """(out, statistics, partials, scores, classes, weights, ignored class).
-
-    Words: rows, classes, rows per chunk.
-    """
+    """(out, statistics, partials, scores, classes, weights, ignored class)."""
     kernel = Kernel("pppppp" + "i")
     fn, (out, statistics, partials, x, target, weights, ignored) = kernel.fn, kernel.arguments
-    rows, n, per_chunk = kernel.words(3)
+    _, rows, n, per_chunk, _ = kernel.described(descriptions.Scores)
     walk = _Scores(kernel, code, {"x": x})
     classes = _Classes(kernel, n, target, weights, ignored, (code, target_code, weighted))
     totals = _Totals(kernel)
@@ -165,13 +163,10 @@ def build_cross_entropy(code, target_code, weighted, reduction):
 
 
 def build_cross_entropy_backward(code, target_code, weighted, reduction):
-    """(dx, g, scores, classes, weights, statistics, ignored class).
-
-    Words: rows, classes, rows per chunk, step of g from row to row.
-    """
+    """(dx, g, scores, classes, weights, statistics, ignored class)."""
     kernel = Kernel("pppppp" + "i")
     fn, (dx, g, x, target, weights, statistics, ignored) = kernel.fn, kernel.arguments
-    rows, n, per_chunk, step = kernel.words(4)
+    _, rows, n, per_chunk, step = kernel.described(descriptions.Scores)
     walk = _Scores(kernel, code, {"dx": dx, "x": x})
     classes = _Classes(kernel, n, target, weights, ignored, (code, target_code, weighted))
     compute, size = LLVM_TYPE[walk.type], bytes_of(LLVM_TYPE[walk.type])
@@ -209,14 +204,10 @@ def build_cross_entropy_backward(code, target_code, weighted, reduction):
 
 
 def build_nll_loss(code, target_code, weighted, reduction):
-    """(out, statistics, partials, log-probabilities, classes, weights, ignored class).
-
-    Words: positions, classes, inner, positions per chunk. Log-probabilities are outer x classes x
-    inner, positions outer x inner.
-    """
+    """(out, statistics, partials, log-probabilities, classes, weights, ignored class)."""
     kernel = Kernel("pppppp" + "i")
     fn, (out, statistics, partials, x, target, weights, ignored) = kernel.fn, kernel.arguments
-    positions, n, inner, per_chunk = kernel.words(4)
+    _, positions, n, inner, per_chunk, _ = kernel.described(descriptions.Positions)
     classes = _Classes(kernel, n, target, weights, ignored, (code, target_code, weighted))
     totals = _Totals(kernel)
     nothing = fn.value(0.0, LLVM_TYPE[COMPUTE_TYPE[code]])
@@ -239,12 +230,11 @@ def build_nll_loss(code, target_code, weighted, reduction):
 def build_nll_loss_backward(code, target_code, weighted, reduction):
     """Write -g * weight where the classes are.
 
-    (dx, g, statistics, classes, weights, ignored class); words: positions, classes, inner,
-    positions per chunk, step of g.
+    (dx, g, classes, weights, statistics, ignored class).
     """
     kernel = Kernel("ppppp" + "i")
-    fn, (dx, g, statistics, target, weights, ignored) = kernel.fn, kernel.arguments
-    positions, n, inner, per_chunk, step = kernel.words(5)
+    fn, (dx, g, target, weights, statistics, ignored) = kernel.fn, kernel.arguments
+    _, positions, n, inner, per_chunk, step = kernel.described(descriptions.Positions)
     classes = _Classes(kernel, n, target, weights, ignored, (code, target_code, weighted))
     compute = LLVM_TYPE[COMPUTE_TYPE[code]]
     first = kernel.chunk * per_chunk

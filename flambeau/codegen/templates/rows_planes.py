@@ -5,6 +5,7 @@ a row (`Sum`) or one of them (`SegmentSum`); weights may belong to segments. A r
 pieces with totals of their own, for the sake of threads. See `rows.py` for the language.
 """
 
+from flambeau.codegen import descriptions
 from flambeau.codegen.llvm import load_element
 from flambeau.codegen.loops import I64
 from flambeau.codegen.templates.rows import (
@@ -13,7 +14,6 @@ from flambeau.codegen.templates.rows import (
     Rows,
     SegmentSum,
     Sum,
-    build_walk,
 )
 
 
@@ -26,19 +26,20 @@ class Planes(Rows):
 
     def run(self):
         fn, kernel = self.fn, self.kernel
-        words = kernel.words(10)
-        rows, length, segments, segment_step, row_step, pieces, run, part, period, per_chunk = words
-        first = kernel.chunk * per_chunk
-        with fn.loop(first, fn.min(first + per_chunk, rows * pieces)) as item:
+        words = kernel.described(descriptions.Planes)
+        rows, length, segments, part = words.rows, words.length, words.segments, words.part
+        first = kernel.chunk * words.per_chunk
+        with fn.loop(first, fn.min(first + words.per_chunk, rows * words.pieces)) as item:
             row, piece = item % rows, item / rows
             # pieces are runs of segments, or (where those are few) parts of every segment
             parts = (length + part - 1) / part
-            self.first_segment = (piece / parts) * run
-            self.last_segment = fn.min(self.first_segment + run, segments)
+            self.first_segment = (piece / parts) * words.run
+            self.last_segment = fn.min(self.first_segment + words.run, segments)
             self.low = (piece % parts) * part
             self.high = fn.min(self.low + part, length)
-            self.origin, self.segment_step, self.n = row * row_step, segment_step, length
-            self.first_number = (row % period) * segments
+            self.origin, self.segment_step = row * words.row_step, words.segment_step
+            self.n = length
+            self.first_number = (row % words.period) * segments
             self.first_total = row * segments
             self.indices = {"row": row, "row out": row, "piece": item, "piece out": item}
             count = (self.last_segment - self.first_segment) * (self.high - self.low)
@@ -93,13 +94,3 @@ class Planes(Rows):
                 at = self.place(name, self.first_number + segment)
                 found[name] = load_element(fn, at, code, self.width, "s")
         return found
-
-
-def build_planes(program):
-    """IR for rows in segments.
-
-    Words: rows, length of a segment, segments, elements between segments and between rows, pieces,
-    segments per piece, elements of a segment per piece, period (of weights, in rows), items (rows
-    times pieces) per chunk.
-    """
-    return build_walk(Planes, program)

@@ -29,10 +29,17 @@ class Kernel:
         self.description = argument_word(fn, self.block, 0, "p")
         self.arguments = [argument_word(fn, self.block, k + 1, c) for k, c in enumerate(kinds)]
 
+    def word(self, index):
+        fn = self.fn
+        return fn.load(fn.gep(self.description, index, I64), I64, 8)
+
     def words(self, count):
         """Description words 1 .. count (word 0 is the number of chunks)."""
-        fn = self.fn
-        return [fn.load(fn.gep(self.description, k + 1, I64), I64, 8) for k in range(count)]
+        return [self.word(k + 1) for k in range(count)]
+
+    def described(self, kind):
+        """The description as a tuple of named words (see codegen/descriptions.py)."""
+        return kind(None, *self.words(len(kind._fields) - 1))
 
     def fail(self, condition, code=1):
         fn = self.fn

@@ -279,29 +279,27 @@ def pad_sequence(
             raise TypeError(
                 f"expected Tensor as element {k} in argument 0, but got {type(t).__name__}"
             )
-    first = sequences[0]
+    first = sequences[0]._layout
     if first.ndim == 0:
         raise RuntimeError("ArrayRef: invalid slice, N = 1; size = 0")
-    shapes = [tuple(t.shape) for t in sequences]  # slices of a Size are slow
-    rest = shapes[0][1:]
-    lengths = [shape[0] if shape else len(t) for t, shape in zip(sequences, shapes)]
-    steps = max(lengths)
-    if any(shape[1:] != rest for shape in shapes):
-        return _padded_apart(sequences, lengths, batch_first, padding_value, padding_side)
-    padding = first.new_full((steps, *rest), padding_value)
-    pieces: list[Tensor] = []
-    for t, n in zip(sequences, lengths):
-        t = t if t.dtype is first.dtype else t.to(first.dtype)
-        if n == steps:
-            pieces.append(t)
-        else:
-            pieces += (t, padding[n:]) if padding_side == "right" else (padding[n:], t)
-    padded = function("cat")(pieces).view(len(lengths), steps, *rest)
-    return padded if batch_first else padded.transpose(0, 1).contiguous()
+    if _differ(sequences) or (first.itemsize > 8 and padding_value):
+        return _padded_apart(sequences, batch_first, padding_value, padding_side)
+    return function("padded_sequences")(sequences, batch_first, padding_value, padding_side)
 
 
-def _padded_apart(sequences, lengths, batch_first, padding_value, padding_side):
+def _differ(tensors):
+    """Are there shapes that differ in more than their lengths?"""
+    rest = tuple(tensors[0]._layout.shape)[1:]
+    for t in tensors:
+        layout = t._layout
+        if layout.ndim != len(rest) + 1 or (rest and tuple(layout.shape)[1:] != rest):
+            return True
+    return False
+
+
+def _padded_apart(sequences, batch_first, padding_value, padding_side):
     """pad_sequence for shapes that differ: those that broadcast to the first are copied."""
+    lengths = [len(t) for t in sequences]
     steps = max(lengths)
     shape = (len(lengths), steps) if batch_first else (steps, len(lengths))
     padded = sequences[0].new_full((*shape, *sequences[0].shape[1:]), padding_value)

@@ -6,10 +6,13 @@ from typing import Any, Self
 
 import flambeau
 from flambeau import Tensor
+from flambeau.eager.overriding import disabled
 
 
 class TVTensor(Tensor):
     """A tensor that says what it is. Operations give plain tensors; copies stay what they are."""
+
+    __torch_function__ = disabled  # what is kept is said by the methods below
 
     @staticmethod
     def _to_tensor(

@@ -1,0 +1,229 @@
+"""The words of launch descriptions, by name, for launchers and kernels alike.
+
+A launcher packs such a tuple of numbers; a kernel under construction reads the same tuple as values
+(`Kernel.described` in templates/sorting.py). So there is no counting of words on either side. The
+first word is always the number of chunks. Nothing here needs the compiler.
+"""
+
+from typing import Any, NamedTuple
+
+Word = Any  # a number when launched, a value while a kernel is written
+
+
+class Walk(NamedTuple):
+    """A pointwise nest: rows are cut into pieces, chunks take some rows or a piece of one.
+
+    Sizes of the outer dimensions follow, then per operand its inner stride and its outer ones.
+    """
+
+    chunks: Word
+    pieces: Word
+    piece: Word
+    per_chunk: Word  # rows
+    rows: Word
+    length: Word
+
+
+class Reducing(NamedTuple):
+    """A reduction, along rows or down columns.
+
+    Sizes, strides and output positions of kept dimensions follow, then those of reduced ones.
+    """
+
+    chunks: Word
+    per_chunk: Word  # rows, or columns of a block
+    rows: Word
+    pieces: Word  # into which what is reduced is cut
+    piece: Word
+    length: Word  # of the dimension that vectors run along
+    stride: Word  # of that, in bytes
+    count: Word  # reduced elements of a result, in all
+    out_stride: Word  # of the vector dimension, down columns
+    states: Word  # per component
+
+
+class Rows(NamedTuple):
+    """Rows side by side in memory."""
+
+    chunks: Word
+    rows: Word
+    length: Word
+    per_chunk: Word
+
+
+class Columns(NamedTuple):
+    """Rows that run across memory: outer x groups chunks.
+
+    height is the sum of all lengths, so that the last may be shorter.
+    """
+
+    chunks: Word
+    height: Word
+    length: Word
+    inner: Word
+    groups: Word
+    per_group: Word
+
+
+class Planes(NamedTuple):
+    """Rows in segments; items are rows times pieces."""
+
+    chunks: Word
+    rows: Word
+    length: Word  # of a segment
+    segments: Word
+    segment_step: Word
+    row_step: Word
+    pieces: Word
+    run: Word  # segments per piece
+    part: Word  # elements of a segment per piece
+    period: Word  # of weights, in rows
+    per_chunk: Word  # items
+
+
+class Tallies(NamedTuple):
+    """Sums over the chunks that tallied."""
+
+    chunks: Word
+    pieces: Word
+    positions: Word
+    per_chunk: Word
+
+
+class Pieces(NamedTuple):
+    """Statistics of pieces that are joined."""
+
+    chunks: Word
+    rows: Word
+    pieces: Word
+
+
+class Scores(NamedTuple):
+    """Rows of scores, a class number for each."""
+
+    chunks: Word
+    rows: Word
+    classes: Word
+    per_chunk: Word
+    step: Word  # elements from gradient to gradient: 1, or 0 for one of all
+
+
+class Positions(NamedTuple):
+    """Log-probabilities, outer x classes x inner; a class number for each of outer x inner."""
+
+    chunks: Word
+    positions: Word
+    classes: Word
+    inner: Word
+    per_chunk: Word
+    step: Word
+
+
+class Totals(NamedTuple):
+    """Totals of chunks that are joined."""
+
+    chunks: Word
+    count: Word
+
+
+class Join(NamedTuple):
+    """Rows of bytes, each with a run of every piece; the words of the pieces follow."""
+
+    chunks: Word
+    per_chunk: Word
+    total: Word
+    row: Word  # bytes
+    pieces: Word
+
+
+class Piece(NamedTuple):
+    """A piece of a join, in bytes."""
+
+    width: Word  # in a row
+    step: Word  # from row to row
+
+
+class PaddedPiece(NamedTuple):
+    """A piece of which only a part comes from memory; the rest is filled. Counted through rows."""
+
+    width: Word
+    step: Word
+    begin: Word
+    end: Word
+
+
+class Triangle(NamedTuple):
+    """The places of a triangle in a matrix."""
+
+    chunks: Word
+    rows: Word
+    columns: Word
+    offset: Word
+    lower: Word
+    count: Word
+
+
+class Margins(NamedTuple):
+    """Rows of scores whose margins are summed."""
+
+    chunks: Word
+    samples: Word
+    classes: Word
+    per_chunk: Word
+    step: Word  # elements from gradient to gradient
+
+
+class Lookup(NamedTuple):
+    """Rows of a table by number; sizes in bytes."""
+
+    chunks: Word
+    places: Word
+    length: Word
+    stride: Word  # from row to row of the table
+    rows: Word
+    per_chunk: Word
+
+
+class Links(NamedTuple):
+    """Chains of the places that use a row."""
+
+    chunks: Word
+    places: Word
+    rows: Word
+    padding: Word  # a row to leave out, or -1
+
+
+class LinkedSums(NamedTuple):
+    """Rows of sums along links; bytes from row to row and from column to column of the gradient."""
+
+    chunks: Word
+    rows: Word
+    columns: Word
+    per_chunk: Word
+    stride: Word
+    step: Word
+
+
+class Bags(NamedTuple):
+    """Bags of rows of a table."""
+
+    chunks: Word
+    bags: Word
+    places: Word
+    columns: Word
+    per_chunk: Word
+    stride: Word  # bytes from row to row
+    rows: Word
+    padding: Word
+    listed: Word  # how many offsets there are, or how long every bag is if there are none
+
+
+class BagDots(NamedTuple):
+    """Products of rows of a table with the gradients of their bags."""
+
+    chunks: Word
+    places: Word
+    columns: Word
+    per_chunk: Word
+    stride: Word
+    padding: Word

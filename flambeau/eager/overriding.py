@@ -1,0 +1,272 @@
+"""Arguments that answer for functions: `__torch_function__` of subclasses of Tensor and of others.
+
+A handler (interposing.py) looks at the types of all arguments and lets those that want to answer.
+It comes with the first instance of such a class, so programs with plain tensors never meet it.
+Tensor has a `__torch_function__`, too: it computes as usual and gives the result the class of the
+arguments, which is how subclasses survive ops. Classes that do not want that say
+`__torch_function__ = disabled`. Modes, which see all calls, are in flambeau/overrides.py.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from flambeau import _device
+from flambeau._dtype import default_dtype
+from flambeau._layout import Size, dense_layout, make_layout
+from flambeau._tensor import Tensor, make_tensor
+from flambeau.autograd.grad_mode import modes
+from flambeau.eager import interposing
+from flambeau.eager.attachment import METHODS, method
+from flambeau.eager.interposing import Name, switched_off
+from flambeau.storage import new_storage
+
+KINDS = frozenset({"op", "python", "data", "method", "property"})
+SILENT, SPEAKS, HOLDS = 0, 1, 2  # what an argument may be; lists and tuples hold others
+
+
+@staticmethod  # so that it can stand in a class
+def disabled(func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+    """The `__torch_function__` of classes whose ops give plain tensors."""
+    with disabled_for_subclasses():
+        return func(*args, **(kwargs or {}))
+
+
+class _Roles(dict):
+    """What arguments of a type are."""
+
+    def __missing__(self, kind: type) -> int:
+        found = self[kind] = _role(kind)
+        return found
+
+
+def _role(kind):
+    if kind is Tensor:
+        return SILENT
+    if issubclass(kind, (list, tuple)) and not hasattr(kind, "__torch_function__"):
+        return HOLDS
+    answer = getattr(kind, "__torch_function__", None)
+    return SILENT if answer is None or answer is disabled.__func__ else SPEAKS
+
+
+roles = _Roles()
+
+
+def speakers(values: Iterable[Any]) -> list:
+    """One argument of each type that answers: subclasses first, then from left to right."""
+    found: list = []
+    for value in values:
+        role = roles[type(value)]
+        if role == SPEAKS:
+            _admit(found, value)
+        elif role == HOLDS:
+            for item in value:
+                if roles[type(item)] == SPEAKS:
+                    _admit(found, item)
+    return found
+
+
+def _admit(found, value):
+    kind = type(value)
+    if not any(type(other) is kind for other in found):
+        below = (k for k, other in enumerate(found) if issubclass(kind, type(other)))
+        found.insert(next(below, len(found)), value)
+
+
+def answer(func: Callable, found: list, args: tuple, kwargs: dict) -> Any:
+    """What the first of some arguments answers that knows how to; else NotImplemented."""
+    types = tuple(map(type, found))
+    for speaker in found:
+        result = speaker.__torch_function__(func, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    return NotImplemented
+
+
+def refused(name: str, found: list) -> TypeError:
+    """The complaint if nobody answers."""
+    lines = [
+        f"  - {'tensor subclass' if isinstance(v, Tensor) else 'object of type'} {type(v)}"
+        for v in found
+    ]
+    return TypeError(
+        f"Multiple dispatch failed for '{name}'; all __torch_function__ handlers returned "
+        "NotImplemented:\n\n" + "\n".join(lines) + "\n\nFor more information, try re-running "
+        "with TORCH_LOGS=not_implemented"
+    )
+
+
+# -- which function is called ----------------------------------------------------------------------
+
+# operators that PyTorch shows as the method they stand for
+_AS_METHODS = {
+    "__add__": "add",
+    "__radd__": "add",
+    "__sub__": "sub",
+    "__mul__": "mul",
+    "__rmul__": "mul",
+    "__truediv__": "div",
+    "__mod__": "remainder",
+    "__pow__": "pow",
+    "__matmul__": "matmul",
+    "__ne__": "ne",
+    "__lt__": "lt",
+    "__le__": "le",
+    "__gt__": "gt",
+    "__ge__": "ge",
+}
+
+
+def public_function(name: Name) -> Callable:
+    """What a `__torch_function__` is told is called."""
+    key = name.place.key
+    if key in _AS_METHODS:
+        return getattr(Tensor, _AS_METHODS[key])
+    attribute, _, access = key.partition(".")
+    member = Tensor.__dict__.get(attribute)
+    if isinstance(member, property) and (access or member.fget is name.function):
+        return getattr(member, access or "__get__")
+    return name.function
+
+
+def resolved(func: Callable) -> str:
+    """Where a function is found, such as torch.Tensor.add."""
+    name = getattr(func, "__name__", str(func))
+    owner = getattr(func, "__self__", None)
+    if isinstance(owner, property):
+        found = (key for key, member in Tensor.__dict__.items() if member is owner)
+        return f"torch.Tensor.{next(found, '?')}.{name}"
+    if Tensor.__dict__.get(name) is func:
+        return "torch.Tensor." + name
+    module = getattr(func, "__module__", None) or ""
+    if module.startswith("flambeau.nn"):
+        return "torch" + module.removeprefix("flambeau") + "." + name
+    space, _, short = name.partition("_")
+    return f"torch.{space}.{short}" if space in ("linalg", "fft", "special") else "torch." + name
+
+
+# -- the handler -----------------------------------------------------------------------------------
+
+
+class _Arguments(interposing.Handler):
+    """Lets arguments answer that want to."""
+
+    kinds = KINDS
+    level = interposing.ARGUMENTS
+    sees = "all"
+    all_threads = is_lasting = forks = True
+
+    def around(self, name, function, args, kwargs):
+        found = speakers(args)
+        if kwargs:
+            found = speakers([*args, *kwargs.values()])
+        if not found:
+            return function(*args, **kwargs)
+        func = public_function(name)
+        result = answer(func, found, args, kwargs)
+        if result is NotImplemented and not name.place.delegates:  # operators have a second try
+            raise refused(resolved(func), found)
+        return result
+
+
+ARGUMENTS = _Arguments()
+
+
+def notice(kind: type) -> None:
+    """An instance of a class of tensors has come into being."""
+    if kind is not Tensor and roles[kind] == SPEAKS and not interposing.is_pushed(ARGUMENTS):
+        interposing.push(ARGUMENTS)
+
+
+def disabled_for_subclasses() -> switched_off:
+    """A context in which subclasses count as plain tensors."""
+    return switched_off(ARGUMENTS)
+
+
+# -- subclasses of Tensor --------------------------------------------------------------------------
+
+
+def nowrap() -> set:
+    """Functions whose result keeps its class."""
+    members = Tensor.__dict__
+    return {members[name].__get__ for name in ("_base", "grad") if name in members}
+
+
+def converted(result: Any, cls: type) -> Any:
+    """A result, however deep in lists and tuples, as a subclass of Tensor."""
+    if cls is Tensor:
+        return result
+    if isinstance(result, Tensor) and not isinstance(result, cls):
+        return result.as_subclass(cls)
+    if isinstance(result, (tuple, list)):
+        items = [converted(item, cls) for item in result]
+        kind: Any = type(result)
+        return kind(*items) if hasattr(kind, "_fields") else kind(items)
+    return result
+
+
+def _torch_function(
+    cls: type, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+) -> Any:
+    """Calls a function as usual; tensors among its results become of this class."""
+    if not all(issubclass(cls, kind) for kind in types):
+        return NotImplemented
+    with disabled_for_subclasses():
+        result = func(*args, **(kwargs or {}))
+    return result if func in nowrap() else converted(result, cls)
+
+
+METHODS["__torch_function__"] = classmethod(_torch_function)
+
+
+@method
+def as_subclass(self, cls):
+    """The same tensor as an instance of a subclass."""
+    if self._requires_grad and self._grad_fn is None and modes.grad:
+        with disabled_for_subclasses():
+            self = self.view(self.shape)  # so that gradients reach the leaf itself
+    out = make_tensor(self._layout, self._storage, self._offset, cls)
+    out._requires_grad, out._grad_fn, out._output_nr = (
+        self._requires_grad,
+        self._grad_fn,
+        self._output_nr,
+    )
+    notice(cls)
+    return out
+
+
+def _make_subclass(cls: type, data: Tensor, require_grad: bool = False, **options: Any) -> Any:
+    """A leaf of a subclass over the memory of a tensor."""
+    out = make_tensor(data._layout, data._storage, data._offset, cls)
+    out._requires_grad = require_grad
+    notice(cls)
+    return out
+
+
+def _make_wrapper_subclass(
+    cls: type,
+    size: Any,
+    strides: Any = None,
+    storage_offset: Any = None,
+    memory_format: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    **options: Any,
+) -> Any:
+    """A tensor of a subclass that has a shape but no memory: others hold its values."""
+    kind = default_dtype() if dtype is None else dtype
+    where = _device.default_device() if device is None else _device.resolve(device)
+    shape = Size(size)
+    plain = dense_layout(shape, kind, where)
+    if strides is not None:
+        plain = make_layout(shape, tuple(strides), kind, where)
+    out = make_tensor(plain, new_storage(0), 0, cls)
+    out._requires_grad = requires_grad
+    notice(cls)
+    return out
+
+
+METHODS["_make_subclass"] = staticmethod(_make_subclass)
+METHODS["_make_wrapper_subclass"] = staticmethod(_make_wrapper_subclass)

@@ -1,0 +1,107 @@
+"""torch.overrides: subclasses of Tensor, objects that answer for functions, modes."""
+
+import copy
+import pickle
+import threading
+
+import pytest
+
+import flambeau
+from flambeau.eager import interposing, overriding
+from tests.override_cases import CASES, DISPATCHED, EXPRESSIONS, dispatched, evaluate
+
+
+@pytest.fixture(autouse=True)
+def without_subclasses():
+    """What one test needs the others do not: the handler of subclasses goes after each."""
+    yield
+    while interposing.is_pushed(overriding.ARGUMENTS):
+        interposing.pop(overriding.ARGUMENTS)
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_subclasses_survive_as_in_pytorch(text):
+    torch = pytest.importorskip("torch")
+    assert evaluate(flambeau, text) == evaluate(torch, text)
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CASES)
+def test_programs_do_as_in_pytorch(name):
+    torch = pytest.importorskip("torch")
+    assert CASES[name](flambeau) == CASES[name](torch)
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("text", DISPATCHED)
+def test_dispatch_modes_are_told_what_pytorchs_are(text):
+    torch = pytest.importorskip("torch")
+    assert dispatched(flambeau, text) == dispatched(torch, text)
+
+
+class Sub(flambeau.Tensor):
+    pass
+
+
+def test_programs_without_subclasses_meet_no_handler():
+    x = flambeau.nn.Parameter(flambeau.ones(2))
+    (x + 1).sum().backward()
+    assert not interposing.is_pushed(overriding.ARGUMENTS)
+    assert type(flambeau.ones(2).as_subclass(Sub) + 1) is Sub
+    assert interposing.is_pushed(overriding.ARGUMENTS)
+
+
+def test_other_threads_meet_subclasses_too():
+    found = []
+    x = flambeau.ones(2).as_subclass(Sub)
+    thread = threading.Thread(target=lambda: found.append(type(x + 1)))
+    thread.start()
+    thread.join()
+    assert found == [Sub]
+
+
+def test_copies_and_pickles_are_of_the_class():
+    x = flambeau.ones(2).as_subclass(Sub)
+    for made in (copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        assert type(made) is Sub and type(made + 1) is Sub
+
+
+def test_autocast_and_subclasses():
+    x = flambeau.ones(2, 2).as_subclass(Sub)
+    with flambeau.autocast("cpu", dtype=flambeau.bfloat16):
+        found = x @ x
+    assert type(found) is Sub and found.dtype is flambeau.bfloat16
+
+
+def test_a_profile_shows_ops_on_subclasses_once():
+    x = flambeau.ones(2).as_subclass(Sub)
+    with flambeau.profiler.profile() as prof:
+        x + 1
+    assert [e.name for e in prof.events()] == ["aten::add"]
+
+
+def test_what_is_overridable():
+    found = flambeau.overrides.get_overridable_functions()
+    assert flambeau.add in found[flambeau] and flambeau.Tensor.add in found[flambeau.Tensor]
+    assert flambeau.Tensor.as_subclass not in found[flambeau.Tensor]
+    assert flambeau.Tensor.as_subclass in flambeau.overrides.get_ignored_functions()
+
+
+def test_modes_end_with_their_blocks_in_every_thread():
+    class Mode(flambeau.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            log.append(threading.get_ident())
+            return func(*args, **(kwargs or {}))
+
+    log = []
+    with Mode():
+        thread = threading.Thread(target=lambda: flambeau.ones(2))
+        thread.start()
+        thread.join()
+        flambeau.ones(2)
+    flambeau.ones(2)
+    assert log == [threading.get_ident()]
