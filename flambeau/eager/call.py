@@ -10,6 +10,7 @@ Pattern letters, one per argument: t tensor; s number in place of a tensor (take
 promotion); n any other number (cast to the compute type); f float and i int parameters.
 """
 
+from flambeau import errors
 from flambeau._layout import Layout, make_layout
 from flambeau._tensor import empty_like_layout, pool_of
 from flambeau.codegen import scalar
@@ -40,7 +41,9 @@ def fresh_text(family, names, differentiable, miss):
     outs = range(family.outputs)
     # a miss must leave the except clause first, or errors below would be chained to another
     text = f"    try:\n        found = plans[{key_text(family.pattern, names)}]\n"
-    text += f"    except AttributeError:\n        found = None\n    if found is None:\n        {miss}\n"
+    text += (
+        f"    except AttributeError:\n        found = None\n    if found is None:\n        {miss}\n"
+    )
     text += f"    {', '.join(f'layout{k}, pool{k}' for k in outs)}, kernel, desc = found\n"
     text += allocated(family.outputs)
     text += call_text(family.outputs, family.pattern, names, family.error is not None)
@@ -93,7 +96,7 @@ class Family:
         self.key, self.trace, self.pattern = key, trace, pattern
         self.types, self.outputs = types, outputs
         self.keyed = [c for c in pattern if c in "tsn"]
-        self.plans, self.into = Plans(self._fresh), Plans(self._given)
+        self.plans, self.into = Plans(self._fresh, mixed=True), Plans(self._given, mixed=True)
         self.kinds: dict = Plans(lambda marks: None)
         self.error, self.promoting = error, promoting
         self.check = None  # of layouts and types, when a plan is made
@@ -121,7 +124,9 @@ class Family:
             kernel, chunk = kind.dense_kernel(layouts)
             desc = describe_run(first.numel, chunk, kind.steps)
             outs = [
-                first if d is first.dtype else make_layout(first.shape, first.strides, d, first.device)
+                first
+                if d is first.dtype
+                else make_layout(first.shape, first.strides, d, first.device)
                 for d in kind.dtypes
             ]
         else:
@@ -263,7 +268,4 @@ def check_devices(layouts):
     for layout in layouts[1:]:
         # a 0-d cpu tensor may meet any device
         if layout.device is not first and layout.ndim and layouts[0].ndim:
-            raise RuntimeError(
-                "Expected all tensors to be on the same device, but found at least two devices, "
-                f"{first} and {layout.device}!"
-            )
+            raise errors.different_devices(first, layout.device)
