@@ -140,10 +140,20 @@ def resolve(d):
     d = d if isinstance(d, device) else device(d)
     if d.type not in device.runtimes:
         raise _not_available(d)
-    return cpu if d.type == "cpu" else d
+    return d if d.index is None else device(d.type)  # so far there is one of each kind
+
+
+_BACKENDS = {"lazy": "Lazy", "vulkan": "Vulkan"}
 
 
 def _not_available(d):
-    if d.type == "cuda":
-        return AssertionError("Torch not compiled with CUDA enabled")
-    return RuntimeError(f"Device type {d.type} is not available in this build")
+    """What PyTorch says of a device that it was built without."""
+    if d.type in ("cuda", "xpu", "mtia"):
+        return AssertionError(f"Torch not compiled with {d.type.upper()} enabled")
+    if d.type in ("privateuseone", "hpu"):
+        return ModuleNotFoundError(f"No module named 'torch.{d.type}'")
+    backend = _BACKENDS.get(d.type, d.type.upper())
+    return NotImplementedError(
+        f"Could not run 'aten::empty.memory_format' with arguments from the '{backend}' backend. "
+        "Here tensors live on cpu or meta."
+    )

@@ -53,3 +53,14 @@ def out_requires_grad(name):
 
 def not_implemented(op, dtype):
     return NotImplementedError(f"\"{op}\" not implemented for '{dtype.scalar_name}'")
+
+
+def different_devices(first, other):
+    """Tensors that an op wants on one device are on two."""
+    for a, b in ((first, other), (other, first)):
+        if a.type == "meta":
+            return RuntimeError(f"Tensor on device {a} is not on the expected device {b}!")
+    return RuntimeError(
+        "Expected all tensors to be on the same device, but found at least two devices, "
+        f"{first} and {other}!"
+    )

@@ -4,12 +4,13 @@ A `Family` is one computation for one pattern of arguments; its `run` is generat
 that a call is a dictionary look-up, an allocation, a native call and, if somebody wants gradients,
 a node (variants.py). Dense operands of one layout are found by dtypes alone (`sorts`), so that their
 size does not matter. Other layouts have a plan each, which `Plans` works out from the layouts: dtypes
-lead to a `Kind` (what is computed, in which dtype), sizes to words. Everything unusual (keywords, numbers of odd types) leaves for routes.py.
+lead to a `Kind` (what is computed, in which dtype), sizes to words. Everything unusual (keywords, numbers of odd types) leaves for the routes of pointwise.py.
 
 Pattern letters, one per argument: t tensor; s number in place of a tensor (takes part in
 promotion); n any other number (cast to the compute type); f float and i int parameters.
 """
 
+from flambeau import errors
 from flambeau._layout import Layout, make_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen import scalar
@@ -121,8 +122,8 @@ class Family:
         self.key, self.trace, self.pattern = key, trace, pattern
         self.types, self.outputs = types, outputs
         self.keyed = [c for c in pattern if c in "tsn"]
-        self.plans, self.into = Plans(self._fresh), Plans(self._given)
-        self.sorts = Plans(self._dense)
+        self.plans, self.into = Plans(self._fresh, mixed=True), Plans(self._given, mixed=True)
+        self.sorts = Plans(self._dense, mixed=True)
         self.kinds: dict = Plans(lambda marks: None)
         self.error, self.promoting = error, promoting
         self.check = None  # of layouts and types, when a plan is made
@@ -312,7 +313,4 @@ def check_devices(layouts):
     for layout in layouts[1:]:
         # a 0-d cpu tensor may meet any device
         if layout.device is not first and layout.ndim and layouts[0].ndim:
-            raise RuntimeError(
-                "Expected all tensors to be on the same device, but found at least two devices, "
-                f"{first} and {layout.device}!"
-            )
+            raise errors.different_devices(first, layout.device)

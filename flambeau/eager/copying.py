@@ -5,6 +5,7 @@ so that their bits survive. Fills are kernels without inputs.
 """
 
 from flambeau import _dtype, errors
+from flambeau._device import cpu
 from flambeau._layout import (
     broadcast_shape,
     dense_layout,
@@ -53,8 +54,10 @@ def copy_into(target, source):
 def _plan_copy(key):
     """(kernel, description) that copies from one layout to another."""
     target, source = key
-    if not (target.device.runtime.computes and source.device.runtime.computes):
+    if not target.device.runtime.computes:
         return nothing, NO_WORK
+    if target.device is not source.device:
+        return _crossing(target, source), NO_WORK
     if target.dtype is source.dtype:
         target, source = as_bits(target), as_bits(source)
     key = ("copy", source.dtype.code)
@@ -74,7 +77,33 @@ def _itself(x):
     return (x,)
 
 
-COPIES = Plans(_plan_copy)
+COPIES = Plans(_plan_copy, mixed=True)
+
+
+def _crossing(target, source):
+    """A kernel, so to speak, that copies between devices by way of the host.
+
+    Elements are laid side by side and cast where they are, moved, and spread where they arrive.
+    """
+    if not source.device.runtime.computes:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    read, write = source.device.runtime.read, target.device.runtime.write
+    sent, held, landed = [
+        dense_layout(source.shape, target.dtype, device)
+        for device in (source.device, cpu, target.device)
+    ]
+
+    def run(_, to, start):
+        blocks = [empty_like_layout(layout) for layout in (sent, held, landed)]
+        gathered, carried, arrived = [block._storage.pointer for block in blocks]
+        kernel, description = COPIES[sent, source]
+        kernel(description, gathered, start)
+        read(carried, gathered, held.nbytes)
+        write(arrived, carried, held.nbytes)
+        kernel, description = COPIES[target, landed]
+        kernel(description, to, arrived)
+
+    return run
 
 
 def _check_broadcast(shape, wanted):
@@ -187,7 +216,7 @@ def _plan_checked(key):
     return COPIES[key]
 
 
-_CHECKED = Plans(_plan_checked)
+_CHECKED = Plans(_plan_checked, mixed=True)
 
 
 def preserved_layout(layout, dtype=None):
@@ -244,8 +273,6 @@ _CONVERSIONS = Plans(_plan_conversion)
 def _converted_layout(source, dtype, device, memory_format):
     layout = formatted_layout(source, memory_format, dtype)
     if device is not None and device is not layout.device:
-        if layout.device.type == "meta":
-            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
         layout = make_layout(layout.shape, layout.strides, layout.dtype, device)
     return layout
 

@@ -6,7 +6,9 @@ types and plain static values. It never grows past twice its room and never empt
 was not asked for since the room was last filled is forgotten, what is in use moves on.
 """
 
+from flambeau import errors
 from flambeau._dtype import Defaults
+from flambeau._layout import Layout
 
 ROOM = 512  # small enough for processors to keep close: new sizes walk through all of it
 
@@ -15,13 +17,14 @@ class Plans(dict):
     """key -> plan. make(key) works out a missing one; None is a plan like others.
 
     by_default: do plans depend on the default dtype? Then they are forgotten when it changes.
+    mixed: may the layouts of a key be on several devices?
     """
 
-    __slots__ = ("make", "older", "room")
+    __slots__ = ("make", "mixed", "older", "room")
 
-    def __init__(self, make, room=ROOM, by_default=True):
+    def __init__(self, make, room=ROOM, by_default=True, mixed=False):
         dict.__init__(self)
-        self.make, self.room, self.older = make, room, {}
+        self.make, self.room, self.older, self.mixed = make, room, {}, mixed
         if by_default:
             Defaults.remembered.append(self)
 
@@ -29,6 +32,8 @@ class Plans(dict):
         if key in self.older:
             found = self.older.pop(key)
         else:
+            if not self.mixed and type(key) is tuple:
+                _check_devices(key, None)
             found = self.make(key)
         if len(self) >= self.room:
             self.older = dict(self)
@@ -40,3 +45,16 @@ class Plans(dict):
         """Forget everything."""
         dict.clear(self)
         self.older = {}
+
+
+def _check_devices(values, device):
+    """Complain about layouts on different devices; returns the device of the last."""
+    for value in values:
+        if type(value) is Layout:
+            if value.device is not device:
+                if device is not None:
+                    raise errors.different_devices(device, value.device)
+                device = value.device
+        elif type(value) is tuple:
+            device = _check_devices(value, device)
+    return device

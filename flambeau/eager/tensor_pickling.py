@@ -8,7 +8,7 @@ from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd.node import current_grad_fn
 from flambeau.eager.attachment import method
 from flambeau.eager.overriding import notice
-from flambeau.runtime.cpu import buffer_at
+from flambeau.runtime.cpu import address_of, place_of
 from flambeau.storage import new_storage
 
 _LEAVES_ONLY = (
@@ -29,11 +29,9 @@ def __deepcopy__(self, memo):
         return memo[id(self)]
     storage = memo.get(("storage", id(self._storage)))
     if storage is None:
-        storage = new_storage(self._storage.nbytes if not self.is_meta else 0)
-        if storage.pointer:
-            buffer_at(storage.pointer, self._storage.nbytes)[:] = buffer_at(
-                self._storage.pointer, self._storage.nbytes
-            )
+        own, device = self._storage, self._layout.device
+        storage = new_storage(own.nbytes if device.runtime.computes else 0, device)
+        device.runtime.copy(storage.pointer, own.pointer, storage.nbytes)
         memo["storage", id(self._storage)] = storage
     out = make_tensor(self._layout, storage, self._offset, type(self))
     out._requires_grad = self._requires_grad
@@ -48,9 +46,8 @@ def __deepcopy__(self, memo):
 def rebuild(cls, shape, strides, dtype, offset, data, requires_grad, attributes, device="cpu"):
     """The inverse of pickling."""
     device = _device.device(device)
-    storage = new_storage(len(data))
-    if data:
-        buffer_at(storage.pointer, len(data))[:] = data
+    storage = new_storage(len(data), device)
+    device.runtime.write(storage.pointer, place_of(data), len(data))
     layout = make_layout(Size(shape), tuple(strides), _dtype.BY_NAME[dtype], device)
     # the class is None for plain tensors, which are known under several names
     out = make_tensor(layout, storage, offset, cls or Tensor)
@@ -65,10 +62,13 @@ def __reduce_ex__(self, protocol):
     if current_grad_fn(self) is not None and self._requires_grad:
         raise RuntimeError(_LEAVES_ONLY)
     data, t = b"", self
-    if not self.is_meta and self._storage.nbytes:
+    runtime = self._layout.device.runtime
+    if runtime.computes and self._storage.nbytes:
         if self._storage.nbytes > 2 * self.nbytes + 64:
             t = self.detach().clone()  # a small part of a large storage travels alone
-        data = bytes(buffer_at(t._storage.pointer, t._storage.nbytes))
+        block = bytearray(t._storage.nbytes)
+        runtime.read(address_of(block), t._storage.pointer, len(block))
+        data = bytes(block)
     cls = None if type(self) is Tensor else type(self)
     layout = t._layout
     state = (

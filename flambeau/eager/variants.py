@@ -65,8 +65,8 @@ class Backward:
         self.wanted = [(n, variant.saved_names.index(n)) for n in wanted]
         self.slots = len(variant.tensors)
         self.identities = [k for k, f in self.formulas if _is_identity(f, self.constants)]
-        self.families, self.plans = Plans(lambda mark: None), Plans(self._plan)
-        self.sorts = Plans(self._dense)
+        self.families = Plans(lambda mark: None, mixed=True)
+        self.plans, self.sorts = Plans(self._plan), Plans(self._dense, mixed=True)
         self.quick = self._compile_quick()
 
     def _usual_slots(self):

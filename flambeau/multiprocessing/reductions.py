@@ -50,7 +50,7 @@ def reduce_tensor(tensor: Tensor) -> tuple:
     """Function and arguments that rebuild a tensor elsewhere, over the same memory."""
     check_may_travel(tensor)
     layout = tensor._layout
-    if layout.device.type != "meta":
+    if layout.device.runtime.computes:
         # here and not with its storage, because here it can be seen that nobody else looks at it
         shared_storage.share(tensor._storage)
     storage = root_of(tensor._storage)
@@ -64,7 +64,7 @@ def reduce_tensor(tensor: Tensor) -> tuple:
         tensor._requires_grad,
         tensor.persistent if kind is Buffer else None,
     )
-    if layout.device.type == "meta":
+    if not layout.device.runtime.computes:
         return rebuild_tensor, (*described, None, 0)
     return rebuild_tensor, (*described, storage, offset)
 

@@ -153,7 +153,7 @@ def _number(x):
 
 def _bounds(input, low, high):
     """The range of a histogram: the data's own if both ends are equal, never a point."""
-    if low == high and input.numel() and input.device.type == "cpu":
+    if low == high and input.numel() and input.device.runtime.computes:
         low, high = input.amin().item(), input.amax().item()
     if low == high:
         low, high = low - 1, high + 1
@@ -170,7 +170,7 @@ def histc(input, bins: int = 100, min: Scalar = 0, max: Scalar = 0):
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     if max < min:
         raise RuntimeError("torch.histc: max must be larger than min")
-    if input.device.type == "meta":
+    if not input.device.runtime.computes:
         return input.new_zeros((bins,))
     low, high = _bounds(input, min, max)
     if not (math.isfinite(low) and math.isfinite(high)):

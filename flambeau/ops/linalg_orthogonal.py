@@ -234,7 +234,7 @@ def _gels(A, B):
     wide = A.shape[-2] < A.shape[-1]
     Q, R = public("_linalg_qr")(adjoint(A) if wide else A, "reduced")
     zeros = R.diagonal(0, -2, -1) == 0
-    if A.device.type == "cpu" and zeros.any().item():
+    if A.device.runtime.computes and zeros.any().item():
         code = zeros.to(d.int32).argmax(-1).amax().item() + 1
         raise check.LinAlgError(
             "torch.linalg.lstsq: The least squares solution could not be computed because the "
@@ -272,7 +272,7 @@ def _linalg_lstsq(input, other, rcond: object, driver: str):
         rank = rank if other.shape[-1] else rank * 0  # as LAPACK, which then does not look
         values = S if driver in ("gelsd", "gelss") else nothing
     residuals = nothing
-    full = driver == "gels" or input.device.type != "cpu" or (rank == columns).all().item()
+    full = driver == "gels" or not input.device.runtime.computes or (rank == columns).all().item()
     if rows > columns and driver != "gelsy" and full:
         error = (input @ X - other).abs()
         residuals = (error * error).sum(-2)

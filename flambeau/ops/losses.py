@@ -426,7 +426,7 @@ def gaussian_nll_loss(
         if input.shape[:-1] == var.shape:
             var = var.unsqueeze(-1)
         elif not _one_per_row(input.shape, var.shape):
-            if var.device.type == "cpu" and bool((var < 0).any()):
+            if var.device.runtime.computes and bool((var < 0).any()):
                 raise ValueError("var has negative entry/entries")
             raise ValueError("var is of incorrect size")
     if reduction not in _NUMBERS:

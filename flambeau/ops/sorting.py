@@ -128,7 +128,7 @@ def _quantile(input, q, dim, keepdim, interpolation, ignore_nan):
         _check_quantile(input, q, interpolation)
     else:
         _check_quantile(input, q, interpolation)
-        if q.device.type == "cpu" and not bool(((q >= 0) & (q <= 1)).all()):
+        if q.device.runtime.computes and not bool(((q >= 0) & (q <= 1)).all()):
             raise RuntimeError("quantile() q values must be in the range [0, 1]")
     ndim = input.ndim
     if dim is None:

@@ -47,7 +47,7 @@ def _check_decay(decay):
 
 
 def _is_native(t):
-    return t.device.type == "cpu" and (t.is_floating_point() or t.is_complex())
+    return t.device.runtime.computes and (t.is_floating_point() or t.is_complex())
 
 
 def _bundles(averaged, current):

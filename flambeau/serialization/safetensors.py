@@ -67,7 +67,7 @@ def _checked(tensors):
             "your model is to use `save_model`; or save clones of them."
         )
     for name, value in tensors.items():
-        if value.device.type == "meta":
+        if not value.device.runtime.computes:
             raise NotImplementedError(f"Cannot copy out of meta tensor; no data! (tensor `{name}`)")
         if value.dtype not in NAMES:
             raise KeyError(f"safetensors files cannot hold {value.dtype}, of tensor `{name}`")

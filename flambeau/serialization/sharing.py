@@ -12,7 +12,7 @@ def overlapping(tensors):
     storages: dict = {}
     for name, tensor in tensors.items():
         root = root_of(tensor._storage)
-        if tensor.device.type != "meta" and root.pointer and root.nbytes:
+        if tensor.device.runtime.computes and root.pointer and root.nbytes:
             storages.setdefault(root.pointer, []).append(name)
     groups = []
     for names in storages.values():

@@ -55,7 +55,7 @@ def get_total_norm(
         dtype = real if dtype is None else promote_types(dtype, real)
         if not kind.is_floating_point and not kind.is_complex:
             vector_norm(group[0], norm_type)  # says what is wrong
-        if _native(kind, norm_type) and group[0].device.type == "cpu":
+        if _native(kind, norm_type) and group[0].device.runtime.computes:
             norms.append(norm_of_all(group, norm_type))
         else:
             norms += [vector_norm(t, norm_type).item() for t in group]

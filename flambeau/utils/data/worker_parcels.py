@@ -79,7 +79,7 @@ class _Packer(pickle.Pickler):
     def _tensor(self, t):
         check_may_travel(t)
         layout, kind, number = t._layout, type(t), -1
-        if layout.device.type != "meta":
+        if layout.device.runtime.computes:
             number = len(self.places)
             root = root_of(t._storage)
             start = t._offset + t._storage.pointer - root.pointer
