@@ -7,6 +7,7 @@ no offset and no memory: those belong to the tensor.
 import math
 import operator
 from itertools import accumulate
+from typing import Any
 
 from flambeau import errors
 
@@ -65,11 +66,11 @@ class Size(tuple):
 class Layout:
     """How a tensor's elements are arranged; compare with `is`. Strides count elements.
 
-    sizes: the shape as a plain tuple, which is quicker to take apart than a Size. is_contiguous: are
-    elements side by side in row-major order? is_dense: and do strides say so letter for letter
-    (those of dimensions of size 1 could be anything)? sort: one layout that stands for all dense ones
-    of this dtype and device that hold something, and None for the others. Shape and pool are filled
-    in when first asked for.
+    sizes: the shape as a plain tuple, which is quicker to take apart than a Size. is_contiguous:
+    are elements side by side in row-major order? is_dense: and do strides say so letter for letter
+    (those of dimensions of size 1 could be anything)? sort: one layout that stands for all dense
+    ones of this dtype and device that hold something, and None for the others. Shape and pool are
+    filled in when first asked for.
     """
 
     __slots__ = (
@@ -93,6 +94,8 @@ class Layout:
             found = self.shape = _new_size(Size, self.sizes)
         elif name == "pool":
             found = self.pool = self.device.runtime.pool_for(self.nbytes)
+        elif name == "sort":
+            found = self.sort = _sort_of(self)
         else:
             raise AttributeError(f"'Layout' object has no attribute '{name}'")
         return found
@@ -134,7 +137,9 @@ class _Known(dict):
         if older and facts in older:
             found = older[facts]
         else:
-            found = _new_layout(*facts)
+            found = _native(Layout, facts, _sorts) if _native is not None else None
+            if found is None:
+                found = _new_layout(*facts)
         if len(self) >= self.ROOM:
             self.older = dict(self)
             self.clear()
@@ -142,12 +147,12 @@ class _Known(dict):
         return found
 
 
-_known = _Known()
+LAYOUTS = _Known()
 
 
 def make_layout(shape, strides, dtype, device):
     """The layout with these facts; the same facts give the same object."""
-    return _known[shape, strides, dtype, device]
+    return LAYOUTS[shape, strides, dtype, device]
 
 
 def same_layout(a, b):
@@ -160,7 +165,7 @@ def same_layout(a, b):
     )
 
 
-_sorts: dict = {}  # (dtype, device) -> the layout that stands for dense ones
+_sorts: dict = {}  # device -> dtype -> the layout that stands for dense ones
 
 
 def _new_layout(sizes, strides, dtype, device):
@@ -194,23 +199,28 @@ def _new_layout(sizes, strides, dtype, device):
             is_contiguous, is_dense = True, strides == contiguous_strides(sizes)
     self.numel, self.is_contiguous, self.is_dense = numel, is_contiguous, is_dense
     self.nbytes = numel * itemsize
-    if not is_dense or not numel:
-        self.sort = None
-    elif ndim:
-        self.sort = _sorts.get((dtype, device)) or _new_sort(self)
-    else:
-        self.sort = self
     return self
 
 
-def _new_sort(layout):
-    found = layout
-    if layout.sizes != (2,):
-        _sorts[layout.dtype, layout.device] = layout  # so that the next line ends
-        found = make_layout((2,), (1,), layout.dtype, layout.device)
-        found.sort = found
-    _sorts[layout.dtype, layout.device] = found
+def _sort_of(layout):
+    if not layout.is_dense or not layout.numel:
+        return None
+    if not layout.ndim:
+        return layout
+    known = _sorts.setdefault(layout.device, {})
+    found = known.get(layout.dtype)
+    if found is None:
+        found = known[layout.dtype] = make_layout((2,), (1,), layout.dtype, layout.device)
     return found
+
+
+_native: Any = None  # does what _new_layout does, in most cases
+
+
+def make_natively(function):
+    """Let a native function (codegen/templates/layouts.py) make layouts."""
+    global _native
+    _native = function
 
 
 def dense_layout(shape, dtype, device):

@@ -9,7 +9,7 @@ import os
 import threading
 import time
 
-from flambeau import config
+from flambeau import _dtype, _layout, config
 from flambeau._device import device
 from flambeau.codegen import cache, dump
 from flambeau.runtime import base, cpu, kernel_clock, threads
@@ -69,7 +69,20 @@ def _start_pool():
     found.run_address = addresses["flambeau_pool_run"]
     if _threads_wanted is not None:
         found.set_num_threads(_threads_wanted)
+    _make_layouts_natively()
     return found
+
+
+def _make_layouts_natively():
+    """From the first kernel on, layouts come from native code, which takes a fifth of the time."""
+    from flambeau.codegen.templates.layouts import build  # with llvmlite
+
+    names = [n for n in _layout.Layout.__slots__ if n not in ("shape", "pool")]
+    slots = cpu.slot_offsets(_layout.Layout, names)
+    itemsize = cpu.slot_offsets(_dtype.dtype, ["itemsize"])["itemsize"]
+    code = _object(build(tuple(slots.items()), itemsize))
+    address = _compiler().link(code, ("entry",))["entry"]
+    _layout.make_natively(cpu.builtin("layout", address))
 
 
 def load_kernel(ir, name="kernel", nest=None):

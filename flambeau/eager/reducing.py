@@ -85,23 +85,16 @@ class Kind:
         # one result without anything to see to: the public function does it all
         self.is_plain = len(self.dtypes) == 1 and not self.numbers and self.note is None
         self.is_whole = self.is_whole and self.is_plain and self.runtime.computes
-        if self.is_whole:
-            self.out = dense_layout((), self.dtypes[0], sample.device)
-            self.whole = {}  # kernels of few and of many elements that lie side by side
-            if "refuses" in options:
-                self.is_whole = not _is_refused(self.compute, *options["refuses"])
+        if self.is_whole and "refuses" in options:
+            self.is_whole = not _is_refused(self.compute, *options["refuses"])
 
-    def whole_plan(self, layout):
-        """All elements of a dense layout, too few to be cut: see Call._rows."""
-        n = layout.numel
+    def whole_plan(self, sample, short):
+        """All elements of a dense layout, too few to be cut: the kernel is told how many."""
         if self.check is not None:
-            self.check(self.op, layout, self.dims, self.given)
-        kernel = self.whole.get(n >= LONG)
-        if kernel is None:
-            shape = (0, 0, "c", "elements", "results", n >= LONG)
-            kernel = self.whole[n >= LONG] = self.kernel("build_rows", shape)
-        desc = packed(Reducing(1, 1, 1, 1, n, n, layout.itemsize, n, 1, 0))
-        return self.out, self.out.pool, kernel, desc, self
+            self.check(self.op, sample, self.dims, self.given)
+        out = dense_layout((), self.dtypes[0], sample.device)
+        kernel = self.kernel("build_rows", (0, 0, "c", "elements", "results", not short))
+        return out, out.pool, kernel, packed((0, sample.itemsize)), self
 
     def kernel(self, build, *pattern):
         """The kernel of a program for a pattern of a launch."""
@@ -379,10 +372,15 @@ def _check_exact(call, out):
 
 _TEXT = """def {name}(input=REQUIRED, *args, out=None, **kwargs):
     try:
+        layout = input._layout
+        n = layout.numel
         if kwargs:
-            layout0, pool0, kernel, desc, call = plans[input._layout, args, *kwargs.items()]
+            layout0, pool0, kernel, desc, call = plans[layout, args, *kwargs.items()]
         else:
-            layout0, pool0, kernel, desc, call = plans[input._layout, args]
+            found = sorts[layout.sort, layout.ndim, args, n < LONG] if n <= MOST else None
+            if found is None:
+                found = plans[layout, args]
+            layout0, pool0, kernel, desc, call = found
     except (AttributeError, TypeError):
         call = None
     if call is None or out is not None:
@@ -390,7 +388,7 @@ _TEXT = """def {name}(input=REQUIRED, *args, out=None, **kwargs):
     if kernel is None:
         return several(call, input)
 {allocated}
-    kernel(desc, p0, input._storage.pointer + input._offset)
+    kernel(desc, p0, input._storage.pointer + input._offset, n)
     if input._requires_grad and modes.grad and differentiable:
         call.record(input, (out0,))
     return out0
@@ -407,9 +405,13 @@ class Reducer:
         self.name = options.get("public", op.name)
         signatures = options.get("signatures")
         self.overloads = Overloads(op.name, signatures) if signatures else None
-        self.plans, self.kinds = Plans(self._plan), Plans(self._kind)
+        self.plans, self.kinds = Plans(self._plan, mixed=True), Plans(self._kind, mixed=True)
+        self.sorts = Plans(self._whole, mixed=True)
         scope = {
             "plans": self.plans,
+            "sorts": self.sorts,
+            "LONG": LONG,
+            "MOST": 2 * PIECE,
             "slow": self.slow,
             "several": self.several,
             "REQUIRED": REQUIRED,
@@ -438,12 +440,20 @@ class Reducer:
         _, overload, given = self.arguments((public("empty")(0), *args), dict(kwargs))
         return Kind(self.op, sample, overload, given)
 
+    def _whole(self, key):
+        """The same for all elements of a dense layout, whatever their number; None where the
+        arguments want something else.
+        """
+        sort, ndim, args, short = key
+        if sort is None:
+            return None
+        kind = self.kinds[sort.dtype, sort.device, ndim, args]
+        return kind.whole_plan(sort, short) if kind.is_whole else None
+
     def _plan(self, key):
         """(layout and pool of the result, kernel, description, kind), or a Call behind four None."""
         layout, *rest = key
         kind = self.kinds[layout.dtype, layout.device, layout.ndim, *rest]
-        if kind.is_whole and layout.sort is not None and layout.numel <= 2 * PIECE:
-            return kind.whole_plan(layout)
         call = Call(kind, layout)
         out = call.layouts[0]
         if kind.is_plain and call.second is None and call.results:

@@ -10,7 +10,7 @@ import operator
 import warnings
 
 from flambeau import _dtype as d
-from flambeau._layout import make_layout
+from flambeau._layout import LAYOUTS, make_layout
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import creation
@@ -25,7 +25,6 @@ from flambeau.eager.plans import Plans
 from flambeau.ops.indexing import check_fits
 from flambeau.ops.table import TABLE
 
-_BOUNDS = frozenset((int, type(None)))
 SCALARS = (bool, int, float, complex)
 
 
@@ -86,32 +85,23 @@ def _head(layout):
     return sub, layout.sizes[0], layout.strides[0] * layout.itemsize
 
 
-def _sliced(key):
+def _sliced(layout, key):
     """(layout, byte offset) of a slice of the first dimension."""
-    layout, start, stop, step = key
     if not layout.ndim:
         raise _no_slice()
-    if type(start) not in _BOUNDS or type(stop) not in _BOUNDS or (step is not None and step != 1):
-        return _basic(layout, (slice(start, stop, step),))
     sizes, strides = layout.sizes, layout.strides
-    size = sizes[0]
-    if start is None:
-        start = 0
-    elif start < 0:
-        start = start + size if start + size > 0 else 0
-    elif start > size:
-        start = size
-    if stop is None or stop > size:
-        stop = size
-    elif stop < 0:
-        stop += size
+    start, stop, step = key.indices(sizes[0])
+    if step != 1:
+        return _basic(layout, (key,))
     length = stop - start if stop > start else 0
     shape = (length,) if len(sizes) == 1 else (length, *sizes[1:])
-    found = make_layout(shape, strides, layout.dtype, layout.device)
-    return found, start * strides[0] * layout.itemsize
+    return (
+        LAYOUTS[shape, strides, layout.dtype, layout.device],
+        start * strides[0] * layout.itemsize,
+    )
 
 
-_HEADS, _SLICES = Plans(_head, by_default=False), Plans(_sliced, by_default=False)
+_HEADS = Plans(_head, by_default=False)
 
 
 def _basic(layout, items):
@@ -349,10 +339,7 @@ def get_item(self, key):
         if kind is tuple:
             found = _basic(layout, key)
         elif kind is slice:
-            try:
-                found = _SLICES[layout, key.start, key.stop, key.step]
-            except TypeError:  # a bound that nothing can be known by, such as a tensor
-                found = _basic(layout, (key,))
+            found = _sliced(layout, key)
         else:
             found = _basic(layout, (key,)) if key is None or key is Ellipsis else None
         if found is not None:
