@@ -27,7 +27,7 @@ def _fma_kernel() -> tuple[Callable[..., Any], int]:
     module = Module()
     fn = module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
     block, chunk = fn.params
-    width = host().vector_bytes // 4
+    width = host().target.vector_bytes // 4
     wide = vector("float", width)
     out = argument_word(fn, block, 1, "p")
     cells = [fn.var(fn.value(float(k), wide)) for k in range(CHAINS)]

@@ -96,7 +96,7 @@ def info(arguments=()):
     from flambeau.codegen.llvm_cpu import host  # with llvmlite, on first need
 
     version = importlib.metadata.version
-    features = sorted(name for name, on in host().features.items() if on)
+    features = sorted(name for name, on in host().target.features.items() if on)
     count, nbytes = cache_contents(config.cache_dir())
     facts = {
         "flambeau": flambeau.__version__,
@@ -104,7 +104,7 @@ def info(arguments=()):
         "llvmlite": f"{version('llvmlite')} (LLVM {host().version})",
         "numpy": version("numpy"),
         "platform": f"{platform.system()} {platform.machine()}, {host().triple}",
-        "vectors": f"{8 * host().vector_bytes} bits",
+        "vectors": f"{8 * host().target.vector_bytes} bits",
         "threads": f"{flambeau.get_num_threads()} of {os.cpu_count()}",
         "cache": config.cache_dir() or "none (FLAMBEAU_CACHE_DIR is empty)",
         "cached": f"{count} kernels, {nbytes / 1e6:.1f} MB",

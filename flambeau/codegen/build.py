@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from flambeau.codegen import scalar
 from flambeau.codegen.llvm import Emitter, load_element, store_element
-from flambeau.codegen.llvm_cpu import add_entry, argument_word, host, module_text
+from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, PTR, Module, bytes_of, vector
+from flambeau.codegen.target import current
 
 
 class Pointwise(NamedTuple):
@@ -64,7 +65,7 @@ def vector_width(nest):
     # bytes: a + b on a million floats takes 140 us with 32 bytes at a time, 169 us with 64. Rows
     # usually share an operand that stays in cache, and are better off with whole registers.
     streams = nest.rank == 0 and is_cheap(nest)
-    room = min(host().vector_bytes, 32) if streams else host().vector_bytes
+    room = min(current().vector_bytes, 32) if streams else current().vector_bytes
     width = max(1, room // max(map(bytes_of, types)))
     # turning a square takes log2(width) shuffles per vector: more than 16 do not pay
     return min(width, 16) if any(access == "t" for _, access in nest.inputs) else width
@@ -90,6 +91,11 @@ def _parts(values):
             yield v.im
         else:
             yield v
+
+
+def text_and_nest(nest):
+    """The IR of a nest, and the nest for those who explain it."""
+    return build_pointwise(nest), nest
 
 
 def build_pointwise(nest):

@@ -20,6 +20,7 @@ from flambeau.codegen.loops import (
     vector,
     width_of,
 )
+from flambeau.codegen.target import current
 
 _INT_OPS = {
     "add": "add",
@@ -147,7 +148,7 @@ class Emitter:
     def _emit_scale(self, expr):
         value, exponent, portable = expr.args
         type = self.type(expr.type)
-        form = self.fn.module.scaling.get(type)
+        form = current().scaling.get(type)
         if form is None:
             return self.emit(portable)
         a, n = self.emit(value), self.emit(exponent)

@@ -13,6 +13,7 @@ import threading
 import llvmlite.binding as llvm
 
 from flambeau.codegen.loops import I1, I8, I64, PTR, Module, V
+from flambeau.codegen.target import Target, current
 
 CODEGEN_VERSION = 1
 
@@ -31,20 +32,22 @@ class Host:
         self.machine = target.create_target_machine(
             cpu="", features=self.feature_string, opt=2, reloc="pic", codemodel="small", jit=True
         )
-        self.vector_bytes = self._vector_bytes()
-        bits = 8 * self.vector_bytes
-        self.attributes = f'"prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
-        if self.vector_bytes == 64:
-            forms = {"float": ("ps", 32), "double": ("pd", 64)}
-            Module.scaling = {
-                f"<{size // bits} x {t}>": f"llvm.x86.avx512.mask.scalef.{letters}.{size}"
-                for t, (letters, bits) in forms.items()
-                for size in (512, 256, 128)
-            }
+        self.target = self._target()
         self.jit = llvm.create_lljit_compiler(self.machine, use_jit_link=False)
         self.libraries, self.names = [], itertools.count()
         self.lock = threading.Lock()
         self.version = ".".join(map(str, llvm.llvm_version_info))
+
+    def _target(self):
+        vector_bytes, scaling = self._vector_bytes(), {}
+        if vector_bytes == 64:
+            forms = {"float": ("ps", 32), "double": ("pd", 64)}
+            scaling = {
+                f"<{size // width} x {t}>": f"llvm.x86.avx512.mask.scalef.{letters}.{size}"
+                for t, (letters, width) in forms.items()
+                for size in (512, 256, 128)
+            }
+        return Target(self.triple, self.features, vector_bytes, scaling)
 
     def _vector_bytes(self):
         on = self.features.get
@@ -228,4 +231,4 @@ def run_chunks(fn, body, block, chunks):
 
 def module_text(module):
     known = "@_Py_NoneStruct = external global i8\n@PyBytes_Type = external global i8\n"
-    return known + module.text(host().attributes)
+    return known + module.text(current().attributes)

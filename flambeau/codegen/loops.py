@@ -447,8 +447,6 @@ def bytes_of(type):
 class Module:
     """Functions, declarations and constants of one piece of IR."""
 
-    scaling: dict = {}  # vector type -> intrinsic for x * 2**n; a target fills it in
-
     def __init__(self):
         self.functions, self.declared, self.constants = [], {}, {}
 

@@ -12,6 +12,7 @@ import time
 from flambeau import _dtype, _layout, config
 from flambeau._device import device
 from flambeau.codegen import cache, dump
+from flambeau.codegen import target as targets
 from flambeau.runtime import base, cpu, kernel_clock, threads
 from flambeau.runtime.allocator import host_allocator
 
@@ -96,19 +97,30 @@ def load_kernel(ir, name="kernel", nest=None):
     return kernel
 
 
-def built(name, build, key):
-    """A kernel from its builder: a function of the key, or the name of one in codegen/templates.
+def building_for(target):
+    """How a runtime loads kernels that are made for a target (or for what a function says)."""
 
-    Builders return IR, or (IR, nest) where `explain` can show the nest.
-    """
-    if type(build) is str:
-        file, _, function = build.partition(":")
-        build = getattr(importlib.import_module(f"flambeau.codegen.templates.{file}"), function)
-    found = build(*key)
-    return load_kernel(found, name) if type(found) is str else load_kernel(found[0], name, found[1])
+    def load(name, build, key):
+        """A kernel from its builder: a function of the key, or "file:function" of the templates.
+
+        Builders return IR, or (IR, nest) where `explain` can show the nest.
+        """
+        if type(build) is str:
+            file, _, function = build.partition(":")
+            build = getattr(importlib.import_module(f"flambeau.codegen.templates.{file}"), function)
+        with targets.building_for(target):
+            found = build(*key)
+        ir, nest = (found, None) if type(found) is str else found
+        return load_kernel(ir, name, nest)
+
+    return load
 
 
-device.runtimes["cpu"] = base.Runtime(host_allocator.pool_for, built)
+def _host_target():
+    return _compiler().host().target
+
+
+device.runtimes["cpu"] = base.Runtime(host_allocator.pool_for, building_for(_host_target))
 device.runtimes["meta"] = base.Shapes()
 
 

@@ -17,7 +17,7 @@ from flambeau._layout import (
 )
 from flambeau.codegen import scalar
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
-from flambeau.eager.kernels import load_kernel, pool
+from flambeau.eager.kernels import pool
 from flambeau.ops.rules import weighted
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
@@ -265,7 +265,7 @@ def nest_kernel(runtime, key, trace, outputs, inputs, scalars, rank):
         name = key
         while isinstance(name, tuple):
             name = name[0]
-        kernel = load_kernel(build.build_pointwise(nest), name, nest)
+        kernel = runtime.load(name, build.text_and_nest, (nest,))
         found = runtime.kernels[full] = kernel, chunk_elements(cost(values))
     return found
 

@@ -24,7 +24,7 @@ def compiled(word, types, is_complex):
     result = word(*parameters)
     results = (result.re, result.im) if isinstance(result, Complex) else (result,)
     kinds = [LLVM_TYPE[t] for t in (*types, *(r.type for r in results))]
-    width = llvm_cpu.host().vector_bytes // max(map(bytes_of, kinds))
+    width = llvm_cpu.host().target.vector_bytes // max(map(bytes_of, kinds))
     module = Module()
     fn = module.function("body", [(PTR, f"p{k}") for k in range(len(kinds))] + [(I64, "n")])
     *pointers, n = fn.params
@@ -39,7 +39,7 @@ def compiled(word, types, is_complex):
         for value, place, kind in zip(values, places[len(types) :], kinds[len(types) :]):
             fn.store(value, place, bytes_of(kind))
     fn.ret()
-    text = module.text(llvm_cpu.host().attributes)
+    text = module.text(llvm_cpu.host().target.attributes)
     address = llvm_cpu.link(llvm_cpu.compile_object(text), ["body"])["body"]
     prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(kinds), ctypes.c_int64)
     return prototype(address), tuple(r.type for r in results)

@@ -166,11 +166,11 @@ def test_values_are_those_of_pytorch(rng):
 
 
 _NARROW = """
+import dataclasses
 import numpy as np
 from flambeau.codegen import llvm_cpu
 host = llvm_cpu.host()
-host.vector_bytes = {size}
-host.attributes = '"prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
+host.target = dataclasses.replace(host.target, vector_bytes={size})
 import flambeau as torch
 from flambeau.eager import gemm
 from flambeau.eager.products import PRODUCTS
@@ -192,7 +192,7 @@ for small in (gemm.SMALL, 0):
 def test_narrower_vectors(size):
     from flambeau.codegen.llvm_cpu import host
 
-    if host().vector_bytes <= size:
+    if host().target.vector_bytes <= size:
         pytest.skip("the host is no wider")
-    text = _NARROW.format(size=size, bits=8 * size)
+    text = _NARROW.format(size=size)
     subprocess.run([sys.executable, "-c", text], check=True)

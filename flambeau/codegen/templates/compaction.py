@@ -7,9 +7,10 @@ contiguous.
 """
 
 from flambeau.codegen.llvm import load_element, masked_store
-from flambeau.codegen.llvm_cpu import add_entry, argument_word, host, module_text
+from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import MEMORY_TYPE
 from flambeau.codegen.loops import I64, PTR, Module, V, bytes_of, mangle, vector
+from flambeau.codegen.target import current
 from flambeau.codegen.templates.indexing import MOVES
 
 # description: chunks, elements per chunk, elements; for nonzero also rank, sizes
@@ -62,10 +63,8 @@ def build_count(dtype):
     k = _Kernel(2)
     fn, (source, counts) = k.fn, k.pointers
     e = MEMORY_TYPE[dtype]
-    w = max(
-        1,
-        min(64, host().vector_bytes // max(bytes_of(e), 1 if dtype in ("bool", "u8", "i8") else 4)),
-    )
+    least = 1 if dtype in ("bool", "u8", "i8") else 4
+    w = max(1, min(64, current().vector_bytes // max(bytes_of(e), least)))
     total = fn.var(V(fn, I64, "0"))
     whole = k.begin + ((k.end - k.begin) / w) * w
     with fn.loop(k.begin, whole, w) as i:
@@ -107,7 +106,7 @@ def build_select(dtype):
     limit = fn.load(fn.gep(starts, k.chunk + 1, I64), I64, 8)
     # one- and two-byte lanes have no compress instruction on most machines, but widening does
     wide = e if size in (4, 8) else "i32"
-    w = 1 if size == 16 else host().vector_bytes // bytes_of(wide)
+    w = 1 if size == 16 else current().vector_bytes // bytes_of(wide)
     whole = k.begin + ((k.end - k.begin) / w) * w if w > 1 else k.begin
     if w > 1:
         with fn.loop(k.begin, whole, w) as i:
@@ -135,7 +134,7 @@ def build_nonzero(dtype):
     """
     k = _Kernel(3)
     fn, (source, starts, result) = k.fn, k.pointers
-    w = host().vector_bytes // 8
+    w = current().vector_bytes // 8
     rank = k.word(3)
     length = fn.load(fn.gep(k.description, rank + 3, I64), I64, 8)
     total = fn.load(fn.gep(starts, k.word(0), I64), I64, 8)
@@ -199,7 +198,7 @@ def build_scatter(dtype):
     fn, (target, mask, starts, source) = k.fn, k.pointers
     e = MOVES[dtype]
     position = fn.var(fn.load(fn.gep(starts, k.chunk, I64), I64, 8))
-    w = 1 if dtype == "b16" else host().vector_bytes // max(4, bytes_of(e))
+    w = 1 if dtype == "b16" else current().vector_bytes // max(4, bytes_of(e))
     whole = k.begin + ((k.end - k.begin) / w) * w if w > 1 else k.begin
     if w > 1:
         with fn.loop(k.begin, whole, w) as i:

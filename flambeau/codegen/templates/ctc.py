@@ -11,9 +11,9 @@ import math
 
 from flambeau.codegen import scalar as m
 from flambeau.codegen.llvm import Emitter, gather
-from flambeau.codegen.llvm_cpu import host
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I32, I64, PTR, bytes_of, vector
+from flambeau.codegen.target import current
 from flambeau.codegen.templates.sorting import Kernel
 
 FRONT = 2  # states before the first, in every row
@@ -21,7 +21,7 @@ BAD_LABEL = 1  # what a kernel reports
 
 
 def lanes(code):
-    return host().vector_bytes // bytes_of(LLVM_TYPE[code])
+    return current().vector_bytes // bytes_of(LLVM_TYPE[code])
 
 
 def row_length(states, code):

@@ -6,9 +6,9 @@ as in PyTorch: infinities and nan show.
 """
 
 from flambeau.codegen.llvm import load_element
-from flambeau.codegen.llvm_cpu import host
 from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I64, vector
+from flambeau.codegen.target import current
 from flambeau.codegen.templates.sampling import COMPUTE_TYPE, Kernel, narrowed, rounded, store
 
 
@@ -22,7 +22,7 @@ def build_dropout(dtype, kind, masked):
     """
     kernel = Kernel("ppppiffff")
     fn, (_, out, mask_out, source, count, keep, factor, shift, share) = kernel.fn, kernel.arguments
-    width = host().vector_bytes // 8
+    width = current().vector_bytes // 8
     limit = fn.convert("fptosi", fn.intrinsic("ceil", keep * 2.0**53), I64)
     type = LLVM_TYPE[COMPUTE_TYPE[dtype]]
     if kind == "plain":

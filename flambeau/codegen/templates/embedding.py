@@ -14,9 +14,9 @@ from flambeau.codegen.llvm import (
     masked_store,
     store_element,
 )
-from flambeau.codegen.llvm_cpu import host
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I8, I64, bytes_of, vector
+from flambeau.codegen.target import current
 from flambeau.codegen.templates.sorting import Kernel
 
 AT_ONCE = 8  # vectors of a row that are summed in one walk
@@ -26,7 +26,7 @@ OUT_OF_RANGE, BAD_OFFSETS = 1, 2  # what kernels report
 
 def lanes(code):
     """Elements per register, in the type they are computed in."""
-    return host().vector_bytes // bytes_of(LLVM_TYPE[COMPUTE_TYPE[code]])
+    return current().vector_bytes // bytes_of(LLVM_TYPE[COMPUTE_TYPE[code]])
 
 
 def _index(fn, base, i, code):
@@ -69,7 +69,7 @@ def build_lookup(size, index):
     fn, (out, table, places) = kernel.fn, kernel.arguments
     _, count, length, stride, rows, per_chunk = kernel.described(descriptions.Lookup)
     begin = kernel.chunk * per_chunk
-    w = host().vector_bytes
+    w = current().vector_bytes
     unit = f"i{8 * size}"
     whole = (length / w) * w
     with fn.loop(begin, fn.min(begin + per_chunk, count)) as i:
@@ -101,7 +101,7 @@ def build_ones_at():
     kernel = Kernel("pp")
     fn, (out, places) = kernel.fn, kernel.arguments
     _, rows, columns, per_chunk = kernel.described(descriptions.Rows)
-    begin, w = kernel.chunk * per_chunk, host().vector_bytes // 8
+    begin, w = kernel.chunk * per_chunk, current().vector_bytes // 8
     end = fn.min(begin + per_chunk, rows)
     zero, last = fn.value(0, vector(I64, w)), end * columns
     whole = begin * columns + ((last - begin * columns) / w) * w
@@ -126,7 +126,7 @@ def build_links(index, link):
     kernel = Kernel("ppp")
     fn, (firsts, nexts, places) = kernel.fn, kernel.arguments
     _, count, rows, padding = kernel.described(descriptions.Links)
-    w = host().vector_bytes // bytes_of(link)
+    w = current().vector_bytes // bytes_of(link)
     none = fn.value(-1, vector(link, w))
     whole = (rows / w) * w
     with fn.loop(0, whole, w) as row:
@@ -327,7 +327,7 @@ def build_bag_sum(code, index, listed, skips, averaged, weighted):
 def build_bag_max(code, index, listed, skips):
     """The largest of the rows of a bag, by column (see _Bags); extra: whose they are."""
     walk = _Bags(code, index, listed, skips)
-    fn, w, type = walk.fn, host().vector_bytes // 8, COMPUTE_TYPE[code]
+    fn, w, type = walk.fn, current().vector_bytes // 8, COMPUTE_TYPE[code]
     zero = fn.value(0.0, vector(LLVM_TYPE[type], w))
 
     def visit(bag, begin, end, size):

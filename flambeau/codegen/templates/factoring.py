@@ -8,9 +8,9 @@ where nothing else is said. The symmetric indefinite factoring is in `ldl.py`.
 
 from flambeau.codegen import scalar
 from flambeau.codegen.llvm import Emitter, load_element, store_element
-from flambeau.codegen.llvm_cpu import host
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I32, I64, V, bytes_of, literal, vector, width_of
+from flambeau.codegen.target import current
 from flambeau.codegen.templates.sorting import Kernel
 
 
@@ -22,7 +22,7 @@ class Numbers:
         self.parts = 2 if code[0] == "c" else 1
         self.compute = COMPUTE_TYPE[code]
         self.type = LLVM_TYPE[self.compute]
-        self.width = host().vector_bytes // bytes_of(self.type)
+        self.width = current().vector_bytes // bytes_of(self.type)
 
     def at(self, base, index):
         """Address of base[index]."""

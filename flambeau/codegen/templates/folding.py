@@ -12,9 +12,9 @@ from flambeau.codegen.llvm import (
     masked_store,
     store_element,
 )
-from flambeau.codegen.llvm_cpu import host
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, PTR, V, bytes_of, vector
+from flambeau.codegen.target import current
 from flambeau.codegen.templates.sorting import Kernel
 
 WORDS = (
@@ -66,7 +66,7 @@ def build_unfold(integer):
     """
     b = _Blocks("pp")
     fn, (out, x) = b.fn, b.kernel.arguments
-    w = host().vector_bytes // bytes_of(integer)
+    w = current().vector_bytes // bytes_of(integer)
     lanes = vector(integer, w)
     zero = V(fn, lanes, "zeroinitializer")
     with b.rows_of_chunk() as row:
@@ -124,7 +124,7 @@ def build_fold(code):
     fn, (out, x, scratch) = b.fn, b.kernel.arguments
     type = COMPUTE_TYPE[code]
     e, memory = LLVM_TYPE[type], MEMORY_TYPE[code]
-    w = host().vector_bytes // bytes_of(e)
+    w = current().vector_bytes // bytes_of(e)
     lanes = vector(e, w)
     buffer = fn.gep(scratch, b.kernel.chunk * b.room, e)
     size = b.blocks_high * b.blocks_wide
@@ -204,7 +204,7 @@ def build_pixels(integer, factor, apart):
 
         done = V(fn, I64, "0")
         if factor:
-            w = min(16, host().vector_bytes // bytes_of(integer))
+            w = min(16, current().vector_bytes // bytes_of(integer))
             done = (width / w) * w
             with fn.loop(0, done, w) as place:
                 there = [fn.gep(base, height * width * j + place, integer) for j in range(factor)]

@@ -20,8 +20,9 @@ import math
 from flambeau.codegen import scalar
 from flambeau.codegen.build import transpose
 from flambeau.codegen.llvm import load_element, store_element
-from flambeau.codegen.llvm_cpu import add_entry, argument_word, host, module_text
+from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.loops import I1, I64, PTR, Module, bytes_of, vector
+from flambeau.codegen.target import current
 
 PASSES = 24
 HEADER = 14 + PASSES
@@ -35,7 +36,7 @@ class _Transform:
         self.real = "f32" if code == "c64" else "f64"
         self.type = "float" if code == "c64" else "double"
         self.size = bytes_of(self.type)
-        self.width = max(1, host().vector_bytes // self.size)
+        self.width = max(1, current().vector_bytes // self.size)
         self.wide = vector(self.type, self.width)
         self.module = Module()
         names = ("block", "chunk")
@@ -401,4 +402,4 @@ def build(kind, code, rank):
 
 def lanes(code):
     """How many lines travel in one register."""
-    return max(1, host().vector_bytes // (4 if code == "c64" else 8))
+    return max(1, current().vector_bytes // (4 if code == "c64" else 8))

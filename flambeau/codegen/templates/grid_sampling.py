@@ -16,9 +16,9 @@ from flambeau.codegen.llvm import (
     load_element,
     store_element,
 )
-from flambeau.codegen.llvm_cpu import host
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, PTR, V, bytes_of, vector
+from flambeau.codegen.target import current
 from flambeau.codegen.templates.sorting import Kernel
 
 TAPS = {"bilinear": 2, "nearest": 1, "bicubic": 4}
@@ -57,7 +57,7 @@ class _Sampler:
         self.type = COMPUTE_TYPE[pattern.code]
         self.scalar = LLVM_TYPE[self.type]
         self.memory = MEMORY_TYPE[pattern.code]
-        self.width = host().vector_bytes // bytes_of(self.scalar)
+        self.width = current().vector_bytes // bytes_of(self.scalar)
         self.vector = vector(self.scalar, self.width)
 
     def number(self, x):

@@ -11,9 +11,10 @@ nothing.
 from typing import NamedTuple
 
 from flambeau.codegen.llvm import load_element, masked_load, masked_store, store_element
-from flambeau.codegen.llvm_cpu import add_entry, argument_word, host, module_text
+from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, PTR, Module, V, bytes_of, is_float_type, vector
+from flambeau.codegen.target import current
 
 
 class Walk(NamedTuple):
@@ -93,7 +94,7 @@ class _Walker:
         """Spread over lanes what the innermost loop uses; written here, it is known below."""
         fn = self.fn
         w = self.width = (
-            host().vector_bytes // 8 if self.size < 16 and self.walk.access != "s" else 1
+            current().vector_bytes // 8 if self.size < 16 and self.walk.access != "s" else 1
         )
         for value in (*self.sizes, *self.steps):
             fn.splat(value, w)
@@ -166,7 +167,7 @@ class _Walker:
         """One value for the whole row."""
         fn, e = self.fn, MOVES[self.walk.dtype]
         value = fn.load(items, e)
-        w = 1 if self.size == 16 else host().vector_bytes // self.size
+        w = 1 if self.size == 16 else current().vector_bytes // self.size
         self._steps(
             count, w, lambda i, width: fn.store(fn.splat(value, width), fn.gep(table, i, e))
         )
@@ -176,7 +177,7 @@ class _Walker:
         dtype = walk.dtype
         e = MEMORY_TYPE[dtype]
         lanes = 2 if dtype[0] == "c" else 1
-        w = max(1, host().vector_bytes // max(bytes_of(e), 4) // lanes)
+        w = max(1, current().vector_bytes // max(bytes_of(e), 4) // lanes)
 
         def step(i, width):
             at = fn.gep(table, i * lanes, e)
@@ -313,7 +314,7 @@ def _spread(fn, pointer, stride, w):
 
 def copy_bytes(fn, target, source, count):
     """Copy count bytes; blocks do not overlap."""
-    w = host().vector_bytes
+    w = current().vector_bytes
     t = vector("i8", w)
     whole = (count / w) * w
     with fn.loop(0, whole, w) as i:

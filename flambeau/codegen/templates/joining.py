@@ -7,8 +7,8 @@ else that rearranges tensors is done with strided copies (eager/rearranging.py).
 
 from flambeau.codegen.descriptions import Join, PaddedPiece, Triangle
 from flambeau.codegen.llvm import masked_store
-from flambeau.codegen.llvm_cpu import host
 from flambeau.codegen.loops import I8, I32, I64, PTR, vector
+from flambeau.codegen.target import current
 from flambeau.codegen.templates.indexing import copy_bytes
 from flambeau.codegen.templates.sorting import Kernel
 
@@ -70,7 +70,7 @@ def _copy_short(fn, target, source, count):
 
 def fill_bytes(fn, out, low, high, value):
     """out[low:high] filled with eight bytes over and over."""
-    w = host().vector_bytes
+    w = current().vector_bytes
     words, t = fn.splat(value, w // 8), vector("i8", w)
     lanes = fn.convert("bitcast", words, t)
     whole = low + ((high - low) / w) * w

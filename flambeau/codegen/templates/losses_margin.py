@@ -6,9 +6,9 @@ of all others, so one walk gives it too. Launcher: `eager/losses_margin.py`.
 
 from flambeau.codegen import descriptions
 from flambeau.codegen.llvm import convert, masked_load, masked_store
-from flambeau.codegen.llvm_cpu import host
 from flambeau.codegen.llvm_names import LLVM_TYPE
 from flambeau.codegen.loops import I1, I64, bytes_of, vector
+from flambeau.codegen.target import current
 from flambeau.codegen.templates.sorting import Kernel
 
 OUT_OF_RANGE = 1  # what a kernel reports
@@ -20,7 +20,7 @@ class _Rows:
     def __init__(self, kinds, code, power):
         self.kernel = Kernel(kinds)
         self.fn, self.type, self.power = self.kernel.fn, LLVM_TYPE[code], power
-        self.w = host().vector_bytes // bytes_of(self.type)
+        self.w = current().vector_bytes // bytes_of(self.type)
         words = self.kernel.described(descriptions.Margins)
         _, self.samples, self.classes, self.per_chunk, self.step = words
 

@@ -10,8 +10,8 @@ seeds and the public `Generator` in `flambeau/random.py`.
 import math
 
 from flambeau.codegen.llvm import masked_load, masked_store
-from flambeau.codegen.llvm_cpu import host
 from flambeau.codegen.loops import I1, I32, I64, PTR, vector, width_of
+from flambeau.codegen.target import current
 
 # The block of a generator, in 64-bit words. CHUNKS is 1 and never changes: it lets the block
 # double as the launch description of a kernel, and says that drawing is serial. LEFT and NEXT are
@@ -29,7 +29,7 @@ class Words:
     """The drawing functions of one module; each is written when first asked for."""
 
     def __init__(self, module):
-        self.module, self.width, self.written = module, host().vector_bytes // 4, set()
+        self.module, self.width, self.written = module, current().vector_bytes // 4, set()
 
     def _function(self, name, params, result, write):
         if name not in self.written:

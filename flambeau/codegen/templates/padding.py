@@ -5,8 +5,8 @@ the two ends have a map, the middle is copied. Elements move as integers of thei
 """
 
 from flambeau.codegen.llvm import masked_load, masked_store
-from flambeau.codegen.llvm_cpu import host
 from flambeau.codegen.loops import I64, PTR, V, bytes_of, vector
+from flambeau.codegen.target import current
 from flambeau.codegen.templates.folding import across
 from flambeau.codegen.templates.sorting import Kernel
 
@@ -23,7 +23,7 @@ def build_pad(integer):
     rows, per_chunk, depth, height, width, in_depth, in_height, in_width = words[:8]
     left, start, length = words[8:11]
     deep, high, ends = (fn.convert("inttoptr", word, PTR) for word in words[11:])
-    w = host().vector_bytes // bytes_of(integer)
+    w = current().vector_bytes // bytes_of(integer)
     lanes = vector(integer, w)
     constant = fn.convert("trunc", constant, integer)
     constants = fn.splat(constant, w)

@@ -11,9 +11,9 @@ import math
 from contextlib import contextmanager
 
 from flambeau.codegen.llvm import load_element, masked_load, store_element
-from flambeau.codegen.llvm_cpu import host
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I32, I64, V, bytes_of, element, is_float_type, vector, width_of
+from flambeau.codegen.target import current
 from flambeau.codegen.templates.sorting import Kernel
 
 # Words: 0 chunks  1 pieces per chunk  2 pieces  3-5 input sizes  6-8 output sizes  9 channels
@@ -131,7 +131,7 @@ def below(fn, first, end, width):
 
 def lanes(code):
     """Lanes of kernels that compute with a dtype: indices of 32 bits must fit beside it."""
-    return host().vector_bytes // max(4, bytes_of(LLVM_TYPE[COMPUTE_TYPE[code]]))
+    return current().vector_bytes // max(4, bytes_of(LLVM_TYPE[COMPUTE_TYPE[code]]))
 
 
 def computed(code, width):
@@ -302,7 +302,7 @@ def build_largest_backward(code, channels, index):
 
 def zero(fn, base, first, count, code):
     """Zeros at base[first], ... with whole registers."""
-    width = host().vector_bytes // bytes_of(MEMORY_TYPE[code])
+    width = current().vector_bytes // bytes_of(MEMORY_TYPE[code])
     nothing = V(fn, vector(MEMORY_TYPE[code], width), "zeroinitializer")
     whole = count - count % width
     with fn.loop(0, whole, width) as i:

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from flambeau.codegen import scalar
-from flambeau.codegen.llvm import Emitter, load_element, store_element
 from flambeau.codegen.descriptions import Reducing
-from flambeau.codegen.llvm_cpu import add_entry, argument_word, host, module_text
+from flambeau.codegen.llvm import Emitter, load_element, store_element
+from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I64, PTR, Module, V, bytes_of, vector
+from flambeau.codegen.target import current
 
 # Rounding errors stay small because partial results are short: a column program starts a new one
 # every BLOCK rows, a row program every STRETCH elements or TURN vectors; totals of them have wider
@@ -62,7 +63,7 @@ def vector_width(r):
     sizes += [
         bytes_of(LLVM_TYPE[t]) if t != "bool" else 1 for t in r.state if t != "i64" or not r.indexed
     ]
-    return max(1, host().vector_bytes // max(sizes))
+    return max(1, current().vector_bytes // max(sizes))
 
 
 class _Program:

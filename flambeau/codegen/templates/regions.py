@@ -13,9 +13,9 @@ from flambeau.codegen.llvm import (
     masked_store,
     store_element,
 )
-from flambeau.codegen.llvm_cpu import host
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I8, I64, bytes_of, vector
+from flambeau.codegen.target import current
 from flambeau.codegen.templates.sorting import Kernel
 
 PADDING = 64  # elements after the boxes that nms may read
@@ -26,7 +26,7 @@ _FAR = float(1 << 30)  # pixels
 
 def lanes(code):
     """Elements of a register."""
-    return host().vector_bytes // bytes_of(LLVM_TYPE[COMPUTE_TYPE[code]])
+    return current().vector_bytes // bytes_of(LLVM_TYPE[COMPUTE_TYPE[code]])
 
 
 # -- boxes that cover others -----------------------------------------------------------------------

@@ -9,9 +9,9 @@ With channels last a pixel is a line of channels, and lines are summed. The tabl
 """
 
 from flambeau.codegen.llvm import convert, gather, load_element, store_element
-from flambeau.codegen.llvm_cpu import host
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, PTR, V, bytes_of, vector
+from flambeau.codegen.target import current
 from flambeau.codegen.templates.sorting import Kernel
 
 STRAIGHT = 4  # up to so many rows are summed in registers, without going through the buffer
@@ -32,12 +32,12 @@ def compute_type(code):
 
 
 def lanes(code):
-    return host().vector_bytes // (8 if compute_type(code) == "f64" else 4)
+    return current().vector_bytes // (8 if compute_type(code) == "f64" else 4)
 
 
 def reach(code):
     """How far apart (in columns) the lanes of a register may read: {way of reading: columns}."""
-    e, size = LLVM_TYPE[compute_type(code)], host().vector_bytes
+    e, size = LLVM_TYPE[compute_type(code)], current().vector_bytes
     factor = {"near": 1, "far": 2}
     return {way: factor[way] * lanes(code) for way in factor if (way, size, e) in _PERMUTE}
 
@@ -212,7 +212,7 @@ def _read_columns(r, target, buffer, width, wide, count, way, ragged):
         else:
             at = fn.gep(buffer, fn.load(fn.gep(bases, slot, I64), I64), e)
             v = fn.load(at, vector(e, w), 4)
-            name = _PERMUTE[way, host().vector_bytes, e]
+            name = _PERMUTE[way, current().vector_bytes, e]
             if way == "near":
                 v = fn.call(name, v.type, v, lanes)
             else:

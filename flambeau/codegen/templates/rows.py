@@ -18,14 +18,15 @@ from typing import NamedTuple
 from flambeau.codegen import descriptions
 from flambeau.codegen import scalar as m
 from flambeau.codegen.llvm import Emitter, load_element, store_element
-from flambeau.codegen.llvm_cpu import host
 from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I32, I64, bytes_of, vector
+from flambeau.codegen.target import current
 
 NUMBERS = ("row", "row out", "piece", "piece out")  # places of numbers, read or written
 UNROLLED = 4  # vectors that are in flight together
 TOGETHER = 8  # rows that are tallied in one go
 AT_ONCE = 64  # rows that are tallied while they are still in cache
+SHORT = 256  # elements of rows that go through each step in groups
 BLOCK = 4096  # elements whose sum is kept in the compute type; sums of blocks are kept in double
 
 
@@ -89,7 +90,7 @@ class Walk:
     def __init__(self, kernel, program, compute):
         self.kernel, self.program, self.type = kernel, program, compute
         self.fn = kernel.fn
-        self.width = host().vector_bytes // bytes_of(LLVM_TYPE[compute])
+        self.width = current().vector_bytes // bytes_of(LLVM_TYPE[compute])
         count = len(program.operands)
         self.bases = dict(zip(program.operands, kernel.arguments))
         self.values = {}  # numbers of the row by name, as machine values
@@ -181,15 +182,14 @@ class Rows(Walk):
         first = kernel.chunk * words.per_chunk
         end = fn.min(first + words.per_chunk, words.rows)
         tallies = [step for step in self.program.steps if isinstance(step, Tallies)]
+        together = self.together()
         if not tallies:
-            with fn.loop(first, end) as row:
-                self.steps(row)
+            self.in_groups(first, end, together)
             return kernel.text()
         self.clear_tallies()
         with fn.loop(first, end, AT_ONCE) as low:
             high = fn.min(low + AT_ONCE, end)
-            with fn.loop(low, high) as row:
-                self.steps(row)
+            self.in_groups(low, high, together)
             whole = low + ((high - low) / TOGETHER) * TOGETHER
             with fn.loop(low, whole, TOGETHER) as row:
                 self.tally(tallies[0], row, TOGETHER)
@@ -197,14 +197,63 @@ class Rows(Walk):
                 self.tally(tallies[0], row, 1)
         return kernel.text()
 
-    def steps(self, row):
-        """All steps of one row, but for tallies."""
-        self.begin_row(dict.fromkeys(NUMBERS, row), self.n)
-        for step in self.program.steps:
-            if isinstance(step, Between):
-                self.between(step)
-            elif isinstance(step, Pass):
-                self.walk(step)
+    def together(self):
+        """How many rows go through each step together: some, if they are short enough for it."""
+        return self.fn.select(self.n <= SHORT, self.fn.value(self.width, I64), 1)
+
+    def in_groups(self, first, end, together):
+        """All steps of rows, but for tallies; so many rows go through each step together.
+
+        Their numbers lie side by side on shelves, so that `Between` works on all rows at once.
+        """
+        fn, w = self.fn, self.width
+        with fn.loop(first, end, together) as row:
+            count = fn.min(together, end - row)
+            mask = self.lanes_below(count)
+            uniform = {"n": convert_count(fn, self.n, self.type)} | self.scalars
+            shelves = {}
+            for name, (code, place) in self.program.operands.items():
+                if place in ("row", "piece"):
+                    value = load_element(fn, self.place(name, row), code, w, "c", None, mask)
+                    self.shelve(shelves, name, value, 0)
+            for step in self.program.steps:
+                if isinstance(step, Between):
+                    self.between_rows(step, row, mask, uniform, shelves)
+                elif isinstance(step, Pass):
+                    self.pass_over(step, row, count, uniform, shelves)
+
+    def shelve(self, shelves, name, value, k):
+        """Keep a number of row k of the group, or (lanes) those of all its rows."""
+        scalar = LLVM_TYPE[self.type]
+        if name not in shelves:
+            shelves[name] = self.fn.alloca(scalar, self.width)
+        self.fn.store(value, self.fn.gep(shelves[name], k, scalar))
+
+    def pass_over(self, step, first, count, uniform, shelves):
+        """A pass over every row of a group."""
+        fn, scalar = self.fn, LLVM_TYPE[self.type]
+        with fn.loop(0, count) as k:
+            self.starts = {"element": (first + k) * self.n, "column": fn.value(0, I64)}
+            known = {n: fn.load(fn.gep(s, k, scalar), scalar) for n, s in shelves.items()}
+            self.values = uniform | known
+            self.walk(step)
+            for name, value in self.values.items():
+                if name not in uniform and value is not known.get(name):
+                    self.shelve(shelves, name, value, k)
+
+    def between_rows(self, step, first, mask, uniform, shelves):
+        """More numbers of all rows of a group."""
+        fn, w = self.fn, self.width
+        lanes = vector(LLVM_TYPE[self.type], w)
+        self.values = {n: fn.splat(v, w) for n, v in uniform.items()}
+        self.values |= {n: fn.load(s, lanes) for n, s in shelves.items()}
+        found = step.body(self.numbers())
+        for name, value in zip(found, self.evaluate(list(found.values()), w)):
+            self.shelve(shelves, name, value, 0)
+            code, place = self.program.operands.get(name, ("", ""))
+            if place in NUMBERS:
+                at = self.place(name, first)
+                store_element(fn, value, at, code, w, "c", None, mask)
 
     def begin_row(self, indices, count):
         """Numbers known from the start; indices: where numbers of each place are kept."""

@@ -7,9 +7,9 @@ down columns too. See `rows.py` for the language.
 
 from flambeau.codegen import descriptions
 from flambeau.codegen.llvm import load_element, store_element
-from flambeau.codegen.llvm_cpu import host
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I32, I64, vector
+from flambeau.codegen.target import current
 from flambeau.codegen.templates.rows import (
     UNROLLED,
     Between,
@@ -132,7 +132,7 @@ def build_tally_totals(code, count):
     words = kernel.described(descriptions.Tallies)
     n = words.positions
     compute = COMPUTE_TYPE[code]
-    w = host().vector_bytes // 8
+    w = current().vector_bytes // 8
     wide = vector("double", w)
     first = kernel.chunk * words.per_chunk
     with fn.loop(first, fn.min(first + words.per_chunk, n), w) as i:

@@ -17,9 +17,10 @@ from flambeau.codegen.llvm import (
     store_element,
     to_memory,
 )
-from flambeau.codegen.llvm_cpu import add_entry, argument_word, host, module_text
+from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I32, I64, PTR, Module, bytes_of, vector, width_of
+from flambeau.codegen.target import current
 from flambeau.codegen.templates.mersenne import (
     BUFFER,
     SLACK,
@@ -86,7 +87,7 @@ def store(fn, value, out, i, dtype, mask=None):
 
 def lanes(dtype):
     """How many values of the compute type fill a register."""
-    return host().vector_bytes // bytes_of(LLVM_TYPE[COMPUTE_TYPE[dtype]])
+    return current().vector_bytes // bytes_of(LLVM_TYPE[COMPUTE_TYPE[dtype]])
 
 
 def narrowed(fn, value, dtype):
@@ -128,7 +129,7 @@ def build_bernoulli(dtype):
     """One with probability p: 53 random bits, as an integer, below p * 2^53."""
     kernel = Kernel("ppif")
     fn, (_, out, count, p) = kernel.fn, kernel.arguments
-    width = host().vector_bytes // 8
+    width = current().vector_bytes // 8
     limit = fn.convert("fptosi", fn.intrinsic("ceil", p * 2.0**53), I64)
 
     def step(i, bits, mask):

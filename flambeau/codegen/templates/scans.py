@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from flambeau.codegen import scalar as m
 from flambeau.codegen.llvm import Emitter, load_element, store_element
-from flambeau.codegen.llvm_cpu import host
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, V, bytes_of, vector
+from flambeau.codegen.target import current
 from flambeau.codegen.templates.sorting import Kernel
 
 UNROLLED = 2  # vectors of columns that are walked together
@@ -131,7 +131,7 @@ class _Walk:
         self.fn, self.source, self.targets = kernel.fn, source, targets
         self.scan = SCANS[name](targets[0] if name in ("cumsum", "cumprod") else source)
         widest = max(bytes_of(MEMORY_TYPE[t]) for t in (*self.scan.types, *targets))
-        self.width = host().vector_bytes // widest
+        self.width = current().vector_bytes // widest
 
     def evaluate(self, expressions, values, width):
         """Values of expressions over `values`, which are (lanes of) machine values by number."""

@@ -9,9 +9,10 @@ median) is in `selection.py`, counting and searching in `counting.py`.
 """
 
 from flambeau.codegen.llvm import gather
-from flambeau.codegen.llvm_cpu import add_entry, argument_word, host, module_text
+from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import MEMORY_TYPE
 from flambeau.codegen.loops import I1, I32, I64, PTR, Module, V, bytes_of, literal, vector, width_of
+from flambeau.codegen.target import current
 
 FLOAT_INFINITY = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000, "f64": 0x7FF0000000000000}
 RANKED = {"i64": 64, "i128": 96}  # rows up to this length are sorted by counting smaller items
@@ -69,7 +70,7 @@ def item_bytes(dtype):
 
 
 def lanes(dtype):
-    return host().vector_bytes // 8
+    return current().vector_bytes // 8
 
 
 def order_key(fn, raw, dtype, flip):

@@ -38,9 +38,9 @@ masks where columns may be missing, and without where masked access would be slo
 from typing import NamedTuple
 
 from flambeau.codegen.llvm import convert, load_element, masked_load, store_element
-from flambeau.codegen.llvm_cpu import host
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I32, I64, PTR, V, bytes_of, is_float_type, vector, width_of
+from flambeau.codegen.target import current
 
 UNROLL = 4  # steps of k per turn of the loop
 PIECE = 256  # products that are summed in one go in float32
@@ -106,18 +106,18 @@ def summed(code):
 
 def lanes(code):
     """Elements per vector register."""
-    return host().vector_bytes // bytes_of(LLVM_TYPE[summed(code)])
+    return current().vector_bytes // bytes_of(LLVM_TYPE[summed(code)])
 
 
 def pairs(code):
     """Can the host multiply pairs of elements of this dtype, and sum in float32?"""
-    on = host().features.get
+    on = current().features.get
     return code == "bf16" and all(map(on, ("avx512bf16", "avx512bw", "avx512vl")))
 
 
 def registers():
     """Vector registers of the host."""
-    return 32 if host().vector_bytes == 64 or "aarch64" in host().triple else 16
+    return 32 if current().vector_bytes == 64 or "aarch64" in current().triple else 16
 
 
 def tallest(code, vectors=2):
@@ -353,7 +353,7 @@ def edge(fn, tile, columns, build):
     """
     if tile.width == 1:
         build(None)
-    elif host().vector_bytes == 64:
+    elif current().vector_bytes == 64:
         build(masks_for(fn, tile, columns))
     else:
         fn.if_else(

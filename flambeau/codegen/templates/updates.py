@@ -15,9 +15,10 @@ import operator
 
 from flambeau.codegen import scalar
 from flambeau.codegen.llvm import Emitter, load_element, store_element
-from flambeau.codegen.llvm_cpu import add_entry, argument_word, host, module_text
+from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, PTR, Module, bytes_of, vector, width_of
+from flambeau.codegen.target import current
 
 HEADER = 4
 UNROLL = 4  # vectors per turn of a loop
@@ -34,7 +35,7 @@ class _Pieces:
         self.compute = COMPUTE_TYPE[codes[0]]
         widest = max(bytes_of(MEMORY_TYPE[c]) for c in (*codes, self.compute))
         # what waits for memory likes half registers better (see vector_width in build.py)
-        self.width = max(1, min(host().vector_bytes, 32) // widest)
+        self.width = max(1, min(current().vector_bytes, 32) // widest)
         self.description = argument_word(fn, self.block, 0, "p")
         self.numbers = [argument_word(fn, self.block, 1 + k, kind) for k, kind in enumerate(kinds)]
         self.kinds = kinds
