@@ -227,3 +227,30 @@ class BagDots(NamedTuple):
     per_chunk: Word
     stride: Word
     padding: Word
+
+
+class Attention(NamedTuple):
+    """Attention in four dimensions; strides in bytes of the tensors in STRIDES follow.
+
+    An item is a block of queries of a head (forward), a piece of the keys of a head that some heads
+    of the query share (backward), or the same for all its queries (where there are few of them).
+    """
+
+    chunks: Word
+    items: Word
+    per_chunk: Word  # items
+    blocks: Word  # of queries
+    pieces: Word  # that the keys are cut into
+    per_piece: Word  # keys
+    heads: Word  # of the query
+    sharing: Word  # heads that share a key
+    length: Word  # queries
+    source_length: Word  # keys
+    width: Word  # of query and key
+    value_width: Word
+    by_piece: Word  # bytes from one part of the query's gradient to the next
+
+
+# Tensors of attention and how many strides each has: of batch, head, row and, for a mask, key.
+STRIDES = {"query": 3, "key": 3, "value": 3, "out": 3, "mask": 4}
+STRIDES |= {"grad": 3, "grad_query": 3, "grad_key": 3, "grad_value": 3}

@@ -112,6 +112,12 @@ class Plan:
         finally:
             memory.give(place)
 
+    def multiply(self, out, a, b):
+        """The same on tensors."""
+        x, y = a._storage.pointer + a._offset, b._storage.pointer + b._offset
+        self.run(out._storage.pointer, x, y)
+        return out
+
 
 def multiply_into(out, a, b, *, alpha=1, addends=(), activation=""):
     """out = activation(alpha * (a @ b) + factor * addend + ...) on plain tensors of one dtype.

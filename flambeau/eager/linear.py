@@ -86,17 +86,17 @@ def linear_to_weight(g_out, input):
 def _turned(a, b):
     """a.T @ b, where all but the last dimension are rows; None if those are not evenly apart."""
     if a.ndim == 2:
-        return None, (tuple(a.shape)[::-1], a.strides[::-1]), (tuple(b.shape), b.strides)
-    count, steps = 1, (1, 1)
-    for k, t in enumerate((a, b)):
-        sizes, strides = collapse(t.shape[:-1], [t.strides[:-1]])
+        (rows, m), n = a.shape, b.shape[1]
+        return (m, n), m, n, rows, a.strides[::-1], b.strides, (), ()
+    count, steps = 1, [1, 1]
+    for t, layout in enumerate((a, b)):
+        sizes, strides = collapse(layout.shape[:-1], [layout.strides[:-1]])
         if len(sizes) > 1:
             return None
         if sizes:
-            count, step = sizes[0], strides[0][0]
-            steps = (step, steps[1]) if k == 0 else (steps[0], step)
-    left = (a.shape[-1], count), (a.strides[-1], steps[0])
-    return None, left, ((count, b.shape[-1]), (steps[1], b.strides[-1]))
+            count, steps[t] = sizes[0], strides[0][0]
+    (m, n), left = (a.shape[-1], b.shape[-1]), (a.strides[-1], steps[0])
+    return (m, n), m, n, count, left, (steps[1], b.strides[-1]), (), ()
 
 
 def _nothing(out, input, weight, bias):

@@ -13,7 +13,6 @@ from flambeau._layout import (
     Size,
     broadcast_shape,
     collapse,
-    contiguous_strides,
     dense_layout,
     expanded_strides,
     make_layout,
@@ -35,17 +34,12 @@ from flambeau.runtime.base import nothing
 SPLIT = 1 << 13  # length of the pieces of a long sum
 
 
-def as_they_are(a, b):
-    """(shape of the result or None, shape and strides of both operands as matrices)."""
-    return None, (tuple(a.shape), a.strides), (tuple(b.shape), b.strides)
-
-
-def product(a, b, form=as_they_are):
+def product(a, b, form=None):
     """a @ b on plain tensors of two or more dimensions; batches broadcast.
 
     form: a function of both layouts that checks them and says which matrices they are.
     """
-    layout, kernel, desc, run = PRODUCTS[form, a._layout, b._layout]
+    layout, kernel, desc, run = PRODUCTS[form or as_they_are, a._layout, b._layout]
     out = empty_like_layout(layout)
     if kernel is None:
         return run(out, a, b)
@@ -60,57 +54,92 @@ def _plan_product(key):
     found = form(a, b)
     if found is None:
         return None
-    shape, left, right = found
-    (*batch, m, k), (*other, _, n) = left[0], right[0]
-    if batch or other:
-        batch = batch if batch == other else list(broadcast_shape(batch, other))
-    layout = dense_layout((*batch, m, n) if shape is None else shape, a.dtype, a.device)
+    shape, *matrices = found
+    layout = dense_layout(shape, a.dtype, a.device)
     if layout.numel == 0 or not a.device.runtime.computes:
         return layout, nothing, NO_WORK, None
-    if not batch and _is_long(m, n, k, a.dtype):
-        return layout, None, None, lambda out, a, b: _split_product(out, a, b, left, right)
-    if batch:
-        sizes, steps = collapse(batch, _batch_strides(batch, m * n, left, right))
-        plan = gemm.plan(a, m, n, k, (n, 1), left[1][-2:], right[1][-2:], sizes=sizes, steps=steps)
-    else:
-        plan = gemm.plan(a, m, n, k, (n, 1), left[1], right[1])
+    m, n, k, left, right, sizes, steps = matrices
+    if k >= 2 * SPLIT and not sizes and _is_long(m, n, k, a.dtype):
+        return layout, None, None, lambda out, a, b: _split_product(out, a, b, matrices)
+    plan = gemm.plan(a, m, n, k, (n, 1), left, right, False, "", (), sizes, steps)
     if plan.__class__ is not gemm.Plan:
-        return layout, None, None, lambda out, a, b: _with_views(plan, out, a, b, left, right)
+        return layout, None, None, lambda out, a, b: _with_views(plan, out, a, b, matrices)
     if plan.slot or plan.swapped:
-        return layout, None, None, lambda out, a, b: _run(plan, out, a, b)
+        return layout, None, None, plan.multiply
     return layout, plan.kernel, plan.desc, None
 
 
 PRODUCTS = Plans(_plan_product, by_default=False)
 
 
-def _batch_strides(batch, step, *operands):
-    """Strides along the batch of a dense result and of operands that broadcast to it."""
-    found = []
-    for size in reversed(batch):
-        found.append(step)
+# A form is (shape of the result, m, n, k, strides of a matrix of each operand, sizes of the batch,
+# strides of result and operands along the batch).
+
+
+def as_they_are(a, b):
+    """The form of two matrices, or of batches of them, which broadcast."""
+    if a.ndim == b.ndim == 2:
+        (m, k), (_, n) = a.shape, b.shape
+        return (m, n), m, n, k, a.strides, b.strides, (), ()
+    (*batch, m, k), (*other, _, n) = tuple(a.shape), tuple(b.shape)
+    if batch != other:
+        batch = list(broadcast_shape(batch, other))
+    sizes, steps = _batch_of(batch, m * n, _spread(batch, a), _spread(batch, b))
+    return (*batch, m, n), m, n, k, a.strides[-2:], b.strides[-2:], sizes, steps
+
+
+def _spread(batch, layout):
+    """Strides of an operand along the batch of the product."""
+    own = [0 if s == 1 else st for s, st in zip(tuple(layout.shape)[:-2], layout.strides)]
+    return own if len(own) == len(batch) else [0] * (len(batch) - len(own)) + own
+
+
+def _batch_of(batch, step, x, y):
+    """`collapse` for a dense result (step: from matrix to matrix) and two operands."""
+    sizes, steps = [], [[], [], []]
+    for size, sx, sy in zip(batch[::-1], x[::-1], y[::-1]):
+        if size == 1:
+            continue
+        if sizes and steps[1][-1] * sizes[-1] == sx and steps[2][-1] * sizes[-1] == sy:
+            sizes[-1] *= size
+        else:
+            sizes.append(size)
+            for along, stride in zip(steps, (step, sx, sy)):
+                along.append(stride)
         step *= size
-    strides = [found[::-1]]
-    for shape, steps in operands:
-        missing = len(batch) + 2 - len(shape)
-        own = [0 if s == 1 else st for s, st in zip(shape[:-2], steps)]
-        strides.append([0] * missing + own)
-    return strides
+    return sizes[::-1], [along[::-1] for along in steps]
 
 
-def _run(plan, out, a, b):
-    x, y = a._storage.pointer + a._offset, b._storage.pointer + b._offset
-    plan.run(out._storage.pointer, x, y)
-    return out
+def matmul_form(a, b):
+    """The form of a @ b where it is one kernel; None where `matmul` must look closer."""
+    if a.ndim < 2 or b.ndim < 2 or a.dtype is not b.dtype or _is_refused(a.dtype):
+        return None
+    *batch, m, k = a.shape
+    *other, inner, n = b.shape
+    if k != inner:
+        return None
+    if batch and not other:
+        rows, steps = collapse((*batch, m), [a.strides[:-1]])
+        if len(rows) == 1:  # one tall matrix
+            left = steps[0][0], a.strides[-1]
+            return (*batch, m, n), rows[0], n, k, left, b.strides, (), ()
+    return as_they_are(a, b)
 
 
-def _with_views(compute, out, a, b, left, right):
-    """A product that takes more than one kernel, on operands as matrices."""
-    (*batch, m, _), n = left[0], right[0][-1]
-    batch = broadcast_shape(batch, right[0][:-2])
-    strides = contiguous_strides((*batch, m, n))
-    whole = _view(out, (*batch, m, n), strides)
-    compute(whole, _view(a, *left), _view(b, *right), alpha=1, addends=(), activation="")
+def _as_tensors(out, a, b, matrices):
+    """The result and the operands as batches of matrices."""
+    m, n, k, left, right, sizes, steps = matrices
+    c, x, y = steps or ((), (), ())
+    return (
+        _view(out, (*sizes, m, n), (*c, n, 1)),
+        _view(a, (*sizes, m, k), (*x, *left)),
+        _view(b, (*sizes, k, n), (*y, *right)),
+    )
+
+
+def _with_views(compute, out, a, b, matrices):
+    """A product that takes more than one kernel."""
+    compute(*_as_tensors(out, a, b, matrices), alpha=1, addends=(), activation="")
     return out
 
 
@@ -119,12 +148,12 @@ def _is_long(m, n, k, dtype):
     return k >= 2 * SPLIT and m * n <= 256 and dtype.itemsize > 2
 
 
-def _split_product(out, a, b, left, right):
+def _split_product(out, a, b, matrices):
     """A long sum for few results: products of pieces side by side, then their sum.
 
     Pieces run on several threads, and short sums lose fewer digits than long ones.
     """
-    ((m, k), (am, ak)), ((_, n), (bk, bn)) = left, right
+    m, n, k, (am, ak), (bk, bn), _, _ = matrices
     pieces = k // SPLIT
     parts = product(
         _view(a, (pieces, m, SPLIT), (SPLIT * ak, am, ak)),
@@ -140,21 +169,6 @@ def _split_product(out, a, b, left, right):
         )
         total = function("add")(total, rest)
     return alias(total, out._layout, total._offset)
-
-
-def matmul_form(a, b):
-    """The matrices of a @ b where it is one kernel; None where `matmul` must look closer."""
-    if a.ndim < 2 or b.ndim < 2 or a.dtype is not b.dtype or _is_refused(a.dtype):
-        return None
-    _, left, right = found = as_they_are(a, b)
-    (*batch, m, k), (*other, inner, n) = left[0], right[0]
-    if k != inner:
-        return None
-    if batch and not other:
-        rows, steps = collapse((*batch, m), [a.strides[:-1]])
-        if len(rows) == 1:  # one tall matrix
-            return (*batch, m, n), ((rows[0], k), (steps[0][0], a.strides[-1])), right
-    return found
 
 
 # -- checks, in PyTorch's words and order ---------------------------------------------------------
@@ -290,14 +304,14 @@ def batched_product(input, other):
 
 
 def _batched_form(a, b):
-    _, left, right = found = as_they_are(a, b)
-    (*batch, _, inner), (*other, rows, _) = left[0], right[0]
+    *batch, _, inner = a.shape
+    *other, rows, _ = b.shape
     if inner != rows:
         count = prod(broadcast_shape(batch, other))
         raise _wrong_batch((count, inner), (count, rows))
     _check_scalar_types(a, b)
     refuse(a.dtype, "bmm")
-    return found
+    return as_they_are(a, b)
 
 
 @launches("mv")
@@ -312,7 +326,7 @@ def _mv_form(a, b):
     _check_vector_dtypes(b, a, b)
     refuse(a.dtype, "addmv_impl_cpu")
     (rows, n), (step,) = a.shape, b.strides
-    return (rows,), ((rows, n), a.strides), ((n, 1), (step, 1))
+    return (rows,), rows, 1, n, a.strides, (step, 1), (), ()
 
 
 @launches("dot")
@@ -335,7 +349,7 @@ def _dot_form(a, b):
             f"the same number of elements, but got {n} and {m} elements respectively"
         )
     refuse(a.dtype, "dot")
-    return (), ((1, n), (1, a.strides[0])), ((n, 1), (b.strides[0], 1))
+    return (), 1, 1, n, (1, a.strides[0]), (b.strides[0], 1), (), ()
 
 
 def _view(t, shape, strides, skip=0):

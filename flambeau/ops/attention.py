@@ -7,16 +7,14 @@ device, for their complaints. Attention with projections around it is in multi_h
 """
 
 import math
+from functools import lru_cache
 
 from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._layout import broadcast_shape
 from flambeau.ops.table import OptionalTensor, composite, public, template
 
-MAX_PLANS = 4096
 MAX_WIDTH = 512  # elements of a row: blocks of wider ones would not fit the stacks of all threads
-FEW, MANY = 8, 64  # so few queries leave most lanes of the kernel idle; many keys make that count
-_routes: dict = {}  # layouts and options -> how a call is run
 
 
 # -- on plain ops ---------------------------------------------------------------------------------
@@ -78,20 +76,22 @@ def _plain_attention(query, key, value, attn_mask, dropout_p, is_causal, scale):
     return weights.matmul(value).to(dtype)
 
 
-@composite(variants="")
-def _attention_gradients(
-    g,
+@composite("attention_backward", variants="")
+def _attention_backward(
+    grad,
     query,
     key,
     value,
+    result,
+    logsumexp,
     attn_mask: OptionalTensor,
     keep: OptionalTensor,
     dropout_p: float,
     is_causal: bool,
     scale: float,
 ):
-    """Gradients of query, key and value on plain ops, so that they have gradients in turn."""
-    g, query, key, value = _widened(g, query, key, value)
+    """Gradients of query, key and value; on plain ops where they have gradients in turn."""
+    g, query, key, value = _widened(grad, query, key, value)
     every_key, every_value = _repeated(query, key), _repeated(query, value)
     weights = _weights(query, every_key, attn_mask, is_causal, scale)
     dropped, slopes = weights, g.matmul(every_value.mT)
@@ -142,23 +142,6 @@ def _attention(
     """Attention in four dimensions, and the logarithms of its sums of exponentials."""
 
 
-@template("attention_backward", variants="", outputs=3)
-def _attention_backward(
-    grad,
-    query,
-    key,
-    value,
-    out,
-    logsumexp,
-    attn_mask: OptionalTensor,
-    keep: OptionalTensor,
-    dropout_p: float,
-    is_causal: bool,
-    scale: float,
-):
-    """Gradients of query, key and value."""
-
-
 # -- checks, in PyTorch's words and order ---------------------------------------------------------
 
 
@@ -189,7 +172,7 @@ def _check(query, key, value, attn_mask):
     if not query.device == key.device == value.device:
         found = [f"{n}.device: {t.device}" for n, t in zip(names, tensors)]
         raise _mismatch("have the same device type", found)
-    if min(t.ndim for t in tensors) < 2:
+    if query.ndim < 2 or key.ndim < 2 or value.ndim < 2:
         found = [f"{n}.dim: {t.ndim}" for n, t in zip(names, tensors)]
         raise _mismatch("all be  at least 2 dimensional", found)
     if attn_mask is None:
@@ -233,17 +216,21 @@ def _no_heads(t):
     )
 
 
-def _fits(query, key, value, attn_mask):
-    """Do the shapes go together?"""
+def _fits(query, key, value, mask, sharing):
+    """Do the shapes go together? sharing: heads of the query are those of all."""
+    if query[-1] != key[-1] or key[-2] != value[-2]:
+        return False
+    batches = [query[:-2], key[:-2], value[:-2]]
+    if sharing:
+        batches = [(*b[:-1], query[-3]) for b in batches]
     try:
-        batch = broadcast_shape(query.shape[:-2], key.shape[:-2], value.shape[:-2])
-        if attn_mask is not None:
-            scores = (*batch, query.shape[-2], key.shape[-2])
-            if tuple(broadcast_shape(scores, attn_mask.shape)) != scores:
-                return False
+        batch = batches[0]
+        if not batch == batches[1] == batches[2]:
+            batch = broadcast_shape(*batches)
+        scores = (*batch, query[-2], key[-2])
+        return mask is None or tuple(broadcast_shape(scores, mask)) == scores
     except RuntimeError:
         return False
-    return query.shape[-1] == key.shape[-1] and key.shape[-2] == value.shape[-2]
 
 
 def _complain(query, key, value, attn_mask, is_causal):
@@ -256,23 +243,40 @@ def _complain(query, key, value, attn_mask, is_causal):
 # -- the public function --------------------------------------------------------------------------
 
 
-def _route(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa):
-    """How a call is run: by the kernel, "four" dimensions as they are or after "bring"ing inputs to
-    that form, or on "plain" ops."""
+def _is_plain(query, key, value):
+    """Is nothing unusual about three layouts? Then nothing else need be asked."""
+    dtype = query.dtype
+    if not (dtype is key.dtype is value.dtype and dtype.is_floating_point):
+        return False
+    if not (query.device is key.device is value.device):
+        return False
+    q, k, v = query.shape, key.shape, value.shape
+    if not len(q) == len(k) == len(v) == 4:
+        return False
+    (b, h, _, e), (b1, h1, s1, e1), (b2, h2, s2, e2) = q, k, v
+    return b == b1 == b2 and h == h1 == h2 and s1 == s2 and e == e1 <= MAX_WIDTH >= e2
+
+
+@lru_cache(2048)
+def _route(query, key, value, attn_mask, learned, dropout_p, is_causal, enable_gqa):
+    """How a call with some layouts is run: by the kernel, "four" dimensions as they are or after
+    "bring"ing inputs to that form, or on "plain" ops; None if shapes do not go together.
+
+    learned: does the mask want a gradient?
+    """
+    if attn_mask is None and dropout_p == 0 and _is_plain(query, key, value):
+        return "four"
     _check(query, key, value, attn_mask)
     _check_floating(query.dtype)
     if enable_gqa:
         _check_heads(query, key, value)
-    shapes = [t.shape for t in (query, key, value)]
-    batches = [s[:-2] for s in shapes]
-    same = batches[0] == batches[1] == batches[2]
-    shared = enable_gqa and batches[1] == batches[2] and batches[0][:-1] == batches[1][:-1]
-    four = len(shapes[0]) == 4 and (same or (shared and batches[1][-1] > 0))
-    fused = four and dropout_p == 0 and shapes[0][3] == shapes[2][3]
-    if attn_mask is not None:
-        if attn_mask._requires_grad:
-            fused = False
-        if is_causal and not fused:
+    q, k, v = tuple(query.shape), tuple(key.shape), tuple(value.shape)
+    same = q[:-2] == k[:-2] == v[:-2]
+    shared = enable_gqa and k[:-2] == v[:-2] and q[:-3] == k[:-3]
+    four = len(q) == 4 and (same or (shared and k[1] > 0))
+    if attn_mask is not None and is_causal:
+        fused = four and dropout_p == 0 and q[3] == v[3] and not learned
+        if not fused:
             raise RuntimeError(
                 "_scaled_dot_product_attention: Explicit attn_mask should not be set when "
                 "is_causal=True"
@@ -283,14 +287,10 @@ def _route(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa):
         )
     if dropout_p > 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p:g}")
-    if enable_gqa and not same:
-        key, value = _repeated(query, key), _repeated(query, value)
-    if not _fits(query, key, value, attn_mask):
-        _complain(query, key, value, attn_mask, is_causal)
-    learned = attn_mask is not None and attn_mask._requires_grad
-    if learned or max(shapes[0][-1], shapes[2][-1]) > MAX_WIDTH or dropout_p == 1:
-        return "plain"
-    if shapes[0][-2] <= FEW and shapes[1][-2] >= MANY:
+    mask = None if attn_mask is None else tuple(attn_mask.shape)
+    if not _fits(q, k, v, mask, enable_gqa and not same):
+        return None
+    if learned or max(q[-1], v[-1]) > MAX_WIDTH or dropout_p == 1:
         return "plain"
     return "four" if four else "bring"
 
@@ -332,12 +332,12 @@ def _mask_plane(mask, query, key, batch):
 
 
 def scale_of(query, scale):
-    """1 / sqrt(width) unless told otherwise."""
+    """1 / sqrt(width) unless told otherwise; products of no elements are zero at any scale."""
     if scale is not None:
         if isinstance(scale, (str, bytes)) or not hasattr(scale, "__float__"):
             raise _type_error("scale", scale, "float")
         return float(scale)
-    return 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else math.inf
+    return 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
 
 
 @composite(variants="", namespace="nn.functional")
@@ -361,23 +361,13 @@ def scaled_dot_product_attention(
     masked = attn_mask is not None
     if masked or type(is_causal) is not bool or type(enable_gqa) is not bool:
         _check_types(attn_mask, is_causal, enable_gqa)
-    call = (
-        query._layout,
-        key._layout,
-        value._layout,
-        attn_mask._layout if masked else None,
-        masked and attn_mask._requires_grad,
-        dropout_p,
-        is_causal,
-        enable_gqa,
-    )
-    route = _routes.get(call)
+    layouts = query._layout, key._layout, value._layout, attn_mask._layout if masked else None
+    learned = masked and attn_mask._requires_grad
+    route = _route(*layouts, learned, dropout_p, is_causal, enable_gqa)
     if route is None:
-        if len(_routes) > MAX_PLANS:
-            _routes.clear()
-        route = _routes[call] = _route(
-            query, key, value, attn_mask, dropout_p, is_causal, enable_gqa
-        )
+        if enable_gqa:
+            key, value = _repeated(query, key), _repeated(query, value)
+        _complain(query, key, value, attn_mask, is_causal)
     scale = scale_of(query, scale)
     if route == "plain":
         if enable_gqa:

@@ -11,11 +11,11 @@ import math
 
 from flambeau.codegen import scalar as m
 from flambeau.codegen.loops import I64, V
-from flambeau.codegen.templates.attention_blocks import KEYS, Blocks
+from flambeau.codegen.templates.attention_blocks import FORWARD, KEYS, Blocks
 
 
 class Forward(Blocks):
-    names = ("out", "logsumexp", "query", "key", "value", "mask", "keep")
+    names = FORWARD
 
     def write(self):
         self.add_copy()

@@ -41,10 +41,8 @@ class Backward(Blocks):
         self.piece, rest = self.chunk % self.pieces, self.chunk / self.pieces
         self.batch, self.shared = rest / shared_heads, rest % shared_heads
         self.room()
-        length = (self.source_length + (self.pieces - 1)) / self.pieces
-        length = self.rounded(length, KEYS)
-        self.key_low = fn.min(self.piece * length, self.source_length)
-        self.key_high = fn.min(self.key_low + length, self.source_length)
+        self.key_low = fn.min(self.piece * self.per_piece, self.source_length)
+        self.key_high = fn.min(self.key_low + self.per_piece, self.source_length)
         self.open_sums()
         with fn.loop(0, self.sharing) as nth:
             self.head = self.shared * self.sharing + nth
@@ -163,8 +161,7 @@ class Backward(Blocks):
             with fn.loop(self.key_low, limit, KEYS) as key:
                 self.key_block(key, fn.min(limit - key, KEYS))
         target, by = self.tensor("grad_query", self.batch, self.head)
-        (by_piece,) = self.strides("piece")
-        into = fn.gep(target, self.piece * by_piece + self.first * by, "i8")
+        into = fn.gep(target, self.piece * self.by_piece + self.first * by, "i8")
         step = self.width_padded * self.item
         self.run("store_rows", self.query_sums, step, self.count, self.width, into, by)
 

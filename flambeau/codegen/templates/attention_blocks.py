@@ -5,28 +5,25 @@ corrections of the softmax never cross lanes, and keys and values are read where
 element at a time, spread over the lanes. Queries are transposed once per block into strips of a
 tile's width. Blocks of keys that cannot be read in whole tiles, and half types, are copied to
 scratch first. Scratch lives on the stack of the thread. See attention.py and attention_backward.py
-for the schedules.
-
-Words of the description: 0 chunks, 1 blocks of queries, 2 pieces that the keys are cut into,
-3 heads of the query, 4 heads that share a key, 5 queries, 6 keys, 7 width of query and key, 8 width
-of the values, then strides in bytes, in the order of STRIDES, and last that from piece to piece.
+for the schedules, and attention_few.py for another one. Words: descriptions.Attention.
 """
 
 import math
 
 from flambeau.codegen import scalar
+from flambeau.codegen.descriptions import STRIDES, Attention
 from flambeau.codegen.llvm import Emitter, convert, load_element, store_element
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, PTR, Module, V, bytes_of, vector, width_of
 from flambeau.codegen.templates.tiles import Tile, accumulate, lanes, registers
 
-HEADER = 9
+HEADER = len(Attention._fields)
 GROUPS = 2  # strips of queries in a block
 KEYS = 64  # keys in a block
+# arguments of the forward kernels after the description; parts are for pieces of keys
+FORWARD = ("out", "logsumexp", "query", "key", "value", "mask", "keep", "parts")
 UNROLL = 2  # steps of a tile per turn of its loop
-STRIDES = {"query": 3, "key": 3, "value": 3, "out": 3, "mask": 4}
-STRIDES |= {"grad": 3, "grad_query": 3, "grad_key": 3, "grad_value": 3, "piece": 1}
 
 
 def row_tile():
@@ -70,16 +67,12 @@ class Blocks:
             convert(fn, argument_word(fn, self.block, count + k, "f"), "f64", self.compute)
             for k in (1, 2)
         )
-        (
-            self.query_blocks,
-            self.pieces,
-            self.heads,
-            self.sharing,
-            self.length,
-            self.source_length,
-            self.width,
-            self.value_width,
-        ) = (self.word(k) for k in range(1, HEADER))
+        words = Attention(*map(self.word, range(HEADER)))
+        self.items, self.per_chunk, self.by_piece = words.items, words.per_chunk, words.by_piece
+        self.query_blocks, self.pieces, self.per_piece = words.blocks, words.pieces, words.per_piece
+        self.heads, self.sharing = words.heads, words.sharing
+        self.length, self.source_length = words.length, words.source_length
+        self.width, self.value_width = words.width, words.value_width
         self.write()
         fn.ret()
         add_entry(self.module, "p" * (count + 1) + "ff")

@@ -12,6 +12,7 @@ from flambeau.codegen.llvm import Emitter, load_element, store_element
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I64, bytes_of
 from flambeau.codegen.templates.rows import (
+    Between,
     Max,
     Pass,
     Program,
@@ -118,6 +119,20 @@ class _Scores(Rows):
         self.n, self.starts = n, {"element": row * n}
         self.values = {}
 
+    def normalised(self, first, end, n):
+        """For each row: (row, a function that gives its numbers: top, total, log_total)."""
+        fn, scalar, self.n = self.fn, LLVM_TYPE[self.type], n
+        together = self.together()
+        with fn.loop(first, end, together) as low:
+            count, shelves = fn.min(together, end - low), {}
+            self.pass_over(Pass(lambda e, r: {"top": Max(e.x)}), low, count, {}, shelves)
+            powers = Pass(lambda e, r: {"total": Sum(m.exp(e.x - r.top))})
+            self.pass_over(powers, low, count, {}, shelves)
+            logarithm = Between(lambda r: {"log_total": m.log(r.total)})
+            self.between_rows(logarithm, low, None, {}, shelves)
+            with fn.loop(0, count) as k:
+                yield low + k, lambda name: fn.load(fn.gep(shelves[name], k, scalar), scalar)
+
     def score(self, position):
         """One score of the row."""
         code = self.program.operands["x"][0]
@@ -139,13 +154,10 @@ def build_cross_entropy(code, target_code, weighted, reduction):
     totals = _Totals(kernel)
     compute, size = LLVM_TYPE[walk.type], bytes_of(LLVM_TYPE[walk.type])
     first = kernel.chunk * per_chunk
-    with fn.loop(first, fn.min(first + per_chunk, rows)) as row:
+    for row, numbers in walk.normalised(first, fn.min(first + per_chunk, rows), n):
         found, usable = classes.checked(row)
         walk.begin(row, n)
-        walk.walk(Pass(lambda e, r: {"top": Max(e.x)}))
-        walk.walk(Pass(lambda e, r: {"total": Sum(m.exp(e.x - r.top))}))
-        top = walk.values["top"]
-        log_total = walk.compute(m.log, walk.values["total"])
+        top, log_total = (numbers(name) for name in ("top", "log_total"))
         place = fn.gep(statistics, row * 2 + HEADER, compute)
         fn.store(top, place, size)
         fn.store(log_total, fn.gep(place, 1, compute), size)
