@@ -11,6 +11,7 @@ promotion); n any other number (cast to the compute type); f float and i int par
 """
 
 from flambeau import errors
+from flambeau._device import cpu
 from flambeau._layout import Layout, make_layout
 from flambeau._tensor import empty_like_layout, pool_of
 from flambeau.codegen import scalar
@@ -70,7 +71,7 @@ class Kind:
         self.scalars = "".join(
             scalar_kinds(next(kinds)) if c in "sn" else c for c in family.pattern if c != "t"
         )
-        self.runtime = layouts[0].device.runtime
+        self.runtime = common_device(layouts).runtime
         operands = (*self.dtypes, *(layout.dtype for layout in layouts))
         self.steps = tuple(d.itemsize for d in operands)
         self.dense = None
@@ -130,10 +131,8 @@ class Family:
                 for d in kind.dtypes
             ]
         else:
-            check_devices(layouts)
-            outs, kernel, desc = self.plan_nest(
-                kind.key, kind.trace, layouts, kind.scalars, kind.dtypes
-            )
+            facts = kind.key, kind.trace, layouts, kind.scalars, kind.dtypes
+            outs, kernel, desc = self.plan_nest(*facts, device=common_device(layouts))
         found = []
         for layout in outs:
             pool = layout.pool
@@ -155,7 +154,7 @@ class Family:
         ):
             kernel, chunk = kind.dense_kernel(layouts)
             return kernel, describe_run(outs[0].numel, chunk, kind.steps)
-        check_devices(layouts)
+        common_device((*layouts, *outs))
         _, kernel, desc = self.plan_nest(
             kind.key, kind.trace, layouts, kind.scalars, kind.dtypes, outs, outs[0].shape
         )
@@ -263,9 +262,12 @@ def _are_alike(layouts):
     return True
 
 
-def check_devices(layouts):
-    first = layouts[0].device
-    for layout in layouts[1:]:
-        # a 0-d cpu tensor may meet any device
-        if layout.device is not first and layout.ndim and layouts[0].ndim:
-            raise errors.different_devices(first, layout.device)
+def common_device(layouts):
+    """Where a result is: numbers of the host may meet any device, all others must agree."""
+    found = None
+    for layout in layouts:
+        if layout.device is not found and (layout.ndim or layout.device is not cpu):
+            if found is not None:
+                raise errors.different_devices(found, layout.device)
+            found = layout.device
+    return found or cpu

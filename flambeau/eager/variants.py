@@ -65,7 +65,7 @@ class Backward:
         self.wanted = [(n, variant.saved_names.index(n)) for n in wanted]
         self.slots = len(variant.tensors)
         self.identities = [k for k, f in self.formulas if _is_identity(f, self.constants)]
-        self.families, self.plans = Plans(lambda mark: None), Plans(self._plan)
+        self.families, self.plans = Plans(lambda mark: None), Plans(self._plan, mixed=True)
         self.quick = self._compile_quick()
 
     def _usual_slots(self):
@@ -555,4 +555,4 @@ def target_plans(variant):
             check_overlap(make_tensor(target, None, 0), ())
         return variant.family.into[key]
 
-    return Plans(make)
+    return Plans(make, mixed=True)
