@@ -80,7 +80,7 @@ class _Call:
         self.numbers = [given[n] for n in options.get("numbers", ())]
         static = tuple((n, given[n]) for n in options.get("statics", ()))
         self.plan = self.note = None
-        if layout.device.type == "cpu":
+        if layout.device.runtime.computes:
             if "note" in options:
                 self.note = options["note"](layout.shape, dims, given)
             if "refuses" in options and self.layouts[0].numel:

@@ -358,7 +358,7 @@ def absolute_plan(op, input, values, inplace=False):
     plan = make_plan(op, layout, (shape, strides, offset), (shape, strides, 0), inplace, origin)
     new = plan.parts[0][0]
     needed = (offset + span(new)) * new.itemsize if new.numel else 0
-    if needed > input._storage.nbytes and layout.device.type != "meta":
+    if needed > input._storage.nbytes and layout.device.runtime.computes:
         raise RuntimeError(
             f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, "
             f"and itemsize {new.itemsize} requiring a storage size of {needed} are out of bounds "
