@@ -10,7 +10,7 @@ from typing import Any
 
 from flambeau._layout import broadcast_shape, make_layout
 from flambeau.eager.call import Family
-from flambeau.eager.kernels import load_kernel, pool
+from flambeau.eager.kernels import pool
 from flambeau.eager.plan import (
     NO_WORK,
     access_of,
@@ -27,10 +27,11 @@ from flambeau.runtime.cpu import packed
 SHARES = 30  # chunks at most, roughly: the kernel has room for twice as many
 
 
-def plan_total(key, trace, inputs, scalars, out_dtypes, outs=None, shape=None):
+def plan_total(key, trace, inputs, scalars, out_dtypes, outs=None, shape=None, device=None):
     """As plan_nest: (output layouts, kernel, description)."""
-    runtime = inputs[0].device.runtime
-    out = make_layout((), (), out_dtypes[0], inputs[0].device)
+    device = device or inputs[0].device
+    runtime = device.runtime
+    out = make_layout((), (), out_dtypes[0], device)
     sizes, strides, accesses = _walk(inputs)
     if not runtime.computes:
         return (out,), nothing, NO_WORK
@@ -76,7 +77,7 @@ def _kernel(runtime, key, trace, out, pattern, scalars, rank):
         name = key
         while isinstance(name, tuple):
             name = name[0]
-        found = runtime.kernels[full] = load_kernel(build_total(nest), name), cost([value])
+        found = runtime.kernels[full] = runtime.load(name, build_total, (nest,)), cost([value])
     return found
 
 

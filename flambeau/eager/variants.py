@@ -66,7 +66,7 @@ class Backward:
         self.slots = len(variant.tensors)
         self.identities = [k for k, f in self.formulas if _is_identity(f, self.constants)]
         self.families = Plans(lambda mark: None, mixed=True)
-        self.plans, self.sorts = Plans(self._plan), Plans(self._dense, mixed=True)
+        self.plans, self.sorts = Plans(self._plan, mixed=True), Plans(self._dense, mixed=True)
         self.quick = self._compile_quick()
 
     def _usual_slots(self):
@@ -584,4 +584,4 @@ def target_plans(variant):
             check_overlap(make_tensor(target, None, 0), ())
         return variant.family.into[key]
 
-    return Plans(make)
+    return Plans(make, mixed=True)
