@@ -19,6 +19,7 @@ from flambeau.eager.launching import FRONTS
 from flambeau.eager.formula import attach_float, node_class
 from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.outs import not_exact
+from flambeau.eager.overriding import notice
 from flambeau.eager.plan import MAX_PLANS, cast_value
 from flambeau.eager.signatures import Overloads
 from flambeau.ops.support import group_of
@@ -221,6 +222,8 @@ def reduction_function(op):
         except (TypeError, AttributeError):
             call = key = None
         if call is None or out is not None:
+            if notice(type(input)):
+                return public(name)(input, *args, **kwargs)
             given = args if input is REQUIRED else (input, *args)
             if out is not None:
                 return into(given, kwargs, out)
