@@ -470,3 +470,31 @@ def a_dispatch_mode_is_below_autocast(torch):
     with Mode(), torch.autocast("cpu", dtype=torch.bfloat16):
         torch.mm(a, a)
     return log
+
+
+# -- objects that are no tensors -------------------------------------------------------------------
+
+FOREIGN = """
+torch.mean(d); torch.add(x, d); torch.add(d, x); torch.add(d, 1); x + d; x * d; x - d; x / d; x @ d
+torch.stack([x, d]); torch.cat([d]); x.add(d); x.add_(d); torch.sum(d, dim=0); torch.sum(d)
+F.linear(x, d); torch.transpose(d, 0, 1); torch.reshape(d, (2,)); torch.exp(d); torch.matmul(d, x)
+torch.mm(d, x); torch.where(d, x, x); torch.max(d); torch.unbind(d); torch.clamp(d, 0, 1); x > d
+torch.dot(x, d); F.conv2d(d, x); torch.linalg.norm(d); torch.add(x, d, alpha=2); torch.var(d)
+torch.addmm(x, d, x); torch.einsum("i,i->i", d, x); F.gelu(d)
+torch.split(d, 1); torch.flatten(d); x < d
+torch.bmm(d, d); torch.sigmoid(d); torch.argmax(d); torch.sort(d); torch.cumsum(d, 0); torch.neg(d)
+""".replace("\n", ";")
+FOREIGN = [text.strip() for text in FOREIGN.split(";") if text.strip()]
+
+
+def answered(torch, text):
+    """What an object that is no tensor is told when an expression meets it."""
+
+    class Diagonal:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            kinds = [kind(a) for a in args]
+            return func.__name__, kinds, sorted(k for k in kwargs or {} if k in text)
+
+    names = {"torch": torch, "d": Diagonal(), "x": torch.ones(2), "F": torch.nn.functional}
+    return eval(text, names)

@@ -8,7 +8,15 @@ import pytest
 
 import flambeau
 from flambeau.eager import interposing, overriding
-from tests.override_cases import CASES, DISPATCHED, EXPRESSIONS, dispatched, evaluate
+from tests.override_cases import (
+    CASES,
+    DISPATCHED,
+    EXPRESSIONS,
+    FOREIGN,
+    answered,
+    dispatched,
+    evaluate,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +49,14 @@ def test_programs_do_as_in_pytorch(name):
 def test_dispatch_modes_are_told_what_pytorchs_are(text):
     torch = pytest.importorskip("torch")
     assert dispatched(flambeau, text) == dispatched(torch, text)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("text", FOREIGN)
+def test_objects_that_are_no_tensors_answer_at_the_first_call(text):
+    torch = pytest.importorskip("torch")
+    assert answered(flambeau, text) == answered(torch, text)
+    assert answered(flambeau, text) == answered(torch, text)  # now with the handler there
 
 
 class Sub(flambeau.Tensor):

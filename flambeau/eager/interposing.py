@@ -19,6 +19,8 @@ Which functions there are is in places.py. Why it is done like this: docs/design
 """
 
 import contextlib
+import functools
+import linecache
 import os
 import threading
 import types
@@ -442,29 +444,48 @@ class _Inside(_Rest):
                 me.stack = me.stack.without(self.handler)
 
 
-def _template(*args: Any, **kwargs: Any) -> Any:
-    # words in quotes are constants that _exchanged gives values to: nothing else is as quick
-    threads: Any = "threads"
-    nobody: Any = "nobody"
-    function: Any = "function"
-    stack = threads.me.stack
-    if stack is nobody:
-        tick: Any = "tick"
-        try:
-            tick()
-        except IndexError:
-            disarm: Any = "disarm"
-            disarm()
-        return function(*args, **kwargs)
-    place: Any = "place"
-    chain = stack[place]
-    return place.run(chain, args, kwargs) if chain else function(*args, **kwargs)
+# The code that functions are given. Words in quotes are constants that _exchanged gives values to:
+# nothing else is as quick. {free} are variables of a closure, which the code never touches; it must
+# have as many as the function's own code, or whoever looks at the variables of a frame crashes.
+_TEMPLATE = """
+def outside({free}):
+    def exchanged(*args, **kwargs):
+        threads = "threads"
+        nobody = "nobody"
+        function = "function"
+        stack = threads.me.stack
+        if stack is nobody:
+            tick = "tick"
+            try:
+                tick()
+            except IndexError:
+                disarm = "disarm"
+                disarm()
+            return function(*args, **kwargs)
+        place = "place"
+        chain = stack[place]
+        return place.run(chain, args, kwargs) if chain else function(*args, **kwargs)
+        {free}
+    return exchanged
+"""
+
+
+@functools.cache
+def _template(count):
+    """The code for functions with so many variables from outside."""
+    free = [f"outer{k}" for k in range(count)]
+    text = _TEMPLATE.format(free=", ".join(free))
+    filename = f"<flambeau interposing {count}>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+    space: dict = {}
+    exec(compile(text, filename, "exec"), space)
+    return space["outside"](*free).__code__
 
 
 def _exchanged(own, values):
     """The code that stands in for another: the template, with values for its words."""
-    code = _template.__code__
-    consts = tuple(values.get(c, c) for c in code.co_consts)
+    code = _template(len(own.co_freevars))
+    consts = tuple(values.get(c, c) if type(c) is str else c for c in code.co_consts)
     return code.replace(co_consts=consts, co_freevars=own.co_freevars, co_name=own.co_name)
 
 

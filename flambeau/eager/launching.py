@@ -12,6 +12,7 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.eager.binding import KEYWORDS, bind, pack_rest, store_out, type_error
 from flambeau.eager.formula import record_formula, wants_grad
 from flambeau.eager.fronts import quick_function
+from flambeau.eager.overriding import answering
 from flambeau.eager.pointwise import keep_original
 
 LAUNCHERS: dict = {}  # template name -> function on plain tensors
@@ -64,6 +65,7 @@ def row_function(op):
             return out
         return result
 
+    function = answering(function, op)
     if (
         op.kind == "composite"
         and not op.grads
@@ -88,7 +90,7 @@ def _composite_function(op):
     body, varargs = op.body, op.options.get("varargs")
     names = [p.name for p in op.params]
     if body.__code__.co_flags & 4:  # *operands: nothing to bind
-        return body
+        return answering(body, op)
 
     def general(*args, out=None, **kwargs):
         if varargs:
@@ -109,6 +111,7 @@ def _composite_function(op):
             return result
         return store_out(op, out, result if isinstance(result, tuple) else (result,))
 
+    general = answering(general, op)
     general.__name__ = general.__qualname__ = op.name
     return general if varargs else quick_function(op, body, general)
 

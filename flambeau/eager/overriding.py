@@ -18,6 +18,7 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.eager import interposing
 from flambeau.eager.attachment import METHODS, method
 from flambeau.eager.interposing import Name, switched_off
+from flambeau.ops.table import REQUIRED, public
 from flambeau.storage import new_storage
 
 KINDS = frozenset({"op", "python", "data", "method", "property"})
@@ -171,15 +172,58 @@ class _Arguments(interposing.Handler):
 ARGUMENTS = _Arguments()
 
 
-def notice(kind: type) -> None:
-    """An instance of a class of tensors has come into being."""
-    if kind is not Tensor and roles[kind] == SPEAKS and not interposing.is_pushed(ARGUMENTS):
-        interposing.push(ARGUMENTS)
+def notice(kind: type) -> bool:
+    """An instance of a class has been met; is it the first that answers?"""
+    if kind is Tensor or roles[kind] != SPEAKS or interposing.is_pushed(ARGUMENTS):
+        return False
+    interposing.push(ARGUMENTS)
+    return True
 
 
 def disabled_for_subclasses() -> switched_off:
     """A context in which subclasses count as plain tensors."""
     return switched_off(ARGUMENTS)
+
+
+def tried_again(function: Callable, op: Any, args: tuple, kwargs: dict) -> Any:
+    """For `except` blocks of slow paths: a call that failed, perhaps as an argument is no tensor.
+
+    If one is an object that answers for functions, and the first such, the handler comes and the
+    public function is called once more; else the exception goes on.
+    """
+    if interposing.is_pushed(ARGUMENTS) or not speakers([*args, *kwargs.values()]):
+        raise
+    interposing.push(ARGUMENTS)
+    args, kwargs = as_written(op, args, kwargs)
+    return function(*args, **kwargs)
+
+
+def as_written(op: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    """Arguments as somebody would write them: by position where that goes, without defaults."""
+    given, named = list(args), dict(kwargs)
+    params = [p for p in op.params if not p.keyword_only]
+    for p in params[len(given) :]:
+        if p.name not in named:
+            break
+        given.append(named.pop(p.name))
+    while len(given) <= len(params) and given and given[-1] is params[len(given) - 1].default:
+        given.pop()
+    for p in op.params:
+        if p.keyword_only and named.get(p.name, REQUIRED) is p.default:
+            del named[p.name]
+    return tuple(given), named
+
+
+def answering(function: Callable, op: Any) -> Callable:
+    """A slow path that is tried again through the public function of its row."""
+
+    def tried(*args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except (TypeError, AttributeError):
+            return tried_again(public(op.name), op, args, kwargs)
+
+    return tried
 
 
 # -- subclasses of Tensor --------------------------------------------------------------------------

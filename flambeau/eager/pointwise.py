@@ -16,6 +16,7 @@ from flambeau.eager.binding import as_number, bind, check_out
 from flambeau.eager.call import addresses, alike_text, fresh_text, key_text
 from flambeau.eager.fragments import SCALARS, compile_text, indented
 from flambeau.eager.overlaps import check_overlap
+from flambeau.eager.overriding import notice, tried_again
 from flambeau.eager.plans import Plans
 from flambeau.eager.variants import Variant
 from flambeau.ops.table import REQUIRED, TABLE, public
@@ -255,7 +256,17 @@ class Routes:
 
     # -- the slow path, and learning from it -----------------------------------------------------
     def unusual(self, values, rest=(), kwargs=None, out=None):
-        """A call without a route: bind, check and run; remember where that led, if types say it."""
+        """A call without a route, and one that objects which are no tensors may answer."""
+        try:
+            return self._unusual(values, rest, kwargs, out)
+        except TypeError:
+            function = public(self.op.name + "_" * self.inplace)
+            given = {p.name: v for p, v in zip(self.op.params, values) if v is not REQUIRED}
+            named = {**given, **(kwargs or {}), **({} if out is None else {"out": out})}
+            return tried_again(function, self.op, rest, named)
+
+    def _unusual(self, values, rest, kwargs, out):
+        """Bind, check and run; remember where that led, if types say it."""
         params, op = self.op.params, self.op
         count = 0
         while (
@@ -473,6 +484,8 @@ def pointwise_operator(op, name, swapped=False):
         if not isinstance(other, Tensor):
             number = as_number(other)
             if number is None:
+                if notice(type(other)):
+                    return getattr(Tensor, name)(input, other)
                 # NumPy leaves comparisons to us and Python would then compare identities
                 if op.name != "eq" or not hasattr(other, "__array_interface__"):
                     return NotImplemented

@@ -22,6 +22,7 @@ from flambeau.eager.fragments import allocated, compile_text
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import FRONTS
 from flambeau.eager.outs import not_exact
+from flambeau.eager.overriding import notice
 from flambeau.eager.plan import cast_value
 from flambeau.eager.plans import Plans
 from flambeau.eager.signatures import Overloads
@@ -468,6 +469,8 @@ class Reducer:
         return outs[0] if len(outs) == 1 else self.wrap(outs)
 
     def slow(self, input, args, out, kwargs):
+        if notice(type(input)):
+            return public(self.name)(input, *args, **kwargs)
         given = args if input is REQUIRED else (input, *args)
         input, overload, bound = self.arguments(given, kwargs, out)
         outs = None if out is None else out if isinstance(out, (tuple, list)) else (out,)

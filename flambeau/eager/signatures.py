@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 from flambeau._dtype import dtype as DType
 from flambeau._tensor import Tensor
 from flambeau.eager.launching import FRONTS
+from flambeau.eager.overriding import notice
 from flambeau.errors import kind_name
+from flambeau.ops.table import public
 
 _NAMES = {
     "Scalar": "Number",
@@ -274,6 +276,8 @@ def overloaded(op, general):
         return choose(overload, None, tuple(values))
 
     def slow(key, args, kwargs):
+        if any(notice(type(v)) for v in (*args, *kwargs.values())):
+            return public(op.name)(*args, **kwargs)
         if kwargs and kwargs.get("out", 0) is None:
             kwargs = {k: v for k, v in kwargs.items() if k != "out"}
         overload, bound = overloads.choose(args, kwargs)

@@ -9,6 +9,7 @@ from flambeau.eager.binding import as_number
 from flambeau.eager.copying import copy_
 from flambeau.eager.methods import function
 from flambeau.eager.nested import from_numbers
+from flambeau.eager.overriding import notice
 from flambeau.eager.products import PRODUCTS, matmul_form, product
 
 
@@ -99,7 +100,7 @@ reflected("__rrshift__", lambda self, x: function("bitwise_right_shift")(_tensor
 @method
 def __matmul__(self, other):
     if not isinstance(other, Tensor):
-        return NotImplemented
+        return Tensor.__matmul__(self, other) if notice(type(other)) else NotImplemented
     recording = modes.grad and (self._requires_grad or other._requires_grad)
     if recording or PRODUCTS[matmul_form, self._layout, other._layout] is None:
         return function("matmul")(self, other)

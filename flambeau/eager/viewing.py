@@ -14,6 +14,7 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node, next_sequence
 from flambeau.eager.binding import bind, pack_rest, type_error
 from flambeau.eager.fragments import SHARE, VIEW, compile_text, indented
+from flambeau.eager.overriding import as_written, notice
 from flambeau.eager.plans import Plans
 from flambeau.eager.variants import fit
 from flambeau.ops.table import REQUIRED
@@ -232,6 +233,10 @@ class Viewer:
         return tuple(bind(self.op, (input, *args), kwargs).values())[1:]
 
     def slow(self, input, args, kwargs):
+        """A call without a plan; an input that is no tensor may answer it."""
+        if not isinstance(input, Tensor) and notice(type(input)):
+            args, kwargs = as_written(self.op, (input, *args), kwargs)
+            return self.function(*args, **kwargs)
         if list in map(type, args) and not kwargs and isinstance(input, Tensor):
             plain = tuple([tuple(a) if type(a) is list else a for a in args])
             if all(map(_keepable, plain)):  # unhashable, but the same as tuples

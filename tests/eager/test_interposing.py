@@ -1,6 +1,7 @@
 """Handlers around calls: what they are told, what they may change, and what is left of them."""
 
 import contextlib
+import sys
 import threading
 import types
 
@@ -389,3 +390,19 @@ def test_ops_of_a_library_are_seen():
         return a * 2
 
     assert seen(lambda: twice(x))[0] == "here::twice"
+
+
+def test_frames_of_armed_functions_can_be_looked_at():
+    found = []
+
+    def look(name, function, args, kwargs):
+        frame = sys._getframe()
+        while frame is not None:
+            found.append(dict(frame.f_locals))
+            frame = frame.f_back
+        return function(*args, **kwargs)
+
+    with interposing.handling(look):
+        torch.linalg.norm(x)  # a function with a closure
+        x.to(torch.float64)
+    assert any("chain" in variables for variables in found)
