@@ -68,9 +68,9 @@ class Layout:
 
     sizes: the shape as a plain tuple, which is quicker to take apart than a Size. is_contiguous:
     are elements side by side in row-major order? is_dense: and do strides say so letter for letter
-    (those of dimensions of size 1 could be anything)? sort: one layout that stands for all dense
-    ones of this dtype and device that hold something, and None for the others. Shape and pool are
-    filled in when first asked for.
+    (those of dimensions of size 1 could be anything)? sort: one layout that stands for all of this
+    dtype and device that hold something and fill their memory without gaps, in whatever order of
+    dimensions; None for the others. Shape, pool and sort are filled in when first asked for.
     """
 
     __slots__ = (
@@ -203,7 +203,9 @@ def _new_layout(sizes, strides, dtype, device):
 
 
 def _sort_of(layout):
-    if not layout.is_dense or not layout.numel:
+    if not layout.numel:
+        return None
+    if not layout.is_dense and (layout.is_contiguous or not is_dense_in_some_order(layout)):
         return None
     if not layout.ndim:
         return layout
@@ -232,7 +234,11 @@ def is_dense_in_some_order(layout):
     """Do the elements fill a block without gaps or overlaps, in whatever order of dimensions?"""
     if layout.is_contiguous or layout.numel < 2:
         return True
-    pairs = sorted((st, s) for s, st in zip(layout.shape, layout.strides) if s != 1)
+    if 0 in layout.strides:
+        return False
+    if layout.ndim == 2:
+        return layout.strides == (1, layout.sizes[0])
+    pairs = sorted([(st, s) for s, st in zip(layout.sizes, layout.strides) if s != 1])
     expected = 1
     for stride, size in pairs:
         if stride != expected:
@@ -279,28 +285,43 @@ def wrap_dim(dim, ndim, scalar_ok=True):
 
 def broadcast_shape(*shapes):
     """The common shape, by PyTorch's rules."""
-    out = list(shapes[0])
-    for shape in shapes[1:]:
-        if len(shape) > len(out):
-            out = [1] * (len(shape) - len(out)) + out
-        shift = len(out) - len(shape)
-        for k in range(len(shape) - 1, -1, -1):
-            a, b = out[shift + k], shape[k]
+    return Size(broadcast_sizes(shapes))
+
+
+def broadcast_sizes(shapes):
+    """The same of plain tuples, as one."""
+    out = shapes[0]
+    for shape in shapes:
+        if shape == out:
+            continue
+        wide, narrow = (out, shape) if len(out) >= len(shape) else (shape, out)
+        shift = len(wide) - len(narrow)
+        found = list(wide)
+        for k in range(len(narrow) - 1, -1, -1):
+            a, b = found[shift + k], narrow[k]
             if a != b:
                 if a == 1:
-                    out[shift + k] = b
+                    found[shift + k] = b
                 elif b != 1:
+                    if wide is shape:
+                        a, b = b, a
                     raise errors.not_broadcastable(a, b, shift + k)
-    return Size(out)
+        out = tuple(found)
+    return tuple(out)
 
 
 def expanded_strides(layout, shape):
     """Strides of a tensor spread over a larger shape: 0 where it repeats."""
-    missing = len(shape) - layout.ndim
-    return (0,) * missing + tuple(
-        0 if s == 1 and n != 1 else st
-        for s, st, n in zip(layout.shape, layout.strides, shape[missing:])
-    )
+    own = layout.sizes
+    if own == shape:
+        return layout.strides
+    missing = len(shape) - len(own)
+    if missing:
+        shape = tuple(shape)[missing:]
+    found = [0] * missing
+    for s, st, n in zip(own, layout.strides, shape):
+        found.append(0 if s == 1 and n != 1 else st)
+    return tuple(found)
 
 
 def memory_order(shape, operand_strides):

@@ -85,7 +85,7 @@ def fresh_text(family, names, differentiable, miss):
 class Kind:
     """A family for given dtypes on a device: what is computed, and its kernel for dense operands."""
 
-    __slots__ = ("key", "trace", "scalars", "dtypes", "steps", "runtime", "dense")
+    __slots__ = ("key", "trace", "scalars", "dtypes", "codes", "steps", "runtime", "kernels")
 
     def __init__(self, family, marks):
         compute, self.dtypes = family.types([m for m, c in zip(marks, family.keyed) if c != "n"])
@@ -99,18 +99,29 @@ class Kind:
         )
         self.runtime = common_device(layouts).runtime
         operands = (*self.dtypes, *(layout.dtype for layout in layouts))
+        self.codes = [d.code for d in operands]
         self.steps = tuple(d.itemsize for d in operands)
-        self.dense = None
+        self.kernels = {}  # (access of each operand, number of dimensions) -> kernel, chunk
 
-    def dense_kernel(self, inputs):
-        """(kernel, elements per chunk) where all operands lie side by side."""
-        if self.dense is None:
-            outputs = tuple((d.code, "c") for d in self.dtypes)
-            inputs = tuple((layout.dtype.code, "c") for layout in inputs)
-            self.dense = nest_kernel(
+    def run_kernel(self, accesses):
+        """(kernel, elements per chunk) for one run of elements; accesses: of the inputs."""
+        mark = (*"c" * len(self.dtypes), *accesses, 1)
+        found = self.kernels.get(mark)
+        if found is None:
+            pattern = tuple(zip(self.codes, mark))
+            outputs, inputs = pattern[: len(self.dtypes)], pattern[len(self.dtypes) :]
+            found = self.kernels[mark] = nest_kernel(
                 self.runtime, self.key, self.trace, outputs, inputs, self.scalars, 0
             )
-        return self.dense
+        return found
+
+    def describe(self, n, accesses):
+        """(kernel, description) of a run of n elements."""
+        kernel, chunk = self.run_kernel(accesses)
+        steps = self.steps
+        if "s" in accesses:
+            steps = [st if a == "c" else 0 for st, a in zip(steps, "c" * len(self.dtypes) + accesses)]
+        return kernel, describe_run(n, chunk, steps)
 
 
 class Family:
@@ -127,7 +138,7 @@ class Family:
         self.sorts = Plans(self._dense, mixed=True)
         self.kinds: dict = Plans(lambda marks: None)
         self.error, self.promoting = error, promoting
-        self.check = None  # of layouts and types, when a plan is made
+        self.check = None  # of dtypes, types and whether there are dimensions
         self.narrows = False  # do operands of other dtypes become half types before the body?
 
     # -- plans -----------------------------------------------------------------------------------
@@ -136,6 +147,8 @@ class Family:
         mark = tuple([(k.dtype, k.device, not k.ndim) if type(k) is Layout else k for k in key])
         found = self.kinds[mark]
         if found is None:
+            if self.check is not None:
+                self.check(key)
             found = self.kinds[mark] = Kind(self, key)
         return found
 
@@ -148,12 +161,10 @@ class Family:
             return None
         numbers = iter(types)
         key = [sort if c == "t" else next(numbers) for c in self.keyed]
-        if self.check is not None:
-            self.check(key)
         kind = self.kind(key)
         if any(d is not sort.dtype for d in kind.dtypes):
             return None
-        kernel, chunk = kind.dense_kernel([k for k in key if k is sort])
+        kernel, chunk = kind.run_kernel("c" * self.keyed.count("t"))
         pool().ensure_workers()
         return kernel, packed((0, chunk, *kind.steps))
 
@@ -161,14 +172,12 @@ class Family:
         """(layout and pool of each result, kernel, description) for a key of layouts and types."""
         if type(key) is not tuple:
             key = (key,)
-        if self.check is not None:
-            self.check(key)
         kind = self.kind(key)
         layouts = [k for k in key if type(k) is Layout]
-        if self.elementwise and kind.runtime.computes and _are_alike(layouts):
-            first = layouts[0]
-            kernel, chunk = kind.dense_kernel(layouts)
-            desc = describe_run(first.numel, chunk, kind.steps)
+        whole = _run_of(layouts) if self.elementwise and kind.runtime.computes else None
+        if whole is not None:
+            first, accesses = whole
+            kernel, desc = kind.describe(first.numel, accesses)
             outs = [
                 first
                 if d is first.dtype
@@ -177,7 +186,8 @@ class Family:
             ]
         else:
             facts = kind.key, kind.trace, layouts, kind.scalars, kind.dtypes
-            outs, kernel, desc = self.plan_nest(*facts, device=common_device(layouts))
+            memo = {"memo": kind.kernels} if self.elementwise else {}
+            outs, kernel, desc = self.plan_nest(*facts, device=common_device(layouts), **memo)
         found = []
         for layout in outs:
             found += layout, layout.pool
@@ -186,18 +196,16 @@ class Family:
     def _given(self, key):
         """(kernel, description) where the last layouts of the key are those of given results."""
         outs, key = key[-self.outputs :], key[: -self.outputs]
-        if self.check is not None:
-            self.check(key)
         kind = self.kind(key)
         layouts = [k for k in key if type(k) is Layout]
         if (
             self.elementwise
             and kind.runtime.computes
-            and _are_alike((*layouts, *outs))
-            and tuple(o.dtype for o in outs) == kind.dtypes
+            and tuple([o.dtype for o in outs]) == kind.dtypes
         ):
-            kernel, chunk = kind.dense_kernel(layouts)
-            return kernel, describe_run(outs[0].numel, chunk, kind.steps)
+            whole = _run_of((*outs, *layouts))
+            if whole is not None and whole[1].startswith("c" * len(outs)):
+                return kind.describe(outs[0].numel, whole[1][len(outs) :])
         common_device((*layouts, *outs))
         _, kernel, desc = self.plan_nest(
             kind.key, kind.trace, layouts, kind.scalars, kind.dtypes, outs, outs[0].shape
@@ -293,18 +301,34 @@ def _plain(key):
     return key
 
 
-def _are_alike(layouts):
-    """Are these dense layouts of one shape on one device, with something in them?"""
-    first = layouts[0]
-    if not first.is_dense or not first.numel:
-        return False
-    sizes, device = first.sizes, first.device
+def _run_of(layouts):
+    """(the largest layout, access of each) where a kernel can walk all in one run: each is dense
+    and as large as the largest, or the same value everywhere. Else None.
+    """
+    whole = layouts[0]
     for layout in layouts:
-        if layout is not first and (
-            not layout.is_dense or layout.sizes != sizes or layout.device is not device
-        ):
-            return False
-    return True
+        if layout.is_dense and (layout.numel > whole.numel or not whole.is_dense):
+            whole = layout
+    if not whole.is_dense or not whole.numel:
+        return None
+    sizes, device, found = whole.sizes, whole.device, ""
+    for layout in layouts:
+        if layout is whole:
+            found += "c"
+        elif layout.device is not device:
+            return None
+        elif layout.sizes == sizes:
+            if layout.is_dense:
+                found += "c"
+            elif any(layout.strides):
+                return None
+            else:
+                found += "s"
+        elif layout.numel == 1 and layout.ndim <= whole.ndim:
+            found += "s"
+        else:
+            return None
+    return whole, found
 
 
 def common_device(layouts):

@@ -7,10 +7,11 @@ depends on sizes only, never on threads.
 """
 
 from flambeau._layout import (
-    broadcast_shape,
+    broadcast_sizes,
     collapse,
     contiguous_strides,
     expanded_strides,
+    is_dense_in_some_order,
     make_layout,
     memory_order,
     ordered_strides,
@@ -63,68 +64,70 @@ def chunk_elements(work):
 
 def output_layout(shape, inputs, dtype, device):
     """The layout of a fresh result: dense, in the order of dimensions that the inputs suggest."""
-    for i in inputs:
-        if not i.is_contiguous or i.shape != shape:
-            break
-    else:
-        return make_layout(shape, contiguous_strides(shape), dtype, device)
-    strides = [expanded_strides(i, shape) for i in inputs]
-    if _descend(strides):
-        return make_layout(shape, contiguous_strides(shape), dtype, device)
-    if len(shape) > 1 and all(i.shape == shape for i in inputs):
-        first = inputs[0]
-        if all(i.strides == first.strides for i in inputs) and _dense(first):
-            return make_layout(shape, first.strides, dtype, device)
-    order = memory_order(shape, strides)
-    return make_layout(shape, ordered_strides(shape, order), dtype, device)
+    return _output(tuple(shape), inputs, [expanded_strides(i, shape) for i in inputs], dtype, device)
+
+
+def _output(sizes, inputs, strides, dtype, device):
+    if (
+        len(sizes) < 2
+        or all([i.is_contiguous and i.sizes == sizes for i in inputs])
+        or _descend(strides)
+    ):
+        return make_layout(sizes, contiguous_strides(sizes), dtype, device)
+    first = inputs[0]
+    if all([i.sizes == sizes and i.strides == first.strides for i in inputs]) and (
+        is_dense_in_some_order(first)
+    ):
+        return make_layout(sizes, first.strides, dtype, device)
+    order = memory_order(sizes, strides)
+    return make_layout(sizes, ordered_strides(sizes, order), dtype, device)
 
 
 def _descend(operand_strides):
-    """Does every operand step less from one dimension to the next, so that none need change?
+    """Does every operand step less from one dimension to the next, where it does not repeat?
 
     Then `memory_order` would find nothing to exchange.
     """
     for strides in operand_strides:
-        last = strides[0] if strides else 0
-        for s in strides[1:]:
-            if s >= last or s <= 0:
-                return False
-            last = s
-    return True
-
-
-def _dense(layout):
-    expected = 1
-    for stride, size in sorted(zip(layout.strides, layout.shape)):
-        if size != 1:
-            if stride != expected:
-                return False
-            expected *= size
+        last = None
+        for s in strides:
+            if s:
+                if s < 0 or (last is not None and s >= last):
+                    return False
+                last = s
     return True
 
 
 def plan_nest(
-    key, trace, inputs, scalars, out_dtypes, outs=None, shape=None, device=None, collapsing=True
-):
+    key, trace, inputs, scalars, out_dtypes, outs=None, shape=None, device=None, collapsing=True,
+    memo=None,
+):  # fmt: skip
     """(output layouts, kernel, description).
 
     key: names the computation; trace(*arguments) gives its values (expressions, one per output);
-    inputs: layouts; scalars: kind letters; outs: given output layouts (in-place, out=).
+    inputs: layouts; scalars: kind letters; outs: given output layouts (in-place, out=); memo: where
+    kernels of this computation for these dtypes are kept, by accesses and rank.
     """
-    if shape is None:
-        shape = broadcast_shape(*[i.shape for i in inputs])
+    sizes = broadcast_sizes([i.sizes for i in inputs]) if shape is None else tuple(shape)
     device = device or inputs[0].device
+    spread = [expanded_strides(i, sizes) for i in inputs]
     if outs is None:
-        first = output_layout(shape, inputs, out_dtypes[0], device)
+        first = _output(sizes, inputs, spread, out_dtypes[0], device)
         outs = tuple(
-            first if d is first.dtype else make_layout(shape, first.strides, d, device)
-            for d in out_dtypes
+            [
+                first if d is first.dtype else make_layout(sizes, first.strides, d, device)
+                for d in out_dtypes
+            ]
         )
     runtime = device.runtime
     if outs[0].numel == 0 or not runtime.computes:
         return outs, nothing, NO_WORK
     operands = (*outs, *inputs)
-    sizes, strides = walk_order(shape, operands, collapsing)
+    if collapsing:
+        spread = [*[o.strides for o in outs], *spread]
+        sizes, strides = _walk(sizes, operands, spread)
+    else:
+        sizes, strides = walk_order(sizes, operands, False)
     if sizes:
         accesses = accesses_of(sizes, strides, operands, len(outs))
         if collapsing and "n" in accesses:
@@ -133,11 +136,15 @@ def plan_nest(
     else:
         sizes, strides = [1], [[o.itemsize] for o in operands]
         accesses = ["c"] * len(operands)
-    pattern = tuple([(o.dtype.code, a) for o, a in zip(operands, accesses)])
-    rank = len(sizes) - 1
-    kernel, chunk = nest_kernel(
-        runtime, key, trace, pattern[: len(outs)], pattern[len(outs) :], scalars, rank
-    )
+    mark = (*accesses, len(sizes))
+    found = memo.get(mark) if memo is not None else None
+    if found is None:
+        pattern = tuple([(o.dtype.code, a) for o, a in zip(operands, accesses)])
+        outputs, others = pattern[: len(outs)], pattern[len(outs) :]
+        found = nest_kernel(runtime, key, trace, outputs, others, scalars, len(sizes) - 1)
+        if memo is not None:
+            memo[mark] = found
+    kernel, chunk = found
     words = describe_launch(sizes, strides, chunk)
     if words[0] > 1:
         pool().ensure_workers()
@@ -146,18 +153,20 @@ def plan_nest(
 
 def walk_order(shape, operands, collapsing):
     """Sizes and byte strides in the order the kernel walks them, outermost first."""
-    strides = []
-    for o in operands:
-        size = o.itemsize
-        own = o.strides if o.shape == shape else expanded_strides(o, shape)
-        strides.append([s * size for s in own])
-    if not collapsing:
-        return list(shape), strides
-    if len(shape) > 1 and not _descend(strides):
-        order = memory_order(shape, strides)
-        shape = [shape[d] for d in order]
+    spread = [expanded_strides(o, shape) for o in operands]
+    if collapsing:
+        return _walk(shape, operands, spread)
+    return list(shape), [[s * o.itemsize for s in st] for o, st in zip(operands, spread)]
+
+
+def _walk(sizes, operands, spread):
+    """The same, merged; spread: strides of the operands over all dimensions."""
+    strides = [[s * o.itemsize for s in st] for o, st in zip(operands, spread)]
+    if len(sizes) > 1 and not _descend(spread):
+        order = memory_order(sizes, strides)
+        sizes = [sizes[d] for d in order]
         strides = [[st[d] for d in order] for st in strides]
-    return collapse(shape, strides)
+    return collapse(sizes, strides)
 
 
 TILE = 16  # both sides must have this many elements for tiles to pay

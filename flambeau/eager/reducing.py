@@ -378,7 +378,7 @@ _TEXT = """def {name}(input=REQUIRED, *args, out=None, **kwargs):
         if kwargs:
             layout0, pool0, kernel, desc, call = plans[layout, args, *kwargs.items()]
         else:
-            found = sorts[layout.sort, layout.ndim, args, n < LONG] if n <= MOST else None
+            found = sorts[layout.sort, layout.ndim, args, n < LONG] if n <= MOST{order} else None
             if found is None:
                 found = plans[layout, args]
             layout0, pool0, kernel, desc, call = found
@@ -418,7 +418,9 @@ class Reducer:
             "REQUIRED": REQUIRED,
             "differentiable": self.differentiable,
         }
-        text = _TEXT.format(name=op.name, allocated=allocated(1))
+        # places count in row-major order, sums may take elements as they lie
+        order = " and layout.is_dense" if options.get("indexed") else ""
+        text = _TEXT.format(name=op.name, allocated=allocated(1), order=order)
         self.function = compile_text(text, scope, op.name)[op.name]
 
     def arguments(self, args, kwargs, out=None):

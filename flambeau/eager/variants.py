@@ -568,8 +568,7 @@ def target_plans(variant):
 
     def make(key):
         *arguments, target = key
-        if variant.family.check is not None:
-            variant.family.check(arguments)
+        variant.family.kind(arguments)  # for its complaints
         operands = [k for k, c in zip(arguments, variant.family.keyed) if c != "n"]
         _, dtypes = variant._types(operands)
         if dtypes[0].category > target.dtype.category:

@@ -124,21 +124,13 @@ class _Maker:
         return numel, loose, odd
 
     def _sort(self, is_dense, ndim, sorts, dtype, device):
-        """The slot of `sort`; it stays empty where Python knows no such layout yet."""
-        fn = self.fn
-
-        def loose():
-            self._keep("sort", V(fn, PTR, "@_Py_NoneStruct"))
-
-        def dense():
-            with fn.when(ndim == 0):
-                self._keep("sort", self.made)
-            with fn.when(ndim != 0):
-                nothing = fn.value(0, PTR)
-                by_dtype = fn.call("PyDict_GetItem", PTR, sorts, device, pure=False)
-                with fn.when(by_dtype != nothing):
-                    found = fn.call("PyDict_GetItem", PTR, by_dtype, dtype, pure=False)
-                    with fn.when(found != nothing):
-                        self._keep("sort", found)
-
-        fn.if_else(is_dense, dense, loose)
+        """The slot of `sort`, for dense layouts; else it stays empty, and Python looks closer."""
+        fn, nothing = self.fn, self.fn.value(0, PTR)
+        with fn.when(is_dense & (ndim == 0)):
+            self._keep("sort", self.made)
+        with fn.when(is_dense & (ndim != 0)):
+            by_dtype = fn.call("PyDict_GetItem", PTR, sorts, device, pure=False)
+            with fn.when(by_dtype != nothing):
+                found = fn.call("PyDict_GetItem", PTR, by_dtype, dtype, pure=False)
+                with fn.when(found != nothing):
+                    self._keep("sort", found)
