@@ -254,3 +254,59 @@ class Attention(NamedTuple):
 # Tensors of attention and how many strides each has: of batch, head, row and, for a mask, key.
 STRIDES = {"query": 3, "key": 3, "value": 3, "out": 3, "mask": 4}
 STRIDES |= {"grad": 3, "grad_query": 3, "grad_key": 3, "grad_value": 3}
+
+
+class Regular(NamedTuple):
+    """A table of neighbours at regular places."""
+
+    chunks: Word
+    size: Word
+    wanted: Word
+
+
+class Turned(NamedTuple):
+    """A table that is turned around."""
+
+    chunks: Word
+    outputs: Word
+    inputs: Word
+
+
+class Spread(NamedTuple):
+    """A table that is looked at."""
+
+    chunks: Word
+    outputs: Word
+
+
+class Blocks(NamedTuple):
+    """A table for registers of outputs."""
+
+    chunks: Word
+    outputs: Word
+    count: Word  # taps of each
+
+
+class Resampling(NamedTuple):
+    """Planes of rows, or rows of pixels, by tables: where their parts lie."""
+
+    chunks: Word
+    rows: Word
+    per_chunk: Word
+    depth: Word
+    height: Word
+    width: Word
+    in_depth: Word
+    in_height: Word
+    in_width: Word
+    line: Word  # elements of scratch per chunk; channels of a pixel
+    count: Word  # taps of a column in blocks
+    deep_pointers: Word
+    deep_indices: Word
+    deep_weights: Word
+    high_pointers: Word
+    high_indices: Word
+    high_weights: Word
+    wide_pointers: Word  # or bases of blocks
+    wide_indices: Word
+    wide_weights: Word

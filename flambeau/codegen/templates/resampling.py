@@ -5,9 +5,10 @@ around, so both directions only gather and no two chunks write the same place. W
 in memory a row is made in two steps: input rows are summed into a buffer, then the buffer is read
 by columns, a register permutation per tap where the columns of one register lie close together.
 With channels last a pixel is a line of channels, and lines are summed. The tables are computed in
-`eager/resampling_tables.py`.
+`resampling_tables.py`, here and in `eager/`.
 """
 
+from flambeau.codegen import descriptions
 from flambeau.codegen.llvm import convert, gather, load_element, store_element
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, PTR, V, bytes_of, vector
@@ -53,8 +54,10 @@ class _Resampling:
         self.width = lanes(code)
         self.memory = MEMORY_TYPE[code]
 
-    def table(self, word):
-        return self.fn.convert("inttoptr", word, PTR)
+    def tables(self, words):
+        """(pointers, indices, weights) of depth, of height and of width."""
+        found = [self.fn.convert("inttoptr", word, PTR) for word in words[-9:]]
+        return found[:3], found[3:6], found[6:]
 
     def load(self, pointer, mask=None):
         fn = self.fn
@@ -107,19 +110,14 @@ def build_rows(code, taps, way, ragged):
 
     taps: columns per output, or 0 if only run time tells; way: near, far (register permutations)
     or gather; ragged: some outputs have fewer taps, marked by zero weights.
-
-    Words: rows, rows per chunk, output depth, height, width, input depth, height, width, elements
-    of scratch per chunk, (pointers, indices, weights) of depth and of height, (bases, indices,
-    weights, taps) of blocks of columns.
     """
     r = _Resampling(code)
     kernel, fn = r.kernel, r.fn
     out, x, scratch = kernel.arguments
-    words = kernel.words(19)
-    rows, per_chunk, depth, height, width, in_depth, in_height, in_width, room = words[:9]
-    tables = [r.table(word) for word in words[9:18]]
-    deep, high, wide = tables[:3], tables[3:6], tables[6:]
-    count = taps or words[18]
+    words = kernel.described(descriptions.Resampling)
+    _, rows, per_chunk, depth, height, width, in_depth, in_height, in_width, room, *_ = words
+    deep, high, wide = r.tables(words)
+    count = taps or words.count
     buffer = fn.gep(scratch, kernel.chunk * room, r.scalar)
     first = kernel.chunk * per_chunk
     with fn.loop(first, fn.min(first + per_chunk, rows)) as row:
@@ -245,18 +243,13 @@ def _read_columns(r, target, buffer, width, wide, count, way, ragged):
 
 
 def build_pixels(code):
-    """Resample images whose channels lie side by side: (out, input, nothing).
-
-    Words: rows of pixels, rows per chunk, output depth, height, width, input depth, height, width,
-    channels, (pointers, indices, weights) of depth, height and width.
-    """
+    """Resample images whose channels lie side by side: (out, input, nothing)."""
     r = _Resampling(code)
     kernel, fn, w = r.kernel, r.fn, r.width
     out, x, _ = kernel.arguments
-    words = kernel.words(18)
-    rows, per_chunk, depth, height, width, in_depth, in_height, in_width, channels = words[:9]
-    tables = [r.table(word) for word in words[9:]]
-    deep, high, wide = tables[:3], tables[3:6], tables[6:]
+    words = kernel.described(descriptions.Resampling)
+    _, rows, per_chunk, depth, height, width, in_depth, in_height, in_width, channels, *_ = words
+    deep, high, wide = r.tables(words)
     first = kernel.chunk * per_chunk
     with fn.loop(first, fn.min(first + per_chunk, rows)) as row:
         y, rest = row % height, row / height

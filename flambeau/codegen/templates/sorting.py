@@ -42,10 +42,14 @@ class Kernel:
         """The description as a tuple of named words (see codegen/descriptions.py)."""
         return kind(None, *self.words(len(kind._fields) - 1))
 
+    def report(self, number):
+        """What the call gives back, if it is not zero."""
+        self.fn.store(number, self.fn.gep(self.block, len(self.kinds), I64), 8)
+
     def fail(self, condition, code=1):
         fn = self.fn
         with fn.when(condition):
-            fn.store(V(fn, I64, str(code)), fn.gep(self.block, len(self.kinds), I64), 8)
+            self.report(V(fn, I64, str(code)))
 
     def text(self):
         self.fn.ret()
