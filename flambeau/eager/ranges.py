@@ -9,6 +9,7 @@ import struct
 import warnings
 
 from flambeau import _dtype
+from flambeau._device import default_device
 from flambeau._layout import Size
 from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.codegen import scalar
@@ -131,10 +132,12 @@ def _plain_range(first, last, step, dtype, device):
         return None
     if not (step > 0 and -_FAR < first <= last < _FAR):
         return None
-    plan = known(_RANGES, (_count(first, last, step),), dtype, device)
-    if plan is None:
+    count = _count(first, last, step)
+    try:
+        plan = _RANGES[count, dtype, default_device() if device is None else device]
+        layout, kernel, description, whole = plan
+    except TypeError:  # there is no plan, or no such dtype or device
         return None
-    layout, kernel, description, whole = plan
     t = empty_like_layout(layout)
     if whole is None:
         kernel(description, t._storage.pointer, first, step)
@@ -148,7 +151,8 @@ _FAR = 1 << 53
 
 
 def _plan_range(key):
-    layout = plain_layout(*key)
+    count, *facts = key
+    layout = plain_layout((count,), *facts)
     if layout is None or layout.dtype.category in (_dtype.BOOL, _dtype.COMPLEX):
         return None
     name, whole = _kind(layout.dtype, layout.numel)
