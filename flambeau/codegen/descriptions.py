@@ -163,6 +163,31 @@ class Triangle(NamedTuple):
     count: Word
 
 
+class IndexedWalk(NamedTuple):
+    """A walk through indices: rows in pieces, a middle dimension and `rank` outer ones.
+
+    There follow the size and step of each index; per operand its inner and middle stride; per outer
+    dimension its size and a stride per operand.
+    """
+
+    chunks: Word
+    pieces: Word  # of a row
+    piece: Word
+    per_chunk: Word  # rows
+    rows: Word
+    length: Word
+    middle: Word
+    rank: Word
+
+
+class Compaction(NamedTuple):
+    """What a mask keeps. The rank and the sizes follow."""
+
+    chunks: Word
+    per_chunk: Word
+    total: Word
+
+
 class Margins(NamedTuple):
     """Rows of scores whose margins are summed."""
 
