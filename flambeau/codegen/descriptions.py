@@ -324,6 +324,7 @@ class Resampling(NamedTuple):
     in_depth: Word
     in_height: Word
     in_width: Word
+    plane: Word  # elements from plane to plane, or from image to image
     line: Word  # elements of scratch per chunk; channels of a pixel
     count: Word  # taps of a column in blocks
     deep_pointers: Word

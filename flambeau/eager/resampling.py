@@ -5,16 +5,24 @@ Forward and gradient are the same kernels (`codegen/templates/resampling.py`) wi
 copied first, as PyTorch does. Table rows: `ops/resampling.py`.
 """
 
+import math
 from typing import NamedTuple
 
 from flambeau import _dtype
-from flambeau._layout import make_layout, ordered_strides
+from flambeau._layout import collapse, contiguous_strides, make_layout, ordered_strides
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions import Resampling
 from flambeau.eager.copying import CHANNELS_LAST, copy_into
 from flambeau.eager.launching import launches
 from flambeau.eager.plans import Plans
-from flambeau.eager.resampling_tables import COLUMNS, SIDES, in_blocks, listed, turned
+from flambeau.eager.resampling_tables import (
+    COLUMNS,
+    REMEMBERED,
+    SIDES,
+    in_blocks,
+    listed,
+    turned,
+)
 from flambeau.eager.rows import chunks_of, dense_like, has_work, vector_layout
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
@@ -98,18 +106,24 @@ def _is_channels_last(layout):
     return all(n == 1 or a == b for n, a, b in pairs)
 
 
-def _layouts(layout, shape, last):
+def _layouts(layout, shape, dims, last):
     """(layout of the input as it is read, layout of the result)."""
-    out = make_layout(
-        shape, ordered_strides(shape, _order(shape, last)), layout.dtype, layout.device
-    )
-    return (
-        layout if last or layout.is_contiguous or not has_work(out) else dense_like(layout)
-    ), out
+    order = CHANNELS_LAST.get(len(shape)) if last else None
+    strides = ordered_strides(shape, order) if last else contiguous_strides(shape)
+    out = make_layout(shape, strides, layout.dtype, layout.device)
+    direct = last or _plane_step(layout, dims) is not None or not has_work(out)
+    return (layout if direct else dense_like(layout)), out
 
 
-def _order(shape, last):
-    return CHANNELS_LAST[len(shape)] if last else range(len(shape))
+def _plane_step(layout, dims):
+    """Elements from plane to plane, or None if they do not lie at equal distances, row by row."""
+    sizes, strides, outer = tuple(layout.shape), layout.strides, layout.ndim - dims
+    if layout.is_contiguous:
+        return math.prod(sizes[outer:])
+    if strides[outer:] != contiguous_strides(sizes[outer:]):
+        return None
+    planes, steps = collapse(sizes[:outer], [strides[:outer]])
+    return steps[0][0] if len(planes) == 1 else None if planes else 0
 
 
 def _plan(key):
@@ -124,7 +138,9 @@ def _plan(key):
         )
     # the gradients of bicubic, and of all antialiased modes, come back contiguous
     last = _is_channels_last(layout) and not (backward and ("cubic" in kind or "smooth" in kind))
-    source, out = _layouts(layout, given[:2] + (sizes if backward else output_size), last)
+    source, out = _layouts(
+        layout, given[:2] + (sizes if backward else output_size), len(sizes), last
+    )
     if not has_work(out):
         return Plan(source, out)
     dtype, nearest = layout.dtype, kind.startswith("nearest")
@@ -141,14 +157,14 @@ def _plan(key):
     return _by_rows(source, out, tables, COLUMNS[dtype.code, *sides[-1]])
 
 
-PLANS = Plans(_plan)
+PLANS = Plans(_plan, room=REMEMBERED)
 
 
 def _plan_read(key):
     layout, name, *facts = key
     maps, shape = READERS[name](*facts)
     last = _is_channels_last(layout)
-    source, out = _layouts(layout, tuple(shape), last)
+    source, out = _layouts(layout, tuple(shape), len(maps), last)
     if not has_work(out):
         return Plan(source, out)
     wide, device = layout.dtype.code in _WIDE, layout.device
@@ -161,7 +177,7 @@ def _plan_read(key):
     return _by_rows(source, out, tables, in_blocks(device, tables[-1], layout.dtype.code))
 
 
-READ = Plans(_plan_read)
+READ = Plans(_plan_read, room=REMEMBERED)
 
 
 def _cut(rows, work):
@@ -189,10 +205,11 @@ def _by_rows(source, out, tables, columns):
     count = columns.count
     facts = source.dtype.code, count if count <= FEW else 0, columns.way, columns.ragged
     kernel = source.device.runtime.kernel("resample_rows", "resampling:build_rows", *facts)
-    places = *deep.places(), *high.places(), *columns.places()
-    described = packed(Resampling(chunks, rows, per_chunk, *there, *here, room, count, *places))
+    places = *deep.places(), *high.places(), *columns.places
+    step = _plane_step(source, dims)
+    words = Resampling(chunks, rows, per_chunk, *there, *here, step, room, count, *places)
     scratch = vector_layout(chunks * room * (2 if wide else 1), _dtype.float32, source.device)
-    return Plan(source, out, kernel, described, scratch, (deep, high, columns))
+    return Plan(source, out, kernel, packed(words), scratch, (deep, high, columns))
 
 
 def _by_pixels(source, out, tables):
@@ -205,5 +222,6 @@ def _by_pixels(source, out, tables):
     facts = ("resampling:build_pixels", source.dtype.code)
     kernel = source.device.runtime.kernel("resample_pixels", *facts)
     places = [place for table in tables for place in table.places()]
-    described = packed(Resampling(chunks, rows, per_chunk, *there, *here, channels, 0, *places))
-    return Plan(source, out, kernel, described, None, tuple(tables))
+    step = channels * math.prod(here)
+    words = Resampling(chunks, rows, per_chunk, *there, *here, step, channels, 0, *places)
+    return Plan(source, out, kernel, packed(words), None, tuple(tables))

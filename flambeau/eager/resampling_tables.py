@@ -12,13 +12,16 @@ import struct
 from array import array
 from typing import NamedTuple
 
+from flambeau import _dtype as d
+from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions import Blocks, Regular, Spread, Turned
 from flambeau.eager.plans import Plans
-from flambeau.runtime.cpu import packed
+from flambeau.eager.rows import vector_layout
+from flambeau.runtime.cpu import packed, read_bytes, write_bytes
 
 _FLOAT = struct.Struct("f")
 _WAYS = ("near", "far", "gather")
-_REMEMBERED = 256
+REMEMBERED = 256  # tables and plans: each holds some words per row and column
 
 
 def _single(x):
@@ -128,21 +131,27 @@ def _merged(taps):
 class Table(NamedTuple):
     """The taps of every output: where they begin, their indices, their weights."""
 
-    memory: array
+    memory: object  # what keeps it
+    at: int
     outputs: int
     room: int  # taps that fit in
     wide: bool  # are weights double?
 
     def places(self):
         """Where pointers, indices and weights lie."""
-        first = self.memory.buffer_info()[0]
-        indices = first + 8 * (self.outputs + 1)
-        return first, indices, indices + 8 * self.room
+        indices = self.at + 8 * (self.outputs + 1)
+        return self.at, indices, indices + 8 * self.room
 
 
-def _empty(outputs, taps, wide):
+def _memory(words, device):
+    """(what keeps so many words, their address)."""
+    kept = empty_like_layout(vector_layout(words, d.int64, device))._storage
+    return kept, kept.pointer
+
+
+def _empty(device, outputs, taps, wide):
     room = taps + 1  # one more counts for nothing
-    return Table(array("q", bytes(8 * (outputs + 1 + 2 * room))), outputs, room, wide)
+    return Table(*_memory(outputs + 1 + 2 * room, device), outputs, room, wide)
 
 
 def _kernel(device, name, *facts):
@@ -159,12 +168,12 @@ def listed(rows, wide):
     room = len(indices) + 1
     indices.append(0)
     memory = pointers + indices + array("q", weights.tobytes().ljust(8 * room, b"\0"))
-    return Table(memory, len(rows), room, wide)
+    return Table(memory, memory.buffer_info()[0], len(rows), room, wide)
 
 
 def turned(device, table, inputs):
     """The table of the gradient: for every input, the outputs that read it."""
-    found = _empty(inputs, table.room - 1, table.wide)
+    found = _empty(device, inputs, table.room - 1, table.wide)
     described = packed(Turned(1, table.outputs, inputs))
     _kernel(device, "turned", table.wide)(described, *table.places(), *found.places())
     return found
@@ -176,7 +185,7 @@ def _regular(device, kind, size, wanted, align_corners, scale, exact, wide):
         kind, scale = "nearest", 1.0  # the very elements
     aligned = kind == "linear" and align_corners
     step = _step(size, wanted, aligned, scale, _double if exact else _single)
-    found = _empty(wanted, 2 * wanted if kind == "linear" else wanted, wide)
+    found = _empty(device, wanted, 2 * wanted if kind == "linear" else wanted, wide)
     kernel = _kernel(device, "regular", kind, aligned, exact, wide)
     kernel(packed(Regular(1, size, wanted)), *found.places(), step)
     return found
@@ -184,16 +193,16 @@ def _regular(device, kind, size, wanted, align_corners, scale, exact, wide):
 
 def _quantise(table):
     """Weights as 16-bit fractions of as many bits as fit, which is what PyTorch has for bytes."""
-    first = table.outputs + 1 + table.room
-    used = slice(first, first + table.memory[table.outputs])
-    weights = array("d", table.memory[used].tobytes())
+    pointers, _, at = table.places()
+    (used,) = array("q", read_bytes(pointers + 8 * table.outputs, 8))
+    weights = array("d", read_bytes(at, 8 * used))
     largest = max(weights, default=0.0)
     bits = 0
     while bits < 22 and int(0.5 + largest * (1 << bits + 1)) < 1 << 15:
         bits += 1
     one = 1 << bits
     weights = [math.trunc(w * one + math.copysign(0.5, w)) / one for w in weights]
-    table.memory[used] = array("q", array("d", weights).tobytes())
+    write_bytes(at, array("d", weights).tobytes())
 
 
 def _side(key):
@@ -212,7 +221,7 @@ def _side(key):
     return turned(device, found, size) if backward else found
 
 
-SIDES = Plans(_side, room=_REMEMBERED)
+SIDES = Plans(_side, room=REMEMBERED)
 
 
 class Columns(NamedTuple):
@@ -222,11 +231,8 @@ class Columns(NamedTuple):
     count: int  # taps of each output
     ragged: bool  # are some of them missing, and weigh nothing?
     lanes: int
-    memory: tuple
-
-    def places(self):
-        """Where bases, indices and weights lie."""
-        return [part.buffer_info()[0] for part in self.memory]
+    memory: object  # what keeps bases, indices and weights
+    places: tuple  # and where they lie
 
 
 def in_blocks(device, table, code):
@@ -235,12 +241,11 @@ def in_blocks(device, table, code):
     spread = _kernel(device, "spread", code)(packed(Spread(1, table.outputs)), pointers, indices)
     ragged, way, lanes, count = spread >> 1 & 1, spread >> 2 & 3, spread >> 4 & 0xFFFF, spread >> 20
     slots = -(-table.outputs // lanes) * count
-    words = slots if table.wide else -(-slots // 2)  # of every lane
-    memory = tuple([array("q", bytes(8 * n)) for n in (slots, words * lanes, words * lanes)])
-    found = Columns(_WAYS[way], count, bool(ragged), lanes, memory)
-    kernel = _kernel(device, "blocks", code, found.way == "gather")
-    kernel(packed(Blocks(1, table.outputs, count)), *table.places(), *found.places())
-    return found
+    memory, at = _memory(slots * (1 + 2 * lanes), device)
+    places = at, at + 8 * slots, at + 8 * slots * (1 + lanes)
+    kernel = _kernel(device, "blocks", code, _WAYS[way] == "gather")
+    kernel(packed(Blocks(1, table.outputs, count)), *table.places(), *places)
+    return Columns(_WAYS[way], count, bool(ragged), lanes, memory, places)
 
 
 def _columns(key):
@@ -248,4 +253,4 @@ def _columns(key):
     return in_blocks(side[0], SIDES[tuple(side)], code)
 
 
-COLUMNS = Plans(_columns, room=_REMEMBERED)
+COLUMNS = Plans(_columns, room=REMEMBERED)

@@ -115,7 +115,7 @@ def build_rows(code, taps, way, ragged):
     kernel, fn = r.kernel, r.fn
     out, x, scratch = kernel.arguments
     words = kernel.described(descriptions.Resampling)
-    _, rows, per_chunk, depth, height, width, in_depth, in_height, in_width, room, *_ = words
+    _, rows, per_chunk, depth, height, width, _, in_height, in_width, step, room, *_ = words
     deep, high, wide = r.tables(words)
     count = taps or words.count
     buffer = fn.gep(scratch, kernel.chunk * room, r.scalar)
@@ -126,7 +126,8 @@ def build_rows(code, taps, way, ragged):
         d_low, d_high = r.taps(deep[0], z)
         h_low, h_high = r.taps(high[0], y)
         d_index, d_weight = r.tap(*deep[1:], d_low)
-        base = fn.gep(x, (plane * in_depth + d_index) * in_height * in_width, r.memory)
+        source = fn.gep(x, plane * step, r.memory)
+        base = fn.gep(source, d_index * in_height * in_width, r.memory)
         n = h_high - h_low
         single = (d_high - d_low) == 1
         straight = single & (n >= 1) & (n <= STRAIGHT)
@@ -137,13 +138,12 @@ def build_rows(code, taps, way, ragged):
             _gather_rows(
                 r,
                 buffer,
-                x,
-                plane,
+                source,
                 deep,
                 (d_low, d_high),
                 high,
                 (h_low, h_high),
-                (in_depth, in_height, in_width),
+                (in_height, in_width),
             )
         _read_columns(
             r, fn.gep(out, row * width, r.memory), buffer, width, wide, count, way, ragged
@@ -167,10 +167,10 @@ def _sum_rows(r, buffer, base, high, h_low, count, d_weight, in_width):
     r.across(in_width, step)
 
 
-def _gather_rows(r, buffer, x, plane, deep, d_range, high, h_range, sizes):
+def _gather_rows(r, buffer, source, deep, d_range, high, h_range, sizes):
     """buffer = the sum of any number of weighted input rows, one after the other."""
     fn, w = r.fn, r.width
-    in_depth, in_height, in_width = sizes
+    in_height, in_width = sizes
 
     def clear(column, group, mask):
         zero = fn.value(0.0, vector(r.scalar, w))
@@ -181,8 +181,8 @@ def _gather_rows(r, buffer, x, plane, deep, d_range, high, h_range, sizes):
         z, d_weight = r.tap(*deep[1:], d)
         with fn.loop(*h_range) as h:
             y, h_weight = r.tap(*high[1:], h)
-            at = ((plane * in_depth + z) * in_height + y) * in_width
-            line, weight = fn.gep(x, at, r.memory), fn.splat(d_weight * h_weight, w)
+            at = (z * in_height + y) * in_width
+            line, weight = fn.gep(source, at, r.memory), fn.splat(d_weight * h_weight, w)
 
             def step(column, group, mask):
                 v = r.load(fn.gep(line, column, r.memory), mask)
@@ -248,12 +248,13 @@ def build_pixels(code):
     kernel, fn, w = r.kernel, r.fn, r.width
     out, x, _ = kernel.arguments
     words = kernel.described(descriptions.Resampling)
-    _, rows, per_chunk, depth, height, width, in_depth, in_height, in_width, channels, *_ = words
+    _, rows, per_chunk, depth, height, width, _, in_height, in_width, step, channels, *_ = words
     deep, high, wide = r.tables(words)
     first = kernel.chunk * per_chunk
     with fn.loop(first, fn.min(first + per_chunk, rows)) as row:
         y, rest = row % height, row / height
         z, image = rest % depth, rest / depth
+        source = fn.gep(x, image * step, r.memory)
         d_range, h_range = r.taps(deep[0], z), r.taps(high[0], y)
         with fn.loop(0, width) as column:
             w_range = r.taps(wide[0], column)
@@ -265,11 +266,11 @@ def build_pixels(code):
                     k, d_weight = r.tap(*deep[1:], d)
                     with fn.loop(*h_range) as h:
                         i, h_weight = r.tap(*high[1:], h)
-                        line = ((image * in_depth + k) * in_height + i) * in_width
+                        line = (k * in_height + i) * in_width
                         with fn.loop(*w_range) as t:
                             j, weight = r.tap(*wide[1:], t)
                             weight = fn.splat(weight * h_weight * d_weight, w)
-                            at = fn.gep(x, (line + j) * channels + channel, r.memory)
+                            at = fn.gep(source, (line + j) * channels + channel, r.memory)
                             for n, total in enumerate(totals):
                                 v = r.load(fn.gep(at, n * w, r.memory), mask)
                                 total.set(fn.intrinsic("fma", v, weight, total.get()))
