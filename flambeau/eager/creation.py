@@ -12,7 +12,7 @@ from flambeau._layout import make_layout, span
 from flambeau._tensor import Tensor, empty_like_layout, make_tensor
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.eager import interchange
-from flambeau.eager.copying import FILLS, fill_into, filled, formatted_layout
+from flambeau.eager.copying import fill_into, filled, formatted_layout, plan_fill
 from flambeau.eager.dlpack import from_dlpack as from_dlpack
 from flambeau.eager.dlpack import to_dlpack as to_dlpack
 from flambeau.eager.nested import from_data, infer_dtype, plain
@@ -139,7 +139,7 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
 
 def _plan_blank(key):
     layout = plain_layout(*key)
-    return None if layout is None else (layout, *FILLS.make((layout, int)))
+    return None if layout is None else (layout, *plan_fill(layout, int))
 
 
 def _plan_full(key):
@@ -147,16 +147,20 @@ def _plan_full(key):
     if dtype is not None and dtype not in _ROOMY:
         return None  # it may not hold the number
     layout = plain_layout(sizes, infer_dtype((kind(),)) if dtype is None else dtype, device)
-    return None if layout is None else (layout, *FILLS.make((layout, kind)))
+    return None if layout is None else (layout, *plan_fill(layout, kind))
 
 
 def _plan_like(layout):
     layout = layout if layout.is_dense else formatted_layout(layout, None)
-    return layout, *FILLS.make((layout, int))
+    return layout, *plan_fill(layout, int)
 
 
-_EMPTY = Plans(lambda key: plain_layout(*key))
-_BLANK, _FULL, _LIKE = Plans(_plan_blank), Plans(_plan_full), Plans(_plan_like)
+_EMPTY = Plans(lambda key: plain_layout(*key), mixed=True)
+_BLANK, _FULL, _LIKE = (
+    Plans(_plan_blank, mixed=True),
+    Plans(_plan_full, mixed=True),
+    Plans(_plan_like),
+)
 _ROOMY = frozenset(_dtype.BY_CODE[c] for c in "f64 f32 f16 bf16 i64 i32 i16".split())
 
 

@@ -62,7 +62,7 @@ def _integers(layout, low, high):
 
 
 def _plans(draw):
-    return Plans(lambda key: _plan_draw(plain_layout(*key), draw))
+    return Plans(lambda key: _plan_draw(plain_layout(*key), draw), mixed=True)
 
 
 def _plan_integers(key):
@@ -76,7 +76,7 @@ def _plan_like(key):
 
 
 _UNIFORM, _NORMAL, _ORDERS = _plans(_uniform), _plans(_normal), _plans(_permutation)
-_INTEGERS, _LIKE = Plans(_plan_integers), Plans(_plan_like)
+_INTEGERS, _LIKE = Plans(_plan_integers, mixed=True), Plans(_plan_like)
 
 
 def _run(plan, name, generator, requires_grad):

@@ -159,7 +159,7 @@ def _plan_range(key):
     return layout, *plan_grid(name, "ii" if whole is None else "ffi", layout), whole
 
 
-_RANGES = Plans(_plan_range)
+_RANGES = Plans(_plan_range, mixed=True)
 
 
 @traced("arange")
@@ -308,7 +308,7 @@ def _plan_spaced(key):
     return layout, *plan_grid("linspace_" + layout.dtype.code, "ffi", layout)
 
 
-_SPACED = Plans(_plan_spaced)
+_SPACED = Plans(_plan_spaced, mixed=True)
 
 
 def _ends(name, start, end, steps, dtype, out):
@@ -467,7 +467,7 @@ def _plan_eye(key):
     return None if layout is None else (layout, *plan_grid("eye", "", layout))
 
 
-_EYES = Plans(_plan_eye)
+_EYES = Plans(_plan_eye, mixed=True)
 
 
 @traced("eye")
