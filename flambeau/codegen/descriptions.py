@@ -163,6 +163,117 @@ class Triangle(NamedTuple):
     count: Word
 
 
+class ScanRows(NamedTuple):
+    """Rows in blocks; pieces are rows times blocks."""
+
+    chunks: Word
+    pieces: Word
+    length: Word  # of a row
+    block: Word
+    blocks: Word
+    per_chunk: Word  # pieces
+
+
+class ScanColumns(NamedTuple):
+    """Columns side by side, in groups."""
+
+    chunks: Word
+    length: Word
+    inner: Word  # columns
+    groups: Word
+    per_group: Word
+
+
+class SortedRows(NamedTuple):
+    """Rows to sort or to select from. flip: 0, or -1 for descending order."""
+
+    chunks: Word
+    rows: Word
+    length: Word
+    per_chunk: Word
+    flip: Word
+
+
+class RankedRows(NamedTuple):
+    """Rows of which one element is wanted. rule: what nan means (0 largest, 1 wins, 2 no part)."""
+
+    chunks: Word
+    rows: Word
+    length: Word
+    per_chunk: Word
+    rank: Word
+    rule: Word
+
+
+class SortedBlocks(NamedTuple):
+    """One long row in blocks, a chunk each."""
+
+    chunks: Word
+    length: Word
+    block: Word
+    flip: Word
+
+
+class Digits(NamedTuple):
+    """One long row in blocks, by a digit."""
+
+    chunks: Word
+    length: Word
+    block: Word
+    shift: Word
+    digits: Word
+    blocks: Word
+
+
+class BestItems(NamedTuple):
+    """The k best of blocks of rows; pieces are rows times blocks."""
+
+    chunks: Word
+    pieces: Word
+    length: Word
+    block: Word
+    blocks: Word
+    k: Word
+    capacity: Word  # of a buffer, in items
+    flip: Word
+    per_chunk: Word
+
+
+class BestRows(NamedTuple):
+    """The k best of rows from those of their blocks; a chunk is a row."""
+
+    chunks: Word
+    length: Word
+    blocks: Word
+    k: Word
+    flip: Word
+
+
+class Counted(NamedTuple):
+    """Values one after the other."""
+
+    chunks: Word
+    count: Word
+
+
+class Lines(NamedTuple):
+    """Lines of values (or, for indices, of what they must stay in)."""
+
+    chunks: Word
+    count: Word
+    length: Word
+
+
+class Search(NamedTuple):
+    """Values to find among boundaries."""
+
+    chunks: Word
+    count: Word
+    block: Word
+    length: Word  # boundaries of a row
+    per_row: Word  # values
+
+
 class IndexedWalk(NamedTuple):
     """A walk through indices: rows in pieces, a middle dimension and `rank` outer ones.
 
