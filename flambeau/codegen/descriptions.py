@@ -51,6 +51,43 @@ class Rows(NamedTuple):
     per_chunk: Word
 
 
+class Windows(NamedTuple):
+    """Pooling: images x depth x height x width x channels; three numbers of everything.
+
+    Where windows lie follows from taps, strides, paddings and dilations; adaptive ones share the
+    input out. They count what they hold of the input, or of its padding too, or a given divisor.
+    """
+
+    chunks: Word
+    per_chunk: Word
+    pieces: Word
+    depth: Word
+    height: Word
+    width: Word
+    out_depth: Word
+    out_height: Word
+    out_width: Word
+    channels: Word
+    image: Word  # elements from image to image of what is read
+    taps_d: Word
+    taps_h: Word
+    taps_w: Word
+    dilation_d: Word = 1
+    dilation_h: Word = 1
+    dilation_w: Word = 1
+    stride_d: Word = 1
+    stride_h: Word = 1
+    stride_w: Word = 1
+    padding_d: Word = 0
+    padding_h: Word = 0
+    padding_w: Word = 0
+    counts_padding: Word = 1
+    divisor: Word = 0  # if there is one
+    by_columns: Word = (
+        0  # do windows share columns, or have so few that it is better to go by those?
+    )
+
+
 class Columns(NamedTuple):
     """Rows that run across memory: outer x groups chunks.
 
