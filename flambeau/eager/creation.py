@@ -18,6 +18,7 @@ from flambeau.eager.dlpack import to_dlpack as to_dlpack
 from flambeau.eager.nested import from_data, infer_dtype, plain
 from flambeau.eager.options import (
     MAX_BYTES,
+    PLAIN_LAYOUTS,
     device_of,
     dtype_of,
     fill_number,
@@ -155,7 +156,6 @@ def _plan_like(layout):
     return layout, *plan_fill(layout, int)
 
 
-_EMPTY = Plans(lambda key: plain_layout(*key), mixed=True)
 _BLANK, _FULL, _LIKE = (
     Plans(_plan_blank, mixed=True),
     Plans(_plan_full, mixed=True),
@@ -194,7 +194,7 @@ def empty(
 ):  # fmt: skip
     """A tensor with uninitialised memory."""
     if size is out is memory_format is None:
-        plan = known(_EMPTY, sizes, dtype, device)
+        plan = known(PLAIN_LAYOUTS, sizes, dtype, device)
         if plan is not None:
             t = empty_like_layout(plan)
             return finish(t, True) if requires_grad else t
@@ -368,7 +368,7 @@ def new_empty(
 ):  # fmt: skip
     """An uninitialised tensor with the dtype and device of this one."""
     told = self, sizes, size, dtype, device, requires_grad
-    return _new("new_empty", _EMPTY, None, None, *told)
+    return _new("new_empty", PLAIN_LAYOUTS, None, None, *told)
 
 
 def new_empty_strided(

@@ -11,6 +11,7 @@ from flambeau._device import cpu, default_device
 from flambeau._dtype import default_dtype
 from flambeau._layout import LAYOUTS, Size, contiguous_strides, dense_layout
 from flambeau._tensor import Tensor
+from flambeau.eager.plans import Plans
 
 MAX_BYTES = 1 << 63
 INT = frozenset((int,))  # what sizes are made of
@@ -91,6 +92,9 @@ def plain_layout(sizes, dtype, device):
         return None
     layout.pool = device.runtime.pool_for(nbytes)  # which it would have to be asked for soon
     return layout
+
+
+PLAIN_LAYOUTS = Plans(lambda key: plain_layout(*key), mixed=True)
 
 
 def _not_a_size(size, name, argument):
