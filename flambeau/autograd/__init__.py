@@ -9,17 +9,15 @@ import importlib
 import warnings
 
 from flambeau._tensor import Tensor
+from flambeau.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from flambeau.autograd.engine import GradientEdge, check_root, run_backward
 from flambeau.autograd.grad_mode import (
-    detect_anomaly,
     enable_grad,
     inference_mode,
-    is_anomaly_enabled,
     is_grad_enabled,
     modes,
     no_grad,
     saved_tensors_hooks,
-    set_detect_anomaly,
     set_grad_enabled,
 )
 from flambeau.ops.table import public

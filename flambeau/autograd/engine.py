@@ -8,7 +8,6 @@ hooks are delivered as soon as nothing more can reach them. A pass towards given
 """
 
 import heapq
-import warnings
 from typing import NamedTuple
 
 from flambeau._layout import dense_layout
@@ -66,7 +65,7 @@ class Task:
         heap, pending, leaves = self.heap, self.pending, self.leaves
         create_graph, keep = self.create_graph, self.keep_graph
         wanted, owned = self.wanted, self.owned
-        watched = modes.anomaly or is_wanted("node")
+        handled = is_wanted("node")
         touched = self.touched
         pop, push = heapq.heappop, heapq.heappush
         hooked = any(has_hooks(entry[0]) for entry in leaves.values())
@@ -87,7 +86,10 @@ class Task:
                     continue
             if node.saved is None:
                 raise RuntimeError(FREED)
-            results = self._watched(node, grads) if watched else node.apply(grads, create_graph)
+            if handled:
+                results = _apply(node, grads, create_graph)
+            else:
+                results = node.apply(grads, create_graph)
             if hooks is not None and hooks.post:
                 results = run_post_hooks(node, results, grads)
             if not keep and node.frees and node.saved:
@@ -236,24 +238,6 @@ class Task:
                     grads = list(checked(hook, new, grads))
         return grads
 
-    def _watched(self, node, grads):
-        """Run a node in anomaly mode, or with handlers around it."""
-        if not modes.anomaly:
-            return _apply(node, grads, self.create_graph)
-        try:
-            results = _apply(node, grads, self.create_graph)
-        except Exception:
-            _warn_origin(node)
-            raise
-        if modes.anomaly_check_nan:
-            for k, r in enumerate(results):
-                if r is not None and r.dtype.category >= 2 and bool((r != r).any()):
-                    _warn_origin(node)
-                    raise RuntimeError(
-                        f"Function '{node.name()}' returned nan values in its {k}th output."
-                    )
-        return results
-
     def deliver(self):
         """Hand gathered gradients to the leaves."""
         leaves = self.leaves
@@ -301,27 +285,11 @@ def _sequence(node):
 
 
 def _apply(node, grads, create_graph):
+    """What handlers stand around."""
     return node.apply(grads, create_graph)
 
 
 offer(_apply, lambda args, kwargs: args[0].name(), "node")
-
-
-def _warn_origin(node):
-    lines = node.metadata.get("traceback_")
-    if not lines:
-        warnings.warn(
-            f"Error detected in {node.name()}. No forward pass information available. Enable "
-            "detect anomaly during forward pass for more information.",
-            stacklevel=2,
-        )
-        return
-    text = "".join(lines)
-    warnings.warn(
-        f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n"
-        f"{text}",
-        stacklevel=2,
-    )
 
 
 # -- entry -----------------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ class _Modes(threading.local):
     watched = False  # anomaly mode or hooks on saved tensors: recording takes the slower way
 
 
-def _update():
+def update_watched():
+    """To be called when anomaly mode or the hooks have changed."""
     modes.watched = bool(modes.anomaly or modes.saved_hooks)
 
 
@@ -160,47 +161,6 @@ def is_inference_mode_enabled():
     return modes.inference
 
 
-class detect_anomaly:
-    """Name the forward call whose backward fails or gives nan."""
-
-    def __init__(self, check_nan=True):
-        self.check_nan = check_nan
-        warnings.warn(
-            "Anomaly Detection has been enabled. This mode will increase the runtime and should "
-            "only be enabled for debugging.",
-            stacklevel=2,
-        )
-
-    def __enter__(self):
-        self.previous = modes.anomaly, modes.anomaly_check_nan
-        modes.anomaly, modes.anomaly_check_nan = True, self.check_nan
-        _update()
-
-    def __exit__(self, *error):
-        modes.anomaly, modes.anomaly_check_nan = self.previous
-        _update()
-
-
-class set_detect_anomaly(detect_anomaly):
-    """Switch anomaly detection on or off, at once."""
-
-    def __init__(self, mode, check_nan=True):
-        self.previous = modes.anomaly, modes.anomaly_check_nan
-        modes.anomaly, modes.anomaly_check_nan = mode, check_nan
-        _update()
-
-    def __enter__(self):
-        pass
-
-
-def is_anomaly_enabled():
-    return modes.anomaly
-
-
-def is_anomaly_check_nan_enabled():
-    return modes.anomaly_check_nan
-
-
 class saved_tensors_hooks:
     """Pack saved tensors when they are saved and unpack them when they are needed."""
 
@@ -211,11 +171,11 @@ class saved_tensors_hooks:
         if modes.saved_hooks_refused is not None:
             raise RuntimeError(modes.saved_hooks_refused)
         modes.saved_hooks = (*modes.saved_hooks, self.pair)
-        _update()
+        update_watched()
 
     def __exit__(self, *error):
         modes.saved_hooks = modes.saved_hooks[:-1]
-        _update()
+        update_watched()
 
 
 class disable_saved_tensors_hooks(_Switch):

@@ -51,6 +51,43 @@ class Rows(NamedTuple):
     per_chunk: Word
 
 
+class Windows(NamedTuple):
+    """Pooling: images x depth x height x width x channels; three numbers of everything.
+
+    Where windows lie follows from taps, strides, paddings and dilations; adaptive ones share the
+    input out. They count what they hold of the input, or of its padding too, or a given divisor.
+    """
+
+    chunks: Word
+    per_chunk: Word
+    pieces: Word
+    depth: Word
+    height: Word
+    width: Word
+    out_depth: Word
+    out_height: Word
+    out_width: Word
+    channels: Word
+    image: Word  # elements from image to image of what is read
+    taps_d: Word
+    taps_h: Word
+    taps_w: Word
+    dilation_d: Word = 1
+    dilation_h: Word = 1
+    dilation_w: Word = 1
+    stride_d: Word = 1
+    stride_h: Word = 1
+    stride_w: Word = 1
+    padding_d: Word = 0
+    padding_h: Word = 0
+    padding_w: Word = 0
+    counts_padding: Word = 1
+    divisor: Word = 0  # if there is one
+    by_columns: Word = (
+        0  # do windows share columns, or have so few that it is better to go by those?
+    )
+
+
 class Columns(NamedTuple):
     """Rows that run across memory: outer x groups chunks.
 
@@ -163,6 +200,142 @@ class Triangle(NamedTuple):
     count: Word
 
 
+class ScanRows(NamedTuple):
+    """Rows in blocks; pieces are rows times blocks."""
+
+    chunks: Word
+    pieces: Word
+    length: Word  # of a row
+    block: Word
+    blocks: Word
+    per_chunk: Word  # pieces
+
+
+class ScanColumns(NamedTuple):
+    """Columns side by side, in groups."""
+
+    chunks: Word
+    length: Word
+    inner: Word  # columns
+    groups: Word
+    per_group: Word
+
+
+class SortedRows(NamedTuple):
+    """Rows to sort or to select from. flip: 0, or -1 for descending order."""
+
+    chunks: Word
+    rows: Word
+    length: Word
+    per_chunk: Word
+    flip: Word
+
+
+class RankedRows(NamedTuple):
+    """Rows of which one element is wanted. rule: what nan means (0 largest, 1 wins, 2 no part)."""
+
+    chunks: Word
+    rows: Word
+    length: Word
+    per_chunk: Word
+    rank: Word
+    rule: Word
+
+
+class SortedBlocks(NamedTuple):
+    """One long row in blocks, a chunk each."""
+
+    chunks: Word
+    length: Word
+    block: Word
+    flip: Word
+
+
+class Digits(NamedTuple):
+    """One long row in blocks, by a digit."""
+
+    chunks: Word
+    length: Word
+    block: Word
+    shift: Word
+    digits: Word
+    blocks: Word
+
+
+class BestItems(NamedTuple):
+    """The k best of blocks of rows; pieces are rows times blocks."""
+
+    chunks: Word
+    pieces: Word
+    length: Word
+    block: Word
+    blocks: Word
+    k: Word
+    capacity: Word  # of a buffer, in items
+    flip: Word
+    per_chunk: Word
+
+
+class BestRows(NamedTuple):
+    """The k best of rows from those of their blocks; a chunk is a row."""
+
+    chunks: Word
+    length: Word
+    blocks: Word
+    k: Word
+    flip: Word
+
+
+class Counted(NamedTuple):
+    """Values one after the other."""
+
+    chunks: Word
+    count: Word
+
+
+class Lines(NamedTuple):
+    """Lines of values (or, for indices, of what they must stay in)."""
+
+    chunks: Word
+    count: Word
+    length: Word
+
+
+class Search(NamedTuple):
+    """Values to find among boundaries."""
+
+    chunks: Word
+    count: Word
+    block: Word
+    length: Word  # boundaries of a row
+    per_row: Word  # values
+
+
+class IndexedWalk(NamedTuple):
+    """A walk through indices: rows in pieces, a middle dimension and `rank` outer ones.
+
+    There follow the size and step of each index; per operand its inner and middle stride; per outer
+    dimension its size and a stride per operand.
+    """
+
+    chunks: Word
+    pieces: Word  # of a row
+    piece: Word
+    per_chunk: Word  # rows
+    rows: Word
+    length: Word
+    middle: Word
+    rank: Word
+
+
+class Compaction(NamedTuple):
+    """What a mask keeps. The rank and the sizes follow."""
+
+    chunks: Word
+    per_chunk: Word
+    total: Word
+
+
 class Margins(NamedTuple):
     """Rows of scores whose margins are summed."""
 
@@ -254,3 +427,60 @@ class Attention(NamedTuple):
 # Tensors of attention and how many strides each has: of batch, head, row and, for a mask, key.
 STRIDES = {"query": 3, "key": 3, "value": 3, "out": 3, "mask": 4}
 STRIDES |= {"grad": 3, "grad_query": 3, "grad_key": 3, "grad_value": 3}
+
+
+class Regular(NamedTuple):
+    """A table of neighbours at regular places."""
+
+    chunks: Word
+    size: Word
+    wanted: Word
+
+
+class Turned(NamedTuple):
+    """A table that is turned around."""
+
+    chunks: Word
+    outputs: Word
+    inputs: Word
+
+
+class Spread(NamedTuple):
+    """A table that is looked at."""
+
+    chunks: Word
+    outputs: Word
+
+
+class Blocks(NamedTuple):
+    """A table for registers of outputs."""
+
+    chunks: Word
+    outputs: Word
+    count: Word  # taps of each
+
+
+class Resampling(NamedTuple):
+    """Planes of rows, or rows of pixels, by tables: where their parts lie."""
+
+    chunks: Word
+    rows: Word
+    per_chunk: Word
+    depth: Word
+    height: Word
+    width: Word
+    in_depth: Word
+    in_height: Word
+    in_width: Word
+    plane: Word  # elements from plane to plane, or from image to image
+    line: Word  # elements of scratch per chunk; channels of a pixel
+    count: Word  # taps of a column in blocks
+    deep_pointers: Word
+    deep_indices: Word
+    deep_weights: Word
+    high_pointers: Word
+    high_indices: Word
+    high_weights: Word
+    wide_pointers: Word  # or bases of blocks
+    wide_indices: Word
+    wide_weights: Word

@@ -287,9 +287,8 @@ def fill_into(target, value):
     return target
 
 
-def _plan_fill(key):
+def plan_fill(layout, kind):
     """(kernel, description) that fills a layout with a number of a type."""
-    layout, kind = key
     if layout.is_dense and layout.numel:
         kernel, chunk, steps = _FILLERS[layout.dtype, layout.device, kind]
         return kernel, describe_run(layout.numel, chunk, steps)
@@ -308,14 +307,14 @@ def _filler(key):
     return kernel, chunk, (dtype.itemsize,)
 
 
-_FILLERS = Plans(_filler, by_default=False)
+_FILLERS = Plans(_filler, by_default=False, mixed=True)
 
 
 def _number(*numbers):
     return (scalar.Complex(*numbers) if len(numbers) == 2 else numbers[0],)
 
 
-FILLS = Plans(_plan_fill)
+FILLS = Plans(lambda key: plan_fill(*key), mixed=True)
 
 
 def filled(layout, value):

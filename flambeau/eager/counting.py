@@ -6,37 +6,41 @@ sorts (`sorting.py`) and then walks over runs of equal values.
 
 from flambeau import _dtype as d
 from flambeau import errors
-from flambeau._device import cpu
-from flambeau._layout import Size, dense_layout, wrap_dim
-from flambeau._tensor import Tensor, alias, empty_tensor
+from flambeau._layout import dense_layout, wrap_dim
+from flambeau._memory_format import contiguous_format
+from flambeau._tensor import Tensor, alias, empty_like_layout, empty_tensor
+from flambeau.codegen.descriptions import Counted, Lines, Search
 from flambeau.eager import outs
+from flambeau.eager.copying import copy_into, filled, to_copy
+from flambeau.eager.kernels import pool
 from flambeau.eager.launching import FRONTS, launches
-from flambeau.eager.copying import copy_into, filled
-from flambeau.eager.kernels import load_kernel
 from flambeau.eager.ranges import arange
-from flambeau.eager.rows import address, as_rows, blocks, contiguous, from_rows, is_computed, launch
+from flambeau.eager.rows import (
+    address,
+    as_rows,
+    blocks,
+    contiguous,
+    from_rows,
+    has_work,
+    vector_layout,
+)
 from flambeau.eager.sorting import sort_rows
-
-_kernels: dict = {}
-
-
-def kernel(name, *codes):
-    found = _kernels.get((name, *codes))
-    if found is None:
-        from flambeau.codegen.templates import counting  # with llvmlite, on first need
-
-        build = getattr(counting, "build_" + name)
-        found = _kernels[name, *codes] = load_kernel(build(*codes), name)
-    return found
+from flambeau.runtime.cpu import packed
 
 
-def _integers(n, device=cpu):
-    return empty_tensor(Size((n,)), d.int64, device)
+def _launch(t, name, key, description, *places):
+    """Run a kernel on the device of a tensor; what it reports, or 0."""
+    kernel = t._layout.device.runtime.kernel(name, f"counting:build_{name}", *key)
+    return kernel(packed(description), *places) or 0
+
+
+def _integers(n, device):
+    return empty_like_layout(vector_layout(n, d.int64, device))
 
 
 def _front(t, n):
     """A copy of the first n elements, so that a long buffer is not kept alive."""
-    out = empty_tensor(Size((n, *t.shape[1:])), t.dtype, t.device)
+    out = empty_tensor((n, *t.shape[1:]), t.dtype, t.device)
     if n:
         copy_into(out, alias(t, out._layout, t._offset))
     return out
@@ -44,7 +48,7 @@ def _front(t, n):
 
 def _lengths(starts, runs):
     """Differences of run starts."""
-    out = _integers(runs)
+    out = _integers(runs, starts.device)
     if runs:
         after = alias(starts, out._layout, starts._offset + 8)
         copy_into(out, after - alias(starts, out._layout, starts._offset))
@@ -52,7 +56,7 @@ def _lengths(starts, runs):
 
 
 def _no_meta(name, input):
-    if input.device.type == "meta":
+    if not input.device.runtime.computes:
         raise NotImplementedError(
             f"aten::{name}: attempted to run this operator with Meta tensors, but there was no "
             "fake impl or Meta kernel registered for this operator"
@@ -75,20 +79,19 @@ def unique_consecutive_all(input):
 
 def _runs(input, sorting):
     """(values, inverse, counts) of all elements, sorted first or as they come."""
-    n = input.numel()
-    inverse = empty_tensor(input.shape, d.int64, input.device)
+    n, dtype, device = input.numel(), input.dtype, input.device
+    inverse = empty_tensor(input.shape, d.int64, device)
     if not n:
-        return empty_tensor(Size((0,)), input.dtype, cpu), inverse, _integers(0)
+        return empty_tensor((0,), dtype, device), inverse, _integers(0, device)
     values, places = contiguous(input), None
     if sorting:
-        source, values = values, empty_tensor(Size((n,)), input.dtype, cpu)
-        places = _integers(n)
-        sort_rows(address(values), address(places), address(source), 1, n, input.dtype, False)
-    found, starts = empty_tensor(Size((n,)), input.dtype, cpu), _integers(n + 1)
-    pointers = (address(found), address(inverse), address(starts), address(values))
+        source, values = values, empty_tensor((n,), dtype, device)
+        places = _integers(n, device)
+        sort_rows(values, places, source, 1, n, False)
+    found, starts = empty_tensor((n,), dtype, device), _integers(n + 1, device)
+    pointers = [address(t) for t in (found, inverse, starts, values)]
     where = address(places) if sorting else 0
-    _, words = launch(kernel("runs", input.dtype.code), [1, n, int(sorting), 0], *pointers, where)
-    runs = words[3]
+    runs = _launch(input, "runs", (dtype.code, sorting), Counted(1, n), *pointers, where)
     return _front(found, runs), inverse, _lengths(starts, runs)
 
 
@@ -106,31 +109,29 @@ def unique_lines(input, dim, sorting):
                 "There are 0 sized dimensions, and they aren't selected, so unique cannot be "
                 "applied"
             )
-        return empty_tensor(input.shape, input.dtype, cpu), _integers(0), _integers(0)
-    m = input.numel() // n
+        none = _integers(0, input.device)
+        return empty_tensor(input.shape, input.dtype, input.device), none, none.clone()
+    m, key = input.numel() // n, (input.dtype.code,)
     # lines are slices: turn the tensor so that dim comes first
     _, _, columns = as_rows(input, dim)
     lines = _turned(columns, m, n)
-    a, b = _integers(n), _integers(n)
+    order, spare = (_integers(n, input.device) for _ in range(2))
     if sorting:
-        run = kernel("sort_lines", input.dtype.code)
-        _, words = launch(run, [1, n, m, 0], address(a), address(b), address(lines))
-        order = b if words[3] else a
+        places = address(order), address(spare), address(lines)
+        if _launch(input, "sort_lines", key, Lines(1, n, m), *places):
+            order = spare
     else:
-        order = a
         copy_into(order, arange(n))
-    inverse, starts = _integers(n), _integers(n + 1)
-    run = kernel("line_runs", input.dtype.code)
-    pointers = (address(inverse), address(starts), address(lines), address(order))
-    _, words = launch(run, [1, n, m, 0], *pointers)
-    runs = words[3]
+    inverse, starts = _integers(n, input.device), _integers(n + 1, input.device)
+    places = [address(t) for t in (inverse, starts, lines, order)]
+    runs = _launch(input, "line_runs", key, Lines(1, n, m), *places)
     chosen = order.index_select(0, _front(starts, runs))
     return input.index_select(dim, chosen), inverse, _lengths(starts, runs)
 
 
 def _turned(rows, m, n):
     """An m x n block as n x m."""
-    view = alias(rows, dense_layout(Size((m, n)), rows.dtype, cpu), rows._offset)
+    view = alias(rows, dense_layout((m, n), rows.dtype, rows.device), rows._offset)
     return from_rows(view, 0) if m > 1 else view
 
 
@@ -148,7 +149,7 @@ def _check_search(boundaries, values, right, side, sorter):
             f"{name}side and right can't be set to opposites, got side of left while right was True"
         )
     is_number = not isinstance(values, Tensor)
-    ndim, shape = (0, Size(())) if is_number else (values.ndim, values.shape)
+    ndim, shape = (0, ()) if is_number else (values.ndim, values.shape)
     if ndim == 0 and boundaries.ndim != 1:
         raise RuntimeError(
             f"{name}input value can be a scalar only when boundaries tensor dimension is 1, but we "
@@ -174,11 +175,7 @@ def _check_search(boundaries, values, right, side, sorter):
 
 
 def _cast(t, dtype):
-    if t.dtype is dtype:
-        return contiguous(t)
-    out = empty_tensor(t.shape, dtype, t.device)
-    copy_into(out, t)
-    return out
+    return contiguous(t) if t.dtype is dtype else to_copy(t, dtype, None, contiguous_format)
 
 
 @launches("searchsorted")
@@ -188,31 +185,34 @@ def searchsorted(sorted_sequence, input, out_int32, right, side, sorter):
     if isinstance(input, Tensor):
         dtype = d.promote_types(dtype, input.dtype)
     else:
-        layout = dense_layout(Size(()), d.scalar_dtype(type(input)), sorted_sequence.device)
+        layout = dense_layout((), d.scalar_dtype(type(input)), sorted_sequence.device)
         if layout.dtype.category > dtype.category:
             dtype = layout.dtype
         input = filled(layout, input)
     if dtype.is_complex or dtype in _NO_SEARCH:
         raise errors.not_implemented("searchsorted_out_cpu", dtype)
     found = empty_tensor(input.shape, d.int32 if out_int32 else d.int64, input.device)
-    if not is_computed(found):
+    if not has_work(found._layout):
         return found
     boundaries, values = _cast(sorted_sequence, dtype), _cast(input, dtype)
     length = boundaries.shape[-1]
     if sorter is not None:
         sorter = contiguous(sorter)
-        check = kernel("sorter_check", None)
-        if launch(check, [1, sorter.numel(), length], address(sorter))[0]:
+        if _launch(sorter, "sorter_check", (), Lines(1, sorter.numel(), length), address(sorter)):
             raise RuntimeError("torch.searchsorted(): sorter index out of range")
     in_rows = boundaries.ndim > 1
     count, block = blocks(input.numel(), 1 << 12)
-    facts = (bool(right or side == "right"), in_rows, sorter is not None)
-    launch(
-        kernel("search", dtype.code, found.dtype.code, *facts),
-        [count, input.numel(), block, length, input.shape[-1] if in_rows else 1],
-        address(found),
-        address(boundaries),
-        address(values),
+    if count > 1:
+        pool().ensure_workers()
+    facts = bool(right or side == "right"), in_rows, sorter is not None
+    per_row = input.shape[-1] if in_rows else 1
+    places = [address(t) for t in (found, boundaries, values)]
+    _launch(
+        input,
+        "search",
+        (dtype.code, found.dtype.code, *facts),
+        Search(count, input.numel(), block, length, per_row),
+        *places,
         address(sorter) if sorter is not None else 0,
     )
     return found
@@ -245,7 +245,7 @@ def bucketize(input, boundaries, out_int32, right):
 
 @launches("bincount")
 def bincount(input, weights, minlength):
-    if input.device.type == "meta":
+    if not input.device.runtime.computes:
         _no_meta("bincount", input)
     if input.dtype.category != d.INTEGER or input.dtype in _NO_SEARCH:
         raise errors.not_implemented("bincount_cpu", input.dtype)
@@ -257,15 +257,14 @@ def bincount(input, weights, minlength):
     if weights is not None and weights.shape != input.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
     if not n:
-        return filled(dense_layout(Size((minlength,)), d.int64, cpu), 0)
+        return filled(vector_layout(minlength, d.int64, input.device), 0)
     bins = max(input.amax().item() + 1, minlength)
-    kind = None
+    kind, where = None, 0
     if weights is not None:
         kind = d.float32 if weights.dtype is d.float32 else d.float64
         weights = _cast(weights, kind)
-    counts = filled(dense_layout(Size((bins,)), kind or d.int64, cpu), 0)
-    source = contiguous(input)
-    run = kernel("bincount", input.dtype.code, kind and kind.code)
-    where = address(weights) if kind else 0
-    launch(run, [1, n], address(counts), address(source), where)
+        where = address(weights)
+    counts = filled(vector_layout(bins, kind or d.int64, input.device), 0)
+    source, key = contiguous(input), (input.dtype.code, kind and kind.code)
+    _launch(input, "bincount", key, Counted(1, n), address(counts), address(source), where)
     return counts

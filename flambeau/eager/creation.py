@@ -8,16 +8,17 @@ import warnings
 
 from flambeau import _device, _dtype
 from flambeau._device import cpu, default_device
-from flambeau._layout import Size, make_layout, span
+from flambeau._layout import make_layout, span
 from flambeau._tensor import Tensor, empty_like_layout, make_tensor
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.eager import interchange
-from flambeau.eager.copying import FILLS, fill_into, filled, formatted_layout
+from flambeau.eager.copying import fill_into, filled, formatted_layout, plan_fill
 from flambeau.eager.dlpack import from_dlpack as from_dlpack
 from flambeau.eager.dlpack import to_dlpack as to_dlpack
 from flambeau.eager.nested import from_data, infer_dtype, plain
 from flambeau.eager.options import (
     MAX_BYTES,
+    PLAIN_LAYOUTS,
     device_of,
     dtype_of,
     fill_number,
@@ -139,7 +140,7 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
 
 def _plan_blank(key):
     layout = plain_layout(*key)
-    return None if layout is None else (layout, *FILLS.make((layout, int)))
+    return None if layout is None else (layout, *plan_fill(layout, int))
 
 
 def _plan_full(key):
@@ -147,16 +148,19 @@ def _plan_full(key):
     if dtype is not None and dtype not in _ROOMY:
         return None  # it may not hold the number
     layout = plain_layout(sizes, infer_dtype((kind(),)) if dtype is None else dtype, device)
-    return None if layout is None else (layout, *FILLS.make((layout, kind)))
+    return None if layout is None else (layout, *plan_fill(layout, kind))
 
 
 def _plan_like(layout):
     layout = layout if layout.is_dense else formatted_layout(layout, None)
-    return layout, *FILLS.make((layout, int))
+    return layout, *plan_fill(layout, int)
 
 
-_EMPTY = Plans(lambda key: plain_layout(*key))
-_BLANK, _FULL, _LIKE = Plans(_plan_blank), Plans(_plan_full), Plans(_plan_like)
+_BLANK, _FULL, _LIKE = (
+    Plans(_plan_blank, mixed=True),
+    Plans(_plan_full, mixed=True),
+    Plans(_plan_like),
+)
 _ROOMY = frozenset(_dtype.BY_CODE[c] for c in "f64 f32 f16 bf16 i64 i32 i16".split())
 
 
@@ -190,7 +194,7 @@ def empty(
 ):  # fmt: skip
     """A tensor with uninitialised memory."""
     if size is out is memory_format is None:
-        plan = known(_EMPTY, sizes, dtype, device)
+        plan = known(PLAIN_LAYOUTS, sizes, dtype, device)
         if plan is not None:
             t = empty_like_layout(plan)
             return finish(t, True) if requires_grad else t
@@ -236,16 +240,16 @@ def full(
     pin_memory=False, names=None,
 ):  # fmt: skip
     """A tensor with every element equal to fill_value."""
-    kind = type(fill_value)
-    if (kind is int or kind is float) and out is None and -1000 <= fill_value <= 1000:
-        plan = known(_FULL, (size,), (dtype, kind), device) if isinstance(size, tuple) else None
-        if plan is not None:
-            return _run(plan, fill_value, requires_grad)
     return _full("full", size, fill_value, out, dtype, device, requires_grad)
 
 
-def _full(name, size, fill_value, out, dtype, device, requires_grad):
-    value = number(fill_value, name, "fill_value", 2)
+def _full(name, size, value, out, dtype, device, requires_grad):
+    kind = type(value)
+    if (kind is int or kind is float) and out is None and -1000 <= value <= 1000:
+        plan = known(_FULL, (size,), (dtype, kind), device) if isinstance(size, tuple) else None
+        if plan is not None:
+            return _run(plan, value, requires_grad)
+    value = number(value, name, "fill_value", 2)
     shape = size_tuple(size, name)
     if dtype is None and out is None:
         dtype = infer_dtype([value])
@@ -283,6 +287,8 @@ def empty_strided(
 
 def like_layout(input, dtype, device, memory_format, name):
     """The layout of a tensor like another, but for what is said."""
+    if type(input) is Tensor and dtype is device is memory_format is None:
+        return _LIKE[input._layout][0]
     like(input, name)
     layout = formatted_layout(input._layout, memory_format, dtype and dtype_of(dtype, name))
     if device is not None:
@@ -295,10 +301,7 @@ def empty_like(
     pin_memory=False,
 ):  # fmt: skip
     """An uninitialised tensor of the same shape, dtype and device."""
-    if type(input) is Tensor and dtype is device is memory_format is None:
-        plan = _LIKE[input._layout][0]
-    else:
-        plan = like_layout(input, dtype, device, memory_format, "empty_like")
+    plan = like_layout(input, dtype, device, memory_format, "empty_like")
     return finish(empty_like_layout(plan), requires_grad)
 
 
@@ -345,12 +348,18 @@ def scalar_tensor(
 # -- new_* methods ---------------------------------------------------------------------------------
 
 
-def _new_options(self, dtype, device):
-    return {"dtype": dtype or self._layout.dtype, "device": device or self._layout.device}
-
-
-def _shape(sizes, size, name):
-    return size_from(sizes if size is None else (size,), name)
+def _new(name, plans, value, fill, self, sizes, size, dtype, device, requires_grad):
+    """A tensor of some size, but for what is said with the dtype and device of another."""
+    own = self._layout
+    dtype, device = dtype or own.dtype, device or own.device
+    plan = known(plans, sizes, dtype, device) if size is None else None
+    if plan is None:
+        return sized(name, sizes, size, None, dtype, device, requires_grad, fill)
+    return (
+        finish(empty_like_layout(plan), requires_grad)
+        if fill is None
+        else _run(plan, value, requires_grad)
+    )
 
 
 def new_empty(
@@ -358,15 +367,15 @@ def new_empty(
     pin_memory=False,
 ):  # fmt: skip
     """An uninitialised tensor with the dtype and device of this one."""
-    shape = _shape(sizes, size, "new_empty")
-    return empty(shape, **_new_options(self, dtype, device), requires_grad=requires_grad)
+    told = self, sizes, size, dtype, device, requires_grad
+    return _new("new_empty", PLAIN_LAYOUTS, None, None, *told)
 
 
 def new_empty_strided(
     self, size, stride, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
 ):
     """An uninitialised tensor with given strides and the dtype and device of this one."""
-    options = _new_options(self, dtype, device)
+    options = {"dtype": dtype or self.dtype, "device": device or self.device}
     return empty_strided(size, stride, **options, requires_grad=requires_grad)
 
 
@@ -375,8 +384,8 @@ def new_zeros(
     pin_memory=False,
 ):  # fmt: skip
     """Zeros with the dtype and device of this tensor."""
-    shape = _shape(sizes, size, "new_zeros")
-    return zeros(shape, **_new_options(self, dtype, device), requires_grad=requires_grad)
+    told = self, sizes, size, dtype, device, requires_grad
+    return _new("new_zeros", _BLANK, 0, _zero, *told)
 
 
 def new_ones(
@@ -384,8 +393,8 @@ def new_ones(
     pin_memory=False,
 ):  # fmt: skip
     """Ones with the dtype and device of this tensor."""
-    shape = _shape(sizes, size, "new_ones")
-    return ones(shape, **_new_options(self, dtype, device), requires_grad=requires_grad)
+    told = self, sizes, size, dtype, device, requires_grad
+    return _new("new_ones", _BLANK, 1, _one, *told)
 
 
 def new_full(
@@ -393,11 +402,8 @@ def new_full(
     pin_memory=False,
 ):  # fmt: skip
     """A constant tensor with the dtype and device of this one."""
-    options = _new_options(self, dtype, device)
-    if type(size) is not Size:  # which has been looked at before
-        size = size_tuple(size, "new_full")
-    fill_value = number(fill_value, "new_full", "fill_value", 2)
-    return full(size, fill_value, **options, requires_grad=requires_grad)
+    dtype, device = dtype or self._layout.dtype, device or self._layout.device
+    return _full("new_full", size, fill_value, None, dtype, device, requires_grad)
 
 
 def new_tensor(

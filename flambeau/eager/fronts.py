@@ -11,8 +11,8 @@ import keyword
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import edge_of, init_node
-from flambeau.eager.formula import attach_float, node_class, quick_recorder
-from flambeau.eager.fragments import compile_text
+from flambeau.eager.formula import node_class, quick_recorder
+from flambeau.eager.fragments import allocated, compile_text, indented
 
 _PLAIN = {
     "tensor": "isinstance({n}, Tensor)",
@@ -54,25 +54,39 @@ def _written(p):
 
 
 def _list_function(op, run, general):
-    """A front for rows of a sequence of tensors, such as cat; derivatives want no other tensors."""
+    """A front for rows of a sequence of tensors, such as cat; derivatives want no other tensors.
+
+    A launcher may have `plans`, keyed by its other arguments and the layouts: then it does no more
+    than what is written out here.
+    """
     cls, (first, *rest) = node_class(op), [_written(p) for p in op.params]
     if not set(rest).issuperset(cls.saved_names):
         return general
-    saved = "".join(f"{n}, " for n in cls.saved_names)
+    saved, others = "".join(f"{n}, " for n in cls.saved_names), "".join(f"{n}, " for n in rest)
+    launched = f"        out0 = run({first}, {others})\n"
+    if hasattr(run, "plans"):
+        launched = (
+            f"        layout0, kernel, desc, pack = plans[{others}*[t._layout for t in {first}]]\n"
+            f"        places = pack(*[t._storage.pointer + t._offset for t in {first}])\n"
+            "        pool0 = layout0.pool\n"
+            f"{indented(allocated(1))}"
+            "        kernel(desc, p0, places, 0)\n"
+        )
     text = _plain_text(op) + (
-        f"    recorded = False\n"
-        f"    for t in {first}:\n"
-        f"        if not isinstance(t, Tensor):\n"
-        f"            return general({', '.join([first, *rest])})\n"
-        f"        if t._requires_grad:\n"
-        f"            recorded = modes.grad\n"
-        f"    result = run({', '.join([first, *rest])})\n"
-        f"    if recorded:\n"
-        f"        record(cls, '{first}', {first}, result, ({saved}))\n"
-        f"    return result\n"
+        "    try:\n"
+        f"{launched}"
+        f"        for t in {first}:\n"
+        "            if t._requires_grad:\n"
+        "                if modes.grad:\n"
+        f"                    record(cls, '{first}', {first}, out0, ({saved}))\n"
+        "                break\n"
+        "        return out0\n"
+        "    except AttributeError:  # not all of them are tensors\n"
+        f"        return general({first}, {others})\n"
     )
     space = {"run": run, "general": general, "record": _record_list, "cls": cls}
-    space |= {"NUMBERS": _NUMBERS, **{f"_d_{p.name}": p.default for p in op.params}}
+    space |= {"NUMBERS": _NUMBERS, "plans": getattr(run, "plans", None)}
+    space |= {f"_d_{p.name}": p.default for p in op.params}
     return compile_text(text, space, f"{op.name} front")[op.name]
 
 
@@ -82,7 +96,8 @@ def _record_list(cls, name, tensors, out, saved):
     node.layouts = {name: tuple([t._layout for t in tensors])}
     node.out_layouts = (out._layout,)
     init_node(node, tuple([edge_of(t) if t._requires_grad else None for t in tensors]), saved)
-    attach_float(node, (out,))
+    if out._layout.dtype.category >= 2:
+        out._grad_fn, out._requires_grad = node, True
 
 
 def kernel_unless_recorded(run):

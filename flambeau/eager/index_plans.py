@@ -3,89 +3,154 @@
 A walk is described dimension by dimension: how far the table, the list and each index step. Writes
 may hit one element twice; so that the result never depends on threads, work is split only along
 *safe* dimensions, those in which different coordinates reach different elements of the table. The
-kernels are written by `codegen/templates/indexing.py`.
+kernels are written by `codegen/templates/indexing.py`. Indices are int64 before a kernel sees them;
+what it refuses is looked up again, to name the offending index.
 """
 
-import math
+from math import prod
 
-from flambeau.eager.kernels import load_kernel, pool
-from flambeau.runtime.cpu import words
+from flambeau import _dtype as d
+from flambeau._layout import dense_layout
+from flambeau._tensor import Tensor, empty_tensor
+from flambeau.codegen.descriptions import IndexedWalk
+from flambeau.eager.copying import copy_into
+from flambeau.eager.kernels import pool
+from flambeau.eager.plan import NO_WORK
+from flambeau.eager.rows import address, contiguous
+from flambeau.runtime.base import nothing
+from flambeau.runtime.cpu import packed, read_bytes
 
-_kernels: dict = {}
 CHUNK = 1 << 14  # elements worth a thread's while
 
 
-def kernel(name, *facts):
-    """The kernel that `build_<name>(*facts)` of the templates describes."""
-    found = _kernels.get((name, facts))
-    if found is None:
-        from flambeau.codegen.templates import compaction, indexing  # with llvmlite, on first need
-
-        build = getattr(indexing, "build_" + name, None) or getattr(compaction, "build_" + name)
-        found = _kernels[name, facts] = load_kernel(build(*facts), name)
-    return found
+# -- arguments -------------------------------------------------------------------------------------
 
 
-def walk_kernel(*facts):
-    found = _kernels.get(facts)
-    if found is None:
-        from flambeau.codegen.templates import indexing  # with llvmlite, on first need
-
-        found = _kernels[facts] = load_kernel(
-            indexing.build_walk(indexing.Walk(*facts)), "indexed_" + facts[0]
+def tensor_argument(op, name, position, value):
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"{op}(): argument '{name}' (position {position}) must be Tensor, not "
+            f"{type(value).__name__}"
         )
-    return found
 
 
-def plan_walk(mode, dtype, shape, table, items, indices, sizes, steps, safe=None, wraps=False):
-    """(kernel, description address, owner of the description).
+def index64(index):
+    """The index as int64, whatever its strides."""
+    if index._layout.dtype is d.int64:
+        return index
+    out = empty_tensor(index._layout.shape, d.int64, index._layout.device)
+    copy_into(out, index)
+    return out
+
+
+def layout64(layout):
+    """The layout of what index64 gives."""
+    if layout.dtype is d.int64:
+        return layout
+    return dense_layout(layout.shape, d.int64, layout.device)
+
+
+def first_outside(index, low, high):
+    """The first index outside [low, high)."""
+    index = contiguous(index64(index))
+    find = index.device.runtime.kernel("find", "indexing:build_find")
+    position = find(packed((1,)), address(index), index._layout.numel, low, high)
+    if position is None:
+        return None
+    return int.from_bytes(read_bytes(address(index) + 8 * (position - 1), 8), "little", signed=True)
+
+
+def out_of_bounds(index, dim, size, wraps=False, kind=RuntimeError, start=""):
+    """The complaint about the first index that is out of bounds."""
+    value = first_outside(index, -size if wraps else 0, size)
+    return kind(f"{start}index {value} is out of bounds for dimension {dim} with size {size}")
+
+
+def byte_strides(layout):
+    size = layout.itemsize
+    return [s * size for s in layout.strides] if layout.ndim else [0]
+
+
+def size_along(layout, dim):
+    return layout.shape[dim] if layout.ndim else 1
+
+
+def without_memory(*layouts):
+    """Is one of them on a device that computes nothing?"""
+    return False in [layout.device.runtime.computes for layout in layouts]
+
+
+# -- walks -----------------------------------------------------------------------------------------
+
+
+def plan_along(mode, layout, dim, shape, items, index, wraps=False):
+    """(kernel, description) of a walk with one index, along one dimension of the table.
+
+    layout: of the table; items and index: byte strides in the iteration space.
+    """
+    table = byte_strides(layout)
+    step, table[dim] = table[dim], 0
+    safe = [True] * len(shape)
+    safe[dim] = False
+    return plan_walk(
+        mode, layout, shape, table, items, [index], [size_along(layout, dim)], [step], safe, wraps
+    )
+
+
+def plan_walk(mode, layout, shape, table, items, indices, sizes, steps, safe, wraps=False):
+    """(kernel, description) of a walk.
 
     shape: the iteration space; table, items and indices: byte strides in it; sizes and steps: per
-    index its bound and its byte stride in the table; safe: per dimension, may work be split there?
-    (None for reads: everywhere).
+    index its bound and its byte stride in the table; safe: per dimension, may writes be split
+    there? (Reads may be everywhere.)
     """
-    writes = mode != "read"
-    safe = list(safe) if writes else [True] * len(shape)
-    dims = [d for d in range(len(shape)) if shape[d] != 1]
-    strides = [[st[d] for d in dims] for st in (table, items, *indices)]
-    lengths, strides, safe = _collapse([shape[d] for d in dims], strides, [safe[d] for d in dims])
-    if not lengths:
-        lengths, strides, safe = [1], [[0] for _ in strides], [False]
-    itemsize = dtype.itemsize
-    inner = [st[-1] for st in strides]
-    if not any(inner[2:]):
-        access = "s"
-        rows = {itemsize: "c", 0: "s" if writes else "n"}.get(inner[1], "n")
-        rows = rows if inner[0] == itemsize else "n"
+    runtime = layout.device.runtime
+    if 0 in shape or not runtime.computes:
+        return nothing, NO_WORK
+    if mode == "read":
+        safe = [True] * len(shape)
+    lengths, strides, safe = _collapse(shape, [table, items, *indices], safe)
+    itemsize, along, across = layout.itemsize, strides[0][-1], strides[1][-1]
+    inner = [s[-1] for s in strides[2:]]
+    if any(inner):
+        access = "c" if inner == [8] * len(inner) else "n"
+        rows = "c" if across == itemsize else "n"
     else:
-        access = "c" if all(s == 8 for s in inner[2:]) else "n"
-        rows = "c" if inner[1] == itemsize else "n"
-    code = f"b{itemsize}" if mode in ("read", "set") else dtype.code
-    run = walk_kernel(mode, code, len(indices), access, rows, wraps)
-    description = _describe(lengths, strides, safe, itemsize, sizes, steps)
-    owner, address = words(description)
-    if owner[0] > 1:
-        pool().ensure_workers()
-    return run, address, owner
+        access, rows = "s", "n"
+        if along == itemsize:
+            rows = "c" if across == itemsize else "s" if not across and mode != "read" else "n"
+    code = f"b{itemsize}" if mode in ("read", "set") else layout.dtype.code
+    kernel = runtime.kernel(
+        "indexed_" + mode, "indexing:build_walk", mode, code, len(indices), access, rows, wraps
+    )
+    return kernel, _describe(lengths, strides, safe, itemsize, sizes, steps)
 
 
 def _collapse(shape, strides, safe):
     """Merge dimensions that every operand walks in one run, if both are safe or neither is."""
+    if len(shape) == 1:
+        return list(shape), strides, safe
     sizes, steps, kinds = [], [[] for _ in strides], []
-    for d, size in enumerate(shape):
-        if (
-            sizes
-            and kinds[-1] == safe[d]
-            and all(st[-1] == s[d] * size for st, s in zip(steps, strides))
-        ):
+    for k, size in enumerate(shape):
+        if size == 1:
+            continue
+        merges = bool(sizes) and kinds[-1] == safe[k]
+        if merges:
+            for st, s in zip(steps, strides):
+                if st[-1] != s[k] * size:
+                    merges = False
+                    break
+        if merges:
             sizes[-1] *= size
             for st, s in zip(steps, strides):
-                st[-1] = s[d]
+                st[-1] = s[k]
         else:
             sizes.append(size)
-            kinds.append(safe[d])
+            kinds.append(safe[k])
             for st, s in zip(steps, strides):
-                st.append(s[d])
+                st.append(s[k])
+    if not sizes:
+        return [1], [[0] for _ in strides], [False]
     return sizes, steps, kinds
 
 
@@ -93,29 +158,30 @@ def _describe(lengths, strides, safe, itemsize, sizes, steps):
     length = lengths[-1]
     middle = lengths[-2] if len(lengths) > 1 else 1
     outer = lengths[:-2]
-    rows = middle * math.prod(outer)
-    # rows must stay together below the first dimension that is not safe
-    together = 1
-    for k in range(len(lengths) - 1):
-        if not safe[k]:
-            together = math.prod(lengths[k:-1])
-            break
-    piece, per_chunk = length, max(1, CHUNK // max(1, length * together)) * together
-    if safe[-1]:
-        work = length * min(together, rows)
-        if work > CHUNK:
-            # pieces of whole cache lines, long enough that finding a row's place costs little
-            line = max(1, 64 // itemsize)
-            piece = min(
-                length,
-                max(16 * line, -(-length // 16 // line) * line, CHUNK // together // line * line),
-            )
+    rows = middle * prod(outer)
+    chunks, pieces, piece, per_chunk = 1, 1, length, rows
+    if rows * length > CHUNK:
+        chunks, pieces, piece, per_chunk = _cut(lengths, rows, safe, itemsize)
+        pool().ensure_workers()
+    walk = IndexedWalk(chunks, pieces, piece, per_chunk, rows, length, middle, len(outer))
+    found = [*walk, *sizes, *steps]
+    for st in strides:
+        found += (st[-1], st[-2] if len(st) > 1 else 0)
+    for k, size in enumerate(outer):
+        found += (size, *[st[k] for st in strides])
+    return packed(found)
+
+
+def _cut(lengths, rows, safe, itemsize):
+    """(chunks, pieces of a row, length of a piece, rows per chunk)."""
+    length, together = lengths[-1], 1
+    if False in safe[:-1]:  # rows must stay together below the first dimension that is not safe
+        together = prod(lengths[safe.index(False) : -1])
+    piece, per_chunk = length, max(1, CHUNK // (length * together)) * together
+    if safe[-1] and length * min(together, rows) > CHUNK:
+        # pieces of whole cache lines, long enough that finding a row's place costs little
+        line = max(1, 64 // itemsize)
+        piece = min(length, max(16, -(-length // 16 // line), CHUNK // together // line) * line)
     per_chunk = min(per_chunk, rows)
     pieces = -(-length // piece)
-    chunks = pieces * -(-rows // per_chunk)
-    found = [chunks, pieces, piece, per_chunk, rows, length, middle, len(outer), *sizes, *steps]
-    for st in strides:
-        found += [st[-1], st[-2] if len(st) > 1 else 0]
-    for d, size in enumerate(outer):
-        found += [size, *(st[d] for st in strides)]
-    return found
+    return pieces * -(-rows // per_chunk), pieces, piece, per_chunk

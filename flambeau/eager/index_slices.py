@@ -7,24 +7,24 @@ innermost loop moves whole rows; what is said here is what PyTorch asks of the a
 from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._layout import Size, dense_layout, make_layout, wrap_dim
-from flambeau._tensor import Tensor, empty_tensor, make_tensor
-from flambeau.eager.launching import FRONTS, launches
-from flambeau.eager.index_plans import plan_walk
-from flambeau.eager.indexing import (
-    address,
+from flambeau._tensor import Tensor, empty_like_layout, make_tensor
+from flambeau.eager.gathering import reduce_along, scatter_along, scatter_walk
+from flambeau.eager.index_plans import (
     byte_strides,
     index64,
-    is_meta,
-    number_tensor,
+    layout64,
     out_of_bounds,
-    planned,
-    quick_front,
-    reduce_along,
-    scatter_along,
-    scatter_walk,
+    plan_along,
+    size_along,
     tensor_argument,
-    writer,
+    without_memory,
 )
+from flambeau.eager.launching import launches
+from flambeau.eager.plan import NO_WORK
+from flambeau.eager.plans import Plans
+from flambeau.eager.rows import address
+from flambeau.eager.writing import number_tensor, writer
+from flambeau.runtime.base import nothing
 
 
 def spread(index, dim, shape):
@@ -41,75 +41,51 @@ def count_of(index):
     return index._layout.numel
 
 
+def _steps_of(index, dim, rank):
+    """Byte strides of an index vector (or a lone index) along dim of so many dimensions."""
+    found = [0] * rank
+    found[dim] = 8 * index.strides[0] if index.ndim else 0
+    return found
+
+
 @launches("index_select")
 def index_select(input, dim, index):
-    tensor_argument("index_select", "index", 3, index)
-    layout = input._layout
-    dim = wrap_dim(dim, layout.ndim)
-    if index._layout.ndim > 1:
+    try:
+        to, kernel, desc = SELECTED[input._layout, index._layout, dim]
+    except AttributeError:
+        tensor_argument("index_select", "index", 3, index)
+        raise
+    out = empty_like_layout(to)
+    if index._layout.dtype is not d.int64:
+        index = index64(index)
+    at = input._storage.pointer + input._offset
+    if kernel(desc, at, out._storage.pointer, index._storage.pointer + index._offset) is not None:
+        raise IndexError("index out of range in self")
+    return out
+
+
+def _plan_select(key):
+    """(layout of the result, kernel, description)."""
+    layout, index, dim = key
+    dim, n = wrap_dim(dim, layout.ndim), index.numel
+    if index.ndim > 1:
         raise IndexError("index_select(): Index is supposed to be a vector")
     if index.dtype not in (d.int64, d.int32):
         raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
-    n = count_of(index)
-    if not layout.ndim:
-        return _select_scalar(input, index, n)
-    out = empty_tensor(
-        Size((*layout.shape[:dim], n, *layout.shape[dim + 1 :])), layout.dtype, layout.device
-    )
-    if not out._layout.numel or is_meta(input, index):
-        return out
-    index = index64(index)
-
-    def build():
-        table = list(byte_strides(layout))
-        step, table[dim] = table[dim], 0
-        along = [
-            8 * (index._layout.strides[0] if index._layout.ndim else 0) if k == dim else 0
-            for k in range(layout.ndim)
-        ]
-        return plan_walk(
-            "read",
-            layout.dtype,
-            out.shape,
-            table,
-            byte_strides(out._layout),
-            [along],
-            [layout.shape[dim]],
-            [step],
-        )
-
-    run, description, *_ = planned(
-        ("index_select", layout, index._layout, dim), lambda: (*build(), out._layout)
-    )
-    if run(description, address(input), address(out), address(index)) is not None:
-        raise _select_failed(input, dim, index)
-    return out
-
-
-def _select_failed(input, dim, index):
-    return IndexError("index out of range in self")
-
-
-FRONTS["index_select"] = quick_front(_select_failed)
-
-
-def _select_scalar(input, index, n):
-    if n != 1:
+    if not layout.ndim and n != 1:
         raise RuntimeError(
             f"index_select(): Index to scalar can have only 1 value, got {n} value(s)"
         )
-    out = empty_tensor(Size(()), input.dtype, input.device)
-    if not is_meta(input, index):
-        index = index64(index)
-        index = make_tensor(
-            dense_layout(Size((1,)), d.int64, index.device), index._storage, index._offset
-        )
-        source = make_tensor(
-            dense_layout(Size((1,)), input.dtype, input.device), input._storage, input._offset
-        )
-        found = index_select(source, 0, index)
-        out = make_tensor(out._layout, found._storage, found._offset)
-    return out
+    own = tuple(layout.shape)
+    shape = (*own[:dim], n, *own[dim + 1 :]) if own else ()
+    to = dense_layout(shape, layout.dtype, layout.device)
+    if without_memory(layout, index):
+        return to, nothing, NO_WORK
+    steps = _steps_of(layout64(index), dim, len(shape) or 1)
+    return to, *plan_along("read", layout, dim, shape or (1,), byte_strides(to), steps)
+
+
+SELECTED = Plans(_plan_select)
 
 
 def _check_slices(op, target, dim, index, source):
@@ -165,7 +141,7 @@ def _shapes(target, dim, index, source):
 @writer("index_add")
 def index_add(target, dim, index, source, alpha):
     dim = _check_slices("index_add", target, dim, index, source)
-    if not source._layout.numel or is_meta(target, index):
+    if not source._layout.numel or without_memory(target._layout, index._layout):
         return
     if alpha != 1:
         if type(alpha) is float and target.dtype.category < d.FLOATING:
@@ -240,12 +216,11 @@ def index_copy(target, dim, index, source):
             f"{start}Number of indices ({n}) should be equal to source.size(dim) "
             f"({given.shape[dim]})"
         )
-    if not given.numel or is_meta(target, index):
+    if not given.numel or without_memory(target._layout, index._layout):
         return
     spreaded, source = _shapes(target, dim, index, source)
     if scatter_walk("set", target, dim, spreaded, source):
-        size = own.shape[dim] if own.ndim else 1
-        raise out_of_bounds(index, dim, size, kind=IndexError, start=start)
+        raise out_of_bounds(index, dim, size_along(own, dim), kind=IndexError, start=start)
 
 
 @writer("index_fill", keep_order=True)
@@ -271,36 +246,23 @@ def index_fill(target, dim, index, value):
     dim = wrap_dim(dim, layout.ndim)
     if index._layout.ndim > 1:
         raise RuntimeError("Index has to be a vector/scalar")
-    if not layout.numel or not count_of(index) or is_meta(target, index):
+    if not layout.numel or not count_of(index) or without_memory(target._layout, index._layout):
         return
     if not isinstance(value, Tensor):
         value = number_tensor(value, layout.dtype, layout.device)
-    shape = (
-        (*layout.shape[:dim], count_of(index), *layout.shape[dim + 1 :]) if layout.ndim else (1,)
+    kernel, desc = FILLED[layout, index._layout, dim]
+    if kernel(desc, address(target), address(value), address(index)) is not None:
+        raise out_of_bounds(index, dim, size_along(layout, dim), wraps=True, kind=IndexError)
+
+
+def _plan_fill(key):
+    layout, index, dim = key
+    own = tuple(layout.shape)
+    shape = (*own[:dim], index.numel, *own[dim + 1 :]) if own else (1,)
+    rank = len(shape)
+    return plan_along(
+        "set", layout, dim, shape, [0] * rank, _steps_of(index, dim, rank), wraps=True
     )
 
-    def build():
-        table = list(byte_strides(layout))
-        step, table[dim] = table[dim], 0
-        along = [
-            8 * (index._layout.strides[0] if index._layout.ndim else 0) if k == dim else 0
-            for k in range(len(shape))
-        ]
-        return plan_walk(
-            "set",
-            layout.dtype,
-            shape,
-            table,
-            (0,) * len(shape),
-            [along],
-            [layout.shape[dim] if layout.ndim else 1],
-            [step],
-            [k != dim for k in range(len(shape))],
-            wraps=True,
-        )
 
-    run, description, _ = planned(("fill", layout, index._layout, dim), build)
-    if run(description, address(target), address(value), address(index)) is not None:
-        raise out_of_bounds(
-            index, dim, layout.shape[dim] if layout.ndim else 1, wraps=True, kind=IndexError
-        )
+FILLED = Plans(_plan_fill)

@@ -17,7 +17,7 @@ from flambeau._layout import (
     wrap_dim,
 )
 from flambeau._memory_format import contiguous_format
-from flambeau._tensor import empty_like_layout, empty_tensor
+from flambeau._tensor import empty_like_layout, empty_tensor, pool_of
 from flambeau.codegen.descriptions import Join, PaddedPiece, Piece
 from flambeau.eager.copying import fill_into, to_copy
 from flambeau.eager.kernels import pool
@@ -27,28 +27,22 @@ from flambeau.eager.plan import NO_WORK
 from flambeau.eager.plans import Plans
 from flambeau.eager.rearranging import memory_order_of, place_of, plan_box
 from flambeau.runtime.base import nothing
-from flambeau.runtime.cpu import packed
+from flambeau.runtime.cpu import packed, packer
 
 CHUNK = 1 << 18  # bytes worth a thread's while
 MANY, NARROW = 1 << 12, 32  # so many runs of fewer bytes are better copied piece by piece
 
 
-def _joined(plan, tensors, fill=0):
-    layout, kernel, desc = plan
-    out = empty_like_layout(layout)
-    places = packed([t._storage.pointer + t._offset for t in tensors])
-    kernel(desc, out._storage.pointer, places, fill)
-    return out
-
-
 def _join(out, pieces, row, name, kind=Piece):
-    """(layout, kernel, description) of rows of so many bytes.
+    """(layout, kernel, description, what packs the addresses of pieces): rows of so many bytes.
 
-    pieces: words, those of a Piece (or another kind) each.
+    pieces: words, those of a Piece (or another kind) each. The kernel wants the description, the
+    address of the result, the packed addresses of the pieces and what fills gaps.
     """
-    runtime, total = out.device.runtime, out.nbytes
+    pool_of(out)  # which the front of the row relies on
+    runtime, total, count = out.device.runtime, out.nbytes, len(pieces) // len(kind._fields)
     if not total or not runtime.computes:
-        return out, nothing, NO_WORK
+        return out, nothing, NO_WORK, packer(count)
     chunks, per_chunk = 1, total
     if total > CHUNK:  # cut into an even number of equal parts: whole rows, or lines of the cache
         chunks = -(-total // CHUNK)
@@ -57,8 +51,8 @@ def _join(out, pieces, row, name, kind=Piece):
         chunks = -(-total // per_chunk)
         pool().ensure_workers()
     kernel = runtime.kernel(name, "joining:build_join", kind)
-    join = Join(chunks, per_chunk, total, row, len(pieces) // len(kind._fields))
-    return out, kernel, packed((*join, *pieces))
+    join = Join(chunks, per_chunk, total, row, count)
+    return out, kernel, packed((*join, *pieces)), packer(count)
 
 
 def _boxes(out, layouts, places):
@@ -67,7 +61,8 @@ def _boxes(out, layouts, places):
     for k, shape, strides, place in places:
         kernel, desc = plan_box(shape, out, strides, layouts[k], layouts[k].strides)
         found.append((k, place * out.itemsize, kernel, desc))
-    return out, _copy_boxes, found
+    pool_of(out)
+    return out, _copy_boxes, found, packer(len(layouts))
 
 
 def _copy_boxes(boxes, target, places, fill):
@@ -114,7 +109,11 @@ def _elsewhere(layout, first):
 
 @launches("cat")
 def cat(tensors, dim):
-    return _joined(CATS[(dim, *[t._layout for t in tensors])], tensors)
+    layout, kernel, desc, pack = CATS[(dim, *[t._layout for t in tensors])]
+    out = empty_like_layout(layout)
+    places = pack(*[t._storage.pointer + t._offset for t in tensors])
+    kernel(desc, out._storage.pointer, places, 0)
+    return out
 
 
 def _plan_cat(key):
@@ -229,7 +228,7 @@ def _boxes_of_cat(out, layouts, sizes, dim):
     return _boxes(out, layouts, places)
 
 
-CATS = Plans(_plan_cat)
+CATS = cat.plans = Plans(_plan_cat)
 
 
 # -- stack -----------------------------------------------------------------------------------------
@@ -237,7 +236,11 @@ CATS = Plans(_plan_cat)
 
 @launches("stack")
 def stack(tensors, dim):
-    return _joined(STACKS[(dim, *[t._layout for t in tensors])], tensors)
+    layout, kernel, desc, pack = STACKS[(dim, *[t._layout for t in tensors])]
+    out = empty_like_layout(layout)
+    places = pack(*[t._storage.pointer + t._offset for t in tensors])
+    kernel(desc, out._storage.pointer, places, 0)
+    return out
 
 
 def _plan_stack(key):
@@ -275,7 +278,7 @@ def _plan_stack(key):
     return _boxes(out, layouts, places)
 
 
-STACKS = Plans(_plan_stack)
+STACKS = stack.plans = Plans(_plan_stack)
 
 
 # -- pad_sequence ----------------------------------------------------------------------------------
@@ -289,13 +292,16 @@ def pad_sequence(tensors, batch_first, padding_value, padding_side):
         if t._layout.dtype is not dtype or not t._layout.is_contiguous:
             tensors = [to_copy(t, dtype, None, contiguous_format) for t in tensors]
             break
-    plan = PADDED[(batch_first, padding_side, *[t._layout for t in tensors])]
-    fill = 0
+    layouts = [t._layout for t in tensors]
+    layout, kernel, desc, pack = PADDED[(batch_first, padding_side, *layouts)]
+    out, fill = empty_like_layout(layout), 0
     if padding_value:
         size = dtype.itemsize
         fill = bits_of(padding_value, dtype) & (1 << 8 * size) - 1
         (fill,) = unpack("q", fill.to_bytes(size, "little") * (8 // size))
-    return _joined(plan, tensors, fill)
+    places = pack(*[t._storage.pointer + t._offset for t in tensors])
+    kernel(desc, out._storage.pointer, places, fill)
+    return out
 
 
 def _plan_padded(key):
@@ -324,9 +330,9 @@ PADDED = Plans(_plan_padded)
 def block_diag(tensors):
     if not tensors:
         return empty_tensor((1, 0), _dtype.default_dtype(), _device.cpu)
-    layout, copy, boxes = BLOCKS[tuple([t._layout for t in tensors])]
+    layout, copy, boxes, pack = BLOCKS[tuple([t._layout for t in tensors])]
     out = fill_into(empty_like_layout(layout), 0)
-    copy(boxes, out._storage.pointer, packed([t._storage.pointer + t._offset for t in tensors]), 0)
+    copy(boxes, out._storage.pointer, pack(*[t._storage.pointer + t._offset for t in tensors]), 0)
     return out
 
 

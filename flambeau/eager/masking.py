@@ -8,74 +8,70 @@ from itertools import accumulate
 
 from flambeau import _dtype as d
 from flambeau import errors
-from flambeau._layout import Size, broadcast_shape, dense_layout, expanded_strides, make_layout
+from flambeau._layout import broadcast_shape, dense_layout, expanded_strides, make_layout
 from flambeau._tensor import empty_like_layout, empty_tensor, make_tensor
 from flambeau.autograd import views
-from flambeau.eager.launching import LAUNCHERS, launches
+from flambeau.codegen.descriptions import Compaction
 from flambeau.eager.copying import copy_into
-from flambeau.eager.index_plans import kernel
-from flambeau.eager.indexing import (
-    address,
-    index64,
-    is_meta,
-    number_tensor,
-    side_by_side,
-    tensor_argument,
-    writer,
-)
+from flambeau.eager.index_plans import index64, tensor_argument, without_memory
 from flambeau.eager.kernels import pool
-from flambeau.eager.plan import MAX_PLANS
-from flambeau.runtime.cpu import words
+from flambeau.eager.launching import LAUNCHERS, launches
+from flambeau.eager.plans import Plans
+from flambeau.eager.rows import address, contiguous, vector_layout
+from flambeau.eager.writing import number_tensor, writer
+from flambeau.runtime.cpu import packed, words
 
 PIECE = 1 << 15
-_descriptions: dict = {}
 
 
-def description(numel, *more):
-    """Words that split numel elements into chunks."""
-    found = _descriptions.get((numel, more))
-    if found is None:
-        chunks = max(1, -(-numel // PIECE))
-        if chunks > 1:
-            pool().ensure_workers()
-        if len(_descriptions) > MAX_PLANS:
-            _descriptions.clear()
-        found = _descriptions[numel, more] = words([chunks, PIECE, numel, *more])
-    return found
+def _plan_count(key):
+    """(elements, description, kernel) of a first pass over a contiguous layout."""
+    layout, name, *facts = key
+    chunks = -(-layout.numel // PIECE) or 1
+    if chunks > 1:
+        pool().ensure_workers()
+    words = *Compaction(chunks, PIECE, layout.numel), layout.ndim, *layout.shape
+    return layout.numel, packed(words), kernel_of(layout, name, *facts)
 
 
-def counted(name, t, *facts):
-    """(status, starting places per chunk, then the total) of the first pass."""
-    owner, at = description(t._layout.numel)
-    counts, place = words(bytes(8 * owner[0]))
-    status = kernel(name, *facts)(at, address(t), place)
-    return status, words(list(accumulate(counts, initial=0)))
+COUNTS = Plans(_plan_count)
+
+
+def kernel_of(layout, name, *facts):
+    return layout.device.runtime.kernel(name, f"compaction:build_{name}", *facts)
+
+
+def counted(t, name, *facts):
+    """(description, total, starting places: one per chunk and the total) of a first pass."""
+    numel, desc, kernel = COUNTS[(t._layout, name, *facts)]
+    if not numel:
+        return desc, 0, None
+    at = t._storage.pointer + t._offset
+    if numel <= PIECE:  # one chunk, which starts at the start: nothing to accumulate
+        total = kernel(desc, at, 0) or 0
+        return desc, total, packed((0, total))
+    counts, place = words(bytes(8 * -(-numel // PIECE)))
+    kernel(desc, at, place)
+    starts = list(accumulate(counts, initial=0))
+    return desc, starts[-1], packed(starts)
 
 
 def counts_of(t):
-    """Starting places for the elements of a contiguous tensor that are not zero."""
-    numel = t._layout.numel
-    if not numel:
-        return words([0, 0])
-    if numel <= PIECE:  # one chunk, which starts at the start: nothing to accumulate
-        starts, place = words((0, 0))
-        kernel("count", t._layout.dtype.code)(description(numel)[1], address(t), place + 8)
-        return starts, place
-    return counted("count", t, t.dtype.code)[1]
+    """The same for the elements of a contiguous tensor that are not zero."""
+    return counted(t, "count", t._layout.dtype.code)
 
 
 def spread(t, shape):
     """A contiguous tensor with the values of t broadcast to a shape."""
-    if t._layout.shape == shape:
-        return side_by_side(t)
-    layout = make_layout(shape, expanded_strides(t._layout, shape), t.dtype, t.device)
-    out = empty_tensor(shape, t.dtype, t.device)
-    copy_into(out, make_tensor(layout, t._storage, t._offset))
-    return out
+    layout = t._layout
+    if layout.shape == shape:
+        return contiguous(t)
+    layout = make_layout(shape, expanded_strides(layout, shape), layout.dtype, layout.device)
+    return contiguous(make_tensor(layout, t._storage, t._offset))
 
 
 def no_meta(name, *tensors):
-    if is_meta(*tensors):
+    if without_memory(*[t._layout for t in tensors]):
         raise NotImplementedError(
             f"The register_meta function for torch.{name}() raises unimplemented by default, as a "
             "correct data-independent implementation does not exist."
@@ -88,18 +84,15 @@ def masked_select(input, mask):
     if mask.dtype is not d.bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     no_meta("masked_select", input, mask)
-    shape = mask._layout.shape
-    if shape != input._layout.shape:
-        shape = broadcast_shape(shape, input._layout.shape)
+    shape, layout = mask._layout.shape, input._layout
+    if shape != layout.shape:
+        shape = broadcast_shape(shape, layout.shape)
     mask, source = spread(mask, shape), spread(input, shape)
-    starts, place = counts_of(mask)
-    out = empty_tensor((starts[-1],), input.dtype, input.device)
-    if starts[-1]:
-        owner, at = description(mask._layout.numel)
-        kernel("select", f"b{input._layout.itemsize}")(
-            at, address(source), address(mask), place, address(out)
-        )
-        del owner
+    desc, total, starts = counts_of(mask)
+    out = empty_like_layout(vector_layout(total, layout.dtype, layout.device))
+    if total:
+        select = kernel_of(layout, "select", layout.itemsize)
+        select(desc, address(source), address(mask), starts, out._storage.pointer)
     return out
 
 
@@ -107,24 +100,21 @@ def masked_put(target, mask, values):
     """target[mask] = values for a vector of as many values; False if they are not that."""
     if values._layout.ndim != 1 or mask.dtype is not d.bool_:
         return False
-    mask = side_by_side(mask)
-    starts, place = counts_of(mask)
-    if values._layout.numel != starts[-1]:
+    mask = contiguous(mask)
+    desc, total, starts = counts_of(mask)
+    if values._layout.numel != total:
         return False
-    _write(target, mask, place, values)
+    _write(desc, target, mask, starts, values)
     return True
 
 
 LAUNCHERS["masked_put"] = masked_put
 
 
-def _write(target, mask, place, source):
-    whole, source = side_by_side(target), side_by_side(source)
-    owner, at = description(mask._layout.numel)
-    kernel("scatter", f"b{target._layout.itemsize}")(
-        at, address(whole), address(mask), place, address(source)
-    )
-    del owner
+def _write(desc, target, mask, starts, source):
+    whole, source = contiguous(target), contiguous(source)
+    scatter = kernel_of(target._layout, "scatter", target._layout.itemsize)
+    scatter(desc, address(whole), address(mask), starts, address(source))
     if whole is not target:
         copy_into(target, whole)
 
@@ -132,13 +122,13 @@ def _write(target, mask, place, source):
 def masked_scatter_(target, mask, source):
     """Write target under the mask; all arguments checked but for their number."""
     mask = spread(mask, target._layout.shape)
-    if is_meta(target, mask, source):
+    if without_memory(target._layout, mask._layout, source._layout):
         return
-    starts, place = counts_of(mask)
-    if source._layout.numel < starts[-1]:
+    desc, total, starts = counts_of(mask)
+    if source._layout.numel < total:
         raise RuntimeError("Number of elements of source < number of ones in mask")
-    if starts[-1]:
-        _write(target, mask, place, source)
+    if total:
+        _write(desc, target, mask, starts, source)
 
 
 @writer("masked_scatter")
@@ -190,27 +180,22 @@ def masked_scatter_copy(input, mask, source):
 @launches("nonzero")
 def nonzero(input):
     no_meta("nonzero", input)
-    layout = input._layout
-    source = side_by_side(input)
-    starts, place = counts_of(source)
-    total, rank = starts[-1], layout.ndim
+    layout, source = input._layout, contiguous(input)
+    desc, total, starts = counts_of(source)
     # columns lie side by side, as in PyTorch
-    out = empty_like_layout(
-        make_layout(Size((total, rank)), (1, max(total, 1)), d.int64, input.device)
-    )
-    if total and rank:
-        owner, at = description(layout.numel, rank, *layout.shape)
-        kernel("nonzero", input.dtype.code)(at, address(source), place, address(out))
-        del owner
+    shape, strides = (total, layout.ndim), (1, max(total, 1))
+    out = empty_like_layout(make_layout(shape, strides, d.int64, layout.device))
+    if total and layout.ndim:
+        write = kernel_of(layout, "nonzero", layout.dtype.code)
+        write(desc, address(source), starts, out._storage.pointer)
     return out
 
 
 @launches("count_nonzero")
 def count_nonzero(input):
-    if is_meta(input):
-        return empty_tensor(Size(()), d.int64, input.device)
-    starts, _ = counts_of(side_by_side(input))
-    return number_tensor(starts[-1], d.int64, input.device)
+    if without_memory(input._layout):
+        return empty_tensor((), d.int64, input.device)
+    return number_tensor(counts_of(contiguous(input))[1], d.int64, input.device)
 
 
 @launches("repeated_positions")
@@ -219,21 +204,17 @@ def repeated_positions(repeats, output_size):
         raise errors.not_implemented("repeat_interleave_cpu", repeats.dtype)
     if repeats._layout.ndim != 1:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
-    if is_meta(repeats):
+    if without_memory(repeats._layout):
         if output_size is None:
             no_meta("repeat_interleave", repeats)
-        return empty_tensor(Size((output_size,)), repeats.dtype, repeats.device)
-    dtype, repeats = repeats.dtype, side_by_side(index64(repeats))
-    status, (starts, place) = (
-        counted("sum_repeats", repeats) if repeats._layout.numel else (None, words([0, 0]))
-    )
-    if status is not None:
+        return empty_tensor((output_size,), repeats.dtype, repeats.device)
+    dtype, repeats = repeats.dtype, contiguous(index64(repeats))
+    desc, total, starts = counted(repeats, "sum_repeats")
+    if total < 0:
         raise RuntimeError("repeats can not be negative")
-    if output_size is not None and output_size != starts[-1]:
+    if output_size is not None and output_size != total:
         raise RuntimeError("allocated size does not match required size")
-    out = empty_tensor(Size((starts[-1],)), d.int64, repeats.device)
-    if starts[-1]:
-        owner, at = description(repeats._layout.numel)
-        kernel("repeats")(at, address(repeats), place, address(out))
-        del owner
+    out = empty_tensor((total,), d.int64, repeats.device)
+    if total:
+        kernel_of(repeats._layout, "repeats")(desc, address(repeats), starts, out._storage.pointer)
     return out if dtype is d.int64 else views.detached(out).to(dtype)

@@ -13,6 +13,7 @@ from flambeau._layout import Size, dense_layout
 from flambeau._tensor import Tensor, empty_like_layout, empty_tensor
 from flambeau.eager.copying import copy_into
 from flambeau.eager.interchange import copied, dtype_of_array, from_numpy
+from flambeau.eager.options import PLAIN_LAYOUTS
 from flambeau.runtime.cpu import pack_at, write_bytes
 
 _PLAIN = {bool, int, float, complex}
@@ -83,7 +84,7 @@ def plain(data, dtype=None):
     letter = _LETTERS.get(dtype)
     if letter is None or kind is complex or dtype.category < _dtype.scalar_dtype(kind).category:
         return None
-    layout = dense_layout(shape, dtype, cpu)
+    layout = PLAIN_LAYOUTS[shape, dtype, cpu]
     t = empty_like_layout(layout)
     try:
         pack_at(t._storage.pointer, layout.nbytes, f"{len(numbers)}{letter}", numbers)

@@ -8,8 +8,10 @@ import operator
 
 from flambeau import _device, _dtype, errors
 from flambeau._device import cpu, default_device
-from flambeau._layout import Size, contiguous_strides, dense_layout, make_layout
+from flambeau._dtype import default_dtype
+from flambeau._layout import LAYOUTS, Size, contiguous_strides, dense_layout
 from flambeau._tensor import Tensor
+from flambeau.eager.plans import Plans
 
 MAX_BYTES = 1 << 63
 INT = frozenset((int,))  # what sizes are made of
@@ -75,15 +77,24 @@ def known(plans, sizes, dtype, device):
 
 def plain_layout(sizes, dtype, device):
     """The layout for a key of `known`; None if something is wrong with the sizes."""
-    if sizes and min(sizes) < 0:
-        return None
-    if type(dtype) is not _dtype.dtype:
+    if dtype is None:
+        dtype = default_dtype()
+    elif type(dtype) is not _dtype.dtype:
         dtype = dtype_of(dtype)
     if device is not cpu:
         device = _device.resolve(device)
+    if sizes and min(sizes) < 0:
+        return None
     strides = (1,) if len(sizes) == 1 else contiguous_strides(sizes)
-    layout = make_layout(sizes, strides, dtype, device)
-    return layout if layout.nbytes < MAX_BYTES else None
+    layout = LAYOUTS[sizes, strides, dtype, device]
+    nbytes = layout.nbytes
+    if nbytes >= MAX_BYTES:
+        return None
+    layout.pool = device.runtime.pool_for(nbytes)  # which it would have to be asked for soon
+    return layout
+
+
+PLAIN_LAYOUTS = Plans(lambda key: plain_layout(*key), mixed=True)
 
 
 def _not_a_size(size, name, argument):
@@ -120,7 +131,7 @@ def size_tuple(size, name, argument="size", position=1):
 def dtype_of(dtype, name="zeros"):
     """A dtype from what a caller gave: a dtype, a Python number type, or None for the default."""
     if dtype is None:
-        return _dtype.default_dtype()
+        return default_dtype()
     if not isinstance(dtype, _dtype.dtype):
         # a type may be unhashable through its metaclass, but then it is no number type either
         named = _PYTHON.get(dtype) if isinstance(dtype, type) else None

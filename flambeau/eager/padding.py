@@ -19,8 +19,7 @@ from flambeau.eager.kernels import load_kernel, pool
 from flambeau.eager.launching import launches
 from flambeau.eager.plan import MAX_PLANS
 from flambeau.eager.rearranging import arranged, memory_order_of, place_of, shaped_like
-from flambeau.eager.resampling import by_tables
-from flambeau.eager.resampling_tables import turned
+from flambeau.eager.resampling import READERS, by_tables
 from flambeau.ops.padding import edge_gradient
 from flambeau.ops.views import ints
 from flambeau.runtime.cpu import words
@@ -281,13 +280,14 @@ def edge_pad_backward(grad_output, input_shape, pad, mode):
         finally:
             modes.grad = previous
 
-    def build():
-        widths = _widths(len(input_shape), pad)
-        maps = [_map(n, *side, mode) for n, side in zip(input_shape, widths)]
-        dims = len(pad) // 2
-        tables = [
-            turned([[(k, 1.0)] for k in m], n) for n, m in zip(input_shape[-dims:], maps[-dims:])
-        ]
-        return tables, input_shape
+    return by_tables(grad_output, "pad", tuple(input_shape), pad, mode)
 
-    return by_tables(grad_output, ("pad", input_shape, pad, mode), build)
+
+def _edge_maps(input_shape, pad, mode):
+    """What every output reads along the padded dimensions, and the shape of the gradient."""
+    dims = len(pad) // 2
+    widths = _widths(len(input_shape), pad)[-dims:]
+    return [_map(n, *side, mode) for n, side in zip(input_shape[-dims:], widths)], input_shape
+
+
+READERS["pad"] = _edge_maps

@@ -3,77 +3,80 @@
 A plan holds what a call needs besides its tensors. Contiguous tensors are pooled plane by plane, by
 rows where windows are small (`rows`), else window by window (`planes`); tensors with channels last
 keep that order and lanes run over channels (`channels`). Windows and complaints:
-`ops/pooling_windows.py`; kernels: `codegen/templates/pooling*.py`.
+`ops/pooling_windows.py`; kernels: `codegen/templates/pooling*.py`; fronts: `pooling_fronts.py`.
 """
 
-from itertools import pairwise
 from math import prod
 
 from flambeau import _dtype as d
 from flambeau import errors
-from flambeau._layout import Size, dense_layout, make_layout, ordered_strides
+from flambeau._layout import dense_layout, make_layout, ordered_strides
 from flambeau._tensor import empty_like_layout
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager.launching import launches
+from flambeau.codegen.descriptions import Windows
 from flambeau.eager.copying import CHANNELS_LAST, copy_into
-from flambeau.eager.kernels import load_kernel, pool
-from flambeau.eager.plan import MAX_PLANS
-from flambeau.eager.rows import contiguous as contiguous
-from flambeau.ops.pooling_windows import covers, pooled_shape, ranges, uniform
-from flambeau.runtime.cpu import words
+from flambeau.eager.kernels import pool
+from flambeau.eager.launching import launches
+from flambeau.eager.plans import Plans
+from flambeau.eager.rows import contiguous
+from flambeau.ops.pooling_windows import uniform
+from flambeau.runtime.cpu import packed
 
-_kernels: dict = {}
-_plans: dict = {}
 GRAIN = 1 << 18  # elements that a chunk looks at
 WIDE, FAR = 7, 4  # windows of at most so many columns and distance are pooled by rows
 SIDE_BY_SIDE = 16  # the way back from means, if windows touch
 NARROW = 4  # windows of fewer columns are not worth a register each
-SHARES = 512  # windows in a row that the kernels of other means hold
+SHARES, COLUMNS = 512, 4096  # windows and columns of a row that the kernels of other means hold
 REGISTERS = 4  # of channels that are held at a time, if there are many
 INDEX = {"u8": d.uint8, "i32": d.int32, "i64": d.int64}
-
-
-def kernel(file, name, *pattern):
-    key = (name, pattern)
-    found = _kernels.get(key)
-    if found is None:
-        from flambeau.codegen.templates import (  # with llvmlite, on first need
-            pooling,
-            pooling_fractional,
-            pooling_means,
-            pooling_rows,
-        )
-
-        homes = {"largest": pooling, "means": pooling_means, "rows": pooling_rows}
-        home = homes.get(file, pooling_fractional)
-        found = _kernels[key] = load_kernel(getattr(home, "build_" + name)(*pattern), name)
-    return found
+MISSING = ((), (1, 1), (1,), ())  # sizes of the dimensions before those of windows, by their number
+NO_PADDING = ((), (0, 0), (0,), ())
 
 
 class Plan:
-    """What pooling tensors of one layout needs besides them."""
+    """What pooling tensors of one layout needs besides them: layouts, kernel, description."""
 
-    __slots__ = ("source", "out", "chosen", "kernel", "description", "owner")
+    __slots__ = ("source", "out", "chosen", "kernel", "description")
 
-    def __init__(self, source, out, chosen=None):
-        self.source, self.out, self.chosen = source, out, chosen
-        self.kernel = self.description = self.owner = None
+    def __init__(self, source, out, chosen=None, kernel=None, words=None):
+        self.source, self.out, self.chosen, self.kernel = source, out, chosen, kernel
+        if kernel is not None:
+            self.description = packed(words)
+            if words[0] > 1:
+                pool().ensure_workers()
 
-    def describe(self, kernel, described):
-        self.kernel = kernel
-        self.owner, self.description = words(described)
-        if described[0] > 1:
-            pool().ensure_workers()
+    def largest(self, input):
+        """(values, what was chosen or None)."""
+        input = as_layout(input, self.source)
+        out, chosen, where = empty_like_layout(self.out), None, 0
+        if self.chosen is not None:
+            chosen = empty_like_layout(self.chosen)
+            where = chosen._storage.pointer
+        if self.kernel is not None:
+            at = input._storage.pointer + input._offset
+            self.kernel(self.description, out._storage.pointer, where, at)
+        return out, chosen
 
+    def values(self, input):
+        """Values alone."""
+        return self.largest(input)[0]
 
-def planned(build, *key):
-    """A plan from the cache, or a new one."""
-    plan = _plans.get((build, *key))
-    if plan is None:
-        if len(_plans) > MAX_PLANS:
-            _plans.clear()
-        plan = _plans[build, *key] = build(*key)
-    return plan
+    def mean(self, input):
+        input = as_layout(input, self.source)
+        out = empty_like_layout(self.out)
+        if self.kernel is not None:
+            at = input._storage.pointer + input._offset
+            self.kernel(self.description, out._storage.pointer, at)
+        return out
+
+    def back(self, *operands):
+        """A gradient of the source, from tensors that have the layout they need."""
+        out = empty_like_layout(self.source)
+        if self.kernel is not None:
+            self.kernel(self.description, out._storage.pointer, *map(place, operands))
+        elif out._layout.numel and out._layout.device.runtime.computes:
+            out.zero_()
+        return out
 
 
 def as_layout(t, layout):
@@ -81,7 +84,7 @@ def as_layout(t, layout):
     if t._layout is layout:
         return t
     out = empty_like_layout(layout)
-    if layout.numel and layout.device.type == "cpu":
+    if layout.numel and layout.device.runtime.computes:
         copy_into(out, t)
     return out
 
@@ -98,7 +101,7 @@ def suggests_channels_last(layout):
     order = CHANNELS_LAST.get(layout.ndim)
     if order is None or layout.is_contiguous:
         return False
-    shape, strides = layout.shape, layout.strides
+    shape, strides = tuple(layout.shape), layout.strides
     if strides[1] == 0:
         return False
     least = 0
@@ -109,101 +112,133 @@ def suggests_channels_last(layout):
     return True
 
 
-def _dense(shape, like, channels_last, dtype=None):
-    dtype = dtype or like.dtype
-    if not channels_last:
-        return dense_layout(Size(shape), dtype, like.device)
-    strides = ordered_strides(shape, CHANNELS_LAST[len(shape)])
-    return make_layout(Size(shape), strides, dtype, like.device)
+class _Planes:
+    """A call in the words of kernels: images x depth x height x width x channels.
+
+    formats: numbers of dimensions for which tensors with channels last keep that order; outs: sizes
+    of the result.
+    """
+
+    def __init__(self, layout, outs, formats, taps=None):
+        dims = len(outs)
+        shape = tuple(layout.shape)
+        lead, sizes = shape[: len(shape) - dims], shape[len(shape) - dims :]
+        self.layout, self.missing = layout, MISSING[dims]
+        self.last = dims in formats and len(lead) == 2 and suggests_channels_last(layout)
+        self.image = None if self.last else _even_step(lead, sizes, layout.strides)
+        self.source = layout
+        if self.image is None:
+            self.source, self.image = (
+                self.dense(shape),
+                prod(shape[1 if self.last else len(lead) :]),
+            )
+        self.out = self.dense((*lead, *outs))
+        self.images, self.channels = (prod(lead[:-1]), lead[-1]) if self.last else (prod(lead), 1)
+        self.sizes, self.outs = self.missing + sizes, self.missing + outs
+        self.taps = self.missing + (taps or (1,) * dims)
+        self.runtime = layout.device.runtime
+        self.computes = self.runtime.computes and self.out.numel > 0
+
+    def dense(self, shape, dtype=None):
+        dtype = dtype or self.layout.dtype
+        if not self.last:
+            return dense_layout(shape, dtype, self.layout.device)
+        strides = ordered_strides(shape, CHANNELS_LAST[len(shape)])
+        return make_layout(shape, strides, dtype, self.layout.device)
+
+    @property
+    def gradient(self):
+        """The layout of what goes back to the source."""
+        return self.dense(tuple(self.layout.shape))
+
+    def kernel(self, name, *key):
+        """name: file:function of a builder."""
+        return self.runtime.kernel(name.partition(":build_")[2], name, *key)
+
+    def words(self, rows=1, **rest):
+        """The description; rows: pieces that an image is cut into."""
+        d, h, w = self.sizes
+        out_d, out_h, out_w = self.outs
+        taps_d, taps_h, taps_w = self.taps
+        pieces = self.images * rows
+        work = max(out_d * out_h * out_w * taps_d * taps_h * taps_w, d * h * w) * self.channels
+        per_chunk = max(1, GRAIN // max(1, work // max(1, rows)))
+        return Windows(
+            chunks=-(-pieces // per_chunk), per_chunk=per_chunk, pieces=pieces,
+            depth=d, height=h, width=w, out_depth=out_d, out_height=out_h, out_width=out_w,
+            channels=self.channels, image=self.image, taps_d=taps_d, taps_h=taps_h, taps_w=taps_w,
+            **rest,
+        )  # fmt: skip
 
 
-class _Work:
-    """A call in the words of kernels: images x depth x height x width x channels."""
+def _even_step(lead, sizes, strides):
+    """Elements from plane to plane, if planes lie side by side and evenly apart; else None."""
+    dense = 1
+    for size, stride in zip(reversed(sizes), reversed(strides)):
+        if stride != dense and size != 1:
+            return None
+        dense *= size
+    step, expected = dense, None
+    for size, stride in zip(reversed(lead), reversed(strides[: len(lead)])):
+        if size == 1:
+            continue
+        if expected is None:
+            step = expected = stride
+        if stride != expected:
+            return None
+        expected = stride * size
+    return step
+
+
+class _Work(_Planes):
+    """The same with windows."""
 
     def __init__(self, layout, window, formats):
-        dims = window.dims
-        self.window = window = uniform(window, layout.shape[-dims:])
-        self.last = dims in formats and layout.ndim == dims + 2 and suggests_channels_last(layout)
-        self.source = _dense(layout.shape, layout, self.last)
-        self.out = _dense(pooled_shape(layout.shape, window), layout, self.last)
-        missing = 3 - dims
-        self.sizes = (1,) * missing + tuple(layout.shape[-dims:])
-        self.outs = (1,) * missing + window.outs
-        lead = layout.shape[: layout.ndim - dims]
-        self.images, self.channels = (prod(lead[:-1]), lead[-1]) if self.last else (prod(lead), 1)
-        self.lines = [[(0, 0, 1, 1)]] * missing + ranges(window, layout.shape[-dims:])
-        ones = (1,) * missing
-        self.kernel = ones + window.kernel if window.kernel else None
-        self.steps = ones + (window.dilation or (1,) * dims)
-        self.computes = self.out.device.type == "cpu" and self.out.numel > 0
+        dims = len(window.outs)
+        sizes = tuple(layout.shape)[-dims:]
+        self.window = window = uniform(window, sizes)
+        self.kind = "plain"
+        if window.kernel is None:
+            self.kind = "adaptive"
+            taps = tuple([-(-n // o) + 1 if o else 1 for n, o in zip(sizes, window.outs)])
+        else:
+            taps = window.kernel
+            if max(window.dilation) > 1:
+                self.kind = "dilated"
+        super().__init__(layout, window.outs, formats, taps)
 
     def form(self, limit=1 << 62):
         """rows, planes or channels: how this is best pooled."""
         if self.last:
             return "channels"
-        if self.kernel is None or self.steps != (1, 1, 1):
+        if self.kind != "plain" or self.taps[2] > WIDE or self.window.stride[-1] > FAR:
             return "planes"
-        small = self.kernel[2] <= WIDE and self.window.stride[-1] <= FAR
-        return "rows" if small and prod(self.kernel) <= limit else "planes"
+        return "rows" if limit == 1 << 62 or prod(self.taps) <= limit else "planes"
 
     def registers(self):
         """How kernels for channels are built; 0 for planes."""
         return (REGISTERS if self.channels >= 40 else 1) if self.last else 0
 
     def columns(self):
-        return self.kernel[2], self.window.stride[-1]
+        return self.taps[2], self.window.stride[-1]
 
-    def describe(self, over, backward=False):
-        """Description words; over: pieces are rows of "outs" or of "sizes", or whole "images"."""
-        rows = 1 if over == "images" else prod(getattr(self, over)[:2])
-        pieces = self.images * rows
-        looks = prod(max((b - a for _, a, b, _ in line), default=1) for line in self.lines)
-        work = max(prod(self.outs) * looks, prod(self.sizes)) * self.channels // max(1, rows)
-        per_chunk = max(1, GRAIN // max(1, work))
-        columns = self.lines[2]
-        overlap = any(a[0] + a[2] > b[0] + b[1] for a, b in pairwise(columns))
-        overlap |= any(b - a < NARROW for _, a, b, _ in columns)
-        padding = self.window.padding[-1] if self.window.padding else 0
-        found = [-(-pieces // per_chunk), per_chunk, pieces, *self.sizes, *self.outs]
-        found += [self.channels, *(self.kernel or (0, 0, 0)), *self.steps, padding, int(overlap)]
-        for line in self.lines:
-            for fields in line:
-                found += fields
-        found += [fields[3] for fields in columns]
-        if backward:
-            taps = self.kernel or (1,) * (3 - self.window.dims) + (None,) * self.window.dims
-            for facts in zip(self.sizes, self.lines, taps, self.steps):
-                for pair in covers(*facts):
-                    found += pair
-        return found
-
-
-class PlaneWork:
-    """Work on whole planes, without ranges: fractional pooling and unpooling."""
-
-    def __init__(self, layout, dims, outs, taps, channels_last=False):
-        last = channels_last and layout.ndim == dims + 2 and suggests_channels_last(layout)
-        lead = layout.shape[: layout.ndim - dims]
-        self.last = last
-        self.source = _dense(layout.shape, layout, last)
-        self.out = _dense((*lead, *outs), layout, last)
-        missing = (1,) * (3 - dims)
-        self.sizes, self.outs = missing + tuple(layout.shape[-dims:]), missing + tuple(outs)
-        self.images, self.channels = (prod(lead[:-1]), lead[-1]) if last else (prod(lead), 1)
-        self.taps = missing + tuple(taps or (1,) * dims)
-        self.computes = layout.device.type == "cpu" and self.out.numel > 0
-
-    def like_out(self, dtype):
-        return _dense(self.out.shape, self.out, self.last, dtype)
-
-    def like_source(self, dtype):
-        return _dense(self.source.shape, self.source, self.last, dtype)
-
-    def words(self):
-        work = max(prod(self.outs) * prod(self.taps), prod(self.sizes)) * self.channels
-        per_chunk = max(1, GRAIN // max(1, work))
-        found = [-(-self.images // per_chunk), per_chunk, self.images, *self.sizes, *self.outs]
-        return [*found, self.channels, *self.taps, 1, 1, 1, 0, 0]
+    def describe(self, lines):
+        """The words of a walk over lines of "outs" or of "sizes", or (None) over whole images."""
+        window, width, outs = self.window, self.sizes[2], self.outs[2]
+        rows = 1 if lines is None else lines[0] * lines[1]
+        if self.kind == "adaptive":
+            shared = outs > 1 and width % outs > 0
+            return self.words(rows, by_columns=int(shared or width < NARROW * outs))
+        dilation, stride = self.missing + window.dilation, self.missing + window.stride
+        padding = NO_PADDING[len(window.outs)] + window.padding
+        narrow = self.taps[2] < NARROW or (outs > 1 and stride[2] < self.taps[2])
+        return self.words(
+            rows, dilation_d=dilation[0], dilation_h=dilation[1], dilation_w=dilation[2],
+            stride_d=stride[0], stride_h=stride[1], stride_w=stride[2],
+            padding_d=padding[0], padding_h=padding[1], padding_w=padding[2],
+            counts_padding=int(window.include_pad), divisor=window.divisor or 0,
+            by_columns=int(narrow),
+        )  # fmt: skip
 
 
 # -- the largest element ---------------------------------------------------------------------------
@@ -215,42 +250,27 @@ def _largest_work(layout, window, formats):
     work = _Work(layout, window, formats)
     form = work.form(limit=256)
     # planes of more elements than 32 bits count need wide indices
-    if form != "channels" and prod(work.sizes) >= 1 << 31:
+    wide = prod(work.sizes) >= 1 << 31
+    if form != "channels" and wide:
         form = "planes"
-    saved = "u8" if form == "rows" else "i32"
-    return work, form, "i64" if prod(work.sizes) >= 1 << 31 else saved
+    return work, form, "i64" if wide else "u8" if form == "rows" else "i32"
 
 
-def _largest_plan(layout, window, kind, formats):
+def plan_largest(layout, window, kind, formats=LARGEST_FORMATS):
     """kind: "value", "saved" (what backward needs) or "i64" (indices for the caller)."""
     work, form, saved = _largest_work(layout, window, formats)
     index = {"value": None, "saved": saved, "i64": "i64"}[kind]
-    chosen = None
-    if index is not None:
-        chosen = _dense(work.out.shape, layout, work.last, INDEX[index])
-    plan = Plan(work.source, work.out, chosen)
-    if work.computes:
-        code = layout.dtype.code
-        if form == "rows":
-            found = kernel("rows", "largest_rows", code, *work.columns(), index)
-        elif form == "planes" and work.steps[2] == 1 and prod(work.sizes) < 1 << 31:
-            found = kernel("largest", "largest_across", code, index)
-        else:
-            found = kernel("largest", "largest", code, work.registers(), index)
-        plan.describe(found, work.describe("outs"))
-    return plan
-
-
-def run_largest(plan, input):
-    """(values, what was chosen or None)."""
-    input = as_layout(input, plan.source)
-    out, chosen = empty_like_layout(plan.out), None
-    if plan.chosen is not None:
-        chosen = empty_like_layout(plan.chosen)
-    if plan.kernel is not None:
-        where = chosen._storage.pointer if chosen is not None else 0
-        plan.kernel(plan.description, out._storage.pointer, where, place(input))
-    return out, chosen
+    chosen = None if index is None else work.dense(work.out.shape, INDEX[index])
+    if not work.computes:
+        return Plan(work.source, work.out, chosen)
+    code = layout.dtype.code
+    if form == "rows":
+        found = work.kernel("pooling_rows:build_largest_rows", code, *work.columns(), index)
+    elif form == "planes" and work.kind != "dilated" and prod(work.sizes) < 1 << 31:
+        found = work.kernel("pooling:build_largest_across", code, index, work.kind)
+    else:
+        found = work.kernel("pooling:build_largest", code, work.registers(), index, work.kind)
+    return Plan(work.source, work.out, chosen, found, work.describe(work.outs))
 
 
 def _check_largest(layout, dims):
@@ -259,13 +279,21 @@ def _check_largest(layout, dims):
         raise errors.not_implemented(f"max_pool{dims}d", dtype)
 
 
-def plan_largest(layout, window, recording):
-    """A plan for values, and what backward needs if they are recorded."""
+def plan_values(layout, window):
+    """A plan for values alone, checked."""
     if window.dims == 1 and not layout.dtype.is_floating_point:
         raise errors.not_implemented("max_pool1d_impl", layout.dtype)
     _check_largest(layout, window.dims)
-    kind = "saved" if recording else "value"
-    return planned(_largest_plan, layout, window, kind, LARGEST_FORMATS)
+    return plan_largest(layout, window, "value")
+
+
+def _plan_checked(key):
+    layout, window, kind = key
+    _check_largest(layout, max(2, window.dims))
+    return plan_largest(layout, window, kind)
+
+
+LARGEST = Plans(_plan_checked, by_default=False)
 
 
 @launches("max_pool")
@@ -273,42 +301,37 @@ def max_pool(input, window, kind):
     """(values, chosen); nothing is remembered for backward where nobody will ask."""
     if kind == "saved" and not (input._requires_grad and modes.grad):
         kind = "value"
-    plan = _plans.get((_largest_plan, input._layout, window, kind, LARGEST_FORMATS))
-    if plan is None:
-        _check_largest(input._layout, max(2, window.dims))
-        plan = planned(_largest_plan, input._layout, window, kind, LARGEST_FORMATS)
-    return run_largest(plan, input)
+    return LARGEST[input._layout, window, kind].largest(input)
 
 
-def _largest_backward_plan(layout, window, index, formats):
+def _plan_largest_backward(key):
+    layout, window, dtype, formats = key
+    index = next(k for k, t in INDEX.items() if t is dtype)
     work, form, _ = _largest_work(layout, window, formats)
-    plan = Plan(work.source, work.out, _dense(work.out.shape, layout, work.last, INDEX[index]))
-    if layout.device.type == "cpu" and layout.numel and work.out.numel:
-        code = layout.dtype.code
-        # fractional windows (no formats) are known by their indices alone; scattered sums of half
-        # types would be rounded after every addition
-        if not formats or (form == "planes" and layout.itemsize > 2):
-            plan.describe(kernel("largest", "scatter", code, index), work.describe("images"))
-            return plan
-        if form == "rows":
-            found = kernel("rows", "largest_rows_backward", code, *work.columns(), index)
-        else:
-            found = kernel("largest", "largest_backward", code, work.registers(), index)
-        plan.describe(found, work.describe("sizes", backward=True))
-    return plan
+    chosen = work.dense(work.out.shape, dtype)
+    if not layout.numel or not work.computes:
+        return Plan(work.gradient, work.out, chosen)
+    code = layout.dtype.code
+    # fractional windows (no formats) are known by their indices alone; scattered sums of half types
+    # would be rounded after every addition
+    if not formats or (form == "planes" and layout.itemsize > 2):
+        found, lines = work.kernel("pooling:build_scatter", code, index), None
+    elif form == "rows":
+        name = "pooling_rows:build_largest_rows_backward"
+        found, lines = work.kernel(name, code, *work.columns(), index), work.sizes
+    else:
+        key = code, work.registers(), index, work.kind
+        found, lines = work.kernel("pooling:build_largest_backward", *key), work.sizes
+    return Plan(work.gradient, work.out, chosen, found, work.describe(lines))
+
+
+LARGEST_BACKWARD = Plans(_plan_largest_backward, by_default=False)
 
 
 @launches("max_pool_backward")
 def max_pool_backward(grad, chosen, layout, window, formats):
-    index = next(k for k, t in INDEX.items() if t is chosen.dtype)
-    plan = planned(_largest_backward_plan, layout, window, index, formats)
-    out = empty_like_layout(plan.source)
-    if plan.kernel is not None:
-        grad, chosen = as_layout(grad, plan.out), as_layout(chosen, plan.chosen)
-        plan.kernel(plan.description, out._storage.pointer, place(chosen), place(grad))
-    elif out._layout.numel and out._layout.device.type == "cpu":
-        out.zero_()
-    return out
+    plan = LARGEST_BACKWARD[layout, window, chosen._layout.dtype, formats]
+    return plan.back(as_layout(chosen, plan.chosen), as_layout(grad, plan.out))
 
 
 def _stub(name, layout):
@@ -316,15 +339,22 @@ def _stub(name, layout):
     return name + "_channels_last" * suggests_channels_last(layout)
 
 
+def plan_adaptive_largest(key):
+    layout, window = key
+    if layout.dtype not in (d.float16, d.bfloat16, d.float32, d.float64):
+        name = "adaptive_max_pool3d_cpu"
+        if window.dims != 3:
+            name = _stub("adaptive_max_pool2d", layout)
+        raise errors.not_implemented(name, layout.dtype)
+    return plan_largest(layout, window, "i64", (2,))
+
+
+ADAPTIVE_LARGEST = Plans(plan_adaptive_largest, by_default=False)
+
+
 @launches("adaptive_max_pool")
 def adaptive_max_pool(input, window):
-    dims = window.dims
-    if input.dtype not in (d.float16, d.bfloat16, d.float32, d.float64):
-        name = (
-            "adaptive_max_pool3d_cpu" if dims == 3 else _stub("adaptive_max_pool2d", input._layout)
-        )
-        raise errors.not_implemented(name, input.dtype)
-    return run_largest(planned(_largest_plan, input._layout, window, "i64", (2,)), input)
+    return ADAPTIVE_LARGEST[input._layout, window].largest(input)
 
 
 # -- the mean --------------------------------------------------------------------------------------
@@ -332,27 +362,20 @@ def adaptive_max_pool(input, window):
 MEAN_FORMATS = (2,)
 
 
-def _mean_plan(layout, window):
+def plan_mean(key):
+    layout, window = key
+    _check_mean(layout, window)
     work = _Work(layout, window, MEAN_FORMATS)
-    plan = Plan(work.source, work.out)
-    if work.computes:
-        code, form = layout.dtype.code, work.form()
-        if form == "channels" or layout.dtype.category == d.INTEGER:
-            found = kernel("means", "mean", code, work.registers())
-        elif form == "rows":
-            found = kernel("rows", "mean_rows", code, *work.columns())
-        else:
-            found = kernel("means", "mean_across", code)
-        plan.describe(found, work.describe("outs"))
-    return plan
-
-
-def run_mean(plan, input):
-    input = as_layout(input, plan.source)
-    out = empty_like_layout(plan.out)
-    if plan.kernel is not None:
-        plan.kernel(plan.description, out._storage.pointer, place(input))
-    return out
+    if not work.computes:
+        return Plan(work.source, work.out)
+    code, form = layout.dtype.code, work.form()
+    if form == "channels" or layout.dtype.category == d.INTEGER:
+        found = work.kernel("pooling_means:build_mean", code, work.registers(), work.kind)
+    elif form == "rows":
+        found = work.kernel("pooling_rows:build_mean_rows", code, *work.columns())
+    else:
+        found = work.kernel("pooling_means:build_mean_across", code, work.kind)
+    return Plan(work.source, work.out, None, found, work.describe(work.outs))
 
 
 def _check_mean(layout, window):
@@ -367,50 +390,93 @@ def _check_mean(layout, window):
         raise errors.not_implemented(name, dtype)
 
 
-def plan_mean(layout, window):
-    _check_mean(layout, window)
-    return planned(_mean_plan, layout, window)
+MEANS = Plans(plan_mean, by_default=False)
 
 
 @launches("avg_pool")
 def avg_pool(input, window):
-    plan = _plans.get((_mean_plan, input._layout, window))
-    if plan is None:
-        _check_mean(input._layout, window)
-        plan = planned(_mean_plan, input._layout, window)
-    return run_mean(plan, input)
+    return MEANS[input._layout, window].mean(input)
 
 
-def _mean_backward_plan(layout, window):
+def _plan_mean_backward(key):
+    layout, window = key
     work = _Work(layout, window, MEAN_FORMATS)
-    plan = Plan(work.source, work.out)
-    if layout.device.type == "cpu" and layout.numel and work.out.numel:
-        code, form = layout.dtype.code, work.form()
-        touching = work.kernel and work.kernel[2] == work.window.stride[-1] <= SIDE_BY_SIDE
-        if form == "rows" or (form == "planes" and touching):
-            found = kernel("rows", "mean_rows_backward", code, *work.columns())
-        elif form == "channels" or work.outs[2] > SHARES:
-            found = kernel("means", "mean_backward", code, work.registers())
-        else:
-            found = kernel("means", "mean_backward_across", code)
-        plan.describe(found, work.describe("sizes", backward=True))
-    return plan
+    if not layout.numel or not work.computes:
+        return Plan(work.gradient, work.out)
+    code, form = layout.dtype.code, work.form()
+    touching = work.kind == "plain" and work.taps[2] == work.window.stride[-1] <= SIDE_BY_SIDE
+    if form == "rows" or (form == "planes" and touching):
+        found = work.kernel("pooling_rows:build_mean_rows_backward", code, *work.columns())
+    elif form == "channels" or work.outs[2] > SHARES or work.sizes[2] > COLUMNS:
+        key = code, work.registers(), work.kind
+        found = work.kernel("pooling_means:build_mean_backward", *key)
+    else:
+        found = work.kernel("pooling_means:build_mean_backward_across", code, work.kind)
+    return Plan(work.gradient, work.out, None, found, work.describe(work.sizes))
 
 
-def plan_adaptive(layout, window, is_mean):
-    """A plan for arguments that were checked before."""
-    if is_mean:
-        return planned(_mean_plan, layout, window)
-    return planned(_largest_plan, layout, window, "i64", (2,))
+MEANS_BACKWARD = Plans(_plan_mean_backward, by_default=False)
 
 
 @launches("avg_pool_backward")
 def avg_pool_backward(grad, layout, window):
-    plan = planned(_mean_backward_plan, layout, window)
-    out = empty_like_layout(plan.source)
+    plan = MEANS_BACKWARD[layout, window]
+    return plan.back(as_layout(grad, plan.out))
+
+
+# -- fractional pooling, unpooling -----------------------------------------------------------------
+
+
+def _plan_fractional(key):
+    layout, taps, outs = key
+    work = _Planes(layout, outs, (), taps)
+    chosen = work.dense(work.out.shape, d.int64)
+    if not work.computes:
+        return Plan(work.source, work.out, chosen)
+    name = "pooling_fractional:build_fractional"
+    found = work.kernel(name, layout.dtype.code, len(outs))
+    return Plan(work.source, work.out, chosen, found, work.words())
+
+
+FRACTIONAL = Plans(_plan_fractional, by_default=False)
+
+
+@launches("fractional_max_pool")
+def fractional_max_pool(input, samples, taps, outs):
+    plan = FRACTIONAL[input._layout, taps, outs]
+    out, chosen = empty_like_layout(plan.out), empty_like_layout(plan.chosen)
     if plan.kernel is not None:
-        grad = as_layout(grad, plan.out)
-        plan.kernel(plan.description, out._storage.pointer, place(grad))
-    elif out._layout.numel and out._layout.device.type == "cpu":
-        out.zero_()
+        input, samples = as_layout(input, plan.source), contiguous(samples)
+        pointers = out._storage.pointer, chosen._storage.pointer, place(input), place(samples)
+        plan.kernel(plan.description, *pointers)
+    return out, chosen
+
+
+def _plan_unpool(key):
+    layout, outs = key
+    work = _Planes(layout, outs, (2,))
+    chosen = work.dense(work.source.shape, d.int64)
+    if not work.computes:
+        return Plan(work.source, work.out, chosen)
+    found = work.kernel("pooling:build_unpool", layout.dtype.code)
+    return Plan(work.source, work.out, chosen, found, work.words())
+
+
+UNPOOL = Plans(_plan_unpool, by_default=False)
+
+
+@launches("max_unpool")
+def max_unpool(input, indices, outs):
+    if not input.dtype.is_floating_point:
+        raise errors.not_implemented(f"max_unpool{len(outs)}d", input.dtype)
+    plan = UNPOOL[input._layout, outs]
+    out = empty_like_layout(plan.out)
+    if plan.kernel is not None:
+        input, indices = as_layout(input, plan.source), as_layout(indices, plan.chosen)
+        status = plan.kernel(plan.description, out._storage.pointer, place(indices), place(input))
+        if status is not None:
+            raise RuntimeError(
+                f"Found an invalid max index: {(status - 1) // 2} (output volumes are of size "
+                f"{'x'.join(map(str, outs))})"
+            )
     return out

@@ -61,9 +61,13 @@ def _integers(layout, low, high):
     return "random", ("i64", high - low >= 1 << 28), (high - low, low)
 
 
-def _plan_sized(key):
-    sizes, (draw, dtype), device = key
-    return _plan_draw(plain_layout(sizes, dtype, device), draw)
+def _plans(draw):
+    return Plans(lambda key: _plan_draw(plain_layout(*key), draw), mixed=True)
+
+
+def _plan_integers(key):
+    sizes, (dtype, *bounds), device = key
+    return _plan_draw(plain_layout(sizes, dtype, device), tuple(bounds))
 
 
 def _plan_like(key):
@@ -71,7 +75,8 @@ def _plan_like(key):
     return _plan_draw(layout if layout.is_dense else None, draw)
 
 
-_SIZED, _LIKE = Plans(_plan_sized), Plans(_plan_like)
+_UNIFORM, _NORMAL, _ORDERS = _plans(_uniform), _plans(_normal), _plans(_permutation)
+_INTEGERS, _LIKE = Plans(_plan_integers, mixed=True), Plans(_plan_like)
 
 
 def _run(plan, name, generator, requires_grad):
@@ -109,7 +114,7 @@ def rand(
 ):  # fmt: skip
     """Numbers from the uniform distribution on [0, 1)."""
     if size is out is None:
-        plan = known(_SIZED, sizes, (_uniform, dtype), device)
+        plan = known(_UNIFORM, sizes, dtype, device)
         if plan is not None:
             return _run(plan, "rand", generator, requires_grad)
     told = "rand", sizes, size, out, dtype, device, requires_grad
@@ -122,7 +127,7 @@ def randn(
 ):  # fmt: skip
     """Numbers from the normal distribution with mean 0 and standard deviation 1."""
     if size is out is None:
-        plan = known(_SIZED, sizes, (_normal, dtype), device)
+        plan = known(_NORMAL, sizes, dtype, device)
         if plan is not None:
             return _run(plan, "randn", generator, requires_grad)
     told = "randn", sizes, size, out, dtype, device, requires_grad
@@ -137,7 +142,7 @@ def randint(
     if size is None:
         high, size = None, high  # randint(high, size)
     if type(low) is int and type(high) in _BOUNDS and isinstance(size, tuple) and out is None:
-        plan = known(_SIZED, (size,), ((low, high), dtype or _dtype.int64), device)
+        plan = known(_INTEGERS, (size,), (dtype or _dtype.int64, low, high), device)
         if plan is not None:
             return _run(plan, "randint", generator, requires_grad)
     low, high = _bounds("randint", low, high)
@@ -176,7 +181,7 @@ def randperm(
 ):  # fmt: skip
     """The integers from 0 to n - 1 in random order."""
     if out is None and type(n) is int:
-        plan = known(_SIZED, (n,), (_permutation, dtype or _dtype.int64), device)
+        plan = known(_ORDERS, (n,), dtype or _dtype.int64, device)
         if plan is not None:
             return _run(plan, "randperm", generator, requires_grad)
     n = _integer("randperm", "n", 1, n)

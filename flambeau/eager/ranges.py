@@ -9,6 +9,7 @@ import struct
 import warnings
 
 from flambeau import _dtype
+from flambeau._device import default_device
 from flambeau._layout import Size
 from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.codegen import scalar
@@ -131,10 +132,12 @@ def _plain_range(first, last, step, dtype, device):
         return None
     if not (step > 0 and -_FAR < first <= last < _FAR):
         return None
-    plan = known(_RANGES, (_count(first, last, step),), dtype, device)
-    if plan is None:
+    count = _count(first, last, step)
+    try:
+        plan = _RANGES[count, dtype, default_device() if device is None else device]
+        layout, kernel, description, whole = plan
+    except TypeError:  # there is no plan, or no such dtype or device
         return None
-    layout, kernel, description, whole = plan
     t = empty_like_layout(layout)
     if whole is None:
         kernel(description, t._storage.pointer, first, step)
@@ -148,14 +151,15 @@ _FAR = 1 << 53
 
 
 def _plan_range(key):
-    layout = plain_layout(*key)
+    count, *facts = key
+    layout = plain_layout((count,), *facts)
     if layout is None or layout.dtype.category in (_dtype.BOOL, _dtype.COMPLEX):
         return None
     name, whole = _kind(layout.dtype, layout.numel)
     return layout, *plan_grid(name, "ii" if whole is None else "ffi", layout), whole
 
 
-_RANGES = Plans(_plan_range)
+_RANGES = Plans(_plan_range, mixed=True)
 
 
 @traced("arange")
@@ -304,7 +308,7 @@ def _plan_spaced(key):
     return layout, *plan_grid("linspace_" + layout.dtype.code, "ffi", layout)
 
 
-_SPACED = Plans(_plan_spaced)
+_SPACED = Plans(_plan_spaced, mixed=True)
 
 
 def _ends(name, start, end, steps, dtype, out):
@@ -463,7 +467,7 @@ def _plan_eye(key):
     return None if layout is None else (layout, *plan_grid("eye", "", layout))
 
 
-_EYES = Plans(_plan_eye)
+_EYES = Plans(_plan_eye, mixed=True)
 
 
 @traced("eye")

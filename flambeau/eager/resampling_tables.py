@@ -1,15 +1,27 @@
 """Which inputs an output of resampling reads along one dimension, and how much of each.
 
-A table is a list with the taps of every output, (input, weight) each. `turned` gives the table of
-the gradient. Positions are computed in the precision PyTorch computes them in (float32 unless the
+Tables lie in native memory, as kernels read them (`codegen/templates/resampling_tables.py`, which
+also fills those of nearest and linear neighbours). Taps of cubic and of antialiased neighbours are
+listed here. Positions are computed in the precision PyTorch computes them in (float32 unless the
 tensor is float64), because the nearest neighbour of a tie, and the weights of large images, depend
-on it. Tables become memory for the kernels in `resampling.py`.
+on it. `SIDES` and `COLUMNS` remember tables: images of many sizes share those of their sides.
 """
 
 import math
 import struct
+from array import array
+from typing import NamedTuple
+
+from flambeau import _dtype as d
+from flambeau._tensor import empty_like_layout
+from flambeau.codegen.descriptions import Blocks, Regular, Spread, Turned
+from flambeau.eager.plans import Plans
+from flambeau.eager.rows import vector_layout
+from flambeau.runtime.cpu import packed, read_bytes, write_bytes
 
 _FLOAT = struct.Struct("f")
+_WAYS = ("near", "far", "gather")
+REMEMBERED = 256  # tables and plans: each holds some words per row and column
 
 
 def _single(x):
@@ -29,32 +41,6 @@ def _step(size, wanted, align_corners, scale, rounded):
 
 def _position(k, step, align_corners, rounded):
     return rounded(step * k) if align_corners else rounded(step * (k + 0.5) - 0.5)
-
-
-# The place of a nearest neighbour is rounded down as a float32, whatever it was computed in.
-
-
-def _nearest(size, wanted, align_corners, scale, rounded):
-    step = _step(size, wanted, False, scale, rounded)
-    return [[(min(math.floor(_single(k * step)), size - 1), 1.0)] for k in range(wanted)]
-
-
-def _nearest_exact(size, wanted, align_corners, scale, rounded):
-    step = _step(size, wanted, False, scale, rounded)
-    return [[(min(math.floor(_single((k + 0.5) * step)), size - 1), 1.0)] for k in range(wanted)]
-
-
-def _linear(size, wanted, align_corners, scale, rounded):
-    if size == wanted:
-        return [[(k, 1.0)] for k in range(wanted)]
-    step = _step(size, wanted, align_corners, scale, rounded)
-    table = []
-    for k in range(wanted):
-        at = max(_position(k, step, align_corners, rounded), 0.0)
-        low = min(int(at), size - 1)
-        part = min(max(rounded(at - low), 0.0), 1.0)
-        table.append([(low, rounded(1 - part)), (low + (low < size - 1), part)])
-    return table
 
 
 def _cubic_weights(t, a, rounded):
@@ -121,21 +107,12 @@ def _smoothed(filter, width):
     return table
 
 
-_TABLES = {
-    "nearest": _nearest,
-    "nearest_exact": _nearest_exact,
-    "linear": _linear,
+_LISTED = {
     "cubic": _cubic,
     "smooth_linear": _smoothed(_triangle, 2),
     "smooth_cubic": _smoothed(_smooth_cubic, 4),
     "smooth_lanczos": _smoothed(_lanczos_window, 6),
 }
-
-
-def table(kind, size, wanted, align_corners, scale, is_double):
-    """The taps of every output along a dimension."""
-    rounded = _double if is_double else _single
-    return [_merged(taps) for taps in _TABLES[kind](size, wanted, align_corners, scale, rounded)]
 
 
 def _merged(taps):
@@ -148,54 +125,132 @@ def _merged(taps):
     return list(found.items())
 
 
-def quantised(taps):
+# -- tables in native memory -----------------------------------------------------------------------
+
+
+class Table(NamedTuple):
+    """The taps of every output: where they begin, their indices, their weights."""
+
+    memory: object  # what keeps it
+    at: int
+    outputs: int
+    room: int  # taps that fit in
+    wide: bool  # are weights double?
+
+    def places(self):
+        """Where pointers, indices and weights lie."""
+        indices = self.at + 8 * (self.outputs + 1)
+        return self.at, indices, indices + 8 * self.room
+
+
+def _memory(words, device):
+    """(what keeps so many words, their address)."""
+    kept = empty_like_layout(vector_layout(words, d.int64, device))._storage
+    return kept, kept.pointer
+
+
+def _empty(device, outputs, taps, wide):
+    room = taps + 1  # one more counts for nothing
+    return Table(*_memory(outputs + 1 + 2 * room, device), outputs, room, wide)
+
+
+def _kernel(device, name, *facts):
+    return device.runtime.kernel("resample_" + name, "resampling_tables:build_" + name, *facts)
+
+
+def listed(rows, wide):
+    """The table of taps (input, weight) that are listed for every output."""
+    pointers, indices, weights = array("q", [0]), array("q"), array("d" if wide else "f")
+    for row in rows:
+        indices.extend([i for i, _ in row])
+        weights.extend([v for _, v in row])
+        pointers.append(len(indices))
+    room = len(indices) + 1
+    indices.append(0)
+    memory = pointers + indices + array("q", weights.tobytes().ljust(8 * room, b"\0"))
+    return Table(memory, memory.buffer_info()[0], len(rows), room, wide)
+
+
+def turned(device, table, inputs):
+    """The table of the gradient: for every input, the outputs that read it."""
+    found = _empty(device, inputs, table.room - 1, table.wide)
+    described = packed(Turned(1, table.outputs, inputs))
+    _kernel(device, "turned", table.wide)(described, *table.places(), *found.places())
+    return found
+
+
+def _regular(device, kind, size, wanted, align_corners, scale, exact, wide):
+    """Nearest or linear neighbours."""
+    if kind == "linear" and size == wanted:
+        kind, scale = "nearest", 1.0  # the very elements
+    aligned = kind == "linear" and align_corners
+    step = _step(size, wanted, aligned, scale, _double if exact else _single)
+    found = _empty(device, wanted, 2 * wanted if kind == "linear" else wanted, wide)
+    kernel = _kernel(device, "regular", kind, aligned, exact, wide)
+    kernel(packed(Regular(1, size, wanted)), *found.places(), step)
+    return found
+
+
+def _quantise(table):
     """Weights as 16-bit fractions of as many bits as fit, which is what PyTorch has for bytes."""
-    largest = max((w for row in taps for _, w in row), default=0.0)
+    pointers, _, at = table.places()
+    (used,) = array("q", read_bytes(pointers + 8 * table.outputs, 8))
+    weights = array("d", read_bytes(at, 8 * used))
+    largest = max(weights, default=0.0)
     bits = 0
     while bits < 22 and int(0.5 + largest * (1 << bits + 1)) < 1 << 15:
         bits += 1
     one = 1 << bits
-    return [
-        [(i, math.trunc(w * one + math.copysign(0.5, w)) / one) for i, w in row] for row in taps
-    ]
+    weights = [math.trunc(w * one + math.copysign(0.5, w)) / one for w in weights]
+    write_bytes(at, array("d", weights).tobytes())
 
 
-def turned(taps, size):
-    """The table of the gradient: for every input, the outputs that read it."""
-    found = [[] for _ in range(size)]
-    for k, row in enumerate(taps):
-        for i, weight in row:
-            if weight:
-                found[i].append((k, weight))
-    return found
+def _side(key):
+    """The table of a dimension; backward: that of the gradient."""
+    device, kind, size, wanted, align_corners, scale, exact, is_bytes, backward, wide = key
+    if is_bytes and size == wanted:
+        kind, scale = "nearest", 1.0
+    if kind in _LISTED:
+        rounded = _double if exact else _single
+        rows = _LISTED[kind](size, wanted, align_corners, scale, rounded)
+        found = listed([_merged(row) for row in rows], wide)
+    else:
+        found = _regular(device, kind, size, wanted, align_corners, scale, exact, wide)
+    if is_bytes and not kind.startswith("nearest"):
+        _quantise(found)
+    return turned(device, found, size) if backward else found
 
 
-def blocked(rows, lanes, reach):
-    """A table for registers of outputs.
+SIDES = Plans(_side, room=REMEMBERED)
 
-    (way, taps per output, ragged, bases, lane indices, weights): taps are padded to the same number
-    with zero weights. Where the taps number k of a register lie within reach, their indices count
-    from a base of their own.
-    """
-    count = max(1, max(map(len, rows), default=1))
-    ragged = any(len(row) < count for row in rows)
-    rows = rows + [[]] * (-len(rows) % lanes)
-    groups = []
-    for start in range(0, len(rows), lanes):
-        for k in range(count):
-            taps = [row[k] if k < len(row) else None for row in rows[start : start + lanes]]
-            used = [t[0] for t in taps if t is not None]
-            base = min(used, default=0)
-            groups.append((base, max(used, default=0) - base, taps))
-    span = max(spread for _, spread, _ in groups)
-    way = next(
-        (name for name, limit in sorted(reach.items(), key=lambda r: r[1]) if span < limit),
-        "gather",
-    )
-    bases, indices, weights = [], [], []
-    for base, _, taps in groups:
-        origin = 0 if way == "gather" else base
-        bases.append(base)
-        indices += [(base if t is None else t[0]) - origin for t in taps]
-        weights += [0.0 if t is None else t[1] for t in taps]
-    return way, count, ragged, bases, indices, weights
+
+class Columns(NamedTuple):
+    """A table for registers of outputs, and how they read by it."""
+
+    way: str
+    count: int  # taps of each output
+    ragged: bool  # are some of them missing, and weigh nothing?
+    lanes: int
+    memory: object  # what keeps bases, indices and weights
+    places: tuple  # and where they lie
+
+
+def in_blocks(device, table, code):
+    """A table for registers of the outputs of a dtype."""
+    pointers, indices, _ = table.places()
+    spread = _kernel(device, "spread", code)(packed(Spread(1, table.outputs)), pointers, indices)
+    ragged, way, lanes, count = spread >> 1 & 1, spread >> 2 & 3, spread >> 4 & 0xFFFF, spread >> 20
+    slots = -(-table.outputs // lanes) * count
+    memory, at = _memory(slots * (1 + 2 * lanes), device)
+    places = at, at + 8 * slots, at + 8 * slots * (1 + lanes)
+    kernel = _kernel(device, "blocks", code, _WAYS[way] == "gather")
+    kernel(packed(Blocks(1, table.outputs, count)), *table.places(), *places)
+    return Columns(_WAYS[way], count, bool(ragged), lanes, memory, places)
+
+
+def _columns(key):
+    code, *side = key
+    return in_blocks(side[0], SIDES[tuple(side)], code)
+
+
+COLUMNS = Plans(_columns, room=REMEMBERED)

@@ -4,7 +4,7 @@
 `blocks` cuts long work into chunks by size alone, so results never depend on threads.
 """
 
-from flambeau._layout import Size, dense_layout, make_layout, wrap_dim
+from flambeau._layout import dense_layout, make_layout, wrap_dim
 from flambeau._tensor import alias, empty_tensor
 from flambeau.eager.copying import copy_into
 from flambeau.eager.kernels import pool
@@ -45,11 +45,10 @@ def contiguous(t):
 
 def _moved(layout, dim):
     """A layout with a dimension moved to the end."""
-    order = [d for d in range(layout.ndim) if d != dim]
-    if layout.ndim:
-        order.append(dim)
-    shape = Size(layout.shape[d] for d in order)
-    return make_layout(shape, tuple(layout.strides[d] for d in order), layout.dtype, layout.device)
+    shape, strides = list(layout.shape), list(layout.strides)
+    for facts in (shape, strides) if shape else ():
+        facts.append(facts.pop(dim))
+    return make_layout(tuple(shape), tuple(strides), layout.dtype, layout.device)
 
 
 def as_rows(t, dim):
@@ -64,8 +63,8 @@ def as_rows(t, dim):
 
 def row_shape(t, dim, length):
     """The shape of a result as rows: the dimension last, of another length."""
-    shape = t._layout.shape
-    return Size((*shape[:dim], *shape[dim + 1 :], length)) if shape else shape
+    shape = tuple(t._layout.shape)
+    return (*shape[:dim], *shape[dim + 1 :], length) if shape else ()
 
 
 def from_rows(rows, dim):
@@ -75,16 +74,16 @@ def from_rows(rows, dim):
         return rows
     layout = rows._layout
     shape, strides = list(layout.shape), list(layout.strides)
-    shape.insert(dim, shape.pop())
-    strides.insert(dim, strides.pop())
-    view = alias(rows, make_layout(Size(shape), tuple(strides), layout.dtype, layout.device), 0)
-    return contiguous(view)
+    for facts in (shape, strides):
+        facts.insert(dim, facts.pop())
+    view = make_layout(tuple(shape), tuple(strides), layout.dtype, layout.device)
+    return contiguous(alias(rows, view, 0))
 
 
-def reduced_shape(t, dim, keepdim):
-    if not t._layout.ndim:
-        return Size(())
-    return Size((*t.shape[:dim], *((1,) if keepdim else ()), *t.shape[dim + 1 :]))
+def reduced_shape(layout, dim, keepdim):
+    """The shape of a layout without a dimension."""
+    shape = tuple(layout.shape)
+    return (*shape[:dim], *((1,) if keepdim else ()), *shape[dim + 1 :]) if shape else ()
 
 
 def dimension(t, dim):

@@ -4,90 +4,81 @@ A contiguous tensor is outer x n x inner; with inner 1 the kernel scans rows (lo
 a fixed size), else columns. Kernels: `codegen/templates/scans.py`; table rows: `ops/scans.py`.
 """
 
-import math
+from math import prod
 
 from flambeau import _dtype as d
 from flambeau import errors, return_types
-from flambeau._layout import dense_layout
-from flambeau._tensor import empty_like_layout, empty_tensor
+from flambeau._layout import dense_layout, wrap_dim
+from flambeau._memory_format import contiguous_format
+from flambeau._tensor import empty_like_layout
+from flambeau.codegen.descriptions import ScanColumns, ScanRows
 from flambeau.eager import outs
+from flambeau.eager.copying import to_copy
+from flambeau.eager.kernels import pool
 from flambeau.eager.launching import FRONTS, LAUNCHERS, call_row, launches
-from flambeau.eager.copying import copy_into
-from flambeau.eager.kernels import load_kernel, pool
-from flambeau.eager.plan import MAX_PLANS
-from flambeau.eager.rows import contiguous, dimension, is_computed
-from flambeau.runtime.cpu import words
+from flambeau.eager.plan import NO_WORK
+from flambeau.eager.plans import Plans
+from flambeau.eager.rows import contiguous, dense_like, dimension, has_work
+from flambeau.runtime.base import nothing
+from flambeau.runtime.cpu import packed, words
 
-_kernels: dict = {}
-_plans: dict = {}
 BLOCK = 1 << 15  # elements of a long row that a chunk scans
 LONG = 1 << 17
 
 
-def kernel(kind, name, source, targets):
-    key = (kind, name, source, targets)
-    found = _kernels.get(key)
-    if found is None:
-        from flambeau.codegen.templates import scans  # with llvmlite, on first need
-
-        codes = tuple(t.code for t in targets)
-        ir = getattr(scans, "build_" + kind)(name, source.code, codes)
-        found = _kernels[key] = load_kernel(ir, name)
-    return found
-
-
 def scan(name, input, dim, dtypes):
     """New tensors with the scan of input along dim."""
-    layout = input._layout
-    plan = _plans.get((name, layout, dim, dtypes))
-    if plan is None:
-        given, dim = dim, dimension(input, dim)
-        if not is_computed(input):
-            return tuple(empty_tensor(input.shape, t, input.device) for t in dtypes)
-        if not layout.is_contiguous:
-            return scan(name, contiguous(input), dim, dtypes)
-        if len(_plans) > MAX_PLANS:
-            _plans.clear()
-        plan = _plans[name, layout, given, dtypes] = _plan(name, layout, dim, dtypes)
-    layouts, run, totals, description, owner = plan
+    layouts, kernel, desc, totals = SCANS[name, input._layout, dim, dtypes]
+    if not input._layout.is_contiguous:
+        input = contiguous(input)
     outs = tuple([empty_like_layout(x) for x in layouts])
     places = [o._storage.pointer for o in outs]
-    if totals is None:
-        run(description, *places, input._storage.pointer + input._offset)
-        return outs
     source = input._storage.pointer + input._offset
-    _sums, at = words([0] * (2 * owner[1] if totals else 0))
-    if totals:
-        totals(description, at, source)
-    run(description, *places, source, at)
+    if totals is None:
+        kernel(desc, *places, source, 0)
+        return outs
+    count, size = totals
+    states, at = words(bytes(size))
+    count(desc, at, source)
+    kernel(desc, *places, source, at)
+    del states
     return outs
 
 
-def _plan(name, layout, dim, dtypes):
-    """(layouts of the results, kernel, kernel of the totals, description).
+def _plan_scan(key):
+    """(layouts of the results, kernel, description, None or (kernel of totals, their bytes)).
 
-    Columns need no totals (None), rows of one block neither (False).
+    Only rows of several blocks need totals.
     """
-    shape, dtype = layout.shape, layout.dtype
+    name, layout, dim, dtypes = key
+    layout, dim = dense_like(layout), wrap_dim(dim, layout.ndim)
+    shape, device = tuple(layout.shape), layout.device
+    layouts = [layout if t is layout.dtype else dense_layout(shape, t, device) for t in dtypes]
+    if not has_work(layout):
+        return layouts, nothing, NO_WORK, None
+    runtime, codes = device.runtime, tuple([t.code for t in dtypes])
     n = shape[dim] if shape else 1
-    inner = math.prod(shape[dim + 1 :])
-    outer = layout.numel // (n * inner)
-    layouts = tuple(dense_layout(shape, t, layout.device) for t in dtypes)
+    inner = prod(shape[dim + 1 :])
+    outer, totals = layout.numel // (n * inner), None
     if inner > 1:
-        run, totals = kernel("scan_columns", name, dtype, dtypes), None
-        per_group = max(64, BLOCK // n & -64)
+        build, per_group = "scans:build_scan_columns", max(64, BLOCK // n & -64)
         groups = -(-inner // per_group)
-        owner, at = words([outer * groups, outer, n, inner, groups, per_group])
+        description = ScanColumns(outer * groups, n, inner, groups, per_group)
     else:
-        run, totals = kernel("scan_rows", name, dtype, dtypes), False
-        blocks, block = (1, n) if n < LONG else (-(-n // BLOCK), BLOCK)
-        if blocks > 1:
-            totals = kernel("scan_totals", name, dtype, dtypes)
+        build, blocks, block = "scans:build_scan_rows", 1, n
+        if n >= LONG:
+            blocks, block = -(-n // BLOCK), BLOCK
+            count = runtime.kernel(name, "scans:build_scan_totals", name, layout.dtype.code, codes)
+            totals = count, 16 * outer * blocks
         pieces, per_chunk = outer * blocks, max(1, BLOCK // block)
-        owner, at = words([-(-pieces // per_chunk), pieces, n, block, blocks, per_chunk])
-    if owner[0] > 1:
+        description = ScanRows(-(-pieces // per_chunk), pieces, n, block, blocks, per_chunk)
+    if description.chunks > 1:
         pool().ensure_workers()
-    return layouts, run, totals, at, owner
+    kernel = runtime.kernel(name, build, name, layout.dtype.code, codes)
+    return layouts, kernel, packed(description), totals
+
+
+SCANS = Plans(_plan_scan)
 
 
 def _accumulated(name, input, dim, dtype):
@@ -95,9 +86,7 @@ def _accumulated(name, input, dim, dtype):
         dtype = d.int64 if input.dtype.category < d.FLOATING else input.dtype
     if input.dtype is not dtype and not (input.dtype.category < d.FLOATING and dtype is d.int64):
         dimension(input, dim)
-        cast = empty_tensor(input.shape, dtype, input.device)
-        copy_into(cast, input)
-        input = cast
+        input = to_copy(input, dtype, None, contiguous_format)
     return scan(name, input, dim, (dtype,))[0]
 
 

@@ -10,14 +10,22 @@ from functools import reduce
 
 from flambeau import _dtype as d
 from flambeau import errors, return_types
-from flambeau._device import cpu
-from flambeau._layout import Size, dense_layout, make_layout
-from flambeau._tensor import alias, empty_like_layout, empty_tensor
+from flambeau._layout import dense_layout, make_layout, wrap_dim
+from flambeau._tensor import alias, empty_like_layout
+from flambeau.codegen.descriptions import (
+    BestItems,
+    BestRows,
+    Digits,
+    RankedRows,
+    SortedBlocks,
+    SortedRows,
+)
 from flambeau.eager import outs
-from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.copying import copy_into, filled
-from flambeau.eager.kernels import load_kernel, pool
-from flambeau.eager.plan import MAX_PLANS
+from flambeau.eager.kernels import pool
+from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.plan import NO_WORK
+from flambeau.eager.plans import Plans
 from flambeau.eager.rows import (
     address,
     as_rows,
@@ -25,50 +33,74 @@ from flambeau.eager.rows import (
     contiguous,
     dimension,
     from_rows,
-    is_computed,
-    launch,
+    has_work,
     reduced_shape,
     row_shape,
+    vector_layout,
 )
-from flambeau.runtime.cpu import words
+from flambeau.runtime.base import nothing
+from flambeau.runtime.cpu import packed, words
 
-_kernels: dict = {}
-_plans: dict = {}
 LONG = 1 << 16  # rows of this length and more are sorted by several chunks together
 SHORT = 64  # rows that selection ranks at once: it never pays to sort them first
 DIGIT = 11
 SLACK = 256  # kernels may read this much past the end
 
 
-def kernel(name, dtype):
-    """The kernel that `build_<name>(dtype)` of the templates describes."""
-    found = _kernels.get((name, dtype))
-    if found is None:
-        from flambeau.codegen.templates import selection, sorting  # with llvmlite, on first need
-
-        build = getattr(sorting, "build_" + name, None) or getattr(selection, "build_" + name)
-        found = _kernels[name, dtype] = load_kernel(build(dtype.code), name)
-    return found
+def _kernel(runtime, name, dtype, file="sorting"):
+    return runtime.kernel(name, f"{file}:build_{name}", dtype.code)
 
 
-def scratch(nbytes):
-    """Memory for a launch; keep the tensor as long as the kernel runs."""
-    return empty_like_layout(_room(nbytes))
+def _launch(runtime, name, dtype, description, *places, file="sorting"):
+    if description.chunks > 1:
+        pool().ensure_workers()
+    _kernel(runtime, name, dtype, file)(packed(description), *places)
 
 
-def _room(nbytes):
-    return dense_layout(Size((nbytes + SLACK,)), d.uint8, cpu)
+def scratch(nbytes, device):
+    """Memory for several launches; keep the tensor as long as they run."""
+    return empty_like_layout(vector_layout(nbytes + SLACK, d.uint8, device))
 
 
 def item_bytes(dtype):
     return 16 if dtype.itemsize == 8 else 8
 
 
-def outputs(input, shape):
+def _results(layout, shape):
+    """Layouts of values and indices."""
     return (
-        empty_tensor(shape, input.dtype, input.device),
-        empty_tensor(shape, d.int64, input.device),
+        dense_layout(shape, layout.dtype, layout.device),
+        dense_layout(shape, d.int64, layout.device),
     )
+
+
+def _plan(results, name, dtype, description, room, file="sorting"):
+    """(layouts of values and indices, kernel, description, pool of the memory it works in).
+
+    For rows side by side that one launch deals with.
+    """
+    runtime = results[0].device.runtime
+    if description.chunks > 1:
+        pool().ensure_workers()
+    memory = runtime.pool_for(room + SLACK)
+    return *results, _kernel(runtime, name, dtype, file), packed(description), memory
+
+
+def _run(plan, *source):
+    """(values, indices) of a plan."""
+    values, indices, kernel, desc, memory = plan
+    values, indices = empty_like_layout(values), empty_like_layout(indices)
+    try:
+        room = memory.pop()
+    except IndexError:
+        room = memory.grow()
+    kernel(desc, values._storage.pointer, indices._storage.pointer, *source, room)
+    memory.give(room)
+    return values, indices
+
+
+def _is_rows(layout, dim):
+    return layout.is_contiguous and dim >= layout.ndim - 1
 
 
 # -- sort ------------------------------------------------------------------------------------------
@@ -76,39 +108,28 @@ def outputs(input, shape):
 
 @launches("sort")
 def sort(input, dim, descending, stable):
-    layout = input._layout
-    plan = _plans.get((layout, dim, descending))
-    if plan is not None:
-        # rows side by side that one launch sorts
-        run, description, _, indices, room = plan
-        values, indices, room = map(empty_like_layout, (layout, indices, room))
-        source = input._storage.pointer + input._offset
-        places = values._storage.pointer, indices._storage.pointer, source, room._storage.pointer
-        run(description, *places)
-        return return_types.sort((values, indices))
-    if input.dtype.is_complex:
+    plan = SORTS[input._layout, dim, descending]
+    if plan is None:
+        return _sort_apart(input, dimension(input, dim), descending)
+    return return_types.sort(_run(plan, input._storage.pointer + input._offset))
+
+
+def _plan_sort(key):
+    layout, dim, descending = key
+    if layout.dtype.is_complex:
         raise RuntimeError(" Sort does not support complex dtypes on CPU")
-    given, dim = dim, dimension(input, dim)
-    if not is_computed(input):
-        return return_types.sort(outputs(input, input.shape))
-    rows, n, source = as_rows(input, dim)
-    if source is input and n < LONG:
-        if len(_plans) > MAX_PLANS:
-            _plans.clear()
-        _plans[layout, given, descending] = _plan_sort(layout, rows, n, descending)
-        return sort(input, given, descending, stable)
-    values, indices = outputs(input, source.shape)
-    sort_rows(address(values), address(indices), address(source), rows, n, input.dtype, descending)
-    return return_types.sort((from_rows(values, dim), from_rows(indices, dim)))
+    dim = wrap_dim(dim, layout.ndim)
+    n = layout.shape[dim] if layout.ndim else 1
+    if not has_work(layout):
+        return *_results(layout, layout.shape), nothing, NO_WORK, layout.device.runtime.pool_for(0)
+    if not _is_rows(layout, dim) or n >= LONG:
+        return None
+    description, room = _describe_sort(layout.numel // n, n, layout.dtype, descending)
+    results = layout, dense_layout(layout.shape, d.int64, layout.device)
+    return _plan(results, "sort_rows", layout.dtype, description, room)
 
 
-def _plan_sort(layout, rows, n, descending):
-    description, room = _describe_sort(rows, n, layout.dtype, descending)
-    owner, at = words(description)
-    if owner[0] > 1:
-        pool().ensure_workers()
-    indices = dense_layout(layout.shape, d.int64, layout.device)
-    return kernel("sort_rows", layout.dtype), at, owner, indices, _room(room)
+SORTS = Plans(_plan_sort)
 
 
 def _describe_sort(rows, n, dtype, descending):
@@ -116,42 +137,52 @@ def _describe_sort(rows, n, dtype, descending):
     chunks = min(rows, max(1, (rows * n) >> 14), max(2, (1 << 21) // n), 64)
     per_chunk = -(-rows // chunks)
     chunks = -(-rows // per_chunk)
-    flip = -1 if descending else 0
-    return [chunks, rows, n, per_chunk, flip], chunks * 2 * n * item_bytes(dtype)
+    description = SortedRows(chunks, rows, n, per_chunk, -1 if descending else 0)
+    return description, chunks * 2 * n * item_bytes(dtype)
 
 
-def sort_rows(values, indices, source, rows, n, dtype, descending):
-    """Sort rows at one address into others."""
-    if n >= LONG:
-        for row in range(rows):
-            at = row * n
-            places = (values + at * dtype.itemsize, indices + at * 8, source + at * dtype.itemsize)
-            _sort_long(*places, n, dtype, -1 if descending else 0)
+def _sort_apart(input, dim, descending):
+    """Rows that are long, or lie across memory."""
+    rows, n, source = as_rows(input, dim)
+    values, indices = map(empty_like_layout, _results(input._layout, source._layout.shape))
+    sort_rows(values, indices, source, rows, n, descending)
+    return return_types.sort((from_rows(values, dim), from_rows(indices, dim)))
+
+
+def sort_rows(values, indices, source, rows, n, descending):
+    """Sort rows of one tensor into others."""
+    dtype, device = source._layout.dtype, source._layout.device
+    places = address(values), address(indices), address(source)
+    if n < LONG:
+        description, room = _describe_sort(rows, n, dtype, descending)
+        room = scratch(room, device)
+        _launch(device.runtime, "sort_rows", dtype, description, *places, address(room))
         return
-    description, room = _describe_sort(rows, n, dtype, descending)
-    room = scratch(room)
-    launch(kernel("sort_rows", dtype), description, values, indices, source, address(room))
+    flip, steps = -1 if descending else 0, (dtype.itemsize * n, 8 * n, dtype.itemsize * n)
+    for row in range(rows):
+        _sort_long(*[p + s * row for p, s in zip(places, steps)], n, dtype, flip, device)
 
 
-def _sort_long(values, indices, source, n, dtype, flip):
-    room = scratch(2 * n * item_bytes(dtype))
+def _sort_long(values, indices, source, n, dtype, flip, device):
+    room = scratch(2 * n * item_bytes(dtype), device)
     a = address(room)
-    items = sort_items(a, a + n * item_bytes(dtype), source, n, dtype, flip)
     count, block = blocks(n, LONG // 2)
-    launch(kernel("write_items", dtype), [count, n, block, flip], values, indices, items, source)
+    description = SortedBlocks(count, n, block, flip)
+    items = _sort_items(a, a + n * item_bytes(dtype), source, description, dtype, device)
+    _launch(device.runtime, "write_items", dtype, description, values, indices, items, source)
 
 
-def sort_items(a, b, source, n, dtype, flip):
+def _sort_items(a, b, source, description, dtype, device):
     """Sorted items of one long row, in buffer a or b."""
-    count, block = blocks(n, LONG // 2)
-    differ, at = words([0] * count)
-    launch(kernel("items", dtype), [count, n, block, flip], a, source, at)
+    runtime, (count, n, block, _) = device.runtime, description
+    differ, at = words(bytes(8 * count))
+    _launch(runtime, "items", dtype, description, a, source, at)
     varying = reduce(operator.or_, differ) & ((1 << (8 * dtype.itemsize)) - 1)
-    tables = scratch(count * 4 << DIGIT)
+    tables = scratch(count * 4 << DIGIT, device)
     for shift, bits in _digits(varying):
-        description = [count, n, block, shift, 1 << bits, count]
-        launch(kernel("count_digits", dtype), description, address(tables), a)
-        launch(kernel("send_digits", dtype), description, address(tables), a, b)
+        digits = Digits(count, n, block, shift, 1 << bits, count)
+        _launch(runtime, "count_digits", dtype, digits, address(tables), a)
+        _launch(runtime, "send_digits", dtype, digits, address(tables), a, b)
         a, b = b, a
     return a
 
@@ -168,7 +199,7 @@ def _digits(varying):
     return found
 
 
-# -- selection -------------------------------------------------------------------------------------
+# -- the k best ------------------------------------------------------------------------------------
 
 _WIDE = (d.uint16, d.uint32, d.uint64)
 
@@ -181,110 +212,113 @@ def check_dtype(name, dtype, *refused):
 
 @launches("topk")
 def topk(input, k, dim, largest, sorted):
-    plan = _plans.get((input._layout, k, dim, largest))
-    if plan is not None:
-        run, description, _, values, indices, room, spare = plan
-        values, indices, room = map(empty_like_layout, (values, indices, room))
-        at = room._storage.pointer
-        source = input._storage.pointer + input._offset
-        places = values._storage.pointer, indices._storage.pointer, at + spare, source, at
-        run(description, *places)
-        return return_types.topk((values, indices))
-    given, dim = dim, dimension(input, dim)
-    n = input.shape[dim] if input.ndim else 1
+    plan = BEST[input._layout, k, dim, largest]
+    if plan is None:
+        return _topk_apart(input, k if input._layout.ndim else 1, dimension(input, dim), largest)
+    return return_types.topk(_run(plan, 0, input._storage.pointer + input._offset))
+
+
+def _plan_topk(key):
+    layout, k, dim, largest = key
+    dtype, shape = layout.dtype, tuple(layout.shape)
+    dim = wrap_dim(dim, layout.ndim)
+    n = shape[dim] if shape else 1
     if not 0 <= k <= n:
         raise RuntimeError("selected index k out of range")
-    if input.dtype.is_complex:
+    if dtype.is_complex:
         raise RuntimeError(" topk does not support complex dtypes on CPU")
-    if input.dtype is d.bool_:
+    if dtype is d.bool_:
         raise RuntimeError("topk does not support bool dtypes on CPU")
-    check_dtype("topk_cpu", input.dtype)
-    if not input.ndim:
-        k = 1  # a lone number is its own best, whatever k says
-    values, indices = outputs(input, row_shape(input, dim, k))
-    if is_computed(values):
-        rows, n, source = as_rows(input, dim)
-        if source is input and (n <= SHORT or k * 8 <= n < LONG):
-            if len(_plans) > MAX_PLANS:
-                _plans.clear()
-            plan = _plan_best(input._layout, values, indices, rows, n, k, largest)
-            _plans[input._layout, k, given, largest] = plan
-            return topk(input, k, given, largest, sorted)
-        if k * 8 > n and n > SHORT:
-            _topk_by_sorting(values, indices, source, rows, n, k, largest)
-        else:
-            best(
-                address(values), address(indices), address(source), rows, n, k, input.dtype, largest
-            )
+    check_dtype("topk_cpu", dtype)
+    # a lone number is its own best, whatever k says
+    results = _results(layout, (*shape[:dim], k, *shape[dim + 1 :]) if shape else ())
+    if not has_work(results[0]):
+        return *results, nothing, NO_WORK, layout.device.runtime.pool_for(0)
+    if not _is_rows(layout, dim) or not (n <= SHORT or k * 8 <= n < LONG):
+        return None
+    description, room, _ = _describe_best(layout.numel // n, n, k or 1, dtype, largest)
+    return _plan(results, "best_items", dtype, description, room, "selection")
+
+
+BEST = Plans(_plan_topk)
+
+
+def _topk_apart(input, k, dim, largest):
+    """Rows that are long, or lie across memory."""
+    rows, n, source = as_rows(input, dim)
+    shape = row_shape(input, dim, k)
+    values, indices = map(empty_like_layout, _results(input._layout, shape))
+    if k * 8 > n and n > SHORT:
+        _topk_by_sorting(values, indices, source, rows, n, k, largest)
+    else:
+        _best(values, indices, source, rows, n, k, largest)
     return return_types.topk((from_rows(values, dim), from_rows(indices, dim)))
 
 
 def _topk_by_sorting(values, indices, source, rows, n, k, largest):
-    shape = Size((rows, n))
-    all_values, all_indices = outputs(source, shape)
-    sort_rows(
-        address(all_values), address(all_indices), address(source), rows, n, source.dtype, largest
-    )
-    for target, whole in ((values, all_values), (indices, all_indices)):
-        part = alias(whole, make_layout(Size((rows, k)), (n, 1), whole.dtype, cpu), 0)
-        copy_into(alias(target, dense_layout(Size((rows, k)), whole.dtype, cpu), 0), part)
-
-
-def _plan_best(layout, values, indices, rows, n, k, largest):
-    """For rows side by side, none of them long: one launch."""
-    description, room, spare, _ = _describe_best(rows, n, k, layout.dtype, largest)
-    owner, at = words(description)
-    if owner[0] > 1:
-        pool().ensure_workers()
-    run = kernel("best_items", layout.dtype)
-    return run, at, owner, values._layout, indices._layout, _room(room + 2 * spare), room
+    whole = [empty_like_layout(layout) for layout in _results(source._layout, (rows, n))]
+    sort_rows(*whole, source, rows, n, largest)
+    for target, t in zip((values, indices), whole):
+        dtype, device = t._layout.dtype, t._layout.device
+        part = alias(t, make_layout((rows, k), (n, 1), dtype, device), 0)
+        copy_into(alias(target, dense_layout((rows, k), dtype, device), 0), part)
 
 
 def _describe_best(rows, n, k, dtype, largest):
-    """(description of a launch, bytes it works in, bytes of its items, blocks per row)"""
-    flip = -1 if largest else 0
+    """(description of a launch, bytes it works in, bytes of its items)"""
     count, block = (1, n) if n < LONG else blocks(n, max(LONG // 2, 4 * k), 32)
     pieces = rows * count
     per_chunk = max(1, (1 << 15) // block, -(-pieces // 64))
     chunks = -(-pieces // per_chunk)
     # room for what is wanted and as much again; small buffers are sorted fastest (by rank)
     capacity = max(2 * k, 48) + 16
-    size = item_bytes(dtype)
-    room, spare = chunks * capacity * 2 * size, pieces * k * size if count > 1 else 0
-    description = [chunks, pieces, n, block, count, k, capacity, flip, per_chunk]
-    return description, room, spare, count
+    flip, size = -1 if largest else 0, item_bytes(dtype)
+    description = BestItems(chunks, pieces, n, block, count, k, capacity, flip, per_chunk)
+    return description, chunks * capacity * 2 * size, pieces * k * size if count > 1 else 0
 
 
-def best(values, indices, source, rows, n, k, dtype, largest):
-    """The k best of each row at an address, in order."""
-    description, room, spare, count = _describe_best(rows, n, k, dtype, largest)
-    memory = scratch(room + 2 * spare)
-    at = address(memory)
-    launch(kernel("best_items", dtype), description, values, indices, at + room, source, at)
-    if count > 1:
-        description = [rows, rows, n, count, k, -1 if largest else 0]
-        places = values, indices, at + room, at + room + spare, source
-        launch(kernel("best_rows", dtype), description, *places)
+def _best(values, indices, source, rows, n, k, largest):
+    """The k best of each row, in order."""
+    dtype, device = source._layout.dtype, source._layout.device
+    description, room, spare = _describe_best(rows, n, k, dtype, largest)
+    memory, runtime = scratch(room + 2 * spare, device), device.runtime
+    at, file, source = address(memory), "selection", address(source)
+    places = address(values), address(indices), at + room
+    _launch(runtime, "best_items", dtype, description, *places, source, at, file=file)
+    if description.blocks > 1:
+        joined = BestRows(rows, n, description.blocks, k, description.flip)
+        _launch(runtime, "best_rows", dtype, joined, *places, at + room + spare, source, file=file)
+
+
+# -- one of each row -------------------------------------------------------------------------------
+
+
+def _per_row(name, input, dim, keepdim, *facts):
+    """Run a kernel that gives one value and one index per row."""
+    plan = PER_ROW[name, input._layout, dim, keepdim, facts]
+    return _run(plan, address(as_rows(input, dim)[2]))
+
+
+def _plan_per_row(key):
+    name, layout, dim, keepdim, facts = key
+    results = _results(layout, reduced_shape(layout, dim, keepdim))
+    if not has_work(results[0]):
+        return *results, nothing, NO_WORK, layout.device.runtime.pool_for(0)
+    n = layout.shape[dim] if layout.ndim else 1
+    rows = layout.numel // n
+    per_chunk = -(-rows // min(rows, max(1, (rows * n) >> 15), 64))
+    chunks = -(-rows // per_chunk)
+    description = RankedRows(chunks, rows, n, per_chunk, *facts)
+    room = chunks * 2 * n * item_bytes(layout.dtype)
+    return _plan(results, name, layout.dtype, description, room, "selection")
+
+
+PER_ROW = Plans(_plan_per_row)
 
 
 def _nonempty(name, input, dim):
     if input.ndim and input.shape[dim] == 0:
         raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size.")
-
-
-def _per_row(name, input, dim, keepdim, *facts):
-    """Run a kernel that gives one value and one index per row."""
-    shape = reduced_shape(input, dim, keepdim)
-    values, indices = outputs(input, shape)
-    if is_computed(values):
-        rows, n, source = as_rows(input, dim)
-        chunks = min(rows, max(1, (rows * n) >> 15), 64)
-        per_chunk = -(-rows // chunks)
-        chunks = -(-rows // per_chunk)
-        room = scratch(chunks * 2 * n * item_bytes(input.dtype))
-        places = (address(values), address(indices), address(source), address(room))
-        launch(kernel(name, input.dtype), [chunks, rows, n, per_chunk, *facts], *places)
-    return values, indices
 
 
 @launches("kthvalue")
@@ -317,15 +351,16 @@ def nanmedian_dim(input, dim, keepdim):
 
 
 def _median_of_all(input, rule):
-    check_dtype("median_cpu", input.dtype, d.bool_)
-    if not is_computed(input):
-        value = float("nan") if input.dtype.is_floating_point else -(1 << 8 * input.itemsize - 1)
-        if input.dtype is d.uint8:
+    layout, dtype = input._layout, input._layout.dtype
+    check_dtype("median_cpu", dtype, d.bool_)
+    if not has_work(layout):
+        value = float("nan") if dtype.is_floating_point else -(1 << 8 * dtype.itemsize - 1)
+        if dtype is d.uint8:
             value = 0
-        return filled(dense_layout(Size(()), input.dtype, input.device), value)
+        return filled(dense_layout((), dtype, layout.device), value)
     source = contiguous(input)
-    row = alias(source, dense_layout(Size((input.numel(),)), input.dtype, cpu), source._offset)
-    return _per_row("select_rows", row, 0, False, (input.numel() - 1) // 2, rule)[0]
+    row = alias(source, vector_layout(layout.numel, dtype, layout.device), source._offset)
+    return _per_row("select_rows", row, 0, False, (layout.numel - 1) // 2, rule)[0]
 
 
 @launches("median_all")
@@ -343,7 +378,10 @@ def mode(input, dim, keepdim):
     dim = dimension(input, dim)
     _nonempty("mode", input, dim)
     check_dtype("mode_cpu", input.dtype)
-    return return_types.mode(_per_row("mode_rows", input, dim, keepdim))
+    return return_types.mode(_per_row("mode_rows", input, dim, keepdim, 0, 0))
+
+
+# -- out= ------------------------------------------------------------------------------------------
 
 
 def _kthvalue_out(wanted, got, name):

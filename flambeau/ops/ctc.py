@@ -10,7 +10,7 @@ from flambeau.codegen import scalar as m
 from flambeau.ops.losses import reduction_number
 from flambeau.ops.losses_rows import MEAN, SUM
 from flambeau.ops.support import not_implemented_derivative
-from flambeau.ops.table import composite, template
+from flambeau.ops.table import composite, public, remembered, template
 
 
 @template(
@@ -62,13 +62,12 @@ def _integers(*lengths):
     return (tuple(x.reshape(-1).tolist()) for x in lengths)
 
 
-MOST_KNOWN = 256
 _WHERE = "(while checking arguments for ctc_loss_allocate_outputs)"
 
 
 def _check(log_probs, targets, inputs, labels, blank):
     """Complain as PyTorch does; gives the place of each sample's target."""
-    if log_probs.numel() == 0:
+    if log_probs.numel == 0:
         raise RuntimeError("log_probs tensor must not be empty")
     if log_probs.ndim != 3:
         raise RuntimeError(
@@ -117,21 +116,13 @@ def _check_size(targets, dim, size, least):
         )
 
 
-_known: dict = {}  # what was worked out for shapes and lengths
-
-
+@remembered
 def _work_out(log_probs, targets, inputs, labels, blank):
-    """(lengths and places in one tuple, what the mean divides by)."""
-    key = (log_probs.shape, targets.shape, inputs, labels, blank, log_probs.dtype, log_probs.device)
-    found = _known.get(key)
-    if found is None:
-        places = _check(log_probs, targets, inputs, labels, blank)
-        counts = log_probs.detach().new_tensor([max(x, 1) for x in labels])
-        lengths = tuple(x for facts in zip(inputs, labels, places) for x in facts)
-        if len(_known) > MOST_KNOWN:
-            _known.clear()
-        found = _known[key] = lengths, counts
-    return found
+    """(lengths and places in one tuple, what the mean divides by) for layouts and lengths."""
+    places = _check(log_probs, targets, inputs, labels, blank)
+    counts = [max(x, 1) for x in labels]
+    counts = public("tensor")(counts, dtype=log_probs.dtype, device=log_probs.device)
+    return tuple(x for facts in zip(inputs, labels, places) for x in facts), counts
 
 
 def _loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity):
@@ -141,7 +132,7 @@ def _loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, z
         log_probs = log_probs.unsqueeze(1)
     if targets.dtype.name not in ("int64", "int32"):
         targets = targets.long()
-    lengths, counts = _work_out(log_probs, targets, inputs, labels, blank)
+    lengths, counts = _work_out(log_probs._layout, targets._layout, inputs, labels, blank)
     loss = alignments(log_probs, targets, lengths, blank, zero_infinity)[0]
     if zero_infinity:
         loss = m.where(loss == float("inf"), 0.0, loss)

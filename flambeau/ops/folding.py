@@ -7,7 +7,7 @@ the other. Shuffles move elements between channels and places. Kernels: `eager/f
 import operator
 
 from flambeau import errors
-from flambeau.ops.table import composite, public, template
+from flambeau.ops.table import composite, public, remembered, template
 
 NN = "nn.functional"
 
@@ -115,31 +115,14 @@ def functional_unfold(
     input, kernel_size: object, dilation: object = 1, padding: object = 0, stride: object = 1
 ):
     """Sliding blocks of images as columns: (batch, channels * block size, blocks)."""
-    key = (input._layout, kernel_size, dilation, padding, stride)
-    try:
-        arguments = _checked.get(key)
-    except TypeError:  # a list
-        arguments = key = None
-    if arguments is None:
-        arguments = _remember(key, _check_image(input, kernel_size, dilation, padding, stride))
+    arguments = _check_image(input._layout, kernel_size, dilation, padding, stride)
     if input.dtype.is_complex:
         parts = [im2col(part, *arguments) for part in (input.real, input.imag)]
         return public("complex")(*parts)
     return im2col(input, *arguments)
 
 
-_checked: dict = {}  # arguments of the rows for layouts and arguments that were seen before
-_MANY = 4096
-
-
-def _remember(key, arguments):
-    if key is not None:
-        if len(_checked) > _MANY:
-            _checked.clear()
-        _checked[key] = arguments
-    return arguments
-
-
+@remembered
 def _check_image(input, kernel_size, dilation, padding, stride):
     facts = _facts("im2col", (kernel_size, dilation, padding, stride), 2)
     shape = input.shape
@@ -172,15 +155,8 @@ def fold(
     stride: object = 1,
 ):
     """Sliding blocks, given as columns, added up to images of output_size."""
-    key = (input._layout, output_size, kernel_size, dilation, padding, stride)
-    try:
-        arguments = _checked.get(key)
-    except TypeError:  # a list
-        arguments = key = None
-    if arguments is None:
-        arguments = _remember(
-            key, _check_columns(input, output_size, (kernel_size, dilation, padding, stride))
-        )
+    facts = kernel_size, dilation, padding, stride
+    arguments = _check_columns(input._layout, output_size, facts)
     if input.dtype.is_complex:
         parts = [col2im(part, *arguments) for part in (input.real, input.imag)]
         return public("complex")(*parts)
@@ -189,6 +165,7 @@ def fold(
     return col2im(input, *arguments)
 
 
+@remembered
 def _check_columns(input, output_size, facts):
     output_size = _pair("col2im", "output_size", 2, output_size)
     if len(output_size) != 2:

@@ -8,7 +8,7 @@ tensors: the same taps, gathered and added up by index. Resampling to another si
 
 import warnings
 
-from flambeau.ops.table import composite, public, template
+from flambeau.ops.table import composite, public, remembered, template
 
 _CHANGED = (
     "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. "
@@ -120,23 +120,15 @@ def grid_sample(
         padding_mode: what lies outside: zeros, the border, or a reflection.
         align_corners: are -1 and 1 the centers of the corner elements, rather than their edges?
     """
-    key = (input._layout, grid._layout, mode, padding_mode, align_corners)
-    found = _checked.get(key)
-    if found is None or align_corners is None:
-        found = _check_modes(mode, padding_mode, align_corners)
-        found = _row_of(input, grid, 0, *found), found
-        if len(_checked) > _MANY:
-            _checked.clear()
-        _checked[key] = found
-    row, arguments = found
+    row, arguments = _resolve(input._layout, grid._layout, mode, padding_mode, align_corners)
+    if align_corners is None:
+        warnings.warn(_CHANGED, stacklevel=3)
     return row(input, grid, *arguments)
 
 
-_checked: dict = {}  # what grid_sample does for two layouts and its arguments
-_MANY = 4096
-
-
-def _check_modes(mode, padding_mode, align_corners):
+@remembered
+def _resolve(input, grid, mode, padding_mode, align_corners):
+    """(row, its arguments) of a call of grid_sample, for the layouts of its tensors."""
     if mode not in _MODES:
         raise ValueError(
             "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', "
@@ -147,9 +139,8 @@ def _check_modes(mode, padding_mode, align_corners):
             "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "
             f"'reflection', but got: '{padding_mode}'"
         )
-    if align_corners is None:
-        warnings.warn(_CHANGED, stacklevel=4)
-    return _MODES[mode], _PADDINGS[padding_mode], bool(align_corners)
+    arguments = _MODES[mode], _PADDINGS[padding_mode], bool(align_corners)
+    return _row_of(input, grid, 0, *arguments), arguments
 
 
 # -- the gradient on tensors -----------------------------------------------------------------------

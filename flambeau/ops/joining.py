@@ -55,7 +55,7 @@ def _sequences(g, layouts, batch_first, padding_side):
     ),
     variants="",
 )
-def padded_sequences(
+def pad_sequence(
     tensors: Tensors,
     batch_first: bool = False,
     padding_value: object = 0.0,

@@ -5,7 +5,7 @@ taken from the other end (circular). Derivatives add the sides to what they were
 `eager/padding.py`.
 """
 
-from flambeau.ops.table import composite, template
+from flambeau.ops.table import composite, remembered, template
 from flambeau.ops.views import ints
 
 
@@ -107,26 +107,13 @@ def pad(input, pad: object, mode: str = "constant", value: object = None):
         pad: widths before and after, for the last dimension, then the one before it, and so on.
         mode: constant, reflect, replicate or circular.
     """
-    try:
-        found = _checked.get((input._layout, pad, mode, value))
-    except TypeError:  # a list of widths
-        found = None
-    if found is not None:
-        return found[0](input, *found[1])
-    found = _resolve(input, pad, mode, value)
-    if type(pad) is tuple:
-        if len(_checked) > _MANY:
-            _checked.clear()
-        _checked[input._layout, pad, mode, value] = found
-    return found[0](input, *found[1])
+    row, arguments = _resolve(input._layout, pad, mode, value)
+    return row(input, *arguments)
 
 
-_checked: dict = {}  # what pad does for a layout and its arguments
-_MANY = 4096
-
-
+@remembered
 def _resolve(input, pad, mode, value):
-    """(row, its arguments) of a call of pad."""
+    """(row, its arguments) of a call of pad, for the layout of its input."""
     if not isinstance(pad, (tuple, list)):
         raise TypeError(
             f"pad(): argument 'pad' (position 2) must be tuple of ints, not {type(pad).__name__}"

@@ -7,7 +7,6 @@ keyed by; all complaints are made here, before anything is computed. Rows: `pool
 import operator
 from typing import NamedTuple
 
-from flambeau._layout import Size
 from flambeau.errors import dimension_out_of_range
 
 COUNT = {1: "one", 2: "two", 3: "three"}
@@ -50,6 +49,8 @@ def integers(name, argument, position, value):
 
 
 def _spread(name, argument, position, value, dims, may_be_empty=False):
+    if type(value) is int:
+        return (value,) * dims
     found = integers(name, argument, position, value)
     if may_be_empty and not found:
         return None
@@ -79,21 +80,9 @@ def pooled_size(size, k, s, p, d, ceil_mode):
     return out - 1 if ceil_mode and (out - 1) * s >= size + p else out
 
 
-_known: dict = {}  # what was asked before and found to be right
-
-
 def plain(name, dims, input, *given, **more):
-    """The windows of max_pool and avg_pool."""
-    try:
-        key = (name, input.shape, given, *more.values())
-        found = _known.get(key)
-    except TypeError:  # lists
-        return _checked(name, dims, input.shape, *given, **more)
-    if found is None:
-        if len(_known) > 4096:
-            _known.clear()
-        found = _known[key] = _checked(name, dims, input.shape, *given, **more)
-    return found
+    """The windows of max_pool and avg_pool; input: a tensor or its layout."""
+    return _checked(name, dims, tuple(input.shape), *given, **more)
 
 
 def _checked(name, dims, shape, kernel_size, stride, padding, dilation, ceil_mode, **more):
@@ -128,8 +117,8 @@ def _checked(name, dims, shape, kernel_size, stride, padding, dilation, ceil_mod
         one = dims == 1
         _check_shape(
             name,
-            (*shape[:-1], 1, shape[-1]) if one else tuple(shape),
-            *((1, *t) if one else t for t in (kernel, stride, dilation, outs)),
+            (*shape[:-1], 1, shape[-1]) if one else shape,
+            *[(1, *t) if one else t for t in (kernel, stride, dilation, outs)],
         )
     return Window(outs, kernel, stride, padding, dilation, **more)
 
@@ -264,56 +253,13 @@ def check_not_empty(text, shape, first, end="with dimension {} being empty"):
             raise RuntimeError(f"{text}{list(shape)} {end.format(k)}")
 
 
-# -- where windows lie -----------------------------------------------------------------------------
-
-
 def uniform(window, sizes):
     """The same windows with a kernel and a stride, where adaptive ones are all alike."""
-    if window.kernel is not None or any(o == 0 or n % o for n, o in zip(sizes, window.outs)):
+    if window.kernel is not None:
         return window
+    for n, o in zip(sizes, window.outs):
+        if o == 0 or n % o:
+            return window
     kernel = tuple(n // o for n, o in zip(sizes, window.outs))
     nothing = (0,) * window.dims
     return Window(window.outs, kernel, kernel, nothing, (1,) * window.dims)
-
-
-def ranges(window, sizes):
-    """Per dimension and window: (start, first tap inside, end of taps, size to divide by)."""
-    found = []
-    for dim, (n, out) in enumerate(zip(sizes, window.outs)):
-        if window.kernel is None:
-            starts = [o * n // out for o in range(out)]
-            ends = [-(-(o + 1) * n // out) for o in range(out)]
-            found.append([(a, 0, b - a, b - a) for a, b in zip(starts, ends)])
-            continue
-        k, s, p, d = (t[dim] for t in window[1:5])
-        found.append([])
-        for o in range(out):
-            start = o * s - p
-            first, end = max(0, -(start // d)) if start < 0 else 0, min(k, -(-(n - start) // d))
-            size = min(start + k, n + p) - start if window.include_pad else end - first
-            if window.divisor is not None:
-                size = window.divisor if dim == 0 else 1
-            found[-1].append((start, first, end, size))
-    return found
-
-
-def covers(size, lines, taps, step):
-    """Per input along a dimension: the first window over it and one past the last.
-
-    Windows count with what they have outside the input: with distances between taps, the first tap
-    inside may come later in an earlier window. taps is None for adaptive windows.
-    """
-    starts = [line[0] for line in lines]
-    ends = [line[0] + ((taps or line[2]) - 1) * step for line in lines]
-    found, low, high = [], 0, 0
-    for i in range(size):
-        while low < len(lines) and ends[low] < i:
-            low += 1
-        while high < len(lines) and starts[high] <= i:
-            high += 1
-        found.append((low, max(low, high)))
-    return found
-
-
-def pooled_shape(shape, window):
-    return Size((*shape[: len(shape) - window.dims], *window.outs))

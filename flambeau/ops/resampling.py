@@ -10,7 +10,7 @@ import operator
 import warnings
 
 from flambeau import errors
-from flambeau.ops.table import composite, public, template
+from flambeau.ops.table import composite, public, remembered, template
 
 NN = "nn.functional"
 
@@ -82,8 +82,6 @@ for _mode, _kind in (("bilinear", "linear"), ("bicubic", "cubic"), ("lanczos", "
     _MODES[_mode, 2, True] = _row, "compute_index_ranges_weights", ("u8",)
 
 _WANTED = {"linear": 3, "bilinear": 4, "trilinear": 5}
-_resolved: dict = {}  # what interpolate does for a shape, a dtype and its arguments
-_MANY = 4096
 
 
 @composite(variants="", namespace=NN)
@@ -106,40 +104,22 @@ def interpolate(
         recompute_scale_factor: use the ratio of sizes, not the given factor, as the step.
         antialias: smooth when the output is smaller (bilinear, bicubic and lanczos).
     """
-    key = (
-        input._layout,
-        size,
-        scale_factor,
-        mode,
-        align_corners,
-        recompute_scale_factor,
-        antialias,
+    row, arguments = _resolve(
+        input._layout, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
     )
-    try:
-        found = _resolved.get(key)
-    except TypeError:  # a list
-        found = key = None
-    if found is None:
-        found = _resolve(
-            input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
-        )
-        if key is not None:
-            if len(_resolved) > _MANY:
-                _resolved.clear()
-            _resolved[key] = found
-    row, *arguments = found
     return row(input, *arguments)
 
 
+@remembered
 def _resolve(input, size, scale_factor, mode, align_corners, recompute, antialias):
-    """(row, its arguments ...) of a call of interpolate."""
+    """(row, its arguments) of a call of interpolate, for the layout of its input."""
     if mode in ("nearest", "area", "nearest-exact") and align_corners is not None:
         raise ValueError(
             "align_corners option can only be set with the interpolating modes: linear | "
             "bilinear | bicubic | trilinear"
         )
     align_corners = bool(align_corners)
-    spatial = list(input.shape[2:])
+    spatial = list(input.shape)[2:]
     dims = input.ndim - 2
     size, scales = _sizes(spatial, dims, size, scale_factor)
     if recompute and scales is None:
@@ -152,7 +132,7 @@ def _resolve(input, size, scale_factor, mode, align_corners, recompute, antialia
             "a 4-D tensor as input"
         )
     if mode == "area" and 1 <= dims <= 3:
-        return public(f"adaptive_avg_pool{dims}d"), tuple(size)
+        return public(f"adaptive_avg_pool{dims}d"), (tuple(size),)
     if mode == "lanczos" and dims == 2:
         if align_corners:
             raise ValueError("Lanczos mode does not support align_corners=True")
@@ -173,7 +153,7 @@ def _resolve(input, size, scale_factor, mode, align_corners, recompute, antialia
     size, scales = _numbers(row.name, size, scales, align_corners, mode, spatial)
     _check(input, size, spatial)
     _check_dtype(input.dtype, kernel, more)
-    return row, size, align_corners, scales
+    return row, (size, align_corners, scales)
 
 
 def _sizes(spatial, dims, size, scale_factor):

@@ -12,6 +12,7 @@ the result, `x_layout` only the layout of argument x; every other name is an arg
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 TABLE: dict = {}
@@ -110,6 +111,19 @@ def bind_public(lookup):
 def public(name):
     """The public function of that name, for bodies and derivatives."""
     return _public(name)
+
+
+def remembered(function):
+    """Remember what a function of layouts and plain arguments finds; the oldest is forgotten."""
+    known = lru_cache(4096)(function)
+
+    def find(*arguments):
+        try:
+            return known(*arguments)
+        except TypeError:  # lists cannot be looked up; or this is a complaint, which comes again
+            return function(*arguments)
+
+    return find
 
 
 def _params(body):

@@ -54,7 +54,12 @@ def packed(values):
     try:
         return _PACKERS[len(values)](*values)
     except IndexError:
-        return struct.pack(f"{len(values)}q", *values)
+        return packer(len(values))(*values)
+
+
+def packer(count):
+    """The function that packs so many words: packer(2)(a, b)."""
+    return _PACKERS[count] if count < len(_PACKERS) else struct.Struct(f"{count}q").pack
 
 
 def place_of(description):

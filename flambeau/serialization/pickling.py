@@ -12,7 +12,7 @@ import types
 from collections import OrderedDict
 
 from flambeau import _dtype
-from flambeau._device import device
+from flambeau._device import cpu, device
 from flambeau._memory_format import layout
 from flambeau._tensor import Tensor
 from flambeau._typed_storage import TypedStorage, UntypedStorage
@@ -64,8 +64,11 @@ def _plain(t):
     """Function and arguments that rebuild a tensor's values."""
     lay, requires_grad = t._layout, bool(t._requires_grad)
     size, stride = tuple(lay.shape), lay.strides
-    if lay.device.type == "meta":
+    if not lay.device.runtime.computes:
         return r.rebuild_meta_tensor, (lay.dtype, size, stride, requires_grad)
+    if lay.device is not cpu:
+        t = t.detach().cpu()  # files hold memory of the host
+        stride = t._layout.strides
     if t._offset % lay.itemsize or t._storage.nbytes % lay.itemsize:
         t = t.detach().clone()  # its elements do not lie where a file could say
         stride = t._layout.strides

@@ -25,6 +25,7 @@ _SHOWN = {
     "convolution_to_weight": "convolution_backward",
     "convolution_to_weight_and_bias": "convolution_backward",
     "_batched_product": "bmm",
+    "linear_to_weight": "mm",
     "_attention": "_scaled_dot_product_flash_attention_for_cpu",
     "scaled_dot_product_attention": "_scaled_dot_product_flash_attention_for_cpu",
     "_attention_backward": "_scaled_dot_product_flash_attention_for_cpu_backward",

@@ -49,6 +49,11 @@ def _product(args: tuple, kwargs: dict, result: Any) -> int:
     return 2 * result.numel() * _get(args, kwargs, 0, "input").shape[-1]
 
 
+@_formula("linear_to_weight")
+def _product_to_weight(args: tuple, kwargs: dict, result: Any) -> int:
+    return 2 * _get(args, kwargs, 0, "g_out").numel() * _get(args, kwargs, 1, "input").shape[-1]
+
+
 @_formula("dot", "vdot")
 def _dot(args: tuple, kwargs: dict, result: Any) -> int:
     return 2 * _get(args, kwargs, 0, "input").numel()

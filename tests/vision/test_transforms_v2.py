@@ -239,10 +239,18 @@ def test_gradients_pass_through():
 
 
 def test_set_return_type():
-    with tv_tensors.set_return_type("Tensor"):
-        pass
-    with pytest.raises(NotImplementedError, match=r"tv_tensors\.wrap"):
-        tv_tensors.set_return_type("TVTensor")
+    image = tv_tensors.Image(flambeau.rand(3, 4, 4))
+    boxes = tv_tensors.BoundingBoxes([[0, 0, 2, 2]], format="XYXY", canvas_size=(4, 4))
+    with tv_tensors.set_return_type("TVTensor"):
+        assert type(image + 1) is type(image[0]) is tv_tensors.Image
+        assert type(flambeau.stack([image, image])) is tv_tensors.Image
+        assert [type(part) for part in image.split(2)] == [tv_tensors.Image] * 2
+        moved = boxes * 2
+        assert moved.canvas_size == (4, 4) and type(boxes[0]) is tv_tensors.BoundingBoxes
+        with tv_tensors.set_return_type("Tensor"):
+            assert type(image + 1) is flambeau.Tensor
+        assert type(image + 1) is tv_tensors.Image
+    assert type(image + 1) is flambeau.Tensor
     with pytest.raises(ValueError, match="return_type must be"):
         tv_tensors.set_return_type("x")
 

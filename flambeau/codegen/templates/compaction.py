@@ -1,43 +1,38 @@
 """Kernels that keep the elements a mask names: counting, nonzero, masked_select, masked_scatter.
 
-All work in two passes over fixed chunks: `count` notes how many elements of each chunk are kept,
-the caller turns the counts into starting places, and the second pass writes, each chunk its own
-part of the result. `repeats` is the inverse: how often each position occurs, written out. Memory is
-contiguous.
+All work in two passes over fixed chunks: `count` notes how many elements of each chunk are kept (or
+gives the number, if there is only one chunk), the caller turns the counts into starting places, and
+the second pass writes, each chunk its own part of the result. `repeats` is the inverse: how often
+each position occurs, written out. Memory is contiguous.
 """
 
+from flambeau.codegen.descriptions import Compaction
 from flambeau.codegen.llvm import load_element, masked_store
-from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import MEMORY_TYPE
-from flambeau.codegen.loops import I64, PTR, Module, V, bytes_of, mangle, vector
+from flambeau.codegen.loops import I64, V, bytes_of, mangle, vector
 from flambeau.codegen.target import current
 from flambeau.codegen.templates.indexing import MOVES
+from flambeau.codegen.templates.sorting import Kernel
 
-# description: chunks, elements per chunk, elements; for nonzero also rank, sizes
 
+class _Part(Kernel):
+    """A kernel on elements side by side: the range of its chunk is begin .. end."""
 
-class _Kernel:
-    """The start of a body: its arguments and the range of its chunk."""
+    def __init__(self, kinds):
+        super().__init__(kinds)
+        d, fn = self.described(Compaction), self.fn
+        self.begin = self.chunk * d.per_chunk
+        self.end = fn.min(self.begin + d.per_chunk, d.total)
 
-    def __init__(self, pointers):
-        self.module = Module()
-        fn = self.fn = self.module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
-        self.block, self.chunk = fn.params
-        self.kinds = "p" * (1 + pointers)
-        self.description = argument_word(fn, self.block, 0, "p")
-        self.pointers = [argument_word(fn, self.block, 1 + k, "p") for k in range(pointers)]
-        self.status = fn.gep(self.block, 1 + pointers, I64)
-        piece, total = self.word(1), self.word(2)
-        self.begin = self.chunk * piece
-        self.end = fn.min(self.begin + piece, total)
-
-    def word(self, index):
-        return self.fn.load(self.fn.gep(self.description, index, I64), I64, 8)
-
-    def text(self):
-        self.fn.ret()
-        add_entry(self.module, self.kinds)
-        return module_text(self.module)
+    def result(self, counts, value):
+        """What one chunk alone counted is the status; of several, each leaves its own."""
+        fn = self.fn
+        where = fn.gep(counts, self.chunk, I64)
+        fn.if_else(
+            self.word(0) == 1,
+            lambda: self.report(value),
+            lambda: fn.store(value, where, 8),
+        )
 
 
 def _mask(fn, pointer, dtype, i, w):
@@ -60,8 +55,8 @@ def _count(fn, mask, w):
 
 def build_count(dtype):
     """Arguments: description, elements, counts (one per chunk)."""
-    k = _Kernel(2)
-    fn, (source, counts) = k.fn, k.pointers
+    k = _Part("pp")
+    fn, (source, counts) = k.fn, k.arguments
     e = MEMORY_TYPE[dtype]
     least = 1 if dtype in ("bool", "u8", "i8") else 4
     w = max(1, min(64, current().vector_bytes // max(bytes_of(e), least)))
@@ -71,7 +66,7 @@ def build_count(dtype):
         total.set(total.get() + _count(fn, _mask(fn, source, dtype, i, w), w))
     with fn.loop(whole, k.end) as i:
         total.set(total.get() + _count(fn, _mask(fn, source, dtype, i, 1), 1))
-    fn.store(total.get(), fn.gep(counts, k.chunk, I64), 8)
+    k.result(counts, total.get())
     return k.text()
 
 
@@ -96,12 +91,11 @@ def _put(fn, value, target, position, kept, limit, w, e):
     fn.if_else(position + w <= limit, whole, part)
 
 
-def build_select(dtype):
+def build_select(size):
     """masked_select. Arguments: description, elements, mask, starts (and the total), result."""
-    k = _Kernel(4)
-    fn, (source, mask, starts, result) = k.fn, k.pointers
-    e = MOVES[dtype]
-    size = int(dtype[1:])
+    k = _Part("ppbp")
+    fn, (source, mask, starts, result) = k.fn, k.arguments
+    e = MOVES[f"b{size}"]
     position = fn.var(fn.load(fn.gep(starts, k.chunk, I64), I64, 8))
     limit = fn.load(fn.gep(starts, k.chunk + 1, I64), I64, 8)
     # one- and two-byte lanes have no compress instruction on most machines, but widening does
@@ -132,11 +126,12 @@ def build_nonzero(dtype):
     Arguments: description (with rank and sizes), elements, starts, result: a column per dimension,
     the first dimension first.
     """
-    k = _Kernel(3)
-    fn, (source, starts, result) = k.fn, k.pointers
+    k = _Part("pbp")
+    fn, (source, starts, result) = k.fn, k.arguments
     w = current().vector_bytes // 8
-    rank = k.word(3)
-    length = fn.load(fn.gep(k.description, rank + 3, I64), I64, 8)
+    at = len(Compaction._fields)  # of the rank; sizes follow
+    rank = k.word(at)
+    length = k.word(rank + at)
     total = fn.load(fn.gep(starts, k.word(0), I64), I64, 8)
     position = fn.var(fn.load(fn.gep(starts, k.chunk, I64), I64, 8))
     limit = fn.load(fn.gep(starts, k.chunk + 1, I64), I64, 8)
@@ -150,7 +145,7 @@ def build_nonzero(dtype):
         rest = fn.var(row)
         with fn.loop(0, columns) as n:
             d = columns - 1 - n
-            size = fn.load(fn.gep(k.description, d + 4, I64), I64, 8)
+            size = k.word(d + at + 1)
             now = rest.get()
             quotient = fn.pure(f"udiv {now}, {size.name}", I64)
             fn.store(now - quotient * size, fn.gep(coordinates, d, I64), 8)
@@ -192,13 +187,13 @@ def build_nonzero(dtype):
     return k.text()
 
 
-def build_scatter(dtype):
+def build_scatter(size):
     """masked_scatter. Arguments: description, target, mask (bool), starts, source."""
-    k = _Kernel(4)
-    fn, (target, mask, starts, source) = k.fn, k.pointers
-    e = MOVES[dtype]
+    k = _Part("ppbp")
+    fn, (target, mask, starts, source) = k.fn, k.arguments
+    e = MOVES[f"b{size}"]
     position = fn.var(fn.load(fn.gep(starts, k.chunk, I64), I64, 8))
-    w = 1 if dtype == "b16" else current().vector_bytes // max(4, bytes_of(e))
+    w = 1 if size == 16 else current().vector_bytes // max(4, bytes_of(e))
     whole = k.begin + ((k.end - k.begin) / w) * w if w > 1 else k.begin
     if w > 1:
         with fn.loop(k.begin, whole, w) as i:
@@ -219,24 +214,26 @@ def build_scatter(dtype):
     return k.text()
 
 
+NEGATIVE = -(1 << 60)  # more than all sums of repeats make up for
+
+
 def build_sum_repeats():
-    """Arguments: description, repeats, sums (one per chunk); status 1 if one is negative."""
-    k = _Kernel(2)
-    fn, (repeats, sums) = k.fn, k.pointers
-    total = fn.var(V(fn, I64, "0"))
+    """Arguments: description, repeats, sums (one per chunk), far below 0 if one is negative."""
+    k = _Part("pp")
+    fn, (repeats, sums) = k.fn, k.arguments
+    total, low = fn.var(V(fn, I64, "0")), fn.var(V(fn, I64, "0"))
     with fn.loop(k.begin, k.end) as i:
         value = fn.load(fn.gep(repeats, i, I64), I64, 8)
-        with fn.when(value < 0):
-            fn.store(V(fn, I64, "1"), k.status, 8)
+        low.set(fn.min(low.get(), value))
         total.set(total.get() + value)
-    fn.store(total.get(), fn.gep(sums, k.chunk, I64), 8)
+    k.result(sums, fn.select(low.get() < 0, fn.value(NEGATIVE, I64), total.get()))
     return k.text()
 
 
 def build_repeats():
     """Each position as often as it is repeated. Arguments: description, repeats, starts, result."""
-    k = _Kernel(3)
-    fn, (repeats, starts, result) = k.fn, k.pointers
+    k = _Part("pbp")
+    fn, (repeats, starts, result) = k.fn, k.arguments
     position = fn.var(fn.load(fn.gep(starts, k.chunk, I64), I64, 8))
     with fn.loop(k.begin, k.end) as i:
         at = position.get()

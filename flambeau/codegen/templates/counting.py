@@ -4,6 +4,7 @@ Runs turn sorted values into unique ones; lines are compared as their keys (see 
 merge sort that reads two lines at a time. Launchers: `eager/counting.py`.
 """
 
+from flambeau.codegen.descriptions import Counted, Lines, Search
 from flambeau.codegen.llvm import convert, load_element
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I32, I64, PTR, V
@@ -14,21 +15,18 @@ def _value(fn, base, i, dtype):
     return load_element(fn, fn.gep(base, i, MEMORY_TYPE[dtype]), dtype, 1, "c")
 
 
-def build_runs(dtype):
-    """Runs of equal values: (found, inverse, starts, values, places).
-
-    Words: n, has places, and out: the number of runs.
+def build_runs(dtype, placed):
+    """Runs of equal values: (found, inverse, starts, values, places); reports how many.
 
     found gets the first value of each run, starts where it begins (and n at the end), inverse the
-    run of each element, at places[i] if there are places.
+    run of each element, at places[i] if they are placed.
     """
     kernel = Kernel("ppppp")
     fn, (found, inverse, starts, values, places) = kernel.fn, kernel.arguments
-    n, has_places = kernel.words(2)
+    _, n = kernel.described(Counted)
     k = key_type(dtype)
     count = fn.var(fn.value(0, I64))
     before = fn.var(_value(fn, values, fn.value(0, I64), dtype))
-    placed = has_places != 0
     with fn.loop(0, n) as i:
         value = _value(fn, values, i, dtype)
         # nan differs from itself, so every nan is a run of its own
@@ -38,10 +36,10 @@ def build_runs(dtype):
             fn.store(i, fn.gep(starts, at, I64))
             count.set(at + 1)
         before.set(value)
-        place = fn.if_else(placed, lambda i=i: fn.load(fn.gep(places, i, I64), I64), lambda i=i: i)
+        place = fn.load(fn.gep(places, i, I64), I64) if placed else i
         fn.store(count.get() - 1, fn.gep(inverse, place, I64))
     fn.store(n, fn.gep(starts, count.get(), I64))
-    fn.store(count.get(), fn.gep(kernel.description, 3, I64), 8)
+    kernel.report(count.get())
     return kernel.text()
 
 
@@ -71,11 +69,11 @@ def _line_order(module, dtype):
 
 
 def build_sort_lines(dtype):
-    """Positions of n lines of m values in order: (a, b, lines); words n, m, out: 1 if in b."""
+    """Positions of n lines of m values in order: (a, b, lines); reports 1 if they are in b."""
     kernel = Kernel("ppp")
     compare = _line_order(kernel.module, dtype)
     fn, (a, b, lines) = kernel.fn, kernel.arguments
-    n, m = kernel.words(2)
+    _, n, m = kernel.described(Lines)
     with fn.loop(0, n) as i:
         fn.store(i, fn.gep(a, i, I64))
     source, target, width = fn.var(a), fn.var(b), fn.var(fn.value(1, I64))
@@ -102,16 +100,16 @@ def build_sort_lines(dtype):
         target.set(src)
         width.set(w * 2)
         swapped.set(1 - swapped.get())
-    fn.store(swapped.get(), fn.gep(kernel.description, 3, I64), 8)
+    kernel.report(swapped.get())
     return kernel.text()
 
 
 def build_line_runs(dtype):
-    """Runs of equal lines: (inverse, starts, lines, places); words n, m, out: runs."""
+    """Runs of equal lines: (inverse, starts, lines, places); reports how many."""
     kernel = Kernel("pppp")
     compare = _line_order(kernel.module, dtype)
     fn, (inverse, starts, lines, places) = kernel.fn, kernel.arguments
-    n, m = kernel.words(2)
+    _, n, m = kernel.described(Lines)
     count = fn.var(fn.value(0, I64))
     before = fn.var(fn.load(places, I64))
     with fn.loop(0, n) as i:
@@ -123,7 +121,7 @@ def build_line_runs(dtype):
         before.set(place)
         fn.store(count.get() - 1, fn.gep(inverse, place, I64))
     fn.store(n, fn.gep(starts, count.get(), I64))
-    fn.store(count.get(), fn.gep(kernel.description, 3, I64), 8)
+    kernel.report(count.get())
     return kernel.text()
 
 
@@ -133,12 +131,12 @@ def build_line_runs(dtype):
 def build_search(dtype, out, right, in_rows, by_sorter):
     """Where values belong among sorted boundaries: (found, boundaries, values, sorter).
 
-    Words: values, block, boundaries per row, values per row. The number of steps depends on the
-    number of boundaries only, so the processor predicts them all and works ahead.
+    The number of steps depends on the number of boundaries only, so the processor predicts them all
+    and works ahead.
     """
     kernel = Kernel("pppp")
     fn, (found, boundaries, values, sorter) = kernel.fn, kernel.arguments
-    count, block, length, per_row = kernel.words(4)
+    _, count, block, length, per_row = kernel.described(Search)
     low = kernel.chunk * block
 
     def is_before(at, value, base):
@@ -171,13 +169,13 @@ def build_search(dtype, out, right, in_rows, by_sorter):
 
 
 def build_bincount(dtype, weight):
-    """Occurrences (or sums of weights) of integers: (counts, values, weights); words n.
+    """Occurrences (or sums of weights) of integers: (counts, values, weights).
 
     weight is None, f32 or f64; counts are cleared by the caller.
     """
     kernel = Kernel("ppp")
     fn, (counts, values, weights) = kernel.fn, kernel.arguments
-    (n,) = kernel.words(1)
+    _, n = kernel.described(Counted)
     t = I64 if weight is None else MEMORY_TYPE[weight]
     with fn.loop(0, n) as i:
         value = convert(fn, _value(fn, values, i, dtype), COMPUTE_TYPE[dtype], "i64")
@@ -187,11 +185,11 @@ def build_bincount(dtype, weight):
     return kernel.text()
 
 
-def build_sorter_check(_):
-    """Are all indices within 0 .. length - 1? (indices); words n, length. Fails with 1 if not."""
+def build_sorter_check():
+    """Are all indices within 0 .. length - 1? (indices). Fails with 1 if not."""
     kernel = Kernel("p")
     fn, (indices,) = kernel.fn, kernel.arguments
-    n, length = kernel.words(2)
+    _, n, length = kernel.described(Lines)
     bad = fn.var(V(fn, I1, "false"))
     with fn.loop(0, n) as i:
         bad.set(bad.get() | ~fn.load(fn.gep(indices, i, I64), I64).below(length))

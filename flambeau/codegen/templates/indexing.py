@@ -10,6 +10,7 @@ nothing.
 
 from typing import NamedTuple
 
+from flambeau.codegen.descriptions import IndexedWalk
 from flambeau.codegen.llvm import load_element, masked_load, masked_store, store_element
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, MEMORY_TYPE
@@ -28,13 +29,13 @@ class Walk(NamedTuple):
     wraps: bool  # do negative indices count from the end?
 
 
-HEADER = 8  # chunks, pieces, piece, rows per chunk, rows, inner length, middle size, outer rank
+HEADER = len(IndexedWalk._fields)
 MOVES = {"b1": "i8", "b2": "i16", "b4": "i32", "b8": "i64", "b16": "<2 x i64>"}
 
 
-def build_walk(walk):
-    """The IR text of a walk. Arguments: description, table, list, indices."""
-    module = Module()
+def build_walk(*facts):
+    """The IR text of a Walk. Arguments: description, table, list, indices."""
+    walk, module = Walk(*facts), Module()
     fn = module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
     _Walker(fn, walk).write()
     fn.ret()
@@ -62,9 +63,7 @@ class _Walker:
         self.description = argument_word(fn, self.block, 0, "p")
         bases = [argument_word(fn, self.block, 1 + n, "p") for n in range(self.operands)]
         self.status = fn.gep(self.block, 1 + self.operands, I64)
-        pieces, piece, per_chunk, rows, length, middle, rank = (
-            self.word(n) for n in range(1, HEADER)
-        )
+        d = IndexedWalk(*[self.word(n) for n in range(HEADER)])
         self.sizes = [self.word(HEADER + n) for n in range(k)]
         self.steps = [self.word(HEADER + k + n) for n in range(k)]
         at = HEADER + 2 * k
@@ -72,16 +71,16 @@ class _Walker:
         self.middle = [self.word(at + 2 * n + 1) for n in range(self.operands)]
         outer = at + 2 * self.operands
         self._hoist()
-        row = fn.var((self.chunk / pieces) * per_chunk)
-        last = fn.min(row.get() + per_chunk, rows)
-        begin = (self.chunk % pieces) * piece
-        end = fn.min(begin + piece, length)
+        row = fn.var((self.chunk / d.pieces) * d.per_chunk)
+        last = fn.min(row.get() + d.per_chunk, d.rows)
+        begin = (self.chunk % d.pieces) * d.piece
+        end = fn.min(begin + d.piece, d.length)
         with fn.while_(lambda: row.get() < last):
             now = row.get()
-            outside = fn.pure(f"udiv {now}, {middle.name}", I64)
-            first = now - outside * middle
-            count = fn.min(middle - first, last - now)
-            starts = self._outer_bases(bases, outside, rank, outer)
+            outside = fn.pure(f"udiv {now}, {d.middle.name}", I64)
+            first = now - outside * d.middle
+            count = fn.min(d.middle - first, last - now)
+            starts = self._outer_bases(bases, outside, d.rank, outer)
             with fn.loop(first, first + count) as j:
                 pointers = [fn.gep(b, j * m, "i8") for b, m in zip(starts, self.middle)]
                 if self.walk.access == "s":

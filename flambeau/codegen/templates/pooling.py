@@ -1,52 +1,38 @@
 """Pooling over windows: the largest element of each, and the way back; unpooling.
 
-A window is a product of ranges, one per dimension, and the ranges are words of the description:
-plain, padded, dilated and adaptive windows differ in those words only. Tensors are images x depth x
-height x width x channels; where the planes of a contiguous tensor are the images there is one
-channel. Lanes run over channels, or (`across`) over the columns of one window. Means are in
+A window is a product of ranges, one per dimension, which follow from a few words of the description
+(`descriptions.Windows`): see `Pool.window` and, for the way back, `Pool.cover`. Tensors are images
+x depth x height x width x channels; where the planes of a contiguous tensor are the images there is
+one channel. Lanes run over channels, or (`across`) over the columns of one window. Means are in
 `pooling_means.py`, quick forms for small windows in contiguous rows in `pooling_rows.py`.
 """
 
 import math
 from contextlib import contextmanager
 
-from flambeau.codegen.llvm import load_element, masked_load, store_element
+from flambeau.codegen.descriptions import Windows
+from flambeau.codegen.llvm import load_element, store_element
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I32, I64, V, bytes_of, element, is_float_type, vector, width_of
 from flambeau.codegen.target import current
 from flambeau.codegen.templates.sorting import Kernel
 
-# Words: 0 chunks  1 pieces per chunk  2 pieces  3-5 input sizes  6-8 output sizes  9 channels
-# 10-12 taps of a window  13-15 distance of taps  16 columns padded on the left
-# 17 do windows share columns, or have so few that it is better to go by columns?
-# Then per output depth, height and column: where its window starts (maybe before the input), its
-# first tap inside, one past the last, and the size to divide by; then the sizes of columns again,
-# side by side; then per input depth, height and column the first window over it and one past the
-# last.
-HEADER = 18
-FIELDS = 4
-
 
 class Pool(Kernel):
-    """A pooling kernel under construction, with the words of its description."""
+    """A pooling kernel under construction, with the words of its description.
 
-    def __init__(self, kinds):
+    kind: of windows: "plain", "dilated" (plain, with distances between taps) or "adaptive".
+    """
+
+    def __init__(self, kinds, kind="plain"):
         super().__init__(kinds)
-        words = self.words(HEADER - 1)
-        self.per_chunk, self.pieces = words[:2]
-        self.sizes, self.outs, self.channels = words[2:5], words[5:8], words[8]
-        self.taps, self.steps = words[9:12], words[12:15]
-        self.padding, self.overlap = words[15:17]
-        od, oh, ow = self.outs
-        d, h, _ = self.sizes
-        self.windows = [self._at(n) for n in (0, od * FIELDS, (od + oh) * FIELDS)]
-        columns = (od + oh + ow) * FIELDS
-        self.column_sizes = self._at(columns)
-        covers = columns + ow
-        self.covers = [self._at(n) for n in (covers, covers + d * 2, covers + (d + h) * 2)]
-
-    def _at(self, words):
-        return self.fn.gep(self.description, words + HEADER, I64)
+        self.kind, self.given = kind, self.described(Windows)
+        (
+            _, self.per_chunk, self.pieces, d, h, w, out_d, out_h, out_w, self.channels, self.image,
+            *rest, _, _, self.by_columns,
+        ) = self.given  # fmt: skip
+        self.sizes, self.outs = [d, h, w], [out_d, out_h, out_w]
+        self.taps, self.steps, self.strides, self.paddings = (rest[k : k + 3] for k in (0, 3, 6, 9))
 
     @contextmanager
     def each_piece(self):
@@ -61,21 +47,78 @@ class Pool(Kernel):
         return rest / depth, rest % depth, piece % height
 
     def window(self, dim, o):
-        """(start, first tap, end of taps, size) of window o along a dimension."""
-        fn = self.fn
-        at = o * FIELDS
-        return [fn.load(fn.gep(self.windows[dim], at + k, I64), I64, 8) for k in range(FIELDS)]
+        """(start, first tap, end of taps, size) of window o along a dimension.
+
+        The start may lie before the input; the size is what sums are divided by.
+        """
+        fn, n, out = self.fn, self.sizes[dim], self.outs[dim]
+        if self.kind == "adaptive":
+            start, end = o * n / out, ((o + 1) * n + (out - 1)) / out
+            return start, fn.value(0, I64), end - start, end - start
+        taps, step, padding = self.taps[dim], self.steps[dim], self.paddings[dim]
+        zero, start = fn.value(0, I64), o * self.strides[dim] - padding
+        before, left = 0 - start, n - start
+        if self.kind == "dilated":  # divisions at the borders only
+            before = fn.if_else(before > 0, lambda: (before + (step - 1)) / step, lambda: zero)
+            whole = left > (taps - 1) * step
+            end = fn.if_else(whole, lambda: taps, lambda: (left + (step - 1)) / step)
+        else:
+            before, end = fn.max(before, zero), fn.min(taps, left)
+        padded = fn.min(start + taps, n + padding) - start
+        size = fn.select(self.given.counts_padding != 0, padded, end - before)
+        divisor = self.given.divisor if dim == 2 else fn.value(1, I64)
+        return start, before, end, fn.select(self.given.divisor != 0, divisor, size)
+
+    @contextmanager
+    def each_column(self):
+        """All windows along a row: (which, its window). Adaptive ones go on without divisions."""
+        fn, n, out = self.fn, self.sizes[2], self.outs[2]
+        if self.kind != "adaptive":
+            with fn.loop(0, out) as ow:
+                yield ow, self.window(2, ow)
+            return
+        step, rest = n / out, n % out
+        place, over = fn.var(fn.value(0, I64)), fn.var(fn.value(0, I64))
+        with fn.loop(0, out) as ow:
+            start, left = place.get(), over.get() + rest
+            more = left >= out
+            left = fn.select(more, left - out, left)
+            following = start + step + fn.convert("zext", more, I64)
+            width = following - start + fn.convert("zext", left > 0, I64)
+            place.set(following)
+            over.set(left)
+            yield ow, (start, fn.value(0, I64), width, width)
 
     def sizes_of_columns(self, first, mask):
-        """What windows first, first + 1, ... count for along the row; 1 where there are none."""
+        """What plain windows first, first + 1, ... count for along a row; 1 if there are none."""
         fn, width = self.fn, width_of(mask.type)
-        sizes = masked_load(fn, fn.gep(self.column_sizes, first, I64), vector(I64, width), mask)
+        many = vector(I64, width)
+        taps, n, padding, stride, divisor = (
+            fn.splat(x, width)
+            for x in (
+                self.taps[2], self.sizes[2], self.paddings[2], self.strides[2], self.given.divisor
+            )
+        )  # fmt: skip
+        start = (fn.iota(many) + fn.splat(first, width)) * stride - padding
+        padded = fn.min(start + taps, n + padding) - start
+        inside = fn.min(start + taps, n) - fn.max(start, fn.value(0, many))
+        sizes = fn.select(self.given.counts_padding != 0, padded, inside)
+        sizes = fn.select(self.given.divisor != 0, divisor, sizes)
         return fn.select(mask, sizes, 1)
 
     def cover(self, dim, i):
-        """(first window over input i along a dimension, one past the last)."""
-        fn = self.fn
-        return [fn.load(fn.gep(self.covers[dim], i * 2 + k, I64), I64, 8) for k in range(2)]
+        """(first window over input i along a dimension, one past the last).
+
+        Windows count with what they have outside the input: with distances between taps, the first
+        tap inside may come later in an earlier window.
+        """
+        fn, n, out = self.fn, self.sizes[dim], self.outs[dim]
+        if self.kind == "adaptive":
+            return i * out / n, ((i + 1) * out + (n - 1)) / n
+        stride, at = self.strides[dim], i + self.paddings[dim]
+        reach = fn.max(at - (self.taps[dim] - 1) * self.steps[dim], fn.value(0, I64))
+        low = fn.min((reach + (stride - 1)) / stride, out)
+        return low, fn.max(low, fn.min(at / stride + 1, out))
 
     @contextmanager
     def each_row(self, depth, height):
@@ -183,29 +226,28 @@ def divided(fn, total, size):
 # -- the largest element ---------------------------------------------------------------------------
 
 
-def build_largest(code, channels, index):
+def build_largest(code, channels, index, kind):
     """(out, chosen, x): the largest element, and which it is (index: None, i32 or i64).
 
     channels: how many registers of them are held at a time; 0 if there is one channel only.
     """
-    pool, width = Pool("ppp"), lanes(code) if channels else 1
+    pool, width = Pool("ppp", kind), lanes(code) if channels else 1
     fn, (out, chosen, x) = pool.fn, pool.arguments
     held = I32 if width > 1 else I64
     with pool.each_piece() as piece:
         n, od, oh = pool.place(piece, pool.outs)
         depth, height = pool.window(0, od), pool.window(1, oh)
-        with fn.loop(0, pool.outs[2]) as ow:
-            columns = pool.window(2, ow)
+        with pool.each_column() as (ow, columns):
             start = _first_tap(pool, depth, height, columns)
             with pool.each_channel(width, channels) as blocks:
                 best = [fn.var(fn.value(lowest(code), computed(code, width))) for _ in blocks]
                 where = [fn.var(fn.splat(resized(fn, start, held), width)) for _ in blocks]
                 with pool.each_tap(depth, height, columns) as place:
                     here = flat(place, pool.sizes)
-                    at = n * (pool.sizes[0] * pool.sizes[1] * pool.sizes[2]) + here
+                    at = n * pool.image + here * pool.channels
                     here = fn.splat(resized(fn, here, held), width)
                     for (c, mask), top, which in zip(blocks, best, where):
-                        v = load(fn, x, at * pool.channels + c, code, width, mask)
+                        v = load(fn, x, at + c, code, width, mask)
                         take = beats(v, top.get(), code)
                         top.set(fn.select(take, v, top.get()))
                         if index:
@@ -224,17 +266,16 @@ def _first_tap(pool, *bounds):
     return flat(places, pool.sizes)
 
 
-def build_largest_across(code, index):
+def build_largest_across(code, index, kind):
     """(out, chosen, x) of contiguous planes: lanes over the columns of a window."""
-    pool, width = Pool("ppp"), lanes(code)
+    pool, width = Pool("ppp", kind), lanes(code)
     fn, (out, chosen, x) = pool.fn, pool.arguments
     lane = fn.iota(vector(I32, width))
     with pool.each_piece() as piece:
         n, od, oh = pool.place(piece, pool.outs)
         depth, height = pool.window(0, od), pool.window(1, oh)
-        plane = n * (pool.sizes[0] * pool.sizes[1] * pool.sizes[2])
-        with fn.loop(0, pool.outs[2]) as ow:
-            columns = pool.window(2, ow)
+        plane = n * pool.image
+        with pool.each_column() as (ow, columns):
             start = fn.convert("trunc", _first_tap(pool, depth, height, columns), I32)
             best = fn.var(fn.value(lowest(code), computed(code, width)))
             where = fn.var(fn.splat(start, width) + lane)
@@ -279,9 +320,9 @@ def folded(fn, value, combine):
     return combine(fn.extract(value, 0), fn.extract(value, 1))
 
 
-def build_largest_backward(code, channels, index):
+def build_largest_backward(code, channels, index, kind):
     """(grad of the input, chosen, grad): each input asks the windows over it."""
-    pool, width = Pool("ppp"), lanes(code) if channels else 1
+    pool, width = Pool("ppp", kind), lanes(code) if channels else 1
     fn, (into, chosen, g) = pool.fn, pool.arguments
     with pool.each_piece() as piece:
         n, d, h = pool.place(piece, pool.sizes)

@@ -106,7 +106,7 @@ def build_largest_rows(code, taps, stride, index):
         n, od, oh = rows.place(piece, rows.outs)
         depth, height = rows.window(0, od), rows.window(1, oh)
         with fn.loop(0, rows.outs[2], width) as ow:
-            column = ow * stride - rows.padding
+            column = ow * stride - rows.paddings[2]
             masks = rows.masks(column)
             best = fn.var(fn.value(lowest(code), computed(code, width)))
             places = fn.iota(lane) * stride + fn.splat(rows.narrow(column), width)
@@ -121,7 +121,7 @@ def build_largest_rows(code, taps, stride, index):
                 where = fn.var(first + fn.max(places, fn.value(0, lane)))
             with rows.each_row(depth, height) as (tap, d, h):
                 row = flat((d, h), rows.sizes[:2])
-                base = (n * (rows.sizes[0] * rows.sizes[1]) + row) * rows.sizes[2]
+                base = n * rows.image + row * rows.sizes[2]
                 here = tap * taps if index == "u8" else row * rows.sizes[2]
                 here = fn.splat(rows.narrow(here), width)
                 here = here if index == "u8" else here + places
@@ -149,11 +149,11 @@ def build_mean_rows(code, taps, stride):
         depth, height = rows.window(0, od), rows.window(1, oh)
         size = fn.convert("sitofp", depth[3] * height[3], LLVM_TYPE[COMPUTE_TYPE[code]])
         with fn.loop(0, rows.outs[2], width) as ow:
-            column = ow * stride - rows.padding
+            column = ow * stride - rows.paddings[2]
             masks = rows.masks(column)
             total = fn.var(fn.value(0, type))
             with rows.each_row(depth, height) as (_, d, h):
-                base = flat((n, d, h), (None, *rows.sizes)) * rows.sizes[2]
+                base = n * rows.image + flat((d, h), rows.sizes) * rows.sizes[2]
                 for v in rows.taps_of(x, base, column, masks, None):
                     total.set(total.get() + v)
             mask = rows.inside(ow, rows.outs[2])
@@ -174,7 +174,7 @@ def _build_rows_backward(code, taps, stride, index):
     earlier = range((taps - 1) // stride, -1, -1)  # windows before, in the order of the output
     with rows.each_piece() as piece:
         n, d, h = rows.place(piece, rows.sizes)
-        blocks = (rows.sizes[2] + rows.padding + (stride - 1)) / stride
+        blocks = (rows.sizes[2] + rows.paddings[2] + (stride - 1)) / stride
         with fn.loop(0, blocks, width) as a:
             # windows side by side: all columns of a window get the same
             phases = 1 if not index and taps == stride else stride
@@ -190,7 +190,7 @@ def _build_rows_backward(code, taps, stride, index):
                     wanted = fn.splat(rows.narrow((kd * rows.taps[1] + kh) * taps), width)
                 elif index:
                     here = flat((d, h), rows.sizes[:2]) * rows.sizes[2] + (
-                        a * stride - rows.padding
+                        a * stride - rows.paddings[2]
                     )
                     wanted = fn.splat(rows.narrow(here), width) + fn.iota(lane) * stride
                 else:
@@ -212,7 +212,7 @@ def _build_rows_backward(code, taps, stride, index):
                             target = wanted + (tap if index == "u8" else r)
                             mine = fn.select(which == target, part, fn.value(0, type))
                         totals[r].set(totals[r].get() + mine)
-            column = a * stride - rows.padding
+            column = a * stride - rows.paddings[2]
             parts = [t.get() for t in totals] * (stride // phases)
             for k in range(stride):
                 value = rows.woven(parts, k)

@@ -5,9 +5,10 @@ around, so both directions only gather and no two chunks write the same place. W
 in memory a row is made in two steps: input rows are summed into a buffer, then the buffer is read
 by columns, a register permutation per tap where the columns of one register lie close together.
 With channels last a pixel is a line of channels, and lines are summed. The tables are computed in
-`eager/resampling_tables.py`.
+`resampling_tables.py`, here and in `eager/`.
 """
 
+from flambeau.codegen import descriptions
 from flambeau.codegen.llvm import convert, gather, load_element, store_element
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, PTR, V, bytes_of, vector
@@ -53,8 +54,10 @@ class _Resampling:
         self.width = lanes(code)
         self.memory = MEMORY_TYPE[code]
 
-    def table(self, word):
-        return self.fn.convert("inttoptr", word, PTR)
+    def tables(self, words):
+        """(pointers, indices, weights) of depth, of height and of width."""
+        found = [self.fn.convert("inttoptr", word, PTR) for word in words[-9:]]
+        return found[:3], found[3:6], found[6:]
 
     def load(self, pointer, mask=None):
         fn = self.fn
@@ -107,19 +110,14 @@ def build_rows(code, taps, way, ragged):
 
     taps: columns per output, or 0 if only run time tells; way: near, far (register permutations)
     or gather; ragged: some outputs have fewer taps, marked by zero weights.
-
-    Words: rows, rows per chunk, output depth, height, width, input depth, height, width, elements
-    of scratch per chunk, (pointers, indices, weights) of depth and of height, (bases, indices,
-    weights, taps) of blocks of columns.
     """
     r = _Resampling(code)
     kernel, fn = r.kernel, r.fn
     out, x, scratch = kernel.arguments
-    words = kernel.words(19)
-    rows, per_chunk, depth, height, width, in_depth, in_height, in_width, room = words[:9]
-    tables = [r.table(word) for word in words[9:18]]
-    deep, high, wide = tables[:3], tables[3:6], tables[6:]
-    count = taps or words[18]
+    words = kernel.described(descriptions.Resampling)
+    _, rows, per_chunk, depth, height, width, _, in_height, in_width, step, room, *_ = words
+    deep, high, wide = r.tables(words)
+    count = taps or words.count
     buffer = fn.gep(scratch, kernel.chunk * room, r.scalar)
     first = kernel.chunk * per_chunk
     with fn.loop(first, fn.min(first + per_chunk, rows)) as row:
@@ -128,7 +126,8 @@ def build_rows(code, taps, way, ragged):
         d_low, d_high = r.taps(deep[0], z)
         h_low, h_high = r.taps(high[0], y)
         d_index, d_weight = r.tap(*deep[1:], d_low)
-        base = fn.gep(x, (plane * in_depth + d_index) * in_height * in_width, r.memory)
+        source = fn.gep(x, plane * step, r.memory)
+        base = fn.gep(source, d_index * in_height * in_width, r.memory)
         n = h_high - h_low
         single = (d_high - d_low) == 1
         straight = single & (n >= 1) & (n <= STRAIGHT)
@@ -139,13 +138,12 @@ def build_rows(code, taps, way, ragged):
             _gather_rows(
                 r,
                 buffer,
-                x,
-                plane,
+                source,
                 deep,
                 (d_low, d_high),
                 high,
                 (h_low, h_high),
-                (in_depth, in_height, in_width),
+                (in_height, in_width),
             )
         _read_columns(
             r, fn.gep(out, row * width, r.memory), buffer, width, wide, count, way, ragged
@@ -169,10 +167,10 @@ def _sum_rows(r, buffer, base, high, h_low, count, d_weight, in_width):
     r.across(in_width, step)
 
 
-def _gather_rows(r, buffer, x, plane, deep, d_range, high, h_range, sizes):
+def _gather_rows(r, buffer, source, deep, d_range, high, h_range, sizes):
     """buffer = the sum of any number of weighted input rows, one after the other."""
     fn, w = r.fn, r.width
-    in_depth, in_height, in_width = sizes
+    in_height, in_width = sizes
 
     def clear(column, group, mask):
         zero = fn.value(0.0, vector(r.scalar, w))
@@ -183,8 +181,8 @@ def _gather_rows(r, buffer, x, plane, deep, d_range, high, h_range, sizes):
         z, d_weight = r.tap(*deep[1:], d)
         with fn.loop(*h_range) as h:
             y, h_weight = r.tap(*high[1:], h)
-            at = ((plane * in_depth + z) * in_height + y) * in_width
-            line, weight = fn.gep(x, at, r.memory), fn.splat(d_weight * h_weight, w)
+            at = (z * in_height + y) * in_width
+            line, weight = fn.gep(source, at, r.memory), fn.splat(d_weight * h_weight, w)
 
             def step(column, group, mask):
                 v = r.load(fn.gep(line, column, r.memory), mask)
@@ -245,22 +243,18 @@ def _read_columns(r, target, buffer, width, wide, count, way, ragged):
 
 
 def build_pixels(code):
-    """Resample images whose channels lie side by side: (out, input, nothing).
-
-    Words: rows of pixels, rows per chunk, output depth, height, width, input depth, height, width,
-    channels, (pointers, indices, weights) of depth, height and width.
-    """
+    """Resample images whose channels lie side by side: (out, input, nothing)."""
     r = _Resampling(code)
     kernel, fn, w = r.kernel, r.fn, r.width
     out, x, _ = kernel.arguments
-    words = kernel.words(18)
-    rows, per_chunk, depth, height, width, in_depth, in_height, in_width, channels = words[:9]
-    tables = [r.table(word) for word in words[9:]]
-    deep, high, wide = tables[:3], tables[3:6], tables[6:]
+    words = kernel.described(descriptions.Resampling)
+    _, rows, per_chunk, depth, height, width, _, in_height, in_width, step, channels, *_ = words
+    deep, high, wide = r.tables(words)
     first = kernel.chunk * per_chunk
     with fn.loop(first, fn.min(first + per_chunk, rows)) as row:
         y, rest = row % height, row / height
         z, image = rest % depth, rest / depth
+        source = fn.gep(x, image * step, r.memory)
         d_range, h_range = r.taps(deep[0], z), r.taps(high[0], y)
         with fn.loop(0, width) as column:
             w_range = r.taps(wide[0], column)
@@ -272,11 +266,11 @@ def build_pixels(code):
                     k, d_weight = r.tap(*deep[1:], d)
                     with fn.loop(*h_range) as h:
                         i, h_weight = r.tap(*high[1:], h)
-                        line = ((image * in_depth + k) * in_height + i) * in_width
+                        line = (k * in_height + i) * in_width
                         with fn.loop(*w_range) as t:
                             j, weight = r.tap(*wide[1:], t)
                             weight = fn.splat(weight * h_weight * d_weight, w)
-                            at = fn.gep(x, (line + j) * channels + channel, r.memory)
+                            at = fn.gep(source, (line + j) * channels + channel, r.memory)
                             for n, total in enumerate(totals):
                                 v = r.load(fn.gep(at, n * w, r.memory), mask)
                                 total.set(fn.intrinsic("fma", v, weight, total.get()))

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from flambeau.codegen import scalar as m
+from flambeau.codegen.descriptions import ScanColumns, ScanRows
 from flambeau.codegen.llvm import Emitter, load_element, store_element
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, V, bytes_of, vector
@@ -222,12 +223,12 @@ def _offset(fn, base, at, code):
 def build_scan_rows(name, source, targets):
     """Scan rows or blocks of rows: (targets..., source, totals).
 
-    Words: pieces (rows times blocks), n, block, blocks, pieces per chunk. With one block per row
-    totals is not read; else it holds the state of each block (see build_scan_totals).
+    With one block per row totals is not read; else it holds the state of each block (see
+    build_scan_totals).
     """
     kernel = Kernel("p" * (len(targets) + 2))
     fn, (*outs, x, totals) = kernel.fn, kernel.arguments
-    pieces, n, block, blocks, per_chunk = kernel.words(5)
+    _, pieces, n, block, blocks, per_chunk = kernel.described(ScanRows)
     walk = _Walk(kernel, name, source, targets)
     size = len(walk.scan.types)
     nothing = walk.identity(1)
@@ -253,10 +254,10 @@ def _load_state(fn, walk, totals, at):
 
 
 def build_scan_totals(name, source, targets):
-    """The state of each block: (totals, source); words as build_scan_rows."""
+    """The state of each block: (totals, source)."""
     kernel = Kernel("pp")
     fn, (totals, x) = kernel.fn, kernel.arguments
-    pieces, n, block, blocks, per_chunk = kernel.words(5)
+    _, pieces, n, block, blocks, per_chunk = kernel.described(ScanRows)
     walk = _Walk(kernel, name, source, targets)
     w, size = walk.width, len(walk.scan.types)
     first = kernel.chunk * per_chunk
@@ -288,13 +289,10 @@ def build_scan_totals(name, source, targets):
 
 
 def build_scan_columns(name, source, targets):
-    """Scan down columns that lie side by side: (targets..., source).
-
-    Words: outer, n, inner, groups (of columns, per outer index), columns per group.
-    """
-    kernel = Kernel("p" * (len(targets) + 1))
-    fn, (*outs, x) = kernel.fn, kernel.arguments
-    _, n, inner, groups, per_group = kernel.words(5)
+    """Scan down columns that lie side by side: (targets..., source, nothing)."""
+    kernel = Kernel("p" * (len(targets) + 2))
+    fn, (*outs, x, _) = kernel.fn, kernel.arguments
+    _, n, inner, groups, per_group = kernel.described(ScanColumns)
     walk = _Walk(kernel, name, source, targets)
     w = walk.width
     base = (kernel.chunk / groups) * n * inner

@@ -6,6 +6,7 @@ worst one still wanted, and keeps the few that are better; the k-th smallest by 
 the items that share its leading digits.
 """
 
+from flambeau.codegen.descriptions import BestItems, BestRows, RankedRows
 from flambeau.codegen.loops import I1, I32, I64, PTR, V, vector, width_of
 from flambeau.codegen.templates.sorting import (
     FLOAT_INFINITY,
@@ -29,14 +30,13 @@ from flambeau.codegen.templates.sorting import (
 def build_best_items(dtype):
     """The k first items of each block of each row: (values, indices, found, source, scratch).
 
-    Words: pieces (rows times blocks), n, block, blocks, k, capacity, flip, pieces per chunk. Each
-    chunk has two buffers of `capacity` items. With one block per row the results are written;
+    Each chunk has two buffers of `capacity` items. With one block per row the results are written;
     else `found` gets k sorted items per piece, padded with the largest item there is.
     """
     kernel = Kernel("ppppp")
     sort_items = sorter(kernel.module, dtype)
     fn, (values, indices, found, source, scratch) = kernel.fn, kernel.arguments
-    pieces, n, block, blocks, k, capacity, descending, per_chunk = kernel.words(8)
+    _, pieces, n, block, blocks, k, capacity, descending, per_chunk = kernel.described(BestItems)
     t, kt = item_type(dtype), key_type(dtype)
     w = 2 * lanes(dtype)
     a = fn.gep(scratch, kernel.chunk * capacity * 2, t)
@@ -120,14 +120,11 @@ def copy_items(fn, target, source, count, type):
 
 
 def build_best_rows(dtype):
-    """From the best items of the blocks to results: (values, indices, found, scratch, source).
-
-    Words: rows, n, blocks, k, flip. A chunk is a row.
-    """
+    """From the best items of the blocks to results: (values, indices, found, scratch, source)."""
     kernel = Kernel("ppppp")
     sort_items = sorter(kernel.module, dtype)
     fn, (values, indices, found, scratch, source) = kernel.fn, kernel.arguments
-    _, n, blocks, k, descending = kernel.words(5)
+    _, n, blocks, k, descending = kernel.described(BestRows)
     t, kt = item_type(dtype), key_type(dtype)
     row, each = kernel.chunk, blocks * k
     items = sort_items(fn, fn.gep(found, row * each, t), fn.gep(scratch, row * each, t), each)
@@ -199,13 +196,12 @@ def selector(module, dtype, sort_items):
 def build_select_rows(dtype):
     """The k-th smallest of each row: (values, indices, source, scratch).
 
-    Words: rows, n, rows per chunk, k, nan rule: 0 nan is the largest, 1 nan wins (the first one),
-    2 nan does not count. For rules 1 and 2, k is the middle.
+    Of several nans that win, the first is taken. For rules 1 and 2, k is the middle.
     """
     kernel = Kernel("pppp")
     select_items = selector(kernel.module, dtype, sorter(kernel.module, dtype))
     fn, (values, indices, source, scratch) = kernel.fn, kernel.arguments
-    rows, n, per_chunk, k, rule = kernel.words(5)
+    _, rows, n, per_chunk, k, rule = kernel.described(RankedRows)
     t, kt = item_type(dtype), key_type(dtype)
     a = fn.gep(scratch, kernel.chunk * n * 2, t)
     b = fn.gep(a, n, t)
@@ -254,12 +250,12 @@ def _count_nans(fn, items, n, dtype):
 def build_mode_rows(dtype):
     """The most frequent value of each row (the smallest of those), at its last position.
 
-    Arguments and words as build_select_rows, up to rows per chunk.
+    Arguments as build_select_rows; rank and rule play no part.
     """
     kernel = Kernel("pppp")
     sort_items = sorter(kernel.module, dtype)
     fn, (values, indices, source, scratch) = kernel.fn, kernel.arguments
-    rows, n, per_chunk = kernel.words(3)
+    _, rows, n, per_chunk, _, _ = kernel.described(RankedRows)
     t, kt = item_type(dtype), key_type(dtype)
     a = fn.gep(scratch, kernel.chunk * n * 2, t)
     b = fn.gep(a, n, t)

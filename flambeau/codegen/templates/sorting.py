@@ -8,6 +8,7 @@ that do not vary are skipped); one long row is distributed by many chunks togeth
 median) is in `selection.py`, counting and searching in `counting.py`.
 """
 
+from flambeau.codegen.descriptions import Digits, SortedBlocks, SortedRows
 from flambeau.codegen.llvm import gather
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import MEMORY_TYPE
@@ -42,10 +43,14 @@ class Kernel:
         """The description as a tuple of named words (see codegen/descriptions.py)."""
         return kind(None, *self.words(len(kind._fields) - 1))
 
+    def report(self, number):
+        """What the call gives back, if it is not zero."""
+        self.fn.store(number, self.fn.gep(self.block, len(self.kinds), I64), 8)
+
     def fail(self, condition, code=1):
         fn = self.fn
         with fn.when(condition):
-            fn.store(V(fn, I64, str(code)), fn.gep(self.block, len(self.kinds), I64), 8)
+            self.report(V(fn, I64, str(code)))
 
     def text(self):
         self.fn.ret()
@@ -295,11 +300,11 @@ def distribute(fn, src, dst, low, high, table, shift, mask, dtype, t):
 
 
 def build_sort_rows(dtype):
-    """Rows of n values each: (values, indices, source, scratch); words rows, n, per chunk, flip."""
+    """Rows sorted, with the places of their values: (values, indices, source, scratch)."""
     kernel = Kernel("pppp")
     sort_items = sorter(kernel.module, dtype)
     fn, (values, indices, source, scratch) = kernel.fn, kernel.arguments
-    rows, n, per_chunk, descending = kernel.words(4)
+    _, rows, n, per_chunk, descending = kernel.described(SortedRows)
     t, k = item_type(dtype), key_type(dtype)
     a = fn.gep(scratch, kernel.chunk * n * 2, t)
     b = fn.gep(a, n, t)
@@ -324,10 +329,10 @@ def build_sort_rows(dtype):
 
 
 def build_items(dtype):
-    """One long row to items: (items, source, differ); words n, block, flip. A chunk is a block."""
+    """One long row to items: (items, source, differ). A chunk is a block."""
     kernel = Kernel("ppp")
     fn, (items, source, differ) = kernel.fn, kernel.arguments
-    n, block, descending = kernel.words(3)
+    _, n, block, descending = kernel.described(SortedBlocks)
     low = kernel.chunk * block
     first, bits = make_items(fn, source, low, fn.min(low + block, n), items, descending, dtype)
     # keys of different blocks differ from each other too: compare with the very first
@@ -340,10 +345,10 @@ def build_items(dtype):
 
 
 def build_count_digits(dtype):
-    """How often each digit occurs in each block: (tables, items); words n, block, shift, digits."""
+    """How often each digit occurs in each block: (tables, items)."""
     kernel = Kernel("pp")
     fn, (tables, items) = kernel.fn, kernel.arguments
-    n, block, shift, digits = kernel.words(4)
+    _, n, block, shift, digits, _ = kernel.described(Digits)
     table = fn.gep(tables, kernel.chunk * digits, I32)
     clear(fn, table, digits)
     mask = digits - 1
@@ -358,10 +363,10 @@ def build_count_digits(dtype):
 
 
 def build_send_digits(dtype):
-    """Distribute by one digit: (tables, items, target); words n, block, shift, digits, blocks."""
+    """Distribute by one digit: (tables, items, target)."""
     kernel = Kernel("ppp")
     fn, (tables, items, target) = kernel.fn, kernel.arguments
-    n, block, shift, digits, blocks = kernel.words(5)
+    _, n, block, shift, digits, blocks = kernel.described(Digits)
     places = fn.alloca(I32, 1 << DIGIT)
     total = fn.var(fn.value(0, I32))
     # where each digit of this block goes: after smaller digits of all blocks, and after the same
@@ -383,10 +388,10 @@ def build_send_digits(dtype):
 
 
 def build_write_items(dtype):
-    """Unpack a long row: (values, indices, items, source); words n, block, flip."""
+    """Unpack a long row: (values, indices, items, source)."""
     kernel = Kernel("pppp")
     fn, (values, indices, items, source) = kernel.fn, kernel.arguments
-    n, block, descending = kernel.words(3)
+    _, n, block, descending = kernel.described(SortedBlocks)
     low = kernel.chunk * block
     write_items(fn, items, low, fn.min(low + block, n), values, indices, source, descending, dtype)
     return kernel.text()

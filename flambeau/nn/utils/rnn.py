@@ -284,7 +284,7 @@ def pad_sequence(
         raise RuntimeError("ArrayRef: invalid slice, N = 1; size = 0")
     if _differ(sequences) or (first.itemsize > 8 and padding_value):
         return _padded_apart(sequences, batch_first, padding_value, padding_side)
-    return function("padded_sequences")(sequences, batch_first, padding_value, padding_side)
+    return function("pad_sequence")(sequences, batch_first, padding_value, padding_side)
 
 
 def _differ(tensors):

@@ -1,12 +1,12 @@
 """TVTensor: what images, masks, boxes and points share."""
 
-import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any, Self
 
 import flambeau
 from flambeau import Tensor
-from flambeau.eager.overriding import disabled
+from flambeau.eager import interposing
+from flambeau.eager.overriding import KINDS, disabled
 
 
 class TVTensor(Tensor):
@@ -50,18 +50,58 @@ class TVTensor(Tensor):
         return f"{Tensor.__repr__(self)[:-1]}, {listed})"
 
 
-@contextlib.contextmanager
-def _nothing_to_undo() -> Iterator[None]:
-    yield
+# -- what operations give --------------------------------------------------------------------------
+
+
+class _Keeping(interposing.Handler):
+    """Gives results the kind of the first argument that has one."""
+
+    kinds = KINDS
+    level = interposing.ARGUMENTS
+    all_threads = is_lasting = forks = True
+
+    def around(self, name: interposing.Name, function: Callable, args: tuple, kwargs: dict) -> Any:
+        result = function(*args, **kwargs)
+        given = (v for a in (*args, *kwargs.values()) for v in (a if type(a) is list else (a,)))
+        like = next((v for v in given if isinstance(v, TVTensor)), None)
+        return result if like is None else _kept(result, like)
+
+
+_keeping = _Keeping()
+
+
+def _kept(result, like):
+    if isinstance(result, Tensor) and not isinstance(result, type(like)):
+        return type(like).wrap(result, like, check_dims=False)
+    if isinstance(result, (tuple, list)):
+        return type(result)(_kept(item, like) for item in result)
+    return result
+
+
+class _Returning:
+    """What operations give, until the end of a block if it is used as one."""
+
+    def __init__(self, keeps: bool) -> None:
+        self.before = interposing.is_pushed(_keeping)
+        self._switch(keeps)
+
+    def _switch(self, keeps: bool) -> None:
+        if keeps != interposing.is_pushed(_keeping):
+            (interposing.push if keeps else interposing.pop)(_keeping)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: Any) -> None:
+        self._switch(self.before)
 
 
 def set_return_type(return_type: str) -> Any:
-    """What operations on these tensors give: "Tensor", the only choice here."""
-    if return_type.lower() not in ("tensor", "tvtensor"):
-        raise ValueError(f"return_type must be 'TVTensor' or 'Tensor', got {return_type.lower()}")
-    if return_type.lower() == "tvtensor":
-        raise NotImplementedError(
-            "operations on tv_tensors give plain tensors here. Wrap results with "
-            "tv_tensors.wrap(result, like=tensor) where the kind is needed."
-        )
-    return _nothing_to_undo()
+    """What operations on these tensors give: "Tensor" (plain ones) or "TVTensor" (of their kind).
+
+    It holds from now on, or for a block: `with set_return_type("TVTensor"): ...`.
+    """
+    wanted = return_type.lower()
+    if wanted not in ("tensor", "tvtensor"):
+        raise ValueError(f"return_type must be 'TVTensor' or 'Tensor', got {wanted}")
+    return _Returning(wanted == "tvtensor")

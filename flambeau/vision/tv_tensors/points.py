@@ -27,7 +27,7 @@ class KeyPoints(TVTensor):
     @classmethod
     def wrap(cls, tensor: Any, like: Any, **kwargs: Any) -> Self:
         """A tensor as points on a canvas like others."""
-        return cls._wrap(tensor, canvas_size=kwargs.get("canvas_size", like.canvas_size))
+        return cls._wrap(tensor, **{"canvas_size": like.canvas_size, **kwargs})
 
     def __new__(
         cls,
