@@ -167,7 +167,8 @@ def _namespace_of_ops(name):
     return _importlib.import_module("flambeau._ops").namespace(name)
 
 
-_ops.__getattr__ = _namespace_of_ops  # torch.ops.aten; the table of ops knows no tensors
+# torch.ops.aten; the table of ops itself knows no tensors
+_ops.__getattr__ = _namespace_of_ops  # type: ignore[method-assign]
 
 
 def __dir__():

@@ -47,13 +47,19 @@ class _Casting(interposing.Handler):
     level = interposing.CASTING
     is_lasting = forks = True
 
+    def __init__(self):
+        self.policies = {}  # Place -> how its arguments are cast
+
     def wants(self, place):
-        return place.kind in self.kinds and _policy(place) is not None
+        policy = _policy(place) if place.kind in self.kinds else None
+        if policy is not None:
+            self.policies[place] = policy
+        return policy is not None
 
     def around(self, name, function, args, kwargs):
         if kwargs.get("out") is not None:
             return function(*args, **kwargs)
-        return _policy(name.place)(function, args, kwargs)
+        return self.policies[name.place](function, args, kwargs)
 
 
 _casting = _Casting()

@@ -484,3 +484,63 @@ class Resampling(NamedTuple):
     wide_pointers: Word  # or bases of blocks
     wide_indices: Word
     wide_weights: Word
+
+
+class Alignments(NamedTuple):
+    """Samples whose alignments are summed; strides in bytes."""
+
+    chunks: Word
+    samples: Word
+    per_chunk: Word
+    times: Word
+    classes: Word
+    row: Word  # elements of a row of states
+    time_stride: Word
+    sample_stride: Word
+    blank: Word
+    step: Word  # elements from gradient to gradient of the losses: 1, or 0 for one of all
+
+
+FRONT = 2  # states before the first, in every row of states
+
+
+class GridSampling(NamedTuple):
+    """Places of a grid, or channels of an image; sizes of dimensions that are not there are 1."""
+
+    chunks: Word
+    width: Word
+    height: Word
+    depth: Word
+    places: Word  # per batch
+    channels: Word
+    per_chunk: Word
+    parts: Word  # chunks per batch
+
+
+class Boxes(NamedTuple):
+    """Boxes that may cover each other, the best first."""
+
+    chunks: Word
+    count: Word
+    line: Word  # elements of a line of sides
+
+
+class Regions(NamedTuple):
+    """Bins of regions of images."""
+
+    chunks: Word
+    rois: Word
+    images: Word
+    channels: Word
+    height: Word
+    width: Word
+    rows: Word  # of bins
+    columns: Word
+    per_chunk: Word
+    samples: Word = 0  # of a bin; 0 or less: by size
+    scratch: Word = 0  # bytes of a chunk
+    bin_stride: Word = 0
+    line: Word = 0
+
+
+REGION_CHANNELS = 4  # that roi_align sums together

@@ -65,7 +65,7 @@ def _plan_unfold(layout, facts, blocks):
     size, count = kernel_size[0] * kernel_size[1], blocks[0] * blocks[1]
     shape = Size((*batch, layout.shape[-3] * size, count))
     out = dense_layout(shape, layout.dtype, layout.device)
-    if not out.numel or out.device.type != "cpu":
+    if not out.numel or not out.device.runtime.computes:
         return out, nothing, 0, None
     run = _kernel("unfold", f"i{8 * layout.itemsize}")
     planes = out.numel // (size * count)
@@ -96,7 +96,7 @@ def _plan_fold(layout, output_size, facts, blocks):
     channels = layout.shape[-2] // (kernel_size[0] * kernel_size[1])
     shape = Size((*batch, channels, *output_size))
     out = dense_layout(shape, layout.dtype, layout.device)
-    if not out.numel or out.device.type != "cpu":
+    if not out.numel or not out.device.runtime.computes:
         return out, nothing, 0, None, out
     planes = out.numel // (output_size[0] * output_size[1])
     work = layout.numel + out.numel
@@ -174,7 +174,7 @@ def _shuffled(input, factor, plan, apart):
 def _plan_lines(layout, factor, plan, apart):
     """(output layout, kernel or None, description, its owner)."""
     out = plan(layout, factor)[0]
-    if not out.numel or out.device.type != "cpu":
+    if not out.numel or not out.device.runtime.computes:
         return out, nothing, 0, None
     if not layout.is_contiguous or layout.itemsize > 8:
         return out, None, 0, None

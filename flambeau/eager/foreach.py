@@ -7,6 +7,7 @@ once per tensor; arguments that are lists are walked alongside. Our own optimize
 
 from flambeau._tensor import Tensor
 from flambeau.eager import methods
+from flambeau.eager.interposing import offer
 
 PREFIX = "_foreach_"
 # these take numbers as well as tensors, which the plain ops do not
@@ -58,6 +59,7 @@ def _over_lists(name, method, three):
         )
 
     foreach.__name__ = foreach.__qualname__ = name
+    offer(foreach, "aten::" + name)
     return foreach
 
 

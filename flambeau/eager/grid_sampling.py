@@ -7,154 +7,116 @@ to be differentiated again) the same formula on tensors, `ops/grid_sampling.py`.
 import math
 
 from flambeau import _dtype, errors
-from flambeau._layout import Size, dense_layout
-from flambeau._tensor import empty_like_layout, empty_tensor
+from flambeau._layout import dense_layout
+from flambeau._tensor import empty_like_layout
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager.launching import FRONTS, launches
+from flambeau.codegen.descriptions import GridSampling
 from flambeau.eager.copying import copy_into
-from flambeau.eager.kernels import load_kernel, pool
-from flambeau.eager.plan import MAX_PLANS, nothing
-from flambeau.eager.rows import address, contiguous
+from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.plans import Plans
+from flambeau.eager.rows import address, chunks_of, contiguous, dense_like, has_work
 from flambeau.ops.table import TABLE
-from flambeau.runtime.cpu import words
+from flambeau.runtime.base import nothing
+from flambeau.runtime.cpu import packed
 
-_kernels: dict = {}
-_plans: dict = {}
 PLACES = 1 << 15  # elements of a chunk, about
 MODES, PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+TAPS = (2, 1, 4)  # of a mode along each dimension
 
 
-def _kernel(name, pattern):
-    found = _kernels.get((name, pattern))
-    if found is None:
-        from flambeau.codegen.templates import grid_sampling  # with llvmlite, on first need
-
-        ir = getattr(grid_sampling, "build_" + name)(grid_sampling.Pattern(*pattern))
-        found = _kernels[name, pattern] = load_kernel(ir, f"grid_{name}")
-    return found
-
-
-def _plan(name, input, grid, mode, padding, align_corners):
-    """(kernel, description, its owner); cut by channels for the image, by places for the others."""
-    from flambeau.codegen.templates.grid_sampling import TAPS
-
-    shape, dims = input.shape, input.ndim - 2
-    mode, padding = MODES[min(mode, 2)], PADDINGS[min(padding, 2)]
-    wide = math.prod(shape[2:]) >= 1 << 31
-    run = _kernel(name, (input.dtype.code, dims, mode, padding, align_corners, wide))
-    places = grid.numel // (grid.shape[0] * dims)
-    channels, batches = shape[1], shape[0]
+def _plan(key):
+    """(kernel, description); cut by channels for the image, by places for the others."""
+    name, input, grid, mode, padding, align_corners = key
+    (batches, channels, *sizes), dims = input.shape, input.ndim - 2
+    mode, padding = min(mode, 2), PADDINGS[min(padding, 2)]
+    wide = math.prod(sizes) >= 1 << 31
+    facts = input.dtype.code, dims, MODES[mode], padding, align_corners, wide
+    build = "grid_sampling:build_" + name
+    kernel = input.device.runtime.kernel("grid_" + name, build, *facts)
+    places = grid.numel // (batches * dims)
     taps = TAPS[mode] ** dims
     if name == "image_gradient":
         # every chunk computes the taps of all places, so there are few
-        chunks = min(channels, max(1, min(8 // batches, channels * places * taps // PLACES)))
-        per_chunk = -(-channels // chunks)
-        chunks = -(-channels // per_chunk)
+        parts = min(channels, max(1, min(8 // batches, channels * places * taps // PLACES)))
+        per_chunk = -(-channels // parts)
+        parts = -(-channels // per_chunk)
     else:
         per_chunk = max(64, PLACES // (channels * taps + 8 * taps) & -64)
-        chunks = -(-places // per_chunk)
-    owner, at = words([batches * chunks, *reversed(shape[2:]), places, channels, per_chunk, chunks])
-    if owner[0] > 1:
-        pool().ensure_workers()
-    return run, at, owner
+        parts = -(-places // per_chunk)
+    chunks, sizes = chunks_of(batches * parts, 1), [*reversed(sizes), 1][:3]
+    return kernel, packed(GridSampling(chunks, *sizes, places, channels, per_chunk, parts))
 
 
-def _launch(name, input, grid, facts, *pointers):
-    key = (name, input._layout, grid._layout, facts)
-    found = _plans.get(key)
-    if found is None:
-        if len(_plans) > MAX_PLANS:
-            _plans.clear()
-        found = _plans[key] = _plan(name, input._layout, grid._layout, *facts)
-    found[0](found[1], *pointers)
+PLANS = Plans(_plan)
 
 
-@launches("grid_sampler")
-def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
-    facts = (interpolation_mode, padding_mode, align_corners)
-    found = _samples.get((input._layout, grid._layout, facts))
-    if found is None:
-        found = _plan_sample(input, grid, facts)
-    layout, run, description, _ = found
-    out = empty_like_layout(layout)
-    run(description, out._storage.pointer, address(contiguous(input)), address(contiguous(grid)))
-    return out
-
-
-_samples: dict = {}
-
-
-def _plan_sample(input, grid, facts):
-    """(output layout, kernel, description, its owner)."""
-    layout, places = input._layout, grid._layout
+def _plan_sample(key):
+    """(layout of the result, kernel, description)."""
+    layout, places, *_ = key
     dtype = layout.dtype
     if not dtype.is_floating_point:
-        name = "grid_sampler_2d_cpu_kernel_impl" if input.ndim == 4 else "grid_sampler3d_cpu"
+        name = "grid_sampler_2d_cpu_kernel_impl" if layout.ndim == 4 else "grid_sampler3d_cpu"
         raise errors.not_implemented(name, dtype)
     if places.dtype is not dtype:
         raise RuntimeError(
             f"expected scalar type {dtype.scalar_name} but found {places.dtype.scalar_name}"
         )
-    shape = Size((*layout.shape[:2], *places.shape[1:-1]))
+    shape = tuple(layout.shape)[:2] + tuple(places.shape)[1:-1]
     out = dense_layout(shape, dtype, layout.device)
-    plan = nothing, 0, None
-    if out.numel and out.device.type == "cpu":
-        plan = _plan("sample", layout, places, *facts)
-    if len(_samples) > MAX_PLANS:
-        _samples.clear()
-    found = _samples[layout, places, facts] = (out, *plan)
-    return found
+    if not has_work(out):
+        return out, nothing, b""
+    return out, *PLANS["sample", *key]
+
+
+SAMPLES = Plans(_plan_sample)
+
+
+@launches("grid_sampler")
+def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
+    layout, kernel, described = SAMPLES[
+        input._layout, grid._layout, interpolation_mode, padding_mode, align_corners
+    ]
+    out = empty_like_layout(layout)
+    input, grid = contiguous(input), contiguous(grid)
+    kernel(described, out._storage.pointer, address(input), address(grid))
+    return out
 
 
 @launches("grid_sampler_backward")
 def grid_sampler_backward(
     grad_output, input, grid, interpolation_mode, padding_mode, align_corners, needs
 ):
-    facts = (interpolation_mode, padding_mode, align_corners)
-    layout = input._layout
-    empty = not (grad_output._layout.numel and layout.numel) or layout.device.type != "cpu"
-    if not empty:
+    facts = interpolation_mode, padding_mode, align_corners
+    is_empty = not (has_work(grad_output._layout) and has_work(input._layout))
+    if not is_empty:
         grad_output, input, grid = contiguous(grad_output), contiguous(input), contiguous(grid)
     image = places = None
     if needs[0]:
-        image = _image_gradient(grad_output, input, grid, facts, empty)
+        image = _image_gradient(grad_output, input, grid, facts, is_empty)
     if needs[1]:
-        places = empty_tensor(grid.shape, grid.dtype, grid.device)
-        if empty or interpolation_mode == 1:
+        places = empty_like_layout(dense_like(grid._layout))
+        if is_empty or interpolation_mode == 1:
             places.zero_()
         else:
-            _launch(
-                "grid_gradient",
-                input,
-                grid,
-                facts,
-                places._storage.pointer,
-                address(grad_output),
-                address(input),
-                address(grid),
-            )
+            kernel, described = PLANS["grid_gradient", input._layout, grid._layout, *facts]
+            operands = grad_output, input, grid
+            kernel(described, places._storage.pointer, *[address(t) for t in operands])
     return image, places
 
 
-def _image_gradient(grad_output, input, grid, facts, empty):
+def _image_gradient(grad_output, input, grid, facts, is_empty):
     # sums of half types are kept in float32 and rounded once
-    dtype = input.dtype if input.dtype.itemsize > 2 else _dtype.float32
-    found = empty_tensor(input.shape, dtype, input.device)
-    if empty:
+    layout = dense_like(input._layout)
+    dtype = layout.dtype if layout.itemsize > 2 else _dtype.float32
+    found = empty_like_layout(dense_layout(layout.shape, dtype, layout.device))
+    if is_empty:
         found.zero_()
     else:
-        _launch(
-            "image_gradient",
-            input,
-            grid,
-            facts,
-            found._storage.pointer,
-            address(grad_output),
-            address(grid),
-        )
-    if dtype is input.dtype:
+        kernel, described = PLANS["image_gradient", input._layout, grid._layout, *facts]
+        kernel(described, found._storage.pointer, address(grad_output), address(grid))
+    if dtype is layout.dtype:
         return found
-    rounded = empty_tensor(input.shape, input.dtype, input.device)
+    rounded = empty_like_layout(layout)
     copy_into(rounded, found)
     return rounded
 

@@ -208,8 +208,8 @@ def push(handler: Handler | Callable) -> Handler:
     """Let a handler stand around the calls of this thread, or of all if it says so."""
     global _common
     handler = handler if isinstance(handler, Handler) else _Calling(handler)
-    if not handler.kinds <= _armed:
-        _arm(handler.kinds)
+    if handler not in _armed_for and not handler.kinds <= _armed:
+        _arm(handler)
     if handler.all_threads:
         with _lock:
             _common = _common.pushed(handler)
@@ -354,7 +354,8 @@ class Place:
             from flambeau.eager.places import resolve
 
             self.kind, naming, self.row = resolve(offered.key)
-        self.naming, self._named = naming, {}
+        self.naming = naming
+        self._named: dict[str, Name] = {}
         self.name = self.named(naming) if isinstance(naming, str) else None
         # these may call a function of the same name, which is then not shown a second time
         self.delegates = self.kind in ("op", "python") and (
@@ -374,7 +375,7 @@ class Place:
     def run(self, chain: tuple, args: tuple, kwargs: dict) -> Any:
         """A call, with handlers around it."""
         me = _threads.me
-        name = self.name or self.named(self.naming(args, kwargs))  # type: ignore[operator]
+        name = self.name or self.named(self.naming(args, kwargs))
         if me.operator is not None and me.operator == name:  # seen as the operator already
             me.operator = None
             return self.copy(*args, **kwargs)
@@ -396,20 +397,29 @@ def _go_on(me, name, chain, k, args, kwargs):
     if k == len(chain):
         return name.place.last(me, name, args, kwargs)
     handler = chain[k]
-    if handler.sees == "all":
-        rest = _Rest(me, name, chain, k + 1)
-        return handler.around(name, rest, args, kwargs)
+    sees = handler.sees
+    if sees == "all":
+        return handler.around(name, _rest(me, name, chain, k + 1), args, kwargs)
     saved = me.stack
-    mine = me.stack = saved.without(handler)
-    if handler.sees == "inside":
+    mine = saved._without.get(handler)
+    mine = me.stack = saved.without(handler) if mine is None else mine
+    if sees == "nothing":
+        rest = _rest(me, name, chain, k + 1)
+    else:
         rest = _Inside(me, name, chain, k + 1)
         rest.handler, rest.outside, rest.stack = handler, mine, saved
-    else:
-        rest = _Rest(me, name, chain, k + 1)
     try:
         return handler.around(name, rest, args, kwargs)
     finally:
         me.stack = saved if me.stack is mine else me.stack.again(handler)
+
+
+def _rest(me, name, chain, k):
+    """What a handler calls to go on: the function itself if nobody is below."""
+    place = name.place
+    if k == len(chain) and not place.delegates:
+        return place.copy
+    return _Rest(me, name, chain, k)
 
 
 class _Rest:
@@ -500,7 +510,8 @@ class _Offered:
 
 
 _offers: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # function -> _Offered or Place
-_armed: frozenset = frozenset()  # kinds of calls whose functions have been exchanged
+_armed: frozenset = frozenset()  # kinds of calls whose functions have all been exchanged
+_armed_for: dict = {}  # lasting handlers for which those they want have been
 
 
 def offer(function: Any, naming: Naming | None = None, kind: str = "op", key: str = "") -> None:
@@ -508,32 +519,39 @@ def offer(function: Any, naming: Naming | None = None, kind: str = "op", key: st
     if not isinstance(function, types.FunctionType):
         return
     offered = _Offered(key or function.__name__, naming, kind)
-    if not _armed:
+    if not (_armed or _armed_for):
         _offers.setdefault(function, offered)
         return
     with _lock:
-        _exchange(function, _offers.setdefault(function, offered), _armed)
+        _exchange(function, _offers.setdefault(function, offered))
 
 
-def _exchange(function, offered, kinds):
-    """Give a function the code that asks for handlers, if it is of these kinds."""
+def _exchange(function, offered):
+    """Give a function the code that asks for handlers, if one may want it."""
     if type(offered) is _Offered:
+        kinds = _armed.union(*[h.kinds for h in _armed_for])
         if offered.naming is not None and offered.kind not in kinds:
             return
         offered = _offers[function] = Place(function, offered)
-    if offered.kind in kinds and not offered.is_on:
+    if offered.is_on:
+        return
+    if offered.kind in _armed or any(h.wants(offered) for h in _armed_for):
         function.__code__, offered.is_on = offered.code, True
+        function.__dict__.setdefault("__wrapped__", offered.copy)  # inspect looks for it there
 
 
-def _arm(kinds):
+def _arm(handler):
     global _armed
     from flambeau.eager import places  # knows all of eager; loads with the first handler
 
     with _lock:
         places.offer_all()
-        _armed = _armed | kinds
+        if handler.is_lasting:
+            _armed_for[handler] = True
+        else:
+            _armed = _armed | handler.kinds
         for function, offered in list(_offers.items()):
-            _exchange(function, offered, _armed)
+            _exchange(function, offered)
 
 
 def disarm() -> None:
@@ -546,7 +564,10 @@ def disarm() -> None:
         for function, place in list(_offers.items()):
             if type(place) is Place and place.is_on:
                 function.__code__, place.is_on = place.copy.__code__, False
+                if function.__dict__["__wrapped__"] is place.copy:
+                    del function.__wrapped__
         _armed = frozenset()
+        _armed_for.clear()
 
 
 _WORDS |= {"threads": _threads, "nobody": NOBODY, "tick": _idle.pop, "disarm": disarm}

@@ -76,7 +76,7 @@ def pointer(t, element=0):
 
 def is_real_work(*tensors):
     """Is there something to compute (not on the meta device, not empty)?"""
-    return all(t._layout.device.type == "cpu" and t._layout.numel for t in tensors)
+    return all(t._layout.device.runtime.computes and t._layout.numel for t in tensors)
 
 
 # -- batches as three dimensions -------------------------------------------------------------------
@@ -164,7 +164,7 @@ def lu_in_place(t):
     k = min(m, n)
     pivots = empty_tensor(Size((*batch, k)), d.int32, t.device)
     info = empty_tensor(Size(batch), d.int32, t.device)
-    if t.device.type != "cpu":
+    if not t.device.runtime.computes:
         return pivots, info
     if info._layout.numel:
         fill_into(info, 0)
@@ -291,7 +291,7 @@ def cholesky_in_place(t):
     """U of Uᴴ U in place of the upper triangle of a dense batch, rows side by side; gives info."""
     *batch, n, _ = t.shape
     info = empty_tensor(Size(batch), d.int32, t.device)
-    if info._layout.numel and t.device.type == "cpu":
+    if info._layout.numel and t.device.runtime.computes:
         fill_into(info, 0)
     if not is_real_work(t):
         return info

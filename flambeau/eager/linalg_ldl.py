@@ -32,7 +32,7 @@ def ldl_factor_ex(input, hermitian, check_errors, name):
     found = columns_of(input)
     pivots = empty_tensor(Size((*batch, n)), d.int32, input.device)
     info = empty_tensor(Size(batch), d.int32, input.device)
-    if info._layout.numel and input.device.type == "cpu":
+    if info._layout.numel and input.device.runtime.computes:
         fill_into(info, 0)
     if is_real_work(found):
         launch(

@@ -62,7 +62,7 @@ def small_system(purpose, A, B=None):
 
 def _plan(purpose, a, b):
     *batch, n, _ = a.shape
-    if a.device.type != "cpu" or not a.numel or n > SMALL:
+    if not a.device.runtime.computes or not a.numel or n > SMALL:
         return None
     columns = n
     strides = [[s * a.itemsize for s in a.strides]]
@@ -143,7 +143,7 @@ def small_cholesky(A):
 
 def _plan_cholesky(a):
     *batch, n, _ = a.shape
-    if a.device.type != "cpu" or not a.numel or n > SMALL:
+    if not a.device.runtime.computes or not a.numel or n > SMALL:
         return None
     strides = [s * a.itemsize for s in a.strides]
     sizes, steps = collapse(batch, [strides[:-2]])

@@ -25,7 +25,7 @@ KINDS = frozenset({"op", "python", "data", "method", "property"})
 SILENT, SPEAKS, HOLDS = 0, 1, 2  # what an argument may be; lists and tuples hold others
 
 
-@staticmethod  # so that it can stand in a class
+@staticmethod  # type: ignore[misc]  # so that it can stand in a class
 def disabled(func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
     """The `__torch_function__` of classes whose ops give plain tensors."""
     with disabled_for_subclasses():

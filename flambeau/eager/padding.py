@@ -113,7 +113,7 @@ def _padded(input, pad, mode, plan, value):
         layout = input._layout
         out = plan(layout, pad, mode)[0]
         rows = None
-        if out.numel and layout.numel and out.device.type == "cpu":
+        if out.numel and layout.numel and out.device.runtime.computes:
             rows = _rows(layout, out, _widths(layout.ndim, pad), mode)
         found = _plans[key] = out, rows
     layout, rows = found
@@ -273,7 +273,7 @@ def edge_pad(input, pad, mode):
 @launches("edge_pad_backward")
 def edge_pad_backward(grad_output, input_shape, pad, mode):
     layout = grad_output._layout
-    if not layout.dtype.is_floating_point or not layout.numel or layout.device.type != "cpu":
+    if not layout.dtype.is_floating_point or not layout.numel or not layout.device.runtime.computes:
         previous, modes.grad = modes.grad, False
         try:
             return edge_gradient(grad_output, input_shape, pad, mode)

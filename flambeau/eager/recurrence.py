@@ -46,7 +46,7 @@ def rnn_layer(
         states.after, last, layer.new(layer.batch, layer.width) if cells else nothing,
         gates, h_gates, states.before, *((cells.before, cells.after) if cells else [nothing] * 2),
     )  # fmt: skip
-    if not gates._layout.numel or layer.device.type != "cpu":
+    if not gates._layout.numel or not layer.device.runtime.computes:
         copy_into(last, hidden)
         return outs
     bias = b_ih

@@ -230,7 +230,7 @@ class States:
         else:
             self.before, self.after = layer.new(rows, width), layer.new(rows, width)
             start = self.latest = layer.new(batch, width)
-        if layer.device.type == "cpu":
+        if layer.device.runtime.computes:
             copy_into(start, first.detach())
 
     def enter(self, start, rows):

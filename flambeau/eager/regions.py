@@ -9,33 +9,20 @@ import struct
 from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._tensor import empty_tensor
-from flambeau.eager.launching import launches
+from flambeau.codegen.descriptions import REGION_CHANNELS, Boxes, Regions
+from flambeau.codegen.target import current
 from flambeau.eager.copying import copy_into
-from flambeau.eager.kernels import load_kernel, pool
-from flambeau.eager.rows import address, contiguous
-from flambeau.runtime.cpu import words
+from flambeau.eager.launching import launches
+from flambeau.eager.rows import address, chunks_of, contiguous
+from flambeau.runtime.cpu import packed
 
 WORK = 1 << 16  # results of a chunk, about
 MOST_CHUNKS = 32  # each has scratch of its own
 
-_kernels: dict = {}
 
-
-def _kernel(name, *facts):
-    found = _kernels.get((name, *facts))
-    if found is None:
-        from flambeau.codegen.templates import regions  # with llvmlite, on first need
-
-        ir = getattr(regions, "build_" + name)(*facts)
-        found = _kernels[name, *facts] = load_kernel(ir, name)
-    return found
-
-
-def _run(kernel, described, *arguments):
-    owner, description = words(described)
-    if owner[0] > 1:
-        pool().ensure_workers()
-    if kernel(description, *arguments) is not None:
+def _run(device, name, facts, words, *arguments):
+    kernel = device.runtime.kernel(name, "regions:build_" + name, *facts)
+    if kernel(packed(words), *arguments) is not None:
         raise IndexError(
             "roi batch index out of range: the first column of the boxes names an image of the "
             "input"
@@ -44,14 +31,14 @@ def _run(kernel, described, *arguments):
 
 @launches("nms_sorted")
 def nms_sorted(lines, count, iou_threshold):
-    if lines._layout.device.type != "cpu":
+    if not lines._layout.device.runtime.computes:
         raise NotImplementedError("nms: the result depends on the data, which meta tensors lack")
     marks = empty_tensor((count + 64,), d.uint8, lines.device).zero_()
     kept = empty_tensor((count + 1,), d.int64, lines.device)
     code = lines.dtype.code
     threshold = _rounded_down(iou_threshold) if code == "f32" else iou_threshold
-    described = [1, count, lines.shape[1]]
-    _run(_kernel("nms", code), described, address(lines), address(marks), address(kept), threshold)
+    pointers = address(lines), address(marks), address(kept)
+    _run(lines.device, "nms", (code,), Boxes(1, count, lines.shape[1]), *pointers, threshold)
     return kept[: int(kept[count])].clone()
 
 
@@ -90,7 +77,16 @@ def _check(input, rois, name):
 def _parts(count, each):
     """(parts, elements of a part) of `count` elements, each of which gives so many results."""
     per_part = max(1, WORK // max(each, 1), -(-count // MOST_CHUNKS))
-    return -(-count // per_part), per_part
+    return chunks_of(count, per_part), per_part
+
+
+def _align_scratch(dtype, height, width, rows, columns):
+    """(bytes of a chunk, stride of bins, stride of lines), for both kernels of roi_align."""
+    size = max(4, dtype.itemsize)
+    w = current().vector_bytes // size
+    bin_stride, line = -(-columns // w) * w, -(-width // w) * w + w
+    tables = rows * height + max(width * bin_stride, columns * line) + REGION_CHANNELS * line
+    return -(-(16 * rows + size * tables) // 64) * 64, bin_stride, line
 
 
 @launches("roi_align")
@@ -99,19 +95,16 @@ def roi_align(input, rois, scale, rows, columns, samples, aligned):
     images, channels, height, width = input.shape
     count = rois.shape[0]
     out = empty_tensor((count, channels, rows, columns), input.dtype, input.device)
-    if not out._layout.numel or input.device.type != "cpu":
+    if not out._layout.numel or not input.device.runtime.computes:
         return out
-    from flambeau.codegen.templates.regions import align_scratch
-
-    code = input.dtype.code
-    size, bin_stride, line = align_scratch(code, height, width, rows, columns)
     chunks, per_chunk = _parts(count, channels * rows * columns)
-    scratch = empty_tensor((chunks * size,), d.uint8, input.device)
-    described = [chunks, count, images, channels, height, width, rows, columns]
-    described += [samples, per_chunk, size, bin_stride, line]
+    strides = _align_scratch(input.dtype, height, width, rows, columns)
+    scratch = empty_tensor((chunks * strides[0],), d.uint8, input.device)
+    sizes = count, images, channels, height, width, rows, columns
+    words = Regions(chunks, *sizes, per_chunk, samples, *strides)
     input, rois = contiguous(input), contiguous(rois)
     pointers = (address(out), address(input), address(rois), address(scratch))
-    _run(_kernel("align", code, aligned), described, *pointers, float(scale))
+    _run(input.device, "align", (input.dtype.code, aligned), words, *pointers, float(scale))
     return out
 
 
@@ -122,22 +115,20 @@ def roi_align_backward(
     # sums of half types are kept in float32 and rounded once
     dtype = g.dtype if g.dtype.itemsize > 2 else d.float32
     found = empty_tensor((images, channels, height, width), dtype, g.device)
-    if g.device.type != "cpu":
+    if not g.device.runtime.computes:
         return empty_tensor(found.shape, g.dtype, g.device)
     found.zero_()
     if g._layout.numel and found._layout.numel:
-        from flambeau.codegen.templates.regions import align_scratch
-
-        code, count = g.dtype.code, rois.shape[0]
-        size, bin_stride, line = align_scratch(code, height, width, rows, columns)
+        count = rois.shape[0]
+        strides = _align_scratch(g.dtype, height, width, rows, columns)
         # every chunk computes the tables of all regions, so there are few
         chunks, per_chunk = _parts(channels, max(count * rows * columns, WORK // 16))
-        scratch = empty_tensor((chunks * size,), d.uint8, g.device)
-        described = [chunks, count, images, channels, height, width, rows, columns]
-        described += [samples, per_chunk, size, bin_stride, line]
+        scratch = empty_tensor((chunks * strides[0],), d.uint8, g.device)
+        sizes = count, images, channels, height, width, rows, columns
+        words = Regions(chunks, *sizes, per_chunk, samples, *strides)
         g, rois = contiguous(g), contiguous(rois)
         pointers = (address(found), address(g), address(rois), address(scratch))
-        _run(_kernel("align_back", code, aligned), described, *pointers, float(scale))
+        _run(g.device, "align_back", (g.dtype.code, aligned), words, *pointers, float(scale))
     if dtype is g.dtype:
         return found
     rounded = empty_tensor(found.shape, g.dtype, g.device)
@@ -153,10 +144,10 @@ def roi_pool(input, rois, scale, rows, columns):
     shape = (count, channels, rows, columns)
     out = empty_tensor(shape, input.dtype, input.device)
     places = empty_tensor(shape, d.int64, input.device)
-    if out._layout.numel and input.device.type == "cpu":
+    if out._layout.numel and input.device.runtime.computes:
         chunks, per_chunk = _parts(count, channels * rows * columns)
-        described = [chunks, count, images, channels, height, width, rows, columns, per_chunk]
+        words = Regions(chunks, count, images, channels, height, width, rows, columns, per_chunk)
         input, rois = contiguous(input), contiguous(rois)
         pointers = (address(out), address(places), address(input), address(rois))
-        _run(_kernel("pool", input.dtype.code), described, *pointers, float(scale))
+        _run(input.device, "pool", (input.dtype.code,), words, *pointers, float(scale))
     return out, places

@@ -1,6 +1,7 @@
 """Handlers around calls: what they are told, what they may change, and what is left of them."""
 
 import contextlib
+import inspect
 import sys
 import threading
 import types
@@ -390,6 +391,17 @@ def test_ops_of_a_library_are_seen():
         return a * 2
 
     assert seen(lambda: twice(x))[0] == "here::twice"
+
+
+def test_signatures_of_armed_functions_are_their_own():
+    interposing.disarm()
+    functions = [torch.zeros_like, nn.Module.__call__, Tensor.backward, torch.optim.SGD.step]
+    before = [str(inspect.signature(f)) for f in functions]
+    with interposing.handling(Log("method", "module", "optimizer")):
+        assert [str(inspect.signature(f)) for f in functions] == before
+    interposing.disarm()
+    assert [str(inspect.signature(f)) for f in functions] == before
+    assert not hasattr(torch.zeros_like, "__wrapped__")
 
 
 def test_frames_of_armed_functions_can_be_looked_at():

@@ -9,14 +9,15 @@ independent; a chunk is a few of them. Launcher: `eager/ctc.py`.
 
 import math
 
+from flambeau.codegen import descriptions
 from flambeau.codegen import scalar as m
+from flambeau.codegen.descriptions import FRONT
 from flambeau.codegen.llvm import Emitter, gather
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I32, I64, PTR, bytes_of, vector
 from flambeau.codegen.target import current
 from flambeau.codegen.templates.sorting import Kernel
 
-FRONT = 2  # states before the first, in every row
 BAD_LABEL = 1  # what a kernel reports
 
 
@@ -24,24 +25,16 @@ def lanes(code):
     return current().vector_bytes // bytes_of(LLVM_TYPE[code])
 
 
-def row_length(states, code):
-    """Elements of a row of states: room in front, whole vectors, room behind."""
-    w = lanes(code)
-    return FRONT + -(-states // w) * w + w
-
-
 class _Alignments:
     """One sample at a time: its lengths, its labels, rows of log probabilities and of states."""
 
-    # words: samples, samples per chunk, times, classes, row length, bytes from time to time and
-    # from sample to sample of the log probabilities, blank
     def __init__(self, kinds, code, target):
         self.kernel = Kernel(kinds)
         self.fn, self.code, self.target = self.kernel.fn, code, target
         self.type, self.w = LLVM_TYPE[code], lanes(code)
-        words = self.kernel.words(8)
-        self.samples, self.per_chunk, self.times, self.classes = words[:4]
-        self.row, self.time_stride, self.sample_stride, self.blank = words[4:]
+        _, self.samples, self.per_chunk, *words = self.kernel.described(descriptions.Alignments)
+        self.times, self.classes, self.row, *words = words
+        self.time_stride, self.sample_stride, self.blank, self.gradient_step = words
         self.low = self.fn.value(-math.inf, vector(self.type, self.w))
 
     def each(self, probabilities, lengths, targets, labels, visit):
@@ -193,19 +186,17 @@ def build_backward(code, target, zero_infinity):
     probabilities, lengths, targets, labels, scratch).
 
     The gradient is [time][sample][class]; scratch has room for three rows per sample: two of sums
-    from behind, one of probabilities of states. One more word: elements from gradient to gradient
-    of the losses.
+    from behind, one of probabilities of states.
     """
     walk = _Alignments("ppppppppp", code, target)
     fn, type, w = walk.fn, walk.type, walk.w
     out, outer, losses, rows, probabilities, lengths, targets, labels, scratch = (
         walk.kernel.arguments
     )
-    step = walk.kernel.words(9)[-1]
 
     def visit(sample, count):
         loss = fn.load(fn.gep(losses, sample, type), type)
-        g = fn.load(fn.gep(outer, sample * step, type), type)
+        g = fn.load(fn.gep(outer, sample * walk.gradient_step, type), type)
         used = fn.var(walk.length)
         if zero_infinity:
             with fn.when(loss == math.inf):

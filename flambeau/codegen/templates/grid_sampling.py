@@ -9,6 +9,7 @@ grid sums over channels, so there a chunk owns places.
 
 from typing import NamedTuple
 
+from flambeau.codegen import descriptions
 from flambeau.codegen.llvm import (
     convert,
     from_memory,
@@ -63,11 +64,10 @@ class _Sampler:
     def number(self, x):
         return self.fn.value(float(x), self.vector)
 
-    def words(self, count):
-        """Description words: the sizes of the image (from the last dimension on), then others."""
-        found = self.kernel.words(self.pattern.dims + count)
-        dims = self.pattern.dims
-        self.sizes = found[:dims]
+    def words(self):
+        """The description; keeps the sizes of the image, from the last dimension on."""
+        found = self.kernel.described(descriptions.GridSampling)
+        self.sizes = [found.width, found.height, found.depth][: self.pattern.dims]
         self.float_sizes = [
             self.fn.splat(self.fn.convert("sitofp", n, self.scalar), self.width) for n in self.sizes
         ]
@@ -75,7 +75,7 @@ class _Sampler:
         for n in self.sizes[1:]:
             plane = plane * n
         self.plane = plane
-        return found[dims:]
+        return found.places, found.channels, found.per_chunk, found.parts
 
     def mask(self, left):
         fn = self.fn
@@ -282,15 +282,13 @@ class _Taps:
         return from_memory(fn, gather(fn, pointers, s.memory, offset >= 0), s.code)
 
 
-def build_sample(pattern):
-    """Values at places: (out, input, grid).
-
-    Words: sizes of the image, places per batch, channels, places per chunk, chunks per batch.
-    """
+def build_sample(*facts):
+    """Values at places: (out, input, grid)."""
+    pattern = Pattern(*facts)
     s = _Sampler(pattern, "ppp")
     kernel, fn, w = s.kernel, s.fn, s.width
     out, x, grid = kernel.arguments
-    places, channels, per_chunk, chunks = s.words(4)
+    places, channels, per_chunk, chunks = s.words()
     batch, part = kernel.chunk / chunks, kernel.chunk % chunks
     begin = part * per_chunk
     end = fn.min(begin + per_chunk, places)
@@ -322,12 +320,13 @@ def build_sample(pattern):
     return kernel.text()
 
 
-def build_grid_gradient(pattern):
-    """The gradient of the grid: (grad_grid, grad_output, input, grid); words as build_sample."""
+def build_grid_gradient(*facts):
+    """The gradient of the grid: (grad_grid, grad_output, input, grid)."""
+    pattern = Pattern(*facts)
     s = _Sampler(pattern, "pppp")
     kernel, fn, w, dims = s.kernel, s.fn, s.width, pattern.dims
     target, g, x, grid = kernel.arguments
-    places, channels, per_chunk, chunks = s.words(4)
+    places, channels, per_chunk, chunks = s.words()
     batch, part = kernel.chunk / chunks, kernel.chunk % chunks
     begin = part * per_chunk
     end = fn.min(begin + per_chunk, places)
@@ -358,15 +357,13 @@ def build_grid_gradient(pattern):
     return kernel.text()
 
 
-def build_image_gradient(pattern):
-    """The gradient of the image: (grad_input of the compute type, grad_output, grid).
-
-    Words: sizes of the image, places per batch, channels, channels per chunk, chunks per batch.
-    """
+def build_image_gradient(*facts):
+    """The gradient of the image: (grad_input of the compute type, grad_output, grid)."""
+    pattern = Pattern(*facts)
     s = _Sampler(pattern, "ppp")
     kernel, fn, w = s.kernel, s.fn, s.width
     target, g, grid = kernel.arguments
-    places, channels, per_chunk, chunks = s.words(4)
+    places, channels, per_chunk, chunks = s.words()
     batch, part = kernel.chunk / chunks, kernel.chunk % chunks
     begin = part * per_chunk
     end = fn.min(begin + per_chunk, channels)

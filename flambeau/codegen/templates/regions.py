@@ -6,6 +6,8 @@ line into bins, whole registers at a time, for several channels side by side. On
 same tables spread a gradient; there a chunk owns channels, because regions overlap.
 """
 
+from flambeau.codegen import descriptions
+from flambeau.codegen.descriptions import REGION_CHANNELS as TOGETHER
 from flambeau.codegen.llvm import (
     convert,
     load_element,
@@ -19,7 +21,6 @@ from flambeau.codegen.target import current
 from flambeau.codegen.templates.sorting import Kernel
 
 PADDING = 64  # elements after the boxes that nms may read
-TOGETHER = 4  # channels
 _MOST_SAMPLES = 1 << 20  # of a bin in one direction: coordinates may be anything
 _FAR = float(1 << 30)  # pixels
 
@@ -36,12 +37,12 @@ def build_nms(code):
     """Boxes, the best first, that no kept one covers: (sides, marks, kept, threshold).
 
     Sides are lines of x1, y1, x2, y2 and areas; marks are zero bytes; kept gets places in that
-    order, and after them how many. Words: boxes, elements of a line.
+    order, and after them how many.
     """
     kernel = Kernel("pppf")
     fn, type, w = kernel.fn, LLVM_TYPE[code], lanes(code)
     lines, marks, kept, threshold = kernel.arguments
-    count, stride = kernel.words(2)
+    _, count, stride = kernel.described(descriptions.Boxes)
     limit = fn.splat(convert(fn, threshold, "f64", code), w)
     sides = [fn.gep(lines, stride * k, type) for k in range(5)]
     zero = fn.value(0.0, vector(type, w))
@@ -92,10 +93,10 @@ class _Aligner:
         self.memory = MEMORY_TYPE[code]
         self.width = lanes(code)
         self.vector = vector(self.scalar, self.width)
-        words = self.kernel.words(12)
-        self.rois, self.images, self.channels, self.height, self.width_in = words[:5]
-        self.rows, self.columns, self.samples, self.per_chunk, self.scratch = words[5:10]
-        self.bin_stride, self.line = words[10:12]
+        words = self.kernel.described(descriptions.Regions)
+        _, self.rois, self.images, self.channels, self.height, self.width_in, *words = words
+        self.rows, self.columns, self.per_chunk, self.samples, *words = words
+        self.scratch, self.bin_stride, self.line = words
 
     def mask(self, left):
         fn = self.fn
@@ -244,21 +245,8 @@ class _Aligner:
         return fn.carry(self.columns, [fn.value(0, I64), self.zeros()], step)[1]
 
 
-def align_scratch(code, height, width, rows, columns):
-    """(bytes of a chunk, stride of bins, stride of lines), for both kernels of roi_align."""
-    w = lanes(code)
-    bin_stride, line = -(-columns // w) * w, -(-width // w) * w + w
-    tables = rows * height + max(width * bin_stride, columns * line) + TOGETHER * line
-    size = 16 * rows + bytes_of(LLVM_TYPE[COMPUTE_TYPE[code]]) * tables
-    return -(-size // 64) * 64, bin_stride, line
-
-
 def build_align(code, aligned):
-    """Means of bins: (out, input, rois, scratch, scale).
-
-    Words: rois, images, channels, height, width, rows and columns of bins, samples of a bin (0 or
-    less: by size), rois of a chunk, bytes of scratch, strides of bins and lines.
-    """
+    """Means of bins: (out, input, rois, scratch, scale)."""
     a = _Aligner(code, aligned, "ppppf")
     kernel, fn, w = a.kernel, a.fn, a.width
     out, x, rois, scratch, scale = kernel.arguments
@@ -339,15 +327,15 @@ def build_align_back(code, aligned):
 def build_pool(code):
     """Largest elements of bins: (out, places, input, rois, scale).
 
-    Places are those of the largest elements in their planes, -1 where a bin is empty. Words: rois,
-    images, channels, height, width, rows and columns of bins, rois of a chunk.
+    Places are those of the largest elements in their planes, -1 where a bin is empty.
     """
     kernel = Kernel("ppppf")
     fn, type, memory = kernel.fn, COMPUTE_TYPE[code], MEMORY_TYPE[code]
     scalar = LLVM_TYPE[type]
     out, places, x, rois, scale = kernel.arguments
     scale = convert(fn, scale, "f64", type)
-    many, images, channels, height, width, rows, columns, per_chunk = kernel.words(8)
+    words = kernel.described(descriptions.Regions)
+    _, many, images, channels, height, width, rows, columns, per_chunk, *_ = words
 
     def element(pointer, place):
         return load_element(fn, fn.gep(pointer, place, memory), code, 1, "s")
