@@ -20,6 +20,7 @@ import sys
 import flambeau
 from flambeau import config, runner
 from flambeau.codegen import dump
+from flambeau.eager import explaining
 from flambeau.ops.table import TABLE
 
 # -- explain ---------------------------------------------------------------------------------------
@@ -27,7 +28,8 @@ from flambeau.ops.table import TABLE
 
 def explain(arguments):
     """Print the stages of the kernels that an expression needs."""
-    stages = ("row", *dump.STAGES)
+    before = {"row": row_text, "text": explaining.texts, "plan": explaining.plans}
+    stages = (*before, *dump.STAGES)
     parser = argparse.ArgumentParser(prog="python -m flambeau explain", description=explain.__doc__)
     parser.add_argument("expression", help="for example: gelu(randn(1000))")
     parser.add_argument(
@@ -47,7 +49,8 @@ def explain(arguments):
     for kernel in kernels if options.all else kernels[-1:]:
         print(f"=== {kernel.name}")
         for stage in options.stage or stages:
-            text = row_text(kernel.name) if stage == "row" else dump.describe(kernel, stage)
+            show = before.get(stage)
+            text = dump.describe(kernel, stage) if show is None else show(kernel.name)
             if text:
                 print(f"\n--- {stage}\n{text}")
         print()

@@ -86,7 +86,9 @@ class Task:
                     continue
             if node.saved is None:
                 raise RuntimeError(FREED)
-            if handled:
+            if wanted is not None:
+                results = wanted.apply(node, grads, create_graph)
+            elif handled:
                 results = _apply(node, grads, create_graph)
             else:
                 results = node.apply(grads, create_graph)
@@ -97,17 +99,13 @@ class Task:
                     node.release()
                 else:
                     node.saved = None
-            if wanted is not None:
-                results = [
-                    r if e is not None and wanted.leads(e) else None
-                    for r, e in zip(results, node.edges)
-                ]
             # the body of send(), written out: this loop is all there is to backward
             for edge, grad in zip(node.edges, results):
                 if edge is None:
                     continue
                 if grad is None:
-                    self._touch((edge,))
+                    if wanted is None or wanted.leads(edge):
+                        self._touch((edge,))
                     continue
                 target, number = edge
                 if isinstance(target, Tensor):
@@ -273,6 +271,25 @@ class Wanted:
                 if edge is not None and self.leads(edge):
                     nodes.add(id(node))
                     break
+
+    def apply(self, node, grads, create_graph):
+        """The gradients of a node that lead to a wanted input, None for the others.
+
+        What nobody asked for is not computed, but by custom functions, which are told nothing.
+        """
+        edges = node.edges
+        kept = tuple([e if e is not None and self.leads(e) else None for e in edges])
+        if kept == edges:
+            return _apply(node, grads, create_graph)
+        if node.custom:
+            results = _apply(node, grads, create_graph)
+        else:
+            node.narrow(kept)
+            try:
+                results = _apply(node, grads, create_graph)
+            finally:
+                node.narrow(edges)
+        return [r if e is not None else None for r, e in zip(results, kept)]
 
     def leads(self, edge):
         """Does a gradient sent this way end at a wanted input?"""

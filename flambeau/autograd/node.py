@@ -133,6 +133,10 @@ class Node:
     def __dir__(self):
         return [*object.__dir__(self), *(f"_saved_{n}" for n in self.saved_names)]
 
+    def narrow(self, edges):
+        """Let only these edges want gradients (None: nobody asks)."""
+        self.edges = edges
+
     def release(self):
         """Forget saved values, so that their memory can go."""
         self.saved = None

@@ -292,7 +292,7 @@ class Family:
         text += fresh_text(self, names, differentiable if record else (), miss)
         scope = {"plans": self.plans, "sorts": self.sorts, "record": record, "fail": self.fail}
         scope |= dict(extra)
-        return compile_text(text, scope, title or f"{_plain(self.key)} {name}")[name]
+        return compile_text(text, scope, title or f"{_plain(self.key)} {name} {self.pattern}")[name]
 
 
 def _plain(key):

@@ -38,6 +38,10 @@ class PointwiseNode(Node):
     variant: "Variant"
     backwards: dict = {}  # the variant's, by set of arguments that need gradients
 
+    def narrow(self, edges):
+        self.edges = edges
+        self.needs = sum([1 << k for k, e in enumerate(edges) if e is not None])
+
     def apply(self, grads, create_graph):
         backwards, needs = self.backwards, self.needs
         backward = backwards.get(needs)
@@ -146,7 +150,7 @@ class Backward:
             "sorts": self.sorts,
             "fit": fit,
         }
-        return compile_text(text, space, f"{variant.op.name} backward")["quick"]
+        return compile_text(text, space, f"{variant.op.name} backward {variant.pattern}")["quick"]
 
     def _dense(self, key):
         """(kernel, description, no sums) where g, arguments and saved values have one dense layout."""
@@ -376,6 +380,7 @@ class Variant:
                 "frees": -1 in (shown or ()) or any(map(self._is_tensor, self.saved_names)),
             },
         )
+        self.slow_record = None
         self.record = self._compile_record() if self.differentiable else None
         self.run = self.family.compile_run(self.names, self.record, self.differentiable)
         if pattern == "ts" and "fold" in op.options:
@@ -459,8 +464,17 @@ class Variant:
     def _compile_record(self):
         """def record(out, *args): make the node. Saves only what the wanted gradients need.
 
-        There are two texts: the quick one, and one that asks hooks and anomaly mode.
+        There are two texts: the quick one, and one that asks hooks and anomaly mode, made when
+        there are such.
         """
+        return self._compiled("record", True, {"watched": self._watched})
+
+    def _watched(self, *values):
+        if self.slow_record is None:
+            self.slow_record = self._compiled("watched", False, {})
+        return self.slow_record(*values)
+
+    def _compiled(self, name, quick, more):
         space = {
             "NodeClass": self.node_class,
             "edge_of": edge_of,
@@ -470,12 +484,10 @@ class Variant:
             "init_node": init_node,
             "SavedInput": SavedInput,
             "SavedOutput": SavedOutput,
+            **more,
         }
-        text = self._record_text("watched", False)
-        space["watched"] = compile_text(text, space, f"{self.op.name} record, watched")["watched"]
-        return compile_text(self._record_text("record", True), space, f"{self.op.name} record")[
-            "record"
-        ]
+        title = f"{self.op.name} {name} {self.pattern}"
+        return compile_text(self._record_text(name, quick), space, title)[name]
 
     def _record_text(self, title, quick):
         names, outs = self.names, [f"out{k}" for k in range(self.op.outputs)]

@@ -7,6 +7,7 @@ import weakref
 import pytest
 
 import flambeau
+from flambeau.eager import interposing
 from tests.autograd.behaviour import Cases, attempt, name_of, plain
 
 cases = Cases("engine")
@@ -920,3 +921,26 @@ def test_saved_layouts_do_not_mix():
         y.select(1, 1).exp_()
         y.select(1, 1).sum().backward()
         assert x.grad.tolist() == expected.tolist()
+
+
+def test_grad_computes_nothing_that_nobody_asked_for():
+    """autograd.grad towards the input of a layer runs no product for its weight."""
+
+    def note(name, function, args, kwargs):
+        seen.append(name)
+        return function(*args, **kwargs)
+
+    x, w, b = (flambeau.randn(*size, requires_grad=True) for size in ((3, 4), (5, 4), (5,)))
+    for make in (lambda: (x @ w.t()).sum(), lambda: flambeau.nn.functional.linear(x, w, b).sum()):
+        counts = []
+        for inputs in ((x,), (x, w)):
+            y, seen = make(), []
+            with interposing.handling(note):
+                found = flambeau.autograd.grad(y, inputs)
+            counts.append(len(seen))
+            assert all(g.shape == t.shape for g, t in zip(found, inputs))
+        assert counts[0] < counts[1], (seen, counts)
+    y = x * flambeau.randn(3, 4, requires_grad=True)
+    node, needs = y.grad_fn, y.grad_fn.needs
+    flambeau.autograd.grad(y.sum(), (x,), retain_graph=True)
+    assert node.needs == needs and None not in node.edges  # as before
