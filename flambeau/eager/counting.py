@@ -184,6 +184,8 @@ def searchsorted(sorted_sequence, input, out_int32, right, side, sorter):
     dtype = sorted_sequence.dtype
     if isinstance(input, Tensor):
         dtype = d.promote_types(dtype, input.dtype)
+        if input.device is not sorted_sequence.device:
+            raise errors.different_devices(sorted_sequence.device, input.device)
     else:
         layout = dense_layout((), d.scalar_dtype(type(input)), sorted_sequence.device)
         if layout.dtype.category > dtype.category:
