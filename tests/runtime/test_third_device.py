@@ -15,9 +15,13 @@ import flambeau as torch
 from flambeau._device import device as devices
 from flambeau.codegen.llvm_cpu import host
 from flambeau.eager.kernels import building_for
+from flambeau.eager.methods import function
+from flambeau.ops.table import TABLE
 from flambeau.runtime.allocator import NO_POOL, Allocator, Pool
 from flambeau.runtime.base import Runtime
 from flambeau.runtime.cpu import copy_bytes
+from tests.ops.compare import build, outcome, tensor_count
+from tests.ops.samples import calls_of, operands
 
 F, nn = torch.nn.functional, torch.nn
 NAME = "privateuseone"
@@ -223,6 +227,30 @@ def check_same(found, wanted):
 @pytest.mark.parametrize("expression", expressions(CASES))
 def test_the_same_as_on_the_host(third, expression):
     check_same(eval(expression, names_on(NAME)), eval(expression, names_on("cpu")))
+
+
+ROWS = sorted(
+    n for n, op in TABLE.items() if op.kind == "pointwise" and (op.variants or op.namespaces)
+)
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_every_pointwise_row(third, name, dtype):
+    for call in calls_of(TABLE[name]):
+        values = operands(TABLE[name], dtype, max(1, tensor_count(call)))
+        args, kwargs = build(torch, call, values, dtype)
+        wanted = outcome(function(name), args, kwargs)
+        there = [[moved(a) for a in args], {k: moved(v) for k, v in kwargs.items()}]
+        found = outcome(function(name), *there)
+        if isinstance(wanted, Exception):
+            assert type(found) is type(wanted) and str(found) == str(wanted)
+        else:
+            check_same(found, wanted)
+
+
+def moved(value):
+    return value.to(NAME) if isinstance(value, torch.Tensor) else value
 
 
 SLOPES = """
