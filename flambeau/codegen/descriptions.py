@@ -445,3 +445,25 @@ class Alignments(NamedTuple):
 
 
 FRONT = 2  # states before the first, in every row of states
+
+
+class Fourier(NamedTuple):
+    """Fourier transforms of lines, in groups; steps in bytes."""
+
+    chunks: Word
+    groups: Word
+    per_chunk: Word
+    n: Word
+    lines: Word  # of one outer index
+    blocks: Word  # of lines, for one outer index
+    in_step: Word  # from element to element, from line to line
+    in_line: Word
+    out_step: Word
+    out_line: Word
+    passes: Word
+    swap: Word  # parts: backward
+    turn_row: Word  # elements per row of the turns
+    kept: Word  # elements of a spectrum
+
+
+PASSES = 24  # words of radices that follow
