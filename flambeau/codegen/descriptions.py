@@ -429,63 +429,6 @@ STRIDES = {"query": 3, "key": 3, "value": 3, "out": 3, "mask": 4}
 STRIDES |= {"grad": 3, "grad_query": 3, "grad_key": 3, "grad_value": 3}
 
 
-class Regular(NamedTuple):
-    """A table of neighbours at regular places."""
-
-    chunks: Word
-    size: Word
-    wanted: Word
-
-
-class Turned(NamedTuple):
-    """A table that is turned around."""
-
-    chunks: Word
-    outputs: Word
-    inputs: Word
-
-
-class Spread(NamedTuple):
-    """A table that is looked at."""
-
-    chunks: Word
-    outputs: Word
-
-
-class Blocks(NamedTuple):
-    """A table for registers of outputs."""
-
-    chunks: Word
-    outputs: Word
-    count: Word  # taps of each
-
-
-class Resampling(NamedTuple):
-    """Planes of rows, or rows of pixels, by tables: where their parts lie."""
-
-    chunks: Word
-    rows: Word
-    per_chunk: Word
-    depth: Word
-    height: Word
-    width: Word
-    in_depth: Word
-    in_height: Word
-    in_width: Word
-    plane: Word  # elements from plane to plane, or from image to image
-    line: Word  # elements of scratch per chunk; channels of a pixel
-    count: Word  # taps of a column in blocks
-    deep_pointers: Word
-    deep_indices: Word
-    deep_weights: Word
-    high_pointers: Word
-    high_indices: Word
-    high_weights: Word
-    wide_pointers: Word  # or bases of blocks
-    wide_indices: Word
-    wide_weights: Word
-
-
 class Alignments(NamedTuple):
     """Samples whose alignments are summed; strides in bytes."""
 
@@ -504,43 +447,23 @@ class Alignments(NamedTuple):
 FRONT = 2  # states before the first, in every row of states
 
 
-class GridSampling(NamedTuple):
-    """Places of a grid, or channels of an image; sizes of dimensions that are not there are 1."""
+class Fourier(NamedTuple):
+    """Fourier transforms of lines, in groups; steps in bytes."""
 
     chunks: Word
-    width: Word
-    height: Word
-    depth: Word
-    places: Word  # per batch
-    channels: Word
+    groups: Word
     per_chunk: Word
-    parts: Word  # chunks per batch
+    n: Word
+    lines: Word  # of one outer index
+    blocks: Word  # of lines, for one outer index
+    in_step: Word  # from element to element, from line to line
+    in_line: Word
+    out_step: Word
+    out_line: Word
+    passes: Word
+    swap: Word  # parts: backward
+    turn_row: Word  # elements per row of the turns
+    kept: Word  # elements of a spectrum
 
 
-class Boxes(NamedTuple):
-    """Boxes that may cover each other, the best first."""
-
-    chunks: Word
-    count: Word
-    line: Word  # elements of a line of sides
-
-
-class Regions(NamedTuple):
-    """Bins of regions of images."""
-
-    chunks: Word
-    rois: Word
-    images: Word
-    channels: Word
-    height: Word
-    width: Word
-    rows: Word  # of bins
-    columns: Word
-    per_chunk: Word
-    samples: Word = 0  # of a bin; 0 or less: by size
-    scratch: Word = 0  # bytes of a chunk
-    bin_stride: Word = 0
-    line: Word = 0
-
-
-REGION_CHANNELS = 4  # that roi_align sums together
+PASSES = 24  # words of radices that follow

@@ -14,6 +14,8 @@ from flambeau.eager import outs
 from flambeau.eager.copying import copy_into, filled, to_copy
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.plan import NO_WORK
+from flambeau.eager.plans import Plans
 from flambeau.eager.ranges import arange
 from flambeau.eager.rows import (
     address,
@@ -25,6 +27,7 @@ from flambeau.eager.rows import (
     vector_layout,
 )
 from flambeau.eager.sorting import sort_rows
+from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
 
 
@@ -141,6 +144,7 @@ _NO_SEARCH = (d.bool_, d.uint16, d.uint32, d.uint64)
 
 
 def _check_search(boundaries, values, right, side, sorter):
+    """All three are layouts; values None for a number, sorter where there is none."""
     name = "torch.searchsorted(): "
     if side is not None and side not in ("left", "right"):
         raise RuntimeError(f"{name}side can only be 'left' or 'right' but got {side}")
@@ -148,9 +152,8 @@ def _check_search(boundaries, values, right, side, sorter):
         raise RuntimeError(
             f"{name}side and right can't be set to opposites, got side of left while right was True"
         )
-    is_number = not isinstance(values, Tensor)
-    ndim, shape = (0, ()) if is_number else (values.ndim, values.shape)
-    if ndim == 0 and boundaries.ndim != 1:
+    shape = () if values is None else values.shape
+    if not shape and boundaries.ndim != 1:
         raise RuntimeError(
             f"{name}input value can be a scalar only when boundaries tensor dimension is 1, but we "
             f"got boundaries tensor dim({boundaries.ndim}) and input value's dim(0) numel(1)"
@@ -180,42 +183,53 @@ def _cast(t, dtype):
 
 @launches("searchsorted")
 def searchsorted(sorted_sequence, input, out_int32, right, side, sorter):
-    _check_search(sorted_sequence, input, right, side, sorter)
-    dtype = sorted_sequence.dtype
-    if isinstance(input, Tensor):
-        dtype = d.promote_types(dtype, input.dtype)
-    else:
-        layout = dense_layout((), d.scalar_dtype(type(input)), sorted_sequence.device)
-        if layout.dtype.category > dtype.category:
-            dtype = layout.dtype
+    boundaries = sorted_sequence._layout
+    order = None if sorter is None else sorter._layout
+    if not isinstance(input, Tensor):
+        _check_search(boundaries, None, right, side, order)
+        layout = dense_layout((), d.scalar_dtype(type(input)), boundaries.device)
+        if layout.dtype.category <= boundaries.dtype.category:
+            layout = dense_layout((), boundaries.dtype, boundaries.device)
         input = filled(layout, input)
-    if dtype.is_complex or dtype in _NO_SEARCH:
-        raise errors.not_implemented("searchsorted_out_cpu", dtype)
-    found = empty_tensor(input.shape, d.int32 if out_int32 else d.int64, input.device)
-    if not has_work(found._layout):
-        return found
-    boundaries, values = _cast(sorted_sequence, dtype), _cast(input, dtype)
-    length = boundaries.shape[-1]
+    dtype, to, kernel, desc = SEARCHES[boundaries, input._layout, out_int32, right, side, order]
+    out, where = empty_like_layout(to), 0
+    if kernel is nothing:
+        return out
+    table, values = _cast(sorted_sequence, dtype), _cast(input, dtype)
     if sorter is not None:
         sorter = contiguous(sorter)
-        if _launch(sorter, "sorter_check", (), Lines(1, sorter.numel(), length), address(sorter)):
+        where, lines = address(sorter), Lines(1, sorter._layout.numel, table._layout.shape[-1])
+        if _launch(sorter, "sorter_check", (), lines, where):
             raise RuntimeError("torch.searchsorted(): sorter index out of range")
+    kernel(desc, out._storage.pointer, address(table), address(values), where)
+    return out
+
+
+def _plan_search(key):
+    """(dtype that is compared, layout of the result, kernel, description)."""
+    boundaries, values, narrow, right, side, sorter = key
+    _check_search(boundaries, values, right, side, sorter)
+    if values.device is not boundaries.device:
+        raise errors.different_devices(boundaries.device, values.device)
+    dtype = d.promote_types(boundaries.dtype, values.dtype)
+    if dtype.is_complex or dtype in _NO_SEARCH:
+        raise errors.not_implemented("searchsorted_out_cpu", dtype)
+    to = dense_layout(values.shape, d.int32 if narrow else d.int64, values.device)
+    if not has_work(to):
+        return dtype, to, nothing, NO_WORK
     in_rows = boundaries.ndim > 1
-    count, block = blocks(input.numel(), 1 << 12)
+    count, block = blocks(to.numel, 1 << 12)
     if count > 1:
         pool().ensure_workers()
     facts = bool(right or side == "right"), in_rows, sorter is not None
-    per_row = input.shape[-1] if in_rows else 1
-    places = [address(t) for t in (found, boundaries, values)]
-    _launch(
-        input,
-        "search",
-        (dtype.code, found.dtype.code, *facts),
-        Search(count, input.numel(), block, length, per_row),
-        *places,
-        address(sorter) if sorter is not None else 0,
+    per_row = to.shape[-1] if in_rows else 1
+    kernel = to.device.runtime.kernel(
+        "search", "counting:build_search", dtype.code, to.dtype.code, *facts
     )
-    return found
+    return dtype, to, kernel, packed(Search(count, to.numel, block, boundaries.shape[-1], per_row))
+
+
+SEARCHES = Plans(_plan_search)
 
 
 def _check_out(op, function, args, kwargs, out):

@@ -10,38 +10,25 @@ import math
 
 from flambeau import _dtype as d
 from flambeau._device import cpu
-from flambeau._layout import Size, collapse, dense_layout
+from flambeau._layout import Size, collapse
 from flambeau._memory_format import contiguous_format
 from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.autograd.grad_mode import no_grad
+from flambeau.codegen.descriptions import PASSES, Fourier
+from flambeau.codegen.target import current
 from flambeau.eager import creation, ranges
 from flambeau.eager.launching import launches
-from flambeau.eager.kernels import load_kernel, pool
-from flambeau.eager.plan import MAX_PLANS
-from flambeau.eager.rows import address, is_computed
+from flambeau.eager.plans import Plans
+from flambeau.eager.rows import address, chunks_of, is_computed, vector_layout
 from flambeau.ops.table import public as function
-from flambeau.runtime.cpu import words
+from flambeau.runtime.cpu import packed
 
 LONGEST = 4096  # elements of a line that is transformed in one go
 LONELY = 256  # from here on a line without company is cut
 LARGEST_PRIME = 31
 CHUNKS = 8
-MOST_TABLES = 64
 
-_kernels: dict = {}
-_tables: dict = {}
-_plans: dict = {}
 _COMPLEX = {d.float32: d.complex64, d.float64: d.complex128}
-
-
-def _kernel(kind, code, rank):
-    found = _kernels.get((kind, code, rank))
-    if found is None:
-        from flambeau.codegen.templates import fourier  # with llvmlite, on first need
-
-        ir = fourier.build(kind, code, rank)
-        found = _kernels[kind, code, rank] = load_kernel(ir, "fft"), fourier.lanes(code)
-    return found
 
 
 def factors(n):
@@ -62,14 +49,7 @@ def _square(n):
     return low, n // low
 
 
-def _remembered(key, make):
-    found = _tables.get(key)
-    if found is None:
-        if len(_tables) >= MOST_TABLES:
-            _tables.clear()
-        with no_grad():
-            found = _tables[key] = make()
-    return found
+# -- tables ----------------------------------------------------------------------------------------
 
 
 def _unit(turns, period, real):
@@ -78,18 +58,42 @@ def _unit(turns, period, real):
     return function("stack")([angle.cos(), angle.sin()], -1).to(real)
 
 
-def _roots(n, real):
-    return _remembered((n, real), lambda: _unit(ranges.arange(n), n, real))
+def _roots(real, n):
+    return _unit(ranges.arange(n), n, real)
 
 
-def _turns(rows, columns, real):
+def _turns(real, rows, columns):
     """Row k, column j: k j of rows * columns parts of a circle."""
+    k, j = ranges.arange(rows), ranges.arange(columns)
+    return _unit(function("outer")(k, j), rows * columns, real)
 
-    def make():
-        k, j = ranges.arange(rows), ranges.arange(columns)
-        return _unit(function("outer")(k, j), rows * columns, real)
 
-    return _remembered((rows, columns, real), make)
+def _chirps(dtype, n, forward):
+    """What lines of a length are multiplied with, and the spectrum that they are folded with."""
+    length, sign = _friendly(n), 1 if forward else -1
+    j = ranges.arange(n)
+    chirp = function("view_as_complex")(_unit((j * j) % (2 * n), 2 * n * sign, d.float64))
+    around = creation.zeros(length, dtype=d.complex128)
+    around[:n] = chirp.conj().resolve_conj()
+    around[length - n + 1 :] = around[1:n].flip(0)
+    spectrum = creation.empty_like(around)
+    transform(around, spectrum, 0, True, 1.0)
+    return chirp.to(dtype), spectrum.to(dtype)
+
+
+def _friendly(n):
+    """A power of two that is long enough for the convolution of lines of length n."""
+    return 1 << (2 * n - 2).bit_length()
+
+
+def _table(key):
+    name, *facts = key
+    with no_grad():
+        return _MAKE[name](*facts)
+
+
+_MAKE = {"roots": _roots, "turns": _turns, "chirps": _chirps}
+TABLES = Plans(_table, room=64)
 
 
 def run_lines(kind, dtype, n, kept, forward, scale, sizes, out, source, turns=None):
@@ -100,50 +104,43 @@ def run_lines(kind, dtype, n, kept, forward, scale, sizes, out, source, turns=No
     """
     (to, out_step, out_strides), (at, in_step, in_strides) = out, source
     row = turns[1] if turns else 0
-    key = kind, dtype, n, kept, forward, row, *sizes, *out_strides, *in_strides, out_step, in_step
-    plan = _plans.get(key)
-    if plan is None:
-        if len(_plans) > MAX_PLANS:
-            _plans.clear()
-        steps = (out_step, out_strides), (in_step, in_strides)
-        plan = _plans[key] = _plan(kind, dtype, n, kept, forward, sizes, *steps, row)
-    kernel, description, room, owner, real = plan
-    if owner[0] > 1:
-        pool().ensure_workers()
-    scratch, table = empty_like_layout(room), _roots(n, real)
+    kernel, description, room = PLANS[
+        kind, dtype, n, kept, forward, row, tuple(sizes),
+        out_step, tuple(out_strides), in_step, tuple(in_strides),
+    ]  # fmt: skip
+    scratch, table = empty_like_layout(room), TABLES["roots", room.dtype, n]
     turn_table = turns[0]._storage.pointer if turns else 0
     kernel(description, to, at, scratch._storage.pointer, table._storage.pointer, turn_table, scale)
 
 
-def _plan(kind, dtype, n, kept, forward, sizes, out, source, row):
-    """(kernel, description, layout of the scratch, owner of the description, real dtype)."""
-    (out_step, out_strides), (in_step, in_strides) = out, source
+def _plan(key):
+    """(kernel, description, layout of the scratch)."""
+    kind, dtype, n, kept, forward, row, sizes, out_step, out_strides, in_step, in_strides = key
     sizes, (out_strides, in_strides) = collapse(sizes, [out_strides, in_strides])
     lane = max(range(len(sizes)), key=lambda k: (min(sizes[k], 16), -in_strides[k]), default=None)
     if lane is None:
-        lines, out_line, in_line, rest = 1, 0, 0, []
-    else:
-        lines, out_line, in_line = sizes[lane], out_strides[lane], in_strides[lane]
-        rest = [k for k in range(len(sizes)) if k != lane]
+        lines, out_line, in_line = 1, 0, 0
+    else:  # what is left are outer dimensions
+        lines, out_line, in_line = (x.pop(lane) for x in (sizes, out_strides, in_strides))
     real = dtype.to_real()
-    kernel, width = _kernel(kind, dtype.code, len(rest))
+    width = current().vector_bytes // real.itemsize
     per_group = width if kind == "c2c" else 2 * width
     blocks = -(-lines // per_group)
-    groups = blocks * math.prod(sizes[k] for k in rest)
+    groups = blocks * math.prod(sizes)
     # few groups of a long line still fill two threads; a chunk has scratch of its own
     chunks = min(CHUNKS, groups, max(1, groups * n * per_group >> 13))
     per_chunk = -(-groups // chunks)
-    chunks = -(-groups // per_chunk)
-    radices = factors(n)
-    owner, description = words(
-        [chunks, groups, per_chunk, n, lines, blocks, in_step, in_line, out_step, out_line]
-        + [len(radices), 0 if forward else 1, row, kept, *radices, *[0] * (24 - len(radices))]
-        + [sizes[k] for k in rest]
-        + [out_strides[k] for k in rest]
-        + [in_strides[k] for k in rest]
-    )
-    room = dense_layout(Size((chunks * 4 * n * width,)), real, cpu)
-    return kernel, description, room, owner, real
+    chunks, radices = chunks_of(groups, per_chunk), factors(n)
+    words = Fourier(
+        chunks, groups, per_chunk, n, lines, blocks, in_step, in_line, out_step, out_line,
+        passes=len(radices), swap=int(not forward), turn_row=row, kept=kept,
+    )  # fmt: skip
+    rest = radices + [0] * (PASSES - len(radices)) + sizes + out_strides + in_strides
+    kernel = cpu.runtime.kernel("fft", "fourier:build", kind, dtype.code, len(sizes))
+    return kernel, packed([*words, *rest]), vector_layout(chunks * 4 * n * width, real, cpu)
+
+
+PLANS = Plans(_plan)
 
 
 def _bytes(t, dim):
@@ -180,7 +177,7 @@ def _four_steps(dtype, square, forward, scale, sizes, out, source):
     item = dtype.itemsize
     middle = empty_tensor(Size((*sizes, low, high)), dtype, cpu)
     strides = [s * item for s in middle._layout.strides[:-2]]
-    turns = _turns(low, high, dtype.to_real()), high
+    turns = TABLES["turns", dtype.to_real(), low, high], high
     start = middle._storage.pointer
     run_lines(
         "c2c", dtype, low, low, forward, 1.0, [*sizes, high],
@@ -196,21 +193,8 @@ def _four_steps(dtype, square, forward, scale, sizes, out, source):
 def _convolve(source, out, dim, forward, scale):
     """Any length: jk is (j² + k² - (j - k)²) / 2, so that the sum becomes a convolution."""
     n, dtype = source.shape[dim], source.dtype
-    real = dtype.to_real()
-    length = 1 << (2 * n - 2).bit_length()
-    sign = 1 if forward else -1
-
-    def chirps():
-        j = ranges.arange(n)
-        chirp = function("view_as_complex")(_unit((j * j) % (2 * n), 2 * n * sign, d.float64))
-        around = creation.zeros(length, dtype=d.complex128)
-        around[:n] = chirp.conj().resolve_conj()
-        around[length - n + 1 :] = around[1:n].flip(0)
-        spectrum = creation.empty_like(around)
-        transform(around, spectrum, 0, True, 1.0)
-        return chirp.to(dtype), spectrum.to(dtype)
-
-    chirp, spectrum = _remembered((n, real, forward, "chirp"), chirps)
+    length = _friendly(n)
+    chirp, spectrum = TABLES["chirps", dtype, n, forward]
     with no_grad():
         moved = function("movedim")(source, dim, -1)
         padded = creation.zeros((*moved.shape[:-1], length), dtype=dtype)

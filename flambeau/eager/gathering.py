@@ -90,6 +90,8 @@ def scatter_walk(mode, target, dim, index, src):
 
 def _plan_scatter(key):
     mode, layout, dim, index, src = key
+    if without_memory(layout, index, src):
+        return nothing, NO_WORK
     shape = tuple(index.shape) or (1,)
     items = byte_strides(src) if src.ndim else [0] * len(shape)
     return plan_along(mode, layout, dim, shape, items, byte_strides(index))
@@ -127,7 +129,7 @@ def _check_scatter(layout, dim, index, src):
 
 def scatter_along(mode, target, dim, index, src):
     """Checked arguments in, target written."""
-    if not index._layout.numel or without_memory(target._layout, index._layout):
+    if not index._layout.numel:
         return
     if mode != "set" and target.dtype in (d.float16, d.bfloat16):
         # many small additions in half precision would lose most of them; PyTorch widens too

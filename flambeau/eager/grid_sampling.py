@@ -10,7 +10,7 @@ from flambeau import _dtype, errors
 from flambeau._layout import dense_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.autograd.grad_mode import modes
-from flambeau.codegen.descriptions import GridSampling
+from flambeau.codegen.descriptions_images import GridSampling
 from flambeau.eager.copying import copy_into
 from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.plans import Plans

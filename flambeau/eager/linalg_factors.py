@@ -12,18 +12,18 @@ from flambeau import _dtype as d
 from flambeau._layout import Size, make_layout
 from flambeau._tensor import alias, empty_like_layout, empty_tensor
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager.launching import launches
+from flambeau.codegen.descriptions_linalg import KERNELS
 from flambeau.eager.copying import copy_into, fill_into
-from flambeau.eager.kernels import load_kernel, pool
+from flambeau.eager.launching import launches
 from flambeau.eager.products import product
+from flambeau.eager.rows import chunks_of, is_computed
 from flambeau.ops.table import public
-from flambeau.runtime.cpu import words
+from flambeau.runtime.cpu import packed
 
 BLOCK = 64  # columns that a kernel factors at a time
 WHOLE = 128  # matrices up to this size are left to a kernel altogether
 STRIP = 192  # rows of a triangle that are updated at a time
 WORK = 1 << 15  # multiplications per chunk
-_kernels: dict = {}
 
 
 def launches_unrecorded(name):
@@ -43,31 +43,14 @@ def launches_unrecorded(name):
     return register
 
 
-def _kernel(name, code):
-    found = _kernels.get((name, code))
-    if found is None:
-        from flambeau.codegen.templates import (  # with llvmlite, on first need
-            factoring,
-            ldl,
-            reflectors,
-        )
-
-        homes = (factoring, ldl, reflectors)
-        build = next(f for h in homes if (f := getattr(h, "build_" + name, None)))
-        found = _kernels[name, code] = load_kernel(build(code), name)
-    return found
-
-
-def launch(name, code, count, work, facts, *pointers):
-    """Run a kernel over `count` pieces of `work` multiplications each."""
+def launch(name, t, count, work, facts, *pointers):
+    """Run a kernel for the dtype and device of t over `count` pieces of `work` multiplications."""
+    file, words = KERNELS[name]
+    layout = t._layout
+    kernel = layout.device.runtime.kernel(name, f"{file}:build_{name}", layout.dtype.code)
     per_chunk = max(1, WORK // max(1, work))
-    chunks = -(-count // per_chunk)
-    block, description = words([chunks, count, per_chunk, *facts])
-    if chunks > 1:
-        pool().ensure_workers()
-    status = _kernel(name, code)(description, *pointers)
-    del block  # the description had to live until here
-    return status
+    chunks = chunks_of(count, per_chunk)
+    return kernel(packed(words(chunks, count, per_chunk, *facts)), *pointers)
 
 
 def pointer(t, element=0):
@@ -76,7 +59,7 @@ def pointer(t, element=0):
 
 def is_real_work(*tensors):
     """Is there something to compute (not on the meta device, not empty)?"""
-    return all(t._layout.device.runtime.computes and t._layout.numel for t in tensors)
+    return all(map(is_computed, tensors))
 
 
 # -- batches as three dimensions -------------------------------------------------------------------
@@ -202,7 +185,7 @@ def _lu_columns(a, first, last, pivots, info):
     rows, columns = m - first, last - first
     facts = [rows, columns, column, stride, pivots.shape[-1], first]
     launch(
-        "lu", a.dtype.code, count, rows * columns * min(rows, columns), facts,
+        "lu", a, count, rows * columns * min(rows, columns), facts,
         pointer(a, first * (column + 1)), pointer(pivots, first), pointer(info),
     )  # fmt: skip
 
@@ -214,7 +197,7 @@ def swap_rows(a, pivots, first=0, last=None, backward=False):
     stride, _, column = a._layout.strides
     facts = [m, n, column, stride, pivots.shape[-1], last - first, first, int(backward)]
     failed = launch(
-        "swaps", a.dtype.code, count, n * (last - first), facts, pointer(a), pointer(pivots, first)
+        "swaps", a, count, n * (last - first), facts, pointer(a), pointer(pivots, first)
     )
     if failed:
         raise RuntimeError("pivots must lie between 1 and the number of rows")
@@ -279,7 +262,7 @@ def _solve_block(a, b, upper, unit):
     groups = -(-columns // per_group)
     facts = [groups, per_group, n, columns, row, column, stride, b_row, b_stride, int(unit)]
     launch(
-        "triangular", b.dtype.code, count * groups, n * n * per_group, facts,
+        "triangular", b, count * groups, n * n * per_group, facts,
         pointer(a, a_last), pointer(b, b_last),
     )  # fmt: skip
 
@@ -291,7 +274,7 @@ def cholesky_in_place(t):
     """U of Uᴴ U in place of the upper triangle of a dense batch, rows side by side; gives info."""
     *batch, n, _ = t.shape
     info = empty_tensor(Size(batch), d.int32, t.device)
-    if info._layout.numel and t.device.runtime.computes:
+    if is_computed(info):
         fill_into(info, 0)
     if not is_real_work(t):
         return info
@@ -328,7 +311,7 @@ def _cholesky_block(a, first, last, info):
     n = last - first
     facts = [n, row, stride, first]
     launch(
-        "cholesky", a.dtype.code, count, n * n * n // 3, facts,
+        "cholesky", a, count, n * n * n // 3, facts,
         pointer(a, first * (row + 1)), pointer(info),
     )  # fmt: skip
 

@@ -32,11 +32,11 @@ def ldl_factor_ex(input, hermitian, check_errors, name):
     found = columns_of(input)
     pivots = empty_tensor(Size((*batch, n)), d.int32, input.device)
     info = empty_tensor(Size(batch), d.int32, input.device)
-    if info._layout.numel and input.device.runtime.computes:
+    if is_real_work(info):
         fill_into(info, 0)
     if is_real_work(found):
         launch(
-            _named("ldl", input.dtype, hermitian), input.dtype.code, info._layout.numel,
+            _named("ldl", input.dtype, hermitian), input, info._layout.numel,
             n * n * n // 3, [n, n, n * n], pointer(found), pointer(pivots), pointer(info),
         )  # fmt: skip
     if check_errors:
@@ -74,7 +74,7 @@ def ldl_solve(LD, pivots, B, hermitian):
     if not is_real_work(found):
         return found
     failed = launch(
-        _named("ldl_solve", LD.dtype, hermitian), LD.dtype.code, found._layout.numel // n, n * n,
+        _named("ldl_solve", LD.dtype, hermitian), LD, found._layout.numel // n, n * n,
         [n, columns, n, n * n, n, n * columns], pointer(factors), pointer(found), pointer(places),
     )  # fmt: skip
     if failed:

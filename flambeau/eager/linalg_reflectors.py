@@ -40,7 +40,7 @@ def _geqrf_in_place(t):
         last = n if whole else min(first + BLOCK, k)
         rows, columns = m - first, last - first
         launch(
-            "geqrf", t.dtype.code, size, 2 * rows * columns * columns,
+            "geqrf", t, size, 2 * rows * columns * columns,
             [rows, columns, m, m * n, k], pointer(a, first * (m + 1)), pointer(tau, first),
         )  # fmt: skip
         if last < n:
@@ -112,7 +112,7 @@ def _small_qr(A, k, wants_q):
     Q = empty_columns((*batch, m, k), A.dtype, A.device) if wants_q else _nothing(A)
     R = empty_columns((*batch, k, n), A.dtype, A.device)
     launch(
-        "qr", A.dtype.code, count, 4 * m * n * min(m, n),
+        "qr", A, count, 4 * m * n * min(m, n),
         [m, n, k if wants_q else 0, k, *strides[-2:], step],
         pointer(A), pointer(work), pointer(tau), pointer(Q), pointer(R),
     )  # fmt: skip

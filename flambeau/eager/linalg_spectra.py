@@ -6,10 +6,11 @@ Rows and derivatives: ops/linalg_spectra.py; QR has kernels of its own (linalg_r
 """
 
 from flambeau import _dtype as d
-from flambeau._layout import Size
-from flambeau._tensor import empty_tensor
-from flambeau.eager.copying import fill_into
-from flambeau.eager.interchange import to_numpy
+from flambeau._device import cpu
+from flambeau._layout import Size, make_layout
+from flambeau._tensor import empty_like_layout, empty_tensor
+from flambeau.eager.copying import copy_into, fill_into
+from flambeau.eager.interchange import copied, to_numpy
 from flambeau.eager.linalg_factors import (
     empty_columns,
     is_real_work,
@@ -22,14 +23,24 @@ from flambeau.runtime import lapack
 
 def _vectors(array, shape, dtype, device):
     """Matrices of vectors from an array."""
-    out = empty_columns(shape, dtype, device)
-    to_numpy(out)[...] = array
-    return out
+    return _written(empty_columns(shape, dtype, device), array)
 
 
 def _values(array, shape, dtype, device):
-    out = empty_tensor(Size(shape), dtype, device)
-    to_numpy(out)[...] = array
+    return _written(empty_tensor(Size(shape), dtype, device), array)
+
+
+def _array(t):
+    """A tensor as an array; LAPACK is on the host."""
+    return to_numpy(t if t.device is cpu else copied(t, None, cpu), force=True)
+
+
+def _written(out, array):
+    if out.device is cpu:
+        to_numpy(out)[...] = array
+    else:
+        layout = make_layout(out._layout.sizes, out._layout.strides, out.dtype, cpu)
+        copy_into(out, _written(empty_like_layout(layout), array))
     return out
 
 
@@ -70,7 +81,7 @@ def svd(A, full_matrices, compute_uv, driver):
             S,
             unit_columns(shapes[2], A.dtype, A.device),
         )
-    found = lapack.svd(to_numpy(A, force=True), full_matrices, compute_uv)
+    found = lapack.svd(_array(A), full_matrices, compute_uv)
     values = None if found is None else found[1] if compute_uv else found
     if values is None or values.min() != values.min():
         if _has_nan(A):
@@ -100,7 +111,7 @@ def eigh(A, UPLO, compute_v):
         values = empty_tensor(A.shape[:-1], real, A.device)
         vectors = empty_columns(A.shape, A.dtype, A.device) if compute_v else _nothing(A)
         return values, vectors
-    found = lapack.eigh(to_numpy(A, force=True), triangle, compute_v)
+    found = lapack.eigh(_array(A), triangle, compute_v)
     if found is None:
         if not A.isfinite().all().item():
             values = fill_into(empty_tensor(A.shape[:-1], real, A.device), float("nan"))
@@ -129,7 +140,7 @@ def eig(input, compute_v, name):
         return values, empty_columns(input.shape, dtype, input.device)
     if not input.isfinite().all().item():
         raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
-    found = lapack.eig(to_numpy(input, force=True), compute_v)
+    found = lapack.eig(_array(input), compute_v)
     if found is None:
         raise check.LinAlgError(
             "linalg.eig: The algorithm failed to converge because the input matrix is "

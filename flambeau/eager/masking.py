@@ -70,8 +70,8 @@ def spread(t, shape):
     return contiguous(make_tensor(layout, t._storage, t._offset))
 
 
-def no_meta(name, *tensors):
-    if without_memory(*[t._layout for t in tensors]):
+def no_meta(name, *layouts):
+    if without_memory(*layouts):
         raise NotImplementedError(
             f"The register_meta function for torch.{name}() raises unimplemented by default, as a "
             "correct data-independent implementation does not exist."
@@ -80,20 +80,35 @@ def no_meta(name, *tensors):
 
 @launches("masked_select")
 def masked_select(input, mask):
-    tensor_argument("masked_select", "mask", 2, mask)
-    if mask.dtype is not d.bool_:
-        raise RuntimeError("masked_select: expected BoolTensor for mask")
-    no_meta("masked_select", input, mask)
-    shape, layout = mask._layout.shape, input._layout
-    if shape != layout.shape:
-        shape = broadcast_shape(shape, layout.shape)
-    mask, source = spread(mask, shape), spread(input, shape)
+    try:
+        shape, kernel = SELECTIONS[input._layout, mask._layout]
+    except AttributeError:
+        tensor_argument("masked_select", "mask", 2, mask)
+        raise
+    if shape is not None:
+        mask, input = spread(mask, shape), spread(input, shape)
     desc, total, starts = counts_of(mask)
+    layout = input._layout
     out = empty_like_layout(vector_layout(total, layout.dtype, layout.device))
     if total:
-        select = kernel_of(layout, "select", layout.itemsize)
-        select(desc, address(source), address(mask), starts, out._storage.pointer)
+        at = mask._storage.pointer + mask._offset
+        kernel(desc, input._storage.pointer + input._offset, at, starts, out._storage.pointer)
     return out
+
+
+def _plan_select(key):
+    """(shape that both must be spread over, or None if they are ready, kernel)."""
+    layout, mask = key
+    if mask.dtype is not d.bool_:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    no_meta("masked_select", layout, mask)
+    kernel = kernel_of(layout, "select", layout.itemsize)
+    if mask.shape == layout.shape and mask.is_contiguous and layout.is_contiguous:
+        return None, kernel
+    return broadcast_shape(mask.shape, layout.shape), kernel
+
+
+SELECTIONS = Plans(_plan_select)
 
 
 def masked_put(target, mask, values):
@@ -179,7 +194,7 @@ def masked_scatter_copy(input, mask, source):
 
 @launches("nonzero")
 def nonzero(input):
-    no_meta("nonzero", input)
+    no_meta("nonzero", input._layout)
     layout, source = input._layout, contiguous(input)
     desc, total, starts = counts_of(source)
     # columns lie side by side, as in PyTorch
@@ -206,7 +221,7 @@ def repeated_positions(repeats, output_size):
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
     if without_memory(repeats._layout):
         if output_size is None:
-            no_meta("repeat_interleave", repeats)
+            no_meta("repeat_interleave", repeats._layout)
         return empty_tensor((output_size,), repeats.dtype, repeats.device)
     dtype, repeats = repeats.dtype, contiguous(index64(repeats))
     desc, total, starts = counted(repeats, "sum_repeats")

@@ -9,7 +9,7 @@ import struct
 from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._tensor import empty_tensor
-from flambeau.codegen.descriptions import REGION_CHANNELS, Boxes, Regions
+from flambeau.codegen.descriptions_images import REGION_CHANNELS, Boxes, Regions
 from flambeau.codegen.target import current
 from flambeau.eager.copying import copy_into
 from flambeau.eager.launching import launches

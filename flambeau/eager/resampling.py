@@ -11,7 +11,7 @@ from typing import NamedTuple
 from flambeau import _dtype
 from flambeau._layout import collapse, contiguous_strides, make_layout, ordered_strides
 from flambeau._tensor import empty_like_layout
-from flambeau.codegen.descriptions import Resampling
+from flambeau.codegen.descriptions_images import Resampling
 from flambeau.eager.copying import CHANNELS_LAST, copy_into
 from flambeau.eager.launching import launches
 from flambeau.eager.plans import Plans

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from flambeau import _dtype as d
 from flambeau._tensor import empty_like_layout
-from flambeau.codegen.descriptions import Blocks, Regular, Spread, Turned
+from flambeau.codegen.descriptions_images import Blocks, Regular, Spread, Turned
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import vector_layout
 from flambeau.runtime.cpu import packed, read_bytes, write_bytes

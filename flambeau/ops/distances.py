@@ -146,6 +146,8 @@ def cdist(
             )
     if not p >= 0:
         raise RuntimeError("cdist only supports non-negative p values")
+    if x1.device is not x2.device:
+        raise errors.different_devices(x1.device, x2.device)
     if x1.dtype is not x2.dtype:
         raise RuntimeError(
             f"expected scalar type {x1.dtype.scalar_name} but found {x2.dtype.scalar_name}"

@@ -6,6 +6,7 @@ leaves the bulk of the work to matrix products. Sizes and strides are descriptio
 where nothing else is said. The symmetric indefinite factoring is in `ldl.py`.
 """
 
+from flambeau.codegen import descriptions_linalg as descriptions
 from flambeau.codegen import scalar
 from flambeau.codegen.llvm import Emitter, load_element, store_element
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
@@ -86,9 +87,10 @@ class Numbers:
             step(whole, w, fn.pure(f"icmp ult {lanes}, {left.name}", vector(I1, w)))
 
 
-def _start(kinds, code, count):
+def _start(kinds, code, words):
     kernel = Kernel(kinds)
-    return kernel, kernel.fn, Numbers(kernel.fn, code), kernel.arguments, kernel.words(count)
+    _, *facts = kernel.described(words)
+    return kernel, kernel.fn, Numbers(kernel.fn, code), kernel.arguments, facts
 
 
 def _matrices(kernel, count, per_chunk):
@@ -99,10 +101,9 @@ def _matrices(kernel, count, per_chunk):
 def build_lu(code):
     """LU in place, with partial pivoting: (matrices, pivots, info), columns side by side.
 
-    Words: matrices, per chunk, m, n, column stride, matrix stride, pivots per matrix, base. Pivots
-    and info count from base + 1; info keeps what is not zero, and both are int32.
+    Pivots and info count from base + 1; info keeps what is not zero, and both are int32.
     """
-    kernel, fn, x, (matrices, pivots, info), facts = _start("ppp", code, 8)
+    kernel, fn, x, (matrices, pivots, info), facts = _start("ppp", code, descriptions.Lu)
     count, per_chunk, m, n, ld, stride, pivot_stride, base = facts
     with _matrices(kernel, count, per_chunk) as number:
         a = x.at(matrices, number * stride)
@@ -168,10 +169,9 @@ def _first_failure(fn, info, number, value):
 def build_swaps(code):
     """Swap rows as pivots say: (matrices, pivots), columns side by side.
 
-    Words: matrices, per chunk, rows, columns, column stride, matrix stride, pivots per matrix,
-    how many pivots, row of the first, 1 for the reverse order. A pivot outside the matrix fails.
+    A pivot outside the matrix fails.
     """
-    kernel, fn, x, (matrices, pivots), facts = _start("pp", code, 10)
+    kernel, fn, x, (matrices, pivots), facts = _start("pp", code, descriptions.Swaps)
     count, per_chunk, rows, columns, ld, stride, pivot_stride, many, first, backward = facts
     with _matrices(kernel, count, per_chunk) as number:
         a = x.at(matrices, number * stride)
@@ -193,11 +193,10 @@ def build_swaps(code):
 def build_triangular(code):
     """Solve L X = B in place of B: (L, B), where rows of B lie side by side.
 
-    Words: pieces (matrices times groups), per chunk, groups, columns per group, n, columns, strides
-    of L (row, column, matrix), strides of B (row, matrix), 1 if the diagonal counts as ones. Upper
-    triangles are lower ones read backward: addresses of the last element and negative strides.
+    Upper triangles are lower ones read backward: addresses of the last element and negative
+    strides.
     """
-    kernel, fn, x, (left, right), facts = _start("pp", code, 12)
+    kernel, fn, x, (left, right), facts = _start("pp", code, descriptions.Triangular)
     pieces, per_chunk, groups, per_group, n, columns = facts[:6]
     row, column, left_stride, right_row, right_stride, unit = facts[6:]
     w = x.width
@@ -247,10 +246,10 @@ def build_triangular(code):
 def build_cholesky(code):
     """U with Uᴴ U = A in place of the upper triangle: (matrices, info), rows side by side.
 
-    Below the diagonal come zeros. Words: matrices, per chunk, n, row stride, matrix stride, base;
-    info is base plus the order of the first leading minor that is not positive.
+    Below the diagonal come zeros. info is base plus the order of the first leading minor that is
+    not positive.
     """
-    kernel, fn, x, (matrices, info), facts = _start("pp", code, 6)
+    kernel, fn, x, (matrices, info), facts = _start("pp", code, descriptions.Cholesky)
     count, per_chunk, n, ld, stride, base = facts
     with _matrices(kernel, count, per_chunk) as number:
         a = x.at(matrices, number * stride)

@@ -7,25 +7,23 @@ one half of the scratch to the other, and stores the result. Going backward is g
 real and imaginary parts swapped. Real lines travel in pairs, one as the real and one as the
 imaginary part; their spectra are told apart by symmetry.
 
-Words: 0 chunks  1 groups  2 groups per chunk  3 length  4 lines per group's row  5 blocks per row
-6-7 input: bytes from element to element, from line to line  8-9 output: the same
-10 passes  11 swap parts (backward)  12 elements per row of the turns  13 elements of a spectrum
-14.. radices (PASSES words), then sizes of outer dimensions, then their strides in the output and in
-the input.
-A group is a block of lines of one outer index. Launched by eager/fourier.py.
+A group is a block of lines of one outer index. The description goes on with radices (as many words
+as PASSES says), sizes of outer dimensions, and their strides in the output and in the input.
+Launched by eager/fourier.py.
 """
 
 import math
 
 from flambeau.codegen import scalar
 from flambeau.codegen.build import transpose
+from flambeau.codegen.descriptions import PASSES, Fourier
 from flambeau.codegen.llvm import load_element, store_element
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.loops import I1, I64, PTR, Module, bytes_of, vector
 from flambeau.codegen.target import current
 
-PASSES = 24
-HEADER = 14 + PASSES
+RADIX = len(Fourier._fields)  # the word of the first one
+HEADER = RADIX + PASSES
 RADICES = (8, 5, 4, 3, 2, 7)  # with code of their own; other primes share one
 
 
@@ -49,10 +47,11 @@ class _Transform:
         out, source, scratch, self.table, self.turns = (
             argument_word(fn, self.block, k, "p") for k in range(1, 6)
         )
-        words = [self.word(k) for k in range(1, 14)]
-        groups, per_chunk, self.n, self.lines, blocks = words[:5]
-        self.in_step, self.in_line, self.out_step, self.out_line = words[5:9]
-        self.passes, self.swap, self.turn_row, self.kept = words[9:13]
+        words = Fourier(*[self.word(k) for k in range(RADIX)])
+        self.n, self.lines, self.passes, self.swap = words.n, words.lines, words.passes, words.swap
+        self.in_step, self.in_line = words.in_step, words.in_line
+        self.out_step, self.out_line = words.out_step, words.out_line
+        self.turn_row, self.kept = words.turn_row, words.kept
         self.scale = argument_word(fn, self.block, 6, "f")
         if self.type == "float":
             self.scale = fn.convert("fptrunc", self.scale, "float")
@@ -60,9 +59,9 @@ class _Transform:
         mine = fn.gep(scratch, self.chunk * (bytes_apart * 4), "i8")
         self.halves = [fn.gep(mine, bytes_apart * k, "i8") for k in range(4)]
         per_group = self.width * (1 if self.kind == "c2c" else 2)
-        low = self.chunk * per_chunk
-        with fn.loop(low, fn.min(low + per_chunk, groups)) as group:
-            row, first = group / blocks, (group % blocks) * per_group
+        low = self.chunk * words.per_chunk
+        with fn.loop(low, fn.min(low + words.per_chunk, words.groups)) as group:
+            row, first = group / words.blocks, (group % words.blocks) * per_group
             to, at = self.bases(row, out, source)
             at = fn.gep(at, first * self.in_line, "i8")
             to = fn.gep(to, first * self.out_line, "i8")
@@ -282,7 +281,7 @@ class _Transform:
         stride = fn.var(fn.value(1, I64))
         flip = fn.var(fn.value(False, I1))
         with fn.loop(0, self.passes) as k:
-            radix = self.word(k + 14)
+            radix = self.word(k + RADIX)
             turned = flip.get()
             source = [fn.select(turned, self.halves[2 + j], self.halves[j]) for j in (0, 1)]
             target = [fn.select(turned, self.halves[j], self.halves[2 + j]) for j in (0, 1)]
@@ -398,8 +397,3 @@ BUTTERFLIES |= {2: _Transform.two, 4: _Transform.four, 8: _Transform.eight}
 def build(kind, code, rank):
     """IR of a transform (c2c, r2c or c2r) of a complex dtype with `rank` outer dimensions."""
     return _Transform(kind, code, rank).text()
-
-
-def lanes(code):
-    """How many lines travel in one register."""
-    return max(1, current().vector_bytes // (4 if code == "c64" else 8))

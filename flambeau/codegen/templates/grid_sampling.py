@@ -9,7 +9,7 @@ grid sums over channels, so there a chunk owns places.
 
 from typing import NamedTuple
 
-from flambeau.codegen import descriptions
+from flambeau.codegen import descriptions_images as descriptions
 from flambeau.codegen.llvm import (
     convert,
     from_memory,

@@ -7,6 +7,7 @@ pair are negative. Columns lie side by side; innermost loops run down them.
 
 import math
 
+from flambeau.codegen import descriptions_linalg as descriptions
 from flambeau.codegen import scalar
 from flambeau.codegen.loops import I1, I32, I64, V, literal
 from flambeau.codegen.templates.factoring import _first_failure, _matrices, _start
@@ -124,11 +125,8 @@ class _Triangle:
 
 
 def _build(code, hermitian):
-    """Factor in place: (matrices, pivots, info); above the diagonal come zeros.
-
-    Words: matrices, per chunk, n, column stride, matrix stride.
-    """
-    kernel, fn, x, (matrices, pivots, info), facts = _start("ppp", code, 5)
+    """Factor in place: (matrices, pivots, info); above the diagonal come zeros."""
+    kernel, fn, x, (matrices, pivots, info), facts = _start("ppp", code, descriptions.Ldl)
     count, per_chunk, n, column, stride = facts
     zero = V(fn, x.type, literal(0.0, x.type))
     alpha = scalar.const(ALPHA, x.compute).data  # rounded to the type
@@ -213,12 +211,8 @@ class _Column:
 
 
 def _build_solve(code, hermitian):
-    """Solve in place of B: (factors, B, pivots). A pivot that makes no sense fails.
-
-    Words: pieces (matrices times columns), per chunk, n, columns, strides of the factors (column,
-    matrix), strides of B (column, matrix).
-    """
-    kernel, fn, x, (factors, right, pivots), facts = _start("ppp", code, 8)
+    """Solve in place of B: (factors, B, pivots). A pivot that makes no sense fails."""
+    kernel, fn, x, (factors, right, pivots), facts = _start("ppp", code, descriptions.LdlSystems)
     pieces, per_chunk, n, columns, column, stride, b_column, b_stride = facts
     cell, ok = fn.var(V(fn, I64, "0")), fn.var(V(fn, I1, "true"))
     with _matrices(kernel, pieces, per_chunk) as piece:

@@ -5,6 +5,7 @@ diagonal of R is real, with the sign opposite to what it replaces. `build_qr` al
 reflectors out, for small matrices; large ones are cut into blocks by eager/linalg_reflectors.py.
 """
 
+from flambeau.codegen import descriptions_linalg as descriptions
 from flambeau.codegen.llvm import load_element
 from flambeau.codegen.loops import I64, V, literal
 from flambeau.codegen.templates.factoring import _matrices, _start
@@ -147,11 +148,8 @@ class Reflectors:
 
 
 def build_geqrf(code):
-    """Reflectors in place: (matrices, τ).
-
-    Words: matrices, per chunk, m, n, column stride, matrix stride, τ per matrix.
-    """
-    kernel, fn, x, (matrices, taus), facts = _start("pp", code, 7)
+    """Reflectors in place: (matrices, τ)."""
+    kernel, fn, x, (matrices, taus), facts = _start("pp", code, descriptions.Reflectors)
     count, per_chunk, m, n, ld, stride, tau_stride = facts
     with _matrices(kernel, count, per_chunk) as number:
         a, tau = x.at(matrices, number * stride), x.at(taus, number * tau_stride)
@@ -160,12 +158,8 @@ def build_geqrf(code):
 
 
 def build_qr(code):
-    """Q and R of small matrices: (A, reflectors, τ, Q, R), all but A with columns side by side.
-
-    Words: matrices, per chunk, m, n, columns of Q (0 for R alone), rows of R, strides of A in bytes
-    (row, column, matrix).
-    """
-    kernel, fn, x, (source, work, taus, q, r), facts = _start("ppppp", code, 9)
+    """Q and R of small matrices: (A, reflectors, τ, Q, R), all but A with columns side by side."""
+    kernel, fn, x, (source, work, taus, q, r), facts = _start("ppppp", code, descriptions.Qr)
     count, per_chunk, m, n, wide, tall, row, column, stride = facts
     steps = Reflectors(fn, x)
     least = fn.min(m, n)

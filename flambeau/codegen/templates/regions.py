@@ -6,8 +6,8 @@ line into bins, whole registers at a time, for several channels side by side. On
 same tables spread a gradient; there a chunk owns channels, because regions overlap.
 """
 
-from flambeau.codegen import descriptions
-from flambeau.codegen.descriptions import REGION_CHANNELS as TOGETHER
+from flambeau.codegen import descriptions_images as descriptions
+from flambeau.codegen.descriptions_images import REGION_CHANNELS as TOGETHER
 from flambeau.codegen.llvm import (
     convert,
     load_element,

@@ -8,7 +8,7 @@ With channels last a pixel is a line of channels, and lines are summed. The tabl
 `resampling_tables.py`, here and in `eager/`.
 """
 
-from flambeau.codegen import descriptions
+from flambeau.codegen import descriptions_images as descriptions
 from flambeau.codegen.llvm import convert, gather, load_element, store_element
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, PTR, V, bytes_of, vector

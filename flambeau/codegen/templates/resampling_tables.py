@@ -7,7 +7,7 @@ of output k, with an index and a weight each. Neighbours at regular places are c
 so that pictures of any size can have tables of their own.
 """
 
-from flambeau.codegen import descriptions
+from flambeau.codegen import descriptions_images as descriptions
 from flambeau.codegen.loops import I32, I64
 from flambeau.codegen.templates.resampling import compute_type, lanes, reach
 from flambeau.codegen.templates.sorting import Kernel

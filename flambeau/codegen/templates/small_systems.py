@@ -5,6 +5,7 @@ a choice per lane, so nothing branches. Larger matrices are walked one by one, c
 Both leave LU factors, pivots and error codes as `factoring.py` does, for derivatives.
 """
 
+from flambeau.codegen import descriptions_linalg as descriptions
 from flambeau.codegen.llvm import load_element, scatter, store_element
 from flambeau.codegen.loops import I1, I32, I64, V, bytes_of, literal, vector
 from flambeau.codegen.templates.factoring import (
@@ -17,13 +18,19 @@ from flambeau.codegen.templates.factoring import (
 from flambeau.codegen.templates.sorting import Kernel
 
 # Arguments: A, B, LU, pivots, info, X, determinants; what a purpose does not need may be null.
-# Words: matrices, per chunk, n, columns of B, strides of A and of B in bytes (row, column, matrix).
-LANES = 4  # matrices up to this size share vectors
+
+
+def build(purpose, code, lanes):
+    """The kernel of a purpose (solve, inverse, det, cholesky); lanes: the size, if small enough."""
+    if purpose == "cholesky":
+        return build_cholesky_lanes(code, lanes) if lanes else build_cholesky_whole(code)
+    return build_lanes(code, lanes, purpose) if lanes else build_whole(code, purpose)
 
 
 def _start(code):
     kernel = Kernel("ppppppp")
-    return kernel, kernel.fn, Numbers(kernel.fn, code), kernel.arguments, kernel.words(10)
+    _, *facts = kernel.described(descriptions.Small)
+    return kernel, kernel.fn, Numbers(kernel.fn, code), kernel.arguments, facts
 
 
 class _Lanes:
@@ -291,14 +298,14 @@ def _store_determinant(fn, x, a, n, odd, dets, number):
 
 
 # -- Cholesky -------------------------------------------------------------------------------------
-# Arguments: A, L, info. Words: matrices, per chunk, n, strides of A in bytes (row, column, matrix).
+# Arguments: A, L, info.
 
 
 def build_cholesky_lanes(code, n):
     """L with L Lᴴ = A for matrices of a fixed small size; zeros above the diagonal."""
     kernel = Kernel("ppp")
     fn, x, (source, out, info) = kernel.fn, Numbers(kernel.fn, code), kernel.arguments
-    count, per_chunk, _, row, column, stride = kernel.words(6)
+    _, count, per_chunk, _, _, row, column, stride, *_ = kernel.described(descriptions.Small)
     w = x.width
     begin = kernel.chunk * per_chunk
     end = fn.min(begin + per_chunk, count)
@@ -335,7 +342,7 @@ def build_cholesky_whole(code):
     """The same for any size, one by one: L by columns is U by rows."""
     kernel = Kernel("ppp")
     fn, x, (source, out, info) = kernel.fn, Numbers(kernel.fn, code), kernel.arguments
-    count, per_chunk, n, row, column, stride = kernel.words(6)
+    _, count, per_chunk, n, _, row, column, stride, *_ = kernel.described(descriptions.Small)
     with _matrices(kernel, count, per_chunk) as number:
         a = x.at(out, number * n * n)
         _copy(fn, x, fn.gep(source, number * stride, "i8"), a, n, n, row, column)
