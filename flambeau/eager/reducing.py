@@ -66,7 +66,7 @@ class Kind:
         all_if_empty = options.get("all_if_empty", True)
         self.dims = normal_dims(given.get("dim"), sample.ndim, all_if_empty)
         self.keepdim = given.get("keepdim", False)
-        self.numbers = [given[n] for n in options.get("numbers", ())]
+        self.numbers = [given[n] for n in options.get("arguments", ())]
         static = tuple((n, given[n]) for n in options.get("statics", ()))
         codes = tuple(d.code for d in self.dtypes)
         self.key = (op.name, sample.dtype.code, self.compute.code, codes, static)
@@ -402,7 +402,6 @@ class Reducer:
     def __init__(self, op):
         self.op, options = op, op.options
         self.differentiable = bool(op.grads or op.joint_grad)
-        self.wrap = options.get("named") or tuple
         self.name = options.get("public", op.name)
         signatures = options.get("signatures")
         self.overloads = Overloads(op.name, signatures) if signatures else None
@@ -468,7 +467,7 @@ class Reducer:
         outs = call.run(input)
         if self.differentiable and input._requires_grad and modes.grad:
             call.kind.record(input, outs)
-        return outs[0] if len(outs) == 1 else self.wrap(outs)
+        return outs[0] if len(outs) == 1 else tuple(outs)
 
     def slow(self, input, args, out, kwargs):
         if notice(type(input)):
@@ -566,7 +565,7 @@ def describe(op, dtype, compute, outputs, static, wide=False):
         step,
         joined,
         finish,
-        "f" * len(options.get("numbers", ())),
+        "f" * len(options.get("arguments", ())),
         bool(options.get("indexed")),
         wider,
     )

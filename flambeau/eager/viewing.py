@@ -88,7 +88,7 @@ def node_name(op, layout, values, inplace=False):
         return op.options["naming"](layout)
     if number is None and not inplace:
         return op.node_name
-    count = op.options.get("numbers", 1)
+    count = op.options.get("overloads", 1)
     return f"{op.node_name[:-1]}{(number(*values) if number else 0) + (count if inplace else 0)}"
 
 

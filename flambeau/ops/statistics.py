@@ -115,7 +115,7 @@ def _row(name, outputs=1):
         init=lambda type, code: (m.const(0, "f64" if type == "f32" else type),) * 4,
         combine=_spread_join,
         step=_spread_step,
-        numbers=("correction",),
+        arguments=("correction",),
         note=_degrees(name),
         variants="",
         public=name,

@@ -13,6 +13,7 @@ the result, `x_layout` only the layout of argument x; every other name is an arg
 
 from collections.abc import Callable
 from functools import lru_cache
+from types import FunctionType as Function
 from typing import Any, NamedTuple
 
 TABLE: dict = {}
@@ -161,6 +162,80 @@ def _camel(name):
     return "".join(part.title() for part in name.strip("_").split("_"))
 
 
+# What rows of a kind may say besides, and of which type it must be; see the decorators below and
+# ops/reductions.py, ops/views.py.
+OPTIONS: dict[str, dict[str, type]] = {
+    "pointwise": {
+        "alone": Function,  # what a call with the first argument alone does (where)
+        "check": Function,
+        "exact_numbers": bool,  # are numbers not rounded to half types before the body?
+        "family": str,  # another kind of kernel around the same body: "total"
+        "fold": tuple,
+        "inplace_row": str,
+        "numbers": bool,  # may numbers stand for tensors?
+        "overload": Function,
+        "prepare": Function,
+        "settled": bool,
+    },
+    "template": {
+        "numbers": bool,
+        "varargs": str,  # the parameter that takes the rest of the arguments: view(2, 3)
+    },
+    "composite": {
+        "bind": bool,  # are arguments bound and checked before the body?
+        "choose": Function,  # runs the overload that fits
+        "exact_out": bool,  # must out= have the result's dtype?
+        "numbers": bool,
+        "signatures": tuple,  # overloads, as PyTorch's parser lists them
+        "varargs": str,
+    },
+    "reduction": {
+        "all_if_empty": bool,  # does an empty list of dimensions mean all?
+        "arguments": tuple,  # names of parameters that kernels take as numbers
+        "check": Function,
+        "combine": Function,
+        "complex_state": bool,
+        "finish": Function,
+        "indexed": bool,  # does an element's place count?
+        "init": Function,
+        "note": Function,
+        "out": str,
+        "overloads": bool,  # does PyTorch have an overload with dimensions?
+        "public": str,
+        "refuses": tuple,
+        "result": Function,
+        "signatures": tuple,
+        "state": Function,
+        "statics": tuple,  # names of parameters that are constants of kernels
+        "step": Function,
+        "wide": bool,
+    },
+    "view": {
+        "absolute": bool,  # is the place counted from the start of the storage?
+        "aligned": Function,
+        "fresh": bool,  # is the result no view for autograd?
+        "multi": bool,
+        "naming": Function,
+        "number": Function,
+        "otherwise": Function,
+        "overloads": int,
+        "varargs": str,
+    },
+}
+
+
+def _checked(name, kind, options):
+    """The options of a row; unknown ones and wrong types are mistakes."""
+    known = OPTIONS[kind]
+    for option, value in options.items():
+        if option not in known:
+            raise TypeError(f"row {name}: {kind} rows have no option '{option}'")
+        if not isinstance(value, known[option]):
+            wanted, found = known[option].__name__, type(value).__name__
+            raise TypeError(f"row {name}: option '{option}' must be {wanted}, not {found}")
+    return options
+
+
 def _row(
     kind,
     body,
@@ -197,7 +272,8 @@ def _row(
         error,
     )
     op.node_name = node or _camel(op.name) + "Backward0"
-    op.options, op.aliases, op.dtypes, op.runtime = options, tuple(aliases.split()), dtypes, None
+    op.options, op.aliases = _checked(op.name, kind, options), tuple(aliases.split())
+    op.dtypes, op.runtime = dtypes, None
     op.function = None
     if op.name in TABLE:
         raise ValueError(f"op {op.name} has two rows")

@@ -375,7 +375,7 @@ def _squeeze_number(dim):
     variants="function method inplace",
     varargs="dim",
     number=_squeeze_number,
-    numbers=3,
+    overloads=3,
 )
 def squeeze(input, dim: Dims = None):
     """Drop dimensions of size one: all, or those named."""

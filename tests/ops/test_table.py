@@ -13,6 +13,7 @@ import pytest
 
 import flambeau
 from flambeau.eager.methods import function, inplace_function
+from flambeau.ops import rules, table
 from flambeau.ops.table import TABLE
 from tests.ops import samples
 from tests.ops.compare import (
@@ -511,3 +512,12 @@ def test_variants_are_those_of_pytorch(name):
             assert hasattr(flambeau.Tensor, alias), alias
         if hasattr(torch.Tensor, alias + "_"):
             assert hasattr(flambeau.Tensor, alias + "_"), alias + "_"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"chek": len}, "no option 'chek'"), ({"settled": 1}, "option 'settled' must be bool")],
+)
+def test_options_that_no_row_has_are_refused(options, words):
+    with pytest.raises(TypeError, match=words):
+        table.pointwise(dtype=rules.same, **options)(lambda input: input)
