@@ -311,6 +311,55 @@ class Search(NamedTuple):
     per_row: Word  # values
 
 
+class Pad(NamedTuple):
+    """Rows that are padded; a PaddedSide each for depth, height and width follows."""
+
+    chunks: Word
+    rows: Word
+    per_chunk: Word
+
+
+class PaddedSide(NamedTuple):
+    """One dimension that is padded."""
+
+    out: Word  # its size in the result
+    size: Word
+    low: Word  # elements before it
+    kept: Word  # what is left of size after cutting
+
+
+class FoldedBlocks(NamedTuple):
+    """Blocks of an image, taken apart or added up."""
+
+    chunks: Word
+    rows: Word
+    per_chunk: Word
+    height: Word
+    width: Word
+    blocks_high: Word
+    blocks_wide: Word
+    kernel_high: Word
+    kernel_wide: Word
+    stride_high: Word
+    stride_wide: Word
+    pad_high: Word
+    pad_wide: Word
+    dilation_high: Word
+    dilation_wide: Word
+    room: Word  # elements of scratch memory per chunk
+
+
+class PixelLines(NamedTuple):
+    """Lines of pixels, and the channels they are made of."""
+
+    chunks: Word
+    lines: Word
+    per_chunk: Word
+    height: Word  # of the channels
+    width: Word
+    factor: Word
+
+
 class IndexedWalk(NamedTuple):
     """A walk through indices: rows in pieces, a middle dimension and `rank` outer ones.
 
