@@ -286,7 +286,8 @@ def tensor_repr(t, *, tensor_contents: str | None = None) -> str:
         else:
             tensor_contents = _contents(t.detach(), len(prefix))
     text = _append(prefix + tensor_contents, words, len(prefix))
-    if not plain and any(base.__name__ == "Parameter" for base in type(t).__mro__):
+    is_param = any(base.__name__ == "Parameter" for base in type(t).__mro__)
+    if not plain and (is_param or t.__dict__.get("_is_param")):
         return f"Parameter({text})"
     return text
 

@@ -172,6 +172,34 @@ def printing(torch):
 
 
 @case
+def subclasses_in_modules(torch):
+    nn, sub = torch.nn, plain_subclass(torch)
+    model = nn.Linear(2, 2, bias=False)
+    model.weight = nn.Parameter(torch.ones(2, 2).as_subclass(sub))
+    model(torch.ones(1, 2)).sum().backward()
+    torch.optim.SGD(model.parameters(), 0.1).step()
+    kinds = [model.weight, model(torch.ones(1, 2)), *model.parameters(), model.weight.grad]
+    return [kind(kinds), model.weight.tolist(), repr(model.weight)]
+
+
+@case
+def making_tensors_of_subclasses(torch):
+    x = torch.ones(2).as_subclass(plain_subclass(torch))
+    return kind([torch.as_tensor(x), torch.tensor(x), torch.asarray(x), torch.from_dlpack(x)])
+
+
+@case
+def the_function_by_hand(torch):
+    sub = plain_subclass(torch)
+    x = torch.ones(2).as_subclass(sub)
+    return kind([
+        sub.__torch_function__(torch.add, (sub,), (x, 1)),
+        torch.Tensor.__torch_function__(torch.add, (torch.Tensor,), (x.as_subclass(torch.Tensor), 1)),
+        torch.Tensor.__torch_function__(torch.add, (sub,), (x, 1)),
+    ])  # fmt: skip
+
+
+@case
 def disabled_subclass(torch):
     class Quiet(torch.Tensor):
         __torch_function__ = torch._C._disabled_torch_function_impl

@@ -19,14 +19,6 @@ from tests.override_cases import (
 )
 
 
-@pytest.fixture(autouse=True)
-def without_subclasses():
-    """What one test needs the others do not: the handler of subclasses goes after each."""
-    yield
-    while interposing.is_pushed(overriding.ARGUMENTS):
-        interposing.pop(overriding.ARGUMENTS)
-
-
 @pytest.mark.oracle
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("text", EXPRESSIONS)

@@ -88,6 +88,150 @@ class Windows(NamedTuple):
     )
 
 
+class Convolution(NamedTuple):
+    """Convolutions of all kinds; tables of phases, taps and blocks of k follow.
+
+    x is what patches are taken from, y what is written (or, for weights, multiplied with them), a
+    the weights. step_*: how far a patch moves from pixel to pixel; at_*: places within a slot of
+    scratch; *_pitch: bytes from row to row. Strides are in bytes. No kernel uses all of them.
+    """
+
+    # how the work is cut
+    chunks: Word
+    slot_bytes: Word = 0
+    block: Word = 0
+    m: Word = 0
+    c: Word = 0
+    group_count: Word = 0
+    groups_per_chunk: Word = 0
+    m_parts: Word = 0
+    m_per_part: Word = 0
+    k_parts: Word = 0
+    pixel_parts: Word = 0
+    part_bytes: Word = 0
+    group_bytes: Word = 0
+    k_total: Word = 0
+    # images and weights
+    x_n: Word = 0
+    x_c: Word = 0
+    x_d: Word = 0
+    x_h: Word = 0
+    x_w: Word = 0
+    in_d: Word = 0
+    in_h: Word = 0
+    in_w: Word = 0
+    step_d: Word = 0
+    step_h: Word = 0
+    step_w: Word = 0
+    y_n: Word = 0
+    y_m: Word = 0
+    y_d: Word = 0
+    y_h: Word = 0
+    y_w: Word = 0
+    a_group: Word = 0
+    a_m: Word = 0
+    a_c: Word = 0
+    has_bias: Word = 0
+    in_order: Word = 0
+    # scratch and tables
+    at_lanes: Word = 0
+    at_moves: Word = 0
+    move_pitch: Word = 0
+    at_panel: Word = 0
+    panel_pitch: Word = 0
+    at_sums: Word = 0
+    sums_pitch: Word = 0
+    at_strips: Word = 0
+    strip_group: Word = 0
+    phases: Word = 0
+    phase_table: Word = 0
+    tap_table: Word = 0
+    block_table: Word = 0
+    # depthwise: a padded plane
+    planes: Word = 0
+    per_chunk: Word = 0
+    plane_bytes: Word = 0
+    row_pitch: Word = 0
+    slab_pitch: Word = 0
+    low_d: Word = 0
+    low_h: Word = 0
+    low_w: Word = 0
+    part_w: Word = 0
+    tap_count: Word = 0
+    # squares: planes of products
+    tiles: Word = 0
+    tiles_h: Word = 0
+    tiles_w: Word = 0
+    out_h: Word = 0
+    out_w: Word = 0
+    pad_h: Word = 0
+    pad_w: Word = 0
+    m_block: Word = 0
+    a_plane: Word = 0
+    panel_plane: Word = 0
+    sums_plane: Word = 0
+    at_spare: Word = 0
+    spare_pitch: Word = 0
+    c_parts: Word = 0
+    c_per_part: Word = 0
+
+
+class ConvolutionPhase(NamedTuple):
+    """Pixels that see the same taps; one of a table."""
+
+    first_chunk: Word
+    out_d: Word
+    out_h: Word
+    out_w: Word
+    y_base: Word
+    tap_first: Word
+    blocks_first: Word
+    blocks_count: Word
+    pixels: Word
+    strips: Word = 0
+
+
+class Gather(NamedTuple):
+    """Shares of a gradient of weights that are added up."""
+
+    chunks: Word
+    k_per_chunk: Word
+    k: Word
+    m: Word
+    shares: Word
+    part_bytes: Word
+    group_bytes: Word
+    pitch: Word
+    group_chunks: Word
+    has_bias: Word
+
+
+class SquareSpread(NamedTuple):
+    """Weights that are spread for squares of results; strides in bytes."""
+
+    chunks: Word
+    rows: Word
+    depth: Word
+    row: Word
+    step: Word
+    tap: Word
+    first: Word
+    plane: Word
+
+
+class SquareGather(NamedTuple):
+    """Shares of a gradient of such weights."""
+
+    chunks: Word
+    c: Word
+    m: Word
+    shares: Word
+    pitch: Word
+    plane: Word
+    part_bytes: Word
+    c_per_chunk: Word
+
+
 class Columns(NamedTuple):
     """Rows that run across memory: outer x groups chunks.
 
@@ -309,6 +453,55 @@ class Search(NamedTuple):
     block: Word
     length: Word  # boundaries of a row
     per_row: Word  # values
+
+
+class Pad(NamedTuple):
+    """Rows that are padded; a PaddedSide each for depth, height and width follows."""
+
+    chunks: Word
+    rows: Word
+    per_chunk: Word
+
+
+class PaddedSide(NamedTuple):
+    """One dimension that is padded."""
+
+    out: Word  # its size in the result
+    size: Word
+    low: Word  # elements before it
+    kept: Word  # what is left of size after cutting
+
+
+class FoldedBlocks(NamedTuple):
+    """Blocks of an image, taken apart or added up."""
+
+    chunks: Word
+    rows: Word
+    per_chunk: Word
+    height: Word
+    width: Word
+    blocks_high: Word
+    blocks_wide: Word
+    kernel_high: Word
+    kernel_wide: Word
+    stride_high: Word
+    stride_wide: Word
+    pad_high: Word
+    pad_wide: Word
+    dilation_high: Word
+    dilation_wide: Word
+    room: Word  # elements of scratch memory per chunk
+
+
+class PixelLines(NamedTuple):
+    """Lines of pixels, and the channels they are made of."""
+
+    chunks: Word
+    lines: Word
+    per_chunk: Word
+    height: Word  # of the channels
+    width: Word
+    factor: Word
 
 
 class IndexedWalk(NamedTuple):

@@ -1,113 +1,68 @@
 """Launching convolutions: forward, towards the input, towards the weights.
 
-All three take a checked geometry (stride, padding, dilation as tuples, groups) and plain tensors.
-Plans are kept by layouts and geometry. What is legal is asked in convolution_checks.py, rows and
-derivatives are in ops/convolution.py, the cutting of work is in convolution_plans.py.
+All three take a checked geometry (stride, padding, dilation as tuples, groups) and plain tensors. A
+plan, found by layouts and geometry, is what runs: the weights are laid out for the kernel, then the
+kernel runs in a slot of scratch per thread. What is legal is asked in convolution_checks.py, rows
+and derivatives are in ops/convolution.py, the cutting of work is in convolution_plans.py.
 """
 
 from flambeau import _dtype
-from flambeau._layout import Size, dense_layout, make_layout, ordered_strides
+from flambeau._layout import dense_layout, make_layout, ordered_strides
 from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.eager import convolution_matrices as matrices
-from flambeau.eager.launching import launches
 from flambeau.eager.convolution_checks import check
-from flambeau.eager.convolution_matrices import FewPixels, fits_matrices, is_few
 from flambeau.eager.convolution_plans import (
     Geometry,
-    depthwise_weight_words,
-    depthwise_words,
-    product_words,
+    depthwise_plan,
+    depthwise_weight_plan,
+    product_plan,
     volume,
-    weight_words,
+    weight_plan,
 )
-from flambeau.eager.convolution_squares import fits, square_weight_words, square_words
+from flambeau.eager.convolution_squares import fits, square_plan, square_weight_plan
 from flambeau.eager.copying import copy_into, fill_into
-from flambeau.eager.kernels import load_kernel, pool
-from flambeau.eager.plan import MAX_PLANS
-from flambeau.eager.rows import address, contiguous, is_computed
+from flambeau.eager.kernels import pool
+from flambeau.eager.launching import launches
+from flambeau.eager.plans import Plans
+from flambeau.eager.rows import address
 from flambeau.ops.convolution import is_channels_last
 from flambeau.ops.table import public as function
-from flambeau.runtime.allocator import host_allocator
-from flambeau.runtime.cpu import words
 
-_kernels: dict = {}
-_plans: dict = {}
-
-
-def _templates():
-    """The modules that write kernels; they load with llvmlite, on first need."""
-    from flambeau.codegen.templates import conv, conv_depthwise, conv_panels, conv_winograd
-    from flambeau.codegen.templates.conv_patches import WORDS
-
-    return conv, conv_panels, conv_depthwise, conv_winograd, WORDS
-
-
-def _weight_templates():
-    """The same for weight gradients."""
-    from flambeau.codegen.templates import conv_depthwise, conv_weight, conv_winograd_weight
-    from flambeau.codegen.templates.conv_patches import WORDS
-
-    return conv_weight, conv_depthwise, conv_winograd_weight, WORDS
-
-
-def _kernel(name, build, *key):
-    found = _kernels.get((name, *key))
-    if found is None:
-        found = _kernels[name, *key] = load_kernel(build(*key), name)
-    return found
-
-
-def _launch(kernel, desc, pointers, slot_bytes):
-    """Run a kernel with a slot of scratch for each thread."""
-    threads = pool()
-    threads.ensure_workers()
-    slots = min(threads.get_num_threads(), 64)
-    block, give = host_allocator.take(slot_bytes * slots)
-    try:
-        kernel(desc, *pointers, block, slots)
-    finally:
-        give(block)
-
-
+MOST_SLOTS = 64
 _SUMMED = {"float16": _dtype.float32, "bfloat16": _dtype.float32}
 _SUMMED |= dict.fromkeys(("int8", "uint8", "int16"), _dtype.int32)
 
 
-def _as_summed(t):
-    """Weights and bias as kernels want them: dense, of the type sums have."""
-    dtype = _SUMMED.get(t.dtype.name, t.dtype)
-    if t._layout.is_contiguous and dtype is t.dtype:
-        return t
-    out = empty_tensor(t.shape, dtype, t.device)
-    copy_into(out, t)
-    return out
+class _Scratch:
+    """Memory that a plan needs while it runs: some bytes, then a slot for each thread."""
 
+    __slots__ = ("pool_for", "shared", "slot_bytes")
 
-def _plan(key, make):
-    found = _plans.get(key)
-    if found is None:
-        if len(_plans) > MAX_PLANS:
-            _plans.clear()
-        found = _plans[key] = make()
-    return found
+    def __init__(self, runtime, shared, slot_bytes):
+        self.pool_for, self.shared, self.slot_bytes = runtime.pool_for, shared, slot_bytes
+        pool().ensure_workers()
+
+    def take(self):
+        """(pool, address, number of slots)"""
+        slots = min(pool().get_num_threads(), MOST_SLOTS)
+        memory = self.pool_for(self.shared + self.slot_bytes * slots)
+        try:
+            return memory, memory.pop(), slots
+        except IndexError:
+            return memory, memory.grow(), slots
 
 
 def _geometry(x, y, kernel, stride, padding, dilation, groups):
+    x_shape, x_strides = volume(tuple(x.shape), x.strides, x.itemsize)
+    y_shape, y_strides = volume(tuple(y.shape), y.strides, y.itemsize)
     missing = 3 - len(kernel)
-    ones, zeros = (1,) * missing, (0,) * missing
-    x_shape, x_strides = volume(x.shape, x.strides, x.itemsize)
-    y_shape, y_strides = volume(y.shape, y.strides, y.itemsize)
+    if missing:
+        ones, zeros = (1,) * missing, (0,) * missing
+        kernel, stride, dilation = ones + kernel, ones + stride, ones + dilation
+        padding = zeros + padding
     return Geometry(
-        x_shape,
-        x_strides,
-        y_shape,
-        y_strides,
-        (*ones, *kernel),
-        (*ones, *stride),
-        (*zeros, *padding),
-        (*ones, *dilation),
-        groups,
-    )
+        x_shape, x_strides, y_shape, y_strides, kernel, stride, padding, dilation, groups
+    )  # fmt: skip
 
 
 def _depthwise(g):
@@ -115,215 +70,263 @@ def _depthwise(g):
     return g.groups > 1 and g.x_shape[1] == g.groups == g.y_shape[1]
 
 
-def _lines(t):
-    """Do lines of pixels lie side by side?"""
-    return t._layout.strides[-1] == 1 or t._layout.shape[-1] == 1
+def _lined(layout):
+    """A layout of the same shape in which lines of pixels lie side by side.
+
+    Kernels read and write lines of pixels; where channels lie innermost, a quick copy before and
+    after costs less than reaching for single elements.
+    """
+    if layout.strides[-1] == 1 or layout.shape[-1] == 1:
+        return layout
+    return dense_layout(layout.shape, layout.dtype, layout.device)
+
+
+def _as_summed(layout):
+    """The layout of weights and bias as kernels want them: dense, of the type sums have."""
+    dtype = _SUMMED.get(layout.dtype.name, layout.dtype)
+    if layout.is_contiguous and dtype is layout.dtype:
+        return layout
+    return dense_layout(layout.shape, dtype, layout.device)
+
+
+def _copied(t, layout):
+    """A tensor in another layout: itself, or a copy."""
+    if t is None or t._layout is layout:
+        return t
+    out = empty_like_layout(layout)
+    copy_into(out, t)
+    return out
+
+
+# -- a convolution, or the way back ---------------------------------------------------------------
 
 
 class _Run:
-    """A planned convolution: the weights are laid out for the kernel, then the kernel runs."""
+    """A planned convolution."""
 
-    __slots__ = ("kernel", "owner", "desc", "slot_bytes", "first", "kept", "described", "nbytes")
+    __slots__ = ("kernel", "desc", "first", "first_desc", "scratch")
 
-    def __init__(self, kernel, described, slot_bytes, first=None, strip_words=(), nbytes=0):
-        self.kernel, self.slot_bytes = kernel, slot_bytes
-        self.owner, self.desc = words(described)
-        self.first, self.nbytes = first, nbytes
-        self.kept, self.described = words(strip_words)
+    def __init__(self, runtime, kernel, plan, first=None):
+        self.kernel, self.desc, self.scratch = kernel, plan.description, None
+        self.first, self.first_desc = first, plan.first_description
+        self.scratch = _Scratch(runtime, (plan.first_bytes + 4095) & -4096, plan.slot_bytes)
 
     def __call__(self, out, source, weight, bias):
         bias = 0 if bias is None else bias._storage.pointer + bias._offset
         weight = weight._storage.pointer + weight._offset
-        pointers = out._storage.pointer + out._offset, source._storage.pointer + source._offset
-        if self.first is None:
-            return _launch(self.kernel, self.desc, (*pointers, weight, bias), self.slot_bytes)
-        strips, give = host_allocator.take(self.nbytes)
+        source = source._storage.pointer + source._offset
+        out = out._storage.pointer + out._offset
+        memory, block, slots = self.scratch.take()
         try:
-            self.first(self.described, strips, weight)
-            return _launch(self.kernel, self.desc, (*pointers, strips, bias), self.slot_bytes)
+            if self.first is None:
+                self.kernel(self.desc, out, source, weight, bias, block, slots)
+                return
+            self.first(self.first_desc, block, weight)
+            room = block + self.scratch.shared
+            self.kernel(self.desc, out, source, block, bias, room, slots)
         finally:
-            give(strips)
+            memory.give(block)
 
 
 def _make_run(out, source, weight, biased, stride, padding, dilation, groups, backward):
     """Plan y = conv(x, weight), or the way back, for layouts."""
-    conv, panels, depthwise, winograd, names = _templates()
     x, y = (out, source) if backward else (source, out)
-    g = _geometry(x, y, weight.shape[2:], stride, padding, dilation, groups)
-    code = out.dtype.code
-    found = _depthwise(g) and depthwise_words(names, g, code, backward, biased)
-    if found:
-        return _Run(_kernel("convolution_depthwise", depthwise.build, code), *found)
-    if not backward and out.is_contiguous and is_few(g, code):
-        return FewPixels(g, out, source)
+    g = _geometry(x, y, tuple(weight.shape)[2:], stride, padding, dilation, groups)
+    code, runtime = out.dtype.code, out.device.runtime
+    kernel = runtime.kernel
+    found = depthwise_plan(g, code, backward, biased) if _depthwise(g) else None
+    if found is not None:
+        return _Run(runtime, kernel("convolution_depthwise", "conv_depthwise:build", code), found)
+    if not backward and out.is_contiguous and matrices.is_few(g, code):
+        return matrices.FewPixels(g, source)
     if fits(g, code):
-        plan = square_words(names, g, code, backward, biased)
-        kernel = _kernel("convolution_squares", winograd.build, code)
-        first = _kernel("convolution_spread_weights", winograd.build_spread, code)
-    else:
-        plan = product_words(names, g, code, backward, biased, panels.chunk_rows())
-        own = plan.strip_words is None
-        kernel = _kernel("convolution", conv.build, code, own)
-        if own:
-            return _Run(kernel, plan.words, plan.slot_bytes)
-        first = _kernel("convolution_strips", panels.build, code)
-    return _Run(kernel, plan.words, plan.slot_bytes, first, plan.strip_words, plan.strip_bytes)
+        main = kernel("convolution_squares", "conv_winograd:build", code)
+        first = kernel("convolution_spread_weights", "conv_winograd:build_spread", code)
+        return _Run(runtime, main, square_plan(g, code, backward, biased), first)
+    plan = product_plan(g, code, backward, biased)
+    own = plan.first_description is None
+    main = kernel("convolution", "conv:build", code, own)
+    first = None if own else kernel("convolution_strips", "conv_panels:build", code)
+    return _Run(runtime, main, plan, first)
 
 
-def _product(out, source, weight, bias, stride, padding, dilation, groups, backward):
-    """y = conv(x, weight), or the way back; gives the plan if it may be run again as it is."""
-    if not is_computed(out):
-        return None
-    if source._layout.numel == 0 or weight._layout.numel == 0:
-        fill_into(out, 0)
-        return None
-    shape = weight.shape[2:], stride, padding, groups
-    if weight._layout.is_contiguous and fits_matrices(source._layout, out._layout, *shape):
-        matrices.multiply(out, source, weight, bias, backward)
-        return None
-    given = source, weight, bias, out
-    # Kernels read and write lines of pixels; where channels lie innermost, a quick copy before and
-    # after costs less than reaching for single elements.
-    source = source if _lines(source) else contiguous(source)
-    target = out if _lines(out) else empty_tensor(out.shape, out.dtype, out.device)
-    bias = None if bias is None else _as_summed(bias)
-    weight = _as_summed(weight)
-    layouts = target._layout, source._layout, weight._layout, bias is not None
-    key = (*layouts, stride, padding, dilation, groups, backward)
-    run = _plan(key, lambda: _make_run(*key))
-    run(target, source, weight, bias)
-    if target is not out:
-        copy_into(out, target)
-    same = zip(given, (source, weight, bias, target))
-    return run if all(a is b for a, b in same) else None
+def _planned(out, source, weight, bias, stride, padding, dilation, groups, backward):
+    """A function of (out, source, weight, bias) for these layouts."""
+    if out.numel == 0 or not out.device.runtime.computes:
+        return _nothing
+    if source.numel == 0 or weight.numel == 0:
+        return _zeros
+    kernel = tuple(weight.shape)[2:]
+    if weight.is_contiguous and matrices.fits(source, out, kernel, stride, padding, groups):
+        return matrices.multiply_back if backward else matrices.multiply
+    lined, target, summed = _lined(source), _lined(out), _as_summed(weight)
+    added = None if bias is None else _as_summed(bias)
+    rest = stride, padding, dilation, groups, backward
+    run = _make_run(target, lined, summed, bias is not None, *rest)
+    if lined is source and target is out and summed is weight and added is bias:
+        return run
+
+    def with_copies(out, source, weight, bias):
+        to = out if out._layout is target else empty_like_layout(target)
+        run(to, _copied(source, lined), _copied(weight, summed), _copied(bias, added))
+        if to is not out:
+            copy_into(out, to)
+
+    return with_copies
+
+
+def _nothing(*tensors):
+    """Nobody has memory, or there is nothing in it."""
+
+
+def _zeros(out, *tensors):
+    fill_into(out, 0)
 
 
 def _ordered(shape, like, last):
     """A dense layout, with channels innermost if last."""
-    shape = Size(shape)
     if not last:
         return dense_layout(shape, like.dtype, like.device)
     strides = ordered_strides(shape, (0, *range(2, len(shape)), 1))
     return make_layout(shape, strides, like.dtype, like.device)
 
 
-_calls: dict = {}
+def _plan_forward(key):
+    """(layout of the result, what fills it)."""
+    input, weight, bias, _, _, _, transposed, _, groups = key
+    call = check(*key)
+    layout = _ordered(call.shape, input, is_channels_last(input) or is_channels_last(weight))
+    geometry = call.stride, call.padding, call.dilation, groups, transposed
+    return layout, _planned(layout, input, weight, bias, *geometry)
+
+
+FORWARD = Plans(_plan_forward, by_default=False)
 
 
 @launches("convolution")
 def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """Any convolution; what was checked once for these layouts is not checked again."""
-    like, other = input._layout, weight._layout
-    key = (like, other, None if bias is None else bias._layout)
-    key += (stride, padding, dilation, transposed, output_padding, groups)
-    found = _calls.get(key)
-    if found is None:
-        if len(_calls) > MAX_PLANS:
-            _calls.clear()
-        call = check(*key)
-        last = is_channels_last(like) or is_channels_last(other)
-        found = _calls[key] = [_ordered(call.shape, like, last), None, call]
-    layout, run, call = found
+    layouts = input._layout, weight._layout, None if bias is None else bias._layout
+    layout, run = FORWARD[*layouts, stride, padding, dilation, transposed, output_padding, groups]
     out = empty_like_layout(layout)
-    if run is not None:
-        run(out, input, weight, bias)
-    else:
-        shape = call.stride, call.padding, call.dilation
-        found[1] = _product(out, input, weight, bias, *shape, groups, transposed)
+    run(out, input, weight, bias)
     return out
+
+
+def _plan_to_input(key):
+    input, weight, shape, stride, padding, dilation, groups, last = key
+    layout = _ordered(shape, input, last)
+    return layout, _planned(layout, input, weight, None, stride, padding, dilation, groups, True)
+
+
+TO_INPUT = Plans(_plan_to_input, by_default=False)
 
 
 @launches("convolution_to_input")
 def towards_input(input, weight, shape, stride, padding, dilation, groups, last=False):
     """What the gradient of a result contributes to an input of the given shape."""
-    out = empty_like_layout(_ordered(shape, input._layout, last))
-    _product(out, input, weight, None, stride, padding, dilation, groups, True)
+    geometry = shape, stride, padding, dilation, groups, last
+    layout, run = TO_INPUT[input._layout, weight._layout, *geometry]
+    out = empty_like_layout(layout)
+    run(out, input, weight, None)
     return out
+
+
+# -- weights --------------------------------------------------------------------------------------
+
+
+class _WeightRun:
+    """A planned weight gradient: shares, then their sum; or all at once, channel by channel."""
+
+    __slots__ = ("kernel", "desc", "last", "gather", "scratch", "biased")
+
+    def __init__(self, runtime, kernel, plan, last=None, biased=None):
+        self.kernel, self.desc, self.last, self.gather = kernel, plan.description, last, plan.gather
+        self.scratch = _Scratch(runtime, (plan.share_bytes + 4095) & -4096, plan.slot_bytes)
+        self.biased = biased  # None: the kernel knows nothing of biases
+
+    def __call__(self, out, bias, x, y):
+        """Gives whether bias was computed, too."""
+        memory, block, slots = self.scratch.take()
+        room = block + self.scratch.shared
+        shares = address(out) if self.last is None else block
+        try:
+            self.kernel(self.desc, shares, address(x), address(y), room, slots)
+            if self.last is not None:
+                more = () if self.biased is None else (address(bias) if self.biased else 0,)
+                self.last(self.gather, address(out), shares, *more)
+        finally:
+            memory.give(block)
+        return bool(self.biased)
+
+
+def _make_weight_run(x, y, kernel, stride, padding, dilation, groups, biased):
+    g = _geometry(x, y, kernel, stride, padding, dilation, groups)
+    code, runtime = x.dtype.code, x.device.runtime
+    load = runtime.kernel
+    found = depthwise_weight_plan(g, code) if _depthwise(g) else None
+    if found is not None:
+        first = load("convolution_depthwise_weight", "conv_depthwise:build_weight", code)
+        return _WeightRun(runtime, first, found)
+    if fits(g, code):
+        first = load("convolution_squares_weight", "conv_winograd_weight:build", code)
+        last = load("convolution_squares_weight_sum", "conv_winograd_weight:build_gathering", code)
+        return _WeightRun(runtime, first, square_weight_plan(g, code), last)
+    first = load("convolution_weight", "conv_weight:build", code)
+    last = load("convolution_weight_sum", "conv_weight:build_gathering", code)
+    return _WeightRun(runtime, first, weight_plan(g, code, biased), last, biased)
+
+
+def _plan_to_weight(key):
+    """(layout of the gradient, what fills it and perhaps the bias; is the bias filled, too?)"""
+    input, other, shape, stride, padding, dilation, groups, last, biased = key
+    layout = _ordered(shape, input, last)
+    if layout.numel == 0 or not layout.device.runtime.computes:
+        return layout, _nothing
+    if input.numel == 0 or other.numel == 0:
+        return layout, _zeros
+    target = layout
+    if not layout.is_contiguous:
+        target = dense_layout(shape, layout.dtype, layout.device)
+    kernel = tuple(shape)[2:]
+    if matrices.fits(input, other, kernel, stride, padding, groups):
+        run, x, y = matrices.multiply_weights, input, other
+    else:
+        x, y = _lined(input), _lined(other)
+        run = _make_weight_run(x, y, kernel, stride, padding, dilation, groups, biased)
+    if target is layout and x is input and y is other:
+        return layout, run
+
+    def with_copies(out, bias, input, other):
+        to = out if target is layout else empty_like_layout(target)
+        done = run(to, bias, _copied(input, x), _copied(other, y))
+        if to is not out:
+            copy_into(out, to)
+        return done
+
+    return layout, with_copies
+
+
+TO_WEIGHT = Plans(_plan_to_weight, by_default=False)
 
 
 @launches("convolution_to_weight")
 def towards_weight(input, other, shape, stride, padding, dilation, groups, last=False):
     """The gradient of weights that take input to a result with gradient `other`."""
-    out = empty_like_layout(_ordered(shape, input._layout, last))
-    _weight_gradient(out, None, input, other, stride, padding, dilation, groups)
+    geometry = shape, stride, padding, dilation, groups, last
+    layout, run = TO_WEIGHT[input._layout, other._layout, *geometry, False]
+    out = empty_like_layout(layout)
+    run(out, None, input, other)
     return out
 
 
 @launches("convolution_to_weight_and_bias")
 def towards_weight_and_bias(input, other, shape, stride, padding, dilation, groups, last=False):
     """The same, and the gradient of the bias, in one pass over `other` where that is possible."""
-    out = empty_like_layout(_ordered(shape, input._layout, last))
-    bias = empty_tensor(Size((shape[0],)), input.dtype, input.device)
-    geometry = stride, padding, dilation, groups
-    if not _weight_gradient(out, bias, input, other, *geometry):
+    geometry = shape, stride, padding, dilation, groups, last
+    layout, run = TO_WEIGHT[input._layout, other._layout, *geometry, True]
+    out = empty_like_layout(layout)
+    bias = empty_tensor((shape[0],), input.dtype, input.device)
+    if not run(out, bias, input, other):
         bias = function("sum")(other.detach(), (0, *range(2, other.ndim)))
     return out, bias
-
-
-def _weight_gradient(out, bias, input, other, stride, padding, dilation, groups):
-    """Fill out (and bias); is the bias filled, too?"""
-    if not is_computed(out):
-        return False
-    if input._layout.numel == 0 or other._layout.numel == 0:
-        fill_into(out, 0)
-        return False
-    kernel = out.shape[2:]
-    target = out
-    if not out._layout.is_contiguous:
-        target = empty_tensor(out.shape, out.dtype, out.device)
-    if fits_matrices(input._layout, other._layout, kernel, stride, padding, groups):
-        matrices.multiply_weights(target, input, other)
-        done = False
-    else:
-        x, y = (t if _lines(t) else contiguous(t) for t in (input, other))
-        key = (x._layout, y._layout, kernel, stride, padding, dilation, groups, bias is not None)
-        done = _plan(key, lambda: _make_weight_run(*key))(target, bias, x, y)
-    if target is not out:
-        copy_into(out, target)
-    return done
-
-
-class _WeightRun:
-    """A planned weight gradient: shares, then their sum; or all at once, channel by channel."""
-
-    def __init__(self, kernel, described, slot_bytes, biased, last=None, gather=(), share_bytes=0):
-        self.kernel, self.slot_bytes = kernel, slot_bytes
-        self.owner, self.desc = words(described)
-        self.last, self.share_bytes, self.biased = last, share_bytes, biased
-        self.kept, self.gather = words(gather)
-
-    def __call__(self, out, bias, x, y):
-        """Gives whether bias was computed, too."""
-        if self.last is None:
-            _launch(self.kernel, self.desc, (address(out), address(x), address(y)), self.slot_bytes)
-            return False
-        shares, give = host_allocator.take(self.share_bytes)
-        try:
-            _launch(self.kernel, self.desc, (shares, address(x), address(y)), self.slot_bytes)
-            if self.biased is None:  # a kernel that knows nothing of biases
-                self.last(self.gather, address(out), shares)
-            else:
-                self.last(self.gather, address(out), shares, address(bias) if self.biased else 0)
-        finally:
-            give(shares)
-        return bool(self.biased)
-
-
-def _make_weight_run(x, y, kernel, stride, padding, dilation, groups, biased):
-    weights, depthwise, squares, names = _weight_templates()
-    g = _geometry(x, y, kernel, stride, padding, dilation, groups)
-    code = x.dtype.code
-    found = _depthwise(g) and depthwise_weight_words(names, g, code)
-    if found:
-        first = _kernel("convolution_depthwise_weight", depthwise.build_weight, code)
-        return _WeightRun(first, *found, None)
-    if fits(g, code):
-        plan, biased = square_weight_words(names, g, code), None
-        first = _kernel("convolution_squares_weight", squares.build, code)
-        last = _kernel("convolution_squares_weight_sum", squares.build_gathering, code)
-    else:
-        plan = weight_words(names, g, code, biased)
-        first = _kernel("convolution_weight", weights.build, code)
-        last = _kernel("convolution_weight_sum", weights.build_gathering, code)
-    described = plan.words, plan.slot_bytes, biased, last, plan.gather_words, plan.share_bytes
-    return _WeightRun(first, *described)

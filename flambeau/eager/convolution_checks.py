@@ -17,6 +17,8 @@ class Call(NamedTuple):
 
 def _expanded(value, name, dims):
     """A number per dimension, from one number or a list of them."""
+    if type(value) is tuple and len(value) == dims:
+        return value
     value = (value,) if isinstance(value, int) else tuple(value)
     if len(value) == 1:
         return value * dims
@@ -48,60 +50,62 @@ def check(input, weight, bias, stride, padding, dilation, transposed, output_pad
         raise RuntimeError("non-positive stride is not supported")
     if min(dilation) < 0:
         raise RuntimeError("dilation should be greater than zero")
-    _check_shapes(input, weight, bias, transposed, groups)
+    given, shape = tuple(input.shape), tuple(weight.shape)
+    _check_shapes(given, shape, bias, transposed, groups)
+    sizes, kernel = given[2:], shape[2:]
     if transposed:
-        spatial = _transposed_size(input, weight, stride, padding, dilation, output_padding)
-        channels = weight.shape[1] * groups
+        spatial = _transposed_size(input, kernel, stride, padding, dilation, output_padding)
+        channels = shape[1] * groups
     else:
-        spatial = _convolved_size(input, weight, stride, padding, dilation)
-        channels = weight.shape[0] if input.shape[1] else 0
-    if 0 in input.shape[2:]:
+        spatial = _convolved_size(sizes, kernel, stride, padding, dilation)
+        channels = shape[0] if given[1] else 0
+    if 0 in sizes:
         raise RuntimeError(
             "Only zero batch or zero channel inputs are supported, but got input shape: "
-            f"{list(input.shape)}"
+            f"{list(given)}"
         )
     if min(dilation) == 0:
         raise RuntimeError("non-positive dilation is not supported")
     if transposed:
         _check_output_padding(stride, dilation, output_padding)
-    if 0 in weight.shape[2:]:
-        names = _names("kernel", weight.shape[2:])
+    if 0 in kernel:
+        names = _names("kernel", kernel)
         raise RuntimeError(f"kernel size should be greater than zero, but got {names}")
     if input.numel:
         _check_dtypes(input, weight, dilation, transposed)
-    return Call(stride, padding, dilation, output_padding, (input.shape[0], channels, *spatial))
+    return Call(stride, padding, dilation, output_padding, (given[0], channels, *spatial))
 
 
-def _check_shapes(input, weight, bias, transposed, groups):
-    shape, given = list(weight.shape), list(input.shape)
-    if input.ndim != weight.ndim:
+def _check_shapes(given, shape, bias, transposed, groups):
+    ndim = len(shape)
+    if len(given) != ndim:
         raise RuntimeError(
-            f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight "
-            f"{shape}, but got {input.ndim}-dimensional input of size {given} instead"
+            f"Expected {ndim}-dimensional input for {ndim}-dimensional weight "
+            f"{list(shape)}, but got {len(given)}-dimensional input of size {list(given)} instead"
         )
-    if weight.shape[0] < groups:
+    if shape[0] < groups:
         raise RuntimeError(
             f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but "
-            f"got weight of size {shape} instead"
+            f"got weight of size {list(shape)} instead"
         )
-    if weight.shape[0] % groups:
+    if shape[0] % groups:
         raise RuntimeError(
             f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
-            f"but got weight of size [{shape}] instead"
+            f"but got weight of size [{list(shape)}] instead"
         )
-    what = "transposed=1" if transposed else f"groups={groups}"
-    wanted = weight.shape[0] if transposed else weight.shape[1] * groups
+    wanted = shape[0] if transposed else shape[1] * groups
     if given[1] != wanted:
+        what = "transposed=1" if transposed else f"groups={groups}"
         raise RuntimeError(
-            f"Given {what}, weight of size {shape}, expected input{given} to have {wanted} "
-            f"channels, but got {given[1]} channels instead"
+            f"Given {what}, weight of size {list(shape)}, expected input{list(given)} to have "
+            f"{wanted} channels, but got {given[1]} channels instead"
         )
-    made = weight.shape[1] * groups if transposed else weight.shape[0]
+    made = shape[1] * groups if transposed else shape[0]
     if bias is not None and tuple(bias.shape) != (made,):
         start = "Given transposed=1, weight" if transposed else "Given weight"
         raise RuntimeError(
-            f"{start} of size {shape}, expected bias to be 1-dimensional with {made} elements, but "
-            f"got bias of size {list(bias.shape)} instead"
+            f"{start} of size {list(shape)}, expected bias to be 1-dimensional with {made} "
+            f"elements, but got bias of size {list(bias.shape)} instead"
         )
 
 
@@ -109,29 +113,32 @@ def _per_channel(sizes):
     return "(" + " x ".join(map(str, sizes)) + ")"
 
 
-def _convolved_size(input, weight, stride, padding, dilation):
-    padded = [n + 2 * p for n, p in zip(input.shape[2:], padding)]
-    kernel = [d * (k - 1) + 1 for k, d in zip(weight.shape[2:], dilation)]
-    if any(k > n for k, n in zip(kernel, padded)):
-        raise RuntimeError(
-            f"Calculated padded input size per channel: {_per_channel(padded)}. Kernel size: "
-            f"{_per_channel(kernel)}. Kernel size can't be greater than actual input size"
-        )
-    return [(n - k) // s + 1 for n, k, s in zip(padded, kernel, stride)]
+def _convolved_size(sizes, kernel, stride, padding, dilation):
+    found = []
+    for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation):
+        room = n + 2 * p - d * (k - 1) - 1
+        if room < 0:
+            padded = [n + 2 * p for n, p in zip(sizes, padding)]
+            taken = [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
+            raise RuntimeError(
+                f"Calculated padded input size per channel: {_per_channel(padded)}. Kernel size: "
+                f"{_per_channel(taken)}. Kernel size can't be greater than actual input size"
+            )
+        found.append(room // s + 1)
+    return found
 
 
-def _transposed_size(input, weight, stride, padding, dilation, output_padding):
+def _transposed_size(input, kernel, stride, padding, dilation, output_padding):
+    given = tuple(input.shape)[2:]
     sizes = [
         (n - 1) * s - 2 * p + d * (k - 1) + o + 1
-        for n, k, s, p, d, o in zip(
-            input.shape[2:], weight.shape[2:], stride, padding, dilation, output_padding
-        )
+        for n, k, s, p, d, o in zip(given, kernel, stride, padding, dilation, output_padding)
     ]
     least = 0 if input.dtype.name in ("float32", "bfloat16") else 1
     if input.numel and min(sizes) < least:
         line = (1,) if len(sizes) == 1 else ()
         raise RuntimeError(
-            f"Given input size per channel: {_per_channel([*line, *input.shape[2:]])}. Calculated "
+            f"Given input size per channel: {_per_channel([*line, *given])}. Calculated "
             f"output size per channel: {_per_channel([*line, *sizes])}. Output size is too small"
         )
     return [max(0, n) for n in sizes]
@@ -182,8 +189,8 @@ def _check_bias_dtype(input, bias, transposed):
 
 
 def _check_dtypes(input, weight, dilation, transposed):
-    dtype, other = input.dtype, weight.dtype
-    if dtype is not other:
+    dtype = input.dtype
+    if dtype is not weight.dtype:
         _complain(input, weight)
     if dtype.category >= 2 or (dtype.name == "int64"):
         return

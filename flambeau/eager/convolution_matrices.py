@@ -16,9 +16,9 @@ FEW = 64  # pixels
 MANY = 1 << 18  # weights
 
 
-def fits_matrices(x, y, kernel, stride, padding, groups):
+def fits(x, y, kernel, stride, padding, groups):
     """Does every pixel of y see one pixel of x, and are both dense with channels innermost?"""
-    if groups != 1 or max(kernel) > 1 or max(stride) > 1 or any(padding):
+    if x.is_contiguous or groups != 1 or max(kernel) > 1 or max(stride) > 1 or any(padding):
         return False
     return _is_matrix(x) and _is_matrix(y)
 
@@ -47,16 +47,23 @@ def _weights(t, turned):
     return _view(t, c, m, (1, c)) if turned else _view(t, m, c, (c, 1))
 
 
-def multiply(out, source, weight, bias, backward):
+def multiply(out, source, weight, bias):
     """out = source @ weights, on pixels as rows."""
+    _multiply(out, source, _weights(weight, True), bias)
+
+
+def multiply_back(out, source, weight, bias):
+    _multiply(out, source, _weights(weight, False), bias)
+
+
+def _multiply(out, source, right, bias):
     addends = ()
     if bias is not None:
         addends = ((_view(bias, 1, bias.shape[0], (bias.shape[0], bias._layout.strides[0])), 1),)
-    right = _weights(weight, not backward)
     multiply_into(_pixels(out), _pixels(source), right, addends=addends)
 
 
-def multiply_weights(out, x, y):
+def multiply_weights(out, bias, x, y):
     """The gradient of the weights: gradients times input, summed over pixels."""
     pixels = _pixels(y)
     rows, channels = pixels.shape
@@ -65,17 +72,17 @@ def multiply_weights(out, x, y):
 
 def is_few(g, code):
     """One image, few pixels, many weights?"""
-    pixels = g.y_shape[2] * g.y_shape[3] * g.y_shape[4]
-    weights = g.x_shape[1] * g.y_shape[1] * g.kernel[1] * g.kernel[2]
-    flat = g.x_shape[2] == g.kernel[0] == 1
-    one = g.x_shape[0] == g.groups == 1 and code in ("f32", "f64")
-    return one and flat and pixels <= FEW and weights >= MANY
+    n, channels, deep, _, _ = g.x_shape
+    _, rows, out_d, out_h, out_w = g.y_shape
+    if n != 1 or g.groups != 1 or out_d * out_h * out_w > FEW or code not in ("f32", "f64"):
+        return False
+    return deep == g.kernel[0] == 1 and channels * rows * g.kernel[1] * g.kernel[2] >= MANY
 
 
 class FewPixels:
     """A planned convolution of one image: patches, then weights times patches."""
 
-    def __init__(self, g, out, source):
+    def __init__(self, g, source):
         self.facts = [tuple(v[1:]) for v in (g.kernel, g.dilation, g.padding, g.stride)]
         self.blocks = g.y_shape[3:]
         self.columns = self.blocks[0] * self.blocks[1]

@@ -9,13 +9,17 @@ sizes alone, so results do not depend on threads. The kernels are in codegen/tem
 import itertools
 from typing import NamedTuple
 
+from flambeau.codegen.descriptions import Convolution, ConvolutionPhase, Gather
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
 from flambeau.codegen.scalar import BITS
+from flambeau.eager.plans import Plans
+from flambeau.runtime.cpu import packed
 
 PANEL = 288  # rows of a panel: long sums keep the register tiles busy
 PIXELS = 384  # columns of a panel, so that it stays in the second-level cache
 FEW = 8  # chunks that are enough to keep some threads busy
 WEIGHT_PIXELS = 288  # the same for weight gradients
+WORDS = len(Convolution._fields)
 
 
 class Geometry(NamedTuple):
@@ -31,13 +35,12 @@ class Geometry(NamedTuple):
     dilation: tuple
     groups: int
 
-    @property
-    def taps(self):
-        return list(itertools.product(*map(range, self.kernel)))
-
 
 def volume(shape, strides, item):
     """Sizes and byte strides with depth and height added where they are missing."""
+    if len(shape) == 4:
+        (n, c, h, w), (by_n, by_c, by_h, by_w) = shape, strides
+        return (n, c, 1, h, w), (by_n * item, by_c * item, 0, by_h * item, by_w * item)
     missing = 5 - len(shape)
     sizes = (*shape[:2], *(1,) * missing, *shape[2:])
     steps = [s * item for s in strides]
@@ -49,11 +52,14 @@ def summed_size(code):
     return max(4, BITS[COMPUTE_TYPE[code]] // 8)
 
 
-def lanes(code):
-    """Elements per vector register while they are summed."""
-    from flambeau.codegen.templates import tiles  # with llvmlite, on first need
+def _registers(code):
+    from flambeau.codegen.templates import conv_panels, tiles  # with llvmlite, on first need
 
-    return tiles.lanes(code)
+    return tiles.lanes(code), conv_panels.chunk_rows()
+
+
+# dtype code -> elements per vector register while they are summed, rows of a chunk of strips
+REGISTERS = Plans(_registers, by_default=False)
 
 
 def cut(count, most):
@@ -95,199 +101,236 @@ def _lines(block, width, columns):
     return block // width + -(-block // max(1, columns)) * (-(-columns // width)) + 2
 
 
-class Description:
-    """Named words, then tables."""
-
-    def __init__(self, names):
-        self.values = dict.fromkeys(names, 0)
-        self.tables = []
-
-    def table(self, name, rows):
-        self.values[name] = len(self.values) + len(self.tables)
-        for row in rows:
-            self.tables.extend(row)
-
-    def list(self):
-        return [*self.values.values(), *self.tables]
+def describe(words, phases=(), taps=b"", blocks=b""):
+    """A description: words by name, then tables (two are packed), whose places are words, too."""
+    tap_table = WORDS + len(phases)
+    places = dict(
+        phases=len(phases) // len(ConvolutionPhase._fields), phase_table=WORDS,
+        tap_table=tap_table, block_table=tap_table + len(taps) // 8,
+    )  # fmt: skip
+    return packed(Convolution(**words, **places)) + packed(phases) + taps + blocks
 
 
-def _common(names, size, block, depth, taps, vectors):
+def _common(size, block, depth, taps, vectors):
     """Words that every kernel on patches wants: depth, taps and vectors of the largest panel."""
-    d = Description(names)
-    v = d.values
-    v["block"] = block
-    at = up((block + 2) * 6 * 8, 64)
-    v["at_lanes"] = at
-    at += up((block + 16) * 8, 64)
-    v["at_moves"], v["move_pitch"] = at, vectors + 2
-    at += up((2 * taps + 1) * v["move_pitch"] * 8 + 64, 64)
-    v["at_panel"], v["panel_pitch"] = at, pitch(block, size)
-    at += up((depth + 1) * v["panel_pitch"], 4096) + 64
-    v["at_sums"] = at
-    return d
+    at_lanes = up((block + 2) * 6 * 8, 64)
+    at_moves = at_lanes + up((block + 16) * 8, 64)
+    at_panel = at_moves + up((2 * taps + 1) * (vectors + 2) * 8 + 64, 64)
+    line = pitch(block, size)
+    return {
+        "block": block, "at_lanes": at_lanes, "at_moves": at_moves, "move_pitch": vectors + 2,
+        "at_panel": at_panel, "panel_pitch": line,
+        "at_sums": at_panel + up((depth + 1) * line, 4096) + 64,
+    }  # fmt: skip
 
 
-def put_x(v, shape, strides, steps):
-    v["in_d"], v["in_h"], v["in_w"] = shape[2:]
+def put_images(v, shape, strides, steps, y_strides):
+    """Words of the image that patches are taken from, and of the other one."""
+    _, _, v["in_d"], v["in_h"], v["in_w"] = shape
     v["x_n"], v["x_c"], v["x_d"], v["x_h"], v["x_w"] = strides
     v["step_d"], v["step_h"], v["step_w"] = steps
+    v["y_n"], v["y_m"], v["y_d"], v["y_h"], v["y_w"] = y_strides
 
 
-def _forward_phases(g, item):
-    """The convolution itself: one phase, taps as they are."""
-    taps = [
-        (*[k * d - p for k, d, p in zip(tap, g.dilation, g.padding)], t * item)
-        for t, tap in enumerate(g.taps)
-    ]
-    return [((*g.y_shape[2:], 0), taps)], g.stride, g.y_strides
+class Phase(NamedTuple):
+    """Pixels that see the same taps: where the first lies, and where taps and blocks are listed."""
+
+    first: tuple
+    taps: list  # (depth, height, width, bytes of the weight)
+    tap_first: int
+    blocks_first: int
+    blocks_count: int
+    strips: int
 
 
-def _backward_phases(g, item):
-    """Towards the input: the pixels of x that are congruent modulo the stride see the same taps."""
-    phases = []
-    for first in itertools.product(*map(range, g.stride)):
-        sizes = [max(0, -(-(n - f) // s)) for n, f, s in zip(g.x_shape[2:], first, g.stride)]
-        taps = []
-        for t, tap in enumerate(g.taps):
-            reach = [f + p - k * d for f, p, k, d in zip(first, g.padding, tap, g.dilation)]
-            if not any(r % s for r, s in zip(reach, g.stride)):
-                taps.append((*[r // s for r, s in zip(reach, g.stride)], t * item))
-        base = sum(f * s for f, s in zip(first, g.x_strides[2:]))
-        phases.append(((*sizes, base), taps))
-    strides = [st * s for st, s in zip(g.x_strides[2:], g.stride)]
-    return phases, (1, 1, 1), (*g.x_strides[:2], *strides)
+class Pattern(NamedTuple):
+    """What of a convolution does not depend on the sizes of its images."""
 
-
-class ProductPlan(NamedTuple):
-    """Words of a product, bytes of a slot; words and bytes of the weights as kernels want them."""
-
-    words: list
-    slot_bytes: int
-    strip_words: list
+    size: int  # bytes of a sum
+    rows: int  # of a product, and what it sums over
+    inner: int
+    weights: dict  # words of the strides of weights
+    phases: list
+    depth: int
+    most_taps: int
+    taps: bytes  # tables
+    blocks: bytes
     strip_bytes: int
 
 
-def product_words(names, g, code, backward, biased, strip_chunk):
-    """Words for a convolution (x to y), or the way back (y to x)."""
+def _pattern(key):
+    code, channels, rows, kernel, stride, padding, dilation, groups, backward = key
     size = summed_size(code)
-    width = lanes(code)
-    taps_total = len(g.taps)
-    c_group, m_group = g.x_shape[1] // g.groups, g.y_shape[1] // g.groups
+    c, m = channels // groups, rows // groups
+    every = list(itertools.product(*map(range, kernel)))
+    total = len(every)
+    weights = {"a_m": c * total * size, "a_c": total * size, "a_group": m * c * total * size}
+    rows, inner = m, c
+    firsts, found = [(0, 0, 0)], []
     if backward:
-        phases, steps, y_strides = _backward_phases(g, size)
-        source, strides = g.y_shape, g.y_strides
-        rows, inner = c_group, m_group
-        a_m, a_c, a_group = taps_total * size, c_group * taps_total * size, 0
-        a_group = m_group * a_c
-    else:
-        phases, steps, y_strides = _forward_phases(g, size)
-        source, strides = g.x_shape, g.x_strides
-        rows, inner = m_group, c_group
-        a_m, a_c = c_group * taps_total * size, taps_total * size
-        a_group = m_group * a_m
-    n = g.x_shape[0]
-    pixels = [n * p[0][0] * p[0][1] * p[0][2] for p in phases]
-    cuts = [_blocks(inner, len(taps)) for _, taps in phases]
-    depth = max((c * t for blocks in cuts for _, c, _, t in blocks), default=1)
-    step = 3 * width
+        rows, inner, firsts = c, m, list(itertools.product(*map(range, stride)))
+        weights["a_m"], weights["a_c"] = weights["a_c"], weights["a_m"]
+    all_taps, all_blocks, strips, depth, most = [], [], 0, 0, 0
+    for first in firsts:
+        taps = _taps_back(first, every, stride, padding, dilation, size) if backward else [
+            (*[k * d - p for k, d, p in zip(tap, dilation, padding)], t * size)
+            for t, tap in enumerate(every)
+        ]  # fmt: skip
+        blocks = _blocks(inner, len(taps))
+        places = len(all_taps) // 4, len(all_blocks) // 5
+        found.append(Phase(first, taps, *places, len(blocks), strips))
+        strips += up(rows, 8) * inner * len(taps) * size
+        k_first = 0
+        for tap in taps:
+            all_taps += tap
+        for block in blocks:
+            all_blocks += (*block, k_first)
+            k_first += block[1] * block[3]
+            depth, most = max(depth, block[1] * block[3]), max(most, block[3])
+    tables = packed(all_taps), packed(all_blocks)
+    return Pattern(size, rows, inner, weights, found, depth, most, *tables, strips)
+
+
+def _taps_back(first, every, stride, padding, dilation, size):
+    """Taps that reach the pixels of x at `first` and whole strides from it."""
+    taps = []
+    for t, tap in enumerate(every):
+        reach = [f + p - k * d for f, p, k, d in zip(first, padding, tap, dilation)]
+        if not any(r % s for r, s in zip(reach, stride)):
+            taps.append((*[r // s for r, s in zip(reach, stride)], t * size))
+    return taps
+
+
+PATTERNS = Plans(_pattern, by_default=False)
+
+
+def pattern_of(g, code, backward):
+    rest = g.kernel, g.stride, g.padding, g.dilation, g.groups, backward
+    return PATTERNS[code, g.x_shape[1], g.y_shape[1], *rest]
+
+
+def _lattices(g, pattern, backward):
+    """For each phase its sizes and where it begins; then steps of patches and strides of results.
+
+    Towards the input, the pixels of x that are congruent modulo the stride see the same taps.
+    """
+    if not backward:
+        return [(*g.y_shape[2:], 0)], g.stride, g.y_strides
+    n, c, by_d, by_h, by_w = g.x_strides
+    (_, _, deep, high, wide), (sd, sh, sw) = g.x_shape, g.stride
+    found = []
+    for phase in pattern.phases:
+        fd, fh, fw = phase.first
+        sizes = -(-(deep - fd) // sd), -(-(high - fh) // sh), -(-(wide - fw) // sw)
+        sizes = sizes if min(sizes) > 0 else (0, 0, 0)
+        found.append((*sizes, fd * by_d + fh * by_h + fw * by_w))
+    return found, (1, 1, 1), (n, c, by_d * sd, by_h * sh, by_w * sw)
+
+
+class ProductPlan(NamedTuple):
+    """Description of a product, bytes of a slot; description and bytes of the weights as kernels
+    want them, if they are laid out before."""
+
+    description: bytes
+    slot_bytes: int
+    first_description: bytes | None
+    first_bytes: int
+
+
+def product_plan(g, code, backward, biased):
+    """A convolution (x to y), or the way back (y to x)."""
+    pattern = pattern_of(g, code, backward)
+    lattices, steps, y_strides = _lattices(g, pattern, backward)
+    source, strides = (g.y_shape, g.y_strides) if backward else (g.x_shape, g.x_strides)
+    (width, strip_chunk), size, groups = REGISTERS[code], pattern.size, g.groups
+    rows, inner, depth, n = pattern.rows, pattern.inner, pattern.depth, g.x_shape[0]
+    pixels = [n * d * h * w for d, h, w, _ in lattices]
+    step, largest = 3 * width, max(pixels)
     most = max(step, PIXELS * PANEL // max(PANEL, depth) * 4 // size // step * step)
-    block = min(most, up(cut(max(pixels), most), step))
-    counts = [-(-p // block) for p in pixels]
+    block = min(most, up(cut(largest, most), step))
     # small groups share a chunk; tall products of few pixels are cut by rows
-    together = max(1, min(g.groups, (1 << 20) // max(1, rows * inner * taps_total * block)))
-    chunks = sum(counts) * -(-g.groups // together)
+    taps = pattern.weights["a_group"] // (rows * inner * size or 1)
+    together = max(1, min(groups, (1 << 20) // max(1, rows * inner * taps * block)))
+    sharing = -(-groups // together)
+    chunks = sum([-(-p // block) for p in pixels]) * sharing
     parts = 1
     if chunks < FEW:
         parts = min(-(-FEW // chunks), max(1, rows // 128))
     per_part = up(-(-rows // parts), 8)
     parts = -(-rows // per_part)
-    taps = max(t for blocks in cuts for *_, t in blocks)
-    lines = max(_lines(block, width, p[2]) for (p, _), many in zip(phases, pixels) if many)
-    d = _common(names, size, block, depth, taps, lines)
-    v = d.values
-    v["sums_pitch"] = v["panel_pitch"]
-    v["at_strips"] = at = up(v["at_sums"] + (per_part + 8) * v["sums_pitch"], 64)
-    own = max(counts) == 1
-    v["slot_bytes"] = up(at + own * (per_part + 8) * depth * size, 4096) + 64
-    put_x(v, source, strides, steps)
-    v["y_n"], v["y_m"], v["y_d"], v["y_h"], v["y_w"] = y_strides
-    v["m"], v["c"], v["group_count"], v["groups_per_chunk"] = rows, inner, g.groups, together
-    v["m_parts"], v["m_per_part"] = parts, per_part
-    v["a_group"], v["a_m"], v["a_c"], v["has_bias"] = a_group, a_m, a_c, int(biased)
-    first_chunk = first_tap = first_block = strips = 0
-    v["in_order"] = int(not backward)
-    records, all_taps, all_blocks = [], [], []
-    for ((*sizes, base), taps), count, many, blocks in zip(phases, counts, pixels, cuts):
-        if many == 0:
-            continue
-        records.append(
-            (first_chunk, *sizes, base, first_tap, first_block, len(blocks), many, strips)
-        )
-        strips += up(rows, 8) * inner * len(taps) * size
-        first_chunk += count * parts * -(-g.groups // together)
-        first_tap += len(taps)
-        first_block += len(blocks)
-        all_taps += taps
-        firsts = itertools.accumulate((c * t for _, c, _, t in blocks), initial=0)
-        all_blocks += [(*b, f) for b, f in zip(blocks, firsts)]
-    v["chunks"], v["phases"], v["strip_group"] = first_chunk, len(records), strips
-    d.table("phase_table", records)
-    d.table("tap_table", all_taps)
-    d.table("block_table", all_blocks)
-    described = d.list()
-    strip_words = [g.groups * -(-rows // strip_chunk), *described[1:]]
+    lines = max([_lines(block, width, w) for (_, _, w, _), p in zip(lattices, pixels) if p])
+    v = _common(size, block, depth, pattern.most_taps, lines)
+    own = largest <= block
+    v["sums_pitch"] = line = v["panel_pitch"]
+    v["at_strips"] = at = up(v["at_sums"] + (per_part + 8) * line, 64)
+    v["slot_bytes"] = slot = up(at + own * (per_part + 8) * depth * size, 4096) + 64
+    put_images(v, source, strides, steps, y_strides)
+    v["m"], v["c"], v["group_count"], v["groups_per_chunk"] = rows, inner, groups, together
+    v["m_parts"], v["m_per_part"], v["has_bias"] = parts, per_part, biased
+    v["in_order"], v["strip_group"] = not backward, pattern.strip_bytes
+    first, records = 0, []
+    for phase, (d, h, w, base), many in zip(pattern.phases, lattices, pixels):
+        if many:
+            records += ConvolutionPhase(
+                first_chunk=first, out_d=d, out_h=h, out_w=w, y_base=base,
+                tap_first=phase.tap_first, blocks_first=phase.blocks_first,
+                blocks_count=phase.blocks_count, pixels=many, strips=phase.strips,
+            )  # fmt: skip
+            first += -(-many // block) * parts * sharing
+    v["chunks"] = first
+    found = describe(v | pattern.weights, records, pattern.taps, pattern.blocks)
     if own:  # weights are used once: nobody else would want the strips
-        return ProductPlan(described, v["slot_bytes"], None, 0)
-    return ProductPlan(described, v["slot_bytes"], strip_words, g.groups * strips)
+        return ProductPlan(found, slot, None, 0)
+    strips = packed((groups * -(-rows // strip_chunk),)) + found[8:]
+    return ProductPlan(found, slot, strips, groups * pattern.strip_bytes)
 
 
 class WeightPlan(NamedTuple):
     """What a weight gradient needs: words of both kernels, bytes of a slot and of the shares."""
 
-    words: list
+    description: bytes
     slot_bytes: int
-    gather_words: list
+    gather: bytes
     share_bytes: int
 
 
-def weight_words(names, g, code, biased):
-    """Words for the gradient of the weights, and of the bias if asked for."""
-    size = summed_size(code)
-    width = lanes(code)
-    phases, steps, y_strides = _forward_phases(g, size)
-    (place, taps), n = phases[0], g.x_shape[0]
-    c_group, m_group = g.x_shape[1] // g.groups, g.y_shape[1] // g.groups
-    pixels = n * place[0] * place[1] * place[2]
-    blocks = _blocks(c_group, len(taps))
-    depth = max(c * t for _, c, _, t in blocks)
-    most = WEIGHT_PIXELS * 4 // size
-    block = min(most, up(pixels, width))
-    count = -(-pixels // block)
-    k_parts = max(1, min(len(blocks), FEW, c_group * len(taps) // 512))
-    k_parts = max(1, min(k_parts, -(-FEW // g.groups)))
-    pixel_parts = even(min(count // 2, -(-FEW // (k_parts * g.groups))))
-    most_taps = max(t for *_, t in blocks)
-    d = _common(names, size, block, depth, most_taps, _lines(block, width, place[2]))
-    v = d.values
-    v["sums_pitch"] = line = up(m_group * size, 64) + 192
-    v["slot_bytes"] = up(v["at_sums"] + (block + width) * line, 4096) + 64
-    put_x(v, g.x_shape, g.x_strides, steps)
-    v["y_n"], v["y_m"], v["y_d"], v["y_h"], v["y_w"] = y_strides
-    v["m"], v["c"], v["group_count"] = m_group, c_group, g.groups
-    v["k_parts"], v["pixel_parts"] = k_parts, pixel_parts
-    v["has_bias"] = int(biased)
-    k_total = v["k_total"] = c_group * len(taps)
-    v["group_bytes"] = (k_total + 8) * line
-    v["part_bytes"] = part_bytes = g.groups * v["group_bytes"]
-    v["chunks"], v["phases"] = k_parts * pixel_parts * g.groups, 1
-    d.table("phase_table", [(0, *place, 0, 0, len(blocks), pixels, 0)])
-    d.table("tap_table", taps)
-    d.table("block_table", [(*b, 0) for b in blocks])
-    per_chunk = up(max(width, min(k_total, (1 << 16) // max(1, m_group * pixel_parts))), width)
+def weight_plan(g, code, biased):
+    """The gradient of the weights, and of the bias if asked for."""
+    pattern = pattern_of(g, code, False)
+    (width, _), size, groups = REGISTERS[code], pattern.size, g.groups
+    rows, inner, (phase,) = pattern.rows, pattern.inner, pattern.phases
+    n, _, out_d, out_h, out_w = g.y_shape
+    pixels = n * out_d * out_h * out_w
+    count = phase.blocks_count
+    block = min(WEIGHT_PIXELS * 4 // size, up(pixels, width))
+    k_total = inner * len(phase.taps)
+    k_parts = max(1, min(count, FEW, k_total // 512))
+    k_parts = max(1, min(k_parts, -(-FEW // groups)))
+    pixel_parts = even(min(-(-pixels // block) // 2, -(-FEW // (k_parts * groups))))
+    v = _common(size, block, pattern.depth, pattern.most_taps, _lines(block, width, out_w))
+    v["sums_pitch"] = line = up(rows * size, 64) + 192
+    v["slot_bytes"] = slot = up(v["at_sums"] + (block + width) * line, 4096) + 64
+    put_images(v, g.x_shape, g.x_strides, g.stride, g.y_strides)
+    v["m"], v["c"], v["group_count"] = rows, inner, groups
+    v["k_parts"], v["pixel_parts"], v["has_bias"], v["k_total"] = (
+        k_parts, pixel_parts, biased, k_total,
+    )  # fmt: skip
+    v["group_bytes"] = group_bytes = (k_total + 8) * line
+    v["part_bytes"] = part_bytes = groups * group_bytes
+    v["chunks"] = k_parts * pixel_parts * groups
+    record = ConvolutionPhase(
+        first_chunk=0, out_d=out_d, out_h=out_h, out_w=out_w, y_base=0, tap_first=0,
+        blocks_first=0, blocks_count=count, pixels=pixels,
+    )  # fmt: skip
+    found = describe(v, record, pattern.taps, pattern.blocks)
+    per_chunk = up(max(width, min(k_total, (1 << 16) // max(1, rows * pixel_parts))), width)
     per_group = -(-k_total // per_chunk)
-    gather = [g.groups * per_group, per_chunk, k_total, m_group, pixel_parts, part_bytes]
-    gather += [v["group_bytes"], line, per_group, int(biased)]
-    return WeightPlan(d.list(), v["slot_bytes"], gather, pixel_parts * part_bytes)
+    gather = Gather(
+        chunks=groups * per_group, k_per_chunk=per_chunk, k=k_total, m=rows, shares=pixel_parts,
+        part_bytes=part_bytes, group_bytes=group_bytes, pitch=line, group_chunks=per_group,
+        has_bias=biased,
+    )  # fmt: skip
+    return WeightPlan(found, slot, packed(gather), pixel_parts * part_bytes)
 
 
 # -- depthwise ------------------------------------------------------------------------------------
@@ -295,13 +338,23 @@ def weight_words(names, g, code, biased):
 LARGEST_PLANE = 1 << 21  # bytes of a padded plane; larger ones are left to the general kernel
 
 
-def _planes(names, source, strides, phases, steps, size):
-    """Words and tables for padded planes of the source; None if they would be too large."""
-    reach = [[tap[k] for _, taps in phases for tap in taps] or [0] for k in range(3)]
-    low = [max(0, -min(r)) for r in reach]
-    sizes = []
+def _planes(g, code, backward):
+    """(words, tables) for padded planes of the source; None if they would be too large."""
+    pattern, (source, strides) = pattern_of(g, code, backward), (g.x_shape, g.x_strides)
+    if backward:
+        source, strides = g.y_shape, g.y_strides
+    lattices, steps, y_strides = _lattices(g, pattern, backward)
+    size = pattern.size
+    low, sizes = [], []
     for k in range(3):
-        far = [(p[k] - 1) * steps[k] + tap[k] for p, taps in phases if p[k] for tap in taps]
+        reach = [tap[k] for phase in pattern.phases for tap in phase.taps] or [0]
+        low.append(max(0, -min(reach)))
+        far = [
+            (p[k] - 1) * steps[k] + tap[k]
+            for p, phase in zip(lattices, pattern.phases)
+            if p[k]
+            for tap in phase.taps
+        ]
         sizes.append(max([source[2 + k], *[f + 1 for f in far]]) + low[k])
     part = -(-sizes[2] // steps[2])
     row = (part * steps[2] + 64 // size) * size
@@ -309,62 +362,50 @@ def _planes(names, source, strides, phases, steps, size):
     plane = up(slab * sizes[0] + 256, 64)
     if plane > LARGEST_PLANE:
         return None
-    d = Description(names)
-    v = d.values
-    put_x(v, source, strides, steps)
+    v = {"part_w": part, "row_pitch": row, "slab_pitch": slab, "plane_bytes": plane, "at_panel": 64}
+    put_images(v, source, strides, steps, y_strides)
     v["low_d"], v["low_h"], v["low_w"] = low
-    v["part_w"], v["row_pitch"], v["slab_pitch"], v["plane_bytes"] = part, row, slab, plane
-    v["at_panel"], v["at_sums"] = 64, 128 + plane
-    moved, records = [], []
-    for (*grid, base), taps in phases:
-        if 0 in grid:
+    v["at_sums"] = 128 + plane
+    moved, records, pixels = [], [], 0
+    for (d, h, w, base), phase in zip(lattices, pattern.phases):
+        if not d * h * w:
             continue
-        records.append((0, *grid, base, len(moved), 0, len(taps), 0, 0))
-        for dd, dh, dw, a in taps:
+        pixels += d * h * w
+        records += ConvolutionPhase(
+            first_chunk=0, out_d=d, out_h=h, out_w=w, y_base=base, tap_first=len(moved) // 4,
+            blocks_first=0, blocks_count=len(phase.taps), pixels=0,
+        )  # fmt: skip
+        for dd, dh, dw, a in phase.taps:
             column = dw + low[2]
             at = (dd + low[0]) * slab + (dh + low[1]) * row
-            at += (column % steps[2] * part + column // steps[2]) * size
-            moved.append((at, 0, 0, a))
-    d.table("phase_table", records)
-    d.table("tap_table", moved)
-    v["phases"], v["tap_count"] = len(records), len(moved)
-    v["slot_bytes"] = up(v["at_sums"] + (len(moved) + 4) * 64, 4096) + 64
-    return d
+            moved += (at + (column % steps[2] * part + column // steps[2]) * size, 0, 0, a)
+    v["tap_count"] = len(moved) // 4
+    v["slot_bytes"] = up(v["at_sums"] + (v["tap_count"] + 4) * 64, 4096) + 64
+    return v, (records, packed(moved)), pixels
 
 
-def depthwise_words(names, g, code, backward, biased):
-    """Words for one channel after the other; None where the general kernel should do it."""
-    size = summed_size(code)
-    if backward:
-        phases, steps, y_strides = _backward_phases(g, size)
-        source, strides = g.y_shape, g.y_strides
-    else:
-        phases, steps, y_strides = _forward_phases(g, size)
-        source, strides = g.x_shape, g.x_strides
-    d = _planes(names, source, strides, phases, steps, size)
-    if d is None:
+def depthwise_plan(g, code, backward, biased):
+    """One channel after the other; None where the general kernel should do it."""
+    found = _planes(g, code, backward)
+    if found is None:
         return None
-    v = d.values
-    v["c"], v["planes"] = g.groups, g.x_shape[0] * g.groups
-    v["y_n"], v["y_m"], v["y_d"], v["y_h"], v["y_w"] = y_strides
-    v["a_group"], v["has_bias"] = len(g.taps) * size, int(biased)
-    pixels = sum(p[0] * p[1] * p[2] for p, _ in phases) + v["in_h"] * v["in_w"]
-    v["per_chunk"] = per_chunk = max(1, (1 << 15) // max(1, pixels))
+    v, tables, pixels = found
+    v["c"], v["planes"], v["has_bias"] = g.groups, g.x_shape[0] * g.groups, biased
+    kernel = g.kernel[0] * g.kernel[1] * g.kernel[2]
+    v["a_group"] = kernel * summed_size(code)
+    v["per_chunk"] = per_chunk = max(1, (1 << 15) // max(1, pixels + v["in_h"] * v["in_w"]))
     v["chunks"] = -(-v["planes"] // per_chunk)
-    return d.list(), v["slot_bytes"]
+    return ProductPlan(describe(v, *tables), v["slot_bytes"], None, 0)
 
 
-def depthwise_weight_words(names, g, code):
-    """Words for the weights of one channel after the other, or None."""
-    size = summed_size(code)
-    phases, steps, y_strides = _forward_phases(g, size)
-    d = _planes(names, g.x_shape, g.x_strides, phases, steps, size)
-    if d is None:
+def depthwise_weight_plan(g, code):
+    """The weights of one channel after the other, or None."""
+    found = _planes(g, code, False)
+    if found is None:
         return None
-    v = d.values
+    v, tables, _ = found
     v["c"], v["planes"] = g.groups, g.x_shape[0]
-    v["y_n"], v["y_m"], v["y_d"], v["y_h"], v["y_w"] = y_strides
     pixels = g.x_shape[0] * v["in_h"] * v["in_w"] * v["in_d"]
     v["per_chunk"] = per_chunk = max(1, (1 << 15) // max(1, pixels))
     v["chunks"] = -(-g.groups // per_chunk)
-    return d.list(), v["slot_bytes"]
+    return WeightPlan(describe(v, *tables), v["slot_bytes"], b"", 0)

@@ -4,19 +4,21 @@ The spread weights are one temporary, 16/9 of the weights; everything else stays
 that do not grow with the images.
 """
 
+from flambeau.codegen.descriptions import SquareGather, SquareSpread
 from flambeau.eager.convolution_plans import (
     FEW,
-    Description,
+    REGISTERS,
     ProductPlan,
     WeightPlan,
     cut,
+    describe,
     even,
-    lanes,
     pitch,
-    put_x,
+    put_images,
     summed_size,
     up,
 )
+from flambeau.runtime.cpu import packed
 
 LEAST_SQUARES = 96  # below that, spreading the weights costs more than it saves
 LEAST_CHANNELS = 16
@@ -26,19 +28,20 @@ WEIGHT_BYTES = 1 << 22  # of spread gradients
 ROWS = 64  # rows of sums between products and gathering
 
 
+ITEMS = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}
+
+
 def fits(g, code):
     """Is this a convolution for squares? Lines of both images must lie side by side."""
+    n, rows, _, high, wide = g.y_shape
+    if g.kernel != (1, 3, 3) or min(g.x_shape[1], rows) < LEAST_CHANNELS or g.groups != 1:
+        return False
+    if g.stride != (1, 1, 1) or g.dilation != (1, 1, 1) or g.padding[0] or max(g.padding) > 2:
+        return False
     item = g.x_strides[4]
-    narrow = min(g.x_shape[1], g.y_shape[1]) < LEAST_CHANNELS
-    if g.kernel != (1, 3, 3) or g.stride != (1, 1, 1) or g.groups != 1 or narrow:
+    if item != ITEMS.get(code) or g.y_strides[4] != item or g.x_shape[2] != 1:
         return False
-    if g.dilation != (1, 1, 1) or g.padding[0] or max(g.padding) > 2 or g.x_shape[2] != 1:
-        return False
-    sizes = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}
-    if item != sizes.get(code) or g.y_strides[4] != item:
-        return False
-    squares = g.y_shape[0] * -(-g.y_shape[3] // 2) * -(-g.y_shape[4] // 2)
-    return squares >= LEAST_SQUARES
+    return n * -(-high // 2) * -(-wide // 2) >= LEAST_SQUARES
 
 
 def _block(squares, width, most):
@@ -48,57 +51,52 @@ def _block(squares, width, most):
     return cut(vectors, -(-vectors // count)) * width
 
 
-def square_words(names, g, code, backward, biased):
-    """Words for a convolution (x to y), or for the way back with turned weights."""
-    size = summed_size(code)
-    width = lanes(code)
+def square_plan(g, code, backward, biased):
+    """A convolution (x to y), or the way back with turned weights."""
+    size, (width, _) = summed_size(code), REGISTERS[code]
+    _, pad_h, pad_w = g.padding
     if backward:
         source, strides, out, out_strides = g.y_shape, g.y_strides, g.x_shape, g.x_strides
-        padding = [2 - p for p in g.padding[1:]]
+        pad_h, pad_w = 2 - pad_h, 2 - pad_w
     else:
         source, strides, out, out_strides = g.x_shape, g.x_strides, g.y_shape, g.y_strides
-        padding = g.padding[1:]
-    rows, depth = out[1], source[1]
-    high, wide = -(-out[3] // 2), -(-out[4] // 2)
-    squares = out[0] * high * wide
+    (n, rows, _, out_h, out_w), depth = out, source[1]
+    high, wide = -(-out_h // 2), -(-out_w // 2)
+    squares = n * high * wide
     block = _block(squares, width, SQUARES * 4 // size)
-    d = Description(names)
-    v = d.values
-    put_x(v, source, strides, (1, 1, 1))
-    v["y_n"], v["y_m"], v["y_d"], v["y_h"], v["y_w"] = out_strides
-    v["tiles"], v["tiles_h"], v["tiles_w"] = squares, high, wide
-    v["out_h"], v["out_w"], (v["pad_h"], v["pad_w"]) = out[3], out[4], padding
-    v["m"], v["c"], v["has_bias"] = rows, depth, int(biased)
-    v["pixel_parts"] = blocks = -(-squares // block)
+    blocks = -(-squares // block)
     parts = 1 if blocks >= 4 else min(-(-4 // blocks), max(1, rows // ROWS))
-    v["m_per_part"] = per_part = up(-(-rows // parts), 8)
-    v["m_parts"] = parts = -(-rows // per_part)
-    v["block"], v["m_block"], v["chunks"] = block, ROWS, blocks * parts
-    at = up((block + 2) * 8 * 8, 64)
-    v["at_spare"] = at
-    at += 4 * 64 + 64
-    v["panel_pitch"] = v["sums_pitch"] = line = pitch(block, size)
-    v["at_panel"], v["panel_plane"] = at, depth * line + 64
-    at += 16 * v["panel_plane"] + line
-    v["at_sums"], v["sums_plane"] = at, (ROWS + 8) * line + 64
-    v["slot_bytes"] = up(at + 16 * v["sums_plane"] + line, 4096) + 64
-    v["a_m"], v["a_plane"] = depth * size, up(rows, 16) * depth * size + 64
-    taps = len(g.taps) * size
+    per_part = up(-(-rows // parts), 8)
+    parts = -(-rows // per_part)
+    at_spare, line = up((block + 2) * 8 * 8, 64), pitch(block, size)
+    at_panel, panel_plane = at_spare + 4 * 64 + 64, depth * line + 64
+    at_sums, sums_plane = at_panel + 16 * panel_plane + line, (ROWS + 8) * line + 64
+    slot = up(at_sums + 16 * sums_plane + line, 4096) + 64
+    a_plane = up(rows, 16) * depth * size + 64
+    v = dict(
+        chunks=blocks * parts, slot_bytes=slot, block=block, m_block=ROWS, m=rows, c=depth,
+        pixel_parts=blocks, m_parts=parts, m_per_part=per_part, has_bias=biased, tiles=squares,
+        tiles_h=high, tiles_w=wide, out_h=out_h, out_w=out_w, pad_h=pad_h, pad_w=pad_w,
+        at_spare=at_spare, at_panel=at_panel, panel_pitch=line, panel_plane=panel_plane,
+        at_sums=at_sums, sums_pitch=line, sums_plane=sums_plane, a_m=depth * size, a_plane=a_plane,
+    )  # fmt: skip
+    put_images(v, source, strides, (1, 1, 1), out_strides)
+    taps = 9 * size
+    spread = SquareSpread(
+        chunks=-(-rows // width), rows=rows, depth=depth, row=depth * taps, step=taps, tap=size,
+        first=0, plane=a_plane,
+    )  # fmt: skip
     if backward:  # rows are channels of x, depth those of y, taps from the last to the first
-        spread = [rows, depth, taps, rows * taps, -size, 8 * size]
-    else:
-        spread = [rows, depth, depth * taps, taps, size, 0]
-    spread = [-(-rows // width), *spread, v["a_plane"]]
-    return ProductPlan(d.list(), v["slot_bytes"], spread, 16 * v["a_plane"])
+        spread = spread._replace(row=taps, step=rows * taps, tap=-size, first=8 * size)
+    return ProductPlan(describe(v), slot, packed(spread), 16 * a_plane)
 
 
-def square_weight_words(names, g, code):
-    """Words for the gradient of the weights."""
-    size = summed_size(code)
-    width = lanes(code)
-    high, wide = -(-g.y_shape[3] // 2), -(-g.y_shape[4] // 2)
-    squares = g.y_shape[0] * high * wide
-    channels, rows = g.x_shape[1], g.y_shape[1]
+def square_weight_plan(g, code):
+    """The gradient of the weights."""
+    size, (width, _) = summed_size(code), REGISTERS[code]
+    n, rows, _, out_h, out_w = g.y_shape
+    high, wide, channels = -(-out_h // 2), -(-out_w // 2), g.x_shape[1]
+    squares = n * high * wide
     most = max(2 * width, min(WEIGHT_SQUARES, WEIGHT_BYTES // (16 * size * max(rows, 64))))
     block = min(cut(squares, most), squares)
     blocks = -(-squares // block)
@@ -106,27 +104,24 @@ def square_weight_words(names, g, code):
     per_part = up(-(-channels // c_parts), 8)
     c_parts = -(-channels // per_part)
     parts = even(min(blocks // 2, FEW // c_parts))
-    d = Description(names)
-    v = d.values
-    put_x(v, g.x_shape, g.x_strides, (1, 1, 1))
-    v["y_n"], v["y_m"], v["y_d"], v["y_h"], v["y_w"] = g.y_strides
-    v["tiles"], v["tiles_h"], v["tiles_w"] = squares, high, wide
-    v["out_h"], v["out_w"] = g.y_shape[3:]
-    v["pad_h"], v["pad_w"] = g.padding[1:]
-    v["m"], v["c"], v["block"] = rows, channels, block
-    v["c_parts"], v["c_per_part"], v["pixel_parts"] = c_parts, per_part, parts
-    v["chunks"] = c_parts * parts
-    at = up((block + 2) * 8 * 8, 64)
-    v["at_spare"], v["spare_pitch"] = at, (2 * min(wide, block) + width) * 64
-    at += 4 * 64 + 2 * v["spare_pitch"] + 64
-    v["panel_pitch"] = line = pitch(block, size)
-    v["at_panel"], v["panel_plane"] = at, per_part * line + 64
-    at += 16 * v["panel_plane"] + line
-    v["sums_pitch"] = row = up(rows * size, 64) + 192
-    v["at_sums"], v["sums_plane"] = at, block * row + 64
-    v["slot_bytes"] = up(at + 16 * v["sums_plane"] + row, 4096) + 64
-    v["group_bytes"] = share_plane = (channels + 8) * row + 64
-    v["part_bytes"] = part_bytes = 16 * share_plane
+    at_spare, spare = up((block + 2) * 8 * 8, 64), (2 * min(wide, block) + width) * 64
+    line, row = pitch(block, size), up(rows * size, 64) + 192
+    at_panel, panel_plane = at_spare + 4 * 64 + 2 * spare + 64, per_part * line + 64
+    at_sums, sums_plane = at_panel + 16 * panel_plane + line, block * row + 64
+    slot = up(at_sums + 16 * sums_plane + row, 4096) + 64
+    share_plane = (channels + 8) * row + 64
+    v = dict(
+        chunks=c_parts * parts, slot_bytes=slot, block=block, m=rows, c=channels, c_parts=c_parts,
+        c_per_part=per_part, pixel_parts=parts, tiles=squares, tiles_h=high, tiles_w=wide,
+        out_h=out_h, out_w=out_w, pad_h=g.padding[1], pad_w=g.padding[2], at_spare=at_spare,
+        spare_pitch=spare, at_panel=at_panel, panel_pitch=line, panel_plane=panel_plane,
+        at_sums=at_sums, sums_pitch=row, sums_plane=sums_plane, group_bytes=share_plane,
+        part_bytes=16 * share_plane,
+    )  # fmt: skip
+    put_images(v, g.x_shape, g.x_strides, (1, 1, 1), g.y_strides)
     per_chunk = max(1, -(-channels // FEW))
-    gather = [-(-channels // per_chunk), channels, rows, parts, row, share_plane, part_bytes]
-    return WeightPlan(d.list(), v["slot_bytes"], [*gather, per_chunk], parts * part_bytes)
+    gather = SquareGather(
+        chunks=-(-channels // per_chunk), c=channels, m=rows, shares=parts, pitch=row,
+        plane=share_plane, part_bytes=16 * share_plane, c_per_chunk=per_chunk,
+    )  # fmt: skip
+    return WeightPlan(describe(v), slot, packed(gather), parts * 16 * share_plane)

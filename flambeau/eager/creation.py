@@ -26,6 +26,7 @@ from flambeau.eager.options import (
     into,
     known,
     like,
+    named,
     new_layout,
     number,
     plain_layout,
@@ -156,11 +157,8 @@ def _plan_like(layout):
     return layout, *plan_fill(layout, int)
 
 
-_BLANK, _FULL, _LIKE = (
-    Plans(_plan_blank, mixed=True),
-    Plans(_plan_full, mixed=True),
-    Plans(_plan_like),
-)
+_BLANK, _FULL = Plans(_plan_blank, mixed=True), Plans(_plan_full, mixed=True)
+_LIKE = Plans(_plan_like)
 _ROOMY = frozenset(_dtype.BY_CODE[c] for c in "f64 f32 f16 bf16 i64 i32 i16".split())
 
 
@@ -201,38 +199,6 @@ def empty(
     return sized(
         "empty", sizes, size, out, dtype, device, requires_grad, memory_format=memory_format
     )
-
-
-def zeros(
-    *sizes, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
-    pin_memory=False, names=None,
-):  # fmt: skip
-    """A tensor of zeros."""
-    if size is out is None:
-        plan = known(_BLANK, sizes, dtype, device)
-        if plan is not None:
-            return _run(plan, 0, requires_grad)
-    return sized("zeros", sizes, size, out, dtype, device, requires_grad, _zero)
-
-
-def ones(
-    *sizes, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
-    pin_memory=False, names=None,
-):  # fmt: skip
-    """A tensor of ones."""
-    if size is out is None:
-        plan = known(_BLANK, sizes, dtype, device)
-        if plan is not None:
-            return _run(plan, 1, requires_grad)
-    return sized("ones", sizes, size, out, dtype, device, requires_grad, _one)
-
-
-def _zero(t):
-    fill_into(t, 0)
-
-
-def _one(t):
-    fill_into(t, 1)
 
 
 def full(
@@ -305,28 +271,6 @@ def empty_like(
     return finish(empty_like_layout(plan), requires_grad)
 
 
-def zeros_like(
-    input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None,
-    pin_memory=False,
-):  # fmt: skip
-    """Zeros of the same shape, dtype and device."""
-    if type(input) is Tensor and dtype is device is memory_format is None:
-        return _run(_LIKE[input._layout], 0, requires_grad)
-    plan = like_layout(input, dtype, device, memory_format, "zeros_like")
-    return finish(filled(plan, 0), requires_grad)
-
-
-def ones_like(
-    input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None,
-    pin_memory=False,
-):  # fmt: skip
-    """Ones of the same shape, dtype and device."""
-    if type(input) is Tensor and dtype is device is memory_format is None:
-        return _run(_LIKE[input._layout], 1, requires_grad)
-    plan = like_layout(input, dtype, device, memory_format, "ones_like")
-    return finish(filled(plan, 1), requires_grad)
-
-
 def full_like(
     input, fill_value, *, dtype=None, layout=None, device=None, requires_grad=False,
     memory_format=None, pin_memory=False,
@@ -335,6 +279,52 @@ def full_like(
     plan = like_layout(input, dtype, device, memory_format, "full_like")
     value = _checked(number(fill_value, "full_like", "fill_value", 2), plan.dtype)
     return finish(filled(plan, value), requires_grad)
+
+
+def _constant(word, value):
+    """Three functions that make tensors full of a number: of a size, like another, as a method."""
+
+    def fill(t):
+        fill_into(t, value)
+
+    def of_size(
+        *sizes, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
+        pin_memory=False, names=None,
+    ):  # fmt: skip
+        if size is out is None:
+            plan = known(_BLANK, sizes, dtype, device)
+            if plan is not None:
+                return _run(plan, value, requires_grad)
+        return sized(word, sizes, size, out, dtype, device, requires_grad, fill)
+
+    def like_another(
+        input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None,
+        pin_memory=False,
+    ):  # fmt: skip
+        if type(input) is Tensor and dtype is device is memory_format is None:
+            return _run(_LIKE[input._layout], value, requires_grad)
+        plan = like_layout(input, dtype, device, memory_format, word + "_like")
+        return finish(filled(plan, value), requires_grad)
+
+    def method(
+        self, *sizes, size=None, dtype=None, device=None, requires_grad=False, layout=None,
+        pin_memory=False,
+    ):  # fmt: skip
+        dtype, device = dtype or self._layout.dtype, device or self._layout.device
+        plan = known(_BLANK, sizes, dtype, device) if size is None else None
+        if plan is not None:
+            return _run(plan, value, requires_grad)
+        return sized("new_" + word, sizes, size, None, dtype, device, requires_grad, fill)
+
+    return (
+        named(of_size, word, f"A tensor of {word}."),
+        named(like_another, word + "_like", f"A tensor of {word}, else like another."),
+        named(method, "new_" + word, f"A tensor of {word} with the dtype and device of this one."),
+    )
+
+
+zeros, zeros_like, new_zeros = _constant("zeros", 0)
+ones, ones_like, new_ones = _constant("ones", 1)
 
 
 def scalar_tensor(
@@ -348,27 +338,16 @@ def scalar_tensor(
 # -- new_* methods ---------------------------------------------------------------------------------
 
 
-def _new(name, plans, value, fill, self, sizes, size, dtype, device, requires_grad):
-    """A tensor of some size, but for what is said with the dtype and device of another."""
-    own = self._layout
-    dtype, device = dtype or own.dtype, device or own.device
-    plan = known(plans, sizes, dtype, device) if size is None else None
-    if plan is None:
-        return sized(name, sizes, size, None, dtype, device, requires_grad, fill)
-    return (
-        finish(empty_like_layout(plan), requires_grad)
-        if fill is None
-        else _run(plan, value, requires_grad)
-    )
-
-
 def new_empty(
     self, *sizes, size=None, dtype=None, device=None, requires_grad=False, layout=None,
     pin_memory=False,
 ):  # fmt: skip
     """An uninitialised tensor with the dtype and device of this one."""
-    told = self, sizes, size, dtype, device, requires_grad
-    return _new("new_empty", PLAIN_LAYOUTS, None, None, *told)
+    dtype, device = dtype or self._layout.dtype, device or self._layout.device
+    plan = known(PLAIN_LAYOUTS, sizes, dtype, device) if size is None else None
+    if plan is None:
+        return sized("new_empty", sizes, size, None, dtype, device, requires_grad)
+    return finish(empty_like_layout(plan), requires_grad)
 
 
 def new_empty_strided(
@@ -377,24 +356,6 @@ def new_empty_strided(
     """An uninitialised tensor with given strides and the dtype and device of this one."""
     options = {"dtype": dtype or self.dtype, "device": device or self.device}
     return empty_strided(size, stride, **options, requires_grad=requires_grad)
-
-
-def new_zeros(
-    self, *sizes, size=None, dtype=None, device=None, requires_grad=False, layout=None,
-    pin_memory=False,
-):  # fmt: skip
-    """Zeros with the dtype and device of this tensor."""
-    told = self, sizes, size, dtype, device, requires_grad
-    return _new("new_zeros", _BLANK, 0, _zero, *told)
-
-
-def new_ones(
-    self, *sizes, size=None, dtype=None, device=None, requires_grad=False, layout=None,
-    pin_memory=False,
-):  # fmt: skip
-    """Ones with the dtype and device of this tensor."""
-    told = self, sizes, size, dtype, device, requires_grad
-    return _new("new_ones", _BLANK, 1, _one, *told)
 
 
 def new_full(

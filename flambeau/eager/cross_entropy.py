@@ -42,14 +42,14 @@ def _kernel(name, x, target, weight, reduction):
 
 def _described(name, x, target, reduction):
     """(description, chunks); at least one chunk even for nothing: it writes the total."""
-    positions, n = target.numel, x.shape[1]
+    positions, n = target.numel, x.sizes[1]
     step = 1 if reduction == "none" else 0
     by_row = name.startswith("cross_entropy")
     per_chunk = max(1, GRAIN // max(n, 1)) if by_row else POSITIONS
     chunks = max(1, chunks_of(positions, per_chunk))
     if by_row:
         return packed(Scores(chunks, positions, n, per_chunk, step)), chunks
-    inner = math.prod(tuple(x.shape)[2:])
+    inner = math.prod(x.sizes[2:])
     return packed(Positions(chunks, positions, n, inner, per_chunk, step)), chunks
 
 
@@ -71,7 +71,7 @@ def _plan(key):
     if not runtime.computes:
         return out, statistics, nothing, b"", None, False
     kernel = _no_classes
-    if x.shape[1] or not target.numel:
+    if x.sizes[1] or not target.numel:
         kernel = _kernel(name, x, target, weight, reduction)
     described, chunks = _described(name, x, target, reduction)
     joining = None
@@ -152,11 +152,11 @@ def _constant_weight(input):
 
 def check(name, input, target, weight):
     """Complain about layouts that do not fit together."""
-    classes = input.shape[1]
+    classes = input.sizes[1]
     if input.ndim == 2:
         if target.ndim > 1:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
-        if input.shape[0] != target.shape[0]:
+        if input.sizes[0] != target.sizes[0]:
             raise batch_mismatch(input, target)
         if weight is not None and weight.shape != (classes,):
             raise RuntimeError(

@@ -19,6 +19,7 @@ from flambeau.eager.rows import (
     contiguous,
     has_work,
     is_computed,
+    lengthened,
     vector_layout,
 )
 from flambeau.ops.embedding import MAX, MEAN, SUM
@@ -63,9 +64,8 @@ def _plan_lookup(key):
     if table.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
     _check_indices(places, "embedding")
-    rows, columns = table.shape
-    count, size = places.numel, table.itemsize
-    layout = dense_layout((*places.shape, columns), table.dtype, table.device)
+    (rows, columns), count, size = table.sizes, places.numel, table.itemsize
+    layout = lengthened(places, columns, table.dtype)
     if not rows and count:
         raise RuntimeError("index_select(): self indexing axis dim should be positive")
     if not has_work(layout):
@@ -73,8 +73,8 @@ def _plan_lookup(key):
     if not (places.is_contiguous and _has_rows(table)):
         return layout, None, b""
     length, stride = columns * size, table.strides[0] * size
-    per_chunk = max(1, CHUNK // length)
-    chunks = chunks_of(count, per_chunk)
+    per_chunk = CHUNK // length or 1
+    chunks = 1 if count <= per_chunk else chunks_of(count, per_chunk)
     kernel = _kernel(table.device, "lookup", size, places.dtype.code)
     return layout, kernel, packed(Lookup(chunks, count, length, stride, rows, per_chunk))
 
@@ -376,7 +376,7 @@ DOTS = Plans(_plan_dots)
 def _plan_ones(key):
     """(layout of the result, kernel, description)."""
     places, classes = key
-    layout = dense_layout((*places.shape, classes), d.int64, places.device)
+    layout = lengthened(places, classes, d.int64)
     if not has_work(layout):
         return layout, nothing, b""
     per_chunk = max(1, CHUNK // (8 * classes))

@@ -5,107 +5,95 @@ each. Table rows and checks: `ops/folding.py`.
 """
 
 from flambeau import _dtype
-from flambeau._layout import Size, dense_layout
+from flambeau._layout import dense_layout
 from flambeau._tensor import empty_like_layout
-from flambeau.eager.kernels import load_kernel, pool
+from flambeau.codegen.descriptions import FoldedBlocks, PixelLines
+from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches
-from flambeau.eager.plan import MAX_PLANS, nothing
+from flambeau.eager.plan import NO_WORK
+from flambeau.eager.plans import Plans
 from flambeau.eager.rearranging import arranged, shaped_like
-from flambeau.eager.rows import address, contiguous
-from flambeau.runtime.cpu import words
+from flambeau.eager.rows import address, contiguous, has_work, vector_layout
+from flambeau.runtime.base import nothing
+from flambeau.runtime.cpu import packed
 
-_kernels: dict = {}
-_plans: dict = {}
 CHUNK = 1 << 15  # elements of a chunk, about
 MOST = 64  # chunks of fold, because each has a row of scratch memory
+INTERLEAVED = 4  # up to this factor, lines of pixels are interleaved in registers
 
 
-def _kernel(name, *pattern):
-    found = _kernels.get((name, pattern))
-    if found is None:
-        from flambeau.codegen.templates import folding  # with llvmlite, on first need
-
-        ir = getattr(folding, "build_" + name)(*pattern)
-        found = _kernels[name, pattern] = load_kernel(ir, name)
-    return found
-
-
-def _description(planes, rows, image, blocks, facts, work, most):
-    """(chunks, description, its owner, elements of scratch per chunk)."""
-    kernel_size, dilation, padding, stride = facts
-    rows *= planes
+def _cut(rows, work, most):
+    """(chunks, rows per chunk)."""
     chunks = max(1, min(most, rows, work // CHUNK))
     per_chunk = -(-rows // chunks)
     chunks = -(-rows // per_chunk)
-    room = image[1] + 15 & -16
-    owner, at = words(
-        [chunks, rows, per_chunk, *image, *blocks, *kernel_size, *stride, *padding, *dilation, room]
-    )
     if chunks > 1:
         pool().ensure_workers()
-    return chunks, at, owner, room
+    return chunks, per_chunk
+
+
+def _described(rows, image, blocks, facts, work, most):
+    kernel_size, dilation, padding, stride = facts
+    cut = _cut(rows, work, most)
+    room = image[1] + 15 & -16  # elements of scratch memory per chunk
+    return FoldedBlocks(
+        cut[0], rows, cut[1], *image, *blocks, *kernel_size, *stride, *padding, *dilation, room
+    )
 
 
 @launches("unfold_blocks")
 def unfold_blocks(input, kernel_size, dilation, padding, stride, blocks):
     facts = (kernel_size, dilation, padding, stride)
-    found = _plans.get((input._layout, facts))
-    if found is None:
-        if len(_plans) > MAX_PLANS:
-            _plans.clear()
-        found = _plans[input._layout, facts] = _plan_unfold(input._layout, facts, blocks)
-    layout, run, description, _ = found
+    layout, kernel, desc = UNFOLDED[input._layout, facts, blocks]
     out = empty_like_layout(layout)
-    run(description, out._storage.pointer, address(contiguous(input)))
+    kernel(desc, out._storage.pointer, address(contiguous(input)))
     return out
 
 
-def _plan_unfold(layout, facts, blocks):
-    kernel_size, batch = facts[0], tuple(layout.shape[:-3])
-    size, count = kernel_size[0] * kernel_size[1], blocks[0] * blocks[1]
-    shape = Size((*batch, layout.shape[-3] * size, count))
-    out = dense_layout(shape, layout.dtype, layout.device)
-    if not out.numel or not out.device.runtime.computes:
-        return out, nothing, 0, None
-    run = _kernel("unfold", f"i{8 * layout.itemsize}")
-    planes = out.numel // (size * count)
-    _, at, owner, _ = _description(
-        planes, size, layout.shape[-2:], blocks, facts, out.numel, out.numel
+def _plan_unfold(key):
+    layout, facts, blocks = key
+    *batch, channels, height, width = layout.shape
+    size, count = facts[0][0] * facts[0][1], blocks[0] * blocks[1]
+    out = dense_layout((*batch, channels * size, count), layout.dtype, layout.device)
+    if not has_work(out):
+        return out, nothing, NO_WORK
+    kernel = out.device.runtime.kernel("unfold", "folding:build_unfold", 8 * layout.itemsize)
+    rows = out.numel // count
+    return (
+        out,
+        kernel,
+        packed(_described(rows, (height, width), blocks, facts, out.numel, out.numel)),
     )
-    return out, run, at, owner
+
+
+UNFOLDED = Plans(_plan_unfold)
 
 
 @launches("fold_blocks")
 def fold_blocks(input, output_size, kernel_size, dilation, padding, stride, blocks):
     facts = (kernel_size, dilation, padding, stride)
-    key = (input._layout, output_size, facts)
-    found = _plans.get(key)
-    if found is None:
-        if len(_plans) > MAX_PLANS:
-            _plans.clear()
-        found = _plans[key] = _plan_fold(input._layout, output_size, facts, blocks)
-    layout, run, description, _, scratch = found
-    out = empty_like_layout(layout)
-    room = empty_like_layout(scratch)
-    run(description, out._storage.pointer, address(contiguous(input)), room._storage.pointer)
+    layout, kernel, desc, scratch = FOLDED[input._layout, output_size, facts, blocks]
+    out, room = empty_like_layout(layout), empty_like_layout(scratch)
+    kernel(desc, out._storage.pointer, address(contiguous(input)), room._storage.pointer)
     return out
 
 
-def _plan_fold(layout, output_size, facts, blocks):
-    kernel_size, batch = facts[0], tuple(layout.shape[:-2])
-    channels = layout.shape[-2] // (kernel_size[0] * kernel_size[1])
-    shape = Size((*batch, channels, *output_size))
-    out = dense_layout(shape, layout.dtype, layout.device)
-    if not out.numel or not out.device.runtime.computes:
-        return out, nothing, 0, None, out
-    planes = out.numel // (output_size[0] * output_size[1])
-    work = layout.numel + out.numel
-    chunks, at, owner, room = _description(
-        planes, output_size[0], output_size, blocks, facts, work, MOST
-    )
+def _plan_fold(key):
+    layout, image, facts, blocks = key
+    *batch, channels, _ = layout.shape
+    channels //= facts[0][0] * facts[0][1]
+    out = dense_layout((*batch, channels, *image), layout.dtype, layout.device)
+    if not has_work(out):
+        return out, nothing, NO_WORK, out
+    rows = out.numel // image[1]
+    words = _described(rows, image, blocks, facts, layout.numel + out.numel, MOST)
     wide = _dtype.float64 if layout.dtype is _dtype.float64 else _dtype.float32
-    scratch = dense_layout(Size((chunks * room,)), wide, layout.device)
-    return out, _kernel("fold", layout.dtype.code), at, owner, scratch
+    scratch = vector_layout(words.chunks * words.room, wide, layout.device)
+    kernel = out.device.runtime.kernel("fold", "folding:build_fold", layout.dtype.code)
+    return out, kernel, packed(words), scratch
+
+
+FOLDED = Plans(_plan_fold)
 
 
 # -- shuffles --------------------------------------------------------------------------------------
@@ -156,41 +144,34 @@ def _plan_pixel_unshuffle(layout, r):
 
 def _shuffled(input, factor, plan, apart):
     """Shuffle pixels by lines where they are side by side, else by a strided copy."""
-    found = _plans.get((input._layout, factor, apart))
-    if found is None:
-        if len(_plans) > MAX_PLANS:
-            _plans.clear()
-        found = _plans[input._layout, factor, apart] = _plan_lines(
-            input._layout, factor, plan, apart
-        )
-    layout, run, description, _ = found
-    if run is None:
+    layout, kernel, desc = LINES[input._layout, factor, plan, apart]
+    if kernel is None:
         return arranged(plan, input, factor)
     out = empty_like_layout(layout)
-    run(description, out._storage.pointer, address(input))
+    kernel(desc, out._storage.pointer, input._storage.pointer + input._offset)
     return out
 
 
-def _plan_lines(layout, factor, plan, apart):
-    """(output layout, kernel or None, description, its owner)."""
+def _plan_lines(key):
+    """(layout of the result, kernel or None, description)."""
+    layout, factor, plan, apart = key
     out = plan(layout, factor)[0]
-    if not out.numel or not out.device.runtime.computes:
-        return out, nothing, 0, None
+    if not has_work(out):
+        return out, nothing, NO_WORK
     if not layout.is_contiguous or layout.itemsize > 8:
-        return out, None, 0, None
-    from flambeau.codegen.templates.folding import INTERLEAVED
-
+        return out, None, None
     pixels, channels = (layout, out) if apart else (out, layout)
-    height, width = channels.shape[-2:]
-    lines = pixels.numel // pixels.shape[-1]
-    chunks = max(1, min(lines, out.numel // CHUNK))
-    per_chunk = -(-lines // chunks)
-    chunks = -(-lines // per_chunk)
-    owner, at = words([chunks, lines, per_chunk, height, width, factor])
-    if chunks > 1:
-        pool().ensure_workers()
+    height, width = tuple(channels.shape)[-2:]
+    lines = pixels.numel // (width * factor)
+    chunks, per_chunk = _cut(lines, out.numel, lines)
     static = factor if factor <= INTERLEAVED else 0
-    return out, _kernel("pixels", f"i{8 * layout.itemsize}", static, apart), at, owner
+    kernel = out.device.runtime.kernel(
+        "pixels", "folding:build_pixels", 8 * layout.itemsize, static, apart
+    )
+    return out, kernel, packed(PixelLines(chunks, lines, per_chunk, height, width, factor))
+
+
+LINES = Plans(_plan_lines)
 
 
 @launches("pixel_shuffle")

@@ -9,7 +9,6 @@ from flambeau.eager import gemm
 from flambeau.eager.launching import launches
 from flambeau.eager.plans import Plans
 from flambeau.eager.products import (
-    PRODUCTS,
     check_added,
     check_expands,
     check_inner,
@@ -78,9 +77,8 @@ LINEAR = Plans(_plan, by_default=False)
 
 @launches("linear_to_weight")
 def linear_to_weight(g_out, input):
-    if PRODUCTS[_turned, g_out._layout, input._layout] is None:
-        g_out, input = contiguous(g_out), contiguous(input)
-    return product(g_out, input, _turned)
+    found = product(g_out, input, _turned)
+    return product(contiguous(g_out), contiguous(input), _turned) if found is None else found
 
 
 def _turned(a, b):

@@ -10,7 +10,7 @@ import math
 
 from flambeau import _dtype as d
 from flambeau import errors
-from flambeau._layout import dense_layout
+from flambeau._layout import dense_layout, make_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions import Tallies
 from flambeau.eager.fronts import kernel_unless_recorded
@@ -30,7 +30,8 @@ def compute_dtype(dtype):
 def check_mixed(input, *parameters):
     """Parameters in the dtype of input, or all in float32 beside a half type; gives their dtype."""
     given = [p for p in parameters if p is not None]
-    if not given:
+    dtypes = {p.dtype for p in given}
+    if not dtypes or (len(dtypes) == 1 and input.dtype in dtypes):
         return input.dtype
     first = given[0].dtype
     if first is not input.dtype:
@@ -88,7 +89,7 @@ def _check_normalized(input, normalized_shape, separator=", "):
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
             f"element, but got normalized_shape = {list(normalized_shape)}"
         )
-    if input.ndim < k or tuple(input.shape)[input.ndim - k :] != normalized_shape:
+    if input.ndim < k or input.sizes[input.ndim - k :] != normalized_shape:
         text = ", ".join(map(str, normalized_shape))
         raise RuntimeError(
             f"Given normalized_shape={list(normalized_shape)}, expected input with shape "
@@ -97,18 +98,22 @@ def _check_normalized(input, normalized_shape, separator=", "):
 
 
 def _check_parameter(name, p, normalized_shape):
-    if p is not None and p.shape != normalized_shape:
+    if p is not None and p.sizes != normalized_shape:
         raise RuntimeError(
             f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
             f"{list(p.shape)} and normalized_shape = {list(normalized_shape)}"
         )
 
 
-def _reduced(layout, normalized_shape, dtype):
-    """The layout of a number per row."""
+def _reduced(layout, normalized_shape, n, dtype):
+    """The layout of a number per row of n elements."""
     k = len(normalized_shape)
-    sizes = tuple(layout.shape)[: layout.ndim - k] + (1,) * k
-    return dense_layout(sizes, dtype, layout.device)
+    lead, ones = layout.ndim - k, (1,) * k
+    sizes = layout.sizes[:lead] + ones
+    if not layout.is_dense or not n:
+        return dense_layout(sizes, dtype, layout.device)
+    strides = tuple([s // n for s in layout.strides[:lead]]) + ones
+    return make_layout(sizes, strides, dtype, layout.device)
 
 
 def _plan_layer_norm(key):
@@ -119,11 +124,10 @@ def _plan_layer_norm(key):
     _check_parameter("bias", bias, normalized_shape)
     if not layout.dtype.is_floating_point:
         raise errors.not_implemented("LayerNormKernelImpl", layout.dtype)
-    parameter = check_mixed(layout, weight, bias)
-    results = dense_like(layout), _reduced(layout, normalized_shape, parameter)
+    parameter, n = check_mixed(layout, weight, bias), math.prod(normalized_shape)
+    results = dense_like(layout), _reduced(layout, normalized_shape, n, parameter)
     if not has_work(layout):
         return *results, None, b"", False
-    n = math.prod(normalized_shape)
     codes = layout.dtype.code, parameter.code, parameter.code
     given = weight is not None, bias is not None
     kernel = row_kernel(layout, "rows", "layer_norm", *codes, *given)
@@ -241,10 +245,10 @@ def _plan_rms_norm(key):
     """As `_plan_layer_norm`."""
     layout, normalized_shape, weight = key
     _check_normalized(layout, normalized_shape, separator="")
-    reduced = _reduced(layout, normalized_shape, compute_dtype(layout.dtype))
+    n = math.prod(normalized_shape)
+    reduced = _reduced(layout, normalized_shape, n, compute_dtype(layout.dtype))
     if not has_work(layout):
         return dense_like(layout), reduced, None, b"", False
-    n = math.prod(normalized_shape)
     kernel = row_kernel(layout, "rows", "rms_norm", layout.dtype.code, weight is not None)
     described = along_rows(layout.numel // n, n)[0]
     return dense_like(layout), reduced, kernel, described, _is_rough(layout, weight)

@@ -59,6 +59,13 @@ def size_from(size, name="empty", argument="size"):
     return shape
 
 
+def named(function, name, doc):
+    """A function that was made in another, under its own name."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
 def known(plans, sizes, dtype, device):
     """The plan of a call with plain arguments; None for others, which are looked at one by one."""
     if not sizes:

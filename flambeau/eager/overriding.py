@@ -12,7 +12,7 @@ from typing import Any
 
 from flambeau import _device
 from flambeau._dtype import default_dtype
-from flambeau._layout import Size, dense_layout, make_layout
+from flambeau._layout import Size, dense_layout, make_layout, span
 from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import interposing
@@ -148,6 +148,10 @@ def resolved(func: Callable) -> str:
 # -- the handler -----------------------------------------------------------------------------------
 
 
+# these take any object and make a plain tensor of it
+_FROM_OUTSIDE = frozenset("tensor from_dlpack to_dlpack from_numpy frombuffer".split())
+
+
 class _Arguments(interposing.Handler):
     """Lets arguments answer that want to."""
 
@@ -155,6 +159,9 @@ class _Arguments(interposing.Handler):
     level = interposing.ARGUMENTS
     sees = "all"
     all_threads = is_lasting = forks = True
+
+    def wants(self, place):
+        return place.kind in KINDS and place.key not in _FROM_OUTSIDE
 
     def around(self, name, function, args, kwargs):
         found = speakers(args)
@@ -299,14 +306,14 @@ def _make_wrapper_subclass(
     requires_grad: bool = False,
     **options: Any,
 ) -> Any:
-    """A tensor of a subclass that has a shape but no memory: others hold its values."""
+    """A tensor of a subclass whose values others hold; it has memory that nobody reads."""
     kind = default_dtype() if dtype is None else dtype
     where = _device.default_device() if device is None else _device.resolve(device)
     shape = Size(size)
     plain = dense_layout(shape, kind, where)
     if strides is not None:
         plain = make_layout(shape, tuple(strides), kind, where)
-    out = make_tensor(plain, new_storage(0), 0, cls)
+    out = make_tensor(plain, new_storage(span(plain) * plain.itemsize), 0, cls)
     out._requires_grad = requires_grad
     notice(cls)
     return out

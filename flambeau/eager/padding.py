@@ -8,24 +8,26 @@ sums what was read from each place: tables and kernels of `resampling.py`. Table
 
 import itertools
 import struct
-from array import array
+from math import prod
 
 from flambeau import _dtype, errors
-from flambeau._layout import Size, dense_layout
+from flambeau._layout import dense_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.autograd.grad_mode import modes
+from flambeau.codegen.descriptions import Pad, PaddedSide
 from flambeau.eager.copying import CHANNELS_LAST
-from flambeau.eager.kernels import load_kernel, pool
+from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches
-from flambeau.eager.plan import MAX_PLANS
+from flambeau.eager.plan import NO_WORK
+from flambeau.eager.plans import Plans
 from flambeau.eager.rearranging import arranged, memory_order_of, place_of, shaped_like
 from flambeau.eager.resampling import READERS, by_tables
+from flambeau.eager.rows import has_work
 from flambeau.ops.padding import edge_gradient
 from flambeau.ops.views import ints
-from flambeau.runtime.cpu import words
+from flambeau.runtime.base import nothing
+from flambeau.runtime.cpu import packed
 
-_kernels: dict = {}
-_plans: dict = {}
 CHUNK = 1 << 16  # elements written by a chunk, about
 
 
@@ -37,93 +39,69 @@ def _widths(ndim, pad):
     return found
 
 
-def _map(size, low, high, mode):
-    """Which input every output of a dimension is; -1 for the constant."""
-    places = range(-low, size + high)
-    if mode == "constant":
-        return [k if 0 <= k < size else -1 for k in places]
-    if mode == "replicate":
-        return [min(max(k, 0), size - 1) for k in places]
-    if mode == "reflect":
-        return [size - 1 - abs(size - 1 - abs(k)) for k in places]
-    start = max(0, -low)  # circular: what is left after cutting, over and over
-    kept = size - start - max(0, -high)
-    return [start + (k - start) % kept for k in places]
-
-
 # -- rows ------------------------------------------------------------------------------------------
 
 
-def _rows(layout, out, widths, mode):
-    """(kernel, description, memory it needs), or None if this is not a matter of rows."""
-    if layout.is_contiguous:
-        order = tuple(range(layout.ndim))
-    elif memory_order_of(layout) is not None and out.strides[1] == 1:
-        order = CHANNELS_LAST[layout.ndim]
+def _padded(input, pad, mode, value=0):
+    """Pad by rows, or by boxes where that is not a matter of rows."""
+    layout, kernel, desc = PADDED[input._layout, pad, mode]
+    if kernel is None:
+        if mode != "constant":
+            return arranged(_edge_boxes, input, pad, mode)
+        return arranged(
+            _constant_boxes, input, pad, fill=value if max(pad, default=0) > 0 else None
+        )
+    out = empty_like_layout(layout)
+    bits = bits_of(value, layout.dtype) if value != 0 else 0
+    kernel(desc, out._storage.pointer, input._storage.pointer + input._offset, bits)
+    return out
+
+
+def _plan_pad(key):
+    """(layout of the result, kernel or None, description)."""
+    layout, pad, mode = key
+    widths = _widths(layout.ndim, pad)
+    if mode == "constant":
+        out = _constant_layout(layout, pad, widths)
     else:
+        out = _edge_layout(layout, pad, widths, mode)
+    if not has_work(out):
+        return out, nothing, NO_WORK
+    rows = _rows(layout, out, widths) if layout.numel and layout.itemsize <= 8 else None
+    if rows is None:
+        return out, None, None
+    kernel = out.device.runtime.kernel("pad", "padding:build_pad", 8 * layout.itemsize, mode)
+    return out, kernel, rows
+
+
+PADDED = Plans(_plan_pad)
+
+
+def _rows(layout, out, widths):
+    """The description of a launch, or None if this is not a matter of rows.
+
+    That is padding of the last three dimensions in memory.
+    """
+    sizes, sides = tuple(layout.shape), widths
+    if not layout.is_contiguous:
+        if memory_order_of(layout) is None or out.strides[1] != 1:
+            return None
+        order = CHANNELS_LAST[layout.ndim]
+        sizes, sides = [sizes[k] for k in order], [widths[k] for k in order]
+    if (len(sizes) > 3 and max(sides[:-3]) != (0, 0)) or not sizes:
         return None
-    sizes, sides = [layout.shape[k] for k in order], [widths[k] for k in order]
-    padded = [k for k, pair in enumerate(sides) if pair != (0, 0)]
-    if not sizes or layout.itemsize > 8 or (padded and padded[0] < len(sizes) - 3):
-        return None
-    missing = max(0, 3 - len(sizes))
-    sizes = [1] * missing + sizes
-    sides = [(0, 0)] * missing + sides
-    planes = 1
-    for n in sizes[:-3]:
-        planes *= n
-    sizes, sides = sizes[-3:], sides[-3:]
-    maps = [_map(n, *side, mode) for n, side in zip(sizes, sides)]
-    left, right = (max(0, side) for side in sides[2])
-    length = len(maps[2]) - left - right
-    if length <= 0:
-        left, length = len(maps[2]), 0
-    ends = maps[2][:left] + maps[2][left + length :]
-    start = maps[2][left] if length else 0
-    memory = [array("q", m or [0]) for m in (maps[0], maps[1], ends)]
-    rows = planes * len(maps[0]) * len(maps[1])
+    words, rows = [], prod(sizes[:-3])
+    for k in range(-3, 0):
+        n, (low, high) = (sizes[k], sides[k]) if len(sizes) >= -k else (1, (0, 0))
+        words += PaddedSide(n + low + high, n, low, n + min(0, low) + min(0, high))
+        if k != -1:
+            rows *= n + low + high
     chunks = max(1, min(rows, out.numel // CHUNK))
     per_chunk = -(-rows // chunks)
     chunks = -(-rows // per_chunk)
-    owner, at = words(
-        [chunks, rows, per_chunk, *map(len, maps), *sizes, left, start, length]
-        + [a.buffer_info()[0] for a in memory]
-    )
     if chunks > 1:
         pool().ensure_workers()
-    return _kernel(f"i{8 * layout.itemsize}"), at, (owner, memory)
-
-
-def _kernel(integer):
-    found = _kernels.get(integer)
-    if found is None:
-        from flambeau.codegen.templates.padding import build_pad  # with llvmlite, on first need
-
-        found = _kernels[integer] = load_kernel(build_pad(integer), "pad")
-    return found
-
-
-def _padded(input, pad, mode, plan, value):
-    """Run a plan by rows, or by boxes where there is none."""
-    key = (input._layout, pad, mode)
-    found = _plans.get(key)
-    if found is None:
-        if len(_plans) > MAX_PLANS:
-            _plans.clear()
-        layout = input._layout
-        out = plan(layout, pad, mode)[0]
-        rows = None
-        if out.numel and layout.numel and out.device.runtime.computes:
-            rows = _rows(layout, out, _widths(layout.ndim, pad), mode)
-        found = _plans[key] = out, rows
-    layout, rows = found
-    if rows is None:
-        is_filled = mode == "constant" and max(pad, default=0) > 0
-        return arranged(plan, input, pad, mode, fill=value if is_filled else None)
-    out = empty_like_layout(layout)
-    bits = bits_of(value, layout.dtype) if mode == "constant" and value != 0 else 0
-    rows[0](rows[1], out._storage.pointer, input._storage.pointer + input._offset, bits)
-    return out
+    return packed((*Pad(chunks, rows, per_chunk), *words))
 
 
 def bits_of(value, dtype):
@@ -152,15 +130,22 @@ def bits_of(value, dtype):
 # -- modes -----------------------------------------------------------------------------------------
 
 
-def _plan_constant_pad(layout, pad, mode):
+def _constant_layout(layout, pad, widths):
     pad = ints("constant_pad_nd", "pad", pad)
     if len(pad) % 2:
         raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
+    shape = []
+    for n, (low, high) in zip(layout.shape, widths):
+        if n + min(0, low) + min(0, high) < 0:
+            raise RuntimeError("narrow(): length must be non-negative.")
+        shape.append(n + low + high)
+    return shaped_like(layout, shape)
+
+
+def _constant_boxes(layout, pad):
     widths = _widths(layout.ndim, pad)
+    out = _constant_layout(layout, pad, widths)
     sizes = [n + min(0, low) + min(0, high) for n, (low, high) in zip(layout.shape, widths)]
-    if min(sizes, default=0) < 0:
-        raise RuntimeError("narrow(): length must be non-negative.")
-    out = shaped_like(layout, [n + low + high for n, (low, high) in zip(layout.shape, widths)])
     place = place_of([max(0, low) for low, _ in widths], out.strides)
     start = place_of([max(0, -low) for low, _ in widths], layout.strides)
     return out, [(sizes, out.strides, place, layout.strides, start)]
@@ -168,8 +153,7 @@ def _plan_constant_pad(layout, pad, mode):
 
 @launches("constant_pad")
 def constant_pad(input, pad, value):
-    value = _number(value, input._layout.dtype)
-    return _padded(input, pad, "constant", _plan_constant_pad, value)
+    return _padded(input, pad, "constant", _number(value, input._layout.dtype))
 
 
 def _number(value, dtype):
@@ -241,17 +225,20 @@ def _sides(size, low, high, mode):
     return [p for p in pieces if p[3] > 0]
 
 
-def _plan_edge_pad(layout, pad, mode):
+def _edge_layout(layout, pad, widths, mode):
     _check_edges(layout, pad, mode)
     if layout.dtype is _dtype.bool_ and mode != "circular":
         name = "replication" if mode == "replicate" else "reflection"
         raise errors.not_implemented(f"{name}_pad{len(pad) // 2}d", layout.dtype)
-    widths = _widths(layout.ndim, pad)
-    shape = Size(n + low + high for n, (low, high) in zip(layout.shape, widths))
+    shape = tuple([n + low + high for n, (low, high) in zip(layout.shape, widths)])
     if mode == "circular":
-        out = dense_layout(shape, layout.dtype, layout.device)
-    else:
-        out = shaped_like(layout, shape)
+        return dense_layout(shape, layout.dtype, layout.device)
+    return shaped_like(layout, shape)
+
+
+def _edge_boxes(layout, pad, mode):
+    widths = _widths(layout.ndim, pad)
+    out = _edge_layout(layout, pad, widths, mode)
     sides = [_sides(n, low, high, mode) for n, (low, high) in zip(layout.shape, widths)]
     boxes = []
     for box in itertools.product(*sides):
@@ -264,7 +251,7 @@ def _plan_edge_pad(layout, pad, mode):
 
 @launches("edge_pad")
 def edge_pad(input, pad, mode):
-    return _padded(input, pad, mode, _plan_edge_pad, 0)
+    return _padded(input, pad, mode)
 
 
 # -- gradients -------------------------------------------------------------------------------------
@@ -281,6 +268,18 @@ def edge_pad_backward(grad_output, input_shape, pad, mode):
             modes.grad = previous
 
     return by_tables(grad_output, "pad", tuple(input_shape), pad, mode)
+
+
+def _map(size, low, high, mode):
+    """Which input every output of a dimension is (as the kernels compute it)."""
+    places = range(-low, size + high)
+    if mode == "replicate":
+        return [min(max(k, 0), size - 1) for k in places]
+    if mode == "reflect":
+        return [size - 1 - abs(size - 1 - abs(k)) for k in places]
+    start = max(0, -low)  # circular: what is left after cutting, over and over
+    kept = size - start - max(0, -high)
+    return [start + (k - start) % kept for k in places]
 
 
 def _edge_maps(input_shape, pad, mode):

@@ -37,9 +37,13 @@ SPLIT = 1 << 13  # length of the pieces of a long sum
 def product(a, b, form=None):
     """a @ b on plain tensors of two or more dimensions; batches broadcast.
 
-    form: a function of both layouts that checks them and says which matrices they are.
+    form: a function of both layouts that checks them and says which matrices they are; where it
+    cannot say, there is no product (None).
     """
-    layout, kernel, desc, run = PRODUCTS[form or as_they_are, a._layout, b._layout]
+    found = PRODUCTS[form or as_they_are, a._layout, b._layout]
+    if found is None:
+        return None
+    layout, kernel, desc, run = found
     out = empty_like_layout(layout)
     if kernel is None:
         return run(out, a, b)

@@ -12,7 +12,7 @@ from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.autograd import views
 from flambeau.eager.creation import like_layout, sized
 from flambeau.eager.distributions import fill_randperm
-from flambeau.eager.options import finish, known, plain_layout
+from flambeau.eager.options import finish, known, named, plain_layout
 from flambeau.eager.plans import Plans
 from flambeau.eager.random_integers import random_from_to
 from flambeau.eager.sampling import HALF_AND_UP, check_generator, kernel, normal_, uniform_
@@ -61,8 +61,8 @@ def _integers(layout, low, high):
     return "random", ("i64", high - low >= 1 << 28), (high - low, low)
 
 
-def _plans(draw):
-    return Plans(lambda key: _plan_draw(plain_layout(*key), draw), mixed=True)
+def _plan_order(key):
+    return _plan_draw(plain_layout(*key), _permutation)
 
 
 def _plan_integers(key):
@@ -75,8 +75,8 @@ def _plan_like(key):
     return _plan_draw(layout if layout.is_dense else None, draw)
 
 
-_UNIFORM, _NORMAL, _ORDERS = _plans(_uniform), _plans(_normal), _plans(_permutation)
-_INTEGERS, _LIKE = Plans(_plan_integers, mixed=True), Plans(_plan_like)
+_ORDERS, _INTEGERS = Plans(_plan_order, mixed=True), Plans(_plan_integers, mixed=True)
+_LIKE = Plans(_plan_like)
 
 
 def _run(plan, name, generator, requires_grad):
@@ -90,7 +90,7 @@ def _run(plan, name, generator, requires_grad):
     return finish(t, True) if requires_grad else t
 
 
-def _sized(name, sizes, size, out, dtype, device, requires_grad, fill, generator, *numbers):
+def _sized(name, sizes, size, out, dtype, device, requires_grad, generator, fill, *numbers):
     """A tensor that fill(tensor, *numbers, generator) gives values; every argument is looked at."""
     check_generator(name, generator)
 
@@ -100,7 +100,7 @@ def _sized(name, sizes, size, out, dtype, device, requires_grad, fill, generator
     return sized(name, sizes, size, out, dtype, device, requires_grad, run)
 
 
-def _like(name, input, dtype, device, format, requires_grad, fill, generator, *numbers):
+def _like(name, input, dtype, device, format, requires_grad, generator, fill, *numbers):
     """The same in the shape of another tensor."""
     check_generator(name, generator)
     t = empty_like_layout(like_layout(input, dtype, device, format, name))
@@ -108,30 +108,41 @@ def _like(name, input, dtype, device, format, requires_grad, fill, generator, *n
     return finish(t, requires_grad)
 
 
-def rand(
-    *sizes, size=None, generator=None, out=None, dtype=None, layout=None, device=None,
-    requires_grad=False, pin_memory=False,
-):  # fmt: skip
-    """Numbers from the uniform distribution on [0, 1)."""
-    if size is out is None:
-        plan = known(_UNIFORM, sizes, dtype, device)
-        if plan is not None:
-            return _run(plan, "rand", generator, requires_grad)
-    told = "rand", sizes, size, out, dtype, device, requires_grad
-    return _sized(*told, uniform_, generator, 0.0, 1.0)
+def _drawn(word, draw, fill, kind):
+    """Two functions that make random tensors: of a size, and like another."""
+    plans = Plans(lambda key: _plan_draw(plain_layout(*key), draw), mixed=True)
+    told = fill, 0.0, 1.0
+
+    def of_size(
+        *sizes, size=None, generator=None, out=None, dtype=None, layout=None, device=None,
+        requires_grad=False, pin_memory=False,
+    ):  # fmt: skip
+        if size is out is None:
+            plan = known(plans, sizes, dtype, device)
+            if plan is not None:
+                return _run(plan, word, generator, requires_grad)
+        return _sized(word, sizes, size, out, dtype, device, requires_grad, generator, *told)
+
+    def like_another(
+        input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None,
+        pin_memory=False, generator=None,
+    ):  # fmt: skip
+        name = word + "_like"
+        if type(input) is Tensor and dtype is device is memory_format is None:
+            plan = _LIKE[input._layout, draw]
+            if plan is not None:
+                return _run(plan, name, generator, requires_grad)
+        options = dtype, device, memory_format, requires_grad
+        return _like(name, input, *options, generator, *told)
+
+    return (
+        named(of_size, word, f"Numbers from {kind}."),
+        named(like_another, word + "_like", f"Numbers from {kind}, in the shape of input."),
+    )
 
 
-def randn(
-    *sizes, size=None, generator=None, out=None, dtype=None, layout=None, device=None,
-    requires_grad=False, pin_memory=False,
-):  # fmt: skip
-    """Numbers from the normal distribution with mean 0 and standard deviation 1."""
-    if size is out is None:
-        plan = known(_NORMAL, sizes, dtype, device)
-        if plan is not None:
-            return _run(plan, "randn", generator, requires_grad)
-    told = "randn", sizes, size, out, dtype, device, requires_grad
-    return _sized(*told, normal_, generator, 0.0, 1.0)
+rand, rand_like = _drawn("rand", _uniform, uniform_, "the uniform distribution on [0, 1)")
+randn, randn_like = _drawn("randn", _normal, normal_, "the standard normal distribution")
 
 
 def randint(
@@ -153,7 +164,7 @@ def randint(
         )
     dtype = dtype or (_dtype.int64 if out is None else None)
     told = "randint", (size,), None, out, dtype, device, requires_grad
-    return _sized(*told, random_from_to, generator, low, high)
+    return _sized(*told, generator, random_from_to, low, high)
 
 
 def _bounds(name, low, high):
@@ -187,33 +198,7 @@ def randperm(
     n = _integer("randperm", "n", 1, n)
     dtype = dtype or (_dtype.int64 if out is None else None)
     told = "randperm", (n,), None, out, dtype, device, requires_grad
-    return _sized(*told, fill_randperm, generator, n)
-
-
-def rand_like(
-    input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None,
-    pin_memory=False, generator=None,
-):  # fmt: skip
-    """Numbers from the uniform distribution on [0, 1), in the shape of input."""
-    if type(input) is Tensor and dtype is device is memory_format is None:
-        plan = _LIKE[input._layout, _uniform]
-        if plan is not None:
-            return _run(plan, "rand_like", generator, requires_grad)
-    told = "rand_like", input, dtype, device, memory_format, requires_grad
-    return _like(*told, uniform_, generator, 0.0, 1.0)
-
-
-def randn_like(
-    input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None,
-    pin_memory=False, generator=None,
-):  # fmt: skip
-    """Numbers from the standard normal distribution, in the shape of input."""
-    if type(input) is Tensor and dtype is device is memory_format is None:
-        plan = _LIKE[input._layout, _normal]
-        if plan is not None:
-            return _run(plan, "randn_like", generator, requires_grad)
-    told = "randn_like", input, dtype, device, memory_format, requires_grad
-    return _like(*told, normal_, generator, 0.0, 1.0)
+    return _sized(*told, generator, fill_randperm, n)
 
 
 def randint_like(
@@ -223,7 +208,7 @@ def randint_like(
     """Integers from [low, high), in the shape of input: randint_like(input, [low,] high)."""
     bounds = _bounds("randint_like", low, high)
     told = "randint_like", input, dtype, device, memory_format, requires_grad
-    return _like(*told, random_from_to, generator, *bounds)
+    return _like(*told, generator, random_from_to, *bounds)
 
 
 # -- normal ----------------------------------------------------------------------------------------
@@ -239,7 +224,7 @@ def normal(
     if isinstance(mean, Tensor):
         mean = views.detached(mean)
         told = "normal", (mean.shape,), None, out, mean.dtype, mean.device, False
-        return _sized(*told, normal_, generator, 0.0, float(std)).add_(mean)
+        return _sized(*told, generator, normal_, 0.0, float(std)).add_(mean)
     if not isinstance(size, (tuple, list)):
         kinds = ", ".join(type(x).__name__ for x in (mean, std, size) if x is not None)
         raise TypeError(
@@ -247,7 +232,7 @@ def normal(
             "but expected (float mean, float std, tuple of ints size)"
         )
     told = "normal", (size,), None, out, dtype, device, requires_grad
-    return _sized(*told, normal_, generator, float(mean), float(std))
+    return _sized(*told, generator, normal_, float(mean), float(std))
 
 
 def _normal_around(mean, std, generator, out):
@@ -261,7 +246,7 @@ def _normal_around(mean, std, generator, out):
         like = mean = views.detached(mean)
         shape = broadcast_shape(mean.shape, std.shape)
     told = "normal", (shape,), None, out, like.dtype, like.device, False
-    target = _sized(*told, normal_, generator, 0.0, 1.0)
+    target = _sized(*told, generator, normal_, 0.0, 1.0)
     mean = mean if isinstance(mean, Tensor) else target.new_full((), mean)
     return target.mul_(std).add_(mean)
 

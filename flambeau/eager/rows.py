@@ -23,7 +23,16 @@ def has_work(layout):
 
 def dense_like(layout):
     """The layout of a result that lies side by side."""
-    return layout if layout.is_dense else dense_layout(layout.shape, layout.dtype, layout.device)
+    return layout if layout.is_dense else dense_layout(layout.sizes, layout.dtype, layout.device)
+
+
+def lengthened(layout, columns, dtype):
+    """A dense layout with one more dimension than another, the last."""
+    sizes = (*layout.sizes, columns)
+    if not layout.is_dense or not columns:
+        return dense_layout(sizes, dtype, layout.device)
+    strides = (*[s * columns for s in layout.strides], 1)
+    return make_layout(sizes, strides, dtype, layout.device)
 
 
 def vector_layout(size, dtype, device):

@@ -30,7 +30,7 @@ def row_kernel(layout, walk, name, *facts):
 def along_rows(rows, n):
     """(description of a walk along rows, chunks)."""
     per_chunk = GRAIN // n or 1
-    chunks = chunks_of(rows, per_chunk)
+    chunks = 1 if rows <= per_chunk else chunks_of(rows, per_chunk)
     return packed(Rows(chunks, rows, n, per_chunk)), chunks
 
 
@@ -44,7 +44,7 @@ def _down_columns(outer, n, inner):
 def _plan(key):
     """(layout of a result of that shape, kernel, description) of a program along a dimension."""
     name, layout, dim = key
-    sizes = tuple(layout.shape)
+    sizes = layout.sizes
     dim = wrap_dim(dim, len(sizes))
     if not layout.dtype.is_floating_point:
         last = "lastdim_" if dim >= len(sizes) - 1 else ""
@@ -109,7 +109,7 @@ def _plan_logsumexp(key):
     """The same with the layout of the result: a number per row."""
     layout, dim, keepdim = key
     _, kernel, described = PLANS["logsumexp", layout, dim]
-    sizes = list(layout.shape)
+    sizes = list(layout.sizes)
     if sizes:
         dim = wrap_dim(dim, len(sizes))
         sizes[dim : dim + 1] = (1,) if keepdim else ()

@@ -10,7 +10,7 @@ from flambeau.eager.copying import copy_
 from flambeau.eager.methods import function
 from flambeau.eager.nested import from_numbers
 from flambeau.eager.overriding import notice
-from flambeau.eager.products import PRODUCTS, matmul_form, product
+from flambeau.eager.products import matmul_form, product
 
 
 @method
@@ -101,10 +101,11 @@ reflected("__rrshift__", lambda self, x: function("bitwise_right_shift")(_tensor
 def __matmul__(self, other):
     if not isinstance(other, Tensor):
         return Tensor.__matmul__(self, other) if notice(type(other)) else NotImplemented
-    recording = modes.grad and (self._requires_grad or other._requires_grad)
-    if recording or PRODUCTS[matmul_form, self._layout, other._layout] is None:
-        return function("matmul")(self, other)
-    return product(self, other, matmul_form)
+    if not ((self._requires_grad or other._requires_grad) and modes.grad):
+        found = product(self, other, matmul_form)
+        if found is not None:
+            return found
+    return function("matmul")(self, other)
 
 
 @method

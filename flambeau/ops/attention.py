@@ -7,12 +7,11 @@ device, for their complaints. Attention with projections around it is in multi_h
 """
 
 import math
-from functools import lru_cache
 
 from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._layout import broadcast_shape
-from flambeau.ops.table import OptionalTensor, composite, public, template
+from flambeau.ops.table import OptionalTensor, composite, public, remembered, template
 
 MAX_WIDTH = 512  # elements of a row: blocks of wider ones would not fit the stacks of all threads
 
@@ -257,7 +256,7 @@ def _is_plain(query, key, value):
     return b == b1 == b2 and h == h1 == h2 and s1 == s2 and e == e1 <= MAX_WIDTH >= e2
 
 
-@lru_cache(2048)
+@remembered
 def _route(query, key, value, attn_mask, learned, dropout_p, is_causal, enable_gqa):
     """How a call with some layouts is run: by the kernel, "four" dimensions as they are or after
     "bring"ing inputs to that form, or on "plain" ops; None if shapes do not go together.

@@ -27,9 +27,9 @@ def is_channels_last(layout):
     """
     if layout.ndim not in (4, 5) or layout.strides[1] == 0 or layout.numel == 0:
         return False
-    least = 0
+    least, shape = 0, tuple(layout.shape)
     for d in (1, *range(layout.ndim - 1, 1, -1), 0):
-        stride, size = layout.strides[d], layout.shape[d]
+        stride, size = layout.strides[d], shape[d]
         if stride < least or (d == 0 and least == layout.strides[1]):
             return False
         least = stride * size if size > 1 else stride
@@ -213,11 +213,11 @@ def _run(name, dims, input, weight, bias, stride, padding, dilation, transposed,
     input, batched = _batched(name, dims, input)
     if isinstance(padding, str):
         input, padding = _padding_in_words(padding, dims, input, weight, stride, dilation)
-    stride, padding, dilation, more = (
+    stride, padding, dilation, more = [
         (v,) * dims if type(v) is int else v for v in (stride, padding, dilation, more)
-    )
+    ]
     rest = (stride, padding, dilation, transposed, more, groups)
-    if input.is_complex() and weight.is_complex():
+    if input.dtype.is_complex and weight.dtype.is_complex:
         result = _by_parts(input, weight, bias, *rest)
     else:
         result = public("convolution")(input, weight, bias, *rest)

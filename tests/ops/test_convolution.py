@@ -293,9 +293,8 @@ def test_pointwise_channels_last(rng):
 
 def test_no_matrix_of_patches():
     """What a thread needs besides the operands does not grow with the images."""
-    from flambeau.codegen.templates.conv_patches import WORDS
-    from flambeau.eager.convolution_plans import Geometry, product_words, weight_words
-    from flambeau.eager.convolution_squares import square_weight_words, square_words
+    from flambeau.eager.convolution_plans import Geometry, product_plan, weight_plan
+    from flambeau.eager.convolution_squares import square_plan, square_weight_plan
 
     def scratch(side, step):
         shape = (8, 64, 1, side, side)
@@ -307,13 +306,13 @@ def test_no_matrix_of_patches():
         g = Geometry(shape, strides, out, out_strides, *rest)
         if step == 1:
             return [
-                square_words(WORDS, g, "f32", False, True).slot_bytes,
-                square_weight_words(WORDS, g, "f32").slot_bytes,
+                square_plan(g, "f32", False, True).slot_bytes,
+                square_weight_plan(g, "f32").slot_bytes,
             ]
         return [
-            product_words(WORDS, g, "f32", False, True, 64).slot_bytes,
-            product_words(WORDS, g, "f32", True, True, 64).slot_bytes,
-            weight_words(WORDS, g, "f32", True).slot_bytes,
+            product_plan(g, "f32", False, True).slot_bytes,
+            product_plan(g, "f32", True, True).slot_bytes,
+            weight_plan(g, "f32", True).slot_bytes,
         ]
 
     for step in (1, 2):

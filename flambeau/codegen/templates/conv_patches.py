@@ -8,39 +8,24 @@ dilation, padding and half types are dealt with here and nowhere else. Products 
 in conv.py and conv_weight.py; sizes and tables come as words from eager/convolution_plans.py.
 """
 
+from flambeau.codegen.descriptions import Convolution, ConvolutionPhase
 from flambeau.codegen.llvm import convert, from_memory, masked_load, to_memory
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, PTR, Module, V, bytes_of, vector
 from flambeau.codegen.templates import slots, tiles
 
-# Words of a description; tables (phases, taps, blocks of k) follow. All strides are in bytes.
-# x is what patches are taken from, y what is written (or, for weights, multiplied with them), a the
-# weights. step_*: how far a patch moves from pixel to pixel; at_*: places within a slot of scratch;
-# *_pitch: bytes from row to row. No kernel uses all of them.
-WORDS = (
-    # how the work is cut
-    "chunks slot_bytes block m c group_count groups_per_chunk m_parts m_per_part "
-    "k_parts pixel_parts part_bytes group_bytes k_total "
-    # images and weights
-    "x_n x_c x_d x_h x_w in_d in_h in_w step_d step_h step_w "
-    "y_n y_m y_d y_h y_w a_group a_m a_c has_bias in_order "
-    # scratch and tables
-    "at_lanes at_moves move_pitch at_panel panel_pitch at_sums sums_pitch at_strips strip_group "
-    "phases phase_table tap_table block_table "
-    # depthwise: a padded plane
-    "planes per_chunk plane_bytes row_pitch slab_pitch low_d low_h low_w part_w tap_count "
-    # squares: planes of products
-    "tiles tiles_h tiles_w out_h out_w pad_h pad_w m_block a_plane panel_plane sums_plane "
-    "at_spare spare_pitch c_parts c_per_part"
-).split()
-PLACE = {name: k for k, name in enumerate(WORDS)}
-PHASE = (
-    "first_chunk out_d out_h out_w y_base tap_first blocks_first blocks_count pixels strips".split()
-)
+PLACE = {name: k for k, name in enumerate(Convolution._fields)}
+PHASE = ConvolutionPhase._fields
 TAP = "d h w a".split()
 BLOCK = "c_first c_count t_first t_count k_first".split()
 RUN = "pos length base d h w".split()
+
+
+def words_of(fn, description, kind):
+    """The words of a description by name."""
+    names = enumerate(kind._fields)
+    return {name: fn.load(fn.gep(description, k, I64), I64, 8) for k, name in names}
 
 
 class Patches:

@@ -6,6 +6,7 @@ sums for all of them, in a buffer that belongs to the chunk's share of pixels. `
 shares in their order, which makes the sums independent of threads, and turns them around again.
 """
 
+from flambeau.codegen.descriptions import Gather
 from flambeau.codegen.llvm import masked_load, masked_store
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
@@ -127,9 +128,6 @@ class WeightGradient(Patches):
 
 # Words of the gathering: chunks, rows per chunk, k, m, shares, bytes of a share, bytes of a group
 # within it, bytes of a row, chunks per group, whether a row of the bias follows.
-GATHER = "chunks k_per_chunk k m shares part_bytes group_bytes pitch group_chunks has_bias".split()
-
-
 class Gathering:
     """Arguments: the gradient, shares, the gradient of the bias. Adds shares, stores row by row."""
 
@@ -140,7 +138,9 @@ class Gathering:
         fn = self.fn = self.module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
         block, chunk = fn.params
         description, out, shares, bias = (argument_word(fn, block, k, "p") for k in range(4))
-        words = {n: fn.load(fn.gep(description, k, I64), I64, 8) for k, n in enumerate(GATHER)}
+        words = {
+            n: fn.load(fn.gep(description, k, I64), I64, 8) for k, n in enumerate(Gather._fields)
+        }
         self.words = words
         mirror_function(self.module, self.type, w)
         square = fn.alloca(self.type, w * w)

@@ -11,6 +11,7 @@ about two bits against the direct sum. See Lavin and Gray, "Fast Algorithms for 
 Networks" (2016). Weight gradients by the same idea are in conv_winograd_weight.py.
 """
 
+from flambeau.codegen.descriptions import SquareSpread
 from flambeau.codegen.llvm import gather, masked_load, masked_store
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
@@ -240,9 +241,6 @@ class Winograd(Squares):
 
 
 # Words of the spreading of weights; strides in bytes. A flipped kernel has a negative tap.
-SPREAD = "chunks rows depth row step tap first plane".split()
-
-
 class WeightSpread:
     """Arguments: strips of spread weights, weights (both of the summed type).
 
@@ -256,7 +254,10 @@ class WeightSpread:
         fn = self.fn = self.module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
         block, chunk = fn.params
         description, out, weights = (argument_word(fn, block, k, "p") for k in range(3))
-        words = {n: fn.load(fn.gep(description, k, I64), I64, 8) for k, n in enumerate(SPREAD)}
+        words = {
+            n: fn.load(fn.gep(description, k, I64), I64, 8)
+            for k, n in enumerate(SquareSpread._fields)
+        }
         half = fn.value(0.5, vector(self.type, w))
         tall, depth = strip_rows(), words["depth"]
         first = chunk * w

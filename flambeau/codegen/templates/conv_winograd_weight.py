@@ -6,6 +6,7 @@ and some channels of x. `SquareGathering` adds the shares in order and gathers 1
 weights.
 """
 
+from flambeau.codegen.descriptions import SquareGather
 from flambeau.codegen.llvm import masked_load
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
@@ -116,9 +117,6 @@ class WinogradWeight(Squares):
 
 
 # Words of the gathering; bytes of a row of channels, of a plane and of a share.
-GATHER = "chunks c m shares pitch plane part_bytes c_per_chunk".split()
-
-
 class SquareGathering:
     """Arguments: the gradient of the weights (m, c, 3, 3), shares."""
 
@@ -130,7 +128,10 @@ class SquareGathering:
         fn = self.fn = self.module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
         block, chunk = fn.params
         description, out, shares = (argument_word(fn, block, k, "p") for k in range(3))
-        words = {n: fn.load(fn.gep(description, k, I64), I64, 8) for k, n in enumerate(GATHER)}
+        words = {
+            n: fn.load(fn.gep(description, k, I64), I64, 8)
+            for k, n in enumerate(SquareGather._fields)
+        }
         half = fn.value(0.5, held)
         turned = fn.alloca(f"[{9 * w} x {item}]")
         low = chunk * words["c_per_chunk"]

@@ -5,6 +5,7 @@ image row, with zeros where the block hangs over the edge. A row of fold is an i
 in a buffer from all blocks that touch it, and rounded once. Chunks own rows of what they write.
 """
 
+from flambeau.codegen.descriptions import FoldedBlocks, PixelLines
 from flambeau.codegen.llvm import (
     gather,
     load_element,
@@ -17,19 +18,14 @@ from flambeau.codegen.loops import I1, I64, PTR, V, bytes_of, vector
 from flambeau.codegen.target import current
 from flambeau.codegen.templates.sorting import Kernel
 
-WORDS = (
-    "rows per_chunk height width blocks_high blocks_wide kernel_high kernel_wide stride_high "
-    "stride_wide pad_high pad_wide dilation_high dilation_wide room"
-).split()
-
 
 class _Blocks:
-    """A kernel under construction: description words by name, and where blocks meet an image."""
+    """A kernel under construction: where blocks meet an image."""
 
     def __init__(self, kinds):
         self.kernel = Kernel(kinds)
         self.fn = self.kernel.fn
-        for name, word in zip(WORDS, self.kernel.words(len(WORDS))):
+        for name, word in self.kernel.described(FoldedBlocks)._asdict().items():
             setattr(self, name, word)
 
     def rows_of_chunk(self):
@@ -59,12 +55,12 @@ def across(fn, low, high, width, step):
         step(whole, fn.pure(f"icmp slt {fn.iota(left.type)}, {left.name}", vector(I1, width)))
 
 
-def build_unfold(integer):
+def build_unfold(bits):
     """Columns of blocks: (out, input), elements as integers of the same size.
 
-    Rows are (plane, row of the block, column of the block); see WORDS.
+    Rows are (plane, row of the block, column of the block).
     """
-    b = _Blocks("pp")
+    b, integer = _Blocks("pp"), f"i{bits}"
     fn, (out, x) = b.fn, b.kernel.arguments
     w = current().vector_bytes // bytes_of(integer)
     lanes = vector(integer, w)
@@ -119,7 +115,7 @@ def build_unfold(integer):
 
 
 def build_fold(code):
-    """Sums of blocks: (out, columns, scratch). Rows are (plane, image row); see WORDS."""
+    """Sums of blocks: (out, columns, scratch). Rows are (plane, image row)."""
     b = _Blocks("ppp")
     fn, (out, x, scratch) = b.fn, b.kernel.arguments
     type = COMPUTE_TYPE[code]
@@ -174,18 +170,15 @@ def build_fold(code):
 
 # -- shuffles of pixels ----------------------------------------------------------------------------
 
-INTERLEAVED = 4  # up to this factor, lines are interleaved in registers
 
-
-def build_pixels(integer, factor, apart):
+def build_pixels(bits, factor, apart):
     """Lines of factor² channels to lines of pixels, or (apart) back: (out, input).
 
-    Words: lines of pixels, lines per chunk, height and width of the channels, factor. With factor 0
-    only run time tells it.
+    With factor 0 only run time tells it, else lines are interleaved in registers.
     """
-    kernel = Kernel("pp")
+    kernel, integer = Kernel("pp"), f"i{bits}"
     fn, (out, x) = kernel.fn, kernel.arguments
-    lines, per_chunk, height, width, r = kernel.words(5)
+    _, lines, per_chunk, height, width, r = kernel.described(PixelLines)
     pixels, channels = (x, out) if apart else (out, x)
     first = kernel.chunk * per_chunk
     with fn.loop(first, fn.min(first + per_chunk, lines)) as line:

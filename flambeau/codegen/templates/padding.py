@@ -1,61 +1,80 @@
 """Padding: rows of a tensor with more elements around them.
 
-For each dimension a map says which input an output is; -1 stands for the constant. Along rows only
-the two ends have a map, the middle is copied. Elements move as integers of their size.
+Up to three dimensions are padded. The mode says which input a place outside is, or that it is the
+constant (-1). Of every row the middle is copied at once, the ends one by one. Elements move as
+integers of their size.
 """
 
+from flambeau.codegen.descriptions import Pad, PaddedSide
 from flambeau.codegen.llvm import masked_load, masked_store
-from flambeau.codegen.loops import I64, PTR, V, bytes_of, vector
+from flambeau.codegen.loops import I64, V, bytes_of, vector
 from flambeau.codegen.target import current
 from flambeau.codegen.templates.folding import across
 from flambeau.codegen.templates.sorting import Kernel
 
 
-def build_pad(integer):
-    """Pad up to three dimensions: (out, input, constant).
+def _source(fn, place, side, mode):
+    """Which input the output at a place is along a side; -1 for the constant."""
+    k, last, zero = place - side.low, side.size - 1, fn.value(0, I64)
+    if mode == "constant":
+        return fn.select((k >= 0) & (k < side.size), k, fn.value(-1, I64))
+    if mode == "replicate":
+        return fn.max(fn.min(k, last), zero)
+    if mode == "reflect":
+        return last - _distance(fn, last - _distance(fn, k))
+    # circular: what is left after cutting, over and over; any element, if nothing is left
+    start, kept = fn.min(fn.max(-side.low, zero), last), fn.max(side.kept, 1)
+    rest = (k - start) % kept
+    return start + fn.select(rest < 0, rest + kept, rest)
 
-    Words: rows, rows per chunk, output depth, height, width, input depth, height, width, elements
-    mapped at the left, start and length of the middle, maps of depth, height and ends.
-    """
-    kernel = Kernel("ppi")
+
+def _distance(fn, k):
+    return fn.max(k, -k)
+
+
+def build_pad(bits, mode):
+    """Pad rows: (out, input, constant)."""
+    kernel, integer = Kernel("ppi"), f"i{bits}"
     fn, (out, x, constant) = kernel.fn, kernel.arguments
-    words = kernel.words(14)
-    rows, per_chunk, depth, height, width, in_depth, in_height, in_width = words[:8]
-    left, start, length = words[8:11]
-    deep, high, ends = (fn.convert("inttoptr", word, PTR) for word in words[11:])
+    d, size = kernel.described(Pad), len(PaddedSide._fields)
+    deep, high, wide = (
+        PaddedSide(*[kernel.word(len(Pad._fields) + side * size + n) for n in range(size)])
+        for side in range(3)
+    )
     w = current().vector_bytes // bytes_of(integer)
     lanes = vector(integer, w)
     constant = fn.convert("trunc", constant, integer)
     constants = fn.splat(constant, w)
     zero = V(fn, I64, "0")
-    first = kernel.chunk * per_chunk
-    with fn.loop(first, fn.min(first + per_chunk, rows)) as row:
-        y, rest = row % height, row / height
-        z, plane = rest % depth, rest / depth
-        to = fn.gep(out, row * width, integer)
-        source_z = fn.load(fn.gep(deep, z, I64), I64)
-        source_y = fn.load(fn.gep(high, y, I64), I64)
+    left = fn.min(fn.max(wide.low, zero), wide.out)
+    length = fn.max(wide.kept, zero)
+    first = kernel.chunk * d.per_chunk
+    with fn.loop(first, fn.min(first + d.per_chunk, d.rows)) as row:
+        rest, y = row / high.out, row % high.out
+        plane, z = rest / deep.out, rest % deep.out
+        to = fn.gep(out, row * wide.out, integer)
+        source_z, source_y = _source(fn, z, deep, mode), _source(fn, y, high, mode)
 
         def fill(at, mask):
             masked_store(fn, constants, fn.gep(to, at, integer), mask)
 
         def copy():
-            line = (plane * in_depth + source_z) * in_height + source_y
-            source = fn.gep(x, line * in_width, integer)
-            mapped(source, zero, left, ends)
-            end = left + length
-            middle, target = fn.gep(source, start, integer), fn.gep(to, left, integer)
+            line = (plane * deep.size + source_z) * high.size + source_y
+            source = fn.gep(x, line * wide.size, integer)
+            mapped(source, zero, left)
+            middle = fn.gep(source, fn.max(-wide.low, zero), integer)
+            target = fn.gep(to, left, integer)
 
             def move(at, mask):
                 v = masked_load(fn, fn.gep(middle, at, integer), lanes, mask)
                 masked_store(fn, v, fn.gep(target, at, integer), mask)
 
             across(fn, zero, length, w, move)
-            mapped(source, end, width, fn.gep(ends, -length, I64))
+            mapped(source, left + length, wide.out)
 
-        def mapped(source, low, high, map):
+        def mapped(source, low, high):
             with fn.loop(low, high) as at:
-                index = fn.load(fn.gep(map, at, I64), I64)
+                index = _source(fn, at, wide, mode)
 
                 def read():
                     return fn.load(fn.gep(source, index, integer), integer)
@@ -64,5 +83,5 @@ def build_pad(integer):
                 fn.store(v, fn.gep(to, at, integer))
 
         inside = (source_z >= 0) & (source_y >= 0)
-        fn.if_else(inside, copy, lambda: across(fn, zero, width, w, fill))
+        fn.if_else(inside, copy, lambda: across(fn, zero, wide.out, w, fill))
     return kernel.text()
