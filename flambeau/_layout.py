@@ -113,6 +113,9 @@ def contiguous_strides(shape):
     """Strides of a dense row-major tensor."""
     if len(shape) < 2:
         return (1,) * len(shape)
+    if len(shape) == 2:
+        _, inner = shape
+        return (inner, 1) if inner > 1 else (1, 1)
     steps = accumulate([s if s > 1 else 1 for s in reversed(shape[1:])], operator.mul, initial=1)
     return tuple(steps)[::-1]
 
@@ -371,15 +374,21 @@ def collapse(shape, strides):
     shorter.
     """
     sizes, steps = [], [[] for _ in strides]
-    for d in range(len(shape)):
-        if shape[d] == 1:
+    for d, size in enumerate(shape):
+        if size == 1:
             continue
-        if sizes and all(st[-1] == s[d] * shape[d] for st, s in zip(steps, strides)):
-            sizes[-1] *= shape[d]
+        merges = bool(sizes)
+        if merges:
+            for st, s in zip(steps, strides):
+                if st[-1] != s[d] * size:
+                    merges = False
+                    break
+        if merges:
+            sizes[-1] *= size
             for st, s in zip(steps, strides):
                 st[-1] = s[d]
         else:
-            sizes.append(shape[d])
+            sizes.append(size)
             for st, s in zip(steps, strides):
                 st.append(s[d])
     return sizes, steps

@@ -68,11 +68,7 @@ def output_layout(shape, inputs, dtype, device):
 
 
 def _output(sizes, inputs, strides, dtype, device):
-    if (
-        len(sizes) < 2
-        or all([i.is_contiguous and i.sizes == sizes for i in inputs])
-        or _descend(strides)
-    ):
+    if len(sizes) < 2 or _descend(strides) or _are_contiguous(inputs, sizes):
         return make_layout(sizes, contiguous_strides(sizes), dtype, device)
     first = inputs[0]
     if all([i.sizes == sizes and i.strides == first.strides for i in inputs]) and (
@@ -81,6 +77,22 @@ def _output(sizes, inputs, strides, dtype, device):
         return make_layout(sizes, first.strides, dtype, device)
     order = memory_order(sizes, strides)
     return make_layout(sizes, ordered_strides(sizes, order), dtype, device)
+
+
+def _are_contiguous(layouts, sizes):
+    for layout in layouts:
+        if not layout.is_contiguous or layout.sizes != sizes:
+            return False
+    return True
+
+
+def common_sizes(layouts):
+    """The sizes that layouts have, or can be broadcast to."""
+    sizes = layouts[0].sizes
+    for layout in layouts:
+        if layout.sizes != sizes:
+            return broadcast_sizes([i.sizes for i in layouts])
+    return sizes
 
 
 def _descend(operand_strides):
@@ -108,23 +120,20 @@ def plan_nest(
     inputs: layouts; scalars: kind letters; outs: given output layouts (in-place, out=); memo: where
     kernels of this computation for these dtypes are kept, by accesses and rank.
     """
-    sizes = broadcast_sizes([i.sizes for i in inputs]) if shape is None else tuple(shape)
+    sizes = common_sizes(inputs) if shape is None else tuple(shape)
     device = device or inputs[0].device
-    spread = [expanded_strides(i, sizes) for i in inputs]
+    spread = [i.strides if i.sizes == sizes else expanded_strides(i, sizes) for i in inputs]
     if outs is None:
-        first = _output(sizes, inputs, spread, out_dtypes[0], device)
-        outs = tuple(
-            [
-                first if d is first.dtype else make_layout(sizes, first.strides, d, device)
-                for d in out_dtypes
-            ]
-        )
+        outs = (first := _output(sizes, inputs, spread, out_dtypes[0], device),)
+        for d in out_dtypes[1:]:
+            outs += (first if d is first.dtype else make_layout(sizes, first.strides, d, device),)
     runtime = device.runtime
     if outs[0].numel == 0 or not runtime.computes:
         return outs, nothing, NO_WORK
     operands = (*outs, *inputs)
     if collapsing:
-        spread = [*[o.strides for o in outs], *spread]
+        for o in reversed(outs):
+            spread.insert(0, o.strides)
         sizes, strides = _walk(sizes, operands, spread)
     else:
         sizes, strides = walk_order(sizes, operands, False)
@@ -161,12 +170,17 @@ def walk_order(shape, operands, collapsing):
 
 def _walk(sizes, operands, spread):
     """The same, merged; spread: strides of the operands over all dimensions."""
-    strides = [[s * o.itemsize for s in st] for o, st in zip(operands, spread)]
     if len(sizes) > 1 and not _descend(spread):
-        order = memory_order(sizes, strides)
+        order = memory_order(sizes, spread)
         sizes = [sizes[d] for d in order]
-        strides = [[st[d] for d in order] for st in strides]
-    return collapse(sizes, strides)
+        spread = [[st[d] for d in order] for st in spread]
+    sizes, strides = collapse(sizes, spread)
+    for steps, o in zip(strides, operands):
+        itemsize = o.itemsize
+        if itemsize > 1:
+            for k, s in enumerate(steps):
+                steps[k] = s * itemsize
+    return sizes, strides
 
 
 TILE = 16  # both sides must have this many elements for tiles to pay
@@ -202,24 +216,31 @@ def _block(n):
 
 def access_of(sizes, strides, layout, is_output):
     """How a kernel reads an operand along its innermost dimension: see codegen/build.py."""
-    if not sizes or strides[-1] == layout.itemsize:
+    itemsize = layout.itemsize
+    step = strides[-1] if sizes else itemsize
+    if step == itemsize:
         return "c"
     if is_output:
         return "n"
-    if strides[-1] == 0:
+    if step == 0:
         return "s"
-    if strides[-1] == -layout.itemsize and not layout.dtype.is_complex:
+    if layout.dtype.is_complex:
+        return "n"
+    if step == -itemsize:
         return "r"
-    turned = len(sizes) > 1 and strides[-2] == layout.itemsize and min(sizes[-2:]) >= TILE
-    return "t" if turned and not layout.dtype.is_complex else "n"
+    turned = len(sizes) > 1 and strides[-2] == itemsize and min(sizes[-2:]) >= TILE
+    return "t" if turned else "n"
 
 
 def accesses_of(sizes, strides, operands, outputs):
     """The access of each operand, outputs first."""
-    return [
-        access_of(sizes, steps, layout, k < outputs)
-        for k, (layout, steps) in enumerate(zip(operands, strides))
-    ]
+    found, k = [], 0
+    for layout, steps in zip(operands, strides):
+        # most lie side by side, which need not be asked twice
+        side_by_side = steps[-1] == layout.itemsize
+        found.append("c" if side_by_side else access_of(sizes, steps, layout, k < outputs))
+        k += 1
+    return found
 
 
 def describe_launch(sizes, strides, chunk):

@@ -185,7 +185,7 @@ class Backward:
     def _sums(self, slots, g, layouts):
         """Numbers of the arguments whose gradients are to be summed over what was broadcast."""
         return tuple(
-            k for k, s in enumerate(slots) if s is not None and layouts[k].shape != g.shape
+            [k for k, s in enumerate(slots) if s is not None and layouts[k].sizes != g.sizes]
         )
 
     def arguments(self, node):
@@ -319,7 +319,7 @@ def fit(grad, layout):
             grad = grad.real
         if grad._layout.dtype is not layout.dtype:
             grad = grad.to(layout.dtype)
-    if grad._layout.shape != layout.shape:
+    if grad._layout.sizes != layout.sizes:
         grad = grad.sum_to_size(layout.shape)
     return grad
 

@@ -1,0 +1,178 @@
+"""What is remembered of calls: plans, layouts, and what a size that was never met costs."""
+
+import gc
+import sys
+
+import numpy as np
+import pytest
+
+import flambeau
+from flambeau import _layout
+from flambeau.eager import fragments
+from flambeau.eager.plans import Plans
+from flambeau.ops.table import TABLE
+
+
+def test_a_missing_plan_is_made_once():
+    made = []
+    plans = Plans(lambda key: made.append(key) or len(made))
+    assert [plans["a"], plans["b"], plans["a"]] == [1, 2, 1] and made == ["a", "b"]
+
+
+def test_plans_in_use_outlive_others():
+    made = []
+    plans = Plans(lambda key: made.append(key), room=8)
+    for k in range(100):
+        plans[k], plans["used"]
+    assert made.count("used") == 1 and len(made) == 101
+    assert len(plans) + len(plans.older) <= 16
+
+
+def test_plans_for_two_devices_are_refused():
+    a, b = (_layout.dense_layout((2,), flambeau.float32, flambeau.device(d)) for d in ("cpu", "meta"))
+    plans = Plans(lambda key: 0)
+    assert plans[a, a] == 0
+    with pytest.raises(RuntimeError, match="device meta is not on the expected device cpu"):
+        plans[a, b]
+    with pytest.raises(RuntimeError, match="device meta is not on the expected device cpu"):
+        plans[a, (1, (b,))]
+
+
+def test_layouts_are_the_same_object_while_they_are_in_use():
+    facts = ((3, 4), (4, 1), flambeau.float32, flambeau.device("cpu"))
+    first = _layout.make_layout(*facts)
+    for k in range(5000):
+        _layout.make_layout((k, 2), (2, 1), *facts[2:])
+        assert _layout.make_layout(*facts) is first
+    assert len(_layout.LAYOUTS) <= _layout.LAYOUTS.ROOM
+
+
+def test_a_forgotten_layout_still_equals_its_twin():
+    x = flambeau.ones(7, 3, 5)
+    old = x._layout
+    for k in range(1, 3 * _layout.LAYOUTS.ROOM):
+        _layout.make_layout((k, 7), (7, 1), *(old.dtype, old.device))
+    y = x.view(7, 3, 5)
+    assert _layout.same_layout(y._layout, old)
+    x.add_(y)  # its own elements, not some that overlap
+    assert flambeau.equal(x, flambeau.full((7, 3, 5), 2.0))
+
+
+def _facts(layout):
+    return [getattr(layout, name) for name in _layout.Layout.__slots__ if name != "sort"]
+
+
+@pytest.mark.parametrize("dtype", [flambeau.float32, flambeau.bool, flambeau.complex128])
+def test_native_code_makes_the_same_layouts(dtype):
+    flambeau.ones(2) + 1  # the first kernel brings the native maker
+    rng, device = np.random.default_rng(0), flambeau.device("cpu")
+    for _ in range(2000):
+        sizes = tuple(int(s) for s in rng.choice([0, 1, 1, 2, 3, 70], rng.integers(0, 5)))
+        strides = _layout.contiguous_strides(sizes)
+        if rng.random() < 0.5:
+            strides = tuple(int(s) for s in rng.choice([0, 1, 2, 6, -1], len(sizes)))
+        native = _layout._native(_layout.Layout, (sizes, strides, dtype, device), _layout._sorts)
+        plain = _layout._new_layout(sizes, strides, dtype, device)
+        if native is None:
+            assert 0 in sizes
+        else:
+            assert _facts(native) == _facts(plain)
+            assert (native.sort is None) == (plain.sort is None)
+
+
+@pytest.mark.parametrize("sizes", [(True, 2), (1 << 39, 1 << 39), flambeau.Size((2, 3))])
+def test_native_code_leaves_odd_sizes_to_python(sizes):
+    flambeau.ones(2) + 1
+    facts = (sizes, (1, 1), flambeau.float32, flambeau.device("cpu"))
+    assert _layout._native(_layout.Layout, facts, _layout._sorts) is None
+    assert _layout.make_layout(*facts).numel == sizes[0] * sizes[1]
+
+
+# -- sizes that were never met ---------------------------------------------------------------------
+
+CALLS = {
+    "number": lambda x, y: x + 1.5,
+    "two": lambda x, y: x * y - x,
+    "compare": lambda x, y: (x > y),
+    "row": lambda x, y: x[:, None] * y[:3],
+    "turned": lambda x, y: (x[: len(x) // 2 * 2].reshape(-1, 2).T + 1).T,
+    "sum": lambda x, y: x.sum(),
+    "mean": lambda x, y: x.mean(),
+    "largest": lambda x, y: x.max(),
+    "rows": lambda x, y: x[: len(x) // 3 * 3].reshape(-1, 3).sum(1),
+    "columns": lambda x, y: x[: len(x) // 3 * 3].reshape(3, -1).sum(1),
+    "slice": lambda x, y: x[len(x) // 2 :],
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_any_size_gives_what_numpy_gives(name):
+    call = CALLS[name]
+    rng = np.random.default_rng(1)
+    for n in [*range(4, 80), 1000, 8191, 8192, 65536, 65537, 262143, 262145]:
+        x, y = (rng.random(n, dtype=np.float32) for _ in range(2))
+        found = call(flambeau.from_numpy(x), flambeau.from_numpy(y))
+        np.testing.assert_allclose(found.numpy(), call(x, y), rtol=2e-5)
+
+
+def _frames(call):
+    """(Python functions entered, changes of file) while call runs."""
+    seen = []
+
+    def watch(frame, event, argument):
+        if event == "call" and frame.f_code.co_name != "__del__":  # of the result, which goes
+            seen.append(frame.f_code.co_filename)
+
+    sys.setprofile(watch)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    seen = seen[1:]  # without call itself
+    return len(seen), sum(a != b for a, b in zip(seen, seen[1:]))
+
+
+def test_a_new_size_passes_no_more_places_than_one_that_was_met():
+    a, b = flambeau.ones(16), flambeau.ones(16)
+    a + b
+    warm = _frames(lambda: a + b)
+    c, d = flambeau.ones(4711), flambeau.ones(4711)
+    fresh = _frames(lambda: c + d)
+    assert warm == fresh == (1, 0)
+
+
+def test_a_new_layout_passes_few_places():
+    base = flambeau.ones(64, 64)
+    a, b = base[:8, :8], base[8:16, 8:16]
+    a + b
+    c, d = base[:9, :7], base[20:29, 8:15]
+    places, changes = _frames(lambda: c + d)
+    assert places <= 32 and changes <= 18, (places, changes)
+
+
+@pytest.mark.parametrize("count", [5000, pytest.param(300_000, marks=pytest.mark.slow)])
+def test_a_walk_over_many_sizes_keeps_memory_flat(count):
+    x = flambeau.randn(1 << 19)
+
+    def walk(first, last):
+        for k in range(first, last):
+            y = x[: k + 2]
+            y = (y * 2 + y[:1]).view(1, -1)
+            assert y.sum(1).shape == (1,)
+
+    walk(0, 1500)  # everything is met once: kernels, pools, generations of plans
+    gc.collect()
+    before = len(gc.get_objects())
+    walk(1500, 1500 + count)
+    gc.collect()
+    assert len(gc.get_objects()) - before < 20_000
+    family = TABLE["add"].runtime.variant("tt").family
+    assert len(family.plans) + len(family.plans.older) <= 2 * family.plans.room
+    assert len(_layout.LAYOUTS) <= _layout.LAYOUTS.ROOM
+
+
+def test_generated_texts_are_named_by_row_and_pattern():
+    x = flambeau.ones(3, requires_grad=True)
+    (x * 2 + x).sum().backward()
+    for title in ("mul run ts", "add record tt", "add __add__", "sum"):
+        assert title in fragments.TEXTS, sorted(fragments.TEXTS)
