@@ -208,6 +208,8 @@ def _quantise(table):
 def _side(key):
     """The table of a dimension; backward: that of the gradient."""
     device, kind, size, wanted, align_corners, scale, exact, is_bytes, backward, wide = key
+    if backward:
+        return turned(device, SIDES[*key[:-2], False, wide], size)
     if is_bytes and size == wanted:
         kind, scale = "nearest", 1.0
     if kind in _LISTED:
@@ -218,7 +220,7 @@ def _side(key):
         found = _regular(device, kind, size, wanted, align_corners, scale, exact, wide)
     if is_bytes and not kind.startswith("nearest"):
         _quantise(found)
-    return turned(device, found, size) if backward else found
+    return found
 
 
 SIDES = Plans(_side, room=REMEMBERED)
