@@ -232,6 +232,20 @@ class SquareGather(NamedTuple):
     c_per_chunk: Word
 
 
+class Pairs(NamedTuple):
+    """Distances of all pairs of rows of two matrices; strides of distances in elements."""
+
+    chunks: Word
+    per_chunk: Word
+    all: Word  # rows of the first operand in all matrices
+    rows: Word
+    others: Word
+    size: Word  # coordinates
+    by_matrix: Word = 0
+    by_row: Word = 0
+    by_column: Word = 0
+
+
 class Columns(NamedTuple):
     """Rows that run across memory: outer x groups chunks.
 
