@@ -98,12 +98,13 @@ def _run(plan, input):
 
 
 def _is_channels_last(layout):
-    order = CHANNELS_LAST.get(layout.ndim)
+    sizes, strides = layout.sizes, layout.strides
+    order = CHANNELS_LAST.get(len(sizes))
     if order is None or layout.is_contiguous or layout.numel == 0:
         return False
-    expected = ordered_strides(layout.shape, order)
-    pairs = zip(layout.shape, layout.strides, expected)
-    return all(n == 1 or a == b for n, a, b in pairs)
+    if sizes[1] > 1 and strides[1] > 1:
+        return False
+    return all(n == 1 or a == b for n, a, b in zip(sizes, strides, ordered_strides(sizes, order)))
 
 
 def _layouts(layout, sizes, dims, last):
@@ -191,18 +192,22 @@ def _cut(rows, work):
     return chunks_of(rows, per_chunk), per_chunk
 
 
-def _three(layout, dims, tables):
-    """Tables and spatial sizes of three dimensions, the first ones of size 1 if there are fewer."""
-    missing = 3 - dims
-    one = SIDES[layout.device, "nearest", 1, 1, False, None, False, False, False, tables[0].wide]
-    return [one] * missing + tables, (1,) * missing + layout.sizes[-dims:]
+def _three(source, out, tables):
+    """Tables, input sizes and output sizes of three dimensions; missing ones have size 1."""
+    dims = len(tables)
+    here, there = source.sizes[-dims:], out.sizes[-dims:]
+    if dims < 3:
+        ones = (1,) * (3 - dims)
+        one = SIDES[
+            source.device, "nearest", 1, 1, False, None, False, False, False, tables[0].wide
+        ]
+        return [*[one] * len(ones), *tables], ones + here, ones + there
+    return tables, here, there
 
 
 def _by_rows(source, step, out, tables, columns):
     """Planes of rows, the width last."""
-    dims, wide = len(tables), tables[0].wide
-    _, here = _three(source, dims, tables)
-    (deep, high, _), there = _three(out, dims, tables)
+    (deep, high, _), here, there = _three(source, out, tables)
     rows = source.numel // (here[0] * here[1] * here[2]) * there[0] * there[1]
     chunks, per_chunk = _cut(rows, source.numel + out.numel)
     # a register that starts at the last column reads this far past the end
@@ -212,16 +217,15 @@ def _by_rows(source, step, out, tables, columns):
     kernel = source.device.runtime.kernel("resample_rows", "resampling:build_rows", *facts)
     places = *deep.places(), *high.places(), *columns.places
     words = Resampling(chunks, rows, per_chunk, *there, *here, step, room, count, *places)
-    scratch = vector_layout(chunks * room * (2 if wide else 1), _dtype.float32, source.device)
+    scratch = vector_layout(chunks * room * (2 if deep.wide else 1), _dtype.float32, source.device)
     return Plan(source, out, kernel, packed(words), scratch, (deep, high, columns))
 
 
 def _by_pixels(source, step, out, tables):
     """Rows of pixels, channels last."""
-    dims, channels = len(tables), source.shape[1]
-    _, here = _three(source, dims, tables)
-    tables, there = _three(out, dims, tables)
-    rows = source.shape[0] * there[0] * there[1]
+    tables, here, there = _three(source, out, tables)
+    images, channels = source.sizes[:2]
+    rows = images * there[0] * there[1]
     chunks, per_chunk = _cut(rows, source.numel + out.numel)
     facts = ("resampling:build_pixels", source.dtype.code)
     kernel = source.device.runtime.kernel("resample_pixels", *facts)
