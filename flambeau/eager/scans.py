@@ -52,7 +52,7 @@ def _plan_scan(key):
     """
     name, layout, dim, dtypes = key
     layout, dim = dense_like(layout), wrap_dim(dim, layout.ndim)
-    shape, device = tuple(layout.shape), layout.device
+    shape, device = layout.sizes, layout.device
     layouts = [layout if t is layout.dtype else dense_layout(shape, t, device) for t in dtypes]
     if not has_work(layout):
         return layouts, nothing, NO_WORK, None
