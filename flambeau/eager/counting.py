@@ -9,7 +9,7 @@ from flambeau import errors
 from flambeau._layout import dense_layout, wrap_dim
 from flambeau._memory_format import contiguous_format
 from flambeau._tensor import Tensor, alias, empty_like_layout, empty_tensor
-from flambeau.codegen.descriptions import Counted, Lines, Search
+from flambeau.codegen.descriptions_places import Counted, Lines, Search
 from flambeau.eager import outs
 from flambeau.eager.copying import copy_into, filled, to_copy
 from flambeau.eager.kernels import pool

@@ -7,7 +7,7 @@ each. Table rows and checks: `ops/folding.py`.
 from flambeau import _dtype
 from flambeau._layout import dense_layout
 from flambeau._tensor import empty_like_layout
-from flambeau.codegen.descriptions import FoldedBlocks, PixelLines
+from flambeau.codegen.descriptions_places import FoldedBlocks, PixelLines
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches
 from flambeau.eager.plan import NO_WORK

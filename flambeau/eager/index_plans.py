@@ -13,7 +13,7 @@ from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._layout import dense_layout
 from flambeau._tensor import Tensor, empty_tensor
-from flambeau.codegen.descriptions import IndexedWalk
+from flambeau.codegen.descriptions_places import IndexedWalk
 from flambeau.eager.copying import copy_into
 from flambeau.eager.kernels import pool
 from flambeau.eager.plan import NO_WORK

@@ -18,7 +18,7 @@ from flambeau._layout import (
 )
 from flambeau._memory_format import contiguous_format
 from flambeau._tensor import empty_like_layout, empty_tensor
-from flambeau.codegen.descriptions import Join, PaddedPiece, Piece
+from flambeau.codegen.descriptions_places import Join, PaddedPiece, Piece
 from flambeau.eager.copying import fill_into, to_copy
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches

@@ -11,7 +11,7 @@ from flambeau import errors
 from flambeau._layout import broadcast_shape, dense_layout, expanded_strides, make_layout
 from flambeau._tensor import empty_like_layout, empty_tensor, make_tensor
 from flambeau.autograd import views
-from flambeau.codegen.descriptions import Compaction
+from flambeau.codegen.descriptions_places import Compaction
 from flambeau.eager.copying import copy_into
 from flambeau.eager.index_plans import index64, tensor_argument, without_memory
 from flambeau.eager.kernels import pool

@@ -14,7 +14,7 @@ from flambeau import _dtype, errors
 from flambeau._layout import dense_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.autograd.grad_mode import modes
-from flambeau.codegen.descriptions import Pad, PaddedSide
+from flambeau.codegen.descriptions_places import Pad, PaddedSide
 from flambeau.eager.copying import CHANNELS_LAST
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches

@@ -17,7 +17,7 @@ from flambeau._layout import (
 )
 from flambeau._tensor import alias, empty_like_layout, empty_tensor
 from flambeau.codegen import scalar
-from flambeau.codegen.descriptions import Triangle
+from flambeau.codegen.descriptions_places import Triangle
 from flambeau.eager.copying import CHANNELS_LAST, COPIES, fill_into, preserved_layout
 from flambeau.eager.launching import launches
 from flambeau.eager.plan import plan_nest

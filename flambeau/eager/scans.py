@@ -11,7 +11,7 @@ from flambeau import errors, return_types
 from flambeau._layout import dense_layout, wrap_dim
 from flambeau._memory_format import contiguous_format
 from flambeau._tensor import empty_like_layout
-from flambeau.codegen.descriptions import ScanColumns, ScanRows
+from flambeau.codegen.descriptions_places import ScanColumns, ScanRows
 from flambeau.eager import outs
 from flambeau.eager.copying import to_copy
 from flambeau.eager.kernels import pool

@@ -12,7 +12,7 @@ from flambeau import _dtype as d
 from flambeau import errors, return_types
 from flambeau._layout import dense_layout, make_layout, wrap_dim
 from flambeau._tensor import alias, empty_like_layout
-from flambeau.codegen.descriptions import (
+from flambeau.codegen.descriptions_places import (
     BestItems,
     BestRows,
     Digits,
