@@ -157,6 +157,16 @@ OWN = [
          "y = x[:, :, :next(s)]\nF.max_pool2d(y, 2); F.interpolate(y, scale_factor=2.0)", IMAGES),
     Case("dropout, gelu of k rows",
          "y = x[:next(s)]\nF.dropout(y, 0.1); F.gelu(y)", LAYERS),
+    Case("layer_norm of k rows, and back", "y = x[:next(s)]\nnorm(y).backward(y)", LAYERS),
+    Case("embedding of k numbers, and back",
+         "k = next(s)\ntable(i[:k]).backward(x[:k])", LAYERS),
+    Case("softmax of k rows, and back",
+         "y = x[:next(s)].requires_grad_()\nF.softmax(y, 1).backward(y)", LAYERS),
+    Case("cross_entropy of k rows, and back",
+         "k = next(s)\nF.cross_entropy(x[:k].requires_grad_(), y[:k]).backward()", LAYERS),
+    Case("bilinear interpolate, any height, and back",
+         "y = x[:, :, :next(s)].requires_grad_()\n"
+         "z = F.interpolate(y, scale_factor=0.5, mode='bilinear')\nz.backward(z)", IMAGES),
     Case("where, masked_fill, gather",
          "y = x[:next(s)]\nm = y > 0\ntorch.where(m, y, 0.0); y.masked_fill(m, 0.0)\n"
          "y.gather(1, m.long())", LAYERS),

@@ -51,6 +51,32 @@ def test_objects_that_are_no_tensors_answer_at_the_first_call(text):
     assert answered(flambeau, text) == answered(torch, text)  # now with the handler there
 
 
+BACKWARD = {
+    "(w * w).sum()": ["mul.Tensor", "mul.Tensor", "add.Tensor"],
+    "w.exp().sum()": ["mul.Tensor"],
+    "F.layer_norm(w, (3,)).sum()": ["native_layer_norm_backward.default"],
+    "(w @ w.t()).sum()": ["mm.default", "mm.default"],
+}
+
+
+@pytest.mark.parametrize("text", BACKWARD)
+def test_dispatch_modes_see_derivatives_op_by_op(text):
+    class Mode(flambeau.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            log.append(str(func).removeprefix("aten."))
+            return func(*args, **(kwargs or {}))
+
+    log = []
+    w, again = (flambeau.arange(6.0).reshape(2, 3).requires_grad_() for _ in range(2))
+    names = {"F": flambeau.nn.functional}
+    loss = eval(text, {**names, "w": w})
+    with Mode():
+        loss.backward()
+    assert [name for name in log if name in BACKWARD[text]] == BACKWARD[text]
+    eval(text, {**names, "w": again}).backward()
+    assert flambeau.allclose(w.grad, again.grad)
+
+
 class Sub(flambeau.Tensor):
     pass
 

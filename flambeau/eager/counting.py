@@ -9,7 +9,7 @@ from flambeau import errors
 from flambeau._layout import dense_layout, wrap_dim
 from flambeau._memory_format import contiguous_format
 from flambeau._tensor import Tensor, alias, empty_like_layout, empty_tensor
-from flambeau.codegen.descriptions import Counted, Lines, Search
+from flambeau.codegen.descriptions_places import Counted, Lines, Search
 from flambeau.eager import outs
 from flambeau.eager.copying import copy_into, filled, to_copy
 from flambeau.eager.kernels import pool
@@ -158,7 +158,7 @@ def _check_search(boundaries, values, right, side, sorter):
             f"{name}input value can be a scalar only when boundaries tensor dimension is 1, but we "
             f"got boundaries tensor dim({boundaries.ndim}) and input value's dim(0) numel(1)"
         )
-    if boundaries.ndim != 1 and boundaries.shape[:-1] != shape[:-1]:
+    if boundaries.ndim != 1 and boundaries.sizes[:-1] != shape[:-1]:
         raise RuntimeError(
             f"{name}boundaries tensor should be 1 dimension or the first N-1 dimensions of "
             "boundaries tensor and input value tensor must match, but we got boundaries tensor "
@@ -198,7 +198,7 @@ def searchsorted(sorted_sequence, input, out_int32, right, side, sorter):
     table, values = _cast(sorted_sequence, dtype), _cast(input, dtype)
     if sorter is not None:
         sorter = contiguous(sorter)
-        where, lines = address(sorter), Lines(1, sorter._layout.numel, table._layout.shape[-1])
+        where, lines = address(sorter), Lines(1, sorter._layout.numel, table._layout.sizes[-1])
         if _launch(sorter, "sorter_check", (), lines, where):
             raise RuntimeError("torch.searchsorted(): sorter index out of range")
     kernel(desc, out._storage.pointer, address(table), address(values), where)
@@ -222,11 +222,11 @@ def _plan_search(key):
     if count > 1:
         pool().ensure_workers()
     facts = bool(right or side == "right"), in_rows, sorter is not None
-    per_row = to.shape[-1] if in_rows else 1
+    per_row = to.sizes[-1] if in_rows else 1
     kernel = to.device.runtime.kernel(
         "search", "counting:build_search", dtype.code, to.dtype.code, *facts
     )
-    return dtype, to, kernel, packed(Search(count, to.numel, block, boundaries.shape[-1], per_row))
+    return dtype, to, kernel, packed(Search(count, to.numel, block, boundaries.sizes[-1], per_row))
 
 
 SEARCHES = Plans(_plan_search)

@@ -6,104 +6,92 @@ composite rows whose bodies run only where the call is recorded; here are their 
 
 from math import prod
 
-from flambeau._layout import Size
-from flambeau._tensor import empty_tensor
-from flambeau.eager.launching import FRONTS, launches
+from flambeau._layout import dense_layout
+from flambeau._tensor import empty_like_layout
+from flambeau.codegen.descriptions import Pairs
 from flambeau.eager.copying import fill_into
 from flambeau.eager.fronts import kernel_unless_recorded
-from flambeau.eager.kernels import load_kernel
-from flambeau.eager.rows import address, contiguous, is_computed, launch
+from flambeau.eager.kernels import pool
+from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.plans import Plans
+from flambeau.eager.rows import address, contiguous, dense_like, has_work
 from flambeau.ops.distances import kind_of, slope, term, total
+from flambeau.runtime.cpu import packed
 
 WORK = 1 << 16  # coordinates of pairs that are worth a chunk
 
-_kernels: dict = {}
 
+def _plan(key):
+    """(layout of the result, kernel and description, or two times None where it is zero or empty).
 
-def _kernel(direction, code, kind, triangle):
-    key = (direction, code, kind, triangle)
-    found = _kernels.get(key)
-    if found is None:
-        from flambeau.codegen.templates import distances  # with llvmlite, on first need
-
-        if direction == "forward":
-            ir = distances.build_forward(code, kind, triangle, term, total)
-        else:
-            ir = distances.build_gradient(code, kind, triangle, slope)
-        found = _kernels[key] = load_kernel(ir, "distances")
-    return found
-
-
-def _description(x1, others, strides=(0, 0, 0)):
+    back: the gradient of x1; turned: are distances transposed? x2 is None for the pairs of one.
+    """
+    x1, x2, kind, back, turned = key
     *batch, rows, size = x1.shape
+    others, triangle = rows if x2 is None else x2.shape[-2], x2 is None
+    if back:
+        layout = dense_like(x1)
+    else:
+        shape = (rows * (rows - 1) // 2,) if triangle else (*batch, rows, others)
+        layout = dense_layout(shape, x1.dtype, x1.device)
+    if not has_work(layout) or not size or not others:
+        return layout, None, None
     every = prod(batch) * rows
     per_chunk = max(1, WORK // max(1, others * size))
-    return [-(-every // per_chunk), per_chunk, every, rows, others, size, *strides]
+    by_row, by_column = (1, rows) if turned else (others, 1)
+    words = Pairs(
+        chunks=-(-every // per_chunk), per_chunk=per_chunk, all=every, rows=rows, others=others,
+        size=size, by_matrix=rows * others, by_row=by_row, by_column=by_column,
+    )  # fmt: skip
+    if words.chunks > 1:
+        pool().ensure_workers()
+    pattern = x1.dtype.code, kind, triangle
+    load = x1.device.runtime.kernel
+    if back:
+        kernel = load("distances", "distances:build_gradient", *pattern, slope)
+    else:
+        kernel = load("distances", "distances:build_forward", *pattern, term, total)
+    return layout, kernel, packed(words)
+
+
+PLANS = Plans(_plan, by_default=False)
+
+
+def _run(x1, x2, p, *given, turned=False):
+    """given: the gradient of distances and those, on the way back."""
+    layouts = x1._layout, None if x2 is None else x2._layout
+    layout, kernel, description = PLANS[*layouts, kind_of(p), bool(given), turned]
+    out = empty_like_layout(layout)
+    if kernel is None:
+        return fill_into(out, 0) if has_work(layout) else out
+    x1 = contiguous(x1)
+    g, distance = map(contiguous, given) if given else (None, None)
+    operands = [x1, x1 if x2 is None else contiguous(x2)]
+    operands = [g, *operands, distance] if given else operands
+    kernel(description, out._storage.pointer, *map(address, operands), p)
+    return out
 
 
 @launches("pair_distances")
 def pair_distances(x1, x2, p):
-    rows, others = x1.shape[-2], x2.shape[-2]
-    out = empty_tensor(Size((*x1.shape[:-1], others)), x1.dtype, x1.device)
-    if not is_computed(out):
-        return out
-    if not x1.shape[-1]:
-        return fill_into(out, 0)
-    x1, x2 = contiguous(x1), contiguous(x2)
-    run = _kernel("forward", x1.dtype.code, kind_of(p), False)
-    strides = (rows * others, others, 1)
-    launch(run, _description(x1, others, strides), *map(address, (out, x1, x2)), p)
-    return out
+    return _run(x1, x2, p)
 
 
 def _pair_gradient(g, x1, x2, distance, p):
-    out = empty_tensor(x1.shape, x1.dtype, x1.device)
-    if not is_computed(out):
-        return out
-    if not x2.shape[-2]:
-        return fill_into(out, 0)
-    x1, x2 = contiguous(x1), contiguous(x2)
     # distances come as they were stored, or transposed: both operands share their strides
-    flipped = not distance._layout.is_contiguous and distance._layout.strides[-2] == 1
-    rows, others = x1.shape[-2], x2.shape[-2]
-    if flipped:
-        g, distance = contiguous(g.detach().mT), contiguous(distance.detach().mT)
-    else:
-        g, distance = contiguous(g), contiguous(distance)
-    strides = (rows * others, 1, rows) if flipped else (rows * others, others, 1)
-    run = _kernel("gradient", x1.dtype.code, kind_of(p), False)
-    launch(
-        run,
-        _description(x1, others, strides),
-        *map(address, (out, g, x1, x2, distance)),
-        p,
-    )
-    return out
+    turned = not distance._layout.is_contiguous and distance._layout.strides[-2] == 1
+    if turned:
+        g, distance = g.detach().mT, distance.detach().mT
+    return _run(x1, x2, p, g, distance, turned=turned)
 
 
 @launches("self_distances")
 def self_distances(input, p):
-    n, size = input.shape
-    out = empty_tensor(Size((n * (n - 1) // 2,)), input.dtype, input.device)
-    if not is_computed(out):
-        return out
-    if not size:
-        return fill_into(out, 0)
-    input = contiguous(input)
-    run = _kernel("forward", input.dtype.code, kind_of(p), True)
-    launch(run, _description(input, n), *map(address, (out, input, input)), p)
-    return out
+    return _run(input, None, p)
 
 
 def _self_gradient(g, input, distance, p):
-    out = empty_tensor(input.shape, input.dtype, input.device)
-    if not is_computed(out):
-        return out
-    input, g, distance = contiguous(input), contiguous(g), contiguous(distance)
-    run = _kernel("gradient", input.dtype.code, kind_of(p), True)
-    n = input.shape[0]
-    launch(run, _description(input, n), *map(address, (out, g, input, input, distance)), p)
-    return out
+    return _run(input, None, p, g, distance)
 
 
 FRONTS["cdist_gradient"] = kernel_unless_recorded(_pair_gradient)

@@ -7,7 +7,7 @@ each. Table rows and checks: `ops/folding.py`.
 from flambeau import _dtype
 from flambeau._layout import dense_layout
 from flambeau._tensor import empty_like_layout
-from flambeau.codegen.descriptions import FoldedBlocks, PixelLines
+from flambeau.codegen.descriptions_places import FoldedBlocks, PixelLines
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches
 from flambeau.eager.plan import NO_WORK
@@ -52,7 +52,7 @@ def unfold_blocks(input, kernel_size, dilation, padding, stride, blocks):
 
 def _plan_unfold(key):
     layout, facts, blocks = key
-    *batch, channels, height, width = layout.shape
+    *batch, channels, height, width = layout.sizes
     size, count = facts[0][0] * facts[0][1], blocks[0] * blocks[1]
     out = dense_layout((*batch, channels * size, count), layout.dtype, layout.device)
     if not has_work(out):
@@ -80,7 +80,7 @@ def fold_blocks(input, output_size, kernel_size, dilation, padding, stride, bloc
 
 def _plan_fold(key):
     layout, image, facts, blocks = key
-    *batch, channels, _ = layout.shape
+    *batch, channels, _ = layout.sizes
     channels //= facts[0][0] * facts[0][1]
     out = dense_layout((*batch, channels, *image), layout.dtype, layout.device)
     if not has_work(out):
@@ -111,7 +111,7 @@ def _check_pixels(name, factor_name, layout, factor):
 
 def _plan_pixel_shuffle(layout, r):
     _check_pixels("pixel_shuffle", "upscale_factor", layout, r)
-    *batch, channels, height, width = layout.shape
+    *batch, channels, height, width = layout.sizes
     if channels % (r * r):
         raise RuntimeError(
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square "
@@ -127,7 +127,7 @@ def _plan_pixel_shuffle(layout, r):
 
 def _plan_pixel_unshuffle(layout, r):
     _check_pixels("pixel_unshuffle", "downscale_factor", layout, r)
-    *batch, channels, height, width = layout.shape
+    *batch, channels, height, width = layout.sizes
     for what, dim, n in (("height", -2, height), ("width", -1, width)):
         if n % r:
             raise RuntimeError(
@@ -161,7 +161,7 @@ def _plan_lines(key):
     if not layout.is_contiguous or layout.itemsize > 8:
         return out, None, None
     pixels, channels = (layout, out) if apart else (out, layout)
-    height, width = tuple(channels.shape)[-2:]
+    height, width = channels.sizes[-2:]
     lines = pixels.numel // (width * factor)
     chunks, per_chunk = _cut(lines, out.numel, lines)
     static = factor if factor <= INTERLEAVED else 0
@@ -188,19 +188,19 @@ def _plan_channel_shuffle(layout, groups):
     if layout.ndim < 3:
         raise RuntimeError(
             "channel_shuffle expects input with > 2 dims, but got input with sizes "
-            f"{list(layout.shape)}"
+            f"{list(layout.sizes)}"
         )
     if groups <= 0:
         raise RuntimeError(
             f"Number of groups to divide channels in must be positive. Value of groups:{groups}"
         )
-    batch, channels, *rest = layout.shape
+    batch, channels, *rest = layout.sizes
     if channels % groups:
         raise RuntimeError(
             f"Number of channels must be divisible by groups. Got {channels} channels and {groups} "
             "groups."
         )
-    out = shaped_like(layout, layout.shape)
+    out = shaped_like(layout, layout.sizes)
     sizes = (batch, groups, channels // groups, *rest)
 
     def split(strides, first, second):

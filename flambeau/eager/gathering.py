@@ -60,21 +60,21 @@ def _plan_gather(key):
     if without_memory(layout, index):
         return to, nothing, NO_WORK
     strides = byte_strides(layout64(index))
-    shape = tuple(index.shape) or (1,)
+    shape = index.sizes or (1,)
     return to, *plan_along("read", layout, dim, shape, byte_strides(to), strides)
 
 
-GATHERS = Plans(_plan_gather)
+GATHERS = Plans(_plan_gather, mixed=True)
 
 
 def _check_gather(layout, dim, index):
     if max(layout.ndim, 1) != max(index.ndim, 1):
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
     for k in range(layout.ndim if index.ndim else 0):
-        if k != dim and index.shape[k] > layout.shape[k]:
+        if k != dim and index.sizes[k] > layout.sizes[k]:
             raise RuntimeError(
                 f"Size does not match at dimension {k} expected index {list(index.shape)} to be no "
-                f"larger than self {list(layout.shape)} apart from dimension {dim}"
+                f"larger than self {list(layout.sizes)} apart from dimension {dim}"
             )
 
 
@@ -92,12 +92,12 @@ def _plan_scatter(key):
     mode, layout, dim, index, src = key
     if without_memory(layout, index, src):
         return nothing, NO_WORK
-    shape = tuple(index.shape) or (1,)
+    shape = index.sizes or (1,)
     items = byte_strides(src) if src.ndim else [0] * len(shape)
     return plan_along(mode, layout, dim, shape, items, byte_strides(index))
 
 
-SCATTERS = Plans(_plan_scatter)
+SCATTERS = Plans(_plan_scatter, mixed=True)
 
 
 def _check_scatter(layout, dim, index, src):
@@ -112,7 +112,7 @@ def _check_scatter(layout, dim, index, src):
     if ndim != max(index.ndim, 1):
         raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
     sizes = index.shape or (1,)
-    own = layout.shape or (1,)
+    own = layout.sizes or (1,)
     given = None if src is None else src.shape or (1,)
     if given is not None and len(given) < ndim:
         wrap_dim(len(given), len(given))  # the complaint PyTorch stumbles into
@@ -122,7 +122,7 @@ def _check_scatter(layout, dim, index, src):
     if not fits or (given is not None and any(a > b for a, b in zip(sizes, given))):
         tail = "" if src is None else f" and to be no larger size than src {list(src.shape)}"
         raise RuntimeError(
-            f"Expected index {list(index.shape)} to be no larger than self {list(layout.shape)} "
+            f"Expected index {list(index.shape)} to be no larger than self {list(layout.sizes)} "
             f"apart from dimension {dim}{tail}"
         )
 
@@ -239,7 +239,7 @@ def _flat_walk(mode, table, index, items):
 
 def _plan_flat(key):
     mode, layout, index, items = key
-    shape = tuple(index.shape) or (1,)
+    shape = index.sizes or (1,)
     rank, places = len(shape), [byte_strides(index)]
     sizes, steps, safe = [layout.numel], [layout.itemsize], [False] * rank
     return plan_walk(
@@ -247,7 +247,7 @@ def _plan_flat(key):
     )
 
 
-FLAT = Plans(_plan_flat)
+FLAT = Plans(_plan_flat, mixed=True)
 
 
 @launches("take")
@@ -287,7 +287,7 @@ def put(target, index, source, accumulate):
         raise IndexError("put_(): Tried to put elements into an empty tensor")
     if not index._layout.numel or without_memory(target._layout, index._layout):
         return
-    if source._layout.shape != index._layout.shape:
+    if source._layout.sizes != index._layout.sizes:
         index, source = contiguous(index), contiguous(source)
         source = make_tensor(
             dense_layout(index.shape, source.dtype, source.device), source._storage, source._offset

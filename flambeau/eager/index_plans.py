@@ -10,9 +10,10 @@ what it refuses is looked up again, to name the offending index.
 from math import prod
 
 from flambeau import _dtype as d
+from flambeau import errors
 from flambeau._layout import dense_layout
 from flambeau._tensor import Tensor, empty_tensor
-from flambeau.codegen.descriptions import IndexedWalk
+from flambeau.codegen.descriptions_places import IndexedWalk
 from flambeau.eager.copying import copy_into
 from flambeau.eager.kernels import pool
 from flambeau.eager.plan import NO_WORK
@@ -38,7 +39,7 @@ def index64(index):
     """The index as int64, whatever its strides."""
     if index._layout.dtype is d.int64:
         return index
-    out = empty_tensor(index._layout.shape, d.int64, index._layout.device)
+    out = empty_tensor(index._layout.sizes, d.int64, index._layout.device)
     copy_into(out, index)
     return out
 
@@ -47,7 +48,7 @@ def layout64(layout):
     """The layout of what index64 gives."""
     if layout.dtype is d.int64:
         return layout
-    return dense_layout(layout.shape, d.int64, layout.device)
+    return dense_layout(layout.sizes, d.int64, layout.device)
 
 
 def first_outside(index, low, high):
@@ -72,12 +73,19 @@ def byte_strides(layout):
 
 
 def size_along(layout, dim):
-    return layout.shape[dim] if layout.ndim else 1
+    return layout.sizes[dim] if layout.ndim else 1
 
 
-def without_memory(*layouts):
-    """Is one of them on a device that computes nothing?"""
-    return False in [layout.device.runtime.computes for layout in layouts]
+def without_memory(first, *others):
+    """Is one of these layouts on a device that computes nothing? If not, all must be on one."""
+    if not first.device.runtime.computes:
+        return True
+    for layout in others:
+        if layout.device is not first.device:
+            if layout.device.runtime.computes:
+                raise errors.different_devices(first.device, layout.device)
+            return True
+    return False
 
 
 # -- walks -----------------------------------------------------------------------------------------

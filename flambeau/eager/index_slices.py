@@ -76,7 +76,7 @@ def _plan_select(key):
         raise RuntimeError(
             f"index_select(): Index to scalar can have only 1 value, got {n} value(s)"
         )
-    own = tuple(layout.shape)
+    own = layout.sizes
     shape = (*own[:dim], n, *own[dim + 1 :]) if own else ()
     to = dense_layout(shape, layout.dtype, layout.device)
     if without_memory(layout, index):
@@ -85,7 +85,7 @@ def _plan_select(key):
     return to, *plan_along("read", layout, dim, shape or (1,), byte_strides(to), steps)
 
 
-SELECTED = Plans(_plan_select)
+SELECTED = Plans(_plan_select, mixed=True)
 
 
 def _check_slices(op, target, dim, index, source):
@@ -108,7 +108,7 @@ def _check_slices(op, target, dim, index, source):
             f"{op}_(): self ({target.dtype.scalar_name}) and source ({source.dtype.scalar_name}) "
             "must have the same scalar type"
         )
-    length = source._layout.shape[dim] if dim < source._layout.ndim else 1
+    length = source._layout.sizes[dim] if dim < source._layout.ndim else 1
     if source._layout.ndim and dim >= source._layout.ndim:
         wrap_dim(dim, source._layout.ndim)
     if n != length:
@@ -211,10 +211,10 @@ def index_copy(target, dim, index, source):
             f"shape: {' '.join(map(str, a))} at dimension {dim} and source slice shape: "
             f"{' '.join(map(str, b))} at dimension 0."
         )
-    if given.ndim and n != given.shape[dim]:
+    if given.ndim and n != given.sizes[dim]:
         raise IndexError(
             f"{start}Number of indices ({n}) should be equal to source.size(dim) "
-            f"({given.shape[dim]})"
+            f"({given.sizes[dim]})"
         )
     if not given.numel or without_memory(target._layout, index._layout):
         return
@@ -257,7 +257,7 @@ def index_fill(target, dim, index, value):
 
 def _plan_fill(key):
     layout, index, dim = key
-    own = tuple(layout.shape)
+    own = layout.sizes
     shape = (*own[:dim], index.numel, *own[dim + 1 :]) if own else (1,)
     rank = len(shape)
     return plan_along(
@@ -265,4 +265,4 @@ def _plan_fill(key):
     )
 
 
-FILLED = Plans(_plan_fill)
+FILLED = Plans(_plan_fill, mixed=True)

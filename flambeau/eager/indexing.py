@@ -39,7 +39,7 @@ class Subscript:
 
     def __init__(self, layout, indices):
         """indices: int64 layouts per dimension of the table, None where it stays."""
-        own, strides = tuple(layout.shape), byte_strides(layout)
+        own, strides = layout.sizes, byte_strides(layout)
         dims = [k for k, i in enumerate(indices) if i is not None]
         common = broadcast_indices([indices[k] for k in dims])
         adjacent = dims[-1] - dims[0] == len(dims) - 1
@@ -109,7 +109,7 @@ def index_tensors(input, indices):
 
 
 def check_mask(input, mask, dim):
-    shape, own = mask._layout.shape, input._layout.shape
+    shape, own = mask._layout.sizes, input._layout.sizes
     for k, size in enumerate(shape):
         if dim + k >= len(own) or own[dim + k] != size:
             raise IndexError(
@@ -121,7 +121,7 @@ def check_mask(input, mask, dim):
 def _mask_columns(input, mask, dim):
     check_mask(input, mask, dim)
     rows = LAUNCHERS["nonzero"](mask)
-    count = rows._layout.shape[0]
+    count = rows._layout.sizes[0]
     layout = vector_layout(count, d.int64, rows.device)
     return [
         make_tensor(layout, rows._storage, rows._offset + 8 * count * k)
@@ -133,7 +133,7 @@ def whole_mask(input, indices):
     """The mask, if indices are a single boolean mask of input's own shape."""
     if len(indices) == 1 and indices[0] is not None and indices[0]._layout.dtype is d.bool_:
         mask = indices[0]
-        if mask._layout.shape == input._layout.shape and mask._layout.ndim:
+        if mask._layout.sizes == input._layout.sizes and mask._layout.ndim:
             return mask
     return None
 
@@ -192,7 +192,7 @@ def _plan_index(key):
 
 def _plan_rows(layout, index):
     """One index in the first dimension, all side by side: rows that are chosen."""
-    first, *rest = own = tuple(layout.shape)
+    first, *rest = own = layout.sizes
     to = dense_layout((*index.shape, *own[1:]), layout.dtype, layout.device)
     if not first and index.numel:
         raise _no_place()
@@ -206,7 +206,7 @@ def _plan_rows(layout, index):
     return to, (first,), *plan_walk("read", layout, *walk, [first], [inner * size], None, True)
 
 
-INDEXED = Plans(_plan_index)
+INDEXED = Plans(_plan_index, mixed=True)
 
 
 def _index_odd(input, indices):
@@ -268,7 +268,7 @@ def _plan_put(key):
     return subscript.sizes, *subscript.plan("add" if accumulate else "set", layout, items)
 
 
-PUTS = Plans(_plan_put)
+PUTS = Plans(_plan_put, mixed=True)
 
 
 def _check_values(values, shape):

@@ -17,8 +17,8 @@ from flambeau._layout import (
     wrap_dim,
 )
 from flambeau._memory_format import contiguous_format
-from flambeau._tensor import empty_like_layout, empty_tensor, pool_of
-from flambeau.codegen.descriptions import Join, PaddedPiece, Piece
+from flambeau._tensor import empty_like_layout, empty_tensor
+from flambeau.codegen.descriptions_places import Join, PaddedPiece, Piece
 from flambeau.eager.copying import fill_into, to_copy
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches
@@ -39,20 +39,22 @@ def _join(out, pieces, row, name, kind=Piece):
     pieces: words, those of a Piece (or another kind) each. The kernel wants the description, the
     address of the result, the packed addresses of the pieces and what fills gaps.
     """
-    pool_of(out)  # which the front of the row relies on
     runtime, total, count = out.device.runtime, out.nbytes, len(pieces) // len(kind._fields)
     if not total or not runtime.computes:
         return out, nothing, NO_WORK, packer(count)
-    chunks, per_chunk = 1, total
-    if total > CHUNK:  # cut into an even number of equal parts: whole rows, or lines of the cache
-        chunks = -(-total // CHUNK)
-        per_chunk = -(-total // (chunks + chunks % 2))
-        per_chunk += -per_chunk % (row if row < CHUNK >> 3 else 64)
-        chunks = -(-total // per_chunk)
-        pool().ensure_workers()
+    chunks, per_chunk = (1, total) if total <= CHUNK else _cut(total, row)
     kernel = runtime.kernel(name, "joining:build_join", kind)
     join = Join(chunks, per_chunk, total, row, count)
     return out, kernel, packed((*join, *pieces)), packer(count)
+
+
+def _cut(total, row):
+    """(chunks, bytes per chunk): an even number of equal parts, of whole rows or cache lines."""
+    chunks = -(-total // CHUNK)
+    per_chunk = -(-total // (chunks + chunks % 2))
+    per_chunk += -per_chunk % (row if row < CHUNK >> 3 else 64)
+    pool().ensure_workers()
+    return -(-total // per_chunk), per_chunk
 
 
 def _boxes(out, layouts, places):
@@ -61,7 +63,6 @@ def _boxes(out, layouts, places):
     for k, shape, strides, place in places:
         kernel, desc = plan_box(shape, out, strides, layouts[k], layouts[k].strides)
         found.append((k, place * out.itemsize, kernel, desc))
-    pool_of(out)
     return out, _copy_boxes, found, packer(len(layouts))
 
 
@@ -98,12 +99,6 @@ def _common_dtype(layouts):
     return _dtype.result_dtype([(layout.dtype, 2 if layout.ndim else 1) for layout in layouts])
 
 
-def _elsewhere(layout, first):
-    return RuntimeError(
-        f"Tensor on device {layout.device} is not on the expected device {first.device}!"
-    )
-
-
 # -- cat -------------------------------------------------------------------------------------------
 
 
@@ -122,40 +117,31 @@ def _plan_cat(key):
     if found is not None:
         return found
     first = _first_piece(layouts)
-    shape, ndim = tuple(first.shape), first.ndim
+    shape, ndim = first.sizes, first.ndim
     dim = wrap_dim(dim, ndim)
     head, tail, sizes = shape[:dim], shape[dim + 1 :], []
     for k, layout in enumerate(layouts):
-        shape = tuple(layout.shape)
+        shape = layout.sizes
         if len(shape) == ndim and shape[:dim] == head and shape[dim + 1 :] == tail:
             sizes.append(shape[dim])
         elif shape == (0,):  # an empty vector may stand anywhere
             sizes.append(0)
         else:
             raise _mismatch(first, layout, dim, k)
-        if layout.device is not first.device:
-            raise _elsewhere(layout, first)
     return _plan_pieces(layouts, sizes, (*head, sum(sizes), *tail), dim)
 
 
 def _plan_runs(layouts):
     """Pieces side by side one after the other: one row. None if they are not that."""
     first = layouts[0]
-    rest, dtype, device = tuple(first.shape)[1:], first.dtype, first.device
-    total, pieces = 0, []
+    rest, dtype, total, pieces = first.sizes[1:], first.dtype, 0, []
     for layout in layouts:
-        shape = tuple(layout.shape)
-        if (
-            not shape
-            or shape[1:] != rest
-            or not layout.is_contiguous
-            or layout.dtype is not dtype
-            or layout.device is not device
-        ):
+        sizes = layout.sizes
+        if not sizes or sizes[1:] != rest or layout.dtype is not dtype or not layout.is_contiguous:
             return None
-        total += shape[0]
+        total += sizes[0]
         pieces += (layout.nbytes, 0)
-    out = dense_layout((total, *rest), dtype, device)
+    out = dense_layout((total, *rest), dtype, first.device)
     return _join(out, pieces, out.nbytes, "cat")
 
 
@@ -178,7 +164,7 @@ def _mismatch(first, layout, dim, k):
             f"Tensors must have same number of dimensions: got {first.ndim} and {layout.ndim}"
         )
     a, b = next(
-        (a, b) for j, (a, b) in enumerate(zip(first.shape, layout.shape)) if a != b and j != dim
+        (a, b) for j, (a, b) in enumerate(zip(first.shape, layout.sizes)) if a != b and j != dim
     )
     return RuntimeError(
         f"Sizes of tensors must match except in dimension {dim}. Expected size {a} but got size "
@@ -186,10 +172,9 @@ def _mismatch(first, layout, dim, k):
     )
 
 
-def _is_fine(sizes, inner, rows):
-    """Are there few runs, or long ones?"""
-    runs = rows * len(sizes)
-    return runs <= MANY or sum(sizes) * inner * rows >= NARROW * runs
+def _is_fine(count, width, rows):
+    """Are runs few, or long? So many pieces have so many bytes of a row on average."""
+    return rows * count <= MANY or width >= NARROW
 
 
 def _plan_pieces(layouts, sizes, shape, dim):
@@ -205,13 +190,13 @@ def _plan_pieces(layouts, sizes, shape, dim):
     at, size = order.index(dim), out.itemsize
     rows = prod([shape[k] for k in order[:at]])
     inner = prod([shape[k] for k in order[at + 1 :]]) * size
-    if len(dtypes) > 1 or not _is_fine(sizes, inner, rows):
+    if len(dtypes) > 1 or not _is_fine(len(sizes), shape[dim] * inner // len(sizes), rows):
         return _boxes_of_cat(out, layouts, sizes, dim)
     pieces = []
     for layout, n in zip(layouts, sizes):
         step = 0
         if n:
-            own = tuple(layout.shape)
+            own = layout.sizes
             step = _step([own[k] for k in order], [layout.strides[k] for k in order], at)
         if step is None:
             return _boxes_of_cat(out, layouts, sizes, dim)
@@ -247,34 +232,30 @@ def _plan_stack(key):
     dim, *layouts = key
     if not layouts:
         raise RuntimeError("stack expects a non-empty TensorList")
-    first, count = layouts[0], len(layouts)
-    shape = tuple(first.shape)
-    dim = wrap_dim(dim, len(shape) + 1)
-    same = True
+    first, count, pieces = layouts[0], len(layouts), []
+    sizes, dtype = first.sizes, first.dtype
+    dim = wrap_dim(dim, len(sizes) + 1)
     for k, layout in enumerate(layouts):
-        if layout is not first:
-            if layout.device is not first.device:
-                raise _elsewhere(layout, first)
-            if layout.shape != shape:
-                raise RuntimeError(
-                    f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 "
-                    f"and {list(layout.shape)} at entry {k}"
-                )
-            same = same and layout.dtype is first.dtype
-    whole = (*shape[:dim], count, *shape[dim:])
-    out = dense_layout(whole, first.dtype if same else _common_dtype(layouts), first.device)
-    inner, rows = prod(shape[dim:]), prod(shape[:dim])
-    width, pieces = inner * out.itemsize, []
-    if same and _is_fine([1] * count, width, rows):
+        if layout.sizes != sizes:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(sizes)} at entry 0 "
+                f"and {list(layout.sizes)} at entry {k}"
+            )
+        if layout.dtype is not dtype:
+            dtype = _common_dtype(layouts)
+    out = dense_layout((*sizes[:dim], count, *sizes[dim:]), dtype, first.device)
+    inner, rows = (prod(sizes[dim:]), prod(sizes[:dim])) if dim else (first.numel, 1)
+    size = out.itemsize
+    if _is_fine(count, inner * size, rows):
         for layout in layouts:
-            step = inner if layout.is_contiguous else _step(shape, layout.strides, dim)
-            if step is None:
+            step = inner if layout.is_contiguous else _step(sizes, layout.strides, dim)
+            if step is None or layout.dtype is not dtype:
                 break
-            pieces += (width, step * out.itemsize)
+            pieces += (inner * size, step * size)
         else:
-            return _join(out, pieces, count * width, "stack")
+            return _join(out, pieces, count * inner * size, "stack")
     slot = out.strides[:dim] + out.strides[dim + 1 :]
-    places = [(k, shape, slot, k * out.strides[dim]) for k in range(count)] if out.numel else []
+    places = [(k, sizes, slot, k * out.strides[dim]) for k in range(count)] if out.numel else []
     return _boxes(out, layouts, places)
 
 
@@ -306,8 +287,8 @@ def pad_sequence(tensors, batch_first, padding_value, padding_side):
 
 def _plan_padded(key):
     batch_first, side, first, *layouts = key
-    lengths = [first.shape[0], *[layout.shape[0] for layout in layouts]]
-    rest, steps, count = tuple(first.shape)[1:], max(lengths), len(lengths)
+    lengths = [first.sizes[0], *[layout.sizes[0] for layout in layouts]]
+    rest, steps, count = first.sizes[1:], max(lengths), len(lengths)
     shape = (count, steps, *rest) if batch_first else (steps, count, *rest)
     out = dense_layout(shape, first.dtype, first.device)
     inner = prod(rest) * out.itemsize
@@ -344,7 +325,7 @@ def _plan_block_diag(layouts):
                 "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input "
                 f"{k} has {layout.ndim} dimensions"
             )
-        shapes.append((1,) * (2 - layout.ndim) + tuple(layout.shape))
+        shapes.append((1,) * (2 - layout.ndim) + layout.sizes)
     size = (sum([s[0] for s in shapes]), sum([s[1] for s in shapes]))
     out = dense_layout(size, _common_dtype(layouts), layouts[0].device)
     lifted, places, row, column = [], [], 0, 0

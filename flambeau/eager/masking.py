@@ -11,7 +11,7 @@ from flambeau import errors
 from flambeau._layout import broadcast_shape, dense_layout, expanded_strides, make_layout
 from flambeau._tensor import empty_like_layout, empty_tensor, make_tensor
 from flambeau.autograd import views
-from flambeau.codegen.descriptions import Compaction
+from flambeau.codegen.descriptions_places import Compaction
 from flambeau.eager.copying import copy_into
 from flambeau.eager.index_plans import index64, tensor_argument, without_memory
 from flambeau.eager.kernels import pool
@@ -30,7 +30,7 @@ def _plan_count(key):
     chunks = -(-layout.numel // PIECE) or 1
     if chunks > 1:
         pool().ensure_workers()
-    words = *Compaction(chunks, PIECE, layout.numel), layout.ndim, *layout.shape
+    words = *Compaction(chunks, PIECE, layout.numel), layout.ndim, *layout.sizes
     return layout.numel, packed(words), kernel_of(layout, name, *facts)
 
 
@@ -64,7 +64,7 @@ def counts_of(t):
 def spread(t, shape):
     """A contiguous tensor with the values of t broadcast to a shape."""
     layout = t._layout
-    if layout.shape == shape:
+    if layout.sizes == shape:
         return contiguous(t)
     layout = make_layout(shape, expanded_strides(layout, shape), layout.dtype, layout.device)
     return contiguous(make_tensor(layout, t._storage, t._offset))
@@ -103,12 +103,12 @@ def _plan_select(key):
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     no_meta("masked_select", layout, mask)
     kernel = kernel_of(layout, "select", layout.itemsize)
-    if mask.shape == layout.shape and mask.is_contiguous and layout.is_contiguous:
+    if mask.shape == layout.sizes and mask.is_contiguous and layout.is_contiguous:
         return None, kernel
-    return broadcast_shape(mask.shape, layout.shape), kernel
+    return broadcast_shape(mask.shape, layout.sizes), kernel
 
 
-SELECTIONS = Plans(_plan_select)
+SELECTIONS = Plans(_plan_select, mixed=True)
 
 
 def masked_put(target, mask, values):
@@ -136,7 +136,7 @@ def _write(desc, target, mask, starts, source):
 
 def masked_scatter_(target, mask, source):
     """Write target under the mask; all arguments checked but for their number."""
-    mask = spread(mask, target._layout.shape)
+    mask = spread(mask, target._layout.sizes)
     if without_memory(target._layout, mask._layout, source._layout):
         return
     desc, total, starts = counts_of(mask)

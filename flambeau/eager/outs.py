@@ -4,8 +4,8 @@ PyTorch words the refusal differently from op to op; each launcher module picks 
 """
 
 from flambeau import _dtype as d
-from flambeau.eager.launching import LAUNCHERS, call_row
 from flambeau.eager.fronts import quick_function
+from flambeau.eager.launching import LAUNCHERS, call_row
 
 
 def not_exact(wanted, got, name=""):

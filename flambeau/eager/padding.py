@@ -14,7 +14,7 @@ from flambeau import _dtype, errors
 from flambeau._layout import dense_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.autograd.grad_mode import modes
-from flambeau.codegen.descriptions import Pad, PaddedSide
+from flambeau.codegen.descriptions_places import Pad, PaddedSide
 from flambeau.eager.copying import CHANNELS_LAST
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches
@@ -82,7 +82,7 @@ def _rows(layout, out, widths):
 
     That is padding of the last three dimensions in memory.
     """
-    sizes, sides = tuple(layout.shape), widths
+    sizes, sides = layout.sizes, widths
     if not layout.is_contiguous:
         if memory_order_of(layout) is None or out.strides[1] != 1:
             return None
@@ -135,7 +135,7 @@ def _constant_layout(layout, pad, widths):
     if len(pad) % 2:
         raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
     shape = []
-    for n, (low, high) in zip(layout.shape, widths):
+    for n, (low, high) in zip(layout.sizes, widths):
         if n + min(0, low) + min(0, high) < 0:
             raise RuntimeError("narrow(): length must be non-negative.")
         shape.append(n + low + high)
@@ -145,7 +145,7 @@ def _constant_layout(layout, pad, widths):
 def _constant_boxes(layout, pad):
     widths = _widths(layout.ndim, pad)
     out = _constant_layout(layout, pad, widths)
-    sizes = [n + min(0, low) + min(0, high) for n, (low, high) in zip(layout.shape, widths)]
+    sizes = [n + min(0, low) + min(0, high) for n, (low, high) in zip(layout.sizes, widths)]
     place = place_of([max(0, low) for low, _ in widths], out.strides)
     start = place_of([max(0, -low) for low, _ in widths], layout.strides)
     return out, [(sizes, out.strides, place, layout.strides, start)]
@@ -176,7 +176,7 @@ def _limits(dtype):
 
 
 def _check_edges(layout, pad, mode):
-    shape, dims = layout.shape, len(pad) // 2
+    shape, dims = layout.sizes, len(pad) // 2
     ndim = len(shape)
     batched = ndim == dims + 2
     if 0 in shape[1 if batched else 0 :] and mode != "circular":
@@ -230,7 +230,7 @@ def _edge_layout(layout, pad, widths, mode):
     if layout.dtype is _dtype.bool_ and mode != "circular":
         name = "replication" if mode == "replicate" else "reflection"
         raise errors.not_implemented(f"{name}_pad{len(pad) // 2}d", layout.dtype)
-    shape = tuple([n + low + high for n, (low, high) in zip(layout.shape, widths)])
+    shape = tuple([n + low + high for n, (low, high) in zip(layout.sizes, widths)])
     if mode == "circular":
         return dense_layout(shape, layout.dtype, layout.device)
     return shaped_like(layout, shape)
@@ -239,7 +239,7 @@ def _edge_layout(layout, pad, widths, mode):
 def _edge_boxes(layout, pad, mode):
     widths = _widths(layout.ndim, pad)
     out = _edge_layout(layout, pad, widths, mode)
-    sides = [_sides(n, low, high, mode) for n, (low, high) in zip(layout.shape, widths)]
+    sides = [_sides(n, low, high, mode) for n, (low, high) in zip(layout.sizes, widths)]
     boxes = []
     for box in itertools.product(*sides):
         source, steps, target, sizes = zip(*box)

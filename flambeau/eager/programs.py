@@ -7,10 +7,8 @@ per chunk of work, without coming back to Python in between.
 import struct
 from array import array
 
-from flambeau.eager.kernels import body_of, load_kernel, pool
+from flambeau.eager.kernels import body_of, pool
 from flambeau.runtime.cpu import place_of
-
-_runner = None
 
 
 def bits(number):
@@ -47,7 +45,8 @@ class Program:
     later; `move` takes some of them elsewhere.
     """
 
-    def __init__(self, lists):
+    def __init__(self, lists, runtime):
+        self.runner = runtime.kernel("program", "programs:build")
         flat = [[w for command in commands for w in command.words] for commands in lists]
         words = [len(lists), 0, len(flat[0]), len(lists[0])]
         for program in flat:
@@ -60,7 +59,7 @@ class Program:
     def run(self, steps):
         """Repeat the commands so many times."""
         self.words[1] = steps
-        _load_runner()(self.words.buffer_info()[0])
+        self.runner(self.words.buffer_info()[0])
 
     def places(self, low, high):
         """Where the words are that hold addresses from low up to high."""
@@ -70,12 +69,3 @@ class Program:
         """Add a distance to some addresses."""
         for k in places:
             self.words[k] += distance
-
-
-def _load_runner():
-    global _runner
-    if _runner is None:
-        from flambeau.codegen.templates.programs import build  # with llvmlite, on first need
-
-        _runner = load_kernel(build(), "program")
-    return _runner

@@ -17,7 +17,7 @@ from flambeau._layout import (
 )
 from flambeau._tensor import alias, empty_like_layout, empty_tensor
 from flambeau.codegen import scalar
-from flambeau.codegen.descriptions import Triangle
+from flambeau.codegen.descriptions_places import Triangle
 from flambeau.eager.copying import CHANNELS_LAST, COPIES, fill_into, preserved_layout
 from flambeau.eager.launching import launches
 from flambeau.eager.plan import plan_nest
@@ -38,7 +38,7 @@ def memory_order_of(layout):
     if (
         order is None
         or layout.is_contiguous
-        or layout.strides != ordered_strides(layout.shape, order)
+        or layout.strides != ordered_strides(layout.sizes, order)
     ):
         return None
     return order
@@ -94,8 +94,8 @@ def _plan_flip(layout, dims):
     dims = distinct_dims(ints("flip", "dims", dims), layout.ndim)
     out = preserved_layout(layout)
     strides = [-s if k in dims else s for k, s in enumerate(layout.strides)]
-    last = sum((layout.shape[k] - 1) * layout.strides[k] for k in dims if layout.ndim)
-    return out, [(layout.shape, out.strides, 0, strides, last)]
+    last = sum((layout.sizes[k] - 1) * layout.strides[k] for k in dims if layout.ndim)
+    return out, [(layout.sizes, out.strides, 0, strides, last)]
 
 
 @launches("flip")
@@ -113,7 +113,7 @@ def _plan_roll(layout, shifts, dims):
         )
     if not layout.ndim:
         raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")
-    shape, total = layout.shape, [0] * layout.ndim
+    shape, total = layout.sizes, [0] * layout.ndim
     out = dense_layout(shape, layout.dtype, layout.device)
     for s, k in zip(shifts, (wrap_dim(k, layout.ndim) for k in dims)):
         total[k] = (total[k] + s) % max(shape[k], 1)
@@ -133,7 +133,7 @@ def roll(input, shifts, dims):
         flat = input.contiguous()
         line = dense_layout((flat.numel(),), flat.dtype, flat.device)
         found = arranged(_plan_roll, alias(flat, line, flat._offset), shifts, 0)
-        return alias(found, dense_layout(input._layout.shape, flat.dtype, flat.device), 0)
+        return alias(found, dense_layout(input._layout.sizes, flat.dtype, flat.device), 0)
     return arranged(_plan_roll, input, shifts, dims)
 
 
@@ -145,7 +145,7 @@ def _plan_repeat(layout, repeats):
             "Number of dimensions of repeat dims can not be smaller than number of dimensions of "
             "tensor"
         )
-    sizes = (1,) * missing + tuple(layout.shape)
+    sizes = (1,) * missing + layout.sizes
     shape = [r * s for r, s in zip(repeats, sizes)]
     if min(shape, default=0) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {shape}")
@@ -177,12 +177,12 @@ def _plan_triangle(key):
     name = "tril" if lower else "triu"
     if layout.ndim < 2:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
-    out = source = target = dense_layout(layout.shape, layout.dtype, layout.device)
+    out = source = target = dense_layout(layout.sizes, layout.dtype, layout.device)
     if not layout.is_contiguous:
         source = layout
     elif layout.ndim > 3 and layout.numel:
         # one kernel for every number of batch dimensions
-        *_, rows, columns = layout.shape
+        *_, rows, columns = layout.sizes
         shape = (layout.numel // (rows * columns), rows, columns)
         source = target = dense_layout(shape, layout.dtype, layout.device)
     _, kernel, desc = plan_nest(
@@ -240,13 +240,13 @@ def _plan_diag_embed(layout, offset, dim1, dim2):
     a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    length, rest = layout.shape[-1], iter(layout.shape[:-1])
+    length, rest = layout.sizes[-1], iter(layout.sizes[:-1])
     shape = Size(length + abs(offset) if k in (a, b) else next(rest) for k in range(ndim))
     out = dense_layout(shape, layout.dtype, layout.device)
     strides = out.strides
     place = offset * strides[b] if offset >= 0 else -offset * strides[a]
     kept = [strides[k] for k in range(ndim) if k not in (a, b)]
-    return out, [(layout.shape, [*kept, strides[a] + strides[b]], place, layout.strides, 0)]
+    return out, [(layout.sizes, [*kept, strides[a] + strides[b]], place, layout.strides, 0)]
 
 
 @launches("diag_embed")

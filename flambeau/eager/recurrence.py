@@ -7,10 +7,10 @@ steps of cells are in recurrence_cells.py, rows and cells in ops/recurrence.py.
 
 from flambeau import errors
 from flambeau.eager import gemm
-from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.copying import copy_into, fill_into
 from flambeau.eager.fronts import kernel_unless_recorded
-from flambeau.eager.recurrence_layers import Layer, States, rows_of
+from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.recurrence_layers import LAYERS, States, rows_of
 from flambeau.eager.recurrence_loop import walk, walk_back
 from flambeau.eager.recurrence_native import program, run_back
 from flambeau.eager.rows import contiguous
@@ -34,7 +34,7 @@ def rnn_layer(
 ):  # fmt: skip
     """See ops/recurrence.py for what is returned."""
     _check(input, hidden, cell, w_ih, w_hh)
-    layer = Layer(kind, input, w_ih, w_hh, batch_sizes, reverse)
+    layer = LAYERS[kind, input._layout, w_hh._layout, batch_sizes, reverse]
     rule, rows = layer.rule, layer.rows
     nothing = layer.new(0, 0)
     gates = layer.new(rows, layer.gates)
@@ -58,7 +58,7 @@ def rnn_layer(
         copy_into(h_gates, function("expand")(b_hh.detach(), h_gates.shape))
     if w_hr is None and layer.runs_natively(b_hh is not None):
         steps = program(layer, gates, h_gates, states, cells, weight, b_hh is not None)
-        for block in layer.blocks():
+        for block in layer.blocks:
             mine = rows_of(gates, *block.span), rows_of(input, *block.span), w_ih
             gemm.multiply_into(*mine, addends=_added(bias))
             steps.run(block.count)
@@ -81,7 +81,7 @@ def _rnn_layer_backward(
     batch_sizes, reverse, needs,
 ):  # fmt: skip
     gates, h_gates, before, cell_before, cell_after = saved
-    layer = Layer(kind, input, w_ih, w_hh, batch_sizes, reverse)
+    layer = LAYERS[kind, input._layout, w_hh._layout, batch_sizes, reverse]
     rule = layer.rule
     g_h = _start(layer, layer.shown, g_hidden)
     g_c = _start(layer, layer.width, g_cell) if rule.has_cell else None

@@ -4,41 +4,40 @@ Gates are parts of rows that lie side by side in one matrix; the kernels are poi
 from the cells of ops/recurrence.py. Backward computes the gates once more in place of keeping them.
 """
 
-from flambeau._layout import Size, dense_layout, make_layout
+from flambeau._layout import dense_layout, make_layout
 from flambeau._tensor import empty_like_layout
-from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.copying import fill_into
 from flambeau.eager.fronts import kernel_unless_recorded
-from flambeau.eager.plan import MAX_PLANS, plan_nest
+from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.plan import plan_nest
+from flambeau.eager.plans import Plans
 from flambeau.eager.rows import address, contiguous
 from flambeau.ops.recurrence import CELLS
 
-_plans: dict = {}
-
 
 class _Step:
-    """A planned step for some batch and width."""
+    """A planned step for some batch and width, or the way back."""
 
-    def __init__(self, kind, hidden, given):
+    def __init__(self, kind, hidden, back):
         rule = self.rule = CELLS[kind]
         rows, width = hidden.shape
         dtype, device = hidden.dtype, hidden.device
         wide = rule.gates * width
-        part = make_layout(Size((rows, width)), (wide, 1), dtype, device)
+        part = make_layout((rows, width), (wide, 1), dtype, device)
         self.state = dense_layout(hidden.shape, dtype, device)
-        self.gates = dense_layout(Size((rows, wide)), dtype, device)
-        self.nothing = dense_layout(Size((0,)), dtype, device)
+        self.gates = dense_layout((rows, wide), dtype, device)
+        self.nothing = dense_layout((0,), dtype, device)
         self.places = [k * width * dtype.itemsize for k in range(rule.gates)]
         many, states = rule.gates, 1 + rule.has_cell
         inputs = [part] * (2 * many) + [self.state] * states
-        if given is None:
+        if not back:
             outs, trace, name = [self.state] * states, self.forward, "step"
         else:
             apart = rule.apart
             outs = [part] * (many * (1 + apart)) + [self.state] * (apart + rule.has_cell)
             inputs = [self.state] * states + inputs
             trace, name = self.backward, "step backward"
-        self.planned = plan_nest(
+        _, self.kernel, self.description = plan_nest(
             (kind, name), trace, inputs, "", [dtype] * len(outs), tuple(outs), device=device
         )
 
@@ -67,14 +66,7 @@ class _Step:
         return [at + place for place in self.places]
 
 
-def _step(kind, hidden, given=None):
-    key = kind, hidden._layout.shape, hidden._layout.dtype, hidden._layout.device, given
-    found = _plans.get(key)
-    if found is None:
-        if len(_plans) > MAX_PLANS:
-            _plans.clear()
-        found = _plans[key] = _Step(kind, hidden, given)
-    return found
+STEPS = Plans(lambda key: _Step(*key), by_default=False)
 
 
 def _operands(step, x_gates, h_gates, hidden, cell):
@@ -89,18 +81,17 @@ def _operands(step, x_gates, h_gates, hidden, cell):
 
 @launches("rnn_step")
 def rnn_step(x_gates, h_gates, hidden, cell, kind):
-    step = _step(kind, hidden)
+    step = STEPS[kind, hidden._layout, False]
     after = empty_like_layout(step.state)
     new = empty_like_layout(step.state if cell is not None else step.nothing)
     read, _kept = _operands(step, x_gates, h_gates, hidden, cell)
-    _, kernel, description = step.planned
     written = [address(after), address(new)] if cell is not None else [address(after)]
-    kernel(description, *written, *read)
+    step.kernel(step.description, *written, *read)
     return after, new
 
 
 def _rnn_step_backward(g_hidden, g_cell, x_gates, h_gates, hidden, cell, kind, needs):
-    step = _step(kind, hidden, "backward")
+    step = STEPS[kind, hidden._layout, True]
     rule = step.rule
     grads = [g_hidden, g_cell] if rule.has_cell else [g_hidden]
     grads = [
@@ -113,8 +104,7 @@ def _rnn_step_backward(g_hidden, g_cell, x_gates, h_gates, hidden, cell, kind, n
     d_hidden = empty_like_layout(step.state) if rule.apart else None
     d_cell = empty_like_layout(step.state) if rule.has_cell else None
     written += [address(t) for t in (d_hidden, d_cell) if t is not None]
-    _, kernel, description = step.planned
-    kernel(description, *written, *map(address, grads), *read)
+    step.kernel(step.description, *written, *map(address, grads), *read)
     return d_x, d_h, d_hidden, d_cell
 
 

@@ -1,22 +1,22 @@
 """What all ways of running a recurrent layer share: sizes, plans of steps, states.
 
-A `Layer` is one layer in one direction over rows that are packed step after step. It plans the two
-kernels of a step, a product (gemm.py) and a pointwise kernel traced from the cell in
-ops/recurrence.py, for any number of rows. recurrence_native.py runs them as programs,
-recurrence_loop.py one by one.
+A `Layer` is one layer in one direction over rows that are packed step after step; it is the plan of
+a call, found by layouts. It plans the two kernels of a step, a product (gemm.py) and a pointwise
+kernel traced from the cell in ops/recurrence.py, for any number of rows. recurrence_native.py runs
+them as programs, recurrence_loop.py one by one.
 """
 
-from flambeau._layout import Size, make_layout
-from flambeau._tensor import alias, empty_tensor, make_tensor
+from flambeau._layout import make_layout
+from flambeau._tensor import alias, empty_like_layout, make_tensor
 from flambeau.codegen import scalar
 from flambeau.eager import gemm
 from flambeau.eager.copying import copy_into
-from flambeau.eager.plan import MAX_PLANS, plan_nest
+from flambeau.eager.plan import plan_nest
+from flambeau.eager.plans import Plans
 from flambeau.eager.programs import Command, bits
 from flambeau.ops.recurrence import CELLS, steps_of
 from flambeau.storage import borrowed_storage
 
-_plans: dict = {}
 BLOCK = 1024  # rows of gates that are worked on at a time
 PART = 16  # sequences that run side by side with others, through all steps of a block
 SPARE = 4  # words that a product keeps for itself
@@ -30,59 +30,46 @@ class _Block:
         self.count = len(steps)
 
 
-def _planned(key, make):
-    found = _plans.get(key)
-    if found is None:
-        if len(_plans) > MAX_PLANS:
-            _plans.clear()
-        found = _plans[key] = make()
-    return found
-
-
 class Layer:
     """Sizes of a layer, and the plans of its steps for so many rows."""
 
-    def __init__(self, kind, input, w_ih, w_hh, batch_sizes, reverse):
+    def __init__(self, kind, input, w_hh, batch_sizes, reverse):
         self.kind, self.rule = kind, CELLS[kind]
-        self.dtype, self.device = input.dtype, input.device
-        self.item = input.dtype.itemsize
-        self.gates = w_hh.shape[0]
-        self.width = w_hh.shape[0] // self.rule.gates  # of cells
-        self.shown = w_hh.shape[1]  # of hidden states
+        self.dtype, self.device, self.item = input.dtype, input.device, input.itemsize
+        self.gates, self.shown = w_hh.shape  # shown: of hidden states
+        self.width = self.gates // self.rule.gates  # of cells
         self.rows, self.batch = input.shape[0], batch_sizes[0]
         self.steps = steps_of(batch_sizes, reverse)
         self.reverse = reverse
         self.even = batch_sizes[-1] == batch_sizes[0]
+        self.computes = self.rows > 0 < self.gates and self.device.runtime.computes
+        self.kernels = {}  # of steps, by their arguments
+        self.parts, self.blocks = [], []
+        if self.even and self.batch:
+            # the sequences that run side by side: (first row, rows)
+            self.parts = [(k, min(PART, self.batch - k)) for k in range(0, self.batch, PART)]
+            # steps in groups whose gates fit into the second-level cache
+            count = max(1, BLOCK // self.batch)
+            groups = [self.steps[k : k + count] for k in range(0, len(self.steps), count)]
+            self.blocks = [_Block(group, self.batch) for group in groups]
 
     def new(self, rows, width):
-        return empty_tensor(Size((rows, width)), self.dtype, self.device)
+        return empty_like_layout(self.matrix(rows, width))
 
     def matrix(self, rows, width, stride=None):
-        strides = (width if stride is None else stride, 1)
-        return make_layout(Size((rows, width)), strides, self.dtype, self.device)
-
-    def blocks(self):
-        """Steps in groups whose gates fit into the second-level cache; batches are equal."""
-        count = max(1, BLOCK // self.batch)
-        groups = [self.steps[k : k + count] for k in range(0, len(self.steps), count)]
-        return [_Block(group, self.batch) for group in groups]
-
-    def parts(self):
-        """(first row, rows) of the sequences that run side by side."""
-        return [(k, min(PART, self.batch - k)) for k in range(0, self.batch, PART)]
+        stride = (width or 1) if stride is None else stride
+        return make_layout((rows, width), (stride, 1), self.dtype, self.device)
 
     def runs_natively(self, biased):
         """May steps be programs? Batches must be equal, and no product may need scratch."""
-        if not self.even:
-            return False
         apart = self.rule.apart
-        for _, rows in self.parts():
+        for _, rows in self.parts:
             forward = self.plan_product(rows, self.shown, self.gates, not apart or biased)
             backward = self.plan_product(rows, self.gates, self.shown, apart)
             for plan in (forward, backward):
                 if not isinstance(plan, gemm.Plan) or plan.slot:
                     return False
-        return True
+        return self.even
 
     def plan_product(self, rows, inner, width, added):
         out, a, b = self.matrix(rows, width), self.matrix(rows, inner), self.matrix(inner, width)
@@ -116,36 +103,27 @@ class Layer:
 
     def forward(self, rows):
         """The kernel of a step: its addresses are kept gates, hidden, cell, then what it reads."""
-        return _planned(
-            ("forward", self.kind, rows, self.width, self.dtype),
-            lambda: self._plan(
-                rows, "forward", _forward_trace(self.rule), *_forward_operands(self.rule)
-            ),
-        )
+        return self._kernel(rows, "forward", _forward_trace, _forward_operands)
 
     def backward(self, rows, projected, given):
         """The kernel of a step back; projected: also gives what w_hr saw; given: with g_output."""
-        key = "backward", self.kind, rows, self.width, self.dtype, projected, given
-        return _planned(
-            key,
-            lambda: self._plan(
-                rows,
-                f"backward {projected} {given}",
-                _backward_trace(self.rule, projected, given),
-                *_backward_operands(self.rule, projected, given),
-            ),
-        )
+        return self._kernel(rows, "backward", _backward_trace, _backward_operands, projected, given)
 
-    def _plan(self, rows, name, trace, outs, inputs):
-        part = self.matrix(rows, self.width, self.gates)
-        own = self.matrix(rows, self.width)
-        layouts = {"gate": part, "own": own}
-        outs = tuple(layouts[o] for o in outs)
-        _, kernel, description = plan_nest(
-            (self.kind, name), trace, [layouts[i] for i in inputs], "",
-            [self.dtype] * len(outs), outs,
-        )  # fmt: skip
-        return kernel, description
+    def _kernel(self, rows, name, trace, operands, *options):
+        found = self.kernels.get((name, rows, *options))
+        if found is None:
+            layouts = {"gate": self.matrix(rows, self.width, self.gates)}
+            layouts["own"] = self.matrix(rows, self.width)
+            outs, inputs = ([layouts[n] for n in names] for names in operands(self.rule, *options))
+            _, *found = plan_nest(
+                (self.kind, name, options), trace(self.rule, *options), inputs, "",
+                [self.dtype] * len(outs), tuple(outs),
+            )  # fmt: skip
+            self.kernels[name, rows, *options] = found
+        return found
+
+
+LAYERS = Plans(lambda key: Layer(*key), by_default=False)
 
 
 def _forward_operands(rule):
@@ -207,7 +185,7 @@ def rows_of(t, start, rows):
     """A plain view of some rows of a contiguous matrix."""
     layout = t._layout
     width = layout.shape[1]
-    view = make_layout(Size((rows, width)), (width, 1), layout.dtype, layout.device)
+    view = make_layout((rows, width), (width or 1, 1), layout.dtype, layout.device)
     return alias(t, view, t._offset + start * width * layout.itemsize)
 
 

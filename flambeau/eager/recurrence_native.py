@@ -6,7 +6,7 @@ Backward: the same from the end, and the gradients of weights are added up block
 """
 
 from flambeau.eager import gemm
-from flambeau.eager.programs import Command, chunks_of, Program
+from flambeau.eager.programs import Command, Program, chunks_of
 from flambeau.eager.recurrence_layers import rows_of
 from flambeau.eager.rows import address, contiguous
 from flambeau.ops.table import public as function
@@ -25,7 +25,7 @@ def program(layer, gates, h_gates, states, cells, weight, biased):
         return [start + k * part for k in range(count)], [ahead * rows[kind]] * count
 
     programs = []
-    for first, size in layer.parts():
+    for first, size in layer.parts:
         row = layer.steps[0][0] + first
         x, x_steps = places(gates, "gate", row, rule.gates)
         (before,), (back,) = places(states.before, "state", row)
@@ -53,39 +53,47 @@ def program(layer, gates, h_gates, states, cells, weight, biased):
             ),
             Command(kernel, description, chunks_of(description), operands, steps),
         ])  # fmt: skip
-    return Program(programs)
+    return Program(programs, layer.device.runtime)
 
 
 class _Sums:
     """Gradients of weights, added up block by block."""
 
     def __init__(self, layer, needs, inputs):
-        _, _, _, self.needs_ih, self.needs_hh, self.needs_b_ih, self.needs_b_hh, _ = needs
-        self.w_ih = layer.new(layer.gates, inputs) if self.needs_ih else None
-        self.w_hh = layer.new(layer.gates, layer.shown) if self.needs_hh else None
-        count = len(layer.blocks())
-        self.b_ih = layer.new(count, layer.gates) if self.needs_b_ih else None
-        self.b_hh = layer.new(count, layer.gates) if self.needs_b_hh else None
-        self.done = 0
+        _, _, _, needs_ih, needs_hh, self.needs_b_ih, self.needs_b_hh, _ = needs
+        self.w_ih = layer.new(layer.gates, inputs) if needs_ih else None
+        self.w_hh = layer.new(layer.gates, layer.shown) if needs_hh else None
+        # without gates of their own, hidden states have the biases of inputs
+        self.shared = self.needs_b_ih and self.needs_b_hh and not layer.rule.apart
+        self.b_ih, self.b_hh, self.done = [], [], 0
 
     def add(self, d_x, d_h, input, before):
         turned, k = function("t"), self.done
         for total, d, rows in ((self.w_ih, d_x, input), (self.w_hh, d_h, before)):
             if total is not None:
                 gemm.multiply_into(total, turned(d), rows, addends=((total, 1),) if k else ())
-        for total, d in ((self.b_ih, d_x), (self.b_hh, d_h)):
-            if total is not None:
-                function("sum")(d, 0, out=function("select")(total, 0, k))
+        if self.needs_b_ih:
+            self.b_ih.append(function("sum")(d_x, 0))
+        if self.needs_b_hh and not self.shared:
+            self.b_hh.append(function("sum")(d_h, 0))
         self.done += 1
 
     def found(self):
-        biases = [None if b is None else function("sum")(b, 0) for b in (self.b_ih, self.b_hh)]
-        return [self.w_ih, self.w_hh, *biases, None]
+        b_ih = _total(self.b_ih)
+        b_hh = b_ih.clone() if self.shared else _total(self.b_hh)
+        return [self.w_ih, self.w_hh, b_ih, b_hh, None]
+
+
+def _total(parts):
+    """The sum of what blocks found."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return function("sum")(function("stack")(parts), 0)
 
 
 def run_back(layer, g_output, g_h, g_c, input, kept, weights, needs):
     """All blocks backward; the gradients of gates live in a matrix that stays in the cache."""
-    rule, blocks = layer.rule, layer.blocks()
+    rule, blocks = layer.rule, layer.blocks
     most = max(block.span[1] for block in blocks)
     d_x = layer.new(most, layer.gates)
     d_h = layer.new(most, layer.gates) if rule.apart else d_x
@@ -120,7 +128,7 @@ def _program_back(layer, g_output, g_h, g_c, kept, d_x, d_h, w_hh):
     given = g_output is not None
 
     programs = []
-    for first, size in layer.parts():
+    for first, size in layer.parts:
         row = layer.steps[-1][0] + first
         operands: list[int] = []
         steps: list[int] = []
@@ -158,7 +166,7 @@ def _program_back(layer, g_output, g_h, g_c, kept, d_x, d_h, w_hh):
                 (0, ahead * widths["gate"], 0),
             ),
         ])  # fmt: skip
-    program = Program(programs)
+    program = Program(programs, layer.device.runtime)
     buffers = [d_x, d_h] if rule.apart else [d_x]
     places = [program.places(address(t), address(t) + t.nbytes) for t in buffers]
     return program, [k for found in places for k in found]

@@ -98,26 +98,33 @@ def _run(plan, input):
 
 
 def _is_channels_last(layout):
-    order = CHANNELS_LAST.get(layout.ndim)
+    sizes, strides = layout.sizes, layout.strides
+    order = CHANNELS_LAST.get(len(sizes))
     if order is None or layout.is_contiguous or layout.numel == 0:
         return False
-    expected = ordered_strides(layout.shape, order)
-    pairs = zip(layout.shape, layout.strides, expected)
-    return all(n == 1 or a == b for n, a, b in pairs)
+    if sizes[1] > 1 and strides[1] > 1:
+        return False
+    return all(n == 1 or a == b for n, a, b in zip(sizes, strides, ordered_strides(sizes, order)))
 
 
-def _layouts(layout, shape, dims, last):
-    """(layout of the input as it is read, layout of the result)."""
-    order = CHANNELS_LAST.get(len(shape)) if last else None
-    strides = ordered_strides(shape, order) if last else contiguous_strides(shape)
-    out = make_layout(shape, strides, layout.dtype, layout.device)
-    direct = last or _plane_step(layout, dims) is not None or not has_work(out)
-    return (layout if direct else dense_like(layout)), out
+def _layouts(layout, sizes, dims, last):
+    """(layout of the input as it is read, its step from plane to plane, layout of the result).
+
+    last: are channels last? Then planes are images, pixel by pixel.
+    """
+    order = CHANNELS_LAST.get(len(sizes)) if last else None
+    strides = ordered_strides(sizes, order) if last else contiguous_strides(sizes)
+    out = make_layout(sizes, strides, layout.dtype, layout.device)
+    step = layout.strides[0] if last else _plane_step(layout, dims)
+    if step is None:
+        layout = dense_like(layout)
+        step = math.prod(layout.sizes[-dims:])
+    return layout, step, out
 
 
 def _plane_step(layout, dims):
     """Elements from plane to plane, or None if they do not lie at equal distances, row by row."""
-    sizes, strides, outer = tuple(layout.shape), layout.strides, layout.ndim - dims
+    sizes, strides, outer = layout.sizes, layout.strides, layout.ndim - dims
     if layout.is_contiguous:
         return math.prod(sizes[outer:])
     if strides[outer:] != contiguous_strides(sizes[outer:]):
@@ -128,7 +135,7 @@ def _plane_step(layout, dims):
 
 def _plan(key):
     layout, kind, output_size, align_corners, scales, input_size = key
-    backward, given = input_size is not None, tuple(layout.shape)
+    backward, given = input_size is not None, layout.sizes
     sizes = tuple(input_size)[2:] if backward else given[2:]
     if backward and given[2:] != output_size:
         wanted = [*input_size[:2], *output_size]
@@ -138,11 +145,10 @@ def _plan(key):
         )
     # the gradients of bicubic, and of all antialiased modes, come back contiguous
     last = _is_channels_last(layout) and not (backward and ("cubic" in kind or "smooth" in kind))
-    source, out = _layouts(
-        layout, given[:2] + (sizes if backward else output_size), len(sizes), last
-    )
+    shape = given[:2] + (sizes if backward else output_size)
+    source, step, out = _layouts(layout, shape, len(sizes), last)
     if not has_work(out):
-        return Plan(source, out)
+        return Plan(layout, out)
     dtype, nearest = layout.dtype, kind.startswith("nearest")
     is_bytes, wide = dtype is _dtype.uint8, dtype.code in _WIDE
     exact = dtype is _dtype.float64 or (is_bytes and not nearest)
@@ -153,8 +159,8 @@ def _plan(key):
     ]
     tables = [SIDES[side] for side in sides]
     if last:
-        return _by_pixels(source, out, tables)
-    return _by_rows(source, out, tables, COLUMNS[dtype.code, *sides[-1]])
+        return _by_pixels(source, step, out, tables)
+    return _by_rows(source, step, out, tables, COLUMNS[dtype.code, *sides[-1]])
 
 
 PLANS = Plans(_plan, room=REMEMBERED)
@@ -164,17 +170,17 @@ def _plan_read(key):
     layout, name, *facts = key
     maps, shape = READERS[name](*facts)
     last = _is_channels_last(layout)
-    source, out = _layouts(layout, tuple(shape), len(maps), last)
+    source, step, out = _layouts(layout, shape, len(maps), last)
     if not has_work(out):
-        return Plan(source, out)
+        return Plan(layout, out)
     wide, device = layout.dtype.code in _WIDE, layout.device
-    inputs = tuple(shape)[-len(maps) :]
+    inputs = shape[-len(maps) :]
     tables = [
         turned(device, listed([[(i, 1.0)] for i in m], wide), n) for m, n in zip(maps, inputs)
     ]
     if last:
-        return _by_pixels(source, out, tables)
-    return _by_rows(source, out, tables, in_blocks(device, tables[-1], layout.dtype.code))
+        return _by_pixels(source, step, out, tables)
+    return _by_rows(source, step, out, tables, in_blocks(device, tables[-1], layout.dtype.code))
 
 
 READ = Plans(_plan_read, room=REMEMBERED)
@@ -186,18 +192,22 @@ def _cut(rows, work):
     return chunks_of(rows, per_chunk), per_chunk
 
 
-def _three(layout, dims, tables):
-    """Tables and spatial sizes of three dimensions, the first ones of size 1 if there are fewer."""
-    missing = 3 - dims
-    one = SIDES[layout.device, "nearest", 1, 1, False, None, False, False, False, tables[0].wide]
-    return [one] * missing + tables, (1,) * missing + tuple(layout.shape)[-dims:]
+def _three(source, out, tables):
+    """Tables, input sizes and output sizes of three dimensions; missing ones have size 1."""
+    dims = len(tables)
+    here, there = source.sizes[-dims:], out.sizes[-dims:]
+    if dims < 3:
+        ones = (1,) * (3 - dims)
+        one = SIDES[
+            source.device, "nearest", 1, 1, False, None, False, False, False, tables[0].wide
+        ]
+        return [*[one] * len(ones), *tables], ones + here, ones + there
+    return tables, here, there
 
 
-def _by_rows(source, out, tables, columns):
+def _by_rows(source, step, out, tables, columns):
     """Planes of rows, the width last."""
-    dims, wide = len(tables), tables[0].wide
-    _, here = _three(source, dims, tables)
-    (deep, high, _), there = _three(out, dims, tables)
+    (deep, high, _), here, there = _three(source, out, tables)
     rows = source.numel // (here[0] * here[1] * here[2]) * there[0] * there[1]
     chunks, per_chunk = _cut(rows, source.numel + out.numel)
     # a register that starts at the last column reads this far past the end
@@ -206,22 +216,19 @@ def _by_rows(source, out, tables, columns):
     facts = source.dtype.code, count if count <= FEW else 0, columns.way, columns.ragged
     kernel = source.device.runtime.kernel("resample_rows", "resampling:build_rows", *facts)
     places = *deep.places(), *high.places(), *columns.places
-    step = _plane_step(source, dims)
     words = Resampling(chunks, rows, per_chunk, *there, *here, step, room, count, *places)
-    scratch = vector_layout(chunks * room * (2 if wide else 1), _dtype.float32, source.device)
+    scratch = vector_layout(chunks * room * (2 if deep.wide else 1), _dtype.float32, source.device)
     return Plan(source, out, kernel, packed(words), scratch, (deep, high, columns))
 
 
-def _by_pixels(source, out, tables):
+def _by_pixels(source, step, out, tables):
     """Rows of pixels, channels last."""
-    dims, channels = len(tables), source.shape[1]
-    _, here = _three(source, dims, tables)
-    tables, there = _three(out, dims, tables)
-    rows = source.shape[0] * there[0] * there[1]
+    tables, here, there = _three(source, out, tables)
+    images, channels = source.sizes[:2]
+    rows = images * there[0] * there[1]
     chunks, per_chunk = _cut(rows, source.numel + out.numel)
     facts = ("resampling:build_pixels", source.dtype.code)
     kernel = source.device.runtime.kernel("resample_pixels", *facts)
     places = [place for table in tables for place in table.places()]
-    step = channels * math.prod(here)
     words = Resampling(chunks, rows, per_chunk, *there, *here, step, channels, 0, *places)
     return Plan(source, out, kernel, packed(words), None, tuple(tables))

@@ -12,12 +12,9 @@ import struct
 from array import array
 from typing import NamedTuple
 
-from flambeau import _dtype as d
-from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions_images import Blocks, Regular, Spread, Turned
 from flambeau.eager.plans import Plans
-from flambeau.eager.rows import vector_layout
-from flambeau.runtime.cpu import packed, read_bytes, write_bytes
+from flambeau.runtime.cpu import address_of, packed, read_bytes, write_bytes
 
 _FLOAT = struct.Struct("f")
 _WAYS = ("near", "far", "gather")
@@ -143,15 +140,15 @@ class Table(NamedTuple):
         return self.at, indices, indices + 8 * self.room
 
 
-def _memory(words, device):
+def _memory(words):
     """(what keeps so many words, their address)."""
-    kept = empty_like_layout(vector_layout(words, d.int64, device))._storage
-    return kept, kept.pointer
+    kept = bytearray(8 * words)
+    return kept, address_of(kept)
 
 
-def _empty(device, outputs, taps, wide):
+def _empty(outputs, taps, wide):
     room = taps + 1  # one more counts for nothing
-    return Table(*_memory(outputs + 1 + 2 * room, device), outputs, room, wide)
+    return Table(*_memory(outputs + 1 + 2 * room), outputs, room, wide)
 
 
 def _kernel(device, name, *facts):
@@ -173,7 +170,7 @@ def listed(rows, wide):
 
 def turned(device, table, inputs):
     """The table of the gradient: for every input, the outputs that read it."""
-    found = _empty(device, inputs, table.room - 1, table.wide)
+    found = _empty(inputs, table.room - 1, table.wide)
     described = packed(Turned(1, table.outputs, inputs))
     _kernel(device, "turned", table.wide)(described, *table.places(), *found.places())
     return found
@@ -185,7 +182,7 @@ def _regular(device, kind, size, wanted, align_corners, scale, exact, wide):
         kind, scale = "nearest", 1.0  # the very elements
     aligned = kind == "linear" and align_corners
     step = _step(size, wanted, aligned, scale, _double if exact else _single)
-    found = _empty(device, wanted, 2 * wanted if kind == "linear" else wanted, wide)
+    found = _empty(wanted, 2 * wanted if kind == "linear" else wanted, wide)
     kernel = _kernel(device, "regular", kind, aligned, exact, wide)
     kernel(packed(Regular(1, size, wanted)), *found.places(), step)
     return found
@@ -208,6 +205,8 @@ def _quantise(table):
 def _side(key):
     """The table of a dimension; backward: that of the gradient."""
     device, kind, size, wanted, align_corners, scale, exact, is_bytes, backward, wide = key
+    if backward:
+        return turned(device, SIDES[*key[:-2], False, wide], size)
     if is_bytes and size == wanted:
         kind, scale = "nearest", 1.0
     if kind in _LISTED:
@@ -218,7 +217,7 @@ def _side(key):
         found = _regular(device, kind, size, wanted, align_corners, scale, exact, wide)
     if is_bytes and not kind.startswith("nearest"):
         _quantise(found)
-    return turned(device, found, size) if backward else found
+    return found
 
 
 SIDES = Plans(_side, room=REMEMBERED)
@@ -241,7 +240,7 @@ def in_blocks(device, table, code):
     spread = _kernel(device, "spread", code)(packed(Spread(1, table.outputs)), pointers, indices)
     ragged, way, lanes, count = spread >> 1 & 1, spread >> 2 & 3, spread >> 4 & 0xFFFF, spread >> 20
     slots = -(-table.outputs // lanes) * count
-    memory, at = _memory(slots * (1 + 2 * lanes), device)
+    memory, at = _memory(slots * (1 + 2 * lanes))
     places = at, at + 8 * slots, at + 8 * slots * (1 + lanes)
     kernel = _kernel(device, "blocks", code, _WAYS[way] == "gather")
     kernel(packed(Blocks(1, table.outputs, count)), *table.places(), *places)

@@ -54,7 +54,7 @@ def contiguous(t):
 
 def _moved(layout, dim):
     """A layout with a dimension moved to the end."""
-    shape, strides = list(layout.shape), list(layout.strides)
+    shape, strides = list(layout.sizes), list(layout.strides)
     for facts in (shape, strides) if shape else ():
         facts.append(facts.pop(dim))
     return make_layout(tuple(shape), tuple(strides), layout.dtype, layout.device)
@@ -63,7 +63,7 @@ def _moved(layout, dim):
 def as_rows(t, dim):
     """(rows, length, a tensor with the rows side by side); dim counts from the front."""
     layout = t._layout
-    length = layout.shape[dim] if layout.ndim else 1
+    length = layout.sizes[dim] if layout.ndim else 1
     rows = layout.numel // length if length else 0
     if dim >= layout.ndim - 1 and layout.is_contiguous:
         return rows, length, t
@@ -72,7 +72,7 @@ def as_rows(t, dim):
 
 def row_shape(t, dim, length):
     """The shape of a result as rows: the dimension last, of another length."""
-    shape = tuple(t._layout.shape)
+    shape = t._layout.sizes
     return (*shape[:dim], *shape[dim + 1 :], length) if shape else ()
 
 
@@ -82,7 +82,7 @@ def from_rows(rows, dim):
     if ndim < 2 or dim == ndim - 1:
         return rows
     layout = rows._layout
-    shape, strides = list(layout.shape), list(layout.strides)
+    shape, strides = list(layout.sizes), list(layout.strides)
     for facts in (shape, strides):
         facts.insert(dim, facts.pop())
     view = make_layout(tuple(shape), tuple(strides), layout.dtype, layout.device)
@@ -91,7 +91,7 @@ def from_rows(rows, dim):
 
 def reduced_shape(layout, dim, keepdim):
     """The shape of a layout without a dimension."""
-    shape = tuple(layout.shape)
+    shape = layout.sizes
     return (*shape[:dim], *((1,) if keepdim else ()), *shape[dim + 1 :]) if shape else ()
 
 

@@ -11,7 +11,7 @@ from flambeau import errors, return_types
 from flambeau._layout import dense_layout, wrap_dim
 from flambeau._memory_format import contiguous_format
 from flambeau._tensor import empty_like_layout
-from flambeau.codegen.descriptions import ScanColumns, ScanRows
+from flambeau.codegen.descriptions_places import ScanColumns, ScanRows
 from flambeau.eager import outs
 from flambeau.eager.copying import to_copy
 from flambeau.eager.kernels import pool
@@ -52,7 +52,7 @@ def _plan_scan(key):
     """
     name, layout, dim, dtypes = key
     layout, dim = dense_like(layout), wrap_dim(dim, layout.ndim)
-    shape, device = tuple(layout.shape), layout.device
+    shape, device = layout.sizes, layout.device
     layouts = [layout if t is layout.dtype else dense_layout(shape, t, device) for t in dtypes]
     if not has_work(layout):
         return layouts, nothing, NO_WORK, None

@@ -12,7 +12,7 @@ from flambeau import _dtype as d
 from flambeau import errors, return_types
 from flambeau._layout import dense_layout, make_layout, wrap_dim
 from flambeau._tensor import alias, empty_like_layout
-from flambeau.codegen.descriptions import (
+from flambeau.codegen.descriptions_places import (
     BestItems,
     BestRows,
     Digits,
@@ -119,13 +119,13 @@ def _plan_sort(key):
     if layout.dtype.is_complex:
         raise RuntimeError(" Sort does not support complex dtypes on CPU")
     dim = wrap_dim(dim, layout.ndim)
-    n = layout.shape[dim] if layout.ndim else 1
+    n = layout.sizes[dim] if layout.ndim else 1
     if not has_work(layout):
-        return *_results(layout, layout.shape), nothing, NO_WORK, layout.device.runtime.pool_for(0)
+        return *_results(layout, layout.sizes), nothing, NO_WORK, layout.device.runtime.pool_for(0)
     if not _is_rows(layout, dim) or n >= LONG:
         return None
     description, room = _describe_sort(layout.numel // n, n, layout.dtype, descending)
-    results = layout, dense_layout(layout.shape, d.int64, layout.device)
+    results = layout, dense_layout(layout.sizes, d.int64, layout.device)
     return _plan(results, "sort_rows", layout.dtype, description, room)
 
 
@@ -144,7 +144,7 @@ def _describe_sort(rows, n, dtype, descending):
 def _sort_apart(input, dim, descending):
     """Rows that are long, or lie across memory."""
     rows, n, source = as_rows(input, dim)
-    values, indices = map(empty_like_layout, _results(input._layout, source._layout.shape))
+    values, indices = map(empty_like_layout, _results(input._layout, source._layout.sizes))
     sort_rows(values, indices, source, rows, n, descending)
     return return_types.sort((from_rows(values, dim), from_rows(indices, dim)))
 
@@ -220,7 +220,7 @@ def topk(input, k, dim, largest, sorted):
 
 def _plan_topk(key):
     layout, k, dim, largest = key
-    dtype, shape = layout.dtype, tuple(layout.shape)
+    dtype, shape = layout.dtype, layout.sizes
     dim = wrap_dim(dim, layout.ndim)
     n = shape[dim] if shape else 1
     if not 0 <= k <= n:
@@ -304,7 +304,7 @@ def _plan_per_row(key):
     results = _results(layout, reduced_shape(layout, dim, keepdim))
     if not has_work(results[0]):
         return *results, nothing, NO_WORK, layout.device.runtime.pool_for(0)
-    n = layout.shape[dim] if layout.ndim else 1
+    n = layout.sizes[dim] if layout.ndim else 1
     rows = layout.numel // n
     per_chunk = -(-rows // min(rows, max(1, (rows * n) >> 15), 64))
     chunks = -(-rows // per_chunk)

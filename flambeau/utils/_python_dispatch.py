@@ -1,8 +1,8 @@
 """`torch.utils._python_dispatch`: modes that see ops below autocast and everything else.
 
 A mode is a handler (eager/interposing.py) below all others: it is told of ops that compute, with
-arguments as autocast left them. Ops made of others are not shown, only those they call. Kernels of
-backward that are no calls of ops are not seen.
+arguments as autocast left them. Ops made of others are not shown, only those they call. Derivatives
+run op by op while there is a mode.
 """
 
 from collections.abc import Callable
@@ -22,18 +22,21 @@ _SHELL_KEYS = frozenset(
 # made of others here, but an op in PyTorch
 _WHOLE = frozenset(
     """
-    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
-    adaptive_max_pool2d adaptive_max_pool3d addr allclose aminmax as_strided_scatter avg_pool1d
-    avg_pool2d avg_pool3d binary_cross_entropy binary_cross_entropy_with_logits cholesky_inverse
-    cholesky_solve conv_tbc count_nonzero diagonal_scatter dist embedding equal
-    fractional_max_pool2d fractional_max_pool3d frexp geqrf glu histc histogram huber_loss isin
-    linalg_cholesky_ex linalg_cross linalg_eig linalg_householder_product linalg_inv_ex
-    linalg_ldl_factor_ex linalg_lstsq linalg_lu linalg_lu_factor_ex linalg_matrix_exp linalg_qr
-    linalg_vector_norm logsumexp lu_unpack max max_pool1d max_pool2d max_pool2d_with_indices
-    max_pool3d max_pool3d_with_indices max_unpool2d max_unpool3d median min mse_loss
-    multi_margin_loss multilabel_margin_loss_forward mvlgamma nanmedian nonzero ormqr renorm
-    repeat_interleave rot90 select_scatter slice_scatter smooth_l1_loss soft_margin_loss split trace
-    triangular_solve unfold unique_consecutive vdot
+    _cdist_backward _fused_rms_norm_backward _log_softmax_backward_data _pdist_backward
+    _scaled_dot_product_flash_attention_for_cpu_backward _softmax_backward_data adaptive_avg_pool1d
+    adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
+    adaptive_max_pool3d addr allclose aminmax as_strided_scatter avg_pool1d avg_pool2d avg_pool3d
+    binary_cross_entropy binary_cross_entropy_with_logits cholesky_inverse cholesky_solve conv_tbc
+    count_nonzero diagonal_scatter dist embedding equal fractional_max_pool2d fractional_max_pool3d
+    frexp geqrf glu grid_sampler_2d_backward histc histogram huber_loss isin linalg_cholesky_ex
+    linalg_cross linalg_eig linalg_householder_product linalg_inv_ex linalg_ldl_factor_ex
+    linalg_lstsq linalg_lu linalg_lu_factor_ex linalg_matrix_exp linalg_qr linalg_vector_norm
+    logsumexp lu_unpack max max_pool1d max_pool2d max_pool2d_with_indices max_pool3d
+    max_pool3d_with_indices max_unpool2d max_unpool3d median min mse_loss multi_margin_loss
+    multi_margin_loss_backward multilabel_margin_loss_forward mvlgamma nanmedian
+    native_batch_norm_backward native_group_norm_backward native_layer_norm_backward
+    nll_loss_backward nonzero ormqr renorm repeat_interleave rot90 select_scatter slice_scatter
+    smooth_l1_loss soft_margin_loss split trace triangular_solve unfold unique_consecutive vdot
     """.split()
 )
 
@@ -55,7 +58,8 @@ class _Below(interposing.Handler):
         row = TABLE.get(place.row)
         if row is None:
             return place.naming not in _SHELLS or place.key in ("__matmul__", "__rmatmul__")
-        return row.kind != "composite" or str(place.naming).removeprefix("aten::") in _WHOLE
+        space, _, name = str(place.naming).partition("::")
+        return row.kind != "composite" or space != "aten" or name in _WHOLE
 
 
 class _Entered(_Below):
@@ -67,6 +71,22 @@ class _Entered(_Below):
     def around(self, name: interposing.Name, function: Callable, args: tuple, kwargs: dict) -> Any:
         overload = overload_of(name, args, kwargs)
         return overload.tell(self.mode, function, (), args, kwargs)
+
+
+class _OnTensors(interposing.Handler):
+    """Lets derivatives run op by op, as modes cannot look into a kernel that fuses them."""
+
+    kinds = frozenset({"node"})
+    level = interposing.DISPATCH_MODES
+    sees = "all"
+    is_lasting = forks = True
+
+    def around(self, name: interposing.Name, function: Callable, args: tuple, kwargs: dict) -> Any:
+        node, grads, _ = args
+        return function(node, grads, True)
+
+
+_on_tensors = _OnTensors()
 
 
 class TorchDispatchMode:
@@ -95,9 +115,11 @@ class TorchDispatchMode:
     def __enter__(self) -> "TorchDispatchMode":
         entered = self.__dict__.setdefault("_entered", [])
         entered.append(interposing.push(_Entered(self)))
+        interposing.push(_on_tensors)
         return self
 
     def __exit__(self, *error: Any) -> None:
+        interposing.pop(_on_tensors)
         interposing.pop(self.__dict__["_entered"].pop())
 
 

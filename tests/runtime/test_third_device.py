@@ -8,6 +8,7 @@ import copy
 import ctypes
 import io
 import pickle
+import re
 
 import pytest
 
@@ -191,6 +192,19 @@ torch.allclose(a, a); torch.equal(a, b); a.isnan().sum(); v.tolist()
 """
 
 
+MODULES = """
+nn.LSTM(6, 4)(a[:, None]); nn.GRU(6, 4, 2, bidirectional=True)(a[:, None]); nn.RNN(6, 4)(a[None])
+nn.LSTMCell(6, 4)(a); nn.MultiheadAttention(6, 2)(a, b, b); nn.TransformerEncoderLayer(6, 2, 8)(a)
+nn.BatchNorm2d(3)(p); nn.Conv2d(3, 4, 3, padding=1)(p); nn.ConvTranspose2d(3, 2, 2, 2)(p)
+nn.Embedding(5, 4)(i); nn.EmbeddingBag(5, 4)(i[None]); nn.Bilinear(6, 6, 3)(a, b); nn.PReLU()(a)
+nn.GroupNorm(3, 3)(p); nn.InstanceNorm2d(3)(p); nn.LocalResponseNorm(2)(p)
+nn.Upsample(scale_factor=2)(p); nn.TripletMarginLoss()(a, b, a + 1); nn.MultiMarginLoss()(a, t)
+nn.HuberLoss()(a, b); nn.PixelShuffle(1)(p)
+nn.CTCLoss()(a[:, None].log_softmax(2), t[None, 1:2] + 1, (4,), (1,))
+nn.GaussianNLLLoss()(a, b, b * b)
+"""
+
+
 def expressions(text):
     return [part.strip() for part in text.replace("\n", "; ").split("; ") if part.strip()]
 
@@ -229,12 +243,27 @@ def test_the_same_as_on_the_host(third, expression):
     check_same(eval(expression, names_on(NAME)), eval(expression, names_on("cpu")))
 
 
+@pytest.mark.parametrize("expression", expressions(MODULES))
+def test_modules(third, expression):
+    made, rest = re.match(r"(nn\.\w+\(.*?\))(\(.*)", expression).groups()
+    found = []
+    for place in (NAME, "cpu"):
+        torch.manual_seed(0)
+        found.append(eval(f"({made}).to(d).eval(){rest}", names_on(place)))
+    check_same(*map(flat, found))
+
+
+def flat(value):
+    """All tensors of a nested result."""
+    return [t for part in value for t in flat(part)] if isinstance(value, tuple) else [value]
+
+
 ROWS = sorted(
     n for n, op in TABLE.items() if op.kind == "pointwise" and (op.variants or op.namespaces)
 )
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", sorted(ROWS))
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
 def test_every_pointwise_row(third, name, dtype):
     for call in calls_of(TABLE[name]):
@@ -300,7 +329,7 @@ def test_training(third, optimizer):
 
 MIXED = """
 a + B; B * a; torch.where(m, B, B); a.clone().add_(B); torch.cat([a, B]); torch.stack([a, B])
-a @ B.t(); F.linear(a, B); torch.addmm(s, a.t(), B); F.layer_norm(a, (6,), V)
+a @ B.t(); F.conv2d(p, K); F.linear(a, B); torch.addmm(s, a.t(), B); F.layer_norm(a, (6,), V)
 F.cross_entropy(a, T); F.mse_loss(a, B); a > B; torch.lerp(a, B, 0.5)
 F.batch_norm(a, None, None, V, V, True); torch.cdist(a, B); F.embedding(I, a)
 torch.searchsorted(a, B); F.scaled_dot_product_attention(a[None], B[None], B[None])

@@ -6,7 +6,7 @@ the second pass writes, each chunk its own part of the result. `repeats` is the 
 each position occurs, written out. Memory is contiguous.
 """
 
-from flambeau.codegen.descriptions import Compaction
+from flambeau.codegen.descriptions_places import Compaction
 from flambeau.codegen.llvm import load_element, masked_store
 from flambeau.codegen.llvm_names import MEMORY_TYPE
 from flambeau.codegen.loops import I64, V, bytes_of, mangle, vector

@@ -4,7 +4,7 @@ Runs turn sorted values into unique ones; lines are compared as their keys (see 
 merge sort that reads two lines at a time. Launchers: `eager/counting.py`.
 """
 
-from flambeau.codegen.descriptions import Counted, Lines, Search
+from flambeau.codegen.descriptions_places import Counted, Lines, Search
 from flambeau.codegen.llvm import convert, load_element
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I32, I64, PTR, V

@@ -7,15 +7,12 @@ operands are the same matrix and only pairs i < j exist, numbered row after row.
 """
 
 from flambeau.codegen import scalar as m
+from flambeau.codegen.descriptions import Pairs
 from flambeau.codegen.llvm import Emitter, masked_load, masked_store
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import LLVM_TYPE
 from flambeau.codegen.loops import I64, PTR, Module, V, vector, width_of
 from flambeau.codegen.templates.tiles import lanes, prefix_mask
-
-# Words: 0 chunks, 1 rows per chunk, 2 all rows of the first operand (batch x rows), 3 rows and
-# 4 rows of the second operand per matrix, 5 coordinates, 6-8 strides of distances and their
-# gradient in elements: matrix, row, column.
 
 
 class _Pairs:
@@ -26,9 +23,11 @@ class _Pairs:
         block, chunk = fn.params
         self.args = [argument_word(fn, block, k, kind) for k, kind in enumerate(kinds)]
         self.kinds = kinds
-        words = [fn.load(fn.gep(self.args[0], k, I64), I64, 8) for k in range(1, 9)]
-        per_chunk, self.all, self.rows, self.others, self.size = words[:5]
-        self.by_matrix, self.by_row, self.by_column = words[5:]
+        words = [fn.load(fn.gep(self.args[0], k, I64), I64, 8) for k in range(len(Pairs._fields))]
+        (
+            _, per_chunk, self.all, self.rows, self.others, self.size, self.by_matrix, self.by_row,
+            self.by_column,
+        ) = Pairs(*words)  # fmt: skip
         self.first = chunk * per_chunk
         self.last = fn.min(self.first + per_chunk, self.all)
 

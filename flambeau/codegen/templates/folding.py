@@ -5,7 +5,7 @@ image row, with zeros where the block hangs over the edge. A row of fold is an i
 in a buffer from all blocks that touch it, and rounded once. Chunks own rows of what they write.
 """
 
-from flambeau.codegen.descriptions import FoldedBlocks, PixelLines
+from flambeau.codegen.descriptions_places import FoldedBlocks, PixelLines
 from flambeau.codegen.llvm import (
     gather,
     load_element,

@@ -10,7 +10,7 @@ nothing.
 
 from typing import NamedTuple
 
-from flambeau.codegen.descriptions import IndexedWalk
+from flambeau.codegen.descriptions_places import IndexedWalk
 from flambeau.codegen.llvm import load_element, masked_load, masked_store, store_element
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, MEMORY_TYPE

@@ -5,7 +5,7 @@ cat along the first dimension there is one row, for cat along the last there are
 else that rearranges tensors is done with strided copies (eager/rearranging.py).
 """
 
-from flambeau.codegen.descriptions import Join, PaddedPiece, Triangle
+from flambeau.codegen.descriptions_places import Join, PaddedPiece, Triangle
 from flambeau.codegen.llvm import masked_store
 from flambeau.codegen.loops import I8, I32, I64, PTR, vector
 from flambeau.codegen.target import current

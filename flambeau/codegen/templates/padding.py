@@ -5,7 +5,7 @@ constant (-1). Of every row the middle is copied at once, the ends one by one. E
 integers of their size.
 """
 
-from flambeau.codegen.descriptions import Pad, PaddedSide
+from flambeau.codegen.descriptions_places import Pad, PaddedSide
 from flambeau.codegen.llvm import masked_load, masked_store
 from flambeau.codegen.loops import I64, V, bytes_of, vector
 from flambeau.codegen.target import current

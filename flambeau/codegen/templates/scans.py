@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from flambeau.codegen import scalar as m
-from flambeau.codegen.descriptions import ScanColumns, ScanRows
+from flambeau.codegen.descriptions_places import ScanColumns, ScanRows
 from flambeau.codegen.llvm import Emitter, load_element, store_element
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, V, bytes_of, vector

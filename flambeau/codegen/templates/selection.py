@@ -6,7 +6,7 @@ worst one still wanted, and keeps the few that are better; the k-th smallest by 
 the items that share its leading digits.
 """
 
-from flambeau.codegen.descriptions import BestItems, BestRows, RankedRows
+from flambeau.codegen.descriptions_places import BestItems, BestRows, RankedRows
 from flambeau.codegen.loops import I1, I32, I64, PTR, V, vector, width_of
 from flambeau.codegen.templates.sorting import (
     FLOAT_INFINITY,

@@ -8,7 +8,7 @@ that do not vary are skipped); one long row is distributed by many chunks togeth
 median) is in `selection.py`, counting and searching in `counting.py`.
 """
 
-from flambeau.codegen.descriptions import Digits, SortedBlocks, SortedRows
+from flambeau.codegen.descriptions_places import Digits, SortedBlocks, SortedRows
 from flambeau.codegen.llvm import gather
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import MEMORY_TYPE

@@ -262,37 +262,38 @@ def pad_sequence(
     padding_side: str = "right",
 ) -> Tensor:
     """Tensors (L, *) of several lengths as one (T, B, *), or (B, T, *) with batch_first."""
-    if not isinstance(sequences, Iterable):
-        raise RuntimeError(
-            "pad_sequence: Expected iterable for input sequences, but got arg of type: "
-            f"{type(sequences)}"
-        )
-    sequences = list(sequences)
+    if type(sequences) is not list:
+        if not isinstance(sequences, Iterable):
+            raise RuntimeError(
+                "pad_sequence: Expected iterable for input sequences, but got arg of type: "
+                f"{type(sequences)}"
+            )
+        sequences = list(sequences)
     if not sequences:
         raise RuntimeError("received an empty list of sequences")
     if padding_side not in ("left", "right"):
         raise RuntimeError(
             f"Expected padding_side to be one of left or right, but got {padding_side}."
         )
-    for k, t in enumerate(sequences):
-        if not isinstance(t, Tensor):
-            raise TypeError(
-                f"expected Tensor as element {k} in argument 0, but got {type(t).__name__}"
-            )
-    first = sequences[0]._layout
-    if first.ndim == 0:
-        raise RuntimeError("ArrayRef: invalid slice, N = 1; size = 0")
-    if _differ(sequences) or (first.itemsize > 8 and padding_value):
+    if _differ(sequences) or (padding_value and sequences[0]._layout.itemsize > 8):
         return _padded_apart(sequences, batch_first, padding_value, padding_side)
     return function("pad_sequence")(sequences, batch_first, padding_value, padding_side)
 
 
 def _differ(tensors):
     """Are there shapes that differ in more than their lengths?"""
-    rest = tuple(tensors[0]._layout.shape)[1:]
-    for t in tensors:
-        layout = t._layout
-        if layout.ndim != len(rest) + 1 or (rest and tuple(layout.shape)[1:] != rest):
+    rest = None
+    for k, t in enumerate(tensors):
+        if not isinstance(t, Tensor):
+            raise TypeError(
+                f"expected Tensor as element {k} in argument 0, but got {type(t).__name__}"
+            )
+        sizes = t._layout.sizes
+        if rest is None:
+            rest = sizes[1:]
+        if sizes[1:] != rest or not sizes:
+            if not tensors[0].ndim:
+                raise RuntimeError("ArrayRef: invalid slice, N = 1; size = 0")
             return True
     return False
 
