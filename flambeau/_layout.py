@@ -7,7 +7,6 @@ no offset and no memory: those belong to the tensor.
 import math
 import operator
 from itertools import accumulate
-from typing import Any
 
 from flambeau import errors
 
@@ -140,7 +139,7 @@ class _Known(dict):
         if older and facts in older:
             found = older[facts]
         else:
-            found = _native(Layout, facts, _sorts) if _native is not None else None
+            found = _native(facts)
             if found is None:
                 found = _new_layout(*facts)
         if len(self) >= self.ROOM:
@@ -219,13 +218,14 @@ def _sort_of(layout):
     return found
 
 
-_native: Any = None  # does what _new_layout does, in most cases
+def _native(facts):
+    """What does the same in most cases, once there is native code (codegen/templates/objects.py)."""
 
 
-def make_natively(function):
-    """Let a native function (codegen/templates/layouts.py) make layouts."""
+def make_natively(build):
+    """Let a native function make layouts; build(Layout, sorts) gives it."""
     global _native
-    _native = function
+    _native = build(Layout, _sorts)
 
 
 def dense_layout(shape, dtype, device):

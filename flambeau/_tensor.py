@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from flambeau._layout import dense_layout
+from flambeau.runtime.allocator import Pool
 from flambeau.storage import Storage
 
 _new = object.__new__
@@ -186,26 +187,53 @@ def make_tensor(layout, storage, offset, cls=Tensor):
     return t
 
 
-def empty_like_layout(layout):
-    """A new tensor with uninitialised memory for a dense layout (in any order of dimensions)."""
+# Note [Native makers] Tensors and views come from native code (codegen/templates/objects.py) as soon
+# as there is some. What it leaves to Python is done here: it answers None where a pool is empty.
+
+
+def new_tensor(layout):
+    """A new tensor with uninitialised memory for a layout, in plain words."""
     pool = layout.pool
     try:
         pointer = pool.pop()
     except IndexError:
         pointer = pool.grow()
     storage = _new(Storage)
-    storage.pointer = pointer
-    storage.give = pool.give
-    storage.version = 0
-    storage.nbytes = layout.nbytes
-    t = _new(Tensor)  # make_tensor, written out: this runs in every op that is not pointwise
-    t._layout = layout
-    t._storage = storage
-    t._offset = 0
-    t._requires_grad = False
-    t._grad = t._grad_fn = t._view = t._extra = None
-    t._output_nr = 0
-    return t
+    storage.pointer, storage.give = pointer, pool.give
+    storage.version, storage.nbytes = 0, layout.nbytes
+    return make_tensor(layout, storage, 0)
+
+
+def new_view(input, layout, offset, recording):
+    """A tensor over the memory of input, without history; offset in bytes."""
+    out = make_tensor(layout, input._storage, offset)
+    above = input._view
+    kind = "plain" if above is None else above.kind
+    if kind == "plain" and not recording:
+        kind = "no_grad"
+    out._view = View(input if above is None else above.base, input._storage.version, kind, None)
+    return out
+
+
+def _native_tensor(layout):
+    """new_tensor, natively; None where Python must do it."""
+
+
+def empty_like_layout(layout):
+    """A new tensor with uninitialised memory for a dense layout (in any order of dimensions)."""
+    found = _native_tensor(layout)
+    return new_tensor(layout) if found is None else found
+
+
+MAKERS = {"_fresh": _native_tensor, "_new_tensor": new_tensor, "_share": new_view}
+"""What generated texts make tensors with; see Note [Native makers]."""
+
+
+def make_natively(tensor, view):
+    """Let native functions make tensors and views; arguments as those of Layout's."""
+    global _native_tensor
+    MAKERS["_fresh"] = _native_tensor = tensor(Tensor, Storage, Pool)
+    MAKERS["_share"] = view(Tensor, View, "plain", "no_grad")
 
 
 def empty_tensor(shape, dtype, device):

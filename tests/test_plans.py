@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau import _layout
+from flambeau import _layout, _tensor
 from flambeau.eager import fragments
 from flambeau.eager.plans import Plans
 from flambeau.ops.table import TABLE
@@ -71,7 +71,7 @@ def test_native_code_makes_the_same_layouts(dtype):
         strides = _layout.contiguous_strides(sizes)
         if rng.random() < 0.5:
             strides = tuple(int(s) for s in rng.choice([0, 1, 2, 6, -1], len(sizes)))
-        native = _layout._native(_layout.Layout, (sizes, strides, dtype, device), _layout._sorts)
+        native = _layout._native((sizes, strides, dtype, device))
         plain = _layout._new_layout(sizes, strides, dtype, device)
         if native is None:
             assert 0 in sizes
@@ -84,7 +84,7 @@ def test_native_code_makes_the_same_layouts(dtype):
 def test_native_code_leaves_odd_sizes_to_python(sizes):
     flambeau.ones(2) + 1
     facts = (sizes, (1, 1), flambeau.float32, flambeau.device("cpu"))
-    assert _layout._native(_layout.Layout, facts, _layout._sorts) is None
+    assert _layout._native(facts) is None
     assert _layout.make_layout(*facts).numel == sizes[0] * sizes[1]
 
 
@@ -176,3 +176,55 @@ def test_generated_texts_are_named_by_row_and_pattern():
     (x * 2 + x).sum().backward()
     for title in ("mul run ts", "add record tt", "add __add__", "sum"):
         assert title in fragments.TEXTS, sorted(fragments.TEXTS)
+
+
+# -- tensors from native code ------------------------------------------------------------------------
+
+
+def _fields(t):
+    names = [n for n in _tensor.Tensor.__slots__ if n[:2] != "__" and n != "_storage"]
+    return [getattr(t, n) for n in names if n != "_view"]
+
+
+def test_native_code_makes_the_same_tensors():
+    layout = (flambeau.ones(3, 4) + 1)._layout
+    native, plain = _tensor.MAKERS["_fresh"](layout), _tensor.new_tensor(layout)
+    assert native is not None and _fields(native) == _fields(plain) and native._view is None
+    names = [n for n in ("pointer", "nbytes", "version", "give") if n != "pointer"]
+    assert [getattr(native._storage, n) for n in names] == [
+        getattr(plain._storage, n) for n in names
+    ]
+    native.remark = "kept"
+    assert gc.is_tracked(native) and native.__dict__ == {"remark": "kept"}
+
+
+@pytest.mark.parametrize("recording", [True, False])
+def test_native_code_makes_the_same_views(recording):
+    x = flambeau.ones(6) + 1
+    with flambeau.no_grad():
+        silent = x[1:]
+    for base in (x, x[2:], silent):
+        layout, offset = base._layout, base._offset
+        pair = [
+            make(base, layout, offset, recording)
+            for make in (_tensor.MAKERS["_share"], _tensor.new_view)
+        ]
+        native, plain = pair
+        assert _fields(native) == _fields(plain) and native._storage is plain._storage
+        for name in ("base", "version", "kind"):
+            assert getattr(native._view, name) is getattr(plain._view, name)
+
+
+def test_memory_of_native_tensors_comes_back():
+    layout = (flambeau.ones(33, 7) + 1)._layout
+    make = _tensor.MAKERS["_fresh"]
+    seen = {make(layout)._storage.pointer for _ in range(100)}
+    assert len(seen) == 1
+    held = []
+    while (t := make(layout)) is not None:
+        held.append(t)
+    free, pointers = len(layout.pool), {t._storage.pointer for t in held}
+    assert free == 0 and len(pointers) == len(held)
+    held.clear()
+    t = None
+    assert len(layout.pool) == len(pointers)

@@ -58,7 +58,7 @@ def fresh_text(family, names, differentiable, miss):
     """
     outs = range(family.outputs)
     first = names[family.pattern.index("t")]
-    unpacked = f"{', '.join(f'layout{k}, pool{k}' for k in outs)}, kernel, desc"
+    unpacked = f"{', '.join(f'layout{k}' for k in outs)}, kernel, desc"
     key = key_text(family.pattern, names)
     # a miss must leave the except clause first, or errors below would be chained to another
     if family.outputs == 1:
@@ -66,7 +66,7 @@ def fresh_text(family, names, differentiable, miss):
         text += f"        found = {alike_text(family.pattern, names)[1]}\n"
         text += f"        if found is None:\n            {unpacked} = plans[{key}]\n"
         text += (
-            "        else:\n            kernel, desc = found\n            pool0 = layout0.pool\n"
+            "        else:\n            kernel, desc = found\n"
         )
     else:
         text = f"    try:\n        {unpacked} = plans[{key}]\n"
@@ -169,7 +169,7 @@ class Family:
         return kernel, packed((0, chunk, *kind.steps))
 
     def _fresh(self, key):
-        """(layout and pool of each result, kernel, description) for a key of layouts and types."""
+        """(layout of each result, kernel, description) for a key of layouts and types."""
         if type(key) is not tuple:
             key = (key,)
         kind = self.kind(key)
@@ -188,10 +188,7 @@ class Family:
             facts = kind.key, kind.trace, layouts, kind.scalars, kind.dtypes
             memo = {"memo": kind.kernels} if self.elementwise else {}
             outs, kernel, desc = self.plan_nest(*facts, device=common_device(layouts), **memo)
-        found = []
-        for layout in outs:
-            found += layout, layout.pool
-        return (*found, kernel, desc)
+        return (*outs, kernel, desc)
 
     def _given(self, key):
         """(kernel, description) where the last layouts of the key are those of given results."""
@@ -273,8 +270,8 @@ class Family:
     def run_any(self, args):
         """Compute into fresh tensors, for any arguments."""
         key = self.key_of(args)
-        *pairs, kernel, desc = self.plans[key if len(key) > 1 else key[0]]
-        outs = tuple(empty_like_layout(layout) for layout in pairs[::2])
+        *layouts, kernel, desc = self.plans[key if len(key) > 1 else key[0]]
+        outs = tuple(empty_like_layout(layout) for layout in layouts)
         pointers = [o._storage.pointer for o in outs]
         if kernel(desc, *pointers, *self.native_arguments(args)) is not None:
             self.fail()

@@ -7,22 +7,20 @@ does; tracebacks and debuggers show it, `python -m flambeau explain` prints it.
 
 import linecache
 
-from flambeau._tensor import Tensor, View
+from flambeau._tensor import MAKERS, Tensor
 from flambeau.autograd.grad_mode import modes
-from flambeau.storage import Storage
 
 SCALARS = frozenset((bool, int, float))
 TEXTS: dict = {}  # title -> text of everything that was generated
 
-# What fragments mention.
+# What fragments mention, besides what makes tensors (_tensor.MAKERS).
 SCOPE = {
     "new": object.__new__,
-    "Storage": Storage,
     "Tensor": Tensor,
-    "View": View,
     "modes": modes,
     "SCALARS": SCALARS,
 }
+_scopes: list | None = []  # of generated functions that make tensors, until native code does
 
 
 def compile_text(text, names, title):
@@ -34,54 +32,32 @@ def compile_text(text, names, title):
     TEXTS[title] = text
     filename = f"<flambeau {title}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-    names = SCOPE | names
+    names = SCOPE | MAKERS | names
+    if not is_native():
+        _scopes.append(names)
     exec(compile(text, filename, "exec"), names)
     return names
 
 
-# Memory and fields of result k, from layout{k} and pool{k}. Its address is in p{k}.
-ALLOCATE = """
-    try:
-        p{k} = pool{k}.pop()
-    except IndexError:
-        p{k} = pool{k}.grow()
-    st = new(Storage)
-    st.pointer = p{k}
-    st.give = pool{k}.give
-    st.version = 0
-    st.nbytes = layout{k}.nbytes
-    out{k} = new(Tensor)
-    out{k}._layout = layout{k}
-    out{k}._storage = st
-    out{k}._offset = 0
-    out{k}._requires_grad = False
-    out{k}._grad = out{k}._grad_fn = out{k}._view = out{k}._extra = None
-    out{k}._output_nr = 0
-"""
+def is_native():
+    """Does native code make tensors by now?"""
+    return _scopes is None
 
-# A tensor over the memory of input.
-SHARE = """
-    out = new(Tensor)
-    out._layout = layout
-    storage = out._storage = input._storage
-    out._offset = {offset}
-    out._requires_grad = False
-    out._grad = out._grad_fn = out._extra = None
-    out._output_nr = 0
-"""
 
-# And why it is a view.
-VIEW = """
-    view = out._view = new(View)
-    above = input._view
-    if above is None:
-        view.base = input
-        view.kind = "plain" if modes.grad else "no_grad"
-    else:
-        view.base = above.base
-        kind = above.kind
-        view.kind = kind if kind != "plain" or modes.grad else "no_grad"
-    view.version = storage.version
+def use_makers():
+    """Tell all generated functions of new makers of tensors."""
+    global _scopes
+    for names in _scopes or ():
+        names.update(MAKERS)
+    _scopes = None
+
+
+# Memory and fields of result k, from layout{k}. Its address is in p{k}.
+ALLOCATE = """\
+    out{k} = _fresh(layout{k})
+    if out{k} is None:
+        out{k} = _new_tensor(layout{k})
+    p{k} = out{k}._storage.pointer
 """
 
 

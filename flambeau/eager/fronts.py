@@ -68,7 +68,6 @@ def _list_function(op, run, general):
         launched = (
             f"        layout0, kernel, desc, pack = plans[{others}*[t._layout for t in {first}]]\n"
             f"        places = pack(*[t._storage.pointer + t._offset for t in {first}])\n"
-            "        pool0 = layout0.pool\n"
             f"{indented(allocated(1))}"
             "        kernel(desc, p0, places, 0)\n"
         )

@@ -9,12 +9,13 @@ import os
 import threading
 import time
 
-from flambeau import _dtype, _layout, config
+from flambeau import _dtype, _layout, _tensor, config
 from flambeau._device import device
 from flambeau.codegen import cache, dump
 from flambeau.codegen import target as targets
 from flambeau.runtime import base, cpu, kernel_clock, threads
-from flambeau.runtime.allocator import host_allocator
+from flambeau.runtime.allocator import Pool, host_allocator
+from flambeau.storage import Storage
 
 _lock = threading.RLock()
 if hasattr(os, "register_at_fork"):
@@ -70,20 +71,29 @@ def _start_pool():
     found.run_address = addresses["flambeau_pool_run"]
     if _threads_wanted is not None:
         found.set_num_threads(_threads_wanted)
-    _make_layouts_natively()
+    _make_natively()
     return found
 
 
-def _make_layouts_natively():
-    """From the first kernel on, layouts come from native code, which takes a fifth of the time."""
-    from flambeau.codegen.templates.layouts import build  # with llvmlite
+def _make_natively():
+    """From the first kernel on, native code makes layouts, tensors and views."""
+    from flambeau.codegen.templates import objects  # with llvmlite
+    from flambeau.eager import fragments  # which reads rows' modes, and comes later
 
-    names = [n for n in _layout.Layout.__slots__ if n not in ("shape", "pool")]
-    slots = cpu.slot_offsets(_layout.Layout, names)
-    itemsize = cpu.slot_offsets(_dtype.dtype, ["itemsize"])["itemsize"]
-    code = _object(build(tuple(slots.items()), itemsize))
-    address = _compiler().link(code, ("entry",))["entry"]
-    _layout.make_natively(cpu.builtin("layout", address))
+    classes = (_layout.Layout, _dtype.dtype, _tensor.Tensor, _tensor.View, Storage, Pool)
+    slots = [
+        ((cls.__name__, name), place)
+        for cls in classes
+        for name, place in cpu.slot_offsets(cls).items()
+    ]
+    addresses = _compiler().link(_object(objects.build(slots)), objects.NAMES)
+
+    def maker(name):
+        return lambda *own: cpu.builtin(name, addresses[name], own)
+
+    _layout.make_natively(maker("layout"))
+    _tensor.make_natively(maker("tensor"), maker("view"))
+    fragments.use_makers()
 
 
 def load_kernel(ir, name="kernel", nest=None):

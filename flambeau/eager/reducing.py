@@ -95,7 +95,7 @@ class Kind:
             self.check(self.op, sample, self.dims, self.given)
         out = dense_layout((), self.dtypes[0], sample.device)
         kernel = self.kernel("build_rows", (0, 0, "c", "elements", "results", not short))
-        return out, out.pool, kernel, packed((0, sample.itemsize)), self
+        return out, kernel, packed((0, sample.itemsize)), self
 
     def kernel(self, build, *pattern):
         """The kernel of a program for a pattern of a launch."""
@@ -376,12 +376,12 @@ _TEXT = """def {name}(input=REQUIRED, *args, out=None, **kwargs):
         layout = input._layout
         n = layout.numel
         if kwargs:
-            layout0, pool0, kernel, desc, call = plans[layout, args, *kwargs.items()]
+            layout0, kernel, desc, call = plans[layout, args, *kwargs.items()]
         else:
             found = sorts[layout.sort, layout.ndim, args, n < LONG] if n <= MOST{order} else None
             if found is None:
                 found = plans[layout, args]
-            layout0, pool0, kernel, desc, call = found
+            layout0, kernel, desc, call = found
     except (AttributeError, TypeError):
         call = None
     if call is None or out is not None:
@@ -453,14 +453,14 @@ class Reducer:
         return kind.whole_plan(sort, short) if kind.is_whole else None
 
     def _plan(self, key):
-        """(layout and pool of the result, kernel, description, kind), or a Call behind four None."""
+        """(layout of the result, kernel, description, kind), or a Call behind three None."""
         layout, *rest = key
         kind = self.kinds[layout.dtype, layout.device, layout.ndim, *rest]
         call = Call(kind, layout)
         out = call.layouts[0]
         if kind.is_plain and call.second is None and call.results:
-            return out, out.pool, *call.first, kind
-        return None, None, None, None, call
+            return out, *call.first, kind
+        return None, None, None, call
 
     def several(self, call, input):
         """Several results, none at all, or more than one launch."""

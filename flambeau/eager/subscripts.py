@@ -18,7 +18,7 @@ from flambeau.eager.attachment import METHODS
 from flambeau.eager.overlaps import check_overlap
 from flambeau.eager.copying import copy_, copy_into, fill_into
 from flambeau.eager.formula import record_formula
-from flambeau.eager.fragments import SHARE, VIEW, compile_text
+from flambeau.eager.fragments import compile_text
 from flambeau.eager.indexing import index, index_put, number_tensor, whole_mask, write_row
 from flambeau.eager.methods import function
 from flambeau.eager.plans import Plans
@@ -68,10 +68,12 @@ def _invalid(item):
 
 # def view(input, layout, offset): a tensor over the memory of input, without history.
 _view = compile_text(
-    "def view(input, layout, offset):"
-    + SHARE.format(offset="offset")
-    + VIEW
-    + "    out._requires_grad = input._requires_grad\n    return out\n",
+    """def view(input, layout, offset):
+    out = _share(input, layout, offset, modes.grad)
+    if input._requires_grad:
+        out._requires_grad = True
+    return out
+""",
     {},
     "subscripts",
 )["view"]

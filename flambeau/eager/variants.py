@@ -120,10 +120,10 @@ class Backward:
         text += "    else:\n        found = None\n"
         text += "    if found is not None:\n        kernel, desc, sums = found\n"
         for k in range(outs):
-            text += f"        layout{k}, pool{k} = layout0, layout0.pool\n"
+            text += f"        layout{k} = layout0\n" if k else ""
         text += f"    else:\n        found = plans[layout0, layouts, {types}{''.join(kinds)}]\n"
         text += "        if found is None:\n            return fused(node, g)\n"
-        unpacked = "".join(f"layout{k}, pool{k}, " for k in range(outs))
+        unpacked = "".join(f"layout{k}, " for k in range(outs))
         if outs:
             text += f"        {unpacked}kernel, desc, sums = found\n"
             text += allocated(outs)

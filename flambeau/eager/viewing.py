@@ -8,12 +8,12 @@ call.py, speed outranks prose in that text). Rows may return several views, no v
 """
 
 from flambeau._layout import Size, make_layout, span
-from flambeau._tensor import Tensor, View
+from flambeau._tensor import Tensor, new_view
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node, next_sequence
 from flambeau.eager.binding import bind, pack_rest, type_error
-from flambeau.eager.fragments import SHARE, VIEW, compile_text, indented
+from flambeau.eager.fragments import compile_text, indented
 from flambeau.eager.overriding import as_written, notice
 from flambeau.eager.plans import Plans
 from flambeau.eager.variants import fit
@@ -164,22 +164,21 @@ def _function_text(op):
     text += f"    if {first} is None or kwargs:\n        if plan is None or kwargs:\n"
     text += f"            return slow(input, {arguments}, kwargs)\n"
     text += "        return otherwise(input, *plan)\n"
-    view = "    out._view = None\n" if op.options.get("fresh") else VIEW
+    fresh = "    out._view = None\n" if op.options.get("fresh") else ""
     if multi:
-        kind = "" if op.options.get("fresh") else '        view.kind = "multi"\n'
+        kind = "" if fresh else '        out._view.kind = "multi"\n'
         text += "    outs, at = [], input._offset\n    for layout, delta in parts:\n"
-        text += (
-            indented(SHARE.format(offset="at + delta") + view) + kind + "        outs.append(out)\n"
-        )
+        text += "        out = _share(input, layout, at + delta, modes.grad)\n"
+        text += indented(fresh) + kind + "        outs.append(out)\n"
         return (
             text
             + "    if input._requires_grad:\n        record(plan, input, *outs)\n"
             + "    return tuple(outs)\n"
         )
-    text += SHARE.format(offset="input._offset + delta")
+    text += "    out = _share(input, layout, input._offset + delta, modes.grad)\n"
     if "aligned" in op.options:
         text += "    if out._offset % layout.itemsize:\n        misaligned(input, layout)\n"
-    text += view + "    if input._requires_grad:\n        record(plan, input, out)\n"
+    text += fresh + "    if input._requires_grad:\n        record(plan, input, out)\n"
     return text + "    return out\n"
 
 
@@ -249,7 +248,7 @@ class Viewer:
 
     def outputs(self, plan, input):
         """What the generated function does with a plan, in plain words."""
-        outs = tuple(_alias(input, layout, input._offset + delta) for layout, delta in plan.parts)
+        outs = tuple(new_view(input, layout, input._offset + delta, modes.grad) for layout, delta in plan.parts)
         for out in outs:
             if self.options.get("fresh"):
                 out._view = None
@@ -317,7 +316,7 @@ def _absolute_function(op):
             values = op.runtime.values(input, args, kwargs)
             found = absolute_plan(op, *_place(input), values)
         plan, offset = found
-        out = _alias(input, plan.parts[0][0], offset)
+        out = new_view(input, plan.parts[0][0], offset, modes.grad)
         if input._requires_grad:
             record(plan, input, out)
         return out
@@ -344,19 +343,6 @@ def absolute_plan(op, layout, place, room, values, name=None):
             f"for storage of size {room}"
         )
     return plan, offset * new.itemsize
-
-
-def _alias(input, layout, offset):
-    out = _new(Tensor)
-    out._layout, out._storage, out._offset = layout, input._storage, offset
-    out._requires_grad, out._output_nr = False, 0
-    out._grad = out._grad_fn = out._extra = None
-    above = input._view
-    kind = "plain" if above is None else above.kind
-    if kind == "plain" and not modes.grad:
-        kind = "no_grad"
-    out._view = View(input if above is None else above.base, input._storage.version, kind, None)
-    return out
 
 
 def view_inplace(op):

@@ -27,13 +27,19 @@ _new = ctypes.pythonapi.PyCFunction_NewEx
 _new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
 
 
-def builtin(name, address):
-    """A builtin function around native code at an address."""
+def builtin(name, address, own=None):
+    """A builtin function around native code at an address; own: an object it is handed as self."""
     definition = _MethodDef(name.encode(), address, METH_FASTCALL, None)
     _kept.append(definition)
     if on_new is not None:
         on_new(definition)
-    return _new(ctypes.addressof(definition), None, None)
+    if own is None:
+        return _new(ctypes.addressof(definition), None, None)
+    _kept_alive.append(own)
+    return _new(ctypes.addressof(definition), id(own), None)
+
+
+_kept_alive: list = []
 
 
 def definitions():
@@ -76,15 +82,22 @@ def words(values):
     return block, block.buffer_info()[0]
 
 
-def slot_offsets(cls, names):
-    """Where the named slots of a class lie in its objects: looked for, not assumed."""
-    found, sample = {}, object.__new__(cls)
-    for name in names:
-        mark = object()
-        setattr(sample, name, mark)
-        content = string_words(id(sample), cls.__basicsize__ // 8)
-        found[name] = 8 * content.index(id(mark))
-    return found
+def slot_offsets(cls):
+    """Where the slots of a class lie in its objects: looked for, not assumed."""
+    base = next(c for c in (list, object) if issubclass(cls, c))
+    sample = base.__new__(cls)
+    marks = {name: _Mark() for name in cls.__slots__ if not name.startswith("__")}
+    for name, mark in marks.items():
+        getattr(cls, name).__set__(sample, mark)
+    content = string_words(id(sample), cls.__basicsize__ // 8)
+    return {name: 8 * content.index(id(mark)) for name, mark in marks.items()}
+
+
+class _Mark:
+    """Something to look for; what is called when an object goes may be one."""
+
+    def __call__(self, *args):
+        pass
 
 
 def string_words(address, count):

@@ -1,0 +1,217 @@
+"""Native makers of the objects that every call makes: layouts, fresh tensors, views.
+
+Each is a CPython builtin that allocates an object of a Python class and fills in its slots; `self`
+is a tuple with the classes and constants it needs. Where slots lie in objects is found out by
+whoever builds this (`runtime/cpu.py`), so nothing here depends on how CPython lays classes out.
+What a maker does not care to do it answers with None, and Python does it: `_new_layout` in
+_layout.py, `new_tensor` and `new_view` in _tensor.py say the same in plain words.
+"""
+
+from flambeau.codegen.llvm_cpu import module_text
+from flambeau.codegen.loops import I1, I64, PTR, Module, V
+
+HUGE = 1 << 40  # sizes and strides beyond this are left to Python's integers
+_STATICS = "PyTuple_Type PyLong_Type _Py_TrueStruct _Py_FalseStruct"
+
+
+def build(slots):
+    """IR of all makers. slots: (class, slot) -> byte offset, as pairs."""
+    module, slots = Module(), dict(slots)
+    _layout(_Maker(module, "layout", slots))
+    _tensor(_Maker(module, "tensor", slots))
+    _view(_Maker(module, "view", slots))
+    known = "".join(f"@{name} = external global i8\n" for name in _STATICS.split())
+    return known + module_text(module)
+
+
+NAMES = ("layout", "tensor", "view")
+
+
+class _Maker:
+    """A builtin under construction, and what Python would say in a line."""
+
+    def __init__(self, module, name, slots):
+        self.slots = slots
+        parameters = [(PTR, "self"), (PTR, "args"), (I64, "count")]
+        self.fn = module.function(name, parameters, result=PTR)
+        self.own, self.args, _ = self.fn.params
+        self.nothing = self.fn.value(0, PTR)
+        self.none = V(self.fn, PTR, "@_Py_NoneStruct")
+
+    def arguments(self, count):
+        return [self.fn.load(self.fn.gep(self.args, k, PTR), PTR) for k in range(count)]
+
+    def constants(self, count):
+        """The items of `self`."""
+        return [self.item(self.own, self.fn.value(k, I64)) for k in range(count)]
+
+    def item(self, items, k):
+        return self.fn.call("PyTuple_GetItem", PTR, items, k, pure=False)
+
+    def integer(self, item):
+        return self.fn.call("PyLong_AsLongLong", I64, item, pure=False)
+
+    def number(self, value):
+        return self.fn.call("PyLong_FromLongLong", PTR, self.fn.value(value, I64), pure=False)
+
+    def truth(self, condition):
+        true, false = (V(self.fn, PTR, f"@_Py_{name}Struct") for name in ("True", "False"))
+        return self.fn.select(condition, true, false)
+
+    def kind(self, item):
+        return self.fn.load(self.fn.gep(item, 1, I64), PTR)
+
+    def is_a(self, item, name):
+        return self.fn.pure(f"icmp eq {self.kind(item)}, @{name}", I1)
+
+    def own_reference(self, item):
+        self.fn.call("Py_IncRef", "void", item)
+        return item
+
+    def leave(self, value):
+        self.fn.line(f"ret {value}")
+        self.fn.open(self.fn.label("dead"))
+
+    def leave_unless(self, condition):
+        """Nothing has been made yet: let Python do it."""
+        with self.fn.when(~condition):
+            self.leave(self.own_reference(self.none))
+
+    def new(self, cls, *held):
+        """A new object; where there is no memory for it, the error stands and held are let go."""
+        made = self.fn.call("PyType_GenericAlloc", PTR, cls, self.fn.value(0, I64), pure=False)
+        with self.fn.when(made == self.nothing):
+            for item in held:
+                self.fn.call("Py_DecRef", "void", item)
+            self.leave(self.nothing)
+        return made
+
+    def get(self, item, cls, slot):
+        return self.fn.load(self.fn.gep(item, self.slots[cls, slot], "i8"), PTR)
+
+    def put(self, item, cls, slot, value):
+        """Store a reference that is ours to give."""
+        self.fn.store(value, self.fn.gep(item, self.slots[cls, slot], "i8"), 8)
+
+    def keep(self, item, cls, slot, value):
+        """Store a reference of its own."""
+        self.put(item, cls, slot, self.own_reference(value))
+
+
+def _layout(m):
+    """layout(facts), with facts (sizes, strides, dtype, device); self: (Layout, sorts)."""
+    fn = m.fn
+    (facts,), (cls, sorts) = m.arguments(1), m.constants(2)
+    sizes, strides, dtype, device = (m.item(facts, fn.value(k, I64)) for k in range(4))
+    m.leave_unless(m.is_a(sizes, "PyTuple_Type") & m.is_a(strides, "PyTuple_Type"))
+    ndim = fn.call("PyTuple_Size", I64, sizes, pure=False)
+    numel, loose, odd = _walk(m, sizes, strides, ndim)
+    # of nothing at all, strides are dense if a fresh tensor would have them: rare, so not here
+    m.leave_unless((numel.get() != 0) & (numel.get() < HUGE))
+    made = m.new(cls)
+    itemsize = m.get(dtype, "dtype", "itemsize")
+    is_dense = (loose.get() | odd.get()) == 0
+    for slot, value in (
+        ("sizes", sizes),
+        ("strides", strides),
+        ("dtype", dtype),
+        ("device", device),
+        ("itemsize", itemsize),
+        ("is_contiguous", m.truth(loose.get() == 0)),
+        ("is_dense", m.truth(is_dense)),
+    ):
+        m.keep(made, "Layout", slot, value)
+    m.put(made, "Layout", "ndim", m.number(ndim))
+    m.put(made, "Layout", "numel", m.number(numel.get()))
+    m.put(made, "Layout", "nbytes", m.number(numel.get() * m.integer(itemsize)))
+    # the sort of others stays empty, and Python looks closer
+    with fn.when(is_dense & (ndim == 0)):
+        m.keep(made, "Layout", "sort", made)
+    with fn.when(is_dense & (ndim != 0)):
+        by_dtype = fn.call("PyDict_GetItem", PTR, sorts, device, pure=False)
+        with fn.when(by_dtype != m.nothing):
+            found = fn.call("PyDict_GetItem", PTR, by_dtype, dtype, pure=False)
+            with fn.when(found != m.nothing):
+                m.keep(made, "Layout", "sort", found)
+    fn.ret(made)
+
+
+def _walk(m, sizes, strides, ndim):
+    """Elements, whether they lie loosely, whether a stride of a size 1 is odd: three cells."""
+    fn = m.fn
+    numel, loose, odd = (fn.var(fn.value(start, I64)) for start in (1, 0, 0))
+    with fn.loop(0, ndim) as i:
+        k = ndim - 1 - i
+        item, step = m.item(sizes, k), m.item(strides, k)
+        m.leave_unless(m.is_a(item, "PyLong_Type") & m.is_a(step, "PyLong_Type"))
+        size, stride = m.integer(item), m.integer(step)
+        limit, small = fn.value(HUGE, I64), fn.value(1 << 22, I64)
+        m.leave_unless((size >= 0) & (size < limit) & (stride < limit) & (stride > -HUGE))
+        m.leave_unless((numel.get() < small) | (size < small))
+        differs = fn.select(stride != numel.get(), fn.value(1, I64), fn.value(0, I64))
+        with fn.when(size == 1):
+            odd.set(odd.get() | differs)
+        with fn.when(size != 1):
+            loose.set(loose.get() | differs)
+            numel.set(numel.get() * size)
+    return numel, loose, odd
+
+
+def _fields(m, made, layout, storage, offset):
+    """What every new tensor has; storage and offset are given away."""
+    m.keep(made, "Tensor", "_layout", layout)
+    m.put(made, "Tensor", "_storage", storage)
+    m.put(made, "Tensor", "_offset", offset)
+    m.keep(made, "Tensor", "_requires_grad", V(m.fn, PTR, "@_Py_FalseStruct"))
+    for slot in ("_grad", "_grad_fn", "_extra"):
+        m.keep(made, "Tensor", slot, m.none)
+    m.put(made, "Tensor", "_output_nr", m.number(0))
+
+
+def _tensor(m):
+    """tensor(layout): over memory from the layout's pool; self: (Tensor, Storage, Pool)."""
+    fn = m.fn
+    (layout,), (cls, storage_class, pool_class) = m.arguments(1), m.constants(3)
+    pool = m.get(layout, "Layout", "pool")
+    m.leave_unless(pool != m.nothing)
+    m.leave_unless(m.kind(pool) == pool_class)
+    free = fn.call("PyList_Size", I64, pool, pure=False)
+    m.leave_unless(free > 0)
+    pointer = m.own_reference(fn.call("PyList_GetItem", PTR, pool, free - 1, pure=False))
+    fn.call("PyList_SetSlice", "i32", pool, free - 1, free, m.nothing, pure=False)
+    storage = m.new(storage_class, pointer)
+    m.put(storage, "Storage", "pointer", pointer)
+    m.keep(storage, "Storage", "give", m.get(pool, "Pool", "give"))
+    m.put(storage, "Storage", "version", m.number(0))
+    m.keep(storage, "Storage", "nbytes", m.get(layout, "Layout", "nbytes"))
+    made = m.new(cls, storage)
+    _fields(m, made, layout, storage, m.number(0))
+    m.keep(made, "Tensor", "_view", m.none)
+    fn.ret(made)
+
+
+def _view(m):
+    """view(input, layout, offset, recording); self: (Tensor, View, "plain", "no_grad")."""
+    fn = m.fn
+    input, layout, offset, recording = m.arguments(4)
+    cls, view_class, plain, silent = m.constants(4)
+    view = m.new(view_class)
+    made = m.new(cls, view)
+    storage = m.get(input, "Tensor", "_storage")
+    _fields(m, made, layout, m.own_reference(storage), m.own_reference(offset))
+    m.put(made, "Tensor", "_view", view)
+    m.keep(view, "View", "version", m.get(storage, "Storage", "version"))
+    above = m.get(input, "Tensor", "_view")
+    records = recording == V(fn, PTR, "@_Py_TrueStruct")
+
+    def of_base():
+        m.keep(view, "View", "base", input)
+        m.keep(view, "View", "kind", fn.select(records, plain, silent))
+
+    def of_view():
+        m.keep(view, "View", "base", m.get(above, "View", "base"))
+        kind = m.get(above, "View", "kind")
+        m.keep(view, "View", "kind", fn.select((kind != plain) | records, kind, silent))
+
+    fn.if_else(above == m.none, of_base, of_view)
+    fn.ret(made)
