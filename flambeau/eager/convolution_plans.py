@@ -9,7 +9,13 @@ sizes alone, so results do not depend on threads. The kernels are in codegen/tem
 import itertools
 from typing import NamedTuple
 
-from flambeau.codegen.descriptions import Convolution, ConvolutionPhase, Gather
+from flambeau.codegen.descriptions import (
+    Convolution,
+    ConvolutionPhase,
+    Gather,
+    blank_of,
+    filled,
+)
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
 from flambeau.codegen.scalar import BITS
 from flambeau.eager.plans import Plans
@@ -20,6 +26,7 @@ PIXELS = 384  # columns of a panel, so that it stays in the second-level cache
 FEW = 8  # chunks that are enough to keep some threads busy
 WEIGHT_PIXELS = 288  # the same for weight gradients
 WORDS = len(Convolution._fields)
+BLANK = blank_of(Convolution)
 
 
 class Geometry(NamedTuple):
@@ -104,11 +111,9 @@ def _lines(block, width, columns):
 def describe(words, phases=(), taps=b"", blocks=b""):
     """A description: words by name, then tables (two are packed), whose places are words, too."""
     tap_table = WORDS + len(phases)
-    places = dict(
-        phases=len(phases) // len(ConvolutionPhase._fields), phase_table=WORDS,
-        tap_table=tap_table, block_table=tap_table + len(taps) // 8,
-    )  # fmt: skip
-    return packed(Convolution(**words, **places)) + packed(phases) + taps + blocks
+    words["phases"], words["phase_table"] = len(phases) // len(ConvolutionPhase._fields), WORDS
+    words["tap_table"], words["block_table"] = tap_table, tap_table + len(taps) // 8
+    return packed(filled(BLANK, words)) + packed(phases) + taps + blocks
 
 
 def _common(size, block, depth, taps, vectors):

@@ -15,8 +15,7 @@ Scratch comes from the launcher in `slots`: a chunk takes a free one and gives i
 never more than threads at work. What a chunk computes depends on sizes only.
 """
 
-from typing import NamedTuple
-
+from flambeau.codegen.descriptions import Product
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.loops import I64, PTR, Module
 from flambeau.codegen.templates import epilogue as ending
@@ -25,47 +24,7 @@ from flambeau.codegen.templates.dots import Dots
 from flambeau.codegen.templates.packing import call_pack, pack_columns, pack_rows
 from flambeau.codegen.templates.tiles import Tile, call_tile, tallest, tile_function
 
-
-class Words(NamedTuple):
-    """The words of a description; strides, sizes and offsets are in bytes.
-
-    Then come batch sizes; batch strides of C, A, B and each addend; row and column of each addend.
-    """
-
-    chunks: int
-    per_chunk: int
-    items: int
-    m: int
-    n: int
-    k: int
-    a_row: int
-    a_k: int
-    b_k: int
-    b_column: int
-    c_row: int
-    panels: int
-    tall: int
-    height: int
-    tall_tile: int
-    short_tile: int
-    row_groups: int
-    column_groups: int
-    strip: int
-    strips: int
-    item: int
-    packed_item: int
-    blocks: int
-    depth: int
-    pack_chunks: int
-    slot_bytes: int
-    slots_at: int
-    partial_at: int
-    partial_row: int
-    along: int
-    sum_item: int
-
-
-WORDS = Words._fields
+WORDS = Product._fields
 HEADER = len(WORDS)
 
 
