@@ -380,16 +380,18 @@ class Rows(Walk):
 
     # -- elements ----------------------------------------------------------------------------------
     def visit(self, actions, lanes, low, high, cells):
-        """Elements low to high: whole groups of vectors, then vectors with a mask."""
+        """Elements low to high: whole groups of vectors, vectors, and what is left with a mask."""
         fn, w = self.fn, self.width
-        big = UNROLLED * w
-        whole = low + ((high - low) / big) * big
-        with fn.loop(low, whole, big) as i:
+        big, first = UNROLLED * w, {n: c[0] for n, c in cells.items()}
+        groups = low + ((high - low) / big) * big
+        with fn.loop(low, groups, big) as i:
             for k in range(UNROLLED):
                 self.act(actions, lanes, i + k * w, None, {n: c[k] for n, c in cells.items()})
-        with fn.loop(whole, high, w) as i:
-            mask = self.lanes_below(high - i)
-            self.act(actions, lanes, i, mask, {n: c[0] for n, c in cells.items()})
+        whole = low + ((high - low) / w) * w
+        with fn.loop(groups, whole, w) as i:
+            self.act(actions, lanes, i, None, first)
+        with fn.when(whole < high):
+            self.act(actions, lanes, whole, self.lanes_below(high - whole), first)
 
     def act(self, actions, lanes, i, mask, cells):
         """One vector of elements at i."""
