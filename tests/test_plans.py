@@ -29,7 +29,9 @@ def test_plans_in_use_outlive_others():
 
 
 def test_plans_for_two_devices_are_refused():
-    a, b = (_layout.dense_layout((2,), flambeau.float32, flambeau.device(d)) for d in ("cpu", "meta"))
+    a, b = (
+        _layout.dense_layout((2,), flambeau.float32, flambeau.device(d)) for d in ("cpu", "meta")
+    )
     plans = Plans(lambda key: 0)
     assert plans[a, a] == 0
     with pytest.raises(RuntimeError, match="device meta is not on the expected device cpu"):
@@ -62,6 +64,11 @@ def _facts(layout):
     return [getattr(layout, name) for name in _layout.Layout.__slots__ if name != "sort"]
 
 
+def made_natively(*facts):
+    known = _layout._sorts, flambeau.Size, _layout.POOLS
+    return _layout._native(_layout.Layout, facts, *known)
+
+
 @pytest.mark.parametrize("dtype", [flambeau.float32, flambeau.bool, flambeau.complex128])
 def test_native_code_makes_the_same_layouts(dtype):
     flambeau.ones(2) + 1  # the first kernel brings the native maker
@@ -71,20 +78,24 @@ def test_native_code_makes_the_same_layouts(dtype):
         strides = _layout.contiguous_strides(sizes)
         if rng.random() < 0.5:
             strides = tuple(int(s) for s in rng.choice([0, 1, 2, 6, -1], len(sizes)))
-        native = _layout._native(_layout.Layout, (sizes, strides, dtype, device), _layout._sorts)
+        native = made_natively(sizes, strides, dtype, device)
         plain = _layout._new_layout(sizes, strides, dtype, device)
+        _layout._complete(plain)
         if native is None:
             assert 0 in sizes
         else:
-            assert _facts(native) == _facts(plain)
-            assert (native.sort is None) == (plain.sort is None)
+            known = native.pool, native.sort
+            _layout._complete(native)
+            assert _facts(native) == _facts(plain) and type(native.shape) is flambeau.Size
+            assert (native.sort is None) == (plain.sort is None) and native.pool is plain.pool
+            assert known[0] in (None, plain.pool) and known[1] in (None, native.sort)
 
 
 @pytest.mark.parametrize("sizes", [(True, 2), (1 << 39, 1 << 39), flambeau.Size((2, 3))])
 def test_native_code_leaves_odd_sizes_to_python(sizes):
     flambeau.ones(2) + 1
     facts = (sizes, (1, 1), flambeau.float32, flambeau.device("cpu"))
-    assert _layout._native(_layout.Layout, facts, _layout._sorts) is None
+    assert made_natively(*facts) is None
     assert _layout.make_layout(*facts).numel == sizes[0] * sizes[1]
 
 
@@ -93,7 +104,7 @@ def test_native_code_leaves_odd_sizes_to_python(sizes):
 CALLS = {
     "number": lambda x, y: x + 1.5,
     "two": lambda x, y: x * y - x,
-    "compare": lambda x, y: (x > y),
+    "compare": lambda x, y: x > y,
     "row": lambda x, y: x[:, None] * y[:3],
     "turned": lambda x, y: (x[: len(x) // 2 * 2].reshape(-1, 2).T + 1).T,
     "sum": lambda x, y: x.sum(),

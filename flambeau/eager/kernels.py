@@ -78,8 +78,7 @@ def _make_layouts_natively():
     """From the first kernel on, layouts come from native code, which takes a fifth of the time."""
     from flambeau.codegen.templates.layouts import build  # with llvmlite
 
-    names = [n for n in _layout.Layout.__slots__ if n not in ("shape", "pool")]
-    slots = cpu.slot_offsets(_layout.Layout, names)
+    slots = cpu.slot_offsets(_layout.Layout, _layout.Layout.__slots__)
     itemsize = cpu.slot_offsets(_dtype.dtype, ["itemsize"])["itemsize"]
     code = _object(build(tuple(slots.items()), itemsize))
     address = _compiler().link(code, ("entry",))["entry"]
@@ -122,6 +121,7 @@ def _host_target():
 
 device.runtimes["cpu"] = base.Runtime(host_allocator.pool_for, building_for(_host_target))
 device.runtimes["meta"] = base.Shapes()
+_layout.POOLS[device("cpu")] = host_allocator.few
 
 
 def body_of(kernel):

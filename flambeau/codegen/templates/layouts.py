@@ -1,7 +1,8 @@
 """The native maker of layouts: a CPython builtin that fills in the slots of a new Layout.
 
-new(Layout, facts, sorts), where facts are (sizes, strides, dtype, device), plain tuples of plain
-integers; it answers None where they are not, or where they are huge, and Python makes the layout
+new(Layout, facts, sorts, Size, pools), where facts are (sizes, strides, dtype, device), plain
+tuples of plain integers; it answers None where they are not, or where they are huge, and Python
+makes the layout
 (`_layout.py`, which says what the fields mean). Where slots lie in objects is found out by whoever
 builds this (`runtime/cpu.py`), so nothing here depends on how CPython lays classes out.
 """
@@ -14,7 +15,7 @@ _STATICS = "PyTuple_Type PyLong_Type _Py_TrueStruct _Py_FalseStruct"
 
 
 def build(slots, itemsize):
-    """IR of `entry`. slots: byte offset of each slot of a Layout; itemsize: of that slot in a dtype."""
+    """IR of `entry`. slots: byte offset of each slot of a Layout; itemsize: of that of a dtype."""
     return _Maker(dict(slots), itemsize).text()
 
 
@@ -28,7 +29,7 @@ class _Maker:
     def text(self):
         fn = self.fn
         _, args, _ = fn.params
-        cls, facts, sorts = (fn.load(fn.gep(args, k, PTR), PTR) for k in range(3))
+        cls, facts, sorts, size, pools = (fn.load(fn.gep(args, k, PTR), PTR) for k in range(5))
         sizes, strides, dtype, device = (self._item(facts, fn.value(k, I64)) for k in range(4))
         for pair in (sizes, strides):
             self._leave_unless(self._is_a(pair, "PyTuple_Type"))
@@ -37,9 +38,7 @@ class _Maker:
         # of nothing at all, strides are dense if a fresh tensor would have them: rare, so not here
         self._leave_unless(numel.get() != 0)
         self._leave_unless(numel.get() < HUGE)
-        self.made = fn.call("PyType_GenericAlloc", PTR, cls, fn.value(0, I64), pure=False)
-        with fn.when(self.made == fn.value(0, PTR)):
-            self._return(fn.value(0, PTR))
+        self.made = self._allocated(cls, fn.value(0, I64))
         itemsize = fn.load(fn.gep(dtype, self.itemsize, "i8"), PTR)
         for name, item in (
             ("sizes", sizes),
@@ -51,11 +50,14 @@ class _Maker:
             self._keep(name, item)
         self._number("ndim", ndim)
         self._number("numel", numel.get())
-        self._number("nbytes", numel.get() * self._integer(itemsize))
+        nbytes = numel.get() * self._integer(itemsize)
+        self._number("nbytes", nbytes)
         self._keep("is_contiguous", self._truth(loose.get() == 0))
         is_dense = (loose.get() | odd.get()) == 0
         self._keep("is_dense", self._truth(is_dense))
         self._sort(is_dense, ndim, sorts, dtype, device)
+        self._shape(size, sizes, ndim)
+        self._pool(pools, device, nbytes)
         self._return(self.made)
         fn.ret(self.made)
         known = "".join(f"@{name} = external global i8\n" for name in _STATICS.split())
@@ -81,6 +83,13 @@ class _Maker:
             none = V(self.fn, PTR, "@_Py_NoneStruct")
             self.fn.call("Py_IncRef", "void", none)
             self._return(none)
+
+    def _allocated(self, cls, count):
+        """A new object of a class; leaves with NULL if there is no memory."""
+        made = self.fn.call("PyType_GenericAlloc", PTR, cls, count, pure=False)
+        with self.fn.when(made == self.fn.value(0, PTR)):
+            self._return(self.fn.value(0, PTR))
+        return made
 
     def _place(self, name):
         return self.fn.gep(self.made, self.slots[name], "i8")
@@ -123,14 +132,36 @@ class _Maker:
             fn.if_else(size == 1, one, many)
         return numel, loose, odd
 
-    def _sort(self, is_dense, ndim, sorts, dtype, device):
-        """The slot of `sort`, for dense layouts; else it stays empty, and Python looks closer."""
+    def _shape(self, size, sizes, ndim):
+        """The slot of `shape`: sizes as a Size, which is a tuple by another name."""
+        fn, shape = self.fn, self._allocated(size, ndim)
+        with fn.loop(0, ndim) as k:
+            item = self._item(sizes, k)
+            fn.call("Py_IncRef", "void", item)
+            fn.call("PyTuple_SetItem", "i32", shape, k, item, pure=False)
+        fn.store(shape, self._place("shape"), 8)
+
+    def _pool(self, pools, device, nbytes):
+        """The slot of `pool`, where a list of the device knows it; else None."""
         fn, nothing = self.fn, self.fn.value(0, PTR)
+        found = fn.var(V(fn, PTR, "@_Py_NoneStruct"))
+        small = fn.call("PyDict_GetItem", PTR, pools, device, pure=False)
+        with fn.when(small != nothing):
+            line = (nbytes + 63) >> 6
+            with fn.when(line < fn.call("PyList_Size", I64, small, pure=False)):
+                found.set(fn.call("PyList_GetItem", PTR, small, line, pure=False))
+        self._keep("pool", found.get())
+
+    def _sort(self, is_dense, ndim, sorts, dtype, device):
+        """The slot of `sort`: None where it is not plain, and Python looks closer."""
+        fn, nothing = self.fn, self.fn.value(0, PTR)
+        found = fn.var(V(fn, PTR, "@_Py_NoneStruct"))
         with fn.when(is_dense & (ndim == 0)):
-            self._keep("sort", self.made)
+            found.set(self.made)
         with fn.when(is_dense & (ndim != 0)):
             by_dtype = fn.call("PyDict_GetItem", PTR, sorts, device, pure=False)
             with fn.when(by_dtype != nothing):
-                found = fn.call("PyDict_GetItem", PTR, by_dtype, dtype, pure=False)
-                with fn.when(found != nothing):
-                    self._keep("sort", found)
+                sort = fn.call("PyDict_GetItem", PTR, by_dtype, dtype, pure=False)
+                with fn.when(sort != nothing):
+                    found.set(sort)
+        self._keep("sort", found.get())
