@@ -248,6 +248,7 @@ def answering(function: Callable, op: Any) -> Callable:
         except (TypeError, AttributeError):
             return tried_again(public(op.name), op, args, kwargs)
 
+    tried.__wrapped__ = function  # type: ignore[attr-defined]  # signatures are read from it
     return tried
 
 
