@@ -20,12 +20,12 @@ from flambeau._memory_format import contiguous_format
 from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.codegen.descriptions_places import Join, PaddedPiece, Piece, Run
 from flambeau.eager.copying import fill_into, to_copy
-from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches
 from flambeau.eager.padding import bits_of
 from flambeau.eager.plan import NO_WORK
 from flambeau.eager.plans import Plans
 from flambeau.eager.rearranging import memory_order_of, place_of, plan_box
+from flambeau.eager.rows import chunks_of
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed, packer
 
@@ -68,8 +68,7 @@ def _cut(total, row):
     chunks = -(-total // CHUNK)
     per_chunk = -(-total // (chunks + chunks % 2))
     per_chunk += -per_chunk % (row if row < CHUNK >> 3 else 64)
-    pool().ensure_workers()
-    return -(-total // per_chunk), per_chunk
+    return chunks_of(total, per_chunk), per_chunk
 
 
 def _boxes(out, layouts, places):
