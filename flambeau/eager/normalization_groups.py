@@ -15,9 +15,9 @@ from flambeau.eager.copying import copy_into
 from flambeau.eager.fronts import kernel_unless_recorded
 from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.normalization import (
-    GRADIENTS,
     check_mixed,
     compute_dtype,
+    gradients_of,
     no_gradients,
     total_tallies,
 )
@@ -122,10 +122,7 @@ def _as_layout(t, layout):
 def _plan_gradients(key):
     """(layouts of the gradients, kernel, description, layout of tallies, of dx as returned)."""
     layout, statistics, weight, bias, N, C, group, needs = key
-    dense, like = dense_like(layout), weight if weight is not None else bias
-    parameter = None if like is None else dense_like(like)
-    layouts = [x if need else None for x, need in zip((dense, parameter, parameter), needs)]
-    wanted = tuple([n for n, need in zip(GRADIENTS, needs) if need])
+    layouts, wanted = gradients_of(dense_like(layout), weight, bias, needs)
     returned = layout if needs[0] and channels_last(layout) else None
     if not has_work(layout) or not wanted:
         return layouts, None, b"", None, None
