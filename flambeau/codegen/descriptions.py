@@ -88,19 +88,16 @@ class Product(NamedTuple):
     short_tile: Word
     row_groups: Word
     column_groups: Word
-    strip: Word
     strips: Word
-    item: Word
-    packed_item: Word
-    blocks: Word
-    depth: Word
-    pack_chunks: Word
-    slot_bytes: Word
-    slots_at: Word
-    partial_at: Word
-    partial_row: Word
-    along: Word
-    sum_item: Word
+    along: Word  # does all of B stay close?
+    # of modes that pack, or go through k in blocks
+    blocks: Word = 0
+    depth: Word = 0
+    pack_chunks: Word = 0
+    slot_bytes: Word = 0
+    slots_at: Word = 0
+    partial_at: Word = 0
+    partial_row: Word = 0
 
 
 class Windows(NamedTuple):

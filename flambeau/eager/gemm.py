@@ -30,7 +30,7 @@ NEAREST = 24 << 10  # bytes of a packed strip that stay in the first-level cache
 CONVERTED = 1 << 19  # multiplications from which float16 is converted once, while it is packed
 CLOSE = 1 << 17  # bytes of B that stay in the second-level cache beside everything else
 MOST_SLOTS = 64
-BLANK = blank_of(Product)
+BLANK, NO_WORDS = blank_of(Product), {}
 
 
 class Registers(NamedTuple):
@@ -304,28 +304,21 @@ def _described(schedule, mode, s, batch, runtime, swapped, addends, sizes, steps
     tall = m - panels * (height - 1)
     columns, item, packed_item = schedule.columns, schedule.item, schedule.packed_item
     strips = -(-n // columns)
-    blocks, depth, pack_chunks, partial_at, partial_row, shared, slot = 1, k, 0, 0, 0, 0, 0
+    pack_chunks = shared = slot = 0
     if mode == "blocked":
         row_groups, column_groups = _blocked_groups(panels, strips, s)
-        blocks = -(-k // schedule.block)
-        depth = -(-k // (4 * blocks)) * 4
-        blocks = -(-k // depth)
-        pack_chunks = max(1, min(16, k * n >> 16))
-        padded = -(-k // schedule.grain) * schedule.grain
-        shared = _pages(padded * strips * columns * packed_item)
-        most = -(-panels // row_groups) * height
-        slot = partial_at = _pages(most * depth * packed_item + 256)
-        if item != schedule.sum_item and blocks > 1:
-            partial_row = strips * columns * schedule.sum_item
-            slot += _pages(most * partial_row)
+        more = _blocks(schedule, s, strips, -(-panels // row_groups) * height)
+        pack_chunks, shared, slot = more["pack_chunks"], more["slots_at"], more["slot_bytes"]
     else:
         row_groups, column_groups = _groups(mode, panels, strips, s, batch)
+        more = NO_WORDS
         if mode == "columns" or mode == "panels":
             padded = -(-k // schedule.grain) * schedule.grain
             slot = partial_at = _pages(padded * columns * packed_item)
             if mode == "panels":
                 most = -(-panels // row_groups) * height
                 slot += _pages(most * padded * packed_item + 256)
+            more = {"slot_bytes": slot, "partial_at": partial_at}
     groups = row_groups * column_groups
     items = batch * groups
     per_chunk = max(1, (GRAIN // 2) // max(1, m * n * k // groups))
@@ -336,11 +329,8 @@ def _described(schedule, mode, s, batch, runtime, swapped, addends, sizes, steps
         "c_row": c_row * item, "panels": panels, "tall": tall, "height": height,
         "tall_tile": schedule.tile(height),
         "short_tile": schedule.tile(height - 1) if tall < panels else 0,
-        "row_groups": row_groups, "column_groups": column_groups, "strip": columns,
-        "strips": strips, "item": item, "packed_item": packed_item, "blocks": blocks,
-        "depth": depth, "pack_chunks": pack_chunks, "slot_bytes": slot, "slots_at": shared,
-        "partial_at": partial_at, "partial_row": partial_row, "along": k * n * item <= CLOSE,
-        "sum_item": schedule.sum_item,
+        "row_groups": row_groups, "column_groups": column_groups, "strips": strips,
+        "along": k * n * item <= CLOSE, **more,
     })  # fmt: skip
     if sizes or addends:
         words += sizes
@@ -350,6 +340,26 @@ def _described(schedule, mode, s, batch, runtime, swapped, addends, sizes, steps
         pool().ensure_workers()
     desc = packed(words)
     return Plan(schedule.kernel, desc, chunks, shared, slot, swapped, runtime.pool_for)
+
+
+def _blocks(schedule, s, strips, rows):
+    """Words of products that go through k in blocks; rows: of A that a chunk packs at most."""
+    n, k = s.n, s.k
+    columns, packed_item = schedule.columns, schedule.packed_item
+    blocks = -(-k // schedule.block)
+    depth = -(-k // (4 * blocks)) * 4
+    blocks = -(-k // depth)
+    padded = -(-k // schedule.grain) * schedule.grain
+    slot = partial_at = _pages(rows * depth * packed_item + 256)
+    partial_row = 0
+    if schedule.item != schedule.sum_item and blocks > 1:
+        partial_row = strips * columns * schedule.sum_item
+        slot += _pages(rows * partial_row)
+    return {
+        "blocks": blocks, "depth": depth, "pack_chunks": max(1, min(16, k * n >> 16)),
+        "slot_bytes": slot, "slots_at": _pages(padded * strips * columns * packed_item),
+        "partial_at": partial_at, "partial_row": partial_row,
+    }  # fmt: skip
 
 
 def _pages(nbytes):

@@ -60,6 +60,8 @@ class _Gemm:
         self.module = Module()
         self.packs = mode in ("columns", "panels", "blocked")
         self.tile = tile = tile_for(mode, code, 1, vectors, paired)
+        self.item, self.packed_item, self.sum_item = tile.item, tile.packed_item, tile.sum_item
+        self.strip = tile.columns
         if self.packs:
             pack_columns(self.module, code, tile.columns, tile.paired)
         if mode in ("panels", "blocked"):
@@ -317,11 +319,10 @@ class _Gemm:
     def waiting_place(self, c, partial, row, top, column):
         """Where unfinished sums wait: in C itself, or in scratch if C is too narrow for them."""
         fn = self.fn
-        narrow = self.item != self.sum_item
-        in_c = fn.gep(c, row * self.c_row + column * self.item, "i8")
+        if self.item == self.sum_item:
+            return fn.gep(c, row * self.c_row + column * self.item, "i8"), self.c_row
         apart = (row - top) * self.partial_row + column * self.sum_item
-        place = fn.select(narrow, fn.gep(partial, apart, "i8"), in_c)
-        return place, fn.select(narrow, self.partial_row, self.c_row)
+        return fn.gep(partial, apart, "i8"), self.partial_row
 
 
 def build(mode, code, vectors, paired, scaled, addends, activation, batch):
