@@ -69,7 +69,10 @@ class Layout:
     are elements side by side in row-major order? is_dense: and do strides say so letter for letter
     (those of dimensions of size 1 could be anything)? sort: one layout that stands for all of this
     dtype and device that hold something and fill their memory without gaps, in whatever order of
-    dimensions; None for the others. Shape, pool and sort are filled in when first asked for.
+    dimensions; None for the others. pool: where memory for it comes from.
+
+    There is no __getattr__ that would fill fields in when they are asked for: with one, CPython
+    reads every field three times as slowly.
     """
 
     __slots__ = (
@@ -87,17 +90,6 @@ class Layout:
         "sort",
         "pool",
     )
-
-    def __getattr__(self, name):
-        if name == "shape":
-            found = self.shape = _new_size(Size, self.sizes)
-        elif name == "pool":
-            found = self.pool = self.device.runtime.pool_for(self.nbytes)
-        elif name == "sort":
-            found = self.sort = _sort_of(self)
-        else:
-            raise AttributeError(f"'Layout' object has no attribute '{name}'")
-        return found
 
     def __repr__(self):
         return (
@@ -142,6 +134,8 @@ class _Known(dict):
             found = _native(facts)
             if found is None:
                 found = _new_layout(*facts)
+            if found.pool is None or found.sort is None:
+                _complete(found)
         if len(self) >= self.ROOM:
             self.older = dict(self)
             self.clear()
@@ -167,6 +161,7 @@ def same_layout(a, b):
     )
 
 
+POOLS: dict = {}  # device -> pools of small blocks, by 64 bytes; for those that have such a list
 _sorts: dict = {}  # device -> dtype -> the layout that stands for dense ones
 
 
@@ -176,9 +171,9 @@ def _new_layout(sizes, strides, dtype, device):
         if type(s) is not int:
             sizes = Size(sizes)
             break
-    if type(sizes) is Size:
-        self.shape = sizes
-        sizes = tuple(sizes)
+    self.shape = sizes if type(sizes) is Size else _new_size(Size, sizes)
+    self.sort = self.pool = None
+    sizes = tuple(sizes)
     if type(strides) is not tuple:
         strides = tuple(strides)
     self.sizes, self.strides, self.dtype, self.device = sizes, strides, dtype, device
@@ -204,6 +199,12 @@ def _new_layout(sizes, strides, dtype, device):
     return self
 
 
+def _complete(layout):
+    """Fill in what does not follow from the facts alone."""
+    layout.pool = layout.device.runtime.pool_for(layout.nbytes)
+    layout.sort = _sort_of(layout)
+
+
 def _sort_of(layout):
     if not layout.numel:
         return None
@@ -214,7 +215,9 @@ def _sort_of(layout):
     known = _sorts.setdefault(layout.device, {})
     found = known.get(layout.dtype)
     if found is None:
-        found = known[layout.dtype] = make_layout((2,), (1,), layout.dtype, layout.device)
+        stands = layout.sizes == (2,) and layout.is_dense
+        found = layout if stands else make_layout((2,), (1,), layout.dtype, layout.device)
+        known[layout.dtype] = found
     return found
 
 
@@ -223,9 +226,9 @@ def _native(facts):
 
 
 def make_natively(build):
-    """Let a native function make layouts; build(Layout, sorts) gives it."""
+    """Let a native function make layouts; build(...) gives it, told what it needs."""
     global _native
-    _native = build(Layout, _sorts)
+    _native = build(Layout, _sorts, Size, POOLS)
 
 
 def dense_layout(shape, dtype, device):

@@ -191,10 +191,10 @@ def making_tensors_of_subclasses(torch):
 @case
 def the_function_by_hand(torch):
     sub = plain_subclass(torch)
-    x = torch.ones(2).as_subclass(sub)
+    x, y = torch.ones(2).as_subclass(sub), torch.ones(2)
     return kind([
         sub.__torch_function__(torch.add, (sub,), (x, 1)),
-        torch.Tensor.__torch_function__(torch.add, (torch.Tensor,), (x.as_subclass(torch.Tensor), 1)),
+        torch.Tensor.__torch_function__(torch.add, (torch.Tensor,), (y, 1)),
         torch.Tensor.__torch_function__(torch.add, (sub,), (x, 1)),
     ])  # fmt: skip
 
@@ -526,3 +526,60 @@ def answered(torch, text):
 
     names = {"torch": torch, "d": Diagonal(), "x": torch.ones(2), "F": torch.nn.functional}
     return eval(text, names)
+
+
+# -- __torch_dispatch__ ----------------------------------------------------------------------------
+
+
+def wrapper_subclass(torch, log):
+    from importlib import import_module
+
+    tree_map = import_module(torch.__name__ + ".utils._pytree").tree_map
+
+    class Wrapper(torch.Tensor):
+        @staticmethod
+        def __new__(cls, inner):
+            out = torch.Tensor._make_wrapper_subclass(
+                cls, inner.size(), strides=inner.stride(), dtype=inner.dtype, device=inner.device
+            )
+            out.inner = inner
+            return out
+
+        __torch_function__ = torch._C._disabled_torch_function_impl
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            log.append((str(func), [t.__name__ for t in types]))
+
+            def opened(value):
+                return value.inner if isinstance(value, cls) else value
+
+            def closed(value):
+                return cls(value) if isinstance(value, torch.Tensor) else value
+
+            result = func(*tree_map(opened, args), **tree_map(opened, kwargs or {}))
+            return tree_map(closed, result)
+
+    return Wrapper
+
+
+@case
+def tensors_that_wrap_others(torch):
+    log = []
+    w = wrapper_subclass(torch, log)(torch.arange(6.0).reshape(2, 3))
+    found = [w + 1, 2 * w, w.sum(), -w, torch.mm(w, w.t()), torch.cat([w, w]), w[0], w.view(-1)]
+    return [kind(found), [t.inner.tolist() for t in found], log, list(w.shape)]
+
+
+@case
+def dispatch_of_a_plain_subclass(torch):
+    log = []
+
+    class Loud(torch.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            log.append(str(func))
+            return super().__torch_dispatch__(func, types, args, kwargs or {})
+
+    x = torch.ones(2).as_subclass(Loud)
+    return [(x + 1).tolist(), kind(x * 2), [name for name in log if "add" in name or "mul" in name]]

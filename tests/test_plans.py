@@ -29,7 +29,9 @@ def test_plans_in_use_outlive_others():
 
 
 def test_plans_for_two_devices_are_refused():
-    a, b = (_layout.dense_layout((2,), flambeau.float32, flambeau.device(d)) for d in ("cpu", "meta"))
+    a, b = (
+        _layout.dense_layout((2,), flambeau.float32, flambeau.device(d)) for d in ("cpu", "meta")
+    )
     plans = Plans(lambda key: 0)
     assert plans[a, a] == 0
     with pytest.raises(RuntimeError, match="device meta is not on the expected device cpu"):
@@ -73,11 +75,15 @@ def test_native_code_makes_the_same_layouts(dtype):
             strides = tuple(int(s) for s in rng.choice([0, 1, 2, 6, -1], len(sizes)))
         native = _layout._native((sizes, strides, dtype, device))
         plain = _layout._new_layout(sizes, strides, dtype, device)
+        _layout._complete(plain)
         if native is None:
             assert 0 in sizes
         else:
-            assert _facts(native) == _facts(plain)
-            assert (native.sort is None) == (plain.sort is None)
+            known = native.pool, native.sort
+            _layout._complete(native)
+            assert _facts(native) == _facts(plain) and type(native.shape) is flambeau.Size
+            assert (native.sort is None) == (plain.sort is None) and native.pool is plain.pool
+            assert known[0] in (None, plain.pool) and known[1] in (None, native.sort)
 
 
 @pytest.mark.parametrize("sizes", [(True, 2), (1 << 39, 1 << 39), flambeau.Size((2, 3))])
@@ -93,7 +99,7 @@ def test_native_code_leaves_odd_sizes_to_python(sizes):
 CALLS = {
     "number": lambda x, y: x + 1.5,
     "two": lambda x, y: x * y - x,
-    "compare": lambda x, y: (x > y),
+    "compare": lambda x, y: x > y,
     "row": lambda x, y: x[:, None] * y[:3],
     "turned": lambda x, y: (x[: len(x) // 2 * 2].reshape(-1, 2).T + 1).T,
     "sum": lambda x, y: x.sum(),

@@ -193,28 +193,38 @@ class autocast:
         if enabled and (device_type == "cuda" or self.fast_dtype not in _SUPPORTED):
             _warn_disabled(device_type)
             enabled = False
-        self._enabled = enabled
+        self._enabled = bool(enabled)
 
     def __enter__(self):
         me, device = state.me, self.device
-        self.prev_cache_enabled = me.cache_enabled
-        self.prev = is_autocast_enabled(device)
-        self.prev_fastdtype = get_autocast_dtype(device)
-        set_autocast_enabled(device, self._enabled)
-        set_autocast_dtype(device, self.fast_dtype)
+        self.prev_cache_enabled, me.cache_enabled = me.cache_enabled, self._cache_enabled
         me.nesting += 1
-        me.cache_enabled = self._cache_enabled
+        if device == "cpu":
+            self.prev, self.prev_fastdtype = me.enabled, me.dtype
+        else:
+            self.prev, self.prev_fastdtype = is_autocast_enabled(device), get_autocast_dtype(device)
+        self._set(me, self._enabled, self.fast_dtype)
         return self
 
     def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any):
-        me, device = state.me, self.device
+        me = state.me
         me.nesting -= 1
         if not me.nesting:
             me.cache.clear()
-        set_autocast_enabled(device, self.prev)
-        set_autocast_dtype(device, self.prev_fastdtype)
+        self._set(me, self.prev, self.prev_fastdtype)
         me.cache_enabled = self.prev_cache_enabled
         return False
+
+    def _set(self, me, enabled, dtype):
+        # training loops enter autocast in every step: nothing is done that is done already
+        if self.device != "cpu":
+            set_autocast_enabled(self.device, enabled)
+            set_autocast_dtype(self.device, dtype)
+            return
+        if enabled is not me.enabled:
+            switch(enabled)
+        if dtype is not me.dtype:
+            set_autocast_dtype("cpu", dtype)
 
     def __call__(self, func):
         if not callable(func):

@@ -10,6 +10,19 @@ from typing import Any, NamedTuple
 Word = Any  # a number when launched, a value while a kernel is written
 
 
+def blank_of(kind):
+    """The words of a kind of description, none of them filled in, but for those with defaults."""
+    return {name: kind._field_defaults.get(name) for name in kind._fields}
+
+
+def filled(blank, words):
+    """Words by name in the order of a description: quicker than a call with many keywords."""
+    found = [*(blank | words).values()]
+    if len(found) != len(blank):
+        raise TypeError(f"no such words: {[name for name in words if name not in blank]}")
+    return found
+
+
 class Walk(NamedTuple):
     """A pointwise nest: rows are cut into pieces, chunks take some rows or a piece of one.
 
@@ -49,6 +62,42 @@ class Rows(NamedTuple):
     rows: Word
     length: Word
     per_chunk: Word
+
+
+class Product(NamedTuple):
+    """A matrix product; strides, sizes and offsets are in bytes.
+
+    Then come batch sizes; batch strides of C, A, B and each addend; row and column of each addend.
+    """
+
+    chunks: Word
+    per_chunk: Word
+    items: Word
+    m: Word
+    n: Word
+    k: Word
+    a_row: Word
+    a_k: Word
+    b_k: Word
+    b_column: Word
+    c_row: Word
+    panels: Word
+    tall: Word
+    height: Word
+    tall_tile: Word
+    short_tile: Word
+    row_groups: Word
+    column_groups: Word
+    strips: Word
+    along: Word  # does all of B stay close?
+    # of modes that pack, or go through k in blocks
+    blocks: Word = 0
+    depth: Word = 0
+    pack_chunks: Word = 0
+    slot_bytes: Word = 0
+    slots_at: Word = 0
+    partial_at: Word = 0
+    partial_row: Word = 0
 
 
 class Windows(NamedTuple):

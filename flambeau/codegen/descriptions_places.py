@@ -18,6 +18,12 @@ class Join(NamedTuple):
     pieces: Word
 
 
+class Run(NamedTuple):
+    """The only row of a piece, in bytes."""
+
+    width: Word
+
+
 class Piece(NamedTuple):
     """A piece of a join, in bytes."""
 

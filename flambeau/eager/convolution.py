@@ -33,23 +33,18 @@ _SUMMED = {"float16": _dtype.float32, "bfloat16": _dtype.float32}
 _SUMMED |= dict.fromkeys(("int8", "uint8", "int16"), _dtype.int32)
 
 
-class _Scratch:
-    """Memory that a plan needs while it runs: some bytes, then a slot for each thread."""
+def _take(pool_for, shared, slot_bytes):
+    """Memory while a plan runs: some bytes, then a slot per thread. (pool, address, slots)"""
+    slots = min(pool().get_num_threads(), MOST_SLOTS)
+    memory = pool_for(shared + slot_bytes * slots)
+    try:
+        return memory, memory.pop(), slots
+    except IndexError:
+        return memory, memory.grow(), slots
 
-    __slots__ = ("pool_for", "shared", "slot_bytes")
 
-    def __init__(self, runtime, shared, slot_bytes):
-        self.pool_for, self.shared, self.slot_bytes = runtime.pool_for, shared, slot_bytes
-        pool().ensure_workers()
-
-    def take(self):
-        """(pool, address, number of slots)"""
-        slots = min(pool().get_num_threads(), MOST_SLOTS)
-        memory = self.pool_for(self.shared + self.slot_bytes * slots)
-        try:
-            return memory, memory.pop(), slots
-        except IndexError:
-            return memory, memory.grow(), slots
+def _pages(nbytes):
+    return (nbytes + 4095) & -4096
 
 
 def _geometry(x, y, kernel, stride, padding, dilation, groups):
@@ -104,25 +99,26 @@ def _copied(t, layout):
 class _Run:
     """A planned convolution."""
 
-    __slots__ = ("kernel", "desc", "first", "first_desc", "scratch")
+    __slots__ = ("kernel", "desc", "first", "first_desc", "memory")
 
     def __init__(self, runtime, kernel, plan, first=None):
-        self.kernel, self.desc, self.scratch = kernel, plan.description, None
-        self.first, self.first_desc = first, plan.first_description
-        self.scratch = _Scratch(runtime, (plan.first_bytes + 4095) & -4096, plan.slot_bytes)
+        self.desc, slot_bytes, self.first_desc, first_bytes = plan
+        self.kernel, self.first = kernel, first
+        self.memory = runtime.pool_for, _pages(first_bytes), slot_bytes
+        pool().ensure_workers()
 
     def __call__(self, out, source, weight, bias):
         bias = 0 if bias is None else bias._storage.pointer + bias._offset
         weight = weight._storage.pointer + weight._offset
         source = source._storage.pointer + source._offset
         out = out._storage.pointer + out._offset
-        memory, block, slots = self.scratch.take()
+        memory, block, slots = _take(*self.memory)
         try:
             if self.first is None:
                 self.kernel(self.desc, out, source, weight, bias, block, slots)
                 return
             self.first(self.first_desc, block, weight)
-            room = block + self.scratch.shared
+            room = block + self.memory[1]
             self.kernel(self.desc, out, source, block, bias, room, slots)
         finally:
             memory.give(block)
@@ -156,9 +152,10 @@ def _planned(out, source, weight, bias, stride, padding, dilation, groups, backw
         return _nothing
     if source.numel == 0 or weight.numel == 0:
         return _zeros
-    kernel = tuple(weight.shape)[2:]
-    if weight.is_contiguous and matrices.fits(source, out, kernel, stride, padding, groups):
-        return matrices.multiply_back if backward else matrices.multiply
+    if weight.is_contiguous and not source.is_contiguous:
+        kernel = tuple(weight.shape)[2:]
+        if matrices.fits(source, out, kernel, stride, padding, groups):
+            return matrices.multiply_back if backward else matrices.multiply
     lined, target, summed = _lined(source), _lined(out), _as_summed(weight)
     added = None if bias is None else _as_summed(bias)
     rest = stride, padding, dilation, groups, backward
@@ -238,17 +235,19 @@ def towards_input(input, weight, shape, stride, padding, dilation, groups, last=
 class _WeightRun:
     """A planned weight gradient: shares, then their sum; or all at once, channel by channel."""
 
-    __slots__ = ("kernel", "desc", "last", "gather", "scratch", "biased")
+    __slots__ = ("kernel", "desc", "last", "gather", "memory", "biased")
 
     def __init__(self, runtime, kernel, plan, last=None, biased=None):
-        self.kernel, self.desc, self.last, self.gather = kernel, plan.description, last, plan.gather
-        self.scratch = _Scratch(runtime, (plan.share_bytes + 4095) & -4096, plan.slot_bytes)
+        self.desc, slot_bytes, self.gather, share_bytes = plan
+        self.kernel, self.last = kernel, last
+        self.memory = runtime.pool_for, _pages(share_bytes), slot_bytes
         self.biased = biased  # None: the kernel knows nothing of biases
+        pool().ensure_workers()
 
     def __call__(self, out, bias, x, y):
         """Gives whether bias was computed, too."""
-        memory, block, slots = self.scratch.take()
-        room = block + self.scratch.shared
+        memory, block, slots = _take(*self.memory)
+        room = block + self.memory[1]
         shares = address(out) if self.last is None else block
         try:
             self.kernel(self.desc, shares, address(x), address(y), room, slots)

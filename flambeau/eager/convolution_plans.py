@@ -9,7 +9,13 @@ sizes alone, so results do not depend on threads. The kernels are in codegen/tem
 import itertools
 from typing import NamedTuple
 
-from flambeau.codegen.descriptions import Convolution, ConvolutionPhase, Gather
+from flambeau.codegen.descriptions import (
+    Convolution,
+    ConvolutionPhase,
+    Gather,
+    blank_of,
+    filled,
+)
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
 from flambeau.codegen.scalar import BITS
 from flambeau.eager.plans import Plans
@@ -20,6 +26,7 @@ PIXELS = 384  # columns of a panel, so that it stays in the second-level cache
 FEW = 8  # chunks that are enough to keep some threads busy
 WEIGHT_PIXELS = 288  # the same for weight gradients
 WORDS = len(Convolution._fields)
+BLANK = blank_of(Convolution)
 
 
 class Geometry(NamedTuple):
@@ -104,11 +111,9 @@ def _lines(block, width, columns):
 def describe(words, phases=(), taps=b"", blocks=b""):
     """A description: words by name, then tables (two are packed), whose places are words, too."""
     tap_table = WORDS + len(phases)
-    places = dict(
-        phases=len(phases) // len(ConvolutionPhase._fields), phase_table=WORDS,
-        tap_table=tap_table, block_table=tap_table + len(taps) // 8,
-    )  # fmt: skip
-    return packed(Convolution(**words, **places)) + packed(phases) + taps + blocks
+    words["phases"], words["phase_table"] = len(phases) // len(ConvolutionPhase._fields), WORDS
+    words["tap_table"], words["block_table"] = tap_table, tap_table + len(taps) // 8
+    return packed(filled(BLANK, words)) + packed(phases) + taps + blocks
 
 
 def _common(size, block, depth, taps, vectors):
@@ -142,6 +147,11 @@ class Phase(NamedTuple):
     blocks_count: int
     strips: int
 
+    def record(self, first_chunk, d, h, w, base, pixels):
+        """Words of this phase, whose pixels are d x h x w."""
+        lists = self.tap_first, self.blocks_first, self.blocks_count
+        return ConvolutionPhase(first_chunk, d, h, w, base, *lists, pixels, self.strips)
+
 
 class Pattern(NamedTuple):
     """What of a convolution does not depend on the sizes of its images."""
@@ -156,6 +166,8 @@ class Pattern(NamedTuple):
     taps: bytes  # tables
     blocks: bytes
     strip_bytes: int
+    pixels: int  # of a block, at most
+    work: int  # products of a pixel, in a group
 
 
 def _pattern(key):
@@ -188,7 +200,12 @@ def _pattern(key):
             k_first += block[1] * block[3]
             depth, most = max(depth, block[1] * block[3]), max(most, block[3])
     tables = packed(all_taps), packed(all_blocks)
-    return Pattern(size, rows, inner, weights, found, depth, most, *tables, strips)
+    step = 3 * REGISTERS[code][0]
+    pixels = max(step, PIXELS * PANEL // max(PANEL, depth) * 4 // size // step * step)
+    work = rows * inner * total
+    return Pattern(
+        size, rows, inner, weights, found, depth, most, *tables, strips, pixels, work
+    )  # fmt: skip
 
 
 def _taps_back(first, every, stride, padding, dilation, size):
@@ -227,6 +244,39 @@ def _lattices(g, pattern, backward):
     return found, (1, 1, 1), (n, c, by_d * sd, by_h * sh, by_w * sw)
 
 
+# -- frames: descriptions but for the words that sizes and strides of images change ----------------
+
+FIELDS = Convolution._fields
+IMAGES = "x_n x_c x_d x_h x_w in_d in_h in_w step_d step_h step_w y_n y_m y_d y_h y_w".split()
+AT = FIELDS.index("x_n")
+assert list(FIELDS[AT : AT + len(IMAGES)]) == IMAGES and FIELDS[0] == "chunks"
+
+
+class Frame(NamedTuple):
+    """The words of a description before and after those of images, and its last tables."""
+
+    before: list
+    after: list
+    tables: bytes
+    slot_bytes: int
+    first_description: bytes | None  # of strips, or of the sum of shares
+    first_bytes: int
+
+    def describe(self, chunks, images, phases):
+        """images: strides and sizes of x, steps, strides of y; phases: words of their table."""
+        words = (chunks, *self.before, *images, *self.after, *phases)
+        return packed(words) + self.tables
+
+
+def _framed(words, pattern, phases, slot_bytes, first, first_bytes):
+    tap_table = WORDS + phases * len(ConvolutionPhase._fields)
+    words |= {"phases": phases, "phase_table": WORDS, "tap_table": tap_table, "chunks": 0}
+    words |= {"block_table": tap_table + len(pattern.taps) // 8, "slot_bytes": slot_bytes}
+    found, tables = filled(BLANK, words), pattern.taps + pattern.blocks
+    before, after = found[1:AT], found[AT + len(IMAGES) :]
+    return Frame(before, after, tables, slot_bytes, first, first_bytes)
+
+
 class ProductPlan(NamedTuple):
     """Description of a product, bytes of a slot; description and bytes of the weights as kernels
     want them, if they are laid out before."""
@@ -239,50 +289,60 @@ class ProductPlan(NamedTuple):
 
 def product_plan(g, code, backward, biased):
     """A convolution (x to y), or the way back (y to x)."""
-    pattern = pattern_of(g, code, backward)
+    key = code, g.x_shape[1], g.y_shape[1], *g[4:], backward
+    pattern, groups, n = PATTERNS[key], g.groups, g.x_shape[0]
     lattices, steps, y_strides = _lattices(g, pattern, backward)
-    source, strides = (g.y_shape, g.y_strides) if backward else (g.x_shape, g.x_strides)
-    (width, strip_chunk), size, groups = REGISTERS[code], pattern.size, g.groups
-    rows, inner, depth, n = pattern.rows, pattern.inner, pattern.depth, g.x_shape[0]
+    (_, _, *sizes), strides = (g.y_shape, g.y_strides) if backward else (g.x_shape, g.x_strides)
     pixels = [n * d * h * w for d, h, w, _ in lattices]
-    step, largest = 3 * width, max(pixels)
-    most = max(step, PIXELS * PANEL // max(PANEL, depth) * 4 // size // step * step)
-    block = min(most, up(cut(largest, most), step))
+    largest, (width, _) = max(pixels), REGISTERS[code]
+    block, most = 3 * width, pattern.pixels
+    block = most if largest > most else up(largest, block)
     # small groups share a chunk; tall products of few pixels are cut by rows
-    taps = pattern.weights["a_group"] // (rows * inner * size or 1)
-    together = max(1, min(groups, (1 << 20) // max(1, rows * inner * taps * block)))
-    sharing = -(-groups // together)
-    chunks = sum([-(-p // block) for p in pixels]) * sharing
-    parts = 1
+    sharing = together = 1
+    if groups > 1:
+        together = max(1, min(groups, (1 << 20) // max(1, pattern.work * block)))
+        sharing = -(-groups // together)
+    chunks, parts = sum([-(-p // block) for p in pixels]) * sharing, 1
     if chunks < FEW:
-        parts = min(-(-FEW // chunks), max(1, rows // 128))
-    per_part = up(-(-rows // parts), 8)
-    parts = -(-rows // per_part)
+        parts = min(-(-FEW // chunks), max(1, pattern.rows // 128))
     lines = max([_lines(block, width, w) for (_, _, w, _), p in zip(lattices, pixels) if p])
-    v = _common(size, block, depth, pattern.most_taps, lines)
-    own = largest <= block
-    v["sums_pitch"] = line = v["panel_pitch"]
-    v["at_strips"] = at = up(v["at_sums"] + (per_part + 8) * line, 64)
-    v["slot_bytes"] = slot = up(at + own * (per_part + 8) * depth * size, 4096) + 64
-    put_images(v, source, strides, steps, y_strides)
-    v["m"], v["c"], v["group_count"], v["groups_per_chunk"] = rows, inner, groups, together
-    v["m_parts"], v["m_per_part"], v["has_bias"] = parts, per_part, biased
-    v["in_order"], v["strip_group"] = not backward, pattern.strip_bytes
+    per_part = up(-(-pattern.rows // parts), 8)
+    parts = -(-pattern.rows // per_part)
     first, records = 0, []
     for phase, (d, h, w, base), many in zip(pattern.phases, lattices, pixels):
         if many:
-            records += ConvolutionPhase(
-                first_chunk=first, out_d=d, out_h=h, out_w=w, y_base=base,
-                tap_first=phase.tap_first, blocks_first=phase.blocks_first,
-                blocks_count=phase.blocks_count, pixels=many, strips=phase.strips,
-            )  # fmt: skip
+            records += phase.record(first, d, h, w, base, many)
             first += -(-many // block) * parts * sharing
-    v["chunks"] = first
-    found = describe(v | pattern.weights, records, pattern.taps, pattern.blocks)
-    if own:  # weights are used once: nobody else would want the strips
-        return ProductPlan(found, slot, None, 0)
-    strips = packed((groups * -(-rows // strip_chunk),)) + found[8:]
-    return ProductPlan(found, slot, strips, groups * pattern.strip_bytes)
+    phases = len(records) // len(ConvolutionPhase._fields)
+    own = largest <= block  # weights are used once: nobody else would want the strips
+    frame = PRODUCTS[key, biased, block, lines, per_part, together, own, phases]
+    found = frame.describe(first, (*strides, *sizes, *steps, *y_strides), records)
+    return ProductPlan(found, frame.slot_bytes, frame.first_description, frame.first_bytes)
+
+
+def _product_frame(key):
+    facts, biased, block, lines, per_part, together, own, phases = key
+    pattern, groups, (_, strip_chunk) = PATTERNS[facts], facts[7], REGISTERS[facts[0]]
+    rows, depth, size = pattern.rows, pattern.depth, pattern.size
+    v = _common(size, block, depth, pattern.most_taps, lines) | pattern.weights
+    v["sums_pitch"] = line = v["panel_pitch"]
+    v["at_strips"] = at = up(v["at_sums"] + (per_part + 8) * line, 64)
+    v["m"], v["c"], v["group_count"], v["groups_per_chunk"] = rows, pattern.inner, groups, together
+    v["m_parts"], v["m_per_part"], v["has_bias"] = -(-rows // per_part), per_part, biased
+    v["in_order"], v["strip_group"] = not facts[8], pattern.strip_bytes
+    slot = up(at + own * (per_part + 8) * depth * size, 4096) + 64
+    frame = _framed(v, pattern, phases, slot, None, 0)
+    if own:
+        return frame
+    # making strips needs nothing of images
+    records = [w for phase in pattern.phases for w in phase.record(0, 0, 0, 0, 0, 0)]
+    whole = frame if len(records) == phases * len(ConvolutionPhase._fields) else None
+    whole = whole or _framed(v, pattern, len(pattern.phases), slot, None, 0)
+    strips = whole.describe(groups * -(-rows // strip_chunk), [0] * len(IMAGES), records)
+    return frame._replace(first_description=strips, first_bytes=groups * pattern.strip_bytes)
+
+
+PRODUCTS = Plans(_product_frame, by_default=False)
 
 
 class WeightPlan(NamedTuple):
@@ -296,33 +356,33 @@ class WeightPlan(NamedTuple):
 
 def weight_plan(g, code, biased):
     """The gradient of the weights, and of the bias if asked for."""
-    pattern = pattern_of(g, code, False)
-    (width, _), size, groups = REGISTERS[code], pattern.size, g.groups
-    rows, inner, (phase,) = pattern.rows, pattern.inner, pattern.phases
-    n, _, out_d, out_h, out_w = g.y_shape
+    key = code, g.x_shape[1], g.y_shape[1], *g[4:], False
+    pattern, (width, _) = PATTERNS[key], REGISTERS[code]
+    (phase,), groups, (n, _, out_d, out_h, out_w) = pattern.phases, g.groups, g.y_shape
     pixels = n * out_d * out_h * out_w
-    count = phase.blocks_count
-    block = min(WEIGHT_PIXELS * 4 // size, up(pixels, width))
-    k_total = inner * len(phase.taps)
-    k_parts = max(1, min(count, FEW, k_total // 512))
+    block = min(WEIGHT_PIXELS * 4 // pattern.size, up(pixels, width))
+    k_parts = max(1, min(phase.blocks_count, FEW, pattern.inner * len(phase.taps) // 512))
     k_parts = max(1, min(k_parts, -(-FEW // groups)))
     pixel_parts = even(min(-(-pixels // block) // 2, -(-FEW // (k_parts * groups))))
-    v = _common(size, block, pattern.depth, pattern.most_taps, _lines(block, width, out_w))
+    frame = WEIGHTS[key, biased, block, _lines(block, width, out_w), k_parts, pixel_parts]
+    images = *g.x_strides, *g.x_shape[2:], *g.stride, *g.y_strides
+    record = phase.record(0, out_d, out_h, out_w, 0, pixels)
+    found = frame.describe(k_parts * pixel_parts * groups, images, record)
+    return WeightPlan(found, frame.slot_bytes, frame.first_description, frame.first_bytes)
+
+
+def _weight_frame(key):
+    facts, biased, block, lines, k_parts, pixel_parts = key
+    pattern, groups, (width, _) = PATTERNS[facts], facts[7], REGISTERS[facts[0]]
+    rows, inner, size = pattern.rows, pattern.inner, pattern.size
+    k_total = inner * len(pattern.phases[0].taps)
+    v = _common(size, block, pattern.depth, pattern.most_taps, lines)
     v["sums_pitch"] = line = up(rows * size, 64) + 192
-    v["slot_bytes"] = slot = up(v["at_sums"] + (block + width) * line, 4096) + 64
-    put_images(v, g.x_shape, g.x_strides, g.stride, g.y_strides)
-    v["m"], v["c"], v["group_count"] = rows, inner, groups
-    v["k_parts"], v["pixel_parts"], v["has_bias"], v["k_total"] = (
-        k_parts, pixel_parts, biased, k_total,
-    )  # fmt: skip
+    v["m"], v["c"], v["group_count"], v["has_bias"] = rows, inner, groups, biased
+    v["k_parts"], v["pixel_parts"], v["k_total"] = k_parts, pixel_parts, k_total
     v["group_bytes"] = group_bytes = (k_total + 8) * line
     v["part_bytes"] = part_bytes = groups * group_bytes
-    v["chunks"] = k_parts * pixel_parts * groups
-    record = ConvolutionPhase(
-        first_chunk=0, out_d=out_d, out_h=out_h, out_w=out_w, y_base=0, tap_first=0,
-        blocks_first=0, blocks_count=count, pixels=pixels,
-    )  # fmt: skip
-    found = describe(v, record, pattern.taps, pattern.blocks)
+    slot = up(v["at_sums"] + (block + width) * line, 4096) + 64
     per_chunk = up(max(width, min(k_total, (1 << 16) // max(1, rows * pixel_parts))), width)
     per_group = -(-k_total // per_chunk)
     gather = Gather(
@@ -330,7 +390,10 @@ def weight_plan(g, code, biased):
         part_bytes=part_bytes, group_bytes=group_bytes, pitch=line, group_chunks=per_group,
         has_bias=biased,
     )  # fmt: skip
-    return WeightPlan(found, slot, packed(gather), pixel_parts * part_bytes)
+    return _framed(v, pattern, 1, slot, packed(gather), pixel_parts * part_bytes)
+
+
+WEIGHTS = Plans(_weight_frame, by_default=False)
 
 
 # -- depthwise ------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from flambeau._tensor import Tensor, alias, empty_like_layout, empty_tensor
 from flambeau.codegen.descriptions_places import Counted, Lines, Search
 from flambeau.eager import outs
 from flambeau.eager.copying import copy_into, filled, to_copy
-from flambeau.eager.kernels import pool
 from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.plan import NO_WORK
 from flambeau.eager.plans import Plans
@@ -219,8 +218,6 @@ def _plan_search(key):
         return dtype, to, nothing, NO_WORK
     in_rows = boundaries.ndim > 1
     count, block = blocks(to.numel, 1 << 12)
-    if count > 1:
-        pool().ensure_workers()
     facts = bool(right or side == "right"), in_rows, sorter is not None
     per_row = to.sizes[-1] if in_rows else 1
     kernel = to.device.runtime.kernel(

@@ -212,9 +212,10 @@ def full(
 def _full(name, size, value, out, dtype, device, requires_grad):
     kind = type(value)
     if (kind is int or kind is float) and out is None and -1000 <= value <= 1000:
-        plan = known(_FULL, (size,), (dtype, kind), device) if isinstance(size, tuple) else None
-        if plan is not None:
-            return _run(plan, value, requires_grad)
+        if isinstance(size, tuple):
+            plan = known(_FULL, size or (size,), (dtype, kind), device)
+            if plan is not None:
+                return _run(plan, value, requires_grad)
     value = number(value, name, "fill_value", 2)
     shape = size_tuple(size, name)
     if dtype is None and out is None:

@@ -15,6 +15,7 @@ from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager.copying import copy_into, preserved_layout
 from flambeau.eager.launching import LAUNCHERS, call_row, launches
+from flambeau.eager.plans import Plans
 from flambeau.eager.pointwise import keep_original
 from flambeau.eager.rows import address, dense_like, is_computed
 from flambeau.eager.sampling import (
@@ -33,6 +34,7 @@ from flambeau.ops.dropout import (
     dropout_with_mask,
 )
 from flambeau.ops.dropout import rrelu_with_noise as noisy_rrelu
+from flambeau.runtime.base import nothing
 
 
 def _is_walkable(input):
@@ -46,17 +48,35 @@ def _toss(kind, input, keep, factor=0.0, shift=0.0, share=0.0, out=None, masked=
     layout = input._layout
     masked = input._requires_grad and modes.grad if masked is None else masked
     out = empty_like_layout(layout) if out is None else out
-    mask, place = None, 0
-    if masked:
-        mask = empty_like_layout(make_layout(layout.shape, layout.strides, d.bool_, layout.device))
-        place = mask._storage.pointer
-    if layout.numel:
-        run = layout.device.runtime.kernel(
-            kind + "_dropout", "dropout:build_dropout", layout.dtype.code, kind, masked
-        )
-        pointers = address(out), place, address(input)
-        run(stream(None), *pointers, layout.numel, keep, factor, shift, share)
+    mask_layout, run = PLANS[layout, kind, masked]
+    mask = None if mask_layout is None else empty_like_layout(mask_layout)
+    run(
+        stream(None),
+        out._storage.pointer + out._offset,
+        0 if mask is None else mask._storage.pointer,
+        input._storage.pointer + input._offset,
+        layout.numel,
+        keep,
+        factor,
+        shift,
+        share,
+    )
     return out, mask
+
+
+def _plan(key):
+    """(layout of the mask, kernel)."""
+    layout, kind, masked = key
+    mask = None
+    if masked:
+        mask = make_layout(layout.sizes, layout.strides, d.bool_, layout.device)
+    if not layout.numel:
+        return mask, nothing
+    facts = layout.dtype.code, kind, masked
+    return mask, layout.device.runtime.kernel(kind + "_dropout", "dropout:build_dropout", *facts)
+
+
+PLANS = Plans(_plan)
 
 
 @launches("coins")

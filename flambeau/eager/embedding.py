@@ -395,6 +395,7 @@ ONES = Plans(_plan_ones)
 def ones_at(places, classes):
     layout, kernel, described = ONES[places._layout, classes]
     out = empty_like_layout(layout)
-    places = contiguous(places)
+    if not places._layout.is_contiguous:
+        places = contiguous(places)
     bad = kernel(described, out._storage.pointer, places._storage.pointer + places._offset)
     return None if bad else out

@@ -8,12 +8,11 @@ from flambeau import _dtype
 from flambeau._layout import dense_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions_places import FoldedBlocks, PixelLines
-from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches
 from flambeau.eager.plan import NO_WORK
 from flambeau.eager.plans import Plans
 from flambeau.eager.rearranging import arranged, shaped_like
-from flambeau.eager.rows import address, contiguous, has_work, vector_layout
+from flambeau.eager.rows import address, chunks_of, contiguous, has_work, vector_layout
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
 
@@ -24,12 +23,8 @@ INTERLEAVED = 4  # up to this factor, lines of pixels are interleaved in registe
 
 def _cut(rows, work, most):
     """(chunks, rows per chunk)."""
-    chunks = max(1, min(most, rows, work // CHUNK))
-    per_chunk = -(-rows // chunks)
-    chunks = -(-rows // per_chunk)
-    if chunks > 1:
-        pool().ensure_workers()
-    return chunks, per_chunk
+    per_chunk = -(-rows // max(1, min(most, rows, work // CHUNK)))
+    return chunks_of(rows, per_chunk), per_chunk
 
 
 def _described(rows, image, blocks, facts, work, most):

@@ -130,7 +130,7 @@ def _plain_text(op):
         if _written(p) != p.name:  # by its true name it is one of kwargs
             parts.append("/")
     parts += ["out=None"] if starred else ["*", "out=None"]
-    conditions = " and ".join(_PLAIN[p.kind].format(n=_written(p)) for p in op.params)
+    conditions = " and ".join(_condition(p) for p in op.params)
     given = ", ".join(f"('{p.name}', {_written(p)}, _d_{p.name})" for p in op.params)
     return (
         f"def {op.name}({', '.join(parts)}, **kwargs):\n"
@@ -140,6 +140,12 @@ def _plain_text(op):
         "            given['out'] = out\n"
         "        return general(**given, **kwargs)\n"
     )
+
+
+def _condition(p):
+    """Is an argument of the plain type that the row wants?"""
+    found = _PLAIN[p.kind].format(n=_written(p))
+    return f"({found} or {_written(p)} is None)" if p.default is None else found
 
 
 def _packing_text(op):

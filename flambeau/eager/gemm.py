@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from flambeau._layout import Size, collapse, dense_layout, expanded_strides, make_layout
 from flambeau._tensor import alias, empty_like_layout
+from flambeau.codegen.descriptions import Product, blank_of, filled
 from flambeau.eager.copying import copy_into
 from flambeau.eager.kernels import load_functions, pool
 from flambeau.eager.plans import Plans
@@ -29,6 +30,7 @@ NEAREST = 24 << 10  # bytes of a packed strip that stay in the first-level cache
 CONVERTED = 1 << 19  # multiplications from which float16 is converted once, while it is packed
 CLOSE = 1 << 17  # bytes of B that stay in the second-level cache beside everything else
 MOST_SLOTS = 64
+BLANK, NO_WORDS = blank_of(Product), {}
 
 
 class Registers(NamedTuple):
@@ -60,7 +62,7 @@ class Schedule:
         from flambeau.codegen.templates import gemm  # with llvmlite, on first need
 
         mode, code, vectors, paired = key[:4]
-        self.key, self.words, self.tiles = key, gemm.Words, {}
+        self.key, self.tiles = key, {}
         self.kernel = runtime.kernel("gemm", "gemm:build", *key)
         tile = gemm.tile_for(mode, code, 1, vectors, paired)
         self.columns, self.grain = tile.columns, tile.grain
@@ -302,50 +304,62 @@ def _described(schedule, mode, s, batch, runtime, swapped, addends, sizes, steps
     tall = m - panels * (height - 1)
     columns, item, packed_item = schedule.columns, schedule.item, schedule.packed_item
     strips = -(-n // columns)
-    blocks, depth, pack_chunks, partial_at, partial_row, shared, slot = 1, k, 0, 0, 0, 0, 0
+    pack_chunks = shared = slot = 0
     if mode == "blocked":
         row_groups, column_groups = _blocked_groups(panels, strips, s)
-        blocks = -(-k // schedule.block)
-        depth = -(-k // (4 * blocks)) * 4
-        blocks = -(-k // depth)
-        pack_chunks = max(1, min(16, k * n >> 16))
-        padded = -(-k // schedule.grain) * schedule.grain
-        shared = _pages(padded * strips * columns * packed_item)
-        most = -(-panels // row_groups) * height
-        slot = partial_at = _pages(most * depth * packed_item + 256)
-        if item != schedule.sum_item and blocks > 1:
-            partial_row = strips * columns * schedule.sum_item
-            slot += _pages(most * partial_row)
+        more = _blocks(schedule, s, strips, -(-panels // row_groups) * height)
+        pack_chunks, shared, slot = more["pack_chunks"], more["slots_at"], more["slot_bytes"]
     else:
         row_groups, column_groups = _groups(mode, panels, strips, s, batch)
+        more = NO_WORDS
         if mode == "columns" or mode == "panels":
             padded = -(-k // schedule.grain) * schedule.grain
             slot = partial_at = _pages(padded * columns * packed_item)
             if mode == "panels":
                 most = -(-panels // row_groups) * height
                 slot += _pages(most * padded * packed_item + 256)
+            more = {"slot_bytes": slot, "partial_at": partial_at}
     groups = row_groups * column_groups
     items = batch * groups
     per_chunk = max(1, (GRAIN // 2) // max(1, m * n * k // groups))
     chunks = -(-items // per_chunk) + pack_chunks
-    words = schedule.words(
-        chunks=chunks, per_chunk=per_chunk, items=items, m=m, n=n, k=k,
-        a_row=a_row * item, a_k=a_k * item, b_k=b_k * item, b_column=b_column * item,
-        c_row=c_row * item, panels=panels, tall=tall, height=height,
-        tall_tile=schedule.tile(height),
-        short_tile=schedule.tile(height - 1) if tall < panels else 0,
-        row_groups=row_groups, column_groups=column_groups, strip=columns, strips=strips,
-        item=item, packed_item=packed_item, blocks=blocks, depth=depth, pack_chunks=pack_chunks,
-        slot_bytes=slot, slots_at=shared, partial_at=partial_at, partial_row=partial_row,
-        along=k * n * item <= CLOSE, sum_item=schedule.sum_item,
-    )  # fmt: skip
+    words = filled(BLANK, {
+        "chunks": chunks, "per_chunk": per_chunk, "items": items, "m": m, "n": n, "k": k,
+        "a_row": a_row * item, "a_k": a_k * item, "b_k": b_k * item, "b_column": b_column * item,
+        "c_row": c_row * item, "panels": panels, "tall": tall, "height": height,
+        "tall_tile": schedule.tile(height),
+        "short_tile": schedule.tile(height - 1) if tall < panels else 0,
+        "row_groups": row_groups, "column_groups": column_groups, "strips": strips,
+        "along": k * n * item <= CLOSE, **more,
+    })  # fmt: skip
     if sizes or addends:
-        strides = [x * item for st in steps for x in st] + [x * item for st in addends for x in st]
-        words = (*words, *sizes, *strides)
+        words += sizes
+        for strides in (*steps, *addends):
+            words += [x * item for x in strides]
     if chunks > 1:
         pool().ensure_workers()
     desc = packed(words)
     return Plan(schedule.kernel, desc, chunks, shared, slot, swapped, runtime.pool_for)
+
+
+def _blocks(schedule, s, strips, rows):
+    """Words of products that go through k in blocks; rows: of A that a chunk packs at most."""
+    n, k = s.n, s.k
+    columns, packed_item = schedule.columns, schedule.packed_item
+    blocks = -(-k // schedule.block)
+    depth = -(-k // (4 * blocks)) * 4
+    blocks = -(-k // depth)
+    padded = -(-k // schedule.grain) * schedule.grain
+    slot = partial_at = _pages(rows * depth * packed_item + 256)
+    partial_row = 0
+    if schedule.item != schedule.sum_item and blocks > 1:
+        partial_row = strips * columns * schedule.sum_item
+        slot += _pages(rows * partial_row)
+    return {
+        "blocks": blocks, "depth": depth, "pack_chunks": max(1, min(16, k * n >> 16)),
+        "slot_bytes": slot, "slots_at": _pages(padded * strips * columns * packed_item),
+        "partial_at": partial_at, "partial_row": partial_row,
+    }  # fmt: skip
 
 
 def _pages(nbytes):

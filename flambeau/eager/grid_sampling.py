@@ -9,13 +9,12 @@ import math
 from flambeau import _dtype, errors
 from flambeau._layout import dense_layout
 from flambeau._tensor import empty_like_layout
-from flambeau.autograd.grad_mode import modes
 from flambeau.codegen.descriptions_images import GridSampling
 from flambeau.eager.copying import copy_into
+from flambeau.eager.fronts import kernel_unless_recorded
 from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import address, chunks_of, contiguous, dense_like, has_work
-from flambeau.ops.table import TABLE
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
 
@@ -82,8 +81,7 @@ def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     return out
 
 
-@launches("grid_sampler_backward")
-def grid_sampler_backward(
+def _grid_sampler_backward(
     grad_output, input, grid, interpolation_mode, padding_mode, align_corners, needs
 ):
     facts = interpolation_mode, padding_mode, align_corners
@@ -121,15 +119,4 @@ def _image_gradient(grad_output, input, grid, facts, is_empty):
     return rounded
 
 
-def _backward_front(op, general):
-    """Kernels, or tensors where somebody wants the graph of the gradient."""
-
-    def backward(g, input, grid, *facts):
-        if modes.grad and (g._requires_grad or input._requires_grad or grid._requires_grad):
-            return TABLE["_grid_sampler_backward_on_tensors"](g, input, grid, *facts)
-        return grid_sampler_backward(g, input, grid, *facts)
-
-    return backward
-
-
-FRONTS["grid_sampler_backward"] = _backward_front
+FRONTS["grid_sampler_backward"] = kernel_unless_recorded(_grid_sampler_backward)

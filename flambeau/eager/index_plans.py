@@ -15,9 +15,8 @@ from flambeau._layout import dense_layout
 from flambeau._tensor import Tensor, empty_tensor
 from flambeau.codegen.descriptions_places import IndexedWalk
 from flambeau.eager.copying import copy_into
-from flambeau.eager.kernels import pool
 from flambeau.eager.plan import NO_WORK
-from flambeau.eager.rows import address, contiguous
+from flambeau.eager.rows import address, chunks_of, contiguous
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed, read_bytes
 
@@ -170,7 +169,6 @@ def _describe(lengths, strides, safe, itemsize, sizes, steps):
     chunks, pieces, piece, per_chunk = 1, 1, length, rows
     if rows * length > CHUNK:
         chunks, pieces, piece, per_chunk = _cut(lengths, rows, safe, itemsize)
-        pool().ensure_workers()
     walk = IndexedWalk(chunks, pieces, piece, per_chunk, rows, length, middle, len(outer))
     found = [*walk, *sizes, *steps]
     for st in strides:
@@ -192,4 +190,4 @@ def _cut(lengths, rows, safe, itemsize):
         piece = min(length, max(16, -(-length // 16 // line), CHUNK // together // line) * line)
     per_chunk = min(per_chunk, rows)
     pieces = -(-length // piece)
-    return pieces * -(-rows // per_chunk), pieces, piece, per_chunk
+    return chunks_of(pieces * -(-rows // per_chunk), 1), pieces, piece, per_chunk

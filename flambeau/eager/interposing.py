@@ -208,16 +208,18 @@ def push(handler: Handler | Callable) -> Handler:
     """Let a handler stand around the calls of this thread, or of all if it says so."""
     global _common
     handler = handler if isinstance(handler, Handler) else _Calling(handler)
+    me = _threads.me
+    with _lock:
+        if handler.all_threads:
+            _common = _common.pushed(handler)
+            for thread in {*_known_threads, me}:
+                thread.stack = thread.stack.pushed(handler)
+        else:
+            me.stack = me.stack.pushed(handler)
+    me.operator = None  # what an operator calls now is news to this handler
+    # asked when the stack has changed: from then on nobody disarms
     if handler not in _armed_for and not handler.kinds <= _armed:
         _arm(handler)
-    if handler.all_threads:
-        with _lock:
-            _common = _common.pushed(handler)
-            for thread in {*_known_threads, _threads.me}:
-                thread.stack = thread.stack.pushed(handler)
-    else:
-        me = _threads.me
-        me.stack = me.stack.pushed(handler)
     if len(_idle) < IDLE_CALLS // 2:
         _idle.extend([None] * (IDLE_CALLS - len(_idle)))
     return handler
@@ -227,10 +229,10 @@ def pop(handler: Handler) -> None:
     """Take a handler away; may be called on any thread."""
     global _common
     me = _threads.me
-    if handler in me.stack.handlers and not handler.all_threads:
-        me.stack = me.stack.popped(handler)
-        return
     with _lock:
+        if handler in me.stack.handlers and not handler.all_threads:
+            me.stack = me.stack.popped(handler)
+            return
         _common = _common.popped(handler)
         for thread in list(_known_threads):
             if handler in thread.stack.handlers:
@@ -348,6 +350,7 @@ class Place:
             function.__closure__,
         )
         self.copy.__kwdefaults__ = function.__kwdefaults__
+        self.copy.__annotations__ = function.__annotations__
         self.kind, self.key, self.row, self.is_on = offered.kind, offered.key, "", False
         naming = offered.naming
         if naming is None:
@@ -397,6 +400,9 @@ def _go_on(me, name, chain, k, args, kwargs):
     if k == len(chain):
         return name.place.last(me, name, args, kwargs)
     handler = chain[k]
+    if handler.all_threads and handler not in _common.handlers:
+        me.stack = me.stack.popped(handler)  # it went while this thread was changing its stack
+        return _go_on(me, name, chain, k + 1, args, kwargs)
     sees = handler.sees
     if sees == "all":
         return handler.around(name, _rest(me, name, chain, k + 1), args, kwargs)
@@ -511,7 +517,7 @@ class _Offered:
 
 _offers: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # function -> _Offered or Place
 _armed: frozenset = frozenset()  # kinds of calls whose functions have all been exchanged
-_armed_for: dict = {}  # lasting handlers for which those they want have been
+_armed_for: frozenset = frozenset()  # lasting handlers for which those they want have been
 
 
 def offer(function: Any, naming: Naming | None = None, kind: str = "op", key: str = "") -> None:
@@ -523,51 +529,54 @@ def offer(function: Any, naming: Naming | None = None, kind: str = "op", key: st
         _offers.setdefault(function, offered)
         return
     with _lock:
-        _exchange(function, _offers.setdefault(function, offered))
+        _exchange(function, _offers.setdefault(function, offered), _armed, _armed_for)
 
 
-def _exchange(function, offered):
-    """Give a function the code that asks for handlers, if one may want it."""
+def _exchange(function, offered, kinds, handlers):
+    """Give a function the code that asks for handlers, if it is of these kinds or wanted."""
     if type(offered) is _Offered:
-        kinds = _armed.union(*[h.kinds for h in _armed_for])
-        if offered.naming is not None and offered.kind not in kinds:
+        every = kinds.union(*[h.kinds for h in handlers])
+        if offered.naming is not None and offered.kind not in every:
             return
         offered = _offers[function] = Place(function, offered)
     if offered.is_on:
         return
-    if offered.kind in _armed or any(h.wants(offered) for h in _armed_for):
+    if offered.kind in kinds or any(h.wants(offered) for h in handlers):
         function.__code__, offered.is_on = offered.code, True
         function.__dict__.setdefault("__wrapped__", offered.copy)  # inspect looks for it there
 
 
 def _arm(handler):
-    global _armed
+    global _armed, _armed_for
     from flambeau.eager import places  # knows all of eager; loads with the first handler
 
     with _lock:
         places.offer_all()
+        kinds, handlers = _armed, _armed_for
         if handler.is_lasting:
-            _armed_for[handler] = True
+            handlers = handlers | {handler}
         else:
-            _armed = _armed | handler.kinds
+            kinds = kinds | handler.kinds
         for function, offered in list(_offers.items()):
-            _exchange(function, offered)
+            _exchange(function, offered, kinds, handlers)
+        _armed, _armed_for = kinds, handlers
 
 
 def disarm() -> None:
     """Give all functions their own code, unless a handler in some thread needs them."""
-    global _armed
+    global _armed, _armed_for
     with _lock:
         _idle[:] = [None] * IDLE_CALLS
+        # first this, so that who comes now arms again; then the question who is there
+        armed, _armed, _armed_for = (_armed, _armed_for), frozenset(), frozenset()
         if is_active():
+            _armed, _armed_for = armed
             return
         for function, place in list(_offers.items()):
             if type(place) is Place and place.is_on:
                 function.__code__, place.is_on = place.copy.__code__, False
                 if function.__dict__["__wrapped__"] is place.copy:
                     del function.__wrapped__
-        _armed = frozenset()
-        _armed_for.clear()
 
 
 _WORDS |= {"threads": _threads, "nobody": NOBODY, "tick": _idle.pop, "disarm": disarm}

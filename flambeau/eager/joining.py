@@ -8,7 +8,7 @@ box. Table rows: `ops/joining.py`.
 from math import prod
 from struct import unpack
 
-from flambeau import _device, _dtype
+from flambeau import _device, _dtype, errors
 from flambeau._layout import (
     contiguous_strides,
     dense_layout,
@@ -18,14 +18,14 @@ from flambeau._layout import (
 )
 from flambeau._memory_format import contiguous_format
 from flambeau._tensor import empty_like_layout, empty_tensor
-from flambeau.codegen.descriptions_places import Join, PaddedPiece, Piece
+from flambeau.codegen.descriptions_places import Join, PaddedPiece, Piece, Run
 from flambeau.eager.copying import fill_into, to_copy
-from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches
 from flambeau.eager.padding import bits_of
 from flambeau.eager.plan import NO_WORK
 from flambeau.eager.plans import Plans
 from flambeau.eager.rearranging import memory_order_of, place_of, plan_box
+from flambeau.eager.rows import chunks_of
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed, packer
 
@@ -48,13 +48,27 @@ def _join(out, pieces, row, name, kind=Piece):
     return out, kernel, packed((*join, *pieces)), packer(count)
 
 
+def _runs(out, widths, name):
+    """The same for a single row of pieces."""
+    runtime, total, count = out.device.runtime, out.nbytes, len(widths)
+    if not total or not runtime.computes:
+        return out, nothing, NO_WORK, packer(count)
+    chunks, per_chunk = (1, total) if total <= CHUNK else _cut(total, total)
+    kernel = runtime.kernel(name, "joining:build_join", Run)
+    return (
+        out,
+        kernel,
+        packed((*Join(chunks, per_chunk, total, total, count), *widths)),
+        packer(count),
+    )
+
+
 def _cut(total, row):
     """(chunks, bytes per chunk): an even number of equal parts, of whole rows or cache lines."""
     chunks = -(-total // CHUNK)
     per_chunk = -(-total // (chunks + chunks % 2))
     per_chunk += -per_chunk % (row if row < CHUNK >> 3 else 64)
-    pool().ensure_workers()
-    return -(-total // per_chunk), per_chunk
+    return chunks_of(total, per_chunk), per_chunk
 
 
 def _boxes(out, layouts, places):
@@ -113,9 +127,10 @@ def cat(tensors, dim):
 
 def _plan_cat(key):
     dim, *layouts = key
-    found = _plan_runs(layouts) if layouts and dim == 0 else None
-    if found is not None:
-        return found
+    if dim == 0 and layouts and layouts[0].ndim:
+        found = _plan_runs(layouts)
+        if found is not None:
+            return found
     first = _first_piece(layouts)
     shape, ndim = first.sizes, first.ndim
     dim = wrap_dim(dim, ndim)
@@ -128,21 +143,28 @@ def _plan_cat(key):
             sizes.append(0)
         else:
             raise _mismatch(first, layout, dim, k)
+        if layout.device is not first.device:
+            raise errors.different_devices(first.device, layout.device)
     return _plan_pieces(layouts, sizes, (*head, sum(sizes), *tail), dim)
 
 
 def _plan_runs(layouts):
     """Pieces side by side one after the other: one row. None if they are not that."""
     first = layouts[0]
-    rest, dtype, total, pieces = first.sizes[1:], first.dtype, 0, []
+    ndim, rest, dtype, device = first.ndim, first.sizes[1:], first.dtype, first.device
+    total, widths = 0, []
     for layout in layouts:
-        sizes = layout.sizes
-        if not sizes or sizes[1:] != rest or layout.dtype is not dtype or not layout.is_contiguous:
+        if (
+            not layout.is_dense
+            or layout.dtype is not dtype
+            or layout.device is not device
+            or layout.ndim != ndim
+            or layout.sizes[1:] != rest
+        ):
             return None
-        total += sizes[0]
-        pieces += (layout.nbytes, 0)
-    out = dense_layout((total, *rest), dtype, first.device)
-    return _join(out, pieces, out.nbytes, "cat")
+        total += layout.sizes[0]
+        widths.append(layout.nbytes)
+    return _runs(make_layout((total, *rest), first.strides, dtype, device), widths, "cat")
 
 
 def _first_piece(layouts):
@@ -213,7 +235,7 @@ def _boxes_of_cat(out, layouts, sizes, dim):
     return _boxes(out, layouts, places)
 
 
-CATS = cat.plans = Plans(_plan_cat)
+CATS = cat.plans = Plans(_plan_cat, mixed=True)
 
 
 # -- stack -----------------------------------------------------------------------------------------
@@ -232,20 +254,27 @@ def _plan_stack(key):
     dim, *layouts = key
     if not layouts:
         raise RuntimeError("stack expects a non-empty TensorList")
-    first, count, pieces = layouts[0], len(layouts), []
+    first, count, plain = layouts[0], len(layouts), dim == 0
     sizes, dtype = first.sizes, first.dtype
     dim = wrap_dim(dim, len(sizes) + 1)
     for k, layout in enumerate(layouts):
+        if layout is first:
+            plain = plain and layout.is_contiguous
+            continue
+        if layout.device is not first.device:
+            raise errors.different_devices(first.device, layout.device)
         if layout.sizes != sizes:
             raise RuntimeError(
                 f"stack expects each tensor to be equal size, but got {list(sizes)} at entry 0 "
                 f"and {list(layout.sizes)} at entry {k}"
             )
         if layout.dtype is not dtype:
-            dtype = _common_dtype(layouts)
+            plain, dtype = False, _common_dtype(layouts)
+        plain = plain and layout.is_contiguous
     out = dense_layout((*sizes[:dim], count, *sizes[dim:]), dtype, first.device)
-    inner, rows = (prod(sizes[dim:]), prod(sizes[:dim])) if dim else (first.numel, 1)
-    size = out.itemsize
+    if plain:
+        return _runs(out, [first.nbytes] * count, "stack")
+    inner, rows, size, pieces = prod(sizes[dim:]), prod(sizes[:dim]), out.itemsize, []
     if _is_fine(count, inner * size, rows):
         for layout in layouts:
             step = inner if layout.is_contiguous else _step(sizes, layout.strides, dim)
@@ -259,7 +288,7 @@ def _plan_stack(key):
     return _boxes(out, layouts, places)
 
 
-STACKS = stack.plans = Plans(_plan_stack)
+STACKS = stack.plans = Plans(_plan_stack, mixed=True)
 
 
 # -- pad_sequence ----------------------------------------------------------------------------------

@@ -132,6 +132,7 @@ def _host_target():
 
 device.runtimes["cpu"] = base.Runtime(host_allocator.pool_for, building_for(_host_target))
 device.runtimes["meta"] = base.Shapes()
+_layout.POOLS[device("cpu")] = host_allocator.few
 
 
 def body_of(kernel):

@@ -119,7 +119,8 @@ def _composite_function(op):
 def row_inplace(op):
     """op_ for rows that are not pointwise.
 
-    If there is a launcher called name_, it writes in place; else the result is copied back.
+    If there is a launcher called name_, it writes in place; else the result is copied back. The
+    launcher may have something `quick` for arguments of plain types.
     """
     write = LAUNCHERS.get(f"{op.template}_")
 
@@ -144,6 +145,8 @@ def row_inplace(op):
         views.rebase(input, node)
         return input
 
+    if hasattr(write, "quick"):
+        function = quick_function(op, write.quick(op), function)
     function.__name__ = function.__qualname__ = op.name + "_"
     function.__doc__, function.__module__ = op.doc, "flambeau"
     return function

@@ -10,7 +10,7 @@ from flambeau.eager import creation
 from flambeau.eager.attachment import METHODS, method
 from flambeau.eager.nested import from_data
 from flambeau.eager.options import size_from
-from flambeau.eager.overriding import notice
+from flambeau.eager.overriding import notice_tensor
 
 
 def construct(dtype, args, strict=True):
@@ -40,7 +40,7 @@ def _new(cls, *args, device=None, **kwargs):
     t = construct(_dtype.default_dtype(), (data,) if data is not None else args, strict=False)
     if cls is Tensor:
         return t
-    notice(cls)
+    notice_tensor(cls)
     return make_tensor(t._layout, t._storage, t._offset, cls)
 
 

@@ -14,10 +14,9 @@ from flambeau.autograd import views
 from flambeau.codegen.descriptions_places import Compaction
 from flambeau.eager.copying import copy_into
 from flambeau.eager.index_plans import index64, tensor_argument, without_memory
-from flambeau.eager.kernels import pool
 from flambeau.eager.launching import LAUNCHERS, launches
 from flambeau.eager.plans import Plans
-from flambeau.eager.rows import address, contiguous, vector_layout
+from flambeau.eager.rows import address, chunks_of, contiguous, vector_layout
 from flambeau.eager.writing import number_tensor, writer
 from flambeau.runtime.cpu import packed, words
 
@@ -27,9 +26,7 @@ PIECE = 1 << 15
 def _plan_count(key):
     """(elements, description, kernel) of a first pass over a contiguous layout."""
     layout, name, *facts = key
-    chunks = -(-layout.numel // PIECE) or 1
-    if chunks > 1:
-        pool().ensure_workers()
+    chunks = chunks_of(layout.numel, PIECE) or 1
     words = *Compaction(chunks, PIECE, layout.numel), layout.ndim, *layout.sizes
     return layout.numel, packed(words), kernel_of(layout, name, *facts)
 

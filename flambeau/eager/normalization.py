@@ -20,8 +20,6 @@ from flambeau.eager.rows import address, contiguous, dense_like, has_work, vecto
 from flambeau.eager.softmax import GRAIN, along_rows, row_kernel
 from flambeau.runtime.cpu import packed
 
-GRADIENTS = ("dx", "dw", "db")
-
 
 def compute_dtype(dtype):
     return d.float64 if dtype is d.float64 else d.float32
@@ -68,6 +66,14 @@ def total_tallies(outs, tallies, pieces):
     """Sums of tallies (pieces x positions) into outs."""
     kernel, described = TOTALS[len(outs), outs[0]._layout, pieces]
     kernel(described, *[o._storage.pointer for o in outs], *[address(t) for t in tallies])
+
+
+def gradients_of(dense, weight, bias, needs):
+    """(layouts of the gradients of input, weight and bias, None if not needed; names of those)."""
+    like = weight if weight is not None else bias
+    parameter = None if like is None else dense_like(like)
+    layouts = [x if need else None for x, need in zip((dense, parameter, parameter), needs)]
+    return layouts, tuple([n for n, need in zip(("dx", "dw", "db"), needs) if need])
 
 
 def no_gradients(result, runtime):
@@ -179,18 +185,14 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
 def _plan_gradients(key):
     """(layouts of the gradients, kernel, description, layout of tallies, chunks, is_rough)."""
     name, g, layout, statistics, weight, bias, needs = key
-    dense = dense_like(layout)
-    like = weight if weight is not None else bias
-    parameter = None if like is None else dense_like(like)
-    layouts = [x if need else None for x, need in zip((dense, parameter, parameter), needs)]
-    wanted = tuple([n for n, need in zip(GRADIENTS, needs) if need])
+    layouts, wanted = gradients_of(dense_like(layout), weight, bias, needs)
     if not has_work(layout) or not wanted:
         return layouts, None, b"", None, 0, False
     rows = statistics.numel
     n = layout.numel // rows
     described, chunks = along_rows(rows, n)
     compute = compute_dtype(layout.dtype)
-    direct = chunks == 1 and (parameter is None or parameter.dtype is compute)
+    direct = chunks == 1 and not any(x is not None and x.dtype is not compute for x in layouts[1:])
     tally = None if direct else vector_layout(chunks * n, compute, layout.device)
     codes = (layout.dtype.code,)
     if name == "layer_norm_backward":

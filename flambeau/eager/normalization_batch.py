@@ -16,9 +16,9 @@ from flambeau.eager.copying import copy_into
 from flambeau.eager.fronts import kernel_unless_recorded
 from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.normalization import (
-    GRADIENTS,
     check_mixed,
     compute_dtype,
+    gradients_of,
     no_gradients,
     total_tallies,
 )
@@ -239,10 +239,7 @@ def _plan_gradients(key):
     """(form, layouts of the gradients, kernel, kernel of sums where channels are in pieces)."""
     layout, weight, bias, mean, training, needs = key
     form = form_of(layout, not training)
-    like = weight if weight is not None else bias
-    parameter = None if like is None else dense_like(like)
-    layouts = [x if need else None for x, need in zip((form.layout, parameter, parameter), needs)]
-    wanted = tuple([n for n, need in zip(GRADIENTS, needs) if need])
+    layouts, wanted = gradients_of(form.layout, weight, bias, needs)
     if not has_work(layout) or not wanted:
         return form, layouts, None, None
     code, weighted = layout.dtype.code, weight is not None

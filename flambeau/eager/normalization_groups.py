@@ -15,9 +15,9 @@ from flambeau.eager.copying import copy_into
 from flambeau.eager.fronts import kernel_unless_recorded
 from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.normalization import (
-    GRADIENTS,
     check_mixed,
     compute_dtype,
+    gradients_of,
     no_gradients,
     total_tallies,
 )
@@ -62,7 +62,7 @@ def _described(batch, channels, positions, groups):
 
 def _plan(key):
     """(layouts of the result as computed, of statistics, as returned, kernel, description)."""
-    layout, weight, bias, N, C, HxW, group = key
+    layout, weight, bias, N, C, group = key
     _check_channels("weight", weight, layout, C)
     _check_channels("bias", bias, layout, C)
     if not layout.dtype.is_floating_point:
@@ -76,7 +76,7 @@ def _plan(key):
     codes = layout.dtype.code, parameter.code, parameter.code
     given = weight is not None, bias is not None
     kernel = row_kernel(layout, "planes", "group_norm", *codes, *given)
-    return dense, reduced, returned, kernel, _described(N, C, HxW, group)
+    return dense, reduced, returned, kernel, _described(N, C, layout.numel // (N * C), group)
 
 
 PLANS = Plans(_plan)
@@ -90,7 +90,6 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
         None if bias is None else bias._layout,
         N,
         C,
-        HxW,
         group,
     ]
     out, mean, rstd = (
@@ -122,18 +121,16 @@ def _as_layout(t, layout):
 
 def _plan_gradients(key):
     """(layouts of the gradients, kernel, description, layout of tallies, of dx as returned)."""
-    layout, statistics, weight, bias, N, C, HxW, group, needs = key
-    dense, like = dense_like(layout), weight if weight is not None else bias
-    parameter = None if like is None else dense_like(like)
-    layouts = [x if need else None for x, need in zip((dense, parameter, parameter), needs)]
-    wanted = tuple([n for n, need in zip(GRADIENTS, needs) if need])
+    layout, statistics, weight, bias, N, C, group, needs = key
+    layouts, wanted = gradients_of(dense_like(layout), weight, bias, needs)
     returned = layout if needs[0] and channels_last(layout) else None
     if not has_work(layout) or not wanted:
         return layouts, None, b"", None, None
     codes = layout.dtype.code, statistics.dtype.code, statistics.dtype.code
     kernel = row_kernel(layout, "planes", "group_norm_backward", *codes, weight is not None, wanted)
     tally = vector_layout(N * C, compute_dtype(layout.dtype), layout.device)
-    return layouts, kernel, _described(N, C, HxW, group), tally, returned
+    described = _described(N, C, layout.numel // (N * C), group)
+    return layouts, kernel, described, tally, returned
 
 
 GROUP_GRADIENTS = Plans(_plan_gradients)
@@ -142,7 +139,7 @@ GROUP_GRADIENTS = Plans(_plan_gradients)
 def _group_norm_backward(g, input, mean, rstd, weight, bias, N, C, HxW, group, needs, eps):
     weights = None if weight is None else weight._layout
     layouts, kernel, described, tally, returned = GROUP_GRADIENTS[
-        input._layout, mean._layout, weights, bias, N, C, HxW, group, tuple(needs)
+        input._layout, mean._layout, weights, bias, N, C, group, tuple(needs)
     ]
     result = [None if x is None else empty_like_layout(x) for x in layouts]
     if kernel is None:

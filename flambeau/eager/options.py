@@ -94,11 +94,7 @@ def plain_layout(sizes, dtype, device):
         return None
     strides = (1,) if len(sizes) == 1 else contiguous_strides(sizes)
     layout = LAYOUTS[sizes, strides, dtype, device]
-    nbytes = layout.nbytes
-    if nbytes >= MAX_BYTES:
-        return None
-    layout.pool = device.runtime.pool_for(nbytes)  # which it would have to be asked for soon
-    return layout
+    return layout if layout.nbytes < MAX_BYTES else None
 
 
 PLAIN_LAYOUTS = Plans(lambda key: plain_layout(*key), mixed=True)

@@ -46,7 +46,11 @@ def _role(kind):
     if issubclass(kind, (list, tuple)) and not hasattr(kind, "__torch_function__"):
         return HOLDS
     answer = getattr(kind, "__torch_function__", None)
-    return SILENT if answer is None or answer is disabled.__func__ else SPEAKS
+    if answer is None or answer is disabled.__func__:
+        return SILENT
+    # as in PyTorch, a class that is told of ops is told of functions only if it says so
+    inherited = getattr(answer, "__func__", None) is _torch_function
+    return SILENT if inherited and has_dispatch(kind) else SPEAKS
 
 
 roles = _Roles()
@@ -179,6 +183,20 @@ class _Arguments(interposing.Handler):
 ARGUMENTS = _Arguments()
 
 
+def has_dispatch(kind: type) -> bool:
+    """Does a subclass of Tensor have a `__torch_dispatch__` of its own?"""
+    return any("__torch_dispatch__" in c.__dict__ for c in kind.__mro__ if c is not Tensor)
+
+
+def notice_tensor(kind: type) -> None:
+    """A tensor of a subclass has come into being."""
+    notice(kind)
+    if has_dispatch(kind):
+        from flambeau.eager import dispatching  # which few programs need
+
+        dispatching.begin()
+
+
 def notice(kind: type) -> bool:
     """An instance of a class has been met; is it the first that answers?"""
     if kind is Tensor or roles[kind] != SPEAKS or interposing.is_pushed(ARGUMENTS):
@@ -230,6 +248,7 @@ def answering(function: Callable, op: Any) -> Callable:
         except (TypeError, AttributeError):
             return tried_again(public(op.name), op, args, kwargs)
 
+    tried.__wrapped__ = function  # type: ignore[attr-defined]  # signatures are read from it
     return tried
 
 
@@ -281,7 +300,7 @@ def as_subclass(self, cls):
         self._grad_fn,
         self._output_nr,
     )
-    notice(cls)
+    notice_tensor(cls)
     return out
 
 
@@ -289,7 +308,7 @@ def _make_subclass(cls: type, data: Tensor, require_grad: bool = False, **option
     """A leaf of a subclass over the memory of a tensor."""
     out = make_tensor(data._layout, data._storage, data._offset, cls)
     out._requires_grad = require_grad
-    notice(cls)
+    notice_tensor(cls)
     return out
 
 
@@ -315,7 +334,7 @@ def _make_wrapper_subclass(
         plain = make_layout(shape, tuple(strides), kind, where)
     out = make_tensor(plain, new_storage(span(plain) * plain.itemsize), 0, cls)
     out._requires_grad = requires_grad
-    notice(cls)
+    notice_tensor(cls)
     return out
 
 

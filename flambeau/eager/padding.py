@@ -16,13 +16,12 @@ from flambeau._tensor import empty_like_layout
 from flambeau.autograd.grad_mode import modes
 from flambeau.codegen.descriptions_places import Pad, PaddedSide
 from flambeau.eager.copying import CHANNELS_LAST
-from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches
 from flambeau.eager.plan import NO_WORK
 from flambeau.eager.plans import Plans
 from flambeau.eager.rearranging import arranged, memory_order_of, place_of, shaped_like
 from flambeau.eager.resampling import READERS, by_tables
-from flambeau.eager.rows import has_work
+from flambeau.eager.rows import chunks_of, has_work
 from flambeau.ops.padding import edge_gradient
 from flambeau.ops.views import ints
 from flambeau.runtime.base import nothing
@@ -96,12 +95,8 @@ def _rows(layout, out, widths):
         words += PaddedSide(n + low + high, n, low, n + min(0, low) + min(0, high))
         if k != -1:
             rows *= n + low + high
-    chunks = max(1, min(rows, out.numel // CHUNK))
-    per_chunk = -(-rows // chunks)
-    chunks = -(-rows // per_chunk)
-    if chunks > 1:
-        pool().ensure_workers()
-    return packed((*Pad(chunks, rows, per_chunk), *words))
+    per_chunk = -(-rows // max(1, min(rows, out.numel // CHUNK)))
+    return packed((*Pad(chunks_of(rows, per_chunk), rows, per_chunk), *words))
 
 
 def bits_of(value, dtype):

@@ -13,7 +13,7 @@ from flambeau import errors
 from flambeau._layout import dense_layout, make_layout, ordered_strides
 from flambeau._tensor import empty_like_layout
 from flambeau.autograd.grad_mode import modes
-from flambeau.codegen.descriptions import Windows
+from flambeau.codegen.descriptions import Windows, blank_of, filled
 from flambeau.eager.copying import CHANNELS_LAST, copy_into
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches
@@ -31,6 +31,8 @@ REGISTERS = 4  # of channels that are held at a time, if there are many
 INDEX = {"u8": d.uint8, "i32": d.int32, "i64": d.int64}
 MISSING = ((), (1, 1), (1,), ())  # sizes of the dimensions before those of windows, by their number
 NO_PADDING = ((), (0, 0), (0,), ())
+NOTHING: dict = {}
+BLANK = blank_of(Windows)
 
 
 class Plan:
@@ -155,20 +157,21 @@ class _Planes:
         """name: file:function of a builder."""
         return self.runtime.kernel(name.partition(":build_")[2], name, *key)
 
-    def words(self, rows=1, **rest):
-        """The description; rows: pieces that an image is cut into."""
+    def words(self, rows=1, rest=NOTHING):
+        """The words of the description; rows: pieces that an image is cut into."""
         d, h, w = self.sizes
         out_d, out_h, out_w = self.outs
         taps_d, taps_h, taps_w = self.taps
         pieces = self.images * rows
         work = max(out_d * out_h * out_w * taps_d * taps_h * taps_w, d * h * w) * self.channels
         per_chunk = max(1, GRAIN // max(1, work // max(1, rows)))
-        return Windows(
-            chunks=-(-pieces // per_chunk), per_chunk=per_chunk, pieces=pieces,
-            depth=d, height=h, width=w, out_depth=out_d, out_height=out_h, out_width=out_w,
-            channels=self.channels, image=self.image, taps_d=taps_d, taps_h=taps_h, taps_w=taps_w,
-            **rest,
-        )  # fmt: skip
+        return filled(BLANK, {
+            "chunks": -(-pieces // per_chunk), "per_chunk": per_chunk, "pieces": pieces,
+            "depth": d, "height": h, "width": w,
+            "out_depth": out_d, "out_height": out_h, "out_width": out_w,
+            "channels": self.channels, "image": self.image,
+            "taps_d": taps_d, "taps_h": taps_h, "taps_w": taps_w, **rest,
+        })  # fmt: skip
 
 
 def _even_step(lead, sizes, strides):
@@ -228,17 +231,17 @@ class _Work(_Planes):
         rows = 1 if lines is None else lines[0] * lines[1]
         if self.kind == "adaptive":
             shared = outs > 1 and width % outs > 0
-            return self.words(rows, by_columns=int(shared or width < NARROW * outs))
+            return self.words(rows, {"by_columns": shared or width < NARROW * outs})
         dilation, stride = self.missing + window.dilation, self.missing + window.stride
         padding = NO_PADDING[len(window.outs)] + window.padding
         narrow = self.taps[2] < NARROW or (outs > 1 and stride[2] < self.taps[2])
-        return self.words(
-            rows, dilation_d=dilation[0], dilation_h=dilation[1], dilation_w=dilation[2],
-            stride_d=stride[0], stride_h=stride[1], stride_w=stride[2],
-            padding_d=padding[0], padding_h=padding[1], padding_w=padding[2],
-            counts_padding=int(window.include_pad), divisor=window.divisor or 0,
-            by_columns=int(narrow),
-        )  # fmt: skip
+        return self.words(rows, {
+            "dilation_d": dilation[0], "dilation_h": dilation[1], "dilation_w": dilation[2],
+            "stride_d": stride[0], "stride_h": stride[1], "stride_w": stride[2],
+            "padding_d": padding[0], "padding_h": padding[1], "padding_w": padding[2],
+            "counts_padding": window.include_pad, "divisor": window.divisor or 0,
+            "by_columns": narrow,
+        })  # fmt: skip
 
 
 # -- the largest element ---------------------------------------------------------------------------

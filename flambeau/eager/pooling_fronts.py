@@ -5,6 +5,7 @@ finds is a plan for the kernel, and the row that records the call. Unusual calls
 the row. Plans and launchers are in `pooling.py`.
 """
 
+from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import pooling
 from flambeau.eager.launching import FRONTS
@@ -17,7 +18,7 @@ from flambeau.ops.pooling_windows import adaptive, adaptive_sizes, as_two, plain
 def _front(find):
     """find(dims, name, layout, **arguments): (function of the input, row that records, statics).
 
-    There is no row where the function records by itself, nothing at all where the body must look.
+    Nothing where the body must look.
     """
 
     def build(op, general):
@@ -41,7 +42,7 @@ def _front(find):
             if found is None:
                 return general(input, *args, **kwargs)
             run, row, statics = found
-            if row is None or not (input._requires_grad and modes.grad):
+            if not (input._requires_grad and modes.grad):
                 return run(input)
             # one dimension is pooled as two: the nodes that PyTorch has
             result = row(input if dims > 1 else input.unsqueeze(-2), *statics)
@@ -88,8 +89,8 @@ def _find_adaptive(dims, name, layout, output_size, return_indices=False):
     if len(outs) != dims or min(outs) < 0 or 0 in shape:
         return None
     window = adaptive(outs)
-    if is_mean and all(o == 1 for o in outs):
-        return (lambda input: whole_mean(input, dims)), None, ()
+    if is_mean and max(outs) == 1 == min(outs):  # the body knows a shorter way
+        return None
     if is_mean:
         run = pooling.plan_mean((layout, window)).mean
         return run, _ADAPTIVE_MEAN[dims], (window,)
@@ -97,8 +98,25 @@ def _find_adaptive(dims, name, layout, output_size, return_indices=False):
     return plan.largest if return_indices else plan.values, _ADAPTIVE_MAX[dims], (window,)
 
 
+def _quick_adaptive(op, general):
+    """The mean of everything needs no plan of pooling."""
+    function = _front(_find_adaptive)(op, general)
+    if "max" in op.name:
+        return function
+    dims = int(op.name.split("pool")[1][0])
+    ones, axes = (1,) * dims, tuple(range(-dims, 0))
+
+    def mean(input, *args, **kwargs):
+        whole = len(args) == 1 and (args[0] == 1 or args[0] == ones) and not kwargs
+        if whole and isinstance(input, Tensor) and input._layout.ndim >= dims:
+            return whole_mean(input, dims, axes)
+        return function(input, *args, **kwargs)
+
+    return mean
+
+
 FRONTS |= {
     "quick_max_pool": _front(_find_largest),
     "quick_avg_pool": _front(_find_mean),
-    "quick_adaptive": _front(_find_adaptive),
+    "quick_adaptive": _quick_adaptive,
 }

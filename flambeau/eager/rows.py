@@ -8,7 +8,6 @@ from flambeau._layout import dense_layout, make_layout, wrap_dim
 from flambeau._tensor import alias, empty_tensor
 from flambeau.eager.copying import copy_into
 from flambeau.eager.kernels import pool
-from flambeau.runtime.cpu import words
 
 
 def is_computed(t):
@@ -99,14 +98,6 @@ def dimension(t, dim):
     return wrap_dim(dim, t._layout.ndim)
 
 
-def launch(kernel, description, *pointers):
-    """Run a kernel over its chunks; gives its status and the description as it left it."""
-    owner, at = words(description)
-    if description[0] > 1:
-        pool().ensure_workers()
-    return kernel(at, *pointers), owner
-
-
 def chunks_of(count, per_chunk):
     """How many chunks so many items make; more than one want workers."""
     chunks = -(-count // per_chunk)
@@ -119,4 +110,4 @@ def blocks(n, least, most=64):
     """(blocks, length of a block): at least `least` long, at most `most` of them."""
     length = max(least, -(-n // most))
     length = (length + 1023) & -1024
-    return max(1, -(-n // length)), length
+    return max(1, chunks_of(n, length)), length

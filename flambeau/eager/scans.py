@@ -14,11 +14,10 @@ from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions_places import ScanColumns, ScanRows
 from flambeau.eager import outs
 from flambeau.eager.copying import to_copy
-from flambeau.eager.kernels import pool
 from flambeau.eager.launching import FRONTS, LAUNCHERS, call_row, launches
 from flambeau.eager.plan import NO_WORK
 from flambeau.eager.plans import Plans
-from flambeau.eager.rows import contiguous, dense_like, dimension, has_work
+from flambeau.eager.rows import chunks_of, contiguous, dense_like, dimension, has_work
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed, words
 
@@ -63,7 +62,7 @@ def _plan_scan(key):
     if inner > 1:
         build, per_group = "scans:build_scan_columns", max(64, BLOCK // n & -64)
         groups = -(-inner // per_group)
-        description = ScanColumns(outer * groups, n, inner, groups, per_group)
+        description = ScanColumns(chunks_of(outer * groups, 1), n, inner, groups, per_group)
     else:
         build, blocks, block = "scans:build_scan_rows", 1, n
         if n >= LONG:
@@ -71,9 +70,8 @@ def _plan_scan(key):
             count = runtime.kernel(name, "scans:build_scan_totals", name, layout.dtype.code, codes)
             totals = count, 16 * outer * blocks
         pieces, per_chunk = outer * blocks, max(1, BLOCK // block)
-        description = ScanRows(-(-pieces // per_chunk), pieces, n, block, blocks, per_chunk)
-    if description.chunks > 1:
-        pool().ensure_workers()
+        chunks = chunks_of(pieces, per_chunk)
+        description = ScanRows(chunks, pieces, n, block, blocks, per_chunk)
     kernel = runtime.kernel(name, build, name, layout.dtype.code, codes)
     return layouts, kernel, packed(description), totals
 

@@ -19,7 +19,6 @@ from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
 
 GRAIN = 1 << 16  # elements per chunk
-_ROUGH = None  # in place of a kernel: an operand has to be copied first
 
 
 def row_kernel(layout, walk, name, *facts):
@@ -41,9 +40,11 @@ def _down_columns(outer, n, inner):
     return packed(Columns(chunks, outer * n, n, inner, groups, per_group))
 
 
-def _plan(key):
-    """(layout of a result of that shape, kernel, description) of a program along a dimension."""
-    name, layout, dim = key
+def _plan(name, layout, dim):
+    """(layout of a result of that shape, kernel, description) of a program along a dimension.
+
+    No kernel: an operand has to be copied first.
+    """
     sizes = layout.sizes
     dim = wrap_dim(dim, len(sizes))
     if not layout.dtype.is_floating_point:
@@ -53,7 +54,7 @@ def _plan(key):
     if not has_work(layout):
         return out, nothing, b""
     if not layout.is_contiguous:
-        return out, _ROUGH, b""
+        return out, None, b""
     n = sizes[dim] if sizes else 1
     inner = math.prod(sizes[dim + 1 :])
     rows = layout.numel // n
@@ -64,13 +65,16 @@ def _plan(key):
     return out, row_kernel(layout, walk, name, layout.dtype.code), described
 
 
-PLANS = Plans(_plan)
+def _plans(name):
+    return Plans(lambda key: _plan(name, *key))
 
 
 def _forward(name):
+    plans = _plans(name)
+
     def launch(input, dim, half_to_float):
-        layout, kernel, described = PLANS[name, input._layout, dim]
-        if kernel is _ROUGH:
+        layout, kernel, described = plans[input._layout, dim]
+        if kernel is None:
             return launch(contiguous(input), dim, half_to_float)
         out = empty_like_layout(layout)
         kernel(described, out._storage.pointer, input._storage.pointer + input._offset)
@@ -80,11 +84,13 @@ def _forward(name):
 
 
 def _backward(name):
+    plans = _plans(name)
+
     def launch(grad_output, output, dim, input_dtype):
-        layout, kernel, described = PLANS[name, output._layout, dim]
-        if grad_output._layout is not output._layout or kernel is _ROUGH:
+        layout, kernel, described = plans[output._layout, dim]
+        if grad_output._layout is not output._layout or kernel is None:
             output, grad_output = contiguous(output), contiguous(grad_output)
-            layout, kernel, described = PLANS[name, output._layout, dim]
+            layout, kernel, described = plans[output._layout, dim]
         out = empty_like_layout(layout)
         kernel(
             described,
@@ -108,7 +114,7 @@ for _name in ("softmax", "log_softmax"):
 def _plan_logsumexp(key):
     """The same with the layout of the result: a number per row."""
     layout, dim, keepdim = key
-    _, kernel, described = PLANS["logsumexp", layout, dim]
+    _, kernel, described = _plan("logsumexp", layout, dim)
     sizes = list(layout.sizes)
     if sizes:
         dim = wrap_dim(dim, len(sizes))
@@ -116,13 +122,13 @@ def _plan_logsumexp(key):
     return dense_layout(tuple(sizes), layout.dtype, layout.device), kernel, described
 
 
-LOGSUMEXPS = Plans(_plan_logsumexp)
+LOGSUMEXPS, LOGSUMEXP_GRADIENTS = Plans(_plan_logsumexp), _plans("logsumexp_backward")
 
 
 @launches("logsumexp_rows")
 def logsumexp_rows(input, dim, keepdim):
     layout, kernel, described = LOGSUMEXPS[input._layout, dim, keepdim]
-    if kernel is _ROUGH:
+    if kernel is None:
         return logsumexp_rows(contiguous(input), dim, keepdim)
     out = empty_like_layout(layout)
     kernel(described, out._storage.pointer, input._storage.pointer + input._offset)
@@ -131,7 +137,7 @@ def logsumexp_rows(input, dim, keepdim):
 
 def _logsumexp_backward(g, input, out, dim, keepdim):
     operands = [contiguous(t) for t in (g, input, out)]
-    layout, kernel, described = PLANS["logsumexp_backward", operands[1]._layout, dim]
+    layout, kernel, described = LOGSUMEXP_GRADIENTS[operands[1]._layout, dim]
     dx = empty_like_layout(layout)
     kernel(described, dx._storage.pointer, *[t._storage.pointer + t._offset for t in operands])
     return dx

@@ -22,7 +22,6 @@ from flambeau.codegen.descriptions_places import (
 )
 from flambeau.eager import outs
 from flambeau.eager.copying import copy_into, filled
-from flambeau.eager.kernels import pool
 from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.plan import NO_WORK
 from flambeau.eager.plans import Plans
@@ -30,6 +29,7 @@ from flambeau.eager.rows import (
     address,
     as_rows,
     blocks,
+    chunks_of,
     contiguous,
     dimension,
     from_rows,
@@ -52,8 +52,6 @@ def _kernel(runtime, name, dtype, file="sorting"):
 
 
 def _launch(runtime, name, dtype, description, *places, file="sorting"):
-    if description.chunks > 1:
-        pool().ensure_workers()
     _kernel(runtime, name, dtype, file)(packed(description), *places)
 
 
@@ -80,10 +78,8 @@ def _plan(results, name, dtype, description, room, file="sorting"):
     For rows side by side that one launch deals with.
     """
     runtime = results[0].device.runtime
-    if description.chunks > 1:
-        pool().ensure_workers()
-    memory = runtime.pool_for(room + SLACK)
-    return *results, _kernel(runtime, name, dtype, file), packed(description), memory
+    kernel = _kernel(runtime, name, dtype, file)
+    return *results, kernel, packed(description), runtime.pool_for(room + SLACK)
 
 
 def _run(plan, *source):
@@ -134,9 +130,8 @@ SORTS = Plans(_plan_sort)
 
 def _describe_sort(rows, n, dtype, descending):
     """(description of a launch that sorts rows, bytes it needs)."""
-    chunks = min(rows, max(1, (rows * n) >> 14), max(2, (1 << 21) // n), 64)
-    per_chunk = -(-rows // chunks)
-    chunks = -(-rows // per_chunk)
+    per_chunk = -(-rows // min(rows, max(1, (rows * n) >> 14), max(2, (1 << 21) // n), 64))
+    chunks = chunks_of(rows, per_chunk)
     description = SortedRows(chunks, rows, n, per_chunk, -1 if descending else 0)
     return description, chunks * 2 * n * item_bytes(dtype)
 
@@ -269,7 +264,7 @@ def _describe_best(rows, n, k, dtype, largest):
     count, block = (1, n) if n < LONG else blocks(n, max(LONG // 2, 4 * k), 32)
     pieces = rows * count
     per_chunk = max(1, (1 << 15) // block, -(-pieces // 64))
-    chunks = -(-pieces // per_chunk)
+    chunks = chunks_of(pieces, per_chunk)
     # room for what is wanted and as much again; small buffers are sorted fastest (by rank)
     capacity = max(2 * k, 48) + 16
     flip, size = -1 if largest else 0, item_bytes(dtype)
@@ -286,7 +281,7 @@ def _best(values, indices, source, rows, n, k, largest):
     places = address(values), address(indices), at + room
     _launch(runtime, "best_items", dtype, description, *places, source, at, file=file)
     if description.blocks > 1:
-        joined = BestRows(rows, n, description.blocks, k, description.flip)
+        joined = BestRows(chunks_of(rows, 1), n, description.blocks, k, description.flip)
         _launch(runtime, "best_rows", dtype, joined, *places, at + room + spare, source, file=file)
 
 
@@ -307,7 +302,7 @@ def _plan_per_row(key):
     n = layout.sizes[dim] if layout.ndim else 1
     rows = layout.numel // n
     per_chunk = -(-rows // min(rows, max(1, (rows * n) >> 15), 64))
-    chunks = -(-rows // per_chunk)
+    chunks = chunks_of(rows, per_chunk)
     description = RankedRows(chunks, rows, n, per_chunk, *facts)
     room = chunks * 2 * n * item_bytes(layout.dtype)
     return _plan(results, name, layout.dtype, description, room, "selection")

@@ -52,6 +52,31 @@ def write_row(op, bound):
     return target
 
 
+def _quick_writer(op):
+    """write_row of plain arguments, one by one."""
+    names, write = [p.name for p in op.params], WRITERS[op.template]
+
+    def run(target, *others, **more):
+        others = (*others, *more.values())
+        alone = target._layout.is_contiguous
+        for value in others:
+            for t in value if type(value) is tuple else (value,):
+                if isinstance(t, Tensor) and (
+                    t._storage.pointer == target._storage.pointer or t._requires_grad
+                ):
+                    alone = False
+        if not alone or target._requires_grad:
+            return write_row(op, dict(zip(names, (target, *others))))
+        write(target, *others)
+        target._storage.version += 1
+        return target
+
+    return run
+
+
+write_row.quick = _quick_writer
+
+
 def _check_write(target, others):
     """Nothing that is read may lie where the target is written, not even in the same places."""
     tensors = []

@@ -35,19 +35,6 @@ def _grid_sampler_3d(input, grid, interpolation_mode: int, padding_mode: int, al
     """Values of volumes at the places of a grid."""
 
 
-@template("grid_sampler_backward", variants="", outputs=2)
-def _grid_sampler_backward(
-    g,
-    input,
-    grid,
-    interpolation_mode: int,
-    padding_mode: int,
-    align_corners: bool,
-    needs: object,
-):
-    """The gradients of input and grid (None where nobody needs them)."""
-
-
 def _check(input, grid):
     """What every sampler refuses."""
     given = f"but got input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
@@ -209,8 +196,8 @@ def _axis(x, size, interpolation_mode, padding_mode, align_corners):
     return found, factor
 
 
-@composite(variants="")
-def _grid_sampler_backward_on_tensors(
+@composite("grid_sampler_backward", variants="")
+def _grid_sampler_backward(
     g,
     input,
     grid,
@@ -219,7 +206,7 @@ def _grid_sampler_backward_on_tensors(
     align_corners: bool,
     needs: object,
 ):
-    """The gradients of input and grid, in ops that differentiate."""
+    """The gradients of input and grid (None where nobody needs them), in ops that differentiate."""
     batch, channels, sizes = input.shape[0], input.shape[1], input.shape[2:]
     dims = len(sizes)
     flat = input.reshape(batch, channels, -1)

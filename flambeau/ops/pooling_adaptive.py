@@ -61,7 +61,7 @@ def _adaptive_mean(input, outs, dims):
             f"{{{given}}}"
         )
     if all(o == 1 for o in outs) and input.ndim >= dims:
-        return whole_mean(input, dims)
+        return whole_mean(input, dims, tuple(range(-dims, 0)))
     shape = input.shape
     if len(shape) not in (dims + 1, dims + 2):
         raise RuntimeError(
@@ -71,9 +71,9 @@ def _adaptive_mean(input, outs, dims):
     return _ADAPTIVE_MEAN[dims](input, adaptive(tuple(outs)))
 
 
-def whole_mean(input, dims):
-    """The mean of whole planes, in the memory format of the input."""
-    out = input.mean(tuple(range(-dims, 0)), keepdim=True)
+def whole_mean(input, dims, axes):
+    """The mean of whole planes (their axes), in the memory format of the input."""
+    out = input.mean(axes, True)
     if input.ndim == dims + 2 and not input.is_contiguous() and _channels_last(input):
         c = input.shape[1]
         out = out.as_strided_(out.shape, (c, 1) + (c,) * dims)

@@ -160,6 +160,46 @@ def test_few_long_heads_are_cut_into_pieces(rng):
     check(rng, "float32", (1, 4, 600, 8), (1, 1, 600, 8), (1, 1, 600, 8), enable_gqa=True)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_few_queries_over_many_keys(dtype, rng):
+    """One query or a few: pieces of keys are joined afterwards."""
+    for queries, keys, width in ((1, 3000, 40), (6, 1500, 16), (2, 777, 7)):
+        sizes = (1, 2, queries, width), (1, 2, keys, width), (1, 2, keys, width)
+        check(rng, dtype, *sizes)
+        check(rng, dtype, *sizes, is_causal=True)
+        check(rng, dtype, *sizes, mask=rng.random((queries, keys)) < 0.5)
+        check(rng, dtype, *sizes, mask=rng.standard_normal((1, 2, queries, keys)))
+    mask = np.zeros((1, 3000), bool)  # all but the last piece see nothing
+    check(rng, dtype, (1, 2, 1, 40), (1, 2, 3000, 40), (1, 2, 3000, 40), mask=mask)
+    mask[:, -5:] = True
+    check(rng, dtype, (1, 2, 1, 40), (1, 2, 3000, 40), (1, 2, 3000, 40), mask=mask)
+    check(rng, dtype, (1, 6, 2, 8), (1, 2, 2500, 8), (1, 2, 2500, 24), enable_gqa=True)
+
+
+def test_pieces_of_keys_do_not_follow_threads(rng):
+    before = torch.get_num_threads()
+    q, k, v = (tensor(rng.standard_normal((1, 2, n, 64)), "float32") for n in (1, 5000, 5000))
+    try:
+        found = []
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            found.append(attend(q, k, v))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
+
+
+def test_coins_of_few_queries(rng):
+    q, k, v, g = (tensor(rng.standard_normal((1, 2, n, 8)), "float32") for n in (2, 3000, 3000, 2))
+    torch.manual_seed(5)
+    found = results((q, k, v), g, dropout_p=0.25)
+    torch.manual_seed(5)
+    coins = torch.empty(1, 2, 2, 3000).bernoulli_(0.75).numpy() / 0.75
+    wanted = reference(*map(array, (q, k, v, g)), keep=coins)
+    for got, want in zip(found, wanted):
+        assert np.abs(array(got) - want).max() <= 5e-6 * max(1, np.abs(want).max())
+
+
 def test_any_leading_dimensions(rng):
     q, k, v = (rng.standard_normal((2, 3, 4, n, 8)) for n in (5, 6, 6))
     whole = reference(q, k, v, q)[0]

@@ -180,8 +180,11 @@ class Seen:
         step = word("step_w")
         d, h, w = d + tap[0], h + tap[1], w + tap[2]
         inside = d.below(word("in_d")) & h.below(word("in_h"))
-        self.low = fn.select(w < 0, (step - 1 - w) / step, 0)
-        high = fn.min(self.length, (word("in_w") - w + step - 1) / step)
+        zero, length, wide = fn.value(0, I64), self.length, word("in_w")
+        # divisions where a line reaches beyond the image only: they would cost more than the rest
+        self.low = fn.if_else(w < 0, lambda: (step - 1 - w) / step, lambda: zero)
+        whole = w + (length - 1) * step < wide
+        high = fn.if_else(whole, lambda: length, lambda: (wide - w + step - 1) / step)
         self.high = fn.select(inside, high, 0)
         self.offset = base + d * word("x_d") + h * word("x_h") + w * word("x_w")
 

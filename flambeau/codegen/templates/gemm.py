@@ -15,8 +15,7 @@ Scratch comes from the launcher in `slots`: a chunk takes a free one and gives i
 never more than threads at work. What a chunk computes depends on sizes only.
 """
 
-from typing import NamedTuple
-
+from flambeau.codegen.descriptions import Product
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.loops import I64, PTR, Module
 from flambeau.codegen.templates import epilogue as ending
@@ -25,47 +24,7 @@ from flambeau.codegen.templates.dots import Dots
 from flambeau.codegen.templates.packing import call_pack, pack_columns, pack_rows
 from flambeau.codegen.templates.tiles import Tile, call_tile, tallest, tile_function
 
-
-class Words(NamedTuple):
-    """The words of a description; strides, sizes and offsets are in bytes.
-
-    Then come batch sizes; batch strides of C, A, B and each addend; row and column of each addend.
-    """
-
-    chunks: int
-    per_chunk: int
-    items: int
-    m: int
-    n: int
-    k: int
-    a_row: int
-    a_k: int
-    b_k: int
-    b_column: int
-    c_row: int
-    panels: int
-    tall: int
-    height: int
-    tall_tile: int
-    short_tile: int
-    row_groups: int
-    column_groups: int
-    strip: int
-    strips: int
-    item: int
-    packed_item: int
-    blocks: int
-    depth: int
-    pack_chunks: int
-    slot_bytes: int
-    slots_at: int
-    partial_at: int
-    partial_row: int
-    along: int
-    sum_item: int
-
-
-WORDS = Words._fields
+WORDS = Product._fields
 HEADER = len(WORDS)
 
 
@@ -101,6 +60,8 @@ class _Gemm:
         self.module = Module()
         self.packs = mode in ("columns", "panels", "blocked")
         self.tile = tile = tile_for(mode, code, 1, vectors, paired)
+        self.item, self.packed_item, self.sum_item = tile.item, tile.packed_item, tile.sum_item
+        self.strip = tile.columns
         if self.packs:
             pack_columns(self.module, code, tile.columns, tile.paired)
         if mode in ("panels", "blocked"):
@@ -358,11 +319,10 @@ class _Gemm:
     def waiting_place(self, c, partial, row, top, column):
         """Where unfinished sums wait: in C itself, or in scratch if C is too narrow for them."""
         fn = self.fn
-        narrow = self.item != self.sum_item
-        in_c = fn.gep(c, row * self.c_row + column * self.item, "i8")
+        if self.item == self.sum_item:
+            return fn.gep(c, row * self.c_row + column * self.item, "i8"), self.c_row
         apart = (row - top) * self.partial_row + column * self.sum_item
-        place = fn.select(narrow, fn.gep(partial, apart, "i8"), in_c)
-        return place, fn.select(narrow, self.partial_row, self.c_row)
+        return fn.gep(partial, apart, "i8"), self.partial_row
 
 
 def build(mode, code, vectors, paired, scaled, addends, activation, batch):

@@ -5,7 +5,7 @@ cat along the first dimension there is one row, for cat along the last there are
 else that rearranges tensors is done with strided copies (eager/rearranging.py).
 """
 
-from flambeau.codegen.descriptions_places import Join, PaddedPiece, Triangle
+from flambeau.codegen.descriptions_places import Join, PaddedPiece, Run, Triangle
 from flambeau.codegen.llvm import masked_store
 from flambeau.codegen.loops import I8, I32, I64, PTR, vector
 from flambeau.codegen.target import current
@@ -16,7 +16,7 @@ from flambeau.codegen.templates.sorting import Kernel
 def build_join(kind):
     """Pieces into one block: (out, places of the pieces, eight bytes that gaps are filled with).
 
-    The words of the Join are followed by those of each piece, a Piece or a PaddedPiece.
+    The words of the Join are followed by those of each piece: a Run, a Piece or a PaddedPiece.
     """
     kernel = Kernel("pbi")
     fn, (out, sources, value) = kernel.fn, kernel.arguments
@@ -34,7 +34,8 @@ def build_join(kind):
             place = row * d.row + here
             from_ = fn.max(low, place)
             until = fn.min(high, place + piece.width)
-            shift = row * piece.step - place  # from bytes of the output to those of the piece
+            # from bytes of the output to those of the piece
+            shift = -place if kind is Run else row * piece.step - place
             if kind is PaddedPiece:
                 begin, end = piece.begin - shift, piece.end - shift
                 shift = shift - piece.begin

@@ -77,9 +77,10 @@ class _Maker:
         with self.fn.when(~condition):
             self.leave(self.own_reference(self.none))
 
-    def new(self, cls, *held):
+    def new(self, cls, *held, count=0):
         """A new object; where there is no memory for it, the error stands and held are let go."""
-        made = self.fn.call("PyType_GenericAlloc", PTR, cls, self.fn.value(0, I64), pure=False)
+        count = self.fn.value(count, I64)
+        made = self.fn.call("PyType_GenericAlloc", PTR, cls, count, pure=False)
         with self.fn.when(made == self.nothing):
             for item in held:
                 self.fn.call("Py_DecRef", "void", item)
@@ -99,16 +100,21 @@ class _Maker:
 
 
 def _layout(m):
-    """layout(facts), with facts (sizes, strides, dtype, device); self: (Layout, sorts)."""
+    """layout(facts), with facts (sizes, strides, dtype, device).
+
+    self: (Layout, sorts, Size, pools). Sort and pool stay None where they are not plain to see.
+    """
     fn = m.fn
-    (facts,), (cls, sorts) = m.arguments(1), m.constants(2)
+    (facts,), (cls, sorts, size, pools) = m.arguments(1), m.constants(4)
     sizes, strides, dtype, device = (m.item(facts, fn.value(k, I64)) for k in range(4))
     m.leave_unless(m.is_a(sizes, "PyTuple_Type") & m.is_a(strides, "PyTuple_Type"))
     ndim = fn.call("PyTuple_Size", I64, sizes, pure=False)
     numel, loose, odd = _walk(m, sizes, strides, ndim)
     # of nothing at all, strides are dense if a fresh tensor would have them: rare, so not here
     m.leave_unless((numel.get() != 0) & (numel.get() < HUGE))
-    made = m.new(cls)
+    shape = _shape(m, size, sizes, ndim)
+    made = m.new(cls, shape)
+    m.put(made, "Layout", "shape", shape)
     itemsize = m.get(dtype, "dtype", "itemsize")
     is_dense = (loose.get() | odd.get()) == 0
     for slot, value in (
@@ -123,17 +129,44 @@ def _layout(m):
         m.keep(made, "Layout", slot, value)
     m.put(made, "Layout", "ndim", m.number(ndim))
     m.put(made, "Layout", "numel", m.number(numel.get()))
-    m.put(made, "Layout", "nbytes", m.number(numel.get() * m.integer(itemsize)))
-    # the sort of others stays empty, and Python looks closer
+    nbytes = numel.get() * m.integer(itemsize)
+    m.put(made, "Layout", "nbytes", m.number(nbytes))
+    m.keep(made, "Layout", "sort", _sort(m, made, is_dense, ndim, sorts, dtype, device))
+    m.keep(made, "Layout", "pool", _pool(m, pools, device, nbytes))
+    fn.ret(made)
+
+
+def _shape(m, size, sizes, ndim):
+    """Sizes as a Size, which is a tuple by another name."""
+    shape = m.new(size, count=ndim)
+    with m.fn.loop(0, ndim) as k:
+        item = m.own_reference(m.item(sizes, k))
+        m.fn.call("PyTuple_SetItem", "i32", shape, k, item, pure=False)
+    return shape
+
+
+def _sort(m, made, is_dense, ndim, sorts, dtype, device):
+    fn, found = m.fn, m.fn.var(m.none)
     with fn.when(is_dense & (ndim == 0)):
-        m.keep(made, "Layout", "sort", made)
+        found.set(made)
     with fn.when(is_dense & (ndim != 0)):
         by_dtype = fn.call("PyDict_GetItem", PTR, sorts, device, pure=False)
         with fn.when(by_dtype != m.nothing):
-            found = fn.call("PyDict_GetItem", PTR, by_dtype, dtype, pure=False)
-            with fn.when(found != m.nothing):
-                m.keep(made, "Layout", "sort", found)
-    fn.ret(made)
+            sort = fn.call("PyDict_GetItem", PTR, by_dtype, dtype, pure=False)
+            with fn.when(sort != m.nothing):
+                found.set(sort)
+    return found.get()
+
+
+def _pool(m, pools, device, nbytes):
+    """The pool of small blocks, where a list of the device knows it."""
+    fn, found = m.fn, m.fn.var(m.none)
+    small = fn.call("PyDict_GetItem", PTR, pools, device, pure=False)
+    with fn.when(small != m.nothing):
+        line = (nbytes + 63) >> 6
+        with fn.when(line < fn.call("PyList_Size", I64, small, pure=False)):
+            found.set(fn.call("PyList_GetItem", PTR, small, line, pure=False))
+    return found.get()
 
 
 def _walk(m, sizes, strides, ndim):
@@ -173,7 +206,6 @@ def _tensor(m):
     fn = m.fn
     (layout,), (cls, storage_class, pool_class) = m.arguments(1), m.constants(3)
     pool = m.get(layout, "Layout", "pool")
-    m.leave_unless(pool != m.nothing)
     m.leave_unless(m.kind(pool) == pool_class)
     free = fn.call("PyList_Size", I64, pool, pure=False)
     m.leave_unless(free > 0)

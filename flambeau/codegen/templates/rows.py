@@ -26,7 +26,7 @@ NUMBERS = ("row", "row out", "piece", "piece out")  # places of numbers, read or
 UNROLLED = 4  # vectors that are in flight together
 TOGETHER = 8  # rows that are tallied in one go
 AT_ONCE = 64  # rows that are tallied while they are still in cache
-SHORT = 256  # elements of rows that go through each step in groups
+SHORT = 512  # elements of all operands of a row, where rows go through each step in groups
 BLOCK = 4096  # elements whose sum is kept in the compute type; sums of blocks are kept in double
 
 
@@ -199,7 +199,9 @@ class Rows(Walk):
 
     def together(self):
         """How many rows go through each step together: some, if they are short enough for it."""
-        return self.fn.select(self.n <= SHORT, self.fn.value(self.width, I64), 1)
+        fn, places = self.fn, [place for _, place in self.program.operands.values()]
+        limit = SHORT // places.count("element")
+        return fn.select(self.n <= limit, fn.value(self.width, I64), 1)
 
     def in_groups(self, first, end, together):
         """All steps of rows, but for tallies; so many rows go through each step together.
@@ -218,7 +220,7 @@ class Rows(Walk):
                     self.shelve(shelves, name, value, 0)
             for step in self.program.steps:
                 if isinstance(step, Between):
-                    self.between_rows(step, row, mask, uniform, shelves)
+                    self.between_rows(step, row, count, mask, uniform, shelves)
                 elif isinstance(step, Pass):
                     self.pass_over(step, row, count, uniform, shelves)
 
@@ -241,19 +243,24 @@ class Rows(Walk):
                 if name not in uniform and value is not known.get(name):
                     self.shelve(shelves, name, value, k)
 
-    def between_rows(self, step, first, mask, uniform, shelves):
+    def between_rows(self, step, first, count, mask, uniform, shelves):
         """More numbers of all rows of a group."""
-        fn, w = self.fn, self.width
-        lanes = vector(LLVM_TYPE[self.type], w)
-        self.values = {n: fn.splat(v, w) for n, v in uniform.items()}
-        self.values |= {n: fn.load(s, lanes) for n, s in shelves.items()}
-        found = step.body(self.numbers())
-        for name, value in zip(found, self.evaluate(list(found.values()), w)):
-            self.shelve(shelves, name, value, 0)
-            code, place = self.program.operands.get(name, ("", ""))
-            if place in NUMBERS:
-                at = self.place(name, first)
-                store_element(fn, value, at, code, w, "c", None, mask)
+        known = dict(shelves)
+
+        def lanes(w):
+            """For w rows: a single one need not wait until what was just stored can be read."""
+            fn, type = self.fn, vector(LLVM_TYPE[self.type], w)
+            self.values = {n: fn.splat(v, w) for n, v in uniform.items()}
+            self.values |= {n: fn.load(s, type) for n, s in known.items()}
+            found = step.body(self.numbers())
+            for name, value in zip(found, self.evaluate(list(found.values()), w)):
+                self.shelve(shelves, name, value, 0)
+                code, place = self.program.operands.get(name, ("", ""))
+                if place in NUMBERS:
+                    at = self.place(name, first)
+                    store_element(fn, value, at, code, w, "c", None, mask if w > 1 else None)
+
+        self.fn.if_else(count == 1, lambda: lanes(1), lambda: lanes(self.width))
 
     def begin_row(self, indices, count):
         """Numbers known from the start; indices: where numbers of each place are kept."""
@@ -373,16 +380,18 @@ class Rows(Walk):
 
     # -- elements ----------------------------------------------------------------------------------
     def visit(self, actions, lanes, low, high, cells):
-        """Elements low to high: whole groups of vectors, then vectors with a mask."""
+        """Elements low to high: whole groups of vectors, vectors, and what is left with a mask."""
         fn, w = self.fn, self.width
-        big = UNROLLED * w
-        whole = low + ((high - low) / big) * big
-        with fn.loop(low, whole, big) as i:
+        big, first = UNROLLED * w, {n: c[0] for n, c in cells.items()}
+        groups = low + ((high - low) / big) * big
+        with fn.loop(low, groups, big) as i:
             for k in range(UNROLLED):
                 self.act(actions, lanes, i + k * w, None, {n: c[k] for n, c in cells.items()})
-        with fn.loop(whole, high, w) as i:
-            mask = self.lanes_below(high - i)
-            self.act(actions, lanes, i, mask, {n: c[0] for n, c in cells.items()})
+        whole = low + ((high - low) / w) * w
+        with fn.loop(groups, whole, w) as i:
+            self.act(actions, lanes, i, None, first)
+        with fn.when(whole < high):
+            self.act(actions, lanes, whole, self.lanes_below(high - whole), first)
 
     def act(self, actions, lanes, i, mask, cells):
         """One vector of elements at i."""

@@ -129,7 +129,7 @@ class _Scores(Rows):
             powers = Pass(lambda e, r: {"total": Sum(m.exp(e.x - r.top))})
             self.pass_over(powers, low, count, {}, shelves)
             logarithm = Between(lambda r: {"log_total": m.log(r.total)})
-            self.between_rows(logarithm, low, None, {}, shelves)
+            self.between_rows(logarithm, low, count, None, {}, shelves)
             with fn.loop(0, count) as k:
                 yield low + k, lambda name: fn.load(fn.gep(shelves[name], k, scalar), scalar)
 

@@ -1,0 +1,231 @@
+"""Ops as objects, `torch.ops.aten.add.Tensor`, which is what `__torch_dispatch__` is told.
+
+An op of PyTorch has overloads, one per list of argument types; here it has one function. The
+overloads are names for it, told from the arguments of a call: objects that print, compare and are
+called as PyTorch's.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from flambeau._tensor import Tensor
+from flambeau.eager import creation, methods, random_tensors, windows
+from flambeau.eager.attachment import METHODS
+
+# -- which overload --------------------------------------------------------------------------------
+
+# ops with one overload that is not called "default"
+_ALWAYS = {
+    name: overload
+    for overload, names in {
+        "Tensor": "add sub mul div add_ sub_ mul_ div_ true_divide multiply subtract slice index "
+        "split bitwise_left_shift bitwise_right_shift",
+        "int": "select transpose unbind softmax log_softmax transpose_ movedim swapaxes",
+        "correction": "var std var_mean std_mean",
+        "memory_format": "empty",
+        "self": "where",
+    }.items()
+    for name in names.split()
+}
+# those with one for a number as second argument and one for a tensor
+_SCALAR_OR_TENSOR = frozenset(
+    "eq ne lt le gt ge remainder fmod rsub bitwise_and bitwise_or bitwise_xor masked_fill "
+    "masked_fill_ fill_ eq_ ne_ lt_ le_ gt_ ge_ remainder_ fmod_ float_power".split()
+)
+# those with one for a given dimension
+_BY_DIM = {
+    "sum": "dim_IntList",
+    "nansum": "default",
+    "prod": "dim_int",
+    **dict.fromkeys("mean max min any all squeeze squeeze_ median nanmedian count_nonzero".split(),
+                    "dim"),
+}  # fmt: skip
+
+
+def _power(args, kwargs):
+    other = args[1] if len(args) > 1 else kwargs.get("exponent")
+    if not isinstance(args[0] if args else kwargs.get("input"), Tensor):
+        return "Scalar"
+    return "Tensor_Tensor" if isinstance(other, Tensor) else "Tensor_Scalar"
+
+
+def _arange(args, kwargs):
+    return {1: "default", 2: "start"}.get(len(args) + len({"start", "step"} & {*kwargs}),
+                                          "start_step")  # fmt: skip
+
+
+def _second(args, kwargs, *names):
+    return args[1] if len(args) > 1 else next((kwargs[n] for n in names if n in kwargs), None)
+
+
+_SPECIAL: dict[str, Callable] = {
+    "pow": _power,
+    "arange": _arange,
+    "lerp": lambda args, kwargs: "Tensor" if isinstance(args[-1], Tensor) else "Scalar",
+    "randint": lambda args, kwargs: "low" if len(args) > 2 else "default",
+    "scatter": lambda args, kwargs: "src" if isinstance(args[-1], Tensor) else "value",
+    "view": lambda args, kwargs: "default" if _is_size(_second(args, kwargs)) else "dtype",
+    "clamp": lambda args, kwargs: "Tensor" if isinstance(_second(args, kwargs, "min", "max"),
+                                                         Tensor) else "default",
+}  # fmt: skip
+
+
+def _is_size(value):
+    return isinstance(value, (int, tuple, list))
+
+
+def overload_name(name: str, args: tuple, kwargs: dict) -> str:
+    """What PyTorch calls the overload that takes such arguments."""
+    if name in _ALWAYS:
+        return _ALWAYS[name]
+    if name in _SPECIAL:
+        return _SPECIAL[name](args, kwargs)
+    if name in _SCALAR_OR_TENSOR:
+        other = args[-1] if name.startswith("masked") else _second(args, kwargs, "other", "value")
+        return "Tensor" if isinstance(other, Tensor) else "Scalar"
+    if name in _BY_DIM:
+        dim = _second(args, kwargs, "dim", "axis", "other")
+        if isinstance(dim, Tensor):
+            return "other"
+        return "default" if dim is None else _BY_DIM[name]
+    return "default"
+
+
+# -- objects ---------------------------------------------------------------------------------------
+
+
+class _Going(threading.local):
+    """Calls that a mode has been told of in this thread: overload -> how to go on with them."""
+
+    def __init__(self):
+        self.calls: dict = {}
+
+
+_going = _Going()
+
+
+class OpOverload:
+    """An op for certain types of arguments."""
+
+    def __init__(self, packet: "OpOverloadPacket", overload: str) -> None:
+        self._overloadpacket, self._overloadname = packet, overload
+        self.namespace = packet.namespace
+        self.__name__ = f"{packet.__name__}.{overload}"
+        self.__qualname__ = f"{self.namespace}.{self.__name__}"
+        self.__module__ = packet.__module__
+        self.tags: tuple = ()
+
+    @property
+    def overloadpacket(self) -> "OpOverloadPacket":
+        return self._overloadpacket
+
+    def name(self) -> str:
+        """As in schemas: aten::add.Tensor."""
+        ending = "" if self._overloadname == "default" else "." + self._overloadname
+        return f"{self.namespace}::{self._overloadpacket.__name__}{ending}"
+
+    def __str__(self) -> str:
+        return self.__qualname__
+
+    def __repr__(self) -> str:
+        return f"<OpOverload(op='{self._overloadpacket}', overload='{self._overloadname}')>"
+
+    def __deepcopy__(self, memo: Any) -> "OpOverload":
+        return self
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        going = _going.calls.get(self)
+        return (going[-1] if going else self._overloadpacket.function())(*args, **kwargs)
+
+    def tell(self, who: Any, function: Callable, types: tuple, args: tuple, kwargs: dict) -> Any:
+        """Tell a mode or a class of a call; calling this object inside goes on with it."""
+        going = _going.calls.setdefault(self, [])
+        going.append(function)
+        try:
+            return who.__torch_dispatch__(self, types, args, kwargs)
+        finally:
+            going.pop()
+
+
+class OpOverloadPacket:
+    """An op with its overloads as attributes."""
+
+    def __init__(self, namespace: str, name: str, find: Callable[[], Callable]) -> None:
+        self.namespace, self.__name__, self.function = namespace, name, find
+        self.__qualname__ = f"{namespace}::{name}"
+        self.__module__ = f"torch._ops.{namespace}"
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.__name__}"
+
+    def __repr__(self) -> str:
+        return f"<OpOverloadPacket(op='{self}')>"
+
+    def __deepcopy__(self, memo: Any) -> "OpOverloadPacket":
+        return self
+
+    def __getattr__(self, overload: str) -> OpOverload:
+        if overload.startswith("_"):
+            raise AttributeError(overload)
+        found = self.__dict__[overload] = OpOverload(self, overload)
+        return found
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return self.function()(*args, **kwargs)
+
+
+def _function(name):
+    """The function of an op of aten; None if there is none."""
+    if methods.is_function(name):
+        return methods.function(name)
+    if name.endswith("_") and methods.is_inplace(name[:-1]):
+        return methods.inplace_function(name[:-1])
+    for module in (creation, random_tensors, windows):
+        if name in module.PUBLIC:
+            return getattr(module, name)
+    return METHODS.get(name) or getattr(Tensor, name, None)
+
+
+class _Namespace:
+    """torch.ops.aten: ops by name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __getattr__(self, name: str) -> OpOverloadPacket:
+        if name.startswith("__") or (self.name == "aten" and _function(name) is None):
+            raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
+        return self.packet(name)
+
+    def packet(self, name: str) -> OpOverloadPacket:
+        """The op of a name, whether or not it has a function of its own."""
+        found = self.__dict__.get(name)
+        if found is None:
+            found = OpOverloadPacket(self.name, name, lambda: _function(name))
+            self.__dict__[name] = found
+        return found
+
+
+_namespaces: dict[str, _Namespace] = {}
+
+
+def namespace(name: str) -> _Namespace:
+    """All ops of a namespace such as aten."""
+    found = _namespaces.get(name)
+    if found is None:
+        found = _namespaces[name] = _Namespace(name)
+    return found
+
+
+_PRODUCTS = {(1, 1): "dot", (2, 1): "mv", (2, 2): "mm", (3, 3): "bmm"}
+_RENAMED = {"item": "_local_scalar_dense"}
+
+
+def overload_of(shown: str, args: tuple, kwargs: dict) -> OpOverload:
+    """The op and overload of a call, from its shown name such as aten::add."""
+    space, _, name = shown.partition("::")
+    if name == "matmul":
+        name = _PRODUCTS.get((args[0].ndim, args[1].ndim), name)
+    name = _RENAMED.get(name, name)
+    return getattr(namespace(space).packet(name), overload_name(name, args, kwargs))
