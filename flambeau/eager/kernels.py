@@ -82,7 +82,7 @@ def _make_layouts_natively():
     itemsize = cpu.slot_offsets(_dtype.dtype, ["itemsize"])["itemsize"]
     code = _object(build(tuple(slots.items()), itemsize))
     address = _compiler().link(code, ("entry",))["entry"]
-    _layout.make_natively(cpu.builtin("layout", address))
+    _layout.make_natively(cpu.builtin("layout", address, is_kernel=False))
 
 
 def load_kernel(ir, name="kernel", nest=None):

@@ -22,16 +22,17 @@ class _MethodDef(ctypes.Structure):
 
 
 _kept: list = []
+_others: list = []
 on_new: Any = None  # told of the definitions of new builtins while kernels are timed
 _new = ctypes.pythonapi.PyCFunction_NewEx
 _new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
 
 
-def builtin(name, address):
-    """A builtin function around native code at an address."""
+def builtin(name, address, is_kernel=True):
+    """A builtin function around native code at an address; kernels can be timed."""
     definition = _MethodDef(name.encode(), address, METH_FASTCALL, None)
-    _kept.append(definition)
-    if on_new is not None:
+    (_kept if is_kernel else _others).append(definition)
+    if is_kernel and on_new is not None:
         on_new(definition)
     return _new(ctypes.addressof(definition), None, None)
 
