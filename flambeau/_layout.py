@@ -201,8 +201,10 @@ def _new_layout(sizes, strides, dtype, device):
 
 def _complete(layout):
     """Fill in what does not follow from the facts alone."""
-    layout.pool = layout.device.runtime.pool_for(layout.nbytes)
-    layout.sort = _sort_of(layout)
+    if layout.pool is None:
+        layout.pool = layout.device.runtime.pool_for(layout.nbytes)
+    if layout.sort is None:
+        layout.sort = _sort_of(layout)
 
 
 def _sort_of(layout):

@@ -211,11 +211,11 @@ def full(
 
 def _full(name, size, value, out, dtype, device, requires_grad):
     kind = type(value)
-    if (kind is int or kind is float) and out is None and -1000 <= value <= 1000:
-        if isinstance(size, tuple):
-            plan = known(_FULL, size or (size,), (dtype, kind), device)
-            if plan is not None:
-                return _run(plan, value, requires_grad)
+    is_plain = (kind is int or kind is float) and isinstance(size, tuple) and out is None
+    if is_plain and -1000 <= value <= 1000:
+        plan = known(_FULL, size or (size,), (dtype, kind), device)
+        if plan is not None:
+            return _run(plan, value, requires_grad)
     value = number(value, name, "fill_value", 2)
     shape = size_tuple(size, name)
     if dtype is None and out is None:

@@ -9,7 +9,6 @@ kernels: codegen/templates/fourier.py.
 import math
 
 from flambeau import _dtype as d
-from flambeau._device import cpu
 from flambeau._layout import Size, collapse
 from flambeau._memory_format import contiguous_format
 from flambeau._tensor import empty_like_layout, empty_tensor
@@ -58,22 +57,22 @@ def _unit(turns, period, real):
     return function("stack")([angle.cos(), angle.sin()], -1).to(real)
 
 
-def _roots(real, n):
-    return _unit(ranges.arange(n), n, real)
+def _roots(device, real, n):
+    return _unit(ranges.arange(n, device=device), n, real)
 
 
-def _turns(real, rows, columns):
+def _turns(device, real, rows, columns):
     """Row k, column j: k j of rows * columns parts of a circle."""
-    k, j = ranges.arange(rows), ranges.arange(columns)
+    k, j = ranges.arange(rows, device=device), ranges.arange(columns, device=device)
     return _unit(function("outer")(k, j), rows * columns, real)
 
 
-def _chirps(dtype, n, forward):
+def _chirps(device, dtype, n, forward):
     """What lines of a length are multiplied with, and the spectrum that they are folded with."""
     length, sign = _friendly(n), 1 if forward else -1
-    j = ranges.arange(n)
+    j = ranges.arange(n, device=device)
     chirp = function("view_as_complex")(_unit((j * j) % (2 * n), 2 * n * sign, d.float64))
-    around = creation.zeros(length, dtype=d.complex128)
+    around = creation.zeros(length, dtype=d.complex128, device=device)
     around[:n] = chirp.conj().resolve_conj()
     around[length - n + 1 :] = around[1:n].flip(0)
     spectrum = creation.empty_like(around)
@@ -96,26 +95,27 @@ _MAKE = {"roots": _roots, "turns": _turns, "chirps": _chirps}
 TABLES = Plans(_table, room=64)
 
 
-def run_lines(kind, dtype, n, kept, forward, scale, sizes, out, source, turns=None):
+def run_lines(kind, where, n, kept, forward, scale, sizes, out, source, turns=None):
     """Transform all lines of length n. out, source: (address, step, strides of sizes), in bytes.
 
-    kept: how many elements of a half spectrum there are; turns: (table, elements per row) of a
-    longer transform.
+    where: device and dtype of the complex side; kept: how many elements of a half spectrum there
+    are; turns: (table, elements per row) of a longer transform.
     """
     (to, out_step, out_strides), (at, in_step, in_strides) = out, source
     row = turns[1] if turns else 0
     kernel, description, room = PLANS[
-        kind, dtype, n, kept, forward, row, tuple(sizes),
+        kind, *where, n, kept, forward, row, tuple(sizes),
         out_step, tuple(out_strides), in_step, tuple(in_strides),
     ]  # fmt: skip
-    scratch, table = empty_like_layout(room), TABLES["roots", room.dtype, n]
+    scratch, table = empty_like_layout(room), TABLES["roots", room.device, room.dtype, n]
     turn_table = turns[0]._storage.pointer if turns else 0
     kernel(description, to, at, scratch._storage.pointer, table._storage.pointer, turn_table, scale)
 
 
 def _plan(key):
     """(kernel, description, layout of the scratch)."""
-    kind, dtype, n, kept, forward, row, sizes, out_step, out_strides, in_step, in_strides = key
+    kind, device, dtype, n, kept, forward, row, sizes, *steps = key
+    out_step, out_strides, in_step, in_strides = steps
     sizes, (out_strides, in_strides) = collapse(sizes, [out_strides, in_strides])
     lane = max(range(len(sizes)), key=lambda k: (min(sizes[k], 16), -in_strides[k]), default=None)
     if lane is None:
@@ -136,8 +136,8 @@ def _plan(key):
         passes=len(radices), swap=int(not forward), turn_row=row, kept=kept,
     )  # fmt: skip
     rest = radices + [0] * (PASSES - len(radices)) + sizes + out_strides + in_strides
-    kernel = cpu.runtime.kernel("fft", "fourier:build", kind, dtype.code, len(sizes))
-    return kernel, packed([*words, *rest]), vector_layout(chunks * 4 * n * width, real, cpu)
+    kernel = device.runtime.kernel("fft", "fourier:build", kind, dtype.code, len(sizes))
+    return kernel, packed([*words, *rest]), vector_layout(chunks * 4 * n * width, real, device)
 
 
 PLANS = Plans(_plan)
@@ -157,7 +157,7 @@ def _others(t, dim):
 
 def transform(source, out, dim, forward, scale):
     """The complex transform of source along dim, into out (both complex, plain)."""
-    n, dtype = source.shape[dim], source.dtype
+    n, where = source.shape[dim], (source.device, source.dtype)
     if factors(n) is None:
         return _convolve(source, out, dim, forward, scale)
     sizes = _others(source, dim)
@@ -165,27 +165,28 @@ def transform(source, out, dim, forward, scale):
     low, high = _square(n)
     crowd = max(sizes, default=1)
     if (n > LONGEST or (n >= LONELY and crowd < 8)) and low > 4:
-        return _four_steps(dtype, (low, high), forward, scale, sizes, to, at)
-    run_lines("c2c", dtype, n, n, forward, scale, sizes, to, at)
+        return _four_steps(where, (low, high), forward, scale, sizes, to, at)
+    run_lines("c2c", where, n, n, forward, scale, sizes, to, at)
     return None
 
 
-def _four_steps(dtype, square, forward, scale, sizes, out, source):
+def _four_steps(where, square, forward, scale, sizes, out, source):
     """Columns, a turn, rows: element j high + i of a line is row j, column i of the square."""
     low, high = square
     (to, out_step, out_strides), (at, in_step, in_strides) = out, source
+    device, dtype = where
     item = dtype.itemsize
-    middle = empty_tensor(Size((*sizes, low, high)), dtype, cpu)
+    middle = empty_tensor(Size((*sizes, low, high)), dtype, device)
     strides = [s * item for s in middle._layout.strides[:-2]]
-    turns = TABLES["turns", dtype.to_real(), low, high], high
+    turns = TABLES["turns", device, dtype.to_real(), low, high], high
     start = middle._storage.pointer
     run_lines(
-        "c2c", dtype, low, low, forward, 1.0, [*sizes, high],
+        "c2c", where, low, low, forward, 1.0, [*sizes, high],
         (start, high * item, [*strides, item]), (at, in_step * high, [*in_strides, in_step]),
         turns,
     )  # fmt: skip
     run_lines(
-        "c2c", dtype, high, high, forward, scale, [*sizes, low],
+        "c2c", where, high, high, forward, scale, [*sizes, low],
         (to, out_step * low, [*out_strides, out_step]), (start, item, [*strides, high * item]),
     )  # fmt: skip
 
@@ -194,10 +195,10 @@ def _convolve(source, out, dim, forward, scale):
     """Any length: jk is (j² + k² - (j - k)²) / 2, so that the sum becomes a convolution."""
     n, dtype = source.shape[dim], source.dtype
     length = _friendly(n)
-    chirp, spectrum = TABLES["chirps", dtype, n, forward]
+    chirp, spectrum = TABLES["chirps", source.device, dtype, n, forward]
     with no_grad():
         moved = function("movedim")(source, dim, -1)
-        padded = creation.zeros((*moved.shape[:-1], length), dtype=dtype)
+        padded = creation.zeros((*moved.shape[:-1], length), dtype=dtype, device=source.device)
         padded[..., :n] = moved * chirp
         last = padded.ndim - 1
         work = creation.empty_like(padded)
@@ -243,7 +244,17 @@ def fft_r2c(input, dim, scale, onesided):
         transform(input.detach().to(dtype), whole, dim, True, scale)
         return out if not onesided else _copied(function("narrow")(whole, dim, 0, half))
     sizes, kept = _others(input, dim), shape[dim]
-    run_lines("r2c", dtype, n, kept, True, scale, sizes, _bytes(out, dim), _bytes(input, dim))
+    run_lines(
+        "r2c",
+        (input.device, dtype),
+        n,
+        kept,
+        True,
+        scale,
+        sizes,
+        _bytes(out, dim),
+        _bytes(input, dim),
+    )
     return out
 
 
@@ -280,6 +291,14 @@ def fft_c2r(input, dim, scale, n):
             return _copied(result.real)
     sizes = _others(out, dim)
     run_lines(
-        "c2r", input.dtype, n, half, False, scale, sizes, _bytes(out, dim), _bytes(input, dim)
+        "c2r",
+        (input.device, input.dtype),
+        n,
+        half,
+        False,
+        scale,
+        sizes,
+        _bytes(out, dim),
+        _bytes(input, dim),
     )
     return out

@@ -100,20 +100,22 @@ def _plan_scatter(key):
 SCATTERS = Plans(_plan_scatter, mixed=True)
 
 
-def _check_scatter(layout, dim, index, src):
-    """index and src are tensors; src None for a number."""
-    if index.dtype not in (d.int64, d.int32) and index.numel():
+def _check_scatter(key):
+    """The dimension, counted from the front, if layouts fit. src is None for a number."""
+    layout, dim, index, src = key
+    dim = wrap_dim(dim, layout.ndim)
+    if index.dtype not in (d.int64, d.int32) and index.numel:
         raise RuntimeError("scatter(): Expected dtype int32/int64 for index")
     if src is not None and src.dtype is not layout.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
-    if not index.numel():
-        return
+    if not index.numel:
+        return dim
     ndim = max(layout.ndim, 1)
     if ndim != max(index.ndim, 1):
         raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
-    sizes = index.shape or (1,)
+    sizes = index.sizes or (1,)
     own = layout.sizes or (1,)
-    given = None if src is None else src.shape or (1,)
+    given = None if src is None else src.sizes or (1,)
     if given is not None and len(given) < ndim:
         wrap_dim(len(given), len(given))  # the complaint PyTorch stumbles into
     fits = all(k == dim or sizes[k] <= own[k] for k in range(ndim))
@@ -125,6 +127,10 @@ def _check_scatter(layout, dim, index, src):
             f"Expected index {list(index.shape)} to be no larger than self {list(layout.sizes)} "
             f"apart from dimension {dim}{tail}"
         )
+    return dim
+
+
+FITTING = Plans(_check_scatter, mixed=True)
 
 
 def scatter_along(mode, target, dim, index, src):
@@ -148,26 +154,24 @@ def scatter(target, dim, index, src, value, reduce):
         raise TypeError(
             "scatter() received an invalid combination of arguments - got (Tensor, int, Tensor)"
         )
-    dim = wrap_dim(dim, target._layout.ndim)
+    layout = target._layout
+    wrap_dim(dim, layout.ndim)
     if reduce is not None and reduce not in ("add", "multiply"):
         raise RuntimeError("reduce argument must be either add or multiply.")
     number = value if src is None else src
-    if isinstance(number, Tensor):
-        _check_scatter(target._layout, dim, index, number)
-    else:
-        _check_scatter(target._layout, dim, index, None)
-        number = number_tensor(number, target.dtype, target.device)
-    scatter_along(
-        {None: "set", "add": "add", "multiply": "mul"}[reduce], target, dim, index, number
-    )
+    given = number._layout if isinstance(number, Tensor) else None
+    dim = FITTING[layout, dim, index._layout, given]
+    if given is None:
+        number = number_tensor(number, layout.dtype, layout.device)
+    mode = {None: "set", "add": "add", "multiply": "mul"}[reduce]
+    scatter_along(mode, target, dim, index, number)
 
 
 @writer("scatter_add")
 def scatter_add(target, dim, index, src):
     tensor_argument("scatter_add", "index", 3, index)
     tensor_argument("scatter_add", "src", 4, src)
-    dim = wrap_dim(dim, target._layout.ndim)
-    _check_scatter(target._layout, dim, index, src)
+    dim = FITTING[target._layout, dim, index._layout, src._layout]
     scatter_along("add", target, dim, index, src)
 
 
@@ -178,12 +182,12 @@ _MODES = {"sum": "add", "prod": "mul", "mean": "add", "amax": "max", "amin": "mi
 def scatter_reduce(target, dim, index, src, reduce, include_self):
     tensor_argument("scatter_reduce", "index", 3, index)
     tensor_argument("scatter_reduce", "src", 4, src)
-    dim = wrap_dim(dim, target._layout.ndim)
+    wrap_dim(dim, target._layout.ndim)
     if reduce not in _MODES:
         raise RuntimeError(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
         )
-    _check_scatter(target._layout, dim, index, src)
+    dim = FITTING[target._layout, dim, index._layout, src._layout]
     if target.dtype.is_complex and reduce in ("amax", "amin"):
         raise errors.not_implemented(f"scatter_gather_tensor_cpu_reduce_{reduce}", target.dtype)
     reduce_along(target, dim, index, src, reduce, include_self, scatter_along)

@@ -90,11 +90,13 @@ SCHEDULES = Plans(lambda key: Schedule(*key), by_default=False)
 class Plan:
     """A kernel, its description, and the scratch it needs: shared bytes and bytes per slot."""
 
-    __slots__ = ("kernel", "desc", "chunks", "shared", "slot", "swapped", "pool_for")
+    __slots__ = ("kernel", "desc", "chunks", "shared", "slot", "swapped", "pool_for", "memory")
 
     def __init__(self, kernel, desc, chunks, shared, slot, swapped, pool_for):
         self.kernel, self.desc, self.chunks, self.pool_for = kernel, desc, chunks, pool_for
         self.shared, self.slot, self.swapped = shared, slot, swapped
+        # one chunk needs one slot, however many threads there are
+        self.memory = pool_for(shared + slot) if slot and chunks == 1 else None
 
     def run(self, c, a, b, *more):
         """Addresses of C, A and B, then alpha and (address, factor) of each addend."""
@@ -103,8 +105,10 @@ class Plan:
         if not self.slot:
             self.kernel(self.desc, c, a, b, 0, 0, *more)
             return
-        slots = min(self.chunks, pool().get_num_threads(), MOST_SLOTS)
-        memory = self.pool_for(self.shared + slots * self.slot)
+        slots, memory = 1, self.memory
+        if memory is None:
+            slots = min(self.chunks, pool().get_num_threads(), MOST_SLOTS)
+            memory = self.pool_for(self.shared + slots * self.slot)
         try:
             place = memory.pop()
         except IndexError:

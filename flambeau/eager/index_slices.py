@@ -88,16 +88,14 @@ def _plan_select(key):
 SELECTED = Plans(_plan_select, mixed=True)
 
 
-def _check_slices(op, target, dim, index, source):
-    """What index_add_ and index_reduce_ ask alike."""
-    tensor_argument(op, "index", 3, index)
-    tensor_argument(op, "source", 4, source)
-    dim = wrap_dim(dim, target._layout.ndim)
-    n = count_of(index)
-    if index._layout.ndim > 1:
+def _check_slices(key):
+    """The dimension, counted from the front, if layouts are what index_add_ and its kin ask for."""
+    op, target, dim, index, source = key
+    dim, n = wrap_dim(dim, target.ndim), index.numel
+    if index.ndim > 1:
         raise IndexError(
-            f"{op}_(): Index is supposed to be a vector, but got dim: {index._layout.ndim} with "
-            f"type: {index.dtype.scalar_name} and size: {list(index.shape)}"
+            f"{op}_(): Index is supposed to be a vector, but got dim: {index.ndim} with "
+            f"type: {index.dtype.scalar_name} and size: {list(index.sizes)}"
         )
     if index.dtype not in (d.int64, d.int32):
         raise RuntimeError(
@@ -108,24 +106,32 @@ def _check_slices(op, target, dim, index, source):
             f"{op}_(): self ({target.dtype.scalar_name}) and source ({source.dtype.scalar_name}) "
             "must have the same scalar type"
         )
-    length = source._layout.sizes[dim] if dim < source._layout.ndim else 1
-    if source._layout.ndim and dim >= source._layout.ndim:
-        wrap_dim(dim, source._layout.ndim)
+    if source.ndim:
+        wrap_dim(dim, source.ndim)
+    length = source.sizes[dim] if source.ndim else 1
     if n != length:
         raise RuntimeError(
             f"{op}_(): Number of indices ({n}) should be equal to source.size(dim): ({length}), "
             f"for dim: {dim}"
         )
-    own, given = list(target.shape), list(source.shape)
+    own, given = target.sizes, source.sizes
     if own and given:
-        own.pop(dim)
-        given.pop(dim)
-    if own != given and source._layout.ndim:
+        own, given = (*own[:dim], *own[dim + 1 :]), (*given[:dim], *given[dim + 1 :])
+    if source.ndim and own != given:
         raise RuntimeError(
             "source tensor shape must match self tensor shape, excluding the specified dimension. "
-            f"Got self.shape = {list(target.shape)} source.shape = {list(source.shape)}"
+            f"Got self.shape = {list(target.sizes)} source.shape = {list(source.sizes)}"
         )
     return dim
+
+
+FITTING = Plans(_check_slices, mixed=True)
+
+
+def _checked(op, target, dim, index, source):
+    tensor_argument(op, "index", 3, index)
+    tensor_argument(op, "source", 4, source)
+    return FITTING[op, target._layout, dim, index._layout, source._layout]
 
 
 def _shapes(target, dim, index, source):
@@ -140,7 +146,7 @@ def _shapes(target, dim, index, source):
 
 @writer("index_add")
 def index_add(target, dim, index, source, alpha):
-    dim = _check_slices("index_add", target, dim, index, source)
+    dim = _checked("index_add", target, dim, index, source)
     if not source._layout.numel or without_memory(target._layout, index._layout):
         return
     if alpha != 1:
@@ -161,7 +167,7 @@ def index_reduce(target, dim, index, source, reduce, include_self):
             "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got "
             f"{reduce}."
         )
-    dim = _check_slices("index_reduce", target, dim, index, source)
+    dim = _checked("index_reduce", target, dim, index, source)
     if target.dtype.is_complex and reduce in ("amax", "amin"):
         raise errors.not_implemented(
             "maximum_cpu" if reduce == "amax" else "minimum_cpu", target.dtype

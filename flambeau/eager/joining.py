@@ -134,7 +134,7 @@ def _plan_cat(key):
     first = _first_piece(layouts)
     shape, ndim = first.sizes, first.ndim
     dim = wrap_dim(dim, ndim)
-    head, tail, sizes = shape[:dim], shape[dim + 1 :], []
+    head, tail, sizes, plain = shape[:dim], shape[dim + 1 :], [], True
     for k, layout in enumerate(layouts):
         shape = layout.sizes
         if len(shape) == ndim and shape[:dim] == head and shape[dim + 1 :] == tail:
@@ -145,7 +145,14 @@ def _plan_cat(key):
             raise _mismatch(first, layout, dim, k)
         if layout.device is not first.device:
             raise errors.different_devices(first.device, layout.device)
-    return _plan_pieces(layouts, sizes, (*head, sum(sizes), *tail), dim)
+        plain = plain and layout.is_contiguous and layout.dtype is first.dtype
+    shape, rows = (*head, sum(sizes), *tail), prod(head)
+    row = shape[dim] * prod(tail) * first.itemsize
+    if plain and rows and _is_fine(len(sizes), row // len(sizes), rows):
+        out = dense_layout(shape, first.dtype, first.device)
+        pieces = [layout.nbytes // rows for layout in layouts for _ in Piece._fields]
+        return _join(out, pieces, row, "cat")
+    return _plan_pieces(layouts, sizes, shape, dim)
 
 
 def _plan_runs(layouts):

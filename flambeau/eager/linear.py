@@ -8,12 +8,12 @@ from flambeau._tensor import alias, empty_like_layout
 from flambeau.eager import gemm
 from flambeau.eager.launching import launches
 from flambeau.eager.plans import Plans
-from flambeau.eager.products import (
+from flambeau.eager.products import product
+from flambeau.eager.products_checks import (
     check_added,
     check_expands,
     check_inner,
     check_same_dtype,
-    product,
     refuse,
 )
 from flambeau.eager.rows import contiguous

@@ -34,21 +34,17 @@ def place_of(starts, strides):
 
 def memory_order_of(layout):
     """The order of dimensions that outputs take over: channels last, or plain."""
-    order = CHANNELS_LAST.get(layout.ndim)
-    if (
-        order is None
-        or layout.is_contiguous
-        or layout.strides != ordered_strides(layout.sizes, order)
-    ):
+    order = None if layout.is_contiguous else CHANNELS_LAST.get(layout.ndim)
+    if order is None or layout.strides != ordered_strides(layout.sizes, order):
         return None
     return order
 
 
 def shaped_like(layout, shape):
     """A dense layout of another shape, channels last if the given one is."""
-    order = memory_order_of(layout)
+    shape, order = tuple(shape), memory_order_of(layout)
     strides = contiguous_strides(shape) if order is None else ordered_strides(shape, order)
-    return make_layout(Size(shape), strides, layout.dtype, layout.device)
+    return make_layout(shape, strides, layout.dtype, layout.device)
 
 
 # -- boxes ----------------------------------------------------------------------------------------
@@ -56,8 +52,10 @@ def shaped_like(layout, shape):
 
 def plan_box(shape, target, strides, source, source_strides):
     """(kernel, description) of a copy between boxes of a shape in two layouts."""
-    to = make_layout(tuple(shape), tuple(strides), target.dtype, target.device)
-    return COPIES[to, make_layout(tuple(shape), tuple(source_strides), source.dtype, source.device)]
+    shape = tuple(shape)
+    to = make_layout(shape, tuple(strides), target.dtype, target.device)
+    source = make_layout(shape, tuple(source_strides), source.dtype, source.device)
+    return COPIES.make((to, source))  # remembered by who asks
 
 
 def arranged(plan, input, *args, fill=None):

@@ -212,7 +212,7 @@ def _by_rows(source, step, out, tables, columns):
     chunks, per_chunk = _cut(rows, source.numel + out.numel)
     # a register that starts at the last column reads this far past the end
     room = (here[2] + 4 * columns.lanes) & -16
-    count = columns.count
+    count = columns.taps
     facts = source.dtype.code, count if count <= FEW else 0, columns.way, columns.ragged
     kernel = source.device.runtime.kernel("resample_rows", "resampling:build_rows", *facts)
     places = *deep.places(), *high.places(), *columns.places

@@ -227,7 +227,7 @@ class Columns(NamedTuple):
     """A table for registers of outputs, and how they read by it."""
 
     way: str
-    count: int  # taps of each output
+    taps: int  # of each output
     ragged: bool  # are some of them missing, and weigh nothing?
     lanes: int
     memory: object  # what keeps bases, indices and weights

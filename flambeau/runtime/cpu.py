@@ -22,24 +22,25 @@ class _MethodDef(ctypes.Structure):
 
 
 _kept: list = []
+_others: list = []
 on_new: Any = None  # told of the definitions of new builtins while kernels are timed
 _new = ctypes.pythonapi.PyCFunction_NewEx
 _new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
 
 
 def builtin(name, address, own=None):
-    """A builtin function around native code at an address; own: an object it is handed as self."""
+    """A builtin function around native code at an address.
+
+    own: an object that it is handed as self. Those without one are kernels, which can be timed.
+    """
     definition = _MethodDef(name.encode(), address, METH_FASTCALL, None)
+    if own is not None:
+        _others.append((definition, own))
+        return _new(ctypes.addressof(definition), id(own), None)
     _kept.append(definition)
     if on_new is not None:
         on_new(definition)
-    if own is None:
-        return _new(ctypes.addressof(definition), None, None)
-    _kept_alive.append(own)
-    return _new(ctypes.addressof(definition), id(own), None)
-
-
-_kept_alive: list = []
+    return _new(ctypes.addressof(definition), None, None)
 
 
 def definitions():
