@@ -381,6 +381,47 @@ def test_strided_inputs_and_gradients(rng):
         assert (a.permute(3, 0, 1, 2)[..., ::2] == b).all()
 
 
+def _indices(x):
+    larger = x.detach().contiguous().repeat(1, 1, 2, 2)
+    return nn.max_pool2d(larger, 2, return_indices=True)[1]
+
+
+CALLS = {
+    "max": lambda x: nn.max_pool2d(x, 2),
+    "max, wide": lambda x: nn.max_pool2d(x, 9, 5, 2),
+    "max, dilated": lambda x: nn.max_pool2d(x, 3, 2, 1, 2),
+    "max, indices": lambda x: nn.max_pool2d(x, 3, return_indices=True)[1].double(),
+    "mean": lambda x: nn.avg_pool2d(x, 3, 2, 1),
+    "mean, wide": lambda x: nn.avg_pool2d(x, 9, 4, 3, count_include_pad=False),
+    "mean, divided": lambda x: nn.avg_pool2d(x, (2, 5), divisor_override=3),
+    "adaptive": lambda x: nn.adaptive_avg_pool2d(x, (5, 3)),
+    "adaptive max": lambda x: nn.adaptive_max_pool2d(x, (4, 7)),
+    "fractional": lambda x: nn.fractional_max_pool2d(
+        x, 2, (5, 4), _random_samples=F.full((2, 3, 2), 0.3, dtype=x.dtype)
+    ),
+    "unpooled": lambda x: nn.max_unpool2d(x, _indices(x), 2),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_planes_are_read_where_they_lie(name, rng):
+    """Slices along the height, of one batch and of several, and along images."""
+    whole = F.from_numpy(rng.standard_normal((2, 3, 40, 19)))
+    for cut in (whole[:, :, :23], whole[:1, :, 3:26], whole[:, 1:, :23], whole[:, :, 5:28].mT.mT):
+        if name == "fractional" and cut.shape[:2] != (2, 3):
+            continue
+        found = []
+        for x in (cut.detach(), cut.detach().contiguous()):
+            x.requires_grad_()
+            out = CALLS[name](x)
+            found.append(out.detach())
+            if out.requires_grad:
+                found.append(grad((out * out).sum(), x)[0])
+        half = len(found) // 2
+        for a, b in zip(found[:half], found[half:]):
+            assert F.equal(a, b)
+
+
 def test_empty_batches_and_meta():
     for name, args in (("max_pool2d", (2,)), ("avg_pool2d", (2,)), ("adaptive_max_pool2d", (2,))):
         function = getattr(nn, name)

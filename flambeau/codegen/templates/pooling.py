@@ -385,7 +385,8 @@ def build_unpool(code):
 
             def put():
                 to = (image * count + where) * pool.channels + c
-                raw = fn.load(at_element(fn, x, at, code), MEMORY_TYPE[code])
+                mine = image * pool.image + i * pool.channels + c
+                raw = fn.load(at_element(fn, x, mine, code), MEMORY_TYPE[code])
                 fn.store(raw, at_element(fn, out, to, code))
 
             fn.if_else(where.below(count), put, lambda: fn.store(where * 2 + 1, status, 8))

@@ -44,7 +44,6 @@ def build_fractional(code, dims):
     pool = Pool("pppp")
     fn, (out, chosen, x, samples) = pool.fn, pool.arguments
     order = {2: (None, 1, 0), 3: (0, 1, 2)}[dims]  # two dimensions: columns are drawn first
-    count = pool.sizes[0] * pool.sizes[1] * pool.sizes[2]
     with pool.each_piece() as plane:
         starts = []
         for k, which in enumerate(order):
@@ -67,7 +66,7 @@ def build_fractional(code, dims):
                 ]
                 with pool.each_tap(*taps) as place:
                     here = flat(place, pool.sizes)
-                    v = load(fn, x, plane * count + here, code, 1)
+                    v = load(fn, x, plane * pool.image + here, code, 1)
                     take = beats(v, best.get(), code)
                     best.set(fn.select(take, v, best.get()))
                     where.set(fn.select(take, here, where.get()))
