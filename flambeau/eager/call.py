@@ -12,7 +12,7 @@ promotion); n any other number (cast to the compute type); f float and i int par
 
 from flambeau import errors
 from flambeau._device import cpu
-from flambeau._layout import Layout, make_layout
+from flambeau._layout import LAYOUTS, Layout
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen import scalar
 from flambeau.eager.fragments import addresses, allocated, compile_text
@@ -136,6 +136,7 @@ class Family:
         self.keyed = [c for c in pattern if c in "tsn"]
         self.plans, self.into = Plans(self._fresh, mixed=True), Plans(self._given, mixed=True)
         self.sorts = Plans(self._dense, mixed=True)
+        self.shaped = Plans(self._shaped, mixed=True)
         self.kinds: dict = Plans(lambda marks: None)
         self.error, self.promoting = error, promoting
         self.check = None  # of dtypes, types and whether there are dimensions
@@ -153,37 +154,44 @@ class Family:
         return found
 
     def _dense(self, key):
-        """(kernel, description) for dense operands of one layout and any size, if all results have
-        that layout, too; else None. key: the sort of the layout, types of numbers.
+        """(kernel, description) for operands of one layout without gaps, of any size, if all
+        results have that layout, too; else None. key: the sort of the layout, types of numbers.
         """
+        found = self.shaped[key]
+        sort = key[0] if type(key) is tuple else key
+        if found is None or any([d is not sort.dtype for d in found[2]]):
+            return None
+        return found[:2]
+
+    def _shaped(self, key):
+        """(kernel, description, dtypes of the results) of the same; None where there is no such."""
         sort, *types = key if type(key) is tuple else (key,)
         if sort is None or not self.elementwise or not sort.device.runtime.computes:
             return None
         numbers = iter(types)
-        key = [sort if c == "t" else next(numbers) for c in self.keyed]
-        kind = self.kind(key)
-        if any(d is not sort.dtype for d in kind.dtypes):
-            return None
+        kind = self.kind([sort if c == "t" else next(numbers) for c in self.keyed])
         kernel, chunk = kind.run_kernel("c" * self.keyed.count("t"))
         pool().ensure_workers()
-        return kernel, packed((0, chunk, *kind.steps))
+        return kernel, packed((0, chunk, *kind.steps)), kind.dtypes
 
     def _fresh(self, key):
         """(layout of each result, kernel, description) for a key of layouts and types."""
         if type(key) is not tuple:
             key = (key,)
-        kind = self.kind(key)
         layouts = [k for k in key if type(k) is Layout]
+        first = layouts[0]
+        if first.sort is not None and layouts.count(first) == len(layouts):
+            types = [k for k in key if type(k) is not Layout]
+            found = self.shaped[(first.sort, *types) if types else first.sort]
+            if found is not None:
+                kernel, desc, dtypes = found
+                return (*[_with_dtype(first, d) for d in dtypes], kernel, desc)
+        kind = self.kind(key)
         whole = _run_of(layouts) if self.elementwise and kind.runtime.computes else None
         if whole is not None:
             first, accesses = whole
             kernel, desc = kind.describe(first.numel, accesses)
-            outs = [
-                first
-                if d is first.dtype
-                else make_layout(first.sizes, first.strides, d, first.device)
-                for d in kind.dtypes
-            ]
+            outs = [_with_dtype(first, d) for d in kind.dtypes]
         else:
             facts = kind.key, kind.trace, layouts, kind.scalars, kind.dtypes
             memo = {"memo": kind.kernels} if self.elementwise else {}
@@ -296,6 +304,12 @@ def _plain(key):
     while isinstance(key, tuple):
         key = key[0]
     return key
+
+
+def _with_dtype(layout, dtype):
+    if layout.dtype is dtype:
+        return layout
+    return LAYOUTS[layout.sizes, layout.strides, dtype, layout.device]
 
 
 def _run_of(layouts):

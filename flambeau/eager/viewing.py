@@ -21,6 +21,7 @@ from flambeau.ops.table import REQUIRED
 
 _new = object.__new__
 _classes: dict = {}
+_INT = frozenset((int,))
 
 
 class ViewNode(Node):
@@ -98,6 +99,10 @@ def make_plan(op, layout, values, found, name=None, origin=0):
     plan.op, plan.input, plan.values, plan.name, plan.origin = op, layout, values, name, origin
     if type(found) is list:
         plan.parts = tuple([_part(layout, *place) for place in found])
+    elif len(found) == 3:
+        shape, strides, offset = found
+        new = make_layout(tuple(shape), tuple(strides), layout.dtype, layout.device)
+        plan.parts = ((new, offset * new.itemsize),)
     else:
         plan.parts = (_part(layout, *found),)
     plan.node_class = None
@@ -187,17 +192,21 @@ class Viewer:
 
     def __init__(self, op):
         self.op, self.options = op, op.options
-        self.plans = Plans(self._plan, by_default=False)
+        self.packs = "varargs" in op.options
+        self.plans = Plans(self._plan, by_default=False, mixed=True)
 
     def _plan(self, key):
         """(layout, byte offset, ViewPlan), or (None, None, arguments) where only a copy will do."""
         if type(key) is not tuple:
             layout, args = key, ()
-        elif self.options.get("varargs"):
+        elif self.packs:
             layout, args = key
-            if not all(map(_keepable, args)):
+            if _INT.issuperset(map(type, args)) and len(self.op.params) == 2 and args:
+                args = (args,)
+            elif all(map(_keepable, args)):
+                args = self._packed(layout, args)
+            else:
                 raise TypeError("to be bound")
-            args = self._packed(layout, args)
         else:
             layout, *args = key
             for a in args:
@@ -248,7 +257,10 @@ class Viewer:
 
     def outputs(self, plan, input):
         """What the generated function does with a plan, in plain words."""
-        outs = tuple(new_view(input, layout, input._offset + delta, modes.grad) for layout, delta in plan.parts)
+        outs = tuple(
+            new_view(input, layout, input._offset + delta, modes.grad)
+            for layout, delta in plan.parts
+        )
         for out in outs:
             if self.options.get("fresh"):
                 out._view = None

@@ -17,7 +17,7 @@ from flambeau.ops.views import ints, slice
 def _pieces(layout, dim, sizes):
     """Consecutive pieces of a dimension."""
     found, start = [], 0
-    shape, stride = layout.shape, layout.strides[dim]
+    shape, stride = layout.sizes, layout.strides[dim]
     for size in sizes:
         found.append(((*shape[:dim], size, *shape[dim + 1 :]), layout.strides, start * stride))
         start += size
@@ -32,7 +32,7 @@ def _even(layout, split_size, dim):
         raise RuntimeError(
             f"split expects split_size be non-negative, but got split_size={split_size}"
         )
-    size = layout.shape[dim]
+    size = layout.sizes[dim]
     if split_size == 0:
         if size:
             raise RuntimeError(
@@ -46,7 +46,7 @@ def _given(layout, split_sizes, dim):
     if not layout.ndim:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     sizes = ints("split_with_sizes", "split_sizes", split_sizes)
-    size = layout.shape[dim]
+    size = layout.sizes[dim]
     if min(sizes, default=0) < 0:
         raise RuntimeError(
             "split_with_sizes expects split_sizes have only non-negative entries, but got "
@@ -108,7 +108,7 @@ def _chunked(layout, chunks, dim):
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     dim = wrap_dim(dim, layout.ndim)
-    size = layout.shape[dim]
+    size = layout.sizes[dim]
     # an empty dimension still gives the number of pieces that was asked for
     sizes = _even(layout, -(-size // chunks), dim) if size else (0,) * chunks
     return _pieces(layout, dim, sizes)
@@ -140,7 +140,7 @@ def unbind(input, dim: int = 0):
     if not input.ndim:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     dim = wrap_dim(dim, input.ndim)
-    shape, strides = input.shape, input.strides
+    shape, strides = input.sizes, input.strides
     rest, steps = shape[:dim] + shape[dim + 1 :], strides[:dim] + strides[dim + 1 :]
     return [(rest, steps, k * strides[dim]) for k in range(shape[dim])]
 

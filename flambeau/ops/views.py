@@ -7,19 +7,25 @@ tensor into several views are in splitting.py; what looks at the storage (other 
 parts, as_strided) in memory_views.py; what moves elements in rearranging.py.
 """
 
+import math
 import operator
 
 from flambeau import _dtype as d
-from flambeau._layout import infer_size, view_strides, wrap_dim
+from flambeau._layout import contiguous_strides, infer_size, view_strides, wrap_dim
 from flambeau._memory_format import contiguous_format, preserve_format
 from flambeau.ops import table
 from flambeau.ops.table import Dims, composite, public
 
+_INT = frozenset((int,))
+
 
 def ints(op, name, values):
     """A shape or a list of dimensions as a tuple of ints; one int may stand for a list of one."""
-    if type(values) is tuple and len(values) == 1 and isinstance(values[0], (tuple, list)):
-        values = values[0]
+    if type(values) is tuple:
+        if len(values) == 1 and isinstance(values[0], (tuple, list)):
+            values = values[0]
+        if _INT.issuperset(map(type, values)):
+            return tuple(values)
     if not isinstance(values, (tuple, list)):
         values = (values,)
     for k, v in enumerate(values):
@@ -56,7 +62,9 @@ def _replaced(values, k, new):
 def _shaped(layout, shape):
     """The layout's memory in another shape, or None."""
     shape = infer_size(shape, layout.numel)
-    strides = view_strides(layout.shape, layout.strides, shape)
+    if layout.is_dense:
+        return shape, contiguous_strides(shape), 0
+    strides = view_strides(layout.sizes, layout.strides, shape)
     return None if strides is None else (shape, strides, 0)
 
 
@@ -145,7 +153,8 @@ def _flat_shape(layout, start_dim, end_dim):
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
     if not layout.ndim:
         return (1,)
-    return (*layout.shape[:start], layout.shape[start : end + 1].numel(), *layout.shape[end + 1 :])
+    sizes = layout.sizes
+    return (*sizes[:start], math.prod(sizes[start : end + 1]), *sizes[end + 1 :])
 
 
 @table.view(
@@ -182,7 +191,7 @@ def unflatten(input, dim: int, sizes: Dims):
     dim = wrap_dim(dim, input.ndim)
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
-    size = input.shape[dim]
+    size = input.sizes[dim]
     try:
         new = infer_size(sizes, size)
     except RuntimeError as error:
@@ -192,14 +201,14 @@ def unflatten(input, dim: int, sizes: Dims):
             f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} "
             f"({size}) in the input tensor"
         ) from None
-    return _shaped(input, _replaced(input.shape, dim, new))
+    return _shaped(input, _replaced(input.sizes, dim, new))
 
 
 # -- order of dimensions --------------------------------------------------------------------------
 
 
 def _transposed(layout, a, b):
-    shape, strides = list(layout.shape), list(layout.strides)
+    shape, strides = list(layout.sizes), list(layout.strides)
     if shape:
         shape[a], shape[b] = shape[b], shape[a]
         strides[a], strides[b] = strides[b], strides[a]
@@ -211,7 +220,7 @@ def t(input):
     """The transpose of a matrix; vectors and numbers stay as they are."""
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
-    return input.shape[::-1], input.strides[::-1], 0
+    return input.sizes[::-1], input.strides[::-1], 0
 
 
 @table.view(
@@ -225,7 +234,7 @@ def transpose(input, dim0: int, dim1: int):
 
 
 def _permuted(layout, dims):
-    return [layout.shape[k] for k in dims], [layout.strides[k] for k in dims], 0
+    return [layout.sizes[k] for k in dims], [layout.strides[k] for k in dims], 0
 
 
 def _order(layout, dims):
@@ -298,7 +307,7 @@ def movedim(input, source: Dims, destination: Dims):
 )
 def T(input):
     """The tensor with its dimensions reversed."""
-    return input.shape[::-1], input.strides[::-1], 0
+    return input.sizes[::-1], input.strides[::-1], 0
 
 
 def _check_matrix(input, shown):
@@ -355,12 +364,12 @@ def H(input):
 
 def _squeezed(layout, dim):
     if dim is None:
-        return [k for k in range(layout.ndim) if layout.shape[k] != 1]
+        return [k for k in range(layout.ndim) if layout.sizes[k] != 1]
     gone = [wrap_dim(k, layout.ndim) for k in ints("squeeze", "dim", dim)]
     if len(set(gone)) < len(gone):
         again = next(k for n, k in enumerate(gone) if k in gone[:n])
         raise RuntimeError(f"dim {again} appears multiple times in the list of dims")
-    return [k for k in range(layout.ndim) if k not in gone or layout.shape[k] != 1]
+    return [k for k in range(layout.ndim) if k not in gone or layout.sizes[k] != 1]
 
 
 def _squeeze_number(dim):
@@ -386,7 +395,7 @@ def squeeze(input, dim: Dims = None):
 def unsqueeze(input, dim: int):
     """Insert a dimension of size one."""
     dim = wrap_dim(dim, input.ndim + 1)
-    shape, strides = input.shape, input.strides
+    shape, strides = input.sizes, input.strides
     step = shape[dim] * strides[dim] if dim < input.ndim else 1
     return (*shape[:dim], 1, *shape[dim:]), (*strides[:dim], step, *strides[dim:]), 0
 
@@ -401,14 +410,14 @@ def expand(input, size: Dims):
     missing = len(size) - input.ndim
     if missing < 0:
         raise RuntimeError(
-            f"expand(torch.{input.dtype.scalar_name}Tensor{{{list(input.shape)}}}, "
+            f"expand(torch.{input.dtype.scalar_name}Tensor{{{list(input.sizes)}}}, "
             f"size={list(size)}): the number of sizes "
             f"provided ({len(size)}) must be greater or equal to the number of dimensions in the "
             f"tensor ({input.ndim})"
         )
     shape, strides = list(size), [0] * len(size)
     for k in range(len(size) - 1, -1, -1):
-        old = input.shape[k - missing] if k >= missing else 1
+        old = input.sizes[k - missing] if k >= missing else 1
         if k >= missing:
             strides[k] = input.strides[k - missing]
         elif k + 1 < len(size):
@@ -425,7 +434,7 @@ def expand(input, size: Dims):
                 raise RuntimeError(
                     f"The expanded size of the tensor ({shape[k]}) must match the existing size "
                     f"({old}) at non-singleton dimension {k}.  Target sizes: {list(size)}.  Tensor "
-                    f"sizes: {list(input.shape)}"
+                    f"sizes: {list(input.sizes)}"
                 )
             strides[k] = 0
     return shape, strides if input.ndim else [0] * len(size), 0
@@ -444,7 +453,7 @@ def broadcast_to(input, size: Dims):
 
 
 def _sliced(layout, dim, start, end, step):
-    shape, strides, size = layout.shape, layout.strides, layout.shape[dim]
+    shape, strides, size = layout.sizes, layout.strides, layout.sizes[dim]
     start, end = (k + size if k < 0 else k for k in (start, end))
     start = min(max(start, 0), size)
     end = min(max(end, start), size)
@@ -466,7 +475,7 @@ def slice(input, dim: int = 0, start: int = None, end: int = None, step: int = 1
         raise RuntimeError("slice step must be positive")
     dim = wrap_dim(dim, input.ndim)
     return _sliced(
-        input, dim, 0 if start is None else start, input.shape[dim] if end is None else end, step
+        input, dim, 0 if start is None else start, input.sizes[dim] if end is None else end, step
     )
 
 
@@ -484,7 +493,7 @@ def narrow(input, dim: int, start: int, length: int):
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     dim = wrap_dim(dim, input.ndim)
-    size = input.shape[dim]
+    size = input.sizes[dim]
     if not -size <= start <= size:
         raise IndexError(
             f"start out of range (expected to be in range of [{-size}, {size}], but got {start})"
@@ -497,7 +506,7 @@ def narrow(input, dim: int, start: int, length: int):
 
 def _select_error(input, dim, index):
     return IndexError(
-        f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension "
+        f"select(): index {index} out of range for tensor of size {list(input.sizes)} at dimension "
         f"{dim}"
     )
 
@@ -511,11 +520,11 @@ def select(input, dim: int, index: int):
     if not input.ndim:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     dim = wrap_dim(dim, input.ndim)
-    size = input.shape[dim]
+    size = input.sizes[dim]
     if not -size <= index < size:
         raise _select_error(input, dim, index)
     place = (index + size if index < 0 else index) * input.strides[dim]
-    return _replaced(input.shape, dim, ()), _replaced(input.strides, dim, ()), place
+    return _replaced(input.sizes, dim, ()), _replaced(input.strides, dim, ()), place
 
 
 @table.view(
@@ -529,12 +538,12 @@ def diagonal(input, offset: int = 0, dim1: int = 0, dim2: int = 1):
     a, b = wrap_dim(dim1, input.ndim), wrap_dim(dim2, input.ndim)
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    rows, columns, step = input.shape[a], input.shape[b], input.strides
+    rows, columns, step = input.sizes[a], input.sizes[b], input.strides
     length = max(min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns), 0)
     keep = [k for k in range(input.ndim) if k not in (a, b)]
     place = 0 if not length else offset * step[b] if offset >= 0 else -offset * step[a]
     return (
-        [input.shape[k] for k in keep] + [length],
+        [input.sizes[k] for k in keep] + [length],
         [step[k] for k in keep] + [step[a] + step[b]],
         place,
     )
@@ -560,7 +569,7 @@ def _unfold_backward(g, shape, dimension, size, step):
 def unfold(input, dimension: int, size: int, step: int):
     """Windows of a dimension, their elements in a new last dimension."""
     dim = wrap_dim(dimension, input.ndim)
-    longest = input.shape[dim] if input.ndim else 1
+    longest = input.sizes[dim] if input.ndim else 1
     if size < 0:
         raise RuntimeError(f"size is {size} but must be >= 0")
     if size > longest:
@@ -573,7 +582,7 @@ def unfold(input, dimension: int, size: int, step: int):
         return (size,), (1,), 0
     count = (longest - size) // step + 1
     shape, strides = (
-        _replaced(input.shape, dim, (count,)),
+        _replaced(input.sizes, dim, (count,)),
         _replaced(input.strides, dim, (input.strides[dim] * step,)),
     )
     return (*shape, size), (*strides, input.strides[dim]), 0
@@ -582,7 +591,7 @@ def unfold(input, dimension: int, size: int, step: int):
 @table.view(grad=lambda g: g, variants="")
 def alias(input):
     """The same view once more."""
-    return input.shape, input.strides, 0
+    return input.sizes, input.strides, 0
 
 
 # -- memory formats -------------------------------------------------------------------------------
