@@ -37,7 +37,13 @@ def out_of_bounds(target, classes, ignore_index):
 
 def _kernel(name, x, target, weight, reduction):
     facts = x.dtype.code, target.dtype.code, weight is not None, reduction
-    return x.device.runtime.kernel(name, "rows_cross_entropy:build_" + name, *facts)
+    return x.device.runtime.kernel(name, _BUILD[name], *facts)
+
+
+_BUILD = {
+    name: "rows_cross_entropy:build_" + name
+    for name in ("cross_entropy", "cross_entropy_backward", "nll_loss", "nll_loss_backward")
+}
 
 
 def _described(name, x, target, reduction):
@@ -213,11 +219,11 @@ def _gradient(name):
         layout, kernel, described = GRADIENTS[
             name, input._layout, target._layout, weights, reduction
         ]
-        given = [_dense(g), *(() if fills else (_dense(input),)), _dense(target)]
+        given = [contiguous(g), *(() if fills else (contiguous(input),)), contiguous(target)]
         dx = empty_like_layout(layout)
         if fills and kernel is not nothing:
             fill_into(dx, 0)
-        weight = None if weight is None else _dense(weight)
+        weight = None if weight is None else contiguous(weight)
         kernel(
             described,
             dx._storage.pointer,
@@ -229,10 +235,6 @@ def _gradient(name):
         return dx
 
     return launch
-
-
-def _dense(t):
-    return t if t._layout.is_contiguous else contiguous(t)
 
 
 FRONTS["cross_entropy_rows_backward"] = kernel_unless_recorded(_gradient("cross_entropy_backward"))

@@ -90,6 +90,22 @@ def without_memory(first, *others):
 # -- walks -----------------------------------------------------------------------------------------
 
 
+def plan_rows(layout, count, wraps):
+    """(kernel, description) that reads so many rows of a contiguous table, by indices in a row."""
+    runtime, size, (first, *rest) = layout.device.runtime, layout.itemsize, layout.sizes
+    inner = prod(rest)
+    if not count or not inner or not runtime.computes:
+        return nothing, NO_WORK
+    if inner == 1:
+        access, lengths, strides = "c", [count], [[0], [size], [8]]
+    else:
+        access, lengths, strides = "s", [count, inner], [[0, size], [inner * size, size], [8, 0]]
+    kernel = runtime.kernel(
+        "indexed_read", "indexing:build_walk", "read", f"b{size}", 1, access, "c", wraps
+    )
+    return kernel, _describe(lengths, strides, [True, True], size, [first], [inner * size])
+
+
 def plan_along(mode, layout, dim, shape, items, index, wraps=False):
     """(kernel, description) of a walk with one index, along one dimension of the table.
 

@@ -15,6 +15,7 @@ from flambeau.eager.index_plans import (
     layout64,
     out_of_bounds,
     plan_along,
+    plan_rows,
     size_along,
     tensor_argument,
     without_memory,
@@ -81,7 +82,10 @@ def _plan_select(key):
     to = dense_layout(shape, layout.dtype, layout.device)
     if without_memory(layout, index):
         return to, nothing, NO_WORK
-    steps = _steps_of(layout64(index), dim, len(shape) or 1)
+    index = layout64(index)
+    if dim == 0 and own and layout.is_contiguous and index.is_contiguous:
+        return to, *plan_rows(layout, n, False)
+    steps = _steps_of(index, dim, len(shape) or 1)
     return to, *plan_along("read", layout, dim, shape or (1,), byte_strides(to), steps)
 
 

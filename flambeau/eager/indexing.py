@@ -4,8 +4,6 @@ What is between the brackets was taken apart in subscripts.py; masks of the tens
 matter of masking.py, other masks become coordinates. The rest are walks (see index_plans.py).
 """
 
-from math import prod
-
 from flambeau import _dtype as d
 from flambeau._layout import broadcast_shape, dense_layout, expanded_strides
 from flambeau._tensor import empty_like_layout, make_tensor
@@ -16,6 +14,7 @@ from flambeau.eager.index_plans import (
     first_outside,
     index64,
     out_of_bounds,
+    plan_rows,
     plan_walk,
     tensor_argument,
     without_memory,
@@ -182,7 +181,7 @@ def _plan_index(key):
         return None
     _check_count(layout, indices)
     if len(indices) == 1 and layout.is_contiguous and given[0].is_contiguous:
-        return _plan_rows(layout, given[0])
+        return _plan_rows(layout, *given)
     subscript = Subscript(layout, indices)
     to = dense_layout(subscript.shape, layout.dtype, layout.device)
     if without_memory(layout, *given):
@@ -192,18 +191,13 @@ def _plan_index(key):
 
 def _plan_rows(layout, index):
     """One index in the first dimension, all side by side: rows that are chosen."""
-    first, *rest = own = layout.sizes
-    to = dense_layout((*index.shape, *own[1:]), layout.dtype, layout.device)
-    if not first and index.numel:
+    own = layout.sizes
+    to = dense_layout((*index.sizes, *own[1:]), layout.dtype, layout.device)
+    if not own[0] and index.numel:
         raise _no_place()
     if without_memory(layout, index):
         return to, (), nothing, NO_WORK
-    size, inner = layout.itemsize, prod(rest)
-    if inner == 1:
-        walk = (index.numel,), [0], [size], [[8]]
-    else:
-        walk = (index.numel, inner), [0, size], [inner * size, size], [[8, 0]]
-    return to, (first,), *plan_walk("read", layout, *walk, [first], [inner * size], None, True)
+    return to, own[:1], *plan_rows(layout, index.numel, True)
 
 
 INDEXED = Plans(_plan_index, mixed=True)

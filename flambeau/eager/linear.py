@@ -3,6 +3,8 @@
 Rows of inputs with several dimensions are taken as one where strides allow, else as a batch.
 """
 
+from math import prod
+
 from flambeau._layout import Size, collapse, dense_layout, expanded_strides, make_layout
 from flambeau._tensor import alias, empty_like_layout
 from flambeau.eager import gemm
@@ -124,16 +126,15 @@ def _check(input, weight, bias):
         )
     if weight.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {weight.ndim}D")
-    rows = 1
-    for s in input.shape[:-1]:
-        rows *= s
+    *sizes, inner = input.shape
+    rows = prod(sizes)
     if weight.ndim == 1 and bias is not None and (input.ndim > 1 or bias.ndim):
         raise RuntimeError("mat2 must be a matrix, got 1-D tensor")
-    columns = weight.shape[0] if weight.ndim == 2 else 1
-    check_inner(rows, input.shape[-1], weight.shape[-1], columns)
-    if bias is not None and weight.ndim == 2:
-        check_expands(bias, (rows, columns))
+    columns, wanted = weight.shape if weight.ndim == 2 else (1, *weight.shape)
+    check_inner(rows, inner, wanted, columns)
     if bias is not None:
+        if weight.ndim == 2:
+            check_expands(bias, (rows, columns))
         check_added(bias, input, weight)
     check_same_dtype(input.dtype, weight.dtype)
     refuse(input.dtype, "addmm_impl_cpu_")

@@ -106,10 +106,6 @@ def _as_layout(t, layout):
     return out
 
 
-def _dense(t):
-    return t if t._layout.is_contiguous else contiguous(t)
-
-
 # -- checks, in PyTorch's words --------------------------------------------------------------------
 
 
@@ -203,10 +199,10 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     if kernel is None:
         return out, mean, rstd
     x = input if input._layout is form.layout else _as_layout(input, form.layout)
-    parameters = [_dense(t) for t in (weight, bias) if t is not None]
+    parameters = [contiguous(t) for t in (weight, bias) if t is not None]
     places = [p._storage.pointer + p._offset for p in parameters]
     y, source, described = out._storage.pointer, x._storage.pointer + x._offset, form.described
-    running = [_dense(running_mean), _dense(running_var)] if tracked else []
+    running = [contiguous(running_mean), contiguous(running_var)] if tracked else []
     numbers = [t._storage.pointer + t._offset for t in running]
     if not training:
         kernel(described, y, source, *numbers, *places, eps)
@@ -268,8 +264,8 @@ def _batch_norm_backward(g, input, weight, bias, mean, second, training, eps, ne
     if kernel is None:
         return no_gradients(result, input._layout.device.runtime)
     g, x = _as_layout(g, form.layout), _as_layout(input, form.layout)
-    operands = [g, x, _dense(mean), _dense(second)]
-    parameters = [] if weight is None else [_dense(weight)]
+    operands = [g, x, contiguous(mean), contiguous(second)]
+    parameters = [] if weight is None else [contiguous(weight)]
     if sums is None:
         places = [*[t for t in result if t is not None], *operands, *parameters]
         kernel(form.described, *[t._storage.pointer + t._offset for t in places], eps)

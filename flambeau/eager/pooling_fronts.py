@@ -1,58 +1,69 @@
 """Quick public functions of pooling: arguments as they were written lead to a plan.
 
-A front looks up the layout of the input beside the other arguments, in whatever spelling; what it
-finds is a plan for the kernel, and the row that records the call. Unusual calls go to the body of
-the row. Plans and launchers are in `pooling.py`.
+A front, generated with the signature of its row, looks up the layout of the input beside the other
+arguments; what it finds is a plan for the kernel, and the row that records the call. Unusual calls
+go to the body of the row. Plans and launchers are in `pooling.py`.
 """
 
-from flambeau._tensor import Tensor
-from flambeau.autograd.grad_mode import modes
 from flambeau.eager import pooling
+from flambeau.eager.fragments import compile_text
 from flambeau.eager.launching import FRONTS
 from flambeau.eager.plans import Plans
 from flambeau.ops.pooling import _ADAPTIVE_MAX, _ADAPTIVE_MEAN, _MAX, _MEAN
 from flambeau.ops.pooling_adaptive import whole_mean
 from flambeau.ops.pooling_windows import adaptive, adaptive_sizes, as_two, plain
+from flambeau.ops.table import REQUIRED
+
+_FRONT = """def {name}({params}):
+{first}    try:
+        found = plans[input._layout, {names}]
+    except (AttributeError, TypeError):  # not a tensor, lists, wrong arguments
+        found = None
+    if found is None:
+        return general(input, {names})
+    if input._requires_grad and modes.grad:
+        return record(input, *found)
+    return found[0](input)
+"""
+# the mean of everything needs no plan of pooling
+_WHOLE = """    if (output_size == 1 or output_size == ones) and isinstance(input, Tensor):
+        if input._layout.ndim >= dims:
+            return whole_mean(input, dims, axes)
+"""
 
 
 def _front(find):
-    """find(dims, name, layout, **arguments): (function of the input, row that records, statics).
+    """find(dims, name, layout, *arguments): (function of the input, row that records, statics).
 
     Nothing where the body must look.
     """
 
     def build(op, general):
-        names, dims = [p.name for p in op.params], int(op.name.split("pool")[1][0])
-
-        def plan(key):
-            layout, args, *more = key
-            given = dict(zip(names[1:], args)) | dict(more)
-            if len(args) >= len(names) or not given.keys() <= set(names):
-                return None
-            return find(dims, op.name, layout, **given)
-
-        plans = Plans(plan, by_default=False)
-
-        def function(input, *args, **kwargs):
-            try:
-                layout = input._layout
-                found = plans[(layout, args, *kwargs.items()) if kwargs else (layout, args)]
-            except (AttributeError, TypeError):  # not a tensor, lists, wrong arguments
-                found = None
-            if found is None:
-                return general(input, *args, **kwargs)
-            run, row, statics = found
-            if not (input._requires_grad and modes.grad):
-                return run(input)
-            # one dimension is pooled as two: the nodes that PyTorch has
-            result = row(input if dims > 1 else input.unsqueeze(-2), *statics)
-            if type(result) is tuple and run.__name__ != "largest":
-                result = result[0]
-            return result if dims > 1 else result.squeeze(-2)
-
-        return function
+        name, dims = op.name, int(op.name.split("pool")[1][0])
+        params = ", ".join(
+            [p.name + f"=_d_{p.name}" * (p.default is not REQUIRED) for p in op.params]
+        )
+        others = ", ".join([p.name for p in op.params[1:]])
+        whole = _WHOLE if name.startswith("adaptive_avg") else ""
+        text = _FRONT.format(name=name, params=params, names=others, first=whole)
+        plans = Plans(lambda key: find(dims, name, *key), by_default=False)
+        space = {f"_d_{p.name}": p.default for p in op.params}
+        space |= {"plans": plans, "general": general, "whole_mean": whole_mean, "dims": dims}
+        space |= {"record": _record_line if dims == 1 else _record, "ones": (1,) * dims}
+        space["axes"] = tuple(range(-dims, 0))
+        return compile_text(text, space, f"{name} front")[name]
 
     return build
+
+
+def _record(input, run, row, statics):
+    result = row(input, *statics)
+    return result[0] if type(result) is tuple and run.__name__ != "largest" else result
+
+
+def _record_line(input, run, row, statics):
+    """One dimension is pooled as two: the nodes that PyTorch has."""
+    return _record(input.unsqueeze(-2), run, row, statics).squeeze(-2)
 
 
 def _find_largest(
@@ -98,25 +109,8 @@ def _find_adaptive(dims, name, layout, output_size, return_indices=False):
     return plan.largest if return_indices else plan.values, _ADAPTIVE_MAX[dims], (window,)
 
 
-def _quick_adaptive(op, general):
-    """The mean of everything needs no plan of pooling."""
-    function = _front(_find_adaptive)(op, general)
-    if "max" in op.name:
-        return function
-    dims = int(op.name.split("pool")[1][0])
-    ones, axes = (1,) * dims, tuple(range(-dims, 0))
-
-    def mean(input, *args, **kwargs):
-        whole = len(args) == 1 and (args[0] == 1 or args[0] == ones) and not kwargs
-        if whole and isinstance(input, Tensor) and input._layout.ndim >= dims:
-            return whole_mean(input, dims, axes)
-        return function(input, *args, **kwargs)
-
-    return mean
-
-
 FRONTS |= {
     "quick_max_pool": _front(_find_largest),
     "quick_avg_pool": _front(_find_mean),
-    "quick_adaptive": _quick_adaptive,
+    "quick_adaptive": _front(_find_adaptive),
 }

@@ -10,9 +10,8 @@ from flambeau import errors
 from flambeau._layout import dense_layout, wrap_dim
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions import Columns, Rows
-from flambeau.eager.fronts import kernel_unless_recorded, quick_function
+from flambeau.eager.fronts import kernel_unless_recorded
 from flambeau.eager.launching import FRONTS, launches
-from flambeau.eager.outs import not_exact
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import chunks_of, contiguous, dense_like, has_work
 from flambeau.runtime.base import nothing
@@ -144,24 +143,3 @@ def _logsumexp_backward(g, input, out, dim, keepdim):
 
 
 FRONTS["logsumexp_backward"] = kernel_unless_recorded(_logsumexp_backward)
-
-
-def _exact_out(op, function):
-    """out= must have the very dtype of the result."""
-
-    def general(*args, out=None, **kwargs):
-        if out is None:
-            return function(*args, **kwargs)
-        result = function(*args, **kwargs)
-        if out.dtype is not result.dtype:
-            raise not_exact(result.dtype, out.dtype)
-        if result._requires_grad:
-            raise errors.out_requires_grad(op.name)
-        if out.shape != result.shape:
-            out._resize_output(result.shape)
-        return out.copy_(result)
-
-    return quick_function(op, op.body, general)
-
-
-FRONTS["softmax_out"] = _exact_out

@@ -390,5 +390,4 @@ def _mode_out(wanted, got, name):
     )
 
 
-FRONTS |= {"sort": outs.exact(outs.not_exact), "topk": outs.exact(outs.not_exact)}
 FRONTS |= {"kthvalue": outs.exact(_kthvalue_out), "mode": outs.exact(_mode_out)}

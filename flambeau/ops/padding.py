@@ -107,13 +107,13 @@ def pad(input, pad: object, mode: str = "constant", value: object = None):
         pad: widths before and after, for the last dimension, then the one before it, and so on.
         mode: constant, reflect, replicate or circular.
     """
-    row, arguments = _resolve(input._layout, pad, mode, value)
+    row, arguments = _resolve(input.ndim, pad, mode, value)
     return row(input, *arguments)
 
 
 @remembered
-def _resolve(input, pad, mode, value):
-    """(row, its arguments) of a call of pad, for the layout of its input."""
+def _resolve(ndim, pad, mode, value):
+    """(row, its arguments) of a call of pad, for an input of so many dimensions."""
     if not isinstance(pad, (tuple, list)):
         raise TypeError(
             f"pad(): argument 'pad' (position 2) must be tuple of ints, not {type(pad).__name__}"
@@ -124,19 +124,19 @@ def _resolve(input, pad, mode, value):
         raise TypeError(str(error).replace("position 1", "position 2")) from None
     if len(pad) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
-    if len(pad) > 2 * input.ndim:
+    if len(pad) > 2 * ndim:
         raise RuntimeError(
             "Padding length should be less than or equal to two times the input dimension but got "
-            f"padding length {len(pad)} and input of dimension {input.ndim}"
+            f"padding length {len(pad)} and input of dimension {ndim}"
         )
     if mode == "constant":
         return constant_pad_nd, (pad, _number(value))
     if value is not None and value != 0:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     dims = len(pad) // 2
-    if not (0 < dims <= 3 and input.ndim in (dims + 1, dims + 2)):
+    if not (0 < dims <= 3 and ndim in (dims + 1, dims + 2)):
         raise NotImplementedError(
-            f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor.\n"
+            f"Padding size {len(pad)} is not supported for {ndim}D input tensor.\n"
             "Supported combinations for non-constant padding:\n"
             "  - 2D or 3D input: padding size = 2 (pads last dimension)\n"
             "  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n"

@@ -51,13 +51,13 @@ def _cast(input, dtype):
 _PLAIN = "function method out"
 
 
-@composite("softmax_out", variants=_PLAIN, namespace="special")
+@composite(variants=_PLAIN, namespace="special", exact_out=True)
 def softmax(input, dim: int, dtype: object = None):
     """Exponentials along dim, scaled to sum to one."""
     return _softmax(input if dtype is None else _cast(input, dtype), dim, False)
 
 
-@composite("softmax_out", variants=_PLAIN, namespace="special")
+@composite(variants=_PLAIN, namespace="special", exact_out=True)
 def log_softmax(input, dim: int, dtype: object = None):
     """Logarithm of softmax, without overflow."""
     return _log_softmax(input if dtype is None else _cast(input, dtype), dim, False)

@@ -23,7 +23,7 @@ def _reordered(g, input_shape, dim, out1):
     return placed_back(g, input_shape, dim, out1)
 
 
-@template("sort", outputs=2, variants=_NO_INPLACE, grad=_reordered)
+@template("sort", outputs=2, variants=_NO_INPLACE, exact_out=True, grad=_reordered)
 def sort(input, dim: int = -1, descending: bool = False, *, stable: object = False):
     """The elements along dim in order, and where each was. Always stable."""
 
@@ -40,7 +40,7 @@ def msort(input):
     return sort(input, 0)[0]
 
 
-@template("topk", outputs=2, variants=_NO_INPLACE, grad=_reordered)
+@template("topk", outputs=2, variants=_NO_INPLACE, exact_out=True, grad=_reordered)
 def topk(input, k: int, dim: int = -1, largest: bool = True, sorted: bool = True):
     """The k largest (or smallest) elements along dim, in order, and where they are."""
 

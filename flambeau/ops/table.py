@@ -178,13 +178,14 @@ OPTIONS: dict[str, dict[str, type]] = {
         "settled": bool,
     },
     "template": {
+        "exact_out": bool,  # must out= have the result's dtype?
         "numbers": bool,
         "varargs": str,  # the parameter that takes the rest of the arguments: view(2, 3)
     },
     "composite": {
         "bind": bool,  # are arguments bound and checked before the body?
         "choose": Function,  # runs the overload that fits
-        "exact_out": bool,  # must out= have the result's dtype?
+        "exact_out": bool,
         "numbers": bool,
         "signatures": tuple,  # overloads, as PyTorch's parser lists them
         "varargs": str,
