@@ -281,7 +281,7 @@ class Family:
         *layouts, kernel, desc = self.plans[key if len(key) > 1 else key[0]]
         outs = tuple(empty_like_layout(layout) for layout in layouts)
         pointers = [o._storage.pointer for o in outs]
-        if kernel(desc, *pointers, *self.native_arguments(args)) is not None:
+        if kernel(desc, *pointers, *self.native_arguments(args), layouts[0].numel) is not None:
             self.fail()
         return outs
 
