@@ -10,7 +10,7 @@ draw the same stream.
 from timing import Case, main
 
 # Numbers from 1 on in an order that looks random and never repeats: every odd multiplier modulo a
-# power of two is a permutation. `fresh(n)` counts through 1 ... n that way, then starts over larger.
+# power of two is a permutation. `fresh(n)` counts through 1 ... n that way, then goes on beyond n.
 STREAM = """
 import itertools
 def fresh(n, least=1):
@@ -23,7 +23,9 @@ def fresh(n, least=1):
 """
 VECTOR = STREAM + "x = torch.randn(1 << 20)\ns = fresh(16000)\n"
 MATRIX = STREAM + "x = torch.randn(1 << 20)\ns = fresh(8000)\n"
-RAGGED = STREAM + """
+RAGGED = (
+    STREAM
+    + """
 pad_sequence = torch.nn.utils.rnn.pad_sequence
 x = torch.randn(1 << 20)
 s = fresh(6000, 8)
@@ -35,7 +37,10 @@ def ragged():
     mask = torch.arange(k)[None, :] < lengths[:, None]
     return (padded * mask).sum()
 """
-INDEXED = STREAM + """
+)
+INDEXED = (
+    STREAM
+    + """
 x = torch.randn(1 << 20)
 i = torch.randint(0, 1 << 20, (1 << 20,))
 s = fresh(16000)
@@ -43,19 +48,28 @@ def chosen():
     y = x[i[: next(s)]]
     return y[y > 0].sum()
 """
-PICTURES = STREAM + """
+)
+PICTURES = (
+    STREAM
+    + """
 nn = torch.nn
 model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
 x = torch.randn(1, 3, 5000, 8)
 s = fresh(300, 8)
 """
-CACHE = STREAM + """
+)
+CACHE = (
+    STREAM
+    + """
 F = torch.nn.functional
 q = torch.randn(1, 4, 1, 32)
 keys, values = torch.randn(1, 4, 40000, 32), torch.randn(1, 4, 40000, 32)
 s = fresh(1000, 8)
 """
-MLP = STREAM + """
+)
+MLP = (
+    STREAM
+    + """
 nn, F = torch.nn, torch.nn.functional
 model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))
 opt = torch.optim.SGD(model.parameters(), lr=1e-3)
@@ -69,7 +83,10 @@ def step():
     opt.step()
     return loss
 """
-NAMES = STREAM + """
+)
+NAMES = (
+    STREAM
+    + """
 nn = torch.nn
 torch.manual_seed(0)
 class Characters(nn.Module):
@@ -93,7 +110,10 @@ def name():
         p.grad = None
     return loss
 """
-GRAD = STREAM + """
+)
+GRAD = (
+    STREAM
+    + """
 x = torch.randn(1 << 20, requires_grad=True)
 s = fresh(4000, 2)
 def back():
@@ -102,7 +122,10 @@ def back():
     (y * y + y).sum().backward()
     return y.grad
 """
-LAYERS = STREAM + """
+)
+LAYERS = (
+    STREAM
+    + """
 nn, F = torch.nn, torch.nn.functional
 norm, table = nn.LayerNorm(32), nn.Embedding(100, 32)
 x = torch.randn(1 << 17, 32)
@@ -110,11 +133,15 @@ i = torch.randint(0, 100, (1 << 17,))
 y = torch.randint(0, 32, (1 << 17,))
 s = fresh(2000, 2)
 """
-IMAGES = STREAM + """
+)
+IMAGES = (
+    STREAM
+    + """
 F = torch.nn.functional
 x = torch.randn(1, 3, 20000, 8)
 s = fresh(500, 4)
 """
+)
 
 # What the table of the project's plan asks for.
 ASKED = [

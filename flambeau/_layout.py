@@ -224,7 +224,7 @@ def _sort_of(layout):
 
 
 def _native(facts):
-    """What does the same in most cases, once there is native code (codegen/templates/objects.py)."""
+    """What does the same in most cases, once there is native code: see templates/objects.py."""
 
 
 def make_natively(build):

@@ -1,6 +1,7 @@
 """What is remembered of calls: plans, layouts, and what a size that was never met costs."""
 
 import gc
+import itertools
 import sys
 
 import numpy as np
@@ -135,7 +136,7 @@ def _frames(call):
     finally:
         sys.setprofile(None)
     seen = seen[1:]  # without call itself
-    return len(seen), sum(a != b for a, b in zip(seen, seen[1:]))
+    return len(seen), sum(a != b for a, b in itertools.pairwise(seen))
 
 
 def test_a_new_size_passes_no_more_places_than_one_that_was_met():
@@ -184,7 +185,7 @@ def test_generated_texts_are_named_by_row_and_pattern():
         assert title in fragments.TEXTS, sorted(fragments.TEXTS)
 
 
-# -- tensors from native code ------------------------------------------------------------------------
+# -- tensors from native code --------------------------------------------------------------------
 
 
 def _fields(t):

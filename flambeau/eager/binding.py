@@ -1,7 +1,7 @@
 """From what a caller wrote to what a row wants: arguments by name, checked and normalised.
 
 `bind` maps arguments to a row's parameters with PyTorch's complaints, `check_out` and `store_out`
-deal with out=. Public functions are built in pointwise.py, reducing.py, viewing.py and launching.py.
+deal with out=. Public functions are built in pointwise.py, reducing.py, viewing.py, launching.py.
 """
 
 import operator

@@ -2,9 +2,10 @@
 
 A `Family` is one computation for one pattern of arguments; its `run` is generated from text, so
 that a call is a dictionary look-up, an allocation, a native call and, if somebody wants gradients,
-a node (variants.py). Dense operands of one layout are found by dtypes alone (`sorts`), so that their
-size does not matter. Other layouts have a plan each, which `Plans` works out from the layouts: dtypes
-lead to a `Kind` (what is computed, in which dtype), sizes to words. Everything unusual (keywords, numbers of odd types) leaves for the routes of pointwise.py.
+a node (variants.py). Operands of one layout without gaps are found by dtypes alone (`sorts`), so
+that their size does not matter. Other layouts have a plan each, which `Plans` works out from the
+layouts: dtypes lead to a `Kind` (what is computed, in which dtype), sizes to words. Everything
+unusual (keywords, numbers of odd types) leaves for the routes of pointwise.py.
 
 Pattern letters, one per argument: t tensor; s number in place of a tensor (takes part in
 promotion); n any other number (cast to the compute type); f float and i int parameters.
@@ -65,9 +66,7 @@ def fresh_text(family, names, differentiable, miss):
         text = f"    try:\n        layout0 = {first}._layout\n"
         text += f"        found = {alike_text(family.pattern, names)[1]}\n"
         text += f"        if found is None:\n            {unpacked} = plans[{key}]\n"
-        text += (
-            "        else:\n            kernel, desc = found\n"
-        )
+        text += "        else:\n            kernel, desc = found\n"
     else:
         text = f"    try:\n        {unpacked} = plans[{key}]\n"
     text += "    except AttributeError:\n        desc = None\n"
@@ -83,7 +82,7 @@ def fresh_text(family, names, differentiable, miss):
 
 
 class Kind:
-    """A family for given dtypes on a device: what is computed, and its kernel for dense operands."""
+    """A family for given dtypes on a device: what is computed, and its kernels."""
 
     __slots__ = ("key", "trace", "scalars", "dtypes", "codes", "steps", "runtime", "kernels")
 
@@ -120,7 +119,9 @@ class Kind:
         kernel, chunk = self.run_kernel(accesses)
         steps = self.steps
         if "s" in accesses:
-            steps = [st if a == "c" else 0 for st, a in zip(steps, "c" * len(self.dtypes) + accesses)]
+            steps = [
+                st if a == "c" else 0 for st, a in zip(steps, "c" * len(self.dtypes) + accesses)
+            ]
         return kernel, describe_run(n, chunk, steps)
 
 
@@ -159,7 +160,7 @@ class Family:
         """
         found = self.shaped[key]
         sort = key[0] if type(key) is tuple else key
-        if found is None or any([d is not sort.dtype for d in found[2]]):
+        if found is None or any(d is not sort.dtype for d in found[2]):
             return None
         return found[:2]
 

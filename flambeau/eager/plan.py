@@ -64,14 +64,16 @@ def chunk_elements(work):
 
 def output_layout(shape, inputs, dtype, device):
     """The layout of a fresh result: dense, in the order of dimensions that the inputs suggest."""
-    return _output(tuple(shape), inputs, [expanded_strides(i, shape) for i in inputs], dtype, device)
+    return _output(
+        tuple(shape), inputs, [expanded_strides(i, shape) for i in inputs], dtype, device
+    )
 
 
 def _output(sizes, inputs, strides, dtype, device):
     if len(sizes) < 2 or _descend(strides) or _are_contiguous(inputs, sizes):
         return make_layout(sizes, contiguous_strides(sizes), dtype, device)
     first = inputs[0]
-    if all([i.sizes == sizes and i.strides == first.strides for i in inputs]) and (
+    if all(i.sizes == sizes and i.strides == first.strides for i in inputs) and (
         is_dense_in_some_order(first)
     ):
         return make_layout(sizes, first.strides, dtype, device)
@@ -80,10 +82,7 @@ def _output(sizes, inputs, strides, dtype, device):
 
 
 def _are_contiguous(layouts, sizes):
-    for layout in layouts:
-        if not layout.is_contiguous or layout.sizes != sizes:
-            return False
-    return True
+    return all(layout.is_contiguous and layout.sizes == sizes for layout in layouts)
 
 
 def common_sizes(layouts):
@@ -234,12 +233,12 @@ def access_of(sizes, strides, layout, is_output):
 
 def accesses_of(sizes, strides, operands, outputs):
     """The access of each operand, outputs first."""
-    found, k = [], 0
+    found = []
     for layout, steps in zip(operands, strides):
         # most lie side by side, which need not be asked twice
         side_by_side = steps[-1] == layout.itemsize
-        found.append("c" if side_by_side else access_of(sizes, steps, layout, k < outputs))
-        k += 1
+        is_output = len(found) < outputs
+        found.append("c" if side_by_side else access_of(sizes, steps, layout, is_output))
     return found
 
 

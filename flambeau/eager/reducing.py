@@ -268,8 +268,8 @@ def _source(name, op, given):
 
 
 class Cut(NamedTuple):
-    """How a layout is walked: kept sizes, their strides in bytes and in the result, reduced sizes and
-    strides; columns: do vectors run across what is reduced?
+    """How a layout is walked: kept sizes, their strides in bytes and in the result, reduced sizes
+    and strides; columns: do vectors run across what is reduced?
     """
 
     columns: bool

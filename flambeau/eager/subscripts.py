@@ -15,12 +15,12 @@ from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import creation
 from flambeau.eager.attachment import METHODS
-from flambeau.eager.overlaps import check_overlap
 from flambeau.eager.copying import copy_, copy_into, fill_into
 from flambeau.eager.formula import record_formula
 from flambeau.eager.fragments import compile_text
 from flambeau.eager.indexing import index, index_put, number_tensor, whole_mask, write_row
 from flambeau.eager.methods import function
+from flambeau.eager.overlaps import check_overlap
 from flambeau.eager.plans import Plans
 from flambeau.ops.indexing import check_fits
 from flambeau.ops.table import TABLE

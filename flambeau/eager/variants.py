@@ -153,7 +153,7 @@ class Backward:
         return compile_text(text, space, f"{variant.op.name} backward {variant.pattern}")["quick"]
 
     def _dense(self, key):
-        """(kernel, description, no sums) where g, arguments and saved values have one dense layout."""
+        """(kernel, description, no sums) where all have one layout without gaps."""
         sort, numbers, *types = key
         if sort is None or complex in types or not sort.device.runtime.computes:
             return None

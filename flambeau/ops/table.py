@@ -296,11 +296,11 @@ pointwise = _decorator("pointwise")
 dtype: rule; grad: formula per tensor, in the scalar language; outputs: how many values the body
 returns. Less usual facts: dtypes(op, operands) refuses dtypes (ops/support.py); check(bound) looks
 at arguments that are not at their defaults, settled=True says that it looks at dtypes, types,
-static values and whether there are dimensions only (it may be given layouts for tensors); prepare(bound) may change any, at the price of a slower
-call; overload(bound) names another row for some arguments (div with a rounding_mode); inplace_row
-names the row whose derivative the in-place form uses; numbers=False wants tensors only; fold lists
-numbers that become constants of the kernel (x ** 2); node may be a function of the tensor arguments
-(PowBackward0 or 1).
+static values and whether there are dimensions only (it may be given layouts for tensors);
+prepare(bound) may change any, at the price of a slower call; overload(bound) names another row for
+some arguments (div with a rounding_mode); inplace_row names the row whose derivative the in-place
+form uses; numbers=False wants tensors only; fold lists numbers that become constants of the kernel
+(x ** 2); node may be a function of the tensor arguments (PowBackward0 or 1).
 """
 
 reduction = _decorator("reduction")
