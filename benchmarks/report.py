@@ -19,6 +19,7 @@ import loading
 import ops
 import overhead
 import peaks
+import sizes
 import small_calls
 import startup
 import timing
@@ -116,6 +117,15 @@ def main() -> None:
     sections.append(
         "## Small calls\n\nCalls that programs make most, on inputs that hold next to nothing; one "
         "thread.\n\n" + table(timing.HEADER, [*map(timing.cells, found)])
+    )
+    print()
+    chosen = timing.select(sizes.CASES, options.only)
+    found = list(timing.run_cases(chosen, options.threads, options.seconds / 2))
+    results += found
+    sections.append(
+        "## Sizes never seen before\n\nEvery call has sizes that were not used before; "
+        "`python benchmarks/sizes.py` makes this table alone.\n\n"
+        + table(timing.HEADER, [*map(timing.cells, found)])
     )
     found, section = heavy_section(options)
     results += found

@@ -6,8 +6,8 @@ machine or a change of clock speed hurts both alike; the figure is the median ov
 the ratio is PyTorch's time divided by ours. On a machine that others use too, `--shared` counts the
 time of the calling thread alone (so for one thread only) and takes the best round.
 
-The cases live in `overhead.py`, `small_calls.py`, `ops.py` and `heavy.py`; import time, compile
-time and memory in `startup.py`.
+The cases live in `overhead.py`, `small_calls.py`, `sizes.py`, `ops.py` and `heavy.py`; import time,
+compile time and memory in `startup.py`.
 """
 
 import argparse

@@ -188,7 +188,8 @@ def make_tensor(layout, storage, offset, cls=Tensor):
 
 
 # Note [Native makers] Tensors and views come from native code (codegen/templates/objects.py) as
-# soon as there is some. What it leaves to Python is done here: it answers None where a pool is empty.
+# soon as there is some. What it leaves to Python is done here: it answers None where a pool is
+# empty.
 
 
 def new_tensor(layout):

@@ -30,7 +30,8 @@ NEAREST = 24 << 10  # bytes of a packed strip that stay in the first-level cache
 CONVERTED = 1 << 19  # multiplications from which float16 is converted once, while it is packed
 CLOSE = 1 << 17  # bytes of B that stay in the second-level cache beside everything else
 MOST_SLOTS = 64
-BLANK, NO_WORDS = blank_of(Product), {}
+BLANK = blank_of(Product)
+NO_WORDS: dict = {}
 
 
 class Registers(NamedTuple):

@@ -74,7 +74,7 @@ def _quick_writer(op):
     return run
 
 
-write_row.quick = _quick_writer
+write_row.quick = _quick_writer  # type: ignore[attr-defined]
 
 
 def _check_write(target, others):
