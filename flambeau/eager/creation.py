@@ -212,7 +212,7 @@ def full(
 def _full(name, size, value, out, dtype, device, requires_grad):
     kind = type(value)
     is_plain = (kind is int or kind is float) and isinstance(size, tuple) and out is None
-    if is_plain and -1000 <= value <= 1000:
+    if is_plain and (not size or type(size[0]) is int) and -1000 <= value <= 1000:
         plan = known(_FULL, size or (size,), (dtype, kind), device)
         if plan is not None:
             return _run(plan, value, requires_grad)
