@@ -134,7 +134,7 @@ class _Known(dict):
             found = _native(facts)
             if found is None:
                 found = _new_layout(*facts)
-            if found.pool is None or found.sort is None:
+            if found.pool is None:
                 _complete(found)
         if len(self) >= self.ROOM:
             self.older = dict(self)

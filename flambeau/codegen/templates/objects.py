@@ -102,7 +102,7 @@ class _Maker:
 def _layout(m):
     """layout(facts), with facts (sizes, strides, dtype, device).
 
-    self: (Layout, sorts, Size, pools). Sort and pool stay None where they are not plain to see.
+    self: (Layout, sorts, Size, pools). The pool stays None where Python must complete the layout.
     """
     fn = m.fn
     (facts,), (cls, sorts, size, pools) = m.arguments(1), m.constants(4)
@@ -131,9 +131,38 @@ def _layout(m):
     m.put(made, "Layout", "numel", m.number(numel.get()))
     nbytes = numel.get() * m.integer(itemsize)
     m.put(made, "Layout", "nbytes", m.number(nbytes))
-    m.keep(made, "Layout", "sort", _sort(m, made, is_dense, ndim, sorts, dtype, device))
-    m.keep(made, "Layout", "pool", _pool(m, pools, device, nbytes))
+    pool = fn.var(_pool(m, pools, device, nbytes))
+    sort = fn.var(m.none)
+    fills = fn.var(fn.select(is_dense, fn.value(1, I64), fn.value(0, I64)))
+    with fn.when(loose.get() != 0):
+        fills.set(_fills_memory(m, sizes, strides, ndim))
+    with fn.when(fills.get() != 0):
+        sort.set(_sort(m, made, ndim, sorts, dtype, device))
+        with fn.when(sort.get() == m.none):
+            pool.set(m.none)  # Python sees to both
+    m.keep(made, "Layout", "sort", sort.get())
+    m.keep(made, "Layout", "pool", pool.get())
     fn.ret(made)
+
+
+def _fills_memory(m, sizes, strides, ndim):
+    """1 where elements leave no gaps, in whatever order of dimensions; else 0."""
+    fn = m.fn
+    expected, left = fn.var(fn.value(1, I64)), fn.var(fn.value(0, I64))
+    with fn.loop(0, ndim) as k:
+        repeats = m.integer(m.item(strides, k)) == 0
+        with fn.when((m.integer(m.item(sizes, k)) != 1) | repeats):
+            left.set(left.get() + 1)
+    with fn.loop(0, ndim):  # each time, the dimension that continues where the last ended
+        found = fn.var(fn.value(0, I64))
+        with fn.loop(0, ndim) as k:
+            size, stride = m.integer(m.item(sizes, k)), m.integer(m.item(strides, k))
+            with fn.when((size != 1) & (stride == expected.get()) & (found.get() == 0)):
+                found.set(size)
+        with fn.when(found.get() != 0):
+            expected.set(expected.get() * found.get())
+            left.set(left.get() - 1)
+    return fn.select(left.get() == 0, fn.value(1, I64), fn.value(0, I64))
 
 
 def _shape(m, size, sizes, ndim):
@@ -145,11 +174,11 @@ def _shape(m, size, sizes, ndim):
     return shape
 
 
-def _sort(m, made, is_dense, ndim, sorts, dtype, device):
+def _sort(m, made, ndim, sorts, dtype, device):
     fn, found = m.fn, m.fn.var(m.none)
-    with fn.when(is_dense & (ndim == 0)):
+    with fn.when(ndim == 0):
         found.set(made)
-    with fn.when(is_dense & (ndim != 0)):
+    with fn.when(ndim != 0):
         by_dtype = fn.call("PyDict_GetItem", PTR, sorts, device, pure=False)
         with fn.when(by_dtype != m.nothing):
             sort = fn.call("PyDict_GetItem", PTR, by_dtype, dtype, pure=False)
