@@ -199,8 +199,12 @@ def _new_layout(sizes, strides, dtype, device):
     return self
 
 
+DEVICES: set = set()  # where there are layouts
+
+
 def _complete(layout):
     """Fill in what does not follow from the facts alone."""
+    DEVICES.add(layout.device)
     if layout.pool is None:
         layout.pool = layout.device.runtime.pool_for(layout.nbytes)
     if layout.sort is None:

@@ -23,7 +23,6 @@ from flambeau.ops.rules import weighted
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
 
-MAX_PLANS = 4096
 WORK = 1 << 16  # elements of the cheapest kernel that are worth a thread's while
 NO_WORK = packed([0])  # the description of a launch without chunks
 

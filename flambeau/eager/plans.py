@@ -8,9 +8,12 @@ was not asked for since the room was last filled is forgotten, what is in use mo
 
 from flambeau import errors
 from flambeau._dtype import Defaults
-from flambeau._layout import Layout
+from flambeau._layout import DEVICES, Layout
 
 ROOM = 512  # small enough for processors to keep close: new sizes walk through all of it
+
+
+_UNKNOWN = object()
 
 
 class Plans(dict):
@@ -29,10 +32,9 @@ class Plans(dict):
             Defaults.remembered.append(self)
 
     def __missing__(self, key):
-        if key in self.older:
-            found = self.older.pop(key)
-        else:
-            if not self.mixed and type(key) is tuple:
+        found = self.older.pop(key, _UNKNOWN) if self.older else _UNKNOWN
+        if found is _UNKNOWN:
+            if len(DEVICES) > 1 and not self.mixed and type(key) is tuple:
                 _check_devices(key, None)
             found = self.make(key)
         if len(self) >= self.room:
