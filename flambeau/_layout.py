@@ -134,7 +134,7 @@ class _Known(dict):
             found = _native(facts)
             if found is None:
                 found = _new_layout(*facts)
-            if found.pool is None:
+            if found.pool is None or found.sort is False:
                 _complete(found)
         if len(self) >= self.ROOM:
             self.older = dict(self)
@@ -172,7 +172,7 @@ def _new_layout(sizes, strides, dtype, device):
             sizes = Size(sizes)
             break
     self.shape = sizes if type(sizes) is Size else _new_size(Size, sizes)
-    self.sort = self.pool = None
+    self.sort, self.pool = False, None  # not known yet
     sizes = tuple(sizes)
     if type(strides) is not tuple:
         strides = tuple(strides)
@@ -203,11 +203,10 @@ DEVICES: set = set()  # where there are layouts
 
 
 def _complete(layout):
-    """Fill in what does not follow from the facts alone."""
+    """Fill in what does not follow from the facts alone, or is not known yet."""
     DEVICES.add(layout.device)
-    if layout.pool is None:
-        layout.pool = layout.device.runtime.pool_for(layout.nbytes)
-    if layout.sort is None:
+    layout.pool = layout.device.runtime.pool_for(layout.nbytes)
+    if layout.sort is False:
         layout.sort = _sort_of(layout)
 
 

@@ -21,7 +21,7 @@ SMALL = 1 << 20  # blocks up to this size are cut from slabs
 SLAB = 1 << 22
 EXACT = 1 << 34  # blocks from this size on waste nothing, and errors name the very number
 HUGE = 1 << 21
-FEW = 1 << 17  # bytes below which a table knows the pool
+FEW = 1 << 20  # bytes below which a table knows the pool
 SLACK = 96 << 20  # bytes of large blocks that may be cached above the peak in use
 
 # Blocks that all start at the same place in a page make loads wait for unrelated stores whose
@@ -103,8 +103,18 @@ class Allocator:
         return pool
 
     def _new_few(self, nbytes):
-        place = (nbytes + 63) >> 6
-        self.few[place] = pool = self._pool(size_class(place << 6)) if nbytes else NO_POOL
+        """The pool of a size, entered for all sizes of its class."""
+        if not nbytes:
+            self.few[0] = NO_POOL
+            return NO_POOL
+        place = first = last = (nbytes + 63) >> 6
+        size = size_class(place << 6)
+        pool = self._pool(size)
+        while first > 1 and size_class((first - 1) << 6) == size:
+            first -= 1
+        while last + 1 < len(self.few) and size_class((last + 1) << 6) == size:
+            last += 1
+        self.few[first : last + 1] = [pool] * (last + 1 - first)
         return pool
 
     def take(self, nbytes):

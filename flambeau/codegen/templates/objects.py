@@ -102,7 +102,7 @@ class _Maker:
 def _layout(m):
     """layout(facts), with facts (sizes, strides, dtype, device).
 
-    self: (Layout, sorts, Size, pools). The pool stays None where Python must complete the layout.
+    self: (Layout, sorts, Size, pools). Python completes layouts with pool None or sort False.
     """
     fn = m.fn
     (facts,), (cls, sorts, size, pools) = m.arguments(1), m.constants(4)
@@ -131,17 +131,14 @@ def _layout(m):
     m.put(made, "Layout", "numel", m.number(numel.get()))
     nbytes = numel.get() * m.integer(itemsize)
     m.put(made, "Layout", "nbytes", m.number(nbytes))
-    pool = fn.var(_pool(m, pools, device, nbytes))
     sort = fn.var(m.none)
     fills = fn.var(fn.select(is_dense, fn.value(1, I64), fn.value(0, I64)))
     with fn.when(loose.get() != 0):
         fills.set(_fills_memory(m, sizes, strides, ndim))
     with fn.when(fills.get() != 0):
         sort.set(_sort(m, made, ndim, sorts, dtype, device))
-        with fn.when(sort.get() == m.none):
-            pool.set(m.none)  # Python sees to both
     m.keep(made, "Layout", "sort", sort.get())
-    m.keep(made, "Layout", "pool", pool.get())
+    m.keep(made, "Layout", "pool", _pool(m, pools, device, nbytes))
     fn.ret(made)
 
 
@@ -175,7 +172,8 @@ def _shape(m, size, sizes, ndim):
 
 
 def _sort(m, made, ndim, sorts, dtype, device):
-    fn, found = m.fn, m.fn.var(m.none)
+    """What stands for layouts without gaps; False where Python must find it."""
+    fn, found = m.fn, m.fn.var(V(m.fn, PTR, "@_Py_FalseStruct"))
     with fn.when(ndim == 0):
         found.set(made)
     with fn.when(ndim != 0):
