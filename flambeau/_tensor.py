@@ -172,11 +172,6 @@ def extra_of(t):
     return t._extra
 
 
-def pool_of(layout):
-    """The pool that gives memory for tensors of this layout."""
-    return layout.pool
-
-
 def make_tensor(layout, storage, offset, cls=Tensor):
     """A tensor over existing memory, unknown to autograd."""
     t = _new(cls)

@@ -53,8 +53,6 @@ def _result(part, words):
         return "description: " + _described(struct.unpack(f"{len(part) // 8}q", part), words)
     if type(part) is Layout:
         return f"result: {part}"
-    if hasattr(part, "grow"):
-        return f"memory: blocks of {part.size} bytes"
     return f"kernel: {part}" if callable(part) else f"{type(part).__name__}"
 
 

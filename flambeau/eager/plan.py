@@ -168,46 +168,17 @@ def walk_order(shape, operands, collapsing):
 
 def _walk(sizes, operands, spread):
     """The same, merged; spread: strides of the operands over all dimensions."""
-    found = _merged(sizes, spread)
-    if found is None:
+    if len(sizes) > 1 and not _descend(spread):
         order = memory_order(sizes, spread)
-        found = collapse([sizes[d] for d in order], [[st[d] for d in order] for st in spread])
-    for steps, o in zip(found[1], operands):
+        sizes = [sizes[d] for d in order]
+        spread = [[st[d] for d in order] for st in spread]
+    sizes, strides = collapse(sizes, spread)
+    for steps, o in zip(strides, operands):
         itemsize = o.itemsize
         if itemsize > 1:
             for k, s in enumerate(steps):
                 steps[k] = s * itemsize
-    return found
-
-
-def _merged(sizes, spread):
-    """`collapse` for operands that step less from one dimension to the next, where they do not
-    repeat; None for others, whose dimensions are to be put in order first.
-    """
-    kept, steps = [], [[] for _ in spread]
-    for d, size in enumerate(sizes):
-        if size == 1:
-            continue
-        merges = bool(kept)
-        for strides, own in zip(spread, steps):
-            stride = strides[d]
-            if stride < 0:
-                return None
-            if own:
-                last = own[-1]
-                if stride and last and stride >= last:
-                    return None
-                if last != stride * size:
-                    merges = False
-        if merges:
-            kept[-1] *= size
-            for strides, own in zip(spread, steps):
-                own[-1] = strides[d]
-        else:
-            kept.append(size)
-            for strides, own in zip(spread, steps):
-                own.append(strides[d])
-    return kept, steps
+    return sizes, strides
 
 
 TILE = 16  # both sides must have this many elements for tiles to pay
