@@ -7,6 +7,7 @@ have their own, faster kind of node in variants.py.
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node, save_input, save_output
+from flambeau.eager.flat import connected
 from flambeau.eager.formula_text import arguments, recorder
 from flambeau.eager.variants import fit
 
@@ -33,6 +34,12 @@ class FormulaNode(Node):
         return found
 
     def apply(self, grads, create_graph):
+        results = self._derivatives(grads)
+        if create_graph and self.op.flat:
+            return connected(self, self.layouts.values(), results)
+        return results
+
+    def _derivatives(self, grads):
         op, arguments = self.op, self.arguments
         if op.joint_grad is not None:
             results = op.joint_grad.function(*arguments["joint"](self, grads))

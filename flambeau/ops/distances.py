@@ -89,6 +89,7 @@ def _to_second(g, x1, x2, out, p):
     variants="",
     node="CdistBackward0",
     grad=dict(x1=_to_first, x2=_to_second),
+    flat=True,
 )
 def pair_distances(x1, x2, p: float):
     """Distances of all pairs of rows; the batches of both have the same sizes."""
@@ -96,6 +97,7 @@ def pair_distances(x1, x2, p: float):
 
 @composite(
     variants="",
+    node="EuclideanDistBackward0",
     grad=dict(
         x1=lambda g, x1, x2, out: _euclid(g, x1, x2, out),
         x2=lambda g, x1, x2, out: _euclid(g.mT, x2, x1, out.mT),

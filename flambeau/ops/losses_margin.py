@@ -331,6 +331,7 @@ def multi_margin_gradient(
             g, input, target, p, margin, weight, reduction
         )
     },
+    flat=True,
 )
 def multi_margin(input, target, p: int, margin: float, weight: OptionalTensor, reduction: int):
     """What scores lack to be a margin below the score of the target; target is a column."""
@@ -425,7 +426,12 @@ def _multilabel_gradient(g, input, target, reduction):
     return total * _spread(g, input.shape, reduction)
 
 
-@composite(variants="", node="MultilabelMarginLossBackward0", grad={"input": _multilabel_gradient})
+@composite(
+    variants="",
+    node="MultilabelMarginLossBackward0",
+    grad={"input": _multilabel_gradient},
+    flat=True,
+)
 def multilabel_margin(input, target, reduction: int):
     """What the scores of other classes lack to be 1 below those of the targets."""
     total = input.new_zeros(input.shape[0])

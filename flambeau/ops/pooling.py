@@ -74,6 +74,7 @@ def _max_row(dims):
         outputs=2,
         node=f"MaxPool{dims}DWithIndicesBackward0",
         grad=lambda g, out1, input_layout, window: back(g, out1, input_layout, window, (2, 3)),
+        flat=True,
     )(body)
 
 
@@ -91,6 +92,7 @@ def _adaptive_max_row(dims):
         outputs=2,
         node=f"AdaptiveMaxPool{dims}DBackward0",
         grad=lambda g, out1, input_layout, window: back(g, out1, input_layout, window, (2,)),
+        flat=True,
     )(body)
 
 
@@ -116,6 +118,7 @@ def _mean_row(dims, prefix, node):
         variants="",
         node=f"{node}{dims}DBackward0",
         grad=lambda g, input_layout, window: back(g, input_layout, window),
+        flat=True,
     )(body)
     return row
 
@@ -141,6 +144,7 @@ def _fractional_row(dims):
         node=f"FractionalMaxPool{dims}DBackward0",
         # which windows there were does not count: indices say it all
         grad=lambda g, out1, input_layout, sizes: back(g, out1, input_layout, adaptive(sizes), ()),
+        flat=True,
     )(body)
 
 

@@ -82,6 +82,7 @@ class Op:
         "node_name",
         "first_scalar",
         "linear",
+        "flat",
         "error",
         "options",
         "aliases",
@@ -252,6 +253,7 @@ def _row(
     node=None,
     first_scalar=False,
     linear=False,
+    flat=False,
     error=None,
     aliases="",
     dtypes=None,
@@ -274,7 +276,7 @@ def _row(
     )
     op.node_name = node or _camel(op.name) + "Backward0"
     op.options, op.aliases = _checked(op.name, kind, options), tuple(aliases.split())
-    op.dtypes, op.runtime = dtypes, None
+    op.dtypes, op.runtime, op.flat = dtypes, None, flat
     op.function = None
     if op.name in TABLE:
         raise ValueError(f"op {op.name} has two rows")
@@ -300,7 +302,8 @@ static values and whether there are dimensions only (it may be given layouts for
 prepare(bound) may change any, at the price of a slower call; overload(bound) names another row for
 some arguments (div with a rounding_mode); inplace_row names the row whose derivative the in-place
 form uses; numbers=False wants tensors only; fold lists numbers that become constants of the kernel
-(x ** 2); node may be a function of the tensor arguments (PowBackward0 or 1).
+(x ** 2); node may be a function of the tensor arguments (PowBackward0 or 1); flat says that the
+derivative counts as one of the inputs though it is made of steps (rows of other kinds have it, too).
 """
 
 reduction = _decorator("reduction")
