@@ -30,6 +30,14 @@ def written(op, target):
     return _flat_node(f"{op.name.title()}Backward0", (edge_of(target),), (target._layout,))
 
 
+def drawn(name, out, tensors):
+    """out, counted as a function of the tensors by which it was drawn; nothing moves with them."""
+    edges = [edge_of(t) if t._requires_grad else None for t in tensors]
+    node = _flat_node(name, edges, [t._layout for t in tensors])
+    out._grad_fn, out._output_nr, out._requires_grad = node, 0, True
+    return out
+
+
 def connected(node, layouts, results):
     """Results of a node's derivative, all of which hang together with the node's inputs."""
     if not any(node.edges):

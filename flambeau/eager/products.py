@@ -305,6 +305,8 @@ def _added(form, input, a, b, beta, alpha):
     dtype = a._layout.dtype
     beta, alpha = _factor(beta, dtype), _factor(alpha, dtype)
     scale = 0 if alpha == 0 else 1 if alpha == 1 else 2
+    if scale == 2 and not a._layout.shape[-1]:
+        scale = 1  # sums of nothing stay 0, whatever alpha is
     layout, plan = ADDED[form, input._layout, a._layout, b._layout, scale, beta != 0]
     if plan is _apart:
         return _apart(input, a, b, beta, alpha)

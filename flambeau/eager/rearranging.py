@@ -127,6 +127,7 @@ def _plan_roll(layout, shifts, dims):
 
 @launches("roll")
 def roll(input, shifts, dims):
+    dims = () if dims is None else dims
     if dims == () and (type(shifts) is int or len(shifts) == 1):
         flat = input.contiguous()
         line = dense_layout((flat.numel(),), flat.dtype, flat.device)

@@ -14,7 +14,7 @@ from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions_places import ScanColumns, ScanRows
 from flambeau.eager import outs
 from flambeau.eager.copying import to_copy
-from flambeau.eager.launching import FRONTS, LAUNCHERS, call_row, launches
+from flambeau.eager.launching import FRONTS, LAUNCHERS, call_row, launches, overwrite
 from flambeau.eager.plan import NO_WORK
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import chunks_of, contiguous, dense_like, dimension, has_work
@@ -106,7 +106,7 @@ def _in_place(op, bound):
             f"Bad in-place call: input tensor dtype {input.dtype.cpp_name} and output "
             f"tensor dtype {dtype.cpp_name} should match"
         )
-    return input.copy_(call_row(op, bound))
+    return overwrite(input, lambda: call_row(op, bound))
 
 
 LAUNCHERS |= {"cumsum_": _in_place, "cumprod_": _in_place}

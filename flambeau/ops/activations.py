@@ -455,19 +455,13 @@ def softplus(input, beta: Scalar = 1.0, threshold: Scalar = 20.0):
     return m.where(z > threshold, input, m.log1p(m.exp(z)) / beta)
 
 
-def _logsigmoid_gradient(g, input):
-    z = m.exp(-m.abs(input))
-    share = z / (1 + z)
-    return g * m.where(input < 0, 1 - share, share)
-
-
 @pointwise(
     dtype=same,
     namespace=NN,
     variants="",
     dtypes=_floats("log_sigmoid_cpu"),
     node="LogSigmoidBackward0",
-    grad=_logsigmoid_gradient,
+    grad=lambda g, input: g * m.sigmoid(-input),
 )
 def logsigmoid(input):
     """log(sigmoid(input)), without overflow."""

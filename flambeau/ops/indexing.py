@@ -222,7 +222,7 @@ def index_copy(input, dim: int, index, source):
     variants=WRITE,
     grad=dict(
         input=lambda g, dim, index: g.index_fill(dim, index, 0),
-        value=lambda g, dim, index: g.index_select(dim, index).sum(),
+        value=lambda g, dim, index: g.index_select(dim, index.unique()).sum(),
     ),
 )
 def index_fill(input, dim: int, index, value):

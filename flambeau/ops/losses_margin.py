@@ -63,8 +63,8 @@ def soft_margin_loss(
 
 
 def _hinge_slope(input, target, margin):
-    attract = m.where(target == -1, input * 0, input * 0 + 1)
-    return attract - m.where((target != 1) & (margin - input >= 0), input * 0 + 1, input * 0)
+    attract = m.where(target == -1, 0.0, 1.0)
+    return attract - m.where((target != 1) & (margin - input >= 0), 1.0, 0.0)
 
 
 @loss(
@@ -75,8 +75,8 @@ def _hinge_slope(input, target, margin):
 )
 def hinge(input, target, margin: float):
     """input where the target is 1; what is missing to the margin where it is -1."""
-    near = m.where(target == -1, input * 0, input)
-    return near + m.where(target == 1, input * 0, m.maximum(margin - input, 0.0))
+    near = m.where(target == -1, 0.0, input)
+    return near + m.where(target == 1, 0.0, m.maximum(margin - input, 0.0))
 
 
 def _hinges(input, target, margin, number):
@@ -478,19 +478,20 @@ def multilabel_soft_margin_loss(
         reduction = old_reduction(size_average, reduce)
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")
-    if input.shape != target.shape:
-        target, input = same_shape(target, input)
-    if target.dtype is not input.dtype:
-        common = public("result_type")(input, target)
-        input, target = input.to(common), target.to(common)
-    classes = input.shape[-1]
-    if weight is None and reduction == "mean":
+    classes = input.shape[-1] if input.ndim else 1
+    alike = hasattr(target, "dtype") and (input.dtype, input.shape) == (target.dtype, target.shape)
+    if alike and weight is None and reduction == "mean":
         return logit_loss(input, target, None, None, MEAN)
-    if weight is None and reduction == "sum":
+    if alike and weight is None and reduction == "sum":
         return logit_loss(input, target, None, None, SUM) / classes
-    value = logit_loss(input, target, None, None, NONE)
+    if alike:
+        value = logit_loss(input, target, None, None, NONE)
+    else:
+        near, far = public("logsigmoid")(input), public("logsigmoid")(-input)
+        value = -(target * near + (1 - target) * far)
     value = value if weight is None else value * weight
-    return reduce_tensor(value.sum(-1) / classes, reduction_number(reduction))
+    # broadcast or not: over the dimension that has this number in the input
+    return reduce_tensor(value.sum(input.ndim - 1) / classes, reduction_number(reduction))
 
 
 for _row in (

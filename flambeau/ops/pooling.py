@@ -6,6 +6,8 @@ which the first has size one. For backward the largest element is remembered as 
 window, one byte, unless the caller asked for indices.
 """
 
+import math
+
 from flambeau import _dtype as d
 from flambeau import errors
 from flambeau.ops import pooling_windows as w
@@ -328,6 +330,9 @@ def _lp_pool(dims, input, norm_type, kernel_size, stride, ceil_mode):
     count = 1
     for k in sizes:
         count *= k
+    if norm_type == math.inf:
+        largest = (max_pool1d, max_pool2d, max_pool3d)[dims - 1]
+        return largest(input.abs(), kernel_size, stride, 0, 1, ceil_mode)
     mean = (avg_pool1d, avg_pool2d, avg_pool3d)[dims - 1]
     out = mean(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
     return (out.sign() * out.abs().relu()).mul(count).pow(1.0 / norm_type)

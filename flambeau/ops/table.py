@@ -197,6 +197,7 @@ OPTIONS: dict[str, dict[str, type]] = {
         "check": Function,
         "combine": Function,
         "complex_state": bool,
+        "filter": bool,  # does the body see elements before they are cast?
         "finish": Function,
         "indexed": bool,  # does an element's place count?
         "init": Function,
