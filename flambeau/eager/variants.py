@@ -432,7 +432,13 @@ class Variant:
 
     def _shown(self, name):
         """Edges as PyTorch lists them: numbers that it wraps as tensors count, flags do not."""
-        every = [n for n, c in zip(self.names, self.pattern) if c in "ts" and n in self.op.grads]
+        given = dict(zip(self.names, self.pattern))
+        absent = [n for n, value in self.statics if value is None and n in self.op.grads]
+        every = [
+            p.name
+            for p in self.op.params
+            if p.name in self.op.grads and (given.get(p.name, "") in ("t", "s") or p.name in absent)
+        ]
         wraps = isinstance(self.op.node_name, str)
         if not wraps:
             wraps = self.op.node_name(every, dict(self.statics)) == name

@@ -83,6 +83,8 @@ class Op:
         "first_scalar",
         "linear",
         "flat",
+        "edges",
+        "smooth",
         "error",
         "options",
         "aliases",
@@ -179,6 +181,7 @@ OPTIONS: dict[str, dict[str, type]] = {
         "settled": bool,
     },
     "template": {
+        "bare_node": str,  # the name of nodes where a tensor is missing or a number
         "exact_out": bool,  # must out= have the result's dtype?
         "numbers": bool,
         "varargs": str,  # the parameter that takes the rest of the arguments: view(2, 3)
@@ -255,6 +258,8 @@ def _row(
     first_scalar=False,
     linear=False,
     flat=False,
+    edges="",
+    smooth=None,
     error=None,
     aliases="",
     dtypes=None,
@@ -277,7 +282,8 @@ def _row(
     )
     op.node_name = node or _camel(op.name) + "Backward0"
     op.options, op.aliases = _checked(op.name, kind, options), tuple(aliases.split())
-    op.dtypes, op.runtime, op.flat = dtypes, None, flat
+    op.dtypes, op.runtime = dtypes, None
+    op.flat, op.edges, op.smooth = flat, tuple(edges.split()), smooth
     op.function = None
     if op.name in TABLE:
         raise ValueError(f"op {op.name} has two rows")
@@ -314,7 +320,12 @@ view = _decorator("view")
 """The body takes a Layout and the arguments and gives (shape, strides, offset in elements)."""
 
 template = _decorator("template")
-"""The decorator names a launcher (eager/...); derivatives work on tensors."""
+"""The decorator names a launcher (eager/...); derivatives work on tensors.
+
+edges lists the parameters that nodes show in next_functions where that is not all that have
+derivatives, in their order: PyTorch's. "weight.t" is shown behind a TBackward0. smooth is the
+number of results that gradients flow through, if not all do.
+"""
 
 composite = _decorator("composite")
 """The body works on tensors with other ops; without `grad` it differentiates by itself."""
