@@ -24,13 +24,14 @@ INDICES = "index indices target pivots LU_pivots".split()
 MASKS = "condition mask".split()
 
 X, Y, Z = "torch.full((3, 3), 0.5)", "torch.full((2, 3, 4), 0.5)", "torch.full((2, 3, 4, 4), 0.5)"
-V, M = "torch.full((3,), 0.5)", "torch.nn.functional"
+V, C, M = "torch.full((3,), 0.5)", "torch.ones(2, 3, 1)", "torch.nn.functional"
+P = f"{M}.fractional_max_pool"
 CALLS = {  # rows that want more than plain arguments
     "clamp": f"torch.clamp({X}, 0)",
     "conv_transpose1d": f"{M}.conv_transpose1d({Y}, torch.ones(3, 1, 2))",
     "conv_transpose2d": f"{M}.conv_transpose2d({Z}, torch.ones(3, 1, 2, 2))",
     "conv_tbc": f"torch.conv_tbc({Y}, torch.ones(1, 4, 2), torch.ones(2), 0)",
-    "convolution": f"torch.convolution({Y}, torch.ones(2, 3, 1), None, [1], [0], [1], False, [0], 1)",
+    "convolution": f"torch.convolution({Y}, {C}, None, [1], [0], [1], False, [0], 1)",
     "histogram": f"torch.histogram({V}, 2)",
     "nll_loss": f"{M}.nll_loss({X}, torch.tensor([0, 1, 2]))",
     "cross_entropy": f"{M}.cross_entropy({X}, torch.tensor([0, 1, 2]))",
@@ -44,7 +45,7 @@ CALLS = {  # rows that want more than plain arguments
     "fold": f"{M}.fold(torch.ones(1, 4, 4), 3, 2)",
     "grid_sampler_2d": f"torch.grid_sampler_2d({Z}, torch.ones(2, 1, 1, 2), 0, 0, False)",
     "affine_grid": f"{M}.affine_grid(torch.ones(1, 2, 3), (1, 1, 2, 2))",
-    "affine_grid_generator": "torch.affine_grid_generator(torch.ones(1, 2, 3), (1, 1, 2, 2), False)",
+    "affine_grid_generator": "torch.affine_grid_generator(torch.ones(1, 2, 3), (1, 1, 2, 2), True)",
     "index_put": f"torch.index_put({X}, [torch.tensor([0])], torch.tensor(1.))",
     "scatter": f"torch.scatter({X}, 0, torch.zeros(1, 3, dtype=torch.int64), 1.)",
     "index_reduce": f"torch.index_reduce({X}, 0, torch.tensor([0]), torch.ones(1, 3), 'mean')",
@@ -69,8 +70,8 @@ CALLS = {  # rows that want more than plain arguments
     "lp_pool3d": f"{M}.lp_pool3d({Z}, 2, 2)",
     "fractional_max_pool2d": f"{M}.fractional_max_pool2d({Z}, 2, output_size=2)",
     "fractional_max_pool3d": f"{M}.fractional_max_pool3d({Z}, 2, output_size=2)",
-    "fractional_max_pool2d_with_indices": f"{M}.fractional_max_pool2d_with_indices({Z}, 2, output_size=2)",
-    "fractional_max_pool3d_with_indices": f"{M}.fractional_max_pool3d_with_indices({Z}, 2, output_size=2)",
+    "fractional_max_pool2d_with_indices": f"{P}2d_with_indices({Z}, 2, output_size=2)",
+    "fractional_max_pool3d_with_indices": f"{P}3d_with_indices({Z}, 2, output_size=2)",
     "linear_cross_entropy": f"{M}.linear_cross_entropy({X}, {X}, torch.tensor([0, 1, 2]))",
     "mv": f"torch.mv({X}, {V})",
     "addbmm": f"torch.addbmm({X}, torch.ones(2, 3, 3), torch.ones(2, 3, 3))",
@@ -102,27 +103,50 @@ CALLS = {  # rows that want more than plain arguments
     "vsplit": "torch.vsplit(torch.ones(2, 2, 2), 2)",
     "dsplit": "torch.dsplit(torch.ones(2, 2, 2), 2)",
 }
-MODULES = {  # one that each file of layers defines, and every loss
-    **{n: f"({X}, {X})" for n in "L1Loss MSELoss SmoothL1Loss HuberLoss KLDivLoss BCELoss "
-       "BCEWithLogitsLoss SoftMarginLoss MultiLabelSoftMarginLoss HingeEmbeddingLoss "
-       "PoissonNLLLoss".split()},
-    **{n: f"({X}, torch.tensor([0, 1, 2]))" for n in "NLLLoss CrossEntropyLoss MultiMarginLoss".split()},
+LOSSES = {  # of two tensors alike, of scores and classes
+    f"({X}, {X})": "L1Loss MSELoss SmoothL1Loss HuberLoss KLDivLoss BCELoss BCEWithLogitsLoss "
+    "SoftMarginLoss MultiLabelSoftMarginLoss HingeEmbeddingLoss PoissonNLLLoss",
+    f"({X}, torch.tensor([0, 1, 2]))": "NLLLoss CrossEntropyLoss MultiMarginLoss",
+    f"({X}, {X}, {X})": "TripletMarginLoss GaussianNLLLoss",
+}
+PLAIN = (
+    "ReLU GELU SiLU Mish ELU Softplus Hardtanh Hardswish LogSigmoid Tanhshrink Dropout Flatten "
+    "Identity Softsign CELU SELU RReLU PReLU"
+)
+MODULES = {  # constructor: what the layer is called with
+    **{n: given for given, names in LOSSES.items() for n in names.split()},
+    **dict.fromkeys(PLAIN.split(), f"({X})"),
     "MultiLabelMarginLoss": f"({X}, torch.zeros(3, 3, dtype=torch.int64))",
-    "TripletMarginLoss": f"({X}, {X}, {X})", "GaussianNLLLoss": f"({X}, {X}, {X})",
-    "MarginRankingLoss": f"({V}, {V}, {V})", "CosineEmbeddingLoss": f"({X}, {X}, {V})",
-    **{n: f"({X})" for n in "ReLU GELU SiLU Mish ELU Softplus Hardtanh Hardswish LogSigmoid Tanhshrink "
-       "Dropout Flatten Identity Softsign CELU SELU RReLU PReLU".split()},
-    "Linear(3, 2)": f"({X})", "Bilinear(3, 3, 2)": f"({X}, {X})", "LayerNorm(3)": f"({X})",
-    "RMSNorm(3)": f"({X})", "GroupNorm(1, 3)": f"({Y})", "BatchNorm1d(3)": f"({Y})",
-    "InstanceNorm1d(3)": f"({Y})", "Conv1d(3, 2, 2)": f"({Y})", "Conv2d(3, 2, 2)": f"({Z})",
-    "ConvTranspose2d(3, 2, 2)": f"({Z})", "MaxPool2d(2)": f"({Z})", "AvgPool2d(2)": f"({Z})",
-    "AdaptiveAvgPool2d(2)": f"({Z})", "AdaptiveMaxPool2d(2)": f"({Z})", "LPPool2d(2, 2)": f"({Z})",
-    "Upsample(scale_factor=2)": f"({Z})", "PixelShuffle(1)": f"({Z})", "ReflectionPad2d(1)": f"({Z})",
-    "Embedding(4, 2)": "(torch.tensor([1]))", "LSTMCell(3, 2)": f"({X})", "GRUCell(3, 2)": f"({X})",
-    "TransformerEncoderLayer(4, 2)": "(torch.ones(2, 1, 4))", "Softmax(1)": f"({X})",
-    "CosineSimilarity()": f"({X}, {X})", "PairwiseDistance()": f"({X}, {X})", "Fold(3, 2)":
-    "(torch.ones(1, 4, 4))", "Unfold(2)": f"({Z})",
-}  # fmt: skip
+    "MarginRankingLoss": f"({V}, {V}, {V})",
+    "CosineEmbeddingLoss": f"({X}, {X}, {V})",
+    "Linear(3, 2)": f"({X})",
+    "Bilinear(3, 3, 2)": f"({X}, {X})",
+    "LayerNorm(3)": f"({X})",
+    "RMSNorm(3)": f"({X})",
+    "GroupNorm(1, 3)": f"({Y})",
+    "BatchNorm1d(3)": f"({Y})",
+    "InstanceNorm1d(3)": f"({Y})",
+    "Conv1d(3, 2, 2)": f"({Y})",
+    "Conv2d(3, 2, 2)": f"({Z})",
+    "ConvTranspose2d(3, 2, 2)": f"({Z})",
+    "MaxPool2d(2)": f"({Z})",
+    "AvgPool2d(2)": f"({Z})",
+    "AdaptiveAvgPool2d(2)": f"({Z})",
+    "AdaptiveMaxPool2d(2)": f"({Z})",
+    "LPPool2d(2, 2)": f"({Z})",
+    "Upsample(scale_factor=2)": f"({Z})",
+    "PixelShuffle(1)": f"({Z})",
+    "ReflectionPad2d(1)": f"({Z})",
+    "Embedding(4, 2)": "(torch.tensor([1]))",
+    "LSTMCell(3, 2)": f"({X})",
+    "GRUCell(3, 2)": f"({X})",
+    "TransformerEncoderLayer(4, 2)": "(torch.ones(2, 1, 4))",
+    "Softmax(1)": f"({X})",
+    "CosineSimilarity()": f"({X}, {X})",
+    "PairwiseDistance()": f"({X}, {X})",
+    "Fold(3, 2)": "(torch.ones(1, 4, 4))",
+    "Unfold(2)": f"({Z})",
+}
 # what only a broken order of imports, or a row without its launcher, leads to
 BROKEN = ("has no attribute", "partially initialized", "is not defined", "cannot import name")
 REMOVED = "symeig eig solve lstsq matrix_rank".split()

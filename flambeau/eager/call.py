@@ -298,7 +298,8 @@ class Family:
 
     def fitted(self, args):
         """Arguments whose integers fit 64 bits."""
-        floating = any(a._layout.dtype.category >= 2 for a, c in zip(args, self.pattern) if c == "t")
+        tensors = [a for a, c in zip(args, self.pattern) if c == "t"]
+        floating = any(t._layout.dtype.category >= 2 for t in tensors)
         return [
             as_64_bits(a, floating) if c in "sn" and type(a) is int else a
             for a, c in zip(args, self.pattern)

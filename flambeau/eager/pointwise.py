@@ -16,7 +16,7 @@ from flambeau.eager import flat
 from flambeau.eager.binding import as_number, bind, check_out
 from flambeau.eager.call import addresses, alike_text, fresh_text, guarded, key_text
 from flambeau.eager.fragments import SCALARS, compile_text, indented
-from flambeau.eager.overlaps import check_overlap
+from flambeau.eager.overlaps import check_overlap, ranges_meet
 from flambeau.eager.overriding import notice, tried_again
 from flambeau.eager.plans import Plans
 from flambeau.eager.variants import Variant
@@ -118,9 +118,16 @@ class Pointwise:
         _, dtypes = variant._types(variant.family.operands(values))
         tensors = [v for v in values if isinstance(v, Tensor)]
         shape = broadcast_shape(*[t.shape for t in tensors])
+        meeting = False
         for o, d in zip(outs, dtypes):
+            check_overlap(o, tensors)  # as it is given, before it gets another size
+            resized = o.shape != shape
             check_out(self.op, o, shape, d)
-            check_overlap(o, tensors)
+            meeting |= resized and any(_share(o, t) for t in tensors)
+        if meeting:  # operands must not change while they are read
+            for o, result in zip(outs, variant.family.run_any(values)):
+                o.copy_(result)
+            return out
         variant.family.run_into(outs, values)
         for o in outs:
             o._storage.version += 1
@@ -130,7 +137,8 @@ class Pointwise:
     def write(self, variant, values, target):
         """target becomes the result; in the general case, which may be recorded."""
         recording = modes.grad and any(values[k]._requires_grad for k in variant.differentiable)
-        if recording or (modes.grad and target._requires_grad):
+        wanted = modes.grad and target._requires_grad and not self.op.options.get("loose")
+        if recording or wanted:
             views.check_inplace(target)
         family = variant.family
         kernel, desc = variant.targets[(*family.key_of(values), target._layout)]
@@ -146,7 +154,7 @@ class Pointwise:
                 if type(item) is SavedOutput and name == "out" and item.storage is target._storage:
                     item.version = target._storage.version  # saved before it was written
             views.rebase(target, node)
-        elif modes.grad and target._requires_grad:
+        elif wanted:
             views.rebase(target, flat.written(self.op, target))
         return target
 
@@ -157,6 +165,10 @@ class Pointwise:
         if self.op.params[0].name in variant.saved_names:
             keep_original(node, target)
         return node
+
+
+def _share(a, b):
+    return a._storage is b._storage and ranges_meet(a, b)
 
 
 def keep_original(node, target):

@@ -223,7 +223,7 @@ def hardswish(input):
 @pointwise(
     dtype=same,
     namespace=NN,
-    variants="function method",
+    variants="function method out",
     dtypes=_floats("hardshrink_cpu"),
     grad=lambda g, input, lambd: m.where((input >= -lambd) & (input <= lambd), 0, g),
     flat=True,
@@ -253,7 +253,7 @@ def _check_lambda(bound):
 @pointwise(
     dtype=same,
     namespace=NN,
-    variants="",
+    variants="out",
     dtypes=_floats("softshrink_check"),
     check=_check_lambda,
     grad=lambda g, input, lambd: m.where((input >= -lambd) & (input <= lambd), 0, g),
@@ -395,7 +395,7 @@ def _check_approximate(bound):
 @pointwise(
     dtype=same,
     namespace=NN,
-    variants="",
+    variants="out",
     dtypes=_floats("GeluKernelImpl"),
     check=_check_approximate,
     settled=True,
@@ -447,7 +447,7 @@ def _softplus_gradient(g, input, beta, threshold):
 
 
 @pointwise(
-    dtype=same, namespace=NN, variants="", dtypes=_floats("softplus_cpu"), grad=_softplus_gradient
+    dtype=same, namespace=NN, variants="out", dtypes=_floats("softplus_cpu"), grad=_softplus_gradient
 )
 def softplus(input, beta: Scalar = 1.0, threshold: Scalar = 20.0):
     """log(1 + exp(beta * input)) / beta; input itself where beta * input is above the threshold."""
@@ -458,7 +458,7 @@ def softplus(input, beta: Scalar = 1.0, threshold: Scalar = 20.0):
 @pointwise(
     dtype=same,
     namespace=NN,
-    variants="",
+    variants="out",
     dtypes=_floats("log_sigmoid_cpu"),
     node="LogSigmoidBackward0",
     grad=lambda g, input: g * m.sigmoid(-input),

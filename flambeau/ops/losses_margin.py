@@ -63,8 +63,9 @@ def soft_margin_loss(
 
 
 def _hinge_slope(input, target, margin):
-    attract = m.where(target == -1, 0.0, 1.0)
-    return attract - m.where((target != 1) & (margin - input >= 0), 1.0, 0.0)
+    one = m.where(input == input, 1, input)  # in the dtype of input, and nan of nan
+    repel = (target != 1) & (margin - input >= 0)
+    return m.where(target == -1, 0, one) - m.where(repel, one, 0)
 
 
 @loss(

@@ -289,7 +289,7 @@ def avg_pool1d(
     return _avg_pool(1, input, *given)
 
 
-@composite("quick_avg_pool", **_FUNCTIONAL)
+@composite("quick_avg_pool", variants="out", namespace="nn.functional")
 def avg_pool2d(
     input,
     kernel_size: object,
@@ -307,7 +307,7 @@ def avg_pool2d(
     return _avg_pool(2, input, *given)
 
 
-@composite("quick_avg_pool", **_FUNCTIONAL)
+@composite("quick_avg_pool", variants="out", namespace="nn.functional")
 def avg_pool3d(
     input,
     kernel_size: object,

@@ -175,6 +175,7 @@ OPTIONS: dict[str, dict[str, type]] = {
         "family": str,  # another kind of kernel around the same body: "total"
         "fold": tuple,
         "inplace_row": str,
+        "loose": bool,  # does autograd not care for its writes?
         "numbers": bool,  # may numbers stand for tensors?
         "overload": Function,
         "prepare": Function,
@@ -310,7 +311,7 @@ prepare(bound) may change any, at the price of a slower call; overload(bound) na
 some arguments (div with a rounding_mode); inplace_row names the row whose derivative the in-place
 form uses; numbers=False wants tensors only; fold lists numbers that become constants of the kernel
 (x ** 2); node may be a function of the tensor arguments (PowBackward0 or 1); flat says that the
-derivative counts as one of the inputs though it is made of steps (rows of other kinds have it, too).
+derivative counts as one of the inputs though it is made of steps (so may rows of other kinds).
 """
 
 reduction = _decorator("reduction")
