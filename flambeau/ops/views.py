@@ -83,6 +83,7 @@ def _view_otherwise(input, size):
     grad=lambda g, input_shape: g.reshape(input_shape),
     varargs="size",
     variants="method",
+    natively="_reshaped",
     otherwise=_view_otherwise,
 )
 def view(input, size: Dims = None):
@@ -122,6 +123,7 @@ def _copied(input, shape):
     varargs="shape",
     variants="function method",
     naming=_reshape_name,
+    natively="_reshaped",
     otherwise=lambda input, shape: _copied(input, ints("reshape", "shape", shape)),
 )
 def reshape(input, shape: Dims):

@@ -1,0 +1,215 @@
+"""Native views: x[...] with integers, slices, None and Ellipsis, and reshapes of dense tensors.
+
+Builtins beside those of objects.py. They answer None to everything they do not know, mistakes
+among it; eager/subscripts.py and eager/viewing.py then do the work or complain.
+"""
+
+from flambeau.codegen.loops import I64, PTR, V
+from flambeau.codegen.templates.objects import HUGE
+
+DIMS = 12  # of inputs, and items between brackets; beyond that Python counts
+
+
+def _subscript(m, input, key, recording):
+    """input[key], a view, unless it must be recorded."""
+    m.leave_unless(m.is_tensor(input))
+    items, single = _items(m, key)
+    place = _Place(m, input, single)
+    m.leave_unless((place.ndim <= DIMS) & (m.length(items) <= DIMS), single)
+    count = m.length(items)
+    with m.fn.loop(0, count) as n:
+        item = m.item(items, n)
+        _one_of(
+            m,
+            [
+                (m.is_a(item, "PyLong_Type"), lambda: place.select(item)),
+                (m.is_a(item, "PySlice_Type"), lambda: place.cut(item)),
+                (item == m.none, place.insert),
+                (
+                    item == V(m.fn, PTR, "@_Py_EllipsisObject"),
+                    lambda: place.skip(items, n, count),
+                ),
+            ],
+            lambda: m.refuse(single),
+        )
+    with m.fn.loop(place.dim.get(), place.ndim):
+        place.take()
+    m.let_go(single)
+    m.fn.ret(place.view(input, recording))
+
+
+def _items(m, key):
+    """(a tuple of what stands between brackets, a reference to let go of)."""
+    fn = m.fn
+
+    def alone():
+        made = m.made(fn.call("PyTuple_New", PTR, fn.value(1, I64), pure=False))
+        m.fill(made, 0, m.own_reference(key))
+        return made
+
+    items = fn.if_else(m.is_a(key, "PyTuple_Type"), lambda: m.own_reference(key), alone)
+    return items, items
+
+
+def _one_of(m, cases, otherwise):
+    """if ... elif ... else."""
+    if not cases:
+        return otherwise()
+    (condition, then), *rest = cases
+    return m.fn.if_else(condition, then, lambda: _one_of(m, rest, otherwise))
+
+
+class _Place:
+    """A view that comes into being: sizes and strides so far, and where it begins."""
+
+    def __init__(self, m, input, held):
+        fn, self.m, self.held = m.fn, m, held
+        self.layout = m.get(input, "Tensor", "_layout")
+        self.of_sizes = m.get(self.layout, "Layout", "sizes")
+        self.of_strides = m.get(self.layout, "Layout", "strides")
+        self.ndim = m.length(self.of_sizes)
+        self.sizes, self.strides = fn.alloca(I64, 2 * DIMS), fn.alloca(I64, 2 * DIMS)
+        self.dim, self.rank, self.offset = (fn.var(fn.value(0, I64)) for _ in range(3))
+        self.ends = [fn.alloca(I64) for _ in range(3)]
+
+    def here(self):
+        """(size, stride) of the dimension that is next."""
+        dim = self.dim.get()
+        return [self.m.integer(self.m.item(of, dim)) for of in (self.of_sizes, self.of_strides)]
+
+    def put(self, size, stride):
+        fn, rank = self.m.fn, self.rank.get()
+        fn.store(size, fn.gep(self.sizes, rank, I64))
+        fn.store(stride, fn.gep(self.strides, rank, I64))
+        self.rank.set(rank + 1)
+
+    def known(self, condition):
+        self.m.leave_unless(condition, self.held)
+
+    def take(self):
+        """The next dimension as it is."""
+        self.put(*self.here())
+        self.dim.set(self.dim.get() + 1)
+
+    def select(self, item):
+        m, fn = self.m, self.m.fn
+        self.known(self.dim.get() < self.ndim)
+        size, stride = self.here()
+        index = fn.var(m.exact(item, self.held))
+        with fn.when(index.get() < 0):
+            index.set(index.get() + size)
+        self.known((index.get() >= 0) & (index.get() < size))
+        self.offset.set(self.offset.get() + index.get() * stride)
+        self.dim.set(self.dim.get() + 1)
+
+    def cut(self, item):
+        m, fn, (start, stop, step) = self.m, self.m.fn, self.ends
+        self.known(self.dim.get() < self.ndim)
+        for slot in ("start", "stop", "step"):
+            end = m.get(item, "slice", slot)
+            self.known((end == m.none) | m.is_a(end, "PyLong_Type"))
+        size, stride = self.here()
+        read = fn.call("PySlice_Unpack", "i32", item, start, stop, step, pure=False)
+        with fn.when(read < 0):
+            fn.call("PyErr_Clear", "void")
+            m.refuse(self.held)
+        by = fn.load(step, I64)
+        self.known((by > 0) & (by < HUGE))
+        length = fn.call("PySlice_AdjustIndices", I64, size, start, stop, by, pure=False)
+        self.offset.set(self.offset.get() + fn.load(start, I64) * stride)
+        self.put(length, stride * by)
+        self.dim.set(self.dim.get() + 1)
+
+    def insert(self):
+        fn, step = self.m.fn, self.m.fn.var(self.m.fn.value(1, I64))
+        with fn.when(self.dim.get() < self.ndim):
+            size, stride = self.here()
+            step.set(size * stride)
+        self.put(fn.value(1, I64), step.get())
+
+    def skip(self, items, at, count):
+        """Ellipsis: whatever dimensions the items after it leave."""
+        m, fn = self.m, self.m.fn
+        left = fn.var(self.ndim - self.dim.get())
+        with fn.loop(at + 1, count) as k:
+            other = m.item(items, k)
+            self.known(other != V(fn, PTR, "@_Py_EllipsisObject"))
+            with fn.when(other != m.none):
+                left.set(left.get() - 1)
+        self.known(left.get() >= 0)
+        with fn.loop(0, left.get()):
+            self.take()
+
+    def view(self, input, recording):
+        m = self.m
+        offset = self.offset.get() * m.integer(m.get(self.layout, "Layout", "itemsize"))
+        return _view_of(
+            m, input, self.layout, self.sizes, self.strides, self.rank.get(), offset, recording
+        )
+
+
+def _view_of(m, input, layout, sizes, strides, rank, offset, recording):
+    """A view of input with sizes and strides from arrays, so many bytes after its beginning."""
+    sizes = m.numbers(sizes, rank)
+    strides = m.numbers(strides, rank)
+    dtype, device = m.get(layout, "Layout", "dtype"), m.get(layout, "Layout", "device")
+    new = m.made(m.inner("found", sizes, strides, dtype, device))
+    place = m.integer(m.get(input, "Tensor", "_offset")) + offset
+    made = m.made(m.inner("share", input, new, m.number(place), recording), new)
+    m.let_go(new)
+    # PyTorch: a view of what needs gradients does too, though it may have no history
+    with m.fn.when(m.is_true(m.get(input, "Tensor", "_requires_grad"))):
+        true = V(m.fn, PTR, "@_Py_TrueStruct")
+        m.let_go(m.get(made, "Tensor", "_requires_grad"))
+        m.keep(made, "Tensor", "_requires_grad", true)
+    return made
+
+
+def _reshaped(m, input, shape, recording):
+    """A view of a dense tensor in another shape, (2, -1) or ((2, -1),), unless it is recorded."""
+    fn, shape = m.fn, _unpacked(m, shape)
+    m.leave_unless(m.is_tensor(input))
+    layout = m.get(input, "Tensor", "_layout")
+    m.leave_unless(m.is_true(m.get(layout, "Layout", "is_dense")))
+    m.leave_unless(~m.is_true(m.get(input, "Tensor", "_requires_grad")))
+    rank, numel = m.length(shape), m.integer(m.get(layout, "Layout", "numel"))
+    m.leave_unless((rank <= DIMS) & (numel > 0))
+    sizes, strides = fn.alloca(I64, DIMS), fn.alloca(I64, DIMS)
+    product, open_at = fn.var(fn.value(1, I64)), fn.var(fn.value(-1, I64))
+    with fn.loop(0, rank) as k:
+        item = m.item(shape, k)
+        m.leave_unless(m.is_a(item, "PyLong_Type"))
+        size = m.exact(item)
+        with fn.when(size == -1):
+            m.leave_unless(open_at.get() < 0)
+            open_at.set(k)
+        with fn.when(size != -1):
+            m.leave_unless((size > 0) & (size <= numel) & (product.get() <= numel))
+            product.set(product.get() * size)
+        fn.store(size, fn.gep(sizes, k, I64))
+    with fn.when(open_at.get() >= 0):
+        m.leave_unless(numel % product.get() == 0)
+        missing = numel // product.get()
+        fn.store(missing, fn.gep(sizes, open_at.get(), I64))
+        product.set(product.get() * missing)
+    m.leave_unless(product.get() == numel)
+    step = fn.var(fn.value(1, I64))
+    with fn.loop(0, rank) as k:
+        at = rank - 1 - k
+        fn.store(step.get(), fn.gep(strides, at, I64))
+        step.set(step.get() * fn.load(fn.gep(sizes, at, I64), I64))
+    fn.ret(_view_of(m, input, layout, sizes, strides, rank, fn.value(0, I64), recording))
+
+
+def _unpacked(m, shape):
+    """The sizes in a tuple of arguments, which may be one tuple."""
+    found = m.fn.var(shape)
+    with m.fn.when(m.length(shape) == 1):
+        only = m.item(shape, 0)
+        with m.fn.when(m.is_a(only, "PyTuple_Type") | (m.kind(only) == m.constant("Size"))):
+            found.set(only)
+    return found.get()
+
+
+INNER = ()
+BUILTINS = (("subscript", 3, _subscript), ("reshaped", 3, _reshaped))
