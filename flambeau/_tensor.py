@@ -218,6 +218,7 @@ MAKERS = {
     "_share": new_view,
     "_subscript": not_yet,  # (input, key, recording)
     "_reshaped": not_yet,  # (input, sizes, recording)
+    "_sized": not_yet,  # (sizes, dtype, device)
     "_joined": not_yet,  # (tensors, stacked)
 }
 """What tensors are made with; see Note [Native makers]. Those not_yet there answer None."""
@@ -244,7 +245,7 @@ def make_natively(made):
     global _fresh
     MAKERS["_fresh"] = _fresh = made["tensor"]
     MAKERS["_share"] = made["view"]
-    for name in ("subscript", "reshaped", "joined"):
+    for name in ("subscript", "reshaped", "sized", "joined"):
         MAKERS[f"_{name}"] = made[name]
 
 

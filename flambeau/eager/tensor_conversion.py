@@ -11,7 +11,7 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node
 from flambeau.eager import creation
 from flambeau.eager.attachment import METHODS, method
-from flambeau.eager.copying import FILLS, copy_, fill_into, formatted_layout
+from flambeau.eager.copying import copy_, fill_into, formatted_layout
 from flambeau.eager.methods import function
 from flambeau.eager.tensor_access import is_contiguous
 from flambeau.storage import grow_storage, root_of
@@ -139,10 +139,8 @@ def zero_(self):
     """Set every element to zero."""
     if self._requires_grad and modes.grad:
         return fill_checked(self, 0)
-    kernel, description = FILLS[self._layout, int]
-    st = self._storage
-    kernel(description, st.pointer + self._offset, 0)
-    st.version += 1
+    fill_into(self, 0)
+    self._storage.version += 1
     return self
 
 

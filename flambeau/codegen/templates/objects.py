@@ -41,7 +41,7 @@ def build(slots):
     return known + module_text(module)
 
 
-NAMES = ("layout", "tensor", "view", "subscript", "reshaped", "joined")
+NAMES = ("layout", "tensor", "view", "subscript", "reshaped", "sized", "joined")
 
 
 class Maker:

@@ -7,6 +7,7 @@ among it; eager/subscripts.py and eager/viewing.py then do the work or complain.
 from flambeau.codegen.loops import I64, PTR, V
 from flambeau.codegen.templates.objects import HUGE
 
+MOST = 1 << 31  # elements of new tensors; beyond that Python looks at what there is room for
 DIMS = 12  # of inputs, and items between brackets; beyond that Python counts
 
 
@@ -211,5 +212,29 @@ def _unpacked(m, shape):
     return found.get()
 
 
+def _sized(m, shape, dtype, device):
+    """A new dense tensor of some size, (2, 3) or ((2, 3),), with something in it."""
+    fn, shape = m.fn, _unpacked(m, shape)
+    rank, numel = m.length(shape), fn.var(fn.value(1, I64))
+    m.leave_unless(rank <= DIMS)
+    sizes, strides = fn.alloca(I64, DIMS), fn.alloca(I64, DIMS)
+    with fn.loop(0, rank) as k:
+        at = rank - 1 - k
+        item = m.item(shape, at)
+        m.leave_unless(m.is_a(item, "PyLong_Type"))
+        size = m.exact(item)
+        m.leave_unless((size > 0) & (size < MOST) & (numel.get() < MOST))
+        fn.store(size, fn.gep(sizes, at, I64))
+        fn.store(numel.get(), fn.gep(strides, at, I64))
+        numel.set(numel.get() * size)
+    m.leave_unless(numel.get() < MOST)
+    sizes = m.numbers(sizes, rank)
+    strides = m.made(m.numbers(strides, rank), sizes)
+    layout = m.made(m.inner("found", sizes, strides, dtype, device))
+    made = m.inner("fresh", layout)
+    m.let_go(layout)
+    fn.ret(made)
+
+
 INNER = ()
-BUILTINS = (("subscript", 3, _subscript), ("reshaped", 3, _reshaped))
+BUILTINS = (("subscript", 3, _subscript), ("reshaped", 3, _reshaped), ("sized", 3, _sized))
