@@ -281,15 +281,16 @@ def _converted_layout(source, dtype, device, memory_format):
 
 def fill_into(target, value):
     """Every element of target becomes value (a Python number), on memory alone."""
-    layout, numbers = target._layout, (value,)
-    if type(value) is complex:
-        numbers = value.real, value.imag
-    if layout.sort is not None:
+    layout, place = target._layout, target._storage.pointer + target._offset
+    if layout.sort is not None and type(value) is not complex:
         kernel, description = WHOLE[layout.sort, type(value)]
-        kernel(description, target._storage.pointer + target._offset, *numbers, layout.numel)
+        kernel(description, place, value, layout.numel)
+    elif type(value) is complex:
+        kernel, description = FILLS[layout, complex]
+        kernel(description, place, value.real, value.imag)
     else:
         kernel, description = FILLS[layout, type(value)]
-        kernel(description, target._storage.pointer + target._offset, *numbers)
+        kernel(description, place, value)
     return target
 
 

@@ -78,10 +78,10 @@ def fresh_plain(sizes, dtype, device):
     if not sizes:
         return None
     try:
-        kind = KINDS[dtype, default_device() if device is None else device]
+        dtype, device = KINDS[dtype, default_device() if device is None else device]
     except TypeError:  # a dtype or a device that is none, and may not even be hashable
         return None
-    return _sized(sizes, *kind)  # noqa: F821
+    return _sized(sizes, dtype, device)  # noqa: F821
 
 
 def _kind(key):

@@ -11,6 +11,7 @@ joins that are answered with None go the way of plans.
 from flambeau.codegen.llvm_cpu import module_text
 from flambeau.codegen.loops import I1, I64, PTR, Module, V
 
+RECENT = 1 << 11  # layouts that are found without a dictionary
 HUGE = 1 << 40  # sizes and strides beyond this are left to Python's integers
 _STATICS = (
     "PyTuple_Type PyList_Type PyLong_Type PySlice_Type _Py_TrueStruct _Py_FalseStruct "
@@ -27,8 +28,8 @@ def build(slots):
     from flambeau.codegen.templates import objects_joined, objects_viewed  # which need what is here
 
     module, slots = Module(), dict(slots)
-    for name, count, body in (*_INNER, *objects_viewed.INNER, *objects_joined.INNER):
-        parameters = [(PTR, "own"), *[(PTR, f"a{k}") for k in range(count)]]
+    for name, types, body in _INNER:
+        parameters = [(PTR, "own"), *[(type, f"a{k}") for k, type in enumerate(types)]]
         fn = module.function(f"inner_{name}", parameters, result=PTR, internal=True)
         body(Maker(fn, fn.params[0], slots), *fn.params[1:])
     for name, count, body in (*_BUILTINS, *objects_viewed.BUILTINS, *objects_joined.BUILTINS):
@@ -38,7 +39,8 @@ def build(slots):
         given = [fn.load(fn.gep(args, k, PTR), PTR) for k in range(count)]
         body(Maker(fn, own, slots), *given)
     known = "".join(f"@{name} = external global i8\n" for name in _STATICS.split())
-    return known + module_text(module)
+    recent = f"@recent = internal global [{RECENT} x ptr] zeroinitializer\n"
+    return known + recent + module_text(module)
 
 
 NAMES = ("layout", "tensor", "view", "subscript", "reshaped", "sized", "joined")
@@ -166,8 +168,51 @@ class Maker:
 # -- layouts ---------------------------------------------------------------------------------------
 
 
-def _found(m, sizes, strides, dtype, device):
-    """The layout with these facts, known or new; sizes and strides are given away."""
+def _found(m, sizes, strides, rank, dtype, device):
+    """The layout with these facts, known or new; sizes and strides are arrays of integers.
+
+    Every layout has one place in a table of recent ones; what is there is compared number by
+    number, which is quicker than to make tuples and hash them.
+    """
+    fn, mixed = m.fn, m.fn.var(rank)
+    for pointer in (dtype, device):
+        mixed.set((mixed.get() ^ fn.convert("ptrtoint", pointer, I64)) * MIXER)
+    with fn.loop(0, rank) as k:
+        for cells in (sizes, strides):
+            mixed.set((mixed.get() ^ fn.load(fn.gep(cells, k, I64), I64)) * MIXER)
+    hashed = mixed.get()
+    place = fn.gep(V(fn, PTR, "@recent"), (hashed ^ (hashed >> 29)) & (RECENT - 1), PTR)
+    held = fn.load(place, PTR)
+    with fn.when(_is_like(m, held, sizes, strides, rank, dtype, device)):
+        m.leave(m.own_reference(held))
+    made = m.made(m.inner("known", m.numbers(sizes, rank), m.numbers(strides, rank), dtype, device))
+    fn.store(m.own_reference(made), place)
+    with fn.when(held != m.nothing):
+        m.let_go(held)
+    fn.ret(made)
+
+
+MIXER = -0x61C8864680B583EB
+
+
+def _is_like(m, layout, sizes, strides, rank, dtype, device):
+    """Does a layout state these facts?"""
+    fn, same = m.fn, m.fn.var(layout != m.nothing)
+    with fn.when(same.get()):
+        same.set(m.get(layout, "Layout", "dtype") == dtype)
+        same.set(same.get() & (m.get(layout, "Layout", "device") == device))
+        same.set(same.get() & (m.length(m.get(layout, "Layout", "sizes")) == rank))
+    with fn.when(same.get()):
+        for slot, cells in (("sizes", sizes), ("strides", strides)):
+            items = m.get(layout, "Layout", slot)
+            with fn.loop(0, rank) as k:
+                wanted = fn.load(fn.gep(cells, k, I64), I64)
+                same.set(same.get() & (m.integer(m.item(items, k)) == wanted))
+    return same.get()
+
+
+def _known(m, sizes, strides, dtype, device):
+    """The same from tuples, which are given away."""
     fn = m.fn
     facts = m.made(fn.call("PyTuple_New", PTR, fn.value(4, I64), pure=False), sizes, strides)
     m.fill(facts, 0, sizes)
@@ -383,11 +428,12 @@ def _view(m, input, layout, offset, recording):
 
 
 _INNER = (
-    ("found", 4, _found),
-    ("missing", 1, _missing),
-    ("new_layout", 1, _new_layout),
-    ("fresh", 1, _fresh),
-    ("share", 4, _share),
+    ("found", (PTR, PTR, I64, PTR, PTR), _found),
+    ("known", (PTR,) * 4, _known),
+    ("missing", (PTR,), _missing),
+    ("new_layout", (PTR,), _new_layout),
+    ("fresh", (PTR,), _fresh),
+    ("share", (PTR,) * 4, _share),
 )
 _BUILTINS = (
     ("layout", 1, lambda m, facts: m.fn.ret(m.inner("missing", facts))),

@@ -6,6 +6,7 @@ of several dtypes is answered with None and goes through plans (eager/joining.py
 
 from flambeau.codegen.loops import I64, PTR
 
+DIMS = 12  # of parts that are joined
 MUCH = 1 << 16  # bytes from which threads may be worth their while
 
 
@@ -23,7 +24,8 @@ def _joined(m, tensors, stacked):
     first = _layout_of(m, parts, fn.value(0, I64), parts)
     rank = m.length(m.get(first, "Layout", "sizes"))
     stacks = m.is_true(stacked)
-    m.leave_unless((rank > 0) & (m.get(first, "Layout", "device") == m.constant("host")), parts)
+    m.leave_unless((rank > 0) & (rank < DIMS), parts)
+    m.leave_unless(m.get(first, "Layout", "device") == m.constant("host"), parts)
     # of sizes, those from here on must agree
     start = fn.select(stacks, fn.value(0, I64), fn.value(1, I64))
     nbytes, length = fn.var(fn.value(0, I64)), fn.var(fn.value(0, I64))
@@ -65,20 +67,18 @@ def _check_alike(m, first, layout, start, rank, held):
 def _layout_joined(m, first, rank, start, length, held):
     """The dense layout of so many rows like those of the first part."""
     fn = m.fn
-    inner = rank - start
-    old_sizes, old_strides = m.get(first, "Layout", "sizes"), m.get(first, "Layout", "strides")
-    sizes = m.made(fn.call("PyTuple_New", PTR, inner + 1, pure=False), held)
-    strides = m.made(fn.call("PyTuple_New", PTR, inner + 1, pure=False), sizes, held)
-    m.fill(sizes, 0, m.number(length))
+    rows, inner = fn.alloca(I64, 2 * DIMS), rank - start
+    sizes, strides, row = rows, fn.gep(rows, DIMS, I64), fn.var(fn.value(1, I64))
     with fn.loop(0, inner) as k:
-        m.fill(sizes, k + 1, m.own_reference(m.item(old_sizes, start + k)))
-        m.fill(strides, k + 1, m.own_reference(m.item(old_strides, start + k)))
-    row = fn.var(fn.value(1, I64))
-    with fn.when(inner != 0):
-        row.set(m.integer(m.item(sizes, 1)) * m.integer(m.item(strides, 1)))
-    m.fill(strides, 0, m.number(row.get()))
+        at = inner - k
+        size = m.integer(m.item(m.get(first, "Layout", "sizes"), start + at - 1))
+        fn.store(size, fn.gep(sizes, at, I64))
+        fn.store(row.get(), fn.gep(strides, at, I64))
+        row.set(row.get() * size)
+    fn.store(length, sizes)
+    fn.store(row.get(), strides)
     dtype, device = m.get(first, "Layout", "dtype"), m.get(first, "Layout", "device")
-    return m.made(m.inner("found", sizes, strides, dtype, device), held)
+    return m.made(m.inner("found", sizes, strides, inner + 1, dtype, device), held)
 
 
 def _copy(m, out, parts, count):
@@ -95,5 +95,4 @@ def _copy(m, out, parts, count):
         target.set(target.get() + nbytes)
 
 
-INNER = ()
 BUILTINS = (("joined", 2, _joined),)

@@ -14,12 +14,12 @@ DIMS = 12  # of inputs, and items between brackets; beyond that Python counts
 def _subscript(m, input, key, recording):
     """input[key], a view, unless it must be recorded."""
     m.leave_unless(m.is_tensor(input))
-    items, single = _items(m, key)
-    place = _Place(m, input, single)
-    m.leave_unless((place.ndim <= DIMS) & (m.length(items) <= DIMS), single)
-    count = m.length(items)
-    with m.fn.loop(0, count) as n:
-        item = m.item(items, n)
+    fn, several = m.fn, m.is_a(key, "PyTuple_Type")
+    count = fn.if_else(several, lambda: m.length(key), lambda: fn.value(1, I64))
+    place = _Place(m, input)
+    m.leave_unless((place.ndim <= DIMS) & (count <= DIMS))
+    with fn.loop(0, count) as n:
+        item = fn.if_else(several, lambda: m.item(key, n), lambda: key)
         _one_of(
             m,
             [
@@ -28,28 +28,14 @@ def _subscript(m, input, key, recording):
                 (item == m.none, place.insert),
                 (
                     item == V(m.fn, PTR, "@_Py_EllipsisObject"),
-                    lambda: place.skip(items, n, count),
+                    lambda: place.skip(key, n, count),
                 ),
             ],
-            lambda: m.refuse(single),
+            m.refuse,
         )
-    with m.fn.loop(place.dim.get(), place.ndim):
+    with fn.loop(place.dim.get(), place.ndim):
         place.take()
-    m.let_go(single)
-    m.fn.ret(place.view(input, recording))
-
-
-def _items(m, key):
-    """(a tuple of what stands between brackets, a reference to let go of)."""
-    fn = m.fn
-
-    def alone():
-        made = m.made(fn.call("PyTuple_New", PTR, fn.value(1, I64), pure=False))
-        m.fill(made, 0, m.own_reference(key))
-        return made
-
-    items = fn.if_else(m.is_a(key, "PyTuple_Type"), lambda: m.own_reference(key), alone)
-    return items, items
+    fn.ret(place.view(input, recording))
 
 
 def _one_of(m, cases, otherwise):
@@ -63,8 +49,8 @@ def _one_of(m, cases, otherwise):
 class _Place:
     """A view that comes into being: sizes and strides so far, and where it begins."""
 
-    def __init__(self, m, input, held):
-        fn, self.m, self.held = m.fn, m, held
+    def __init__(self, m, input):
+        fn, self.m = m.fn, m
         self.layout = m.get(input, "Tensor", "_layout")
         self.of_sizes = m.get(self.layout, "Layout", "sizes")
         self.of_strides = m.get(self.layout, "Layout", "strides")
@@ -84,9 +70,6 @@ class _Place:
         fn.store(stride, fn.gep(self.strides, rank, I64))
         self.rank.set(rank + 1)
 
-    def known(self, condition):
-        self.m.leave_unless(condition, self.held)
-
     def take(self):
         """The next dimension as it is."""
         self.put(*self.here())
@@ -94,28 +77,28 @@ class _Place:
 
     def select(self, item):
         m, fn = self.m, self.m.fn
-        self.known(self.dim.get() < self.ndim)
+        m.leave_unless(self.dim.get() < self.ndim)
         size, stride = self.here()
-        index = fn.var(m.exact(item, self.held))
+        index = fn.var(m.exact(item))
         with fn.when(index.get() < 0):
             index.set(index.get() + size)
-        self.known((index.get() >= 0) & (index.get() < size))
+        m.leave_unless((index.get() >= 0) & (index.get() < size))
         self.offset.set(self.offset.get() + index.get() * stride)
         self.dim.set(self.dim.get() + 1)
 
     def cut(self, item):
         m, fn, (start, stop, step) = self.m, self.m.fn, self.ends
-        self.known(self.dim.get() < self.ndim)
+        m.leave_unless(self.dim.get() < self.ndim)
         for slot in ("start", "stop", "step"):
             end = m.get(item, "slice", slot)
-            self.known((end == m.none) | m.is_a(end, "PyLong_Type"))
+            m.leave_unless((end == m.none) | m.is_a(end, "PyLong_Type"))
         size, stride = self.here()
         read = fn.call("PySlice_Unpack", "i32", item, start, stop, step, pure=False)
         with fn.when(read < 0):
             fn.call("PyErr_Clear", "void")
-            m.refuse(self.held)
+            m.refuse()
         by = fn.load(step, I64)
-        self.known((by > 0) & (by < HUGE))
+        m.leave_unless((by > 0) & (by < HUGE))
         length = fn.call("PySlice_AdjustIndices", I64, size, start, stop, by, pure=False)
         self.offset.set(self.offset.get() + fn.load(start, I64) * stride)
         self.put(length, stride * by)
@@ -134,10 +117,10 @@ class _Place:
         left = fn.var(self.ndim - self.dim.get())
         with fn.loop(at + 1, count) as k:
             other = m.item(items, k)
-            self.known(other != V(fn, PTR, "@_Py_EllipsisObject"))
+            m.leave_unless(other != V(fn, PTR, "@_Py_EllipsisObject"))
             with fn.when(other != m.none):
                 left.set(left.get() - 1)
-        self.known(left.get() >= 0)
+        m.leave_unless(left.get() >= 0)
         with fn.loop(0, left.get()):
             self.take()
 
@@ -151,10 +134,8 @@ class _Place:
 
 def _view_of(m, input, layout, sizes, strides, rank, offset, recording):
     """A view of input with sizes and strides from arrays, so many bytes after its beginning."""
-    sizes = m.numbers(sizes, rank)
-    strides = m.numbers(strides, rank)
     dtype, device = m.get(layout, "Layout", "dtype"), m.get(layout, "Layout", "device")
-    new = m.made(m.inner("found", sizes, strides, dtype, device))
+    new = m.made(m.inner("found", sizes, strides, rank, dtype, device))
     place = m.integer(m.get(input, "Tensor", "_offset")) + offset
     made = m.made(m.inner("share", input, new, m.number(place), recording), new)
     m.let_go(new)
@@ -228,13 +209,10 @@ def _sized(m, shape, dtype, device):
         fn.store(numel.get(), fn.gep(strides, at, I64))
         numel.set(numel.get() * size)
     m.leave_unless(numel.get() < MOST)
-    sizes = m.numbers(sizes, rank)
-    strides = m.made(m.numbers(strides, rank), sizes)
-    layout = m.made(m.inner("found", sizes, strides, dtype, device))
+    layout = m.made(m.inner("found", sizes, strides, rank, dtype, device))
     made = m.inner("fresh", layout)
     m.let_go(layout)
     fn.ret(made)
 
 
-INNER = ()
 BUILTINS = (("subscript", 3, _subscript), ("reshaped", 3, _reshaped), ("sized", 3, _sized))
