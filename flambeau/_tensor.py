@@ -218,6 +218,10 @@ MAKERS = {
     "_share": new_view,
     "_subscript": not_yet,  # (input, key, recording)
     "_reshaped": not_yet,  # (input, sizes, recording)
+    "_turned": not_yet,  # (input, dim0, dim1, recording)
+    "_permuted": not_yet,  # (input, dims, recording)
+    "_unsqueezed": not_yet,  # (input, dim, recording)
+    "_expanded": not_yet,  # (input, sizes, recording)
     "_sized": not_yet,  # (sizes, dtype, device)
     "_joined": not_yet,  # (tensors, stacked)
 }
@@ -243,10 +247,8 @@ _fresh = new_tensor
 def make_natively(made):
     """Let native functions make tensors and views."""
     global _fresh
-    MAKERS["_fresh"] = _fresh = made["tensor"]
-    MAKERS["_share"] = made["view"]
-    for name in ("subscript", "reshaped", "sized", "joined"):
-        MAKERS[f"_{name}"] = made[name]
+    MAKERS.update({f"_{name}": function for name, function in made.items()})
+    _fresh = made["fresh"]
 
 
 def empty_tensor(shape, dtype, device):

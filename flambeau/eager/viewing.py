@@ -166,8 +166,9 @@ def _function_text(op):
     first = "parts" if multi else "layout"
     text = f"def {op.name}({signature}):\n    try:\n"
     if "natively" in op.options:
-        text += "        if not (kwargs or input._requires_grad):\n"
-        text += f"            out = {op.options['natively']}(input, args, modes.grad)\n"
+        given, some = ("args", "args and ") if op.options.get("varargs") else (", ".join(names), "")
+        text += f"        if {some}not (kwargs or input._requires_grad):\n"
+        text += f"            out = {op.options['natively']}(input, {given}, modes.grad)\n"
         text += "            if out is not None:\n                return out\n"
     text += f"        {first}, delta, plan = plans[{key}]\n"
     text += f"    except (TypeError, AttributeError):\n        {first} = plan = None\n"

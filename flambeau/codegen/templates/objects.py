@@ -43,7 +43,8 @@ def build(slots):
     return known + recent + module_text(module)
 
 
-NAMES = ("layout", "tensor", "view", "subscript", "reshaped", "sized", "joined")
+VIEWS = ("subscript", "reshaped", "turned", "permuted", "unsqueezed", "expanded")
+NAMES = ("layout", "fresh", "share", *VIEWS, "sized", "joined")
 
 
 class Maker:
@@ -437,6 +438,6 @@ _INNER = (
 )
 _BUILTINS = (
     ("layout", 1, lambda m, facts: m.fn.ret(m.inner("missing", facts))),
-    ("tensor", 1, lambda m, layout: m.fn.ret(m.inner("fresh", layout))),
-    ("view", 4, _view),
+    ("fresh", 1, lambda m, layout: m.fn.ret(m.inner("fresh", layout))),
+    ("share", 4, _view),
 )

@@ -70,6 +70,11 @@ class _Place:
         fn.store(stride, fn.gep(self.strides, rank, I64))
         self.rank.set(rank + 1)
 
+    def take_from(self, dim):
+        """A dimension as it is."""
+        self.dim.set(dim)
+        self.put(*self.here())
+
     def take(self):
         """The next dimension as it is."""
         self.put(*self.here())
@@ -183,6 +188,84 @@ def _reshaped(m, input, shape, recording):
     fn.ret(_view_of(m, input, layout, sizes, strides, rank, fn.value(0, I64), recording))
 
 
+def _plain_place(m, input):
+    """A place in an input of few dimensions that nobody records."""
+    m.leave_unless(m.is_tensor(input))
+    place = _Place(m, input)
+    m.leave_unless(place.ndim <= DIMS)
+    m.leave_unless(~m.is_true(m.get(input, "Tensor", "_requires_grad")))
+    return place
+
+
+def _wrapped(m, item, count):
+    """The number of a dimension, of so many."""
+    fn = m.fn
+    m.leave_unless(m.is_a(item, "PyLong_Type"))
+    dim = fn.var(m.exact(item))
+    with fn.when(dim.get() < 0):
+        dim.set(dim.get() + count)
+    m.leave_unless((dim.get() >= 0) & (dim.get() < count))
+    return dim.get()
+
+
+def _turned(m, input, dim0, dim1, recording):
+    """A view with two dimensions exchanged."""
+    fn, place = m.fn, _plain_place(m, input)
+    first, second = (_wrapped(m, dim, place.ndim) for dim in (dim0, dim1))
+    with fn.loop(0, place.ndim) as k:
+        other = fn.select(k == second, first, k)
+        place.take_from(fn.select(k == first, second, other))
+    fn.ret(place.view(input, recording))
+
+
+def _permuted(m, input, order, recording):
+    """A view with dimensions in another order, (1, 0) or ((1, 0),)."""
+    fn, place = m.fn, _plain_place(m, input)
+    order, seen = _unpacked(m, order), fn.var(fn.value(0, I64))
+    m.leave_unless(m.length(order) == place.ndim)
+    with fn.loop(0, place.ndim) as k:
+        dim = _wrapped(m, m.item(order, k), place.ndim)
+        seen.set(seen.get() | (fn.value(1, I64) << dim))
+        place.take_from(dim)
+    m.leave_unless(seen.get() == (fn.value(1, I64) << place.ndim) - 1)
+    fn.ret(place.view(input, recording))
+
+
+def _unsqueezed(m, input, dim, recording):
+    """A view with one more dimension of size one."""
+    fn, place = m.fn, _plain_place(m, input)
+    at = _wrapped(m, dim, place.ndim + 1)
+    with fn.loop(0, at):
+        place.take()
+    place.insert()
+    with fn.loop(at, place.ndim):
+        place.take()
+    fn.ret(place.view(input, recording))
+
+
+def _expanded(m, input, shape, recording):
+    """A view with dimensions of size one repeated, (2, -1) or ((2, -1),)."""
+    fn, place = m.fn, _plain_place(m, input)
+    shape = _unpacked(m, shape)
+    rank, zero = m.length(shape), fn.value(0, I64)
+    m.leave_unless((rank >= place.ndim) & (rank <= DIMS))
+    more = rank - place.ndim
+    with fn.loop(0, rank) as k:
+        item = m.item(shape, k)
+        m.leave_unless(m.is_a(item, "PyLong_Type"))
+        wanted = m.exact(item)
+        with fn.when(k < more):
+            m.leave_unless((wanted >= 0) & (wanted < HUGE) & (wanted != 1))
+            place.put(wanted, zero)
+        with fn.when(k >= more):
+            size, stride = place.here()
+            keeps = (wanted == size) | (wanted == -1)
+            m.leave_unless(keeps | ((size == 1) & (wanted >= 0) & (wanted < HUGE)))
+            place.put(fn.select(keeps, size, wanted), fn.select(keeps, stride, zero))
+            place.dim.set(place.dim.get() + 1)
+    fn.ret(place.view(input, recording))
+
+
 def _unpacked(m, shape):
     """The sizes in a tuple of arguments, which may be one tuple."""
     found = m.fn.var(shape)
@@ -215,4 +298,12 @@ def _sized(m, shape, dtype, device):
     fn.ret(made)
 
 
-BUILTINS = (("subscript", 3, _subscript), ("reshaped", 3, _reshaped), ("sized", 3, _sized))
+BUILTINS = (
+    ("subscript", 3, _subscript),
+    ("reshaped", 3, _reshaped),
+    ("turned", 4, _turned),
+    ("permuted", 3, _permuted),
+    ("unsqueezed", 3, _unsqueezed),
+    ("expanded", 3, _expanded),
+    ("sized", 3, _sized),
+)
