@@ -187,7 +187,7 @@ class GoogLeNet(nn.Module):
         self.fc = nn.Linear(1024, num_classes)
         if init_weights is not False:
             draw = partial(nn.init.trunc_normal_, std=0.01, a=-2, b=2)
-            initialize(self, draw, draw, biases=False)
+            initialize(self, draw, draw, biases=())
 
     def _transform_input(self, x: Tensor) -> Tensor:
         return renormalized(x) if self.transform_input else x

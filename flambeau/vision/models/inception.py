@@ -287,7 +287,7 @@ class Inception3(nn.Module):
         def draw(weight: Tensor) -> None:
             nn.init.trunc_normal_(weight, std=spread[id(weight)], a=-2, b=2)
 
-        initialize(self, draw, draw, biases=False)
+        initialize(self, draw, draw, biases=())
 
     def _transform_input(self, x: Tensor) -> Tensor:
         return renormalized(x) if self.transform_input else x
