@@ -172,7 +172,8 @@ class GoogLeNet(nn.Module):
         conv, inception, auxiliary = blocks
         for name, settings in _LAYERS.items():
             if name.startswith("maxpool"):
-                layer: nn.Module = nn.MaxPool2d(*settings, ceil_mode=True)
+                kernel, stride = settings
+                layer: nn.Module = nn.MaxPool2d(kernel, stride, ceil_mode=True)
             elif name.startswith("conv"):
                 before, after, *options = settings
                 layer = conv(before, after, **dict(zip(_OPTIONS, options, strict=False)))

@@ -255,11 +255,11 @@ class MaxVitBlock(nn.Module):
         chances = iter(p_stochastic)
 
         def layer(before: int, after: int, stride: int) -> MaxVitLayer:
-            ratios = squeeze_ratio, expansion_ratio, stride
-            kinds = norm_layer, activation_layer, head_dim, mlp_ratio
-            odds = mlp_dropout, attention_dropout, next(chances)
             return MaxVitLayer(
-                before, after, *ratios, *kinds, *odds, partition_size, self.grid_size
+                *(before, after, squeeze_ratio, expansion_ratio, stride),
+                *(norm_layer, activation_layer, head_dim, mlp_ratio),
+                *(mlp_dropout, attention_dropout, next(chances)),
+                *(partition_size, self.grid_size),
             )
 
         self.layers = nn.ModuleList(row_of_blocks(layer, in_channels, out_channels, 2, n_layers))

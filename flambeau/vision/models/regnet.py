@@ -89,8 +89,10 @@ class BottleneckTransform(nn.Sequential):
         if se_ratio:
             few = round(width_in * se_ratio)
             self.add_module("se", SqueezeExcitation(inner, few, activation_layer))
-        kinds["activation_layer"] = None
-        self.add_module("c", Conv2dNormActivation(inner, width_out, 1, **kinds))
+        last = Conv2dNormActivation(
+            inner, width_out, 1, norm_layer=norm_layer, activation_layer=None
+        )
+        self.add_module("c", last)
 
 
 class ResBottleneckBlock(nn.Module):
