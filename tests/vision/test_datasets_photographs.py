@@ -507,7 +507,9 @@ def test_archives_bring_what_was_missing(tmp_path, monkeypatch):
     with zipfile.ZipFile(folder / "EuroSAT.zip", "w") as archive:
         for path in (tmp_path / "made").rglob("*.jpg"):
             archive.write(path, path.relative_to(tmp_path / "made"))
-    monkeypatch.setattr(datasets.EuroSAT, "_MD5", md5((folder / "EuroSAT.zip").read_bytes()))
+    origin = datasets.EuroSAT._origin
+    archives = ((origin.archives[0][0], md5((folder / "EuroSAT.zip").read_bytes())),)
+    monkeypatch.setattr(datasets.EuroSAT, "_origin", origin._replace(archives=archives))
     dataset = datasets.EuroSAT(tmp_path / "root", download=True)
     assert len(dataset) == 4 and dataset.classes == ["Forest", "River"]
     shutil.rmtree(folder / "2750")
