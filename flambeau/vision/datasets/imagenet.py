@@ -6,6 +6,7 @@ import importlib
 import os
 import pathlib
 import tempfile
+from collections.abc import Callable
 from typing import Any
 
 import flambeau as torch
@@ -56,13 +57,10 @@ class ImageNet(ImageFolder):
 
     def parse_archives(self) -> None:
         """Unpack what has not been unpacked yet."""
-        if not os.path.isfile(os.path.join(self.root, META_FILE)):
-            parse_devkit_archive(self.root)
-        if not os.path.isdir(self.split_folder):
-            if self.split == "val":
-                parse_val_archive(self.root)
-            else:
-                parse_train_archive(self.root)
+        made = {"devkit": os.path.join(self.root, META_FILE), self.split: self.split_folder}
+        for kind, path in made.items():
+            if not os.path.exists(path):
+                _PARSERS[kind](self.root)
 
     @property
     def split_folder(self) -> str:
@@ -138,3 +136,10 @@ def parse_val_archive(
         home.mkdir()
     for picture, wnid in zip(pictures, classes):
         picture.rename(homes[wnid] / picture.name)
+
+
+_PARSERS: dict[str, Callable[..., None]] = {
+    "devkit": parse_devkit_archive,
+    "train": parse_train_archive,
+    "val": parse_val_archive,
+}
