@@ -57,7 +57,8 @@ class Host:
 
     def identity(self):
         """What a cached object depends on besides its IR."""
-        return f"{self.version}|{self.triple}|{self.feature_string}|{CODEGEN_VERSION}"
+        passes = ",".join(add for _, add in PASSES)
+        return f"{self.version}|{self.triple}|{self.feature_string}|{passes}|{CODEGEN_VERSION}"
 
 
 _host = None
