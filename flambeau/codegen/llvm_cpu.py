@@ -8,11 +8,13 @@ place for one chunk, through the thread pool (without the GIL) for more.
 """
 
 import itertools
+import os
 import threading
 
 import llvmlite.binding as llvm
 
 from flambeau.codegen.loops import I1, I8, I64, PTR, Module, V
+from flambeau.codegen.stacks import with_room
 from flambeau.codegen.target import Target, current
 
 CODEGEN_VERSION = 1
@@ -65,6 +67,16 @@ _host = None
 _host_lock = threading.Lock()
 
 
+def _after_fork():
+    """A thread that was about to find out is not in this process."""
+    global _host_lock
+    _host_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 def host():
     global _host
     if _host is None:
@@ -104,8 +116,7 @@ def parse(ir):
 def compile_object(ir):
     """IR text to an object file in memory."""
     with host().lock:
-        module = parse(ir)
-        return host().machine.emit_object(optimise(module))
+        return with_room(lambda: host().machine.emit_object(optimise(parse(ir))))
 
 
 def assembly(ir):
@@ -124,7 +135,7 @@ def link(image, names, symbols=()):
         for name in names:
             builder.export_symbol(name)
         # a fresh name for every attempt: an interrupted one may have used its name up
-        library = builder.link(h.jit, f"kernel{next(h.names)}")
+        library = with_room(builder.link, h.jit, f"kernel{next(h.names)}")
         h.libraries.append(library)  # code lives as long as the process
         return {name: library[name] for name in names}
 

@@ -129,13 +129,15 @@ def building_for(target):
 
         Builders return IR, or (IR, nest) where `explain` can show the nest.
         """
-        if type(build) is str:
-            file, _, function = build.partition(":")
-            build = getattr(importlib.import_module(f"flambeau.codegen.templates.{file}"), function)
-        with targets.building_for(target):
-            found = build(*key)
-        ir, nest = (found, None) if type(found) is str else found
-        return load_kernel(ir, name, nest)
+        with _lock:
+            if type(build) is str:
+                file, _, function = build.partition(":")
+                module = importlib.import_module(f"flambeau.codegen.templates.{file}")
+                build = getattr(module, function)
+            with targets.building_for(target):
+                found = build(*key)
+            ir, nest = (found, None) if type(found) is str else found
+            return load_kernel(ir, name, nest)
 
     return load
 
