@@ -5,11 +5,11 @@ features, ours). Entries carry a checksum of the key and the object, so one that
 in place of another, is compiled again. They are written under a temporary name and renamed, so two
 processes may race.
 
-What is read here will be executed, so nobody else may be able to write it: directories are made for
-this user alone, and one that belongs to somebody else, or that others may write to, is not used. All
-names are looked up from directories that are open already, and only regular files are read: a link,
-a pipe or a device in place of an entry is no entry. Wherever the cache cannot be used, kernels live
-in memory only.
+What is read here will be executed, so nobody else may be able to write it: directories are made
+for this user alone, and one that belongs to somebody else, or that others may write to, is not
+used. All names are looked up from directories that are open already, and only regular files are
+read: a link, a pipe or a device in place of an entry is no entry. Wherever the cache cannot be
+used, kernels live in memory only.
 """
 
 import contextlib

@@ -14,7 +14,6 @@ import threading
 import llvmlite.binding as llvm
 
 from flambeau.codegen.loops import I1, I8, I64, PTR, Module, V
-from flambeau.codegen.stacks import with_room
 from flambeau.codegen.target import Target, current
 
 CODEGEN_VERSION = 1
@@ -116,7 +115,8 @@ def parse(ir):
 def compile_object(ir):
     """IR text to an object file in memory."""
     with host().lock:
-        return with_room(lambda: host().machine.emit_object(optimise(parse(ir))))
+        module = parse(ir)
+        return host().machine.emit_object(optimise(module))
 
 
 def assembly(ir):
@@ -135,7 +135,7 @@ def link(image, names, symbols=()):
         for name in names:
             builder.export_symbol(name)
         # a fresh name for every attempt: an interrupted one may have used its name up
-        library = with_room(builder.link, h.jit, f"kernel{next(h.names)}")
+        library = builder.link(h.jit, f"kernel{next(h.names)}")
         h.libraries.append(library)  # code lives as long as the process
         return {name: library[name] for name in names}
 

@@ -15,6 +15,7 @@ from flambeau.codegen import cache, dump, object_files
 from flambeau.codegen import target as targets
 from flambeau.runtime import base, cpu, kernel_clock, threads
 from flambeau.runtime.allocator import Pool, host_allocator
+from flambeau.runtime.stacks import with_room
 from flambeau.storage import Storage
 
 _lock = threading.RLock()
@@ -46,9 +47,9 @@ def _linked(ir, names, symbols=()):
     found = _linked_from_cache(key, names, symbols)
     hit = found is not None
     if not hit:
-        image = _compiler().compile_object(ir)
+        image = with_room(_compiler().compile_object, ir)
         cache.write(key, image)
-        found = _compiler().link(image, names, symbols)
+        found = with_room(_compiler().link, image, names, symbols)
     if compile_log is not None:
         compile_log.append(((time.perf_counter() - start) * 1e3, hit))
     return found
@@ -61,7 +62,7 @@ def _linked_from_cache(key, names, symbols):
         return None
     if object_files.is_whole(image):
         try:
-            return _compiler().link(image, names, symbols)
+            return with_room(_compiler().link, image, names, symbols)
         except (RuntimeError, KeyError):
             pass
     cache.forget(key)

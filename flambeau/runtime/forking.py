@@ -1,8 +1,9 @@
 """Before the process is copied: no other thread may be in the middle of one of our imports.
 
-Much loads on first need. Python has a lock for each module that is being imported, and a copy of the
-process keeps what other threads held, though those threads are not in it: the copy would wait for
-such a module for ever. So who forks waits until imports of ours, and of what we import, are done.
+Much loads on first need. Python has a lock for each module that is being imported, and a copy of
+the process keeps what other threads held, though those threads are not in it: the copy would wait
+for such a module for ever. So who forks waits until imports of ours, and of what we import, are
+done.
 
 This must run after everything else that is done before a fork, so that nobody who waits for a lock
 of ours starts an import meanwhile; handlers run in the reverse of the order in which they came.

@@ -8,8 +8,7 @@ import threading
 
 import pytest
 
-from flambeau.codegen import stacks
-from flambeau.runtime import forking
+from flambeau.runtime import forking, stacks
 
 ROOT = pathlib.Path(__file__).parents[2]
 WORK = "x = torch.ones(20, 20); (x @ x).softmax(1); torch.fft.fft(x); x.sort(); x.numpy()"
