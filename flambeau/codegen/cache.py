@@ -62,9 +62,12 @@ def _try(act, key, *rest):
     if root is None:
         return None
     try:
-        with _opened(root, making=act is _write, follow=True) as top:
-            with _opened(key[:2], making=act is _write, at=top) as folder:
-                return act(folder, key[2:], *rest)
+        making = act is _write
+        with (
+            _opened(root, making, follow=True) as top,
+            _opened(key[:2], making, at=top) as folder,
+        ):
+            return act(folder, key[2:], *rest)
     except Untrusted:
         _warn(root)
     except (OSError, ValueError):  # missing, read-only, full, a file; a path that no file can have

@@ -13,7 +13,6 @@ from flambeau._layout import LAYOUTS, Size, contiguous_strides, dense_layout
 from flambeau._tensor import Tensor
 from flambeau.eager.plans import Plans
 
-MAX_BYTES = 1 << 63
 INT = frozenset((int,))  # what sizes are made of
 _PYTHON = {
     float: _dtype.float64,
@@ -94,7 +93,7 @@ def plain_layout(sizes, dtype, device):
         return None
     strides = (1,) if len(sizes) == 1 else contiguous_strides(sizes)
     layout = LAYOUTS[sizes, strides, dtype, device]
-    return layout if layout.nbytes < MAX_BYTES else None
+    return layout
 
 
 PLAIN_LAYOUTS = Plans(lambda key: plain_layout(*key), mixed=True)
@@ -154,10 +153,7 @@ def device_of(device, name):
 
 def new_layout(shape, dtype, device, name="zeros"):
     """The dense layout of a new tensor."""
-    layout = dense_layout(shape, dtype_of(dtype, name), device_of(device, name))
-    if layout.nbytes >= MAX_BYTES:
-        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
-    return layout
+    return dense_layout(shape, dtype_of(dtype, name), device_of(device, name))
 
 
 def finish(t, requires_grad):

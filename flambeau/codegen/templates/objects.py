@@ -73,8 +73,9 @@ class _Maker:
         self.fn.open(self.fn.label("dead"))
 
     def leave_unless(self, condition):
-        """Nothing has been made yet: let Python do it."""
+        """Nothing has been made yet: let Python do it, also with integers that do not fit here."""
         with self.fn.when(~condition):
+            self.fn.call("PyErr_Clear", "void", pure=False)
             self.leave(self.own_reference(self.none))
 
     def new(self, cls, *held, count=0):
@@ -208,6 +209,8 @@ def _walk(m, sizes, strides, ndim):
         limit, small = fn.value(HUGE, I64), fn.value(1 << 22, I64)
         m.leave_unless((size >= 0) & (size < limit) & (stride < limit) & (stride > -HUGE))
         m.leave_unless((numel.get() < small) | (size < small))
+        with fn.when(stride == -1):  # or is it one that does not fit?
+            m.leave_unless(fn.call("PyErr_Occurred", PTR, pure=False) == m.nothing)
         differs = fn.select(stride != numel.get(), fn.value(1, I64), fn.value(0, I64))
         with fn.when(size == 1):
             odd.set(odd.get() | differs)
