@@ -8,16 +8,16 @@ import warnings
 
 from flambeau import _device, _dtype
 from flambeau._device import cpu, default_device
-from flambeau._layout import make_layout, span
+from flambeau._layout import make_layout
 from flambeau._tensor import Tensor, empty_like_layout, make_tensor
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.eager import interchange
+from flambeau.eager.admission import reach
 from flambeau.eager.copying import fill_into, filled, formatted_layout
 from flambeau.eager.dlpack import from_dlpack as from_dlpack
 from flambeau.eager.dlpack import to_dlpack as to_dlpack
 from flambeau.eager.nested import from_data, infer_dtype, plain
 from flambeau.eager.options import (
-    MAX_BYTES,
     device_of,
     dtype_of,
     fill_number,
@@ -219,13 +219,9 @@ def empty_strided(
             f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides "
             f"({len(stride)})"
         )
-    plan = make_layout(shape, tuple(stride), dtype_of(dtype), device_of(device, "empty_strided"))
-    nbytes = span(plan) * plan.itemsize
-    if nbytes >= MAX_BYTES or min(stride, default=0) < 0:
-        raise RuntimeError(
-            f"Storage size calculation overflowed with sizes={list(shape)} and "
-            f"strides={list(stride)}"
-        )
+    dtype = dtype_of(dtype)
+    nbytes = reach(shape, stride, 0, dtype.itemsize)
+    plan = make_layout(shape, tuple(stride), dtype, device_of(device, "empty_strided"))
     return finish(make_tensor(plan, new_storage(nbytes, plan.device), 0), requires_grad)
 
 
