@@ -447,7 +447,11 @@ def _softplus_gradient(g, input, beta, threshold):
 
 
 @pointwise(
-    dtype=same, namespace=NN, variants="out", dtypes=_floats("softplus_cpu"), grad=_softplus_gradient
+    dtype=same,
+    namespace=NN,
+    variants="out",
+    dtypes=_floats("softplus_cpu"),
+    grad=_softplus_gradient,
 )
 def softplus(input, beta: Scalar = 1.0, threshold: Scalar = 20.0):
     """log(1 + exp(beta * input)) / beta; input itself where beta * input is above the threshold."""
