@@ -5,6 +5,8 @@ it; a hint of ours may follow after a semicolon or on a new line. What many ops 
 words is here.
 """
 
+LARGEST = 2**63 - 1  # number that native code holds
+
 
 class OutOfMemoryError(RuntimeError):
     """No memory block of the wanted size could be had."""
@@ -28,6 +30,17 @@ def dimension_out_of_range(dim, ndim):
     return IndexError(
         f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})"
     )
+
+
+def negative_dimension(sizes):
+    first = next(s for s in sizes if s < 0)
+    return RuntimeError(f"Trying to create tensor with negative dimension {first}: {list(sizes)}")
+
+
+def storage_overflow(sizes, strides=None):
+    """More bytes than there are addresses."""
+    where = "" if strides is None else f" and strides={list(strides)}"
+    return RuntimeError(f"Storage size calculation overflowed with sizes={list(sizes)}{where}")
 
 
 def not_broadcastable(a, b, dim):

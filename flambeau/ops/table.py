@@ -217,6 +217,7 @@ OPTIONS: dict[str, dict[str, type]] = {
         "fresh": bool,  # is the result no view for autograd?
         "multi": bool,
         "naming": Function,
+        "natively": str,  # the maker (_tensor.MAKERS) that does it where nothing is recorded
         "number": Function,
         "otherwise": Function,
         "overloads": int,
