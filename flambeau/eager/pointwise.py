@@ -91,6 +91,9 @@ class Pointwise:
                 pattern += _LETTERS[p.kind]
             values.append(value)
         if "t" not in pattern:
+            if self.op.options.get("number_pairs"):
+                first = self.op.params[0].name
+                return self._choose({**bound, first: public("tensor")(bound[first])})
             raise TypeError(
                 f"{self.op.name}(): at least one argument must be Tensor, not "
                 f"{type(values[0]).__name__}"
@@ -142,8 +145,8 @@ class Pointwise:
             views.check_inplace(target)
         family = variant.family
         kernel, desc = variant.targets[(*family.key_of(values), target._layout)]
-        if self.op.name != "fill":  # every element gets the same
-            check_overlap(target, [v for v in values if isinstance(v, Tensor)])
+        tensors = [v for v in values if isinstance(v, Tensor)]
+        check_overlap(target, tensors, not self.op.options.get("overlapping"))
         node = self._record_write(variant, values, target) if recording else None
         place = target._storage.pointer + target._offset
         if kernel(desc, place, *family.native_arguments(values)) is not None:
@@ -386,7 +389,7 @@ def written_text(variant, recorded, target, suffix=""):
     text += f"    layout0 = {target}._layout\n    found = {look}\n    if found is None:\n"
     text += f"        found = targets{suffix}[{key}, layout0]\n    kernel, desc = found\n"
     text += f"    st = {target}._storage\n    p = st.pointer + {target}._offset\n"
-    for n in tensors if variant.op.name != "fill" else ():
+    for n in tensors if not variant.op.options.get("overlapping") else ():
         if n != target:
             text += f"    if {n}._storage.pointer == st.pointer and {n} is not {target}:\n"
             text += f"        check_overlap({target}, ({n},))\n"

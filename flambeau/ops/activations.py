@@ -102,6 +102,7 @@ def relu6(input):
     namespace=NN,
     variants="function inplace",
     dtypes=refuses("threshold_cpu", "bool wide complex"),
+    overlapping=True,
     grad=lambda g, input, threshold: m.where(input <= threshold, 0, g),
     flat=True,
 )

@@ -351,6 +351,7 @@ def _check_fits(bound):
     dtypes=_check_masked_fill,
     variants=WRITE,
     prepare=_check_fits,
+    overlapping=True,
     node=lambda tensors, statics: f"MaskedFillBackward{int('value' in tensors)}",
     grad=dict(
         input=lambda g, mask: m.where(mask != 0, 0, g),
