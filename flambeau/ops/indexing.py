@@ -272,7 +272,7 @@ def put(input, index, source, accumulate: bool = False):
 def take_along_dim(input, indices, dim: int = None):
     """gather, with broadcasting; without dim, from the flattened input."""
     name = "torch.take_along_dim()"
-    if indices.dtype.name != "int64":
+    if indices.dtype.name != "int64" and (dim is not None or indices.dtype.name != "int32"):
         raise RuntimeError(
             f"{name}: dtype of indices should be Long but got {indices.dtype.scalar_name}"
         )

@@ -192,7 +192,7 @@ def _clamped(difference, delta):
 
 def _huber(difference, delta):
     z = m.abs(difference)
-    return m.where(z <= delta, z * z * 0.5, (z - delta * 0.5) * delta)
+    return m.where(z < delta, z * z * 0.5, (z - delta * 0.5) * delta)
 
 
 @loss(

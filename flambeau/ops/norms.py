@@ -17,6 +17,9 @@ _PLAIN = "function method out"
 _ENDS = (math.inf, -math.inf)
 
 
+_LARGEST = d.finfo(d.float32).max
+
+
 def _norm_result(dtype, given):
     wanted = given.get("dtype") or dtype
     return wanted, (wanted.to_real(),)
@@ -161,9 +164,12 @@ def _vector_norm(input, ord, dim, keepdim, dtype, out=None):
         dtype = None
     if dtype is not None:  # the gradient is taken in the wider dtype
         input, dtype = input.to(dtype), None
-    if out is None:
-        return row(input, ord, dim, keepdim, dtype=dtype)
-    return row(input, ord, dim, keepdim, dtype=dtype, out=out)
+    given = {} if out is None else {"out": out}
+    if _LARGEST < abs(ord) < math.inf and input.dtype.to_real() is not d.float64:
+        # infinite in single precision: whatever it is, to the power of 1 / inf
+        found = public("_norm_sum")(input, 1, dim, keepdim, **given)
+        return found**0 if out is None else out.fill_(1)
+    return row(input, ord, dim, keepdim, dtype=dtype, **given)
 
 
 def _linalg(overload, out, arguments):
