@@ -10,7 +10,7 @@ from flambeau import _dtype as d
 from flambeau import errors
 from flambeau.codegen import scalar
 from flambeau.codegen import scalar as m
-from flambeau.ops.reductions import reduced_dims, unsqueezed
+from flambeau.ops.reductions import reduced_count, reduced_dims, unsqueezed
 from flambeau.ops.table import Dims, composite, public, reduction
 
 _PLAIN = "function method out"
@@ -156,6 +156,8 @@ def _check_identity(input, ord, dim):
 def _vector_norm(input, ord, dim, keepdim, dtype, out=None):
     ord = float(ord)
     _check_norm(input, ord, dim, dtype)
+    if ord and reduced_count(input.shape, dim) == 1:
+        ord = 1.0  # one number: its size, whatever the order
     row = public(
         "_norm_max" if ord == math.inf else "_norm_min" if ord == -math.inf else "_norm_sum"
     )
