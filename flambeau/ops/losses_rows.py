@@ -319,7 +319,8 @@ def _logit_slope(input, target, pos_weight):
 )
 def weighted_logit_entropy(input, target, weight, pos_weight):
     """logit_entropy times weight, positive targets times pos_weight."""
-    value = (1 - target) * input - (1 + (pos_weight - 1) * target) * _log_sigmoid(input)
+    factor = m.where(pos_weight == 1, 1, 1 + (pos_weight - 1) * target)  # of any target
+    value = (1 - target) * input - factor * _log_sigmoid(input)
     return value * weight
 
 
