@@ -57,6 +57,7 @@ class Module(Registry, Calling, Traversal, State):
     """
 
     dump_patches = False
+    _kept: tuple[str, ...] = ()  # arguments that declaring.py made attributes
 
     def __setstate__(self, state):
         self.__dict__.update(state)
