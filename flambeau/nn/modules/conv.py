@@ -232,10 +232,12 @@ class _ConvTransposeNd(_ConvNd):
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         n = self._dimensions
-        window: Any = [each(size, n) for size in (kernel_size, stride, padding, dilation)]
+        kernel, step, pad, spread = (
+            each(size, n) for size in (kernel_size, stride, padding, dilation)
+        )
         options: Any = {"groups": groups, "bias": bias, "padding_mode": padding_mode}
         options |= {"output_padding": each(output_padding, n), "device": device, "dtype": dtype}
-        super().__init__(in_channels, out_channels, *window, transposed=True, **options)
+        super().__init__(in_channels, out_channels, kernel, step, pad, spread, True, **options)
 
     def _output_padding(self, input, output_size):
         """What to add at the ends so that the output has this size."""
