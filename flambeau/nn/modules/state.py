@@ -136,12 +136,10 @@ class State:
                 FutureWarning,
                 stacklevel=2,
             )
-            given = zip((destination, prefix, keep_vars), (None, "", False), args)
-            rest = (destination, prefix, keep_vars)[len(args) :]
-            destination, prefix, keep_vars = (
-                *(old if now == plain else now for now, plain, old in given),
-                *rest,
-            )
+            given = {"destination": destination, "prefix": prefix, "keep_vars": keep_vars}
+            for (name, value), plain, old in zip(given.items(), (None, "", False), args):
+                given[name] = old if value == plain else value
+            return self.state_dict(**given)
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()
