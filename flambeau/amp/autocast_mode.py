@@ -267,7 +267,7 @@ def custom_fwd(fwd=None, *, device_type: str, cast_inputs: Dtype | None = None):
     dtype.
     """
     _check_device(device_type)
-    given = {"device_type": device_type, "cast_inputs": cast_inputs}
+    given: dict[str, Any] = {"device_type": device_type, "cast_inputs": cast_inputs}
     if fwd is None:
         return functools.partial(custom_fwd, **given)
 

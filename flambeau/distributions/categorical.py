@@ -226,6 +226,6 @@ class Multinomial(_OverCategorical):
         log_factorial = (value + 1).lgamma().sum(-1)
         orders = (value.sum(-1) + 1).lgamma() - log_factorial
         # impossible classes that never came up say nothing: 0 * -inf = 0 here
-        nothing = (value == 0) & (self.logits == -math.inf)
+        nothing = value.eq(0) & self.logits.isneginf()
         terms = (self.logits * value).masked_fill(nothing, 0.0)
         return orders + terms.sum(-1)

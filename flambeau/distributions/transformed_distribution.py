@@ -101,7 +101,8 @@ class TransformedDistribution(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         # dimensions on the right that belong to one event, but not to what a transform maps
-        dims, thinned = len(self.event_shape), 0
+        dims = len(self.event_shape)
+        thinned: Any = 0
         for transform, x, y in self._undone(value):
             dims -= transform.codomain.event_dim
             stretch = transform.log_abs_det_jacobian(x, y)

@@ -12,8 +12,10 @@ def make_np(x: Any) -> np.ndarray:
     """An array, a tensor or one number as an array; numbers have one element."""
     if isinstance(x, Tensor):
         return _of_tensor(x)
-    if isinstance(x, np.ndarray) or np.isscalar(x):
-        return np.atleast_1d(x) if np.isscalar(x) else x
+    if np.isscalar(x):
+        return np.array([x])
+    if isinstance(x, np.ndarray):
+        return x
     raise NotImplementedError(
         f"Got {type(x)}, but numpy array or torch tensor are expected. "
         "torch.tensor(...) or numpy.array(...) makes one of a list."
