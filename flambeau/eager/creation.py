@@ -8,28 +8,25 @@ import warnings
 
 from flambeau import _device, _dtype
 from flambeau._device import cpu, default_device
-from flambeau._layout import make_layout, span
+from flambeau._layout import make_layout
 from flambeau._tensor import Tensor, empty_like_layout, make_tensor
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.eager import interchange
-from flambeau.eager.copying import fill_into, filled, formatted_layout, plan_fill
+from flambeau.eager.admission import reach
+from flambeau.eager.copying import fill_into, filled, formatted_layout
 from flambeau.eager.dlpack import from_dlpack as from_dlpack
 from flambeau.eager.dlpack import to_dlpack as to_dlpack
 from flambeau.eager.nested import from_data, infer_dtype, plain
 from flambeau.eager.options import (
-    MAX_BYTES,
-    PLAIN_LAYOUTS,
     device_of,
     dtype_of,
-    fill_number,
     finish,
+    fresh_plain,
     into,
-    known,
     like,
     named,
     new_layout,
     number,
-    plain_layout,
     size_from,
     size_tuple,
 )
@@ -136,38 +133,12 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     return finish(interchange.from_buffer(buffer, dtype, count, offset), requires_grad)
 
 
-# What plain calls come to, by (sizes, dtype, device): a layout, and a kernel with its description.
-
-
-def _plan_blank(key):
-    layout = plain_layout(*key)
-    return None if layout is None else (layout, *plan_fill(layout, int))
-
-
-def _plan_full(key):
-    sizes, (dtype, kind), device = key
-    if dtype is not None and dtype not in _ROOMY:
-        return None  # it may not hold the number
-    layout = plain_layout(sizes, infer_dtype((kind(),)) if dtype is None else dtype, device)
-    return None if layout is None else (layout, *plan_fill(layout, kind))
-
-
 def _plan_like(layout):
-    layout = layout if layout.is_dense else formatted_layout(layout, None)
-    return layout, *plan_fill(layout, int)
+    return layout if layout.is_dense else formatted_layout(layout, None)
 
 
-_BLANK, _FULL = Plans(_plan_blank, mixed=True), Plans(_plan_full, mixed=True)
 _LIKE = Plans(_plan_like)
 _ROOMY = frozenset(_dtype.BY_CODE[c] for c in "f64 f32 f16 bf16 i64 i32 i16".split())
-
-
-def _run(plan, value, requires_grad):
-    """A new tensor full of a number, by a plan."""
-    layout, kernel, description = plan
-    t = empty_like_layout(layout)
-    kernel(description, t._storage.pointer, value)
-    return finish(t, True) if requires_grad else t
 
 
 def sized(name, sizes, size, out, dtype, device, requires_grad, fill=None, memory_format=None):
@@ -192,9 +163,8 @@ def empty(
 ):  # fmt: skip
     """A tensor with uninitialised memory."""
     if size is out is memory_format is None:
-        plan = known(PLAIN_LAYOUTS, sizes, dtype, device)
-        if plan is not None:
-            t = empty_like_layout(plan)
+        t = fresh_plain(sizes, dtype, device)
+        if t is not None:
             return finish(t, True) if requires_grad else t
     return sized(
         "empty", sizes, size, out, dtype, device, requires_grad, memory_format=memory_format
@@ -212,10 +182,16 @@ def full(
 def _full(name, size, value, out, dtype, device, requires_grad):
     kind = type(value)
     is_plain = (kind is int or kind is float) and isinstance(size, tuple) and out is None
-    if is_plain and (not size or type(size[0]) is int) and -1000 <= value <= 1000:
-        plan = known(_FULL, size or (size,), (dtype, kind), device)
-        if plan is not None:
-            return _run(plan, value, requires_grad)
+    if (
+        is_plain
+        and -1000 <= value <= 1000
+        and (dtype is None or (type(dtype) is _dtype.dtype and dtype in _ROOMY))
+    ):
+        found = infer_dtype((value,)) if dtype is None else dtype
+        t = fresh_plain((size,), found, device)
+        if t is not None:
+            fill_into(t, value)
+            return finish(t, True) if requires_grad else t
     value = number(value, name, "fill_value", 2)
     shape = size_tuple(size, name)
     if dtype is None and out is None:
@@ -229,7 +205,10 @@ def _full(name, size, value, out, dtype, device, requires_grad):
 
 def _checked(value, dtype):
     """A number to fill with, if the dtype can hold it."""
-    return fill_number(_dtype.check_fits(value, dtype))
+    value = _dtype.check_fits(value, dtype)
+    if type(value) is int:
+        return _dtype.as_64_bits(value, dtype.category >= _dtype.FLOATING)
+    return value
 
 
 def empty_strided(
@@ -242,20 +221,16 @@ def empty_strided(
             f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides "
             f"({len(stride)})"
         )
-    plan = make_layout(shape, tuple(stride), dtype_of(dtype), device_of(device, "empty_strided"))
-    nbytes = span(plan) * plan.itemsize
-    if nbytes >= MAX_BYTES or min(stride, default=0) < 0:
-        raise RuntimeError(
-            f"Storage size calculation overflowed with sizes={list(shape)} and "
-            f"strides={list(stride)}"
-        )
+    dtype = dtype_of(dtype)
+    nbytes = reach(shape, stride, 0, dtype.itemsize)
+    plan = make_layout(shape, tuple(stride), dtype, device_of(device, "empty_strided"))
     return finish(make_tensor(plan, new_storage(nbytes, plan.device), 0), requires_grad)
 
 
 def like_layout(input, dtype, device, memory_format, name):
     """The layout of a tensor like another, but for what is said."""
     if type(input) is Tensor and dtype is device is memory_format is None:
-        return _LIKE[input._layout][0]
+        return _LIKE[input._layout]
     like(input, name)
     layout = formatted_layout(input._layout, memory_format, dtype and dtype_of(dtype, name))
     if device is not None:
@@ -293,9 +268,10 @@ def _constant(word, value):
         pin_memory=False, names=None,
     ):  # fmt: skip
         if size is out is None:
-            plan = known(_BLANK, sizes, dtype, device)
-            if plan is not None:
-                return _run(plan, value, requires_grad)
+            t = fresh_plain(sizes, dtype, device)
+            if t is not None:
+                fill_into(t, value)
+                return finish(t, True) if requires_grad else t
         return sized(word, sizes, size, out, dtype, device, requires_grad, fill)
 
     def like_another(
@@ -303,7 +279,8 @@ def _constant(word, value):
         pin_memory=False,
     ):  # fmt: skip
         if type(input) is Tensor and dtype is device is memory_format is None:
-            return _run(_LIKE[input._layout], value, requires_grad)
+            t = filled(_LIKE[input._layout], value)
+            return finish(t, True) if requires_grad else t
         plan = like_layout(input, dtype, device, memory_format, word + "_like")
         return finish(filled(plan, value), requires_grad)
 
@@ -312,9 +289,9 @@ def _constant(word, value):
         pin_memory=False,
     ):  # fmt: skip
         dtype, device = dtype or self._layout.dtype, device or self._layout.device
-        plan = known(_BLANK, sizes, dtype, device) if size is None else None
-        if plan is not None:
-            return _run(plan, value, requires_grad)
+        t = fresh_plain(sizes, dtype, device) if size is None else None
+        if t is not None:
+            return finish(fill_into(t, value), requires_grad)
         return sized("new_" + word, sizes, size, None, dtype, device, requires_grad, fill)
 
     return (
@@ -345,10 +322,10 @@ def new_empty(
 ):  # fmt: skip
     """An uninitialised tensor with the dtype and device of this one."""
     dtype, device = dtype or self._layout.dtype, device or self._layout.device
-    plan = known(PLAIN_LAYOUTS, sizes, dtype, device) if size is None else None
-    if plan is None:
+    t = fresh_plain(sizes, dtype, device) if size is None else None
+    if t is None:
         return sized("new_empty", sizes, size, None, dtype, device, requires_grad)
-    return finish(empty_like_layout(plan), requires_grad)
+    return finish(t, requires_grad)
 
 
 def new_empty_strided(

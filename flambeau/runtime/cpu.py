@@ -62,6 +62,8 @@ def packed(values):
         return _PACKERS[len(values)](*values)
     except IndexError:
         return packer(len(values))(*values)
+    except struct.error:
+        raise RuntimeError("value cannot be converted to type int64_t without overflow") from None
 
 
 def packer(count):
@@ -91,6 +93,14 @@ def slot_offsets(cls):
     for name, mark in marks.items():
         getattr(cls, name).__set__(sample, mark)
     content = string_words(id(sample), cls.__basicsize__ // 8)
+    return {name: 8 * content.index(id(mark)) for name, mark in marks.items()}
+
+
+def slice_offsets():
+    """Where the ends of a slice lie in it."""
+    marks = {name: _Mark() for name in ("start", "stop", "step")}
+    sample = slice(*marks.values())
+    content = string_words(id(sample), slice.__basicsize__ // 8)
     return {name: 8 * content.index(id(mark)) for name, mark in marks.items()}
 
 

@@ -43,10 +43,11 @@ class IntermediateLayerGetter(nn.ModuleDict):
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         found: dict[str, Tensor] = OrderedDict()
-        for name, module in self.items():
-            x = module(x)
-            if name in self.return_layers:
-                found[self.return_layers[name]] = x
+        called = self.return_layers
+        for name, layer in self.items():
+            x = layer(x)
+            if name in called:
+                found[called[name]] = x
         return found
 
 
@@ -66,13 +67,13 @@ def initialize(
     model: nn.Module,
     conv: Callable[[Tensor], Any] | None = None,
     linear: Callable[[Tensor], Any] | None = None,
-    biases: bool = True,
+    biases: tuple[type[nn.Module], ...] = (nn.Conv2d, nn.Linear),
 ) -> None:
     """Give start values to all layers, in the order of `modules()`, which is that of the draws.
 
     Args:
         conv, linear: draw the weights of such layers; None leaves them.
-        biases: their biases become zero.
+        biases: of which of these layers the biases become zero too.
     """
     for module in model.modules():
         if isinstance(module, nn.Conv2d):
@@ -86,5 +87,5 @@ def initialize(
             continue
         if draw is not None:
             draw(module.weight)
-            if biases and module.bias is not None:
+            if module.bias is not None and isinstance(module, biases):
                 nn.init.zeros_(module.bias)

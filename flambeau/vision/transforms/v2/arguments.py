@@ -9,16 +9,16 @@ from flambeau.vision.transforms.v2.functional.dispatch import is_pure_tensor
 
 def two_floats(value: Any, name: str) -> list[float]:
     """A range or a pair, from one number or two."""
-    if not isinstance(value, (int, float, Sequence)):
+    is_number = isinstance(value, (int, float))
+    if not is_number and not isinstance(value, Sequence):
         raise TypeError(f"{name} should be a number or a sequence of numbers. Got {type(value)}")
-    if isinstance(value, (int, float)):
-        return [float(value), float(value)]
-    if len(value) not in (1, 2):
-        raise ValueError(f"If {name} is a sequence its length should be 1 or 2. Got {len(value)}")
-    for element in value:
-        if not isinstance(element, (int, float)):
-            raise ValueError(f"{name} should be a sequence of numbers. Got {type(element)}")
-    return [float(value[0]), float(value[-1])]
+    given = [value] if is_number else value
+    if not 1 <= len(given) <= 2:
+        raise ValueError(f"If {name} is a sequence its length should be 1 or 2. Got {len(given)}")
+    strange = [type(element) for element in given if not isinstance(element, (int, float))]
+    if strange:
+        raise ValueError(f"{name} should be a sequence of numbers. Got {strange[0]}")
+    return [float(given[0]), float(given[-1])]
 
 
 def _converted(fill: Any) -> Any:
@@ -57,11 +57,6 @@ def check_padding(padding: Any) -> None:
         raise ValueError(
             f"Padding must be an int or a 1, 2, or 4 element of tuple or list, got {padding}."
         )
-
-
-def check_padding_mode(padding_mode: Any) -> None:
-    if padding_mode not in ("constant", "edge", "reflect", "symmetric"):
-        raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
 
 
 # -- labels ----------------------------------------------------------------------------------------
