@@ -9,7 +9,7 @@ from typing import Any
 
 from flambeau._dtype import int64
 from flambeau._tensor import Tensor
-from flambeau.eager.creation import empty, zeros
+from flambeau.eager.creation import ones, zeros
 from flambeau.nn import functional as F
 from flambeau.nn.modules.declaring import layer, told
 from flambeau.nn.modules.filling import fill_neutral, make_parameters
@@ -53,7 +53,7 @@ class _NormBase(Module):
         make_parameters(self, device, dtype, weight=shape, bias=shape if bias else None)
         made: tuple = (None, None, None)
         if self.track_running_stats:
-            mean, var = (empty(channels, device=device, dtype=dtype) for _ in range(2))
+            mean, var = (start(channels, device=device, dtype=dtype) for start in (zeros, ones))
             made = mean, var, zeros((), device=device, dtype=int64)
         for name, statistic in zip(_STATISTICS, made):
             self.register_buffer(name, statistic)
