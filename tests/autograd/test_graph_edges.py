@@ -84,11 +84,13 @@ def test_means_and_deviations_of_native_norms_have_no_history():
     assert not mean.requires_grad and not rstd.requires_grad
 
 
-STEPS = """F.relu(x) F.leaky_relu(x) F.hardtanh(x,0.,9.) F.relu6(x) F.threshold(x,1.,0.)
-F.softshrink(x) F.hardshrink(x) F.hardsigmoid(x) F.prelu(x,T([.1])) F.rrelu(x) F.max_pool1d(x[None],2)
-F.avg_pool1d(x[None],2) F.adaptive_avg_pool1d(x[None],2) F.adaptive_max_pool1d(x[None],2)
-F.pad(x[None],(1,1),'reflect') F.nll_loss(x[None],T([1])) F.multi_margin_loss(x[None],T([1]))
-torch.cdist(x[None],x[None]+1,p=1.)""".split()
+STEPS = """
+F.relu(x) F.leaky_relu(x) F.hardtanh(x,0.,9.) F.relu6(x) F.threshold(x,1.,0.)
+F.softshrink(x) F.hardshrink(x) F.hardsigmoid(x) F.prelu(x,T([.1])) F.rrelu(x)
+F.max_pool1d(x[None],2) F.avg_pool1d(x[None],2) F.adaptive_avg_pool1d(x[None],2)
+F.adaptive_max_pool1d(x[None],2) F.pad(x[None],(1,1),'reflect') F.nll_loss(x[None],T([1]))
+F.multi_margin_loss(x[None],T([1])) torch.cdist(x[None],x[None]+1,p=1.)
+""".split()
 
 
 @pytest.mark.parametrize("text", STEPS)
