@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from flambeau._tensor import Tensor
-from flambeau.eager import interposing, overriding
+from flambeau.eager import interposing
 from flambeau.fx.arguments import PH as PH
 from flambeau.fx.arguments import PHWithMeta as PHWithMeta
 from flambeau.fx.arguments import _assert_is_none as _assert_is_none
@@ -25,7 +25,7 @@ from flambeau.fx.proxy import (
     Scope,
     ScopeContextManager,
     TracerBase,
-    asked,
+    _Functions,
 )
 from flambeau.fx.wrapping import Patcher
 from flambeau.fx.wrapping import _wrapped_fns_to_patch as _wrapped_fns_to_patch
@@ -58,16 +58,10 @@ class ProxyableClassMeta(type):
         super().__init__(name, bases, attrs)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        made = cls.__new__(cls)  # type: ignore[call-overload]
-        if not is_fx_tracing():
-            cls.__init__(made, *args, **kwargs)
-            return made
-        found: list[Proxy] = []
-        pytree.tree_map(lambda v: found.append(v) if isinstance(v, Proxy) else None, (args, kwargs))
-        if found:
-            return found[0].tracer.create_proxy("call_function", cls, args, kwargs)
-        cls.__init__(made, *args, **kwargs)
-        return made
+        proxy = _first_proxy(args, kwargs) if is_fx_tracing() else None
+        if proxy is not None:
+            return proxy.tracer.create_proxy("call_function", cls, args, kwargs)
+        return super().__call__(*args, **kwargs)
 
 
 class _Modules(interposing.Handler):
@@ -85,19 +79,6 @@ class _Modules(interposing.Handler):
         going_on = functools.partial(function, module)
         self.tracer._wrap_globals(self.patcher, type(module).forward)
         return self.tracer.call_module(module, going_on, args[1:], kwargs)
-
-
-class _Functions(overriding._Arguments):
-    """Lets proxies answer for functions, and says which operator was used."""
-
-    all_threads = is_lasting = False
-
-    def around(self, name: interposing.Name, function: Callable, args: tuple, kwargs: dict) -> Any:
-        key, asked.key = asked.key, name.place.key
-        try:
-            return super().around(name, function, args, kwargs)
-        finally:
-            asked.key = key
 
 
 class Tracer(TracerBase):
@@ -250,6 +231,7 @@ class Tracer(TracerBase):
             self._wrap_globals(patcher, fn)
             result = fn(*args)
             kind = getattr(fn, "__annotations__", {}).get("return")
+            kind = None if kind is Any and fn.__module__.startswith("flambeau.nn.") else kind
             value = self.create_arg(result)
             self.create_node("output", "output", (value,), {}, type_expr=kind)
         self.submodule_paths = None
@@ -330,9 +312,8 @@ class Tracer(TracerBase):
         if not patcher.visit_once(names):
             return
         for name, value in list(names.items()):
-            if not name.startswith("_") and callable(value):
-                if id(value) in self._autowrap_function_ids:
-                    patcher.patch(names, name, _recorded(value), False)
+            if name[:1] != "_" and id(value) in self._autowrap_function_ids:
+                patcher.patch(names, name, _recorded(value), False)
 
 
 def _first_proxy(args, kwargs):

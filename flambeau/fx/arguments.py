@@ -104,6 +104,8 @@ def _placeholder(tracer, fn, signature, name, concrete):
     if concrete is not None and name in concrete:
         return _fixed(tracer, name, default, concrete[name])
     kind = fn.__annotations__.get(name)
+    if kind is Any and fn.__module__.startswith("flambeau.nn."):
+        kind = None  # which PyTorch's modules do not say
     return tracer.create_proxy("placeholder", name, default, {}, type_expr=kind)
 
 

@@ -94,6 +94,14 @@ def _format_target(base: str, target: str) -> str:
     return base
 
 
+def _is_at(path, obj):
+    """Is an object what a path such as torch.relu leads to?"""
+    value: Any = flambeau
+    for name in path.split(".")[1:]:
+        value = getattr(value, name, None)
+    return value is obj
+
+
 @dataclass
 class _Writing:
     """What is known while the code of a graph is written."""
@@ -112,7 +120,7 @@ class _Writing:
 
     def reach(self, hint: str, obj: Any) -> str:
         """What an object is called in the code."""
-        if hint.startswith("torch.") and obj is not flambeau.device:
+        if hint.startswith("torch.") and obj is not flambeau.device and _is_at(hint, obj):
             return hint
         hint = "device" if obj is flambeau.device else hint
         name = self.namespace.create_name(hint, obj)

@@ -16,7 +16,7 @@ _PRINTABLE = (
 
 
 def write(module: GraphModule, folder: str | os.PathLike, module_name: str) -> None:
-    """Write `module.py`, an `__init__.py`, the weights, and modules that have no text as pickles."""
+    """Write the source, the weights, and modules that have no text as pickles."""
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     weights = place / "state_dict.pt"

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import flambeau
 from flambeau.fx.codegen import CodeGen as CodeGen
 from flambeau.fx.codegen import PythonCode as PythonCode
 from flambeau.fx.codegen import TransformCodeFunc as TransformCodeFunc
@@ -24,11 +23,17 @@ from flambeau.fx.node import (
     Argument,
     Node,
     Target,
-    _get_qualified_name as _get_qualified_name,
-    _legal_ops as _legal_ops,
-    _type_repr as _type_repr,
     map_arg,
 )  # fmt: skip
+from flambeau.fx.node import (
+    _get_qualified_name as _get_qualified_name,
+)
+from flambeau.fx.node import (
+    _legal_ops as _legal_ops,
+)
+from flambeau.fx.node import (
+    _type_repr as _type_repr,
+)
 from flambeau.fx.tables import table
 
 if TYPE_CHECKING:
@@ -181,12 +186,8 @@ class Graph:
         type_expr: Any = None,
     ) -> Node:
         """A call of a submodule, by path."""
-        if self.owning_module is not None and not _has_path(self.owning_module, module_name):
-            warnings.warn(
-                "Attempted to insert a call_module Node with no underlying reference in the owning "
-                "GraphModule! Call GraphModule.add_submodule to add the necessary submodule",
-                stacklevel=2,
-            )
+        if self.owning_module is not None:
+            self.owning_module.get_submodule(module_name)  # or tell that it is not there
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
 
     def call_method(
@@ -216,7 +217,7 @@ class Graph:
 
     def create_size_node(self, tensor_node: Node, dim: int) -> Node:
         """The size of a tensor along a dimension."""
-        return self.call_function(flambeau.ops.aten.size.int, (tensor_node, dim))
+        return self.call_method("size", (tensor_node, dim))
 
     # -- changing ----------------------------------------------------------------------------
     def inserting_before(self, n: Node | None = None) -> _InsertPoint:
@@ -284,7 +285,8 @@ class Graph:
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> "Graph":
         memo = {} if memo is None else memo
         twin = Graph(tracer_cls=self._tracer_cls)
-        found = twin.graph_copy(self, val_map := {}, return_output_node=True)
+        val_map: dict[Node, Node] = {}
+        found = twin.graph_copy(self, val_map, return_output_node=True)
         memo.update((id(old), new) for old, new in val_map.items())
         twin._codegen = copy.deepcopy(self._codegen, memo)
         if found is not None:

@@ -83,12 +83,8 @@ class GraphModule(Module):
             self._take_named(root, graph)
         else:
             raise RuntimeError(f"Unsupported type {root} passed for root!")
-        if isinstance(root, GraphModule):
-            self.meta = dict(root.meta)
-        elif isinstance(root, Module) and isinstance(getattr(root, "meta", None), dict):
-            self.meta = dict(root.meta)
-        else:
-            self.meta: dict[str, Any] = {}
+        meta = getattr(root, "meta", None)
+        self.meta: dict[str, Any] = dict(meta) if isinstance(meta, dict) else {}
         for name in _HOOKS:
             self.__dict__[name] = []
         self.graph = graph
@@ -165,7 +161,7 @@ class GraphModule(Module):
     def add_submodule(self, target: str, m: Module) -> bool:
         """Put a module at a path, with empty modules above it; False if something is in the way."""
         *above, name = target.split(".")
-        module: Module = self
+        module: Any = self
         for item in above:
             if not hasattr(module, item):
                 setattr(module, item, Module())

@@ -5,6 +5,7 @@ with flambeau under the name `torch`.
 """
 
 import builtins
+import inspect
 import keyword
 import math
 import re
@@ -20,7 +21,7 @@ from flambeau.fx.recording import spelled
 # -- values ----------------------------------------------------------------------------------------
 
 _ILLEGAL = re.compile(r"[^0-9a-zA-Z_]+")
-_COUNTED = re.compile(r"(.*)_([1-9]\d*|0)$")
+_COUNTED = re.compile(r"(.*)_(\d+)$")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -67,11 +68,12 @@ class _Namespace:
         match = _COUNTED.match(candidate)
         base, number = (match[1], int(match[2])) if match else (candidate, 0)
         if self._is_taken(candidate, obj):
-            number = max(number, self._base_count.get(base, 0))
+            number = self._base_count.get(base, number)
             while self._is_taken(candidate, obj):
                 number += 1
                 candidate = f"{base}_{number}"
-        self._base_count[base] = max(self._base_count.get(base, 0), number)
+        if number:
+            self._base_count[base] = number
         self._used_names.add(candidate)
         if obj is not None:
             self._obj_to_name[obj] = candidate
@@ -162,9 +164,9 @@ def pretty_target(target: Any) -> str:
 # -- types -----------------------------------------------------------------------------------------
 
 
-def _type_repr(obj: Any) -> str:
+def _type_repr(obj):
     """A type as annotations write it."""
-    if isinstance(obj, type) and not isinstance(obj, types.GenericAlias):
+    if inspect.isclass(obj) and not isinstance(obj, types.GenericAlias):
         if obj.__module__ == "builtins":
             return obj.__qualname__
         if getattr(flambeau, obj.__qualname__, None) is obj:

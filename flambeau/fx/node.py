@@ -337,7 +337,7 @@ class Node:
         *,
         include_tensor_metadata: bool = False,
     ) -> str | None:
-        """A line about this node; for graphs, placeholders and the type of the result go to lists."""
+        """A line about this node; a graph collects placeholders and the result's type."""
         if self.op == "output":
             if self.type and maybe_return_typename:
                 maybe_return_typename[0] = f" -> {_type_repr(self.type)}"
@@ -363,8 +363,8 @@ class Node:
 
 def _wrong_target(graph, name, target, wanted):
     return (
-        f"Node [graph = {graph}, name = '{name}'] target {target} has type {flambeau.typename(target)}"
-        f" but {wanted} is expected"
+        f"Node [graph = {graph}, name = '{name}'] target {target} has type "
+        f"{flambeau.typename(target)} but {wanted} is expected"
     )
 
 

@@ -145,9 +145,9 @@ def type_matches(signature_type: Any, argument_type: Any) -> bool:
     if origin is typing.Union:
         return any(type_matches(part, argument_type) for part in parts)
     if origin is list and parts:
-        inner = typing.get_args(argument_type)
-        return argument_type == parts[0] or (bool(inner) and all(type_matches(parts[0], i)
-                                                                 for i in inner if i is not ...))  # fmt: skip
+        inner = [part for part in typing.get_args(argument_type) if part is not ...]
+        fits = bool(inner) and all(type_matches(parts[0], part) for part in inner)
+        return argument_type == parts[0] or fits
     if isinstance(signature_type, type) and isinstance(argument_type, type):
         if signature_type is float and argument_type is int:
             return True

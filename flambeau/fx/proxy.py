@@ -7,6 +7,7 @@ import inspect
 import operator
 import threading
 import traceback
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -14,6 +15,7 @@ from typing import Any
 
 import flambeau
 from flambeau._tensor import Tensor
+from flambeau.eager import interposing, overriding
 from flambeau.fx import traceback as fx_traceback
 from flambeau.fx.codegen import magic_methods, reflectable_magic_methods
 from flambeau.fx.graph import Graph
@@ -41,6 +43,19 @@ class _Asked(threading.local):
 
 
 asked = _Asked()
+
+
+class _Functions(overriding._Arguments):
+    """Lets proxies answer for functions, and says which operator was used."""
+
+    all_threads = is_lasting = False
+
+    def around(self, name: interposing.Name, function: Callable, args: tuple, kwargs: dict) -> Any:
+        key, asked.key = asked.key, name.place.key
+        try:
+            return super().around(name, function, args, kwargs)
+        finally:
+            asked.key = key
 
 
 class TraceError(ValueError):
@@ -173,9 +188,10 @@ class TracerBase:
         """A proxy is gone through: an error, unless a subclass knows what to do."""
         raise TraceError(
             "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a "
-            "loop or as a *args or **kwargs function argument. See the torch.fx docs on pytorch.org "
-            "for a more detailed explanation of what types of control flow can be traced, and check "
-            "out the Proxy docstring for help troubleshooting Proxy iteration errors"
+            "loop or as a *args or **kwargs function argument. See the torch.fx docs on "
+            "pytorch.org for a more detailed explanation of what types of control flow can be "
+            "traced, and check out the Proxy docstring for help troubleshooting Proxy iteration "
+            "errors"
         )
 
     def keys(self, obj: "Proxy") -> Any:
@@ -192,6 +208,37 @@ class GraphAppendingTracer(TracerBase):
         self.scope = Scope("", None)
         self.module_stack = OrderedDict()
         self.node_name_to_scope = {}
+        _standing.begin(self)
+
+
+class _Standing:
+    """The handler for proxies outside of Tracer.trace, as long as there are some."""
+
+    def __init__(self):
+        self.handler, self.count, self.lock = _Everywhere(), 0, threading.Lock()
+
+    def begin(self, tracer):
+        """A tracer has come into being; the last to go takes the handler away."""
+        with self.lock:
+            self.count += 1
+            if self.count == 1:
+                interposing.push(self.handler)
+        weakref.finalize(tracer, self.end).atexit = False
+
+    def end(self):
+        with self.lock:
+            self.count -= 1
+            if self.count == 0:
+                interposing.pop(self.handler)
+
+
+class _Everywhere(_Functions):
+    """Lets proxies answer in all threads."""
+
+    all_threads = is_lasting = True
+
+
+_standing = _Standing()
 
 
 def _users_trace():
@@ -239,7 +286,7 @@ class Proxy:
     def __iter__(self) -> Iterator["Proxy"]:
         count = _unpacked(inspect.currentframe())
         if count is not None:
-            return (self[k] for k in range(count))
+            return (self[k] for k in range(count))  # type: ignore[index]
         return self.tracer.iter(self)
 
     def __abs__(self) -> "Proxy":
@@ -402,5 +449,5 @@ for _name in magic_methods:
 for _name in reflectable_magic_methods:
     if hasattr(operator, _name) and _name != "getitem":
         setattr(Proxy, f"__r{_name.strip('_')}__", _reflected_method(_name))
-Proxy.__hash__ = object.__hash__  # type: ignore[method-assign,assignment]  # __eq__ is recorded
+Proxy.__hash__ = object.__hash__  # type: ignore[method-assign]  # __eq__ is recorded
 del _name

@@ -41,9 +41,18 @@ _FUNCTIONS = {
         "einsum meshgrid".split(),
         False,
     ),
-    **dict.fromkeys(
-        "cdist norm split stft tensordot unique unique_consecutive unravel_index lu".split(), True
+    **dict.fromkeys("cdist norm split stft tensordot unique unique_consecutive".split(), True),
+}
+# what must be given and options, where the function here takes any arguments
+_UNIQUE = {"return_inverse": False, "return_counts": False, "dim": None}
+_SIGNATURES: dict[str, tuple[list[str], dict[str, Any]]] = {
+    "norm": (
+        ["input"],
+        {"p": "fro", "dim": None, "keepdim": False, "out": None, "dtype": None},
     ),
+    "tensordot": (["a", "b"], {"dims": 2, "out": None}),
+    "unique": (["input"], {"sorted": True, **_UNIQUE}),
+    "unique_consecutive": (["input"], _UNIQUE),
 }
 _SPACES = ("linalg", "fft", "special")
 # defaults that are written in another way here
@@ -96,9 +105,11 @@ def as_recorded(func: Callable, args: tuple, kwargs: dict) -> tuple[tuple, dict]
 @functools.cache
 def _parameters(func):
     """Names that must be given, and options with their defaults."""
+    if func.__name__ in _SIGNATURES:
+        return _SIGNATURES[func.__name__]
     needed, options = [], {}
     for p in inspect.signature(func).parameters.values():
-        if p.name in _OURS and not (p.name == "out" and func.__name__ in ("normalize", "norm")):
+        if p.name in _OURS and not (p.name == "out" and func.__name__ == "normalize"):
             continue
         if p.default in (p.empty, REQUIRED):
             needed.append(p.name)

@@ -140,9 +140,9 @@ def _take_attributes(gm, replacement):
     """Modules and parameters of the replacement move in, unused ones go."""
     gm.delete_all_unused_submodules()
     for node in gm.graph.nodes:
-        if node.op in ("call_module", "get_attr"):
-            if not _holds(gm, node.target) and _holds(replacement, node.target):
-                _copy_attr(replacement, gm, node.target)
+        held = node.op in ("call_module", "get_attr")
+        if held and not _holds(gm, node.target) and _holds(replacement, node.target):
+            _copy_attr(replacement, gm, node.target)
     gm.graph.lint()
 
 

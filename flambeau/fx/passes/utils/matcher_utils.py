@@ -147,11 +147,10 @@ class SubgraphMatcher:
         return self.ignore_literals or (type(ours) is type(theirs) and ours == theirs)
 
     def _match_literal(self, pn, value, match):
-        """A placeholder may stand for a number if literals do not count."""
-        if pn.op != "placeholder" or not self.ignore_literals:
+        """A placeholder may stand for a number."""
+        if pn.op != "placeholder" or self.match_placeholder:
             return False
-        match.nodes_map.setdefault(pn, value)
-        return True
+        return match.nodes_map.setdefault(pn, value) == value
 
     def _is_contained(self, match):
         """Are values inside of the match used by it alone?"""
