@@ -4,11 +4,10 @@
 deal with out=. Public functions are built in pointwise.py, reducing.py, viewing.py, launching.py.
 """
 
-import operator
-
 from flambeau import errors
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
+from flambeau.eager.arguments import fits, taken, wrong
 from flambeau.ops.table import REQUIRED
 
 NUMBERS = (bool, int, float, complex)
@@ -26,10 +25,7 @@ KEYWORDS = {
 
 
 def type_error(op, param, position, value, wanted="Tensor"):
-    where = f" (position {position})" if position else ""
-    return TypeError(
-        f"{op.name}(): argument '{param}'{where} must be {wanted}, not {type(value).__name__}"
-    )
+    return TypeError(wrong(op.name, param, position, wanted, value))
 
 
 def bind(op, args, kwargs):
@@ -69,6 +65,16 @@ def bind(op, args, kwargs):
     return {p.name: _normal(op, k, p, bound[p.name]) for k, p in enumerate(params)}
 
 
+def judged(op, error, values):
+    """What to raise where a call with these arguments failed: the parser's complaint is first."""
+    try:
+        bind(op, (), values)
+    except (TypeError, ValueError) as complaint:
+        complaint.__suppress_context__ = True
+        return complaint
+    return error
+
+
 def pack_rest(op, args):
     """view(2, 3) means view((2, 3)): pack trailing integers into the parameter that wants them."""
     name = op.options.get("varargs")
@@ -92,6 +98,8 @@ def _native_name(value):
 
 
 def _normal(op, k, p, value):
+    if value is p.default:
+        return value
     kind = p.kind
     if kind == "tensor":
         if isinstance(value, Tensor):
@@ -110,43 +118,32 @@ def _normal(op, k, p, value):
         if number is None:
             raise type_error(op, p.name, k + 1, value)
         return number
-    if kind == "float":
-        return _float(op, k, p, value)
-    if kind == "int":
-        return value if type(value) is int or value is None else _index(op, k, p, value)
-    if kind == "scalar":
-        number = value if type(value) in NUMBERS or value is None else as_number(value)
-        if number is None and value is not None:
-            raise type_error(op, p.name, k + 1, value, "Number")
-        return number
     if kind == "tensors":
-        if isinstance(value, Tensor):
-            raise type_error(op, p.name, k + 1, value, "tuple of Tensors")
-        for n, v in enumerate(value):
-            if not isinstance(v, Tensor):
-                raise TypeError(
-                    f"expected Tensor as element {n} in argument {k}, but got {_native_name(v)}"
-                )
-        return tuple(value)
+        return _tensors(op, k, p, value)
+    if p.wants:
+        return _wanted(op, k, p, value)
     return tuple(value) if type(value) is list else value
 
 
-def _float(op, k, p, value):
-    if type(value) is float or value is None:
-        return value
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise type_error(op, p.name, k + 1, value, "float") from None
+def _wanted(op, k, p, value):
+    """An argument of a parameter that says what it wants."""
+    if value is None and p.may_be_none:
+        return None
+    if not fits(p.wants, value):
+        raise type_error(op, p.name, 0 if p.keyword_only else k + 1, value, p.wants)
+    value = taken(op.name, p.name, p.wants, value)
+    return float(value) if p.kind == "float" else value
 
 
-def _index(op, k, p, value):
-    if isinstance(value, float):
-        raise type_error(op, p.name, k + 1, value, "int")
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise type_error(op, p.name, k + 1, value, "int") from None
+def _tensors(op, k, p, value):
+    if not isinstance(value, (tuple, list)):
+        raise type_error(op, p.name, k + 1, value, "Tensors")
+    for n, v in enumerate(value):
+        if not isinstance(v, Tensor):
+            raise TypeError(
+                f"expected Tensor as element {n} in argument {k}, but got {_native_name(v)}"
+            )
+    return tuple(value)
 
 
 def as_number(value):

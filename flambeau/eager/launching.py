@@ -9,7 +9,7 @@ from flambeau import errors
 from flambeau._tensor import Tensor
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager.binding import KEYWORDS, bind, pack_rest, store_out, type_error
+from flambeau.eager.binding import KEYWORDS, bind, pack_rest, store_out
 from flambeau.eager.formula import record_formula, wants_grad
 from flambeau.eager.fronts import quick_function
 from flambeau.eager.overriding import answering
@@ -97,15 +97,7 @@ def _composite_function(op):
             args = pack_rest(op, args)
         if kwargs:
             kwargs = {n if n in names else KEYWORDS.get(n, n): v for n, v in kwargs.items()}
-        if len(args) + len(kwargs) < len(names) or kwargs or len(args) > len(names):
-            bind(op, args, kwargs)  # for its complaints
-        if (
-            args
-            and op.params[0].kind == "tensor"
-            and not isinstance(args[0], Tensor)
-            and not op.first_scalar
-        ):
-            raise type_error(op, names[0], 1, args[0])
+        bind(op, args, kwargs)  # for its complaints
         result = body(*args, **kwargs)
         if out is None:
             return result

@@ -9,7 +9,7 @@ and call `convolution`. Kernels: codegen/templates/conv*.py; launchers: eager/co
 
 import warnings
 
-from flambeau.ops.table import OptionalTensor, composite, public, template
+from flambeau.ops.table import Ints, OptionalTensor, composite, public, template
 
 
 def _spread(value, dims):
@@ -269,9 +269,9 @@ def conv1d(
     input,
     weight,
     bias: OptionalTensor = None,
-    stride: tuple = 1,
+    stride: Ints = 1,
     padding: tuple = 0,
-    dilation: tuple = 1,
+    dilation: Ints = 1,
     groups: int = 1,
 ):
     """Convolution of a signal (N, C, L) or (C, L) with weights (M, C / groups, K)."""
@@ -283,9 +283,9 @@ def conv2d(
     input,
     weight,
     bias: OptionalTensor = None,
-    stride: tuple = 1,
+    stride: Ints = 1,
     padding: tuple = 0,
-    dilation: tuple = 1,
+    dilation: Ints = 1,
     groups: int = 1,
 ):
     """Convolution of images (N, C, H, W) or (C, H, W) with weights (M, C / groups, KH, KW)."""
@@ -297,9 +297,9 @@ def conv3d(
     input,
     weight,
     bias: OptionalTensor = None,
-    stride: tuple = 1,
+    stride: Ints = 1,
     padding: tuple = 0,
-    dilation: tuple = 1,
+    dilation: Ints = 1,
     groups: int = 1,
 ):
     """Convolution of volumes (N, C, D, H, W) or (C, D, H, W) with weights of five dimensions."""
@@ -319,11 +319,11 @@ def conv_transpose1d(
     input,
     weight,
     bias: OptionalTensor = None,
-    stride: tuple = 1,
-    padding: tuple = 0,
-    output_padding: tuple = 0,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    output_padding: Ints = 0,
     groups: int = 1,
-    dilation: tuple = 1,
+    dilation: Ints = 1,
 ):
     """The gradient of conv1d, taken for an op of its own; weights are (C, M / groups, K)."""
     return _transposed(
@@ -337,11 +337,11 @@ def conv_transpose2d(
     input,
     weight,
     bias: OptionalTensor = None,
-    stride: tuple = 1,
-    padding: tuple = 0,
-    output_padding: tuple = 0,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    output_padding: Ints = 0,
     groups: int = 1,
-    dilation: tuple = 1,
+    dilation: Ints = 1,
 ):
     """The gradient of conv2d, taken for an op of its own; weights are (C, M / groups, KH, KW)."""
     return _transposed(
@@ -355,11 +355,11 @@ def conv_transpose3d(
     input,
     weight,
     bias: OptionalTensor = None,
-    stride: tuple = 1,
-    padding: tuple = 0,
-    output_padding: tuple = 0,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    output_padding: Ints = 0,
     groups: int = 1,
-    dilation: tuple = 1,
+    dilation: Ints = 1,
 ):
     """The gradient of conv3d, taken for an op of its own."""
     return _transposed(

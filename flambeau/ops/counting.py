@@ -89,7 +89,7 @@ def searchsorted(
     *,
     out_int32: bool = False,
     right: bool = False,
-    side: object = None,
+    side: str | None = None,
     sorter: OptionalTensor = None,
 ):
     """Where values would go into a sorted sequence (its last dimension) to keep it sorted."""

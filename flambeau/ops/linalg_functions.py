@@ -207,7 +207,7 @@ def linalg_vecdot(x, y, *, dim: int = -1):
 
 
 @composite(variants="", numbers=False, bind=True)
-def linalg_vander(x, *, N: object = None):
+def linalg_vander(x, *, N: int | None = None):
     """Powers 0, 1, ... N - 1 of the elements, along a new last dimension."""
     if x.dtype in check.HALF or x.dtype is d.bool_:
         raise RuntimeError(

@@ -280,7 +280,7 @@ def _linalg_lstsq(input, other, rcond: object, driver: str):
 
 
 @composite(variants="out", numbers=False, bind=True)
-def linalg_lstsq(input, b, rcond: object = None, *, driver: object = None):
+def linalg_lstsq(input, b, rcond: float | None = None, *, driver: str | None = None):
     """Least squares: X that makes |A X - B| small, the shortest where there are several."""
     name = "torch.linalg.lstsq"
     if input.ndim < 2:

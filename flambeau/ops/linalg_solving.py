@@ -10,7 +10,7 @@ from math import prod
 from flambeau import _dtype as d
 from flambeau.codegen import scalar as m
 from flambeau.ops import linalg_checks as check
-from flambeau.ops.table import composite, public, template
+from flambeau.ops.table import IntList, composite, public, template
 from flambeau.return_types import linalg_inv_ex as InvEx
 from flambeau.return_types import linalg_slogdet as LinalgSlogdet
 from flambeau.return_types import linalg_solve_ex as SolveEx
@@ -278,7 +278,7 @@ def linalg_tensorinv(input, ind: int = 2):
 
 
 @composite(variants="out", numbers=False, bind=True)
-def linalg_tensorsolve(input, other, dims: object = None):
+def linalg_tensorsolve(input, other, dims: IntList = None):
     """X with tensordot(input, X, X.ndim) = other."""
     if dims is not None:
         dims = [dims] if isinstance(dims, int) else list(dims)

@@ -95,13 +95,13 @@ def _linalg_svd(A, full_matrices: bool = False, compute_uv: bool = True, driver:
 
 
 @composite(variants="", numbers=False, bind=True, exact_out=True)
-def linalg_svd(A, full_matrices: bool = True, *, driver: object = None):
+def linalg_svd(A, full_matrices: bool = True, *, driver: str | None = None):
     """U, S, Vh with A = U diag(S) Vh."""
     return LinalgSvd(public("_linalg_svd")(A, full_matrices, True, driver))
 
 
 @composite(variants="", numbers=False, exact_out=True)
-def linalg_svdvals(A, *, driver: object = None):
+def linalg_svdvals(A, *, driver: str | None = None):
     """Singular values, the largest first."""
     return public("_linalg_svd")(A, False, A.requires_grad, driver)[1]
 

@@ -63,7 +63,7 @@ def linalg_cross(input, other, *, dim: int = -1):
 
 
 @composite(variants="function method out", bind=True, numbers=False)
-def cross(input, other, dim: object = None):
+def cross(input, other, dim: int | None = None):
     """Vector product along a dimension of size 3 (the first such one unless told)."""
     if dim is None:
         dim = next((k for k, s in enumerate(input.shape) if s == 3), None)
@@ -79,7 +79,7 @@ def cross(input, other, dim: object = None):
 
 
 @composite(variants="function")
-def vander(x, N: object = None, increasing: bool = False):
+def vander(x, N: int | None = None, increasing: bool = False):
     """Matrix of powers of a vector."""
     if x.ndim != 1:
         raise RuntimeError("x must be a one-dimensional tensor.")

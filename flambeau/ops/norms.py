@@ -11,7 +11,7 @@ from flambeau import errors
 from flambeau.codegen import scalar
 from flambeau.codegen import scalar as m
 from flambeau.ops.reductions import reduced_dims, unsqueezed
-from flambeau.ops.table import Dims, composite, public, reduction
+from flambeau.ops.table import Dims, DType, Scalar, composite, public, reduction
 
 _PLAIN = "function method out"
 _ENDS = (math.inf, -math.inf)
@@ -181,7 +181,7 @@ def _linalg(overload, out, arguments):
     ),
 )
 def linalg_vector_norm(
-    input, ord: object = 2, dim: Dims = None, keepdim: bool = False, *, dtype: object = None
+    input, ord: Scalar = 2, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None
 ):
     """The ord-norm of vectors."""
 
@@ -256,7 +256,7 @@ def renorm_grad(g, input, p, dim, maxnorm):
     node="RenormBackward0",
     grad=lambda g, input, p, dim, maxnorm: renorm_grad(g, input, p, dim, maxnorm),
 )
-def renorm(input, p: object, dim: int, maxnorm: object):
+def renorm(input, p: Scalar, dim: int, maxnorm: Scalar):
     """Scale every slice along dim whose p-norm is above maxnorm down to it."""
     if p <= 0:
         raise RuntimeError("renorm: non-positive-norm not supported")

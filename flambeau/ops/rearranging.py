@@ -7,7 +7,7 @@ index tensor; a flip is a copy from a layout with negative strides.
 from flambeau import _dtype as d
 from flambeau._layout import wrap_dim
 from flambeau._memory_format import contiguous_format
-from flambeau.ops.table import Dims, composite, template
+from flambeau.ops.table import Dims, DType, IntList, composite, template
 from flambeau.ops.views import ints, placed, slice
 
 
@@ -119,7 +119,7 @@ def tril_indices(
     col: int,
     offset: int = 0,
     *,
-    dtype: object = d.int64,
+    dtype: DType = d.int64,
     device: object = None,
     layout: object = None,
     _lower: bool = True,
@@ -133,7 +133,7 @@ def triu_indices(
     col: int,
     offset: int = 0,
     *,
-    dtype: object = d.int64,
+    dtype: DType = d.int64,
     device: object = None,
     layout: object = None,
     _lower: bool = False,
@@ -245,6 +245,6 @@ def slice_scatter(input, src, dim: int = 0, start: int = None, end: int = None, 
         ),
     ),
 )
-def as_strided_scatter(input, src, size: Dims, stride: Dims, storage_offset: int = None):
+def as_strided_scatter(input, src, size: IntList, stride: IntList, storage_offset: int = None):
     """input with src in a strided part of it."""
     return _written(input, src, lambda z: z.as_strided(size, stride, storage_offset))

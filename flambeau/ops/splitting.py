@@ -10,7 +10,7 @@ import itertools
 from flambeau._layout import Size, broadcast_shape, wrap_dim
 from flambeau.ops import table
 from flambeau.ops.joining import cat, stack
-from flambeau.ops.table import Dims, Tensors, composite
+from flambeau.ops.table import IntList, Tensors, composite
 from flambeau.ops.views import ints, slice
 
 
@@ -77,7 +77,7 @@ def _split(input, split_size: int, dim: int = 0):
 
 
 @table.view(grad=lambda gs, dim: cat(gs, dim), multi=True, variants="function method")
-def split_with_sizes(input, split_sizes: Dims, dim: int = 0):
+def split_with_sizes(input, split_sizes: IntList, dim: int = 0):
     """Pieces of the given sizes along dim."""
     return _given_split(input, split_sizes, dim)
 
@@ -89,7 +89,7 @@ def unsafe_split(input, split_size: int, dim: int = 0):
 
 
 @table.view(grad=lambda gs, dim: cat(gs, dim), multi=True, fresh=True, variants="function method")
-def unsafe_split_with_sizes(input, split_sizes: Dims, dim: int = 0):
+def unsafe_split_with_sizes(input, split_sizes: IntList, dim: int = 0):
     """split_with_sizes, whose results do not count as views."""
     return _given_split(input, split_sizes, dim)
 

@@ -14,6 +14,7 @@ the result, `x_layout` only the layout of argument x; every other name is an arg
 from collections.abc import Callable
 from functools import lru_cache
 from types import FunctionType as Function
+from types import NoneType
 from typing import Any, NamedTuple
 
 TABLE: dict = {}
@@ -35,13 +36,30 @@ class Dims:
     """Annotation: None, a dimension or several."""
 
 
+class Ints:
+    """Annotation: an int or several."""
+
+
+class IntList:
+    """Annotation: several ints."""
+
+
+class DType:
+    """Annotation: a dtype or None."""
+
+
 class Param(NamedTuple):
-    """One parameter of a row. kind: tensor, float, int, scalar, static, tensors or optional."""
+    """One parameter of a row. kind: tensor, float, int, scalar, static, tensors or optional.
+
+    wants: what PyTorch's parser lets through, "" for anything; may_be_none: None as well?
+    """
 
     name: str
     kind: str
     default: Any
     keyword_only: bool
+    wants: str = ""
+    may_be_none: bool = False
 
 
 REQUIRED: Any = type("REQUIRED", (), {"__repr__": lambda self: "REQUIRED"})()
@@ -51,6 +69,17 @@ _KINDS = {
     Scalar: "scalar",
     Tensors: "tensors",
     OptionalTensor: "optional",
+}
+_WANTED = {
+    bool: "bool",
+    int: "int",
+    float: "float",
+    str: "str",
+    Scalar: "Scalar",
+    Dims: "ints",
+    Ints: "ints",
+    IntList: "int list",
+    DType: "dtype",
 }
 
 
@@ -139,9 +168,17 @@ def _params(body):
             _KINDS.get(notes.get(n), "static") if n in notes else "tensor",
             defaults.get(n, REQUIRED),
             n in keyword,
+            *_wanted(notes.get(n), defaults.get(n, REQUIRED)),
         )
         for n in positional + keyword
     )
+
+
+def _wanted(note, default):
+    """Of an annotation: which word of PyTorch's parser it is, and whether None will do."""
+    kinds = getattr(note, "__args__", (note,))  # those of `int | None`
+    word = next((_WANTED[k] for k in kinds if k in _WANTED), "")
+    return word, default is None or NoneType in kinds or note in (Dims, DType)
 
 
 def names_of(function):

@@ -85,7 +85,7 @@ def _view_otherwise(input, size):
     variants="method",
     otherwise=_view_otherwise,
 )
-def view(input, size: Dims = None):
+def view(input, size: object = None):
     """The same memory in another shape, or read as another dtype."""
     if isinstance(size, d.dtype) or (
         type(size) is tuple and len(size) == 1 and isinstance(size[0], d.dtype)
