@@ -160,10 +160,21 @@ def as_number(value):
     return None
 
 
+def take_out(op, out):
+    """Complain about an out= that the row does not take, or that is of another kind."""
+    if "out" not in op.variants:
+        raise TypeError(f"{op.name}() got an unexpected keyword argument 'out'")
+    word = "Tensor" if op.outputs == 1 else "Tensors"
+    if not fits(word, out):
+        if word == "Tensors" and isinstance(out, (tuple, list)):
+            _tensors(op, len(op.params), None, out)
+        raise type_error(op, "out", 0, out, word)
+    if word == "Tensors" and len(out) != op.outputs:
+        raise TypeError(f"expected tuple of {op.outputs} elements but got {len(out)}")
+
+
 def check_out(op, out, shape, dtype):
     """Make out fit for a result: resize it if needed, refuse what cannot be cast."""
-    if not isinstance(out, Tensor):
-        raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(out).__name__}")
     if dtype.category > out.dtype.category:
         raise errors.cannot_cast(dtype, out.dtype)
     if out._requires_grad and modes.grad:

@@ -9,7 +9,7 @@ from flambeau import errors
 from flambeau._tensor import Tensor
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager.binding import KEYWORDS, bind, pack_rest, store_out
+from flambeau.eager.binding import KEYWORDS, bind, pack_rest, store_out, take_out
 from flambeau.eager.formula import record_formula, wants_grad
 from flambeau.eager.fronts import quick_function
 from flambeau.eager.overriding import answering
@@ -55,6 +55,8 @@ def row_function(op):
 
     def function(*args, out=None, **kwargs):
         bound = bind(op, args, kwargs)
+        if out is not None:
+            take_out(op, out)
         result = call_row(op, bound)
         if out is not None:
             if wants_grad(op, bound):
@@ -98,6 +100,8 @@ def _composite_function(op):
         if kwargs:
             kwargs = {n if n in names else KEYWORDS.get(n, n): v for n, v in kwargs.items()}
         bind(op, args, kwargs)  # for its complaints
+        if out is not None:
+            take_out(op, out)
         result = body(*args, **kwargs)
         if out is None:
             return result

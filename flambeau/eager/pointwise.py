@@ -12,7 +12,7 @@ from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, SavedInput, SavedOutput, edge_of, init_node
-from flambeau.eager.binding import as_number, bind, check_out
+from flambeau.eager.binding import as_number, bind, check_out, take_out
 from flambeau.eager.call import addresses, alike_text, fresh_text, key_text
 from flambeau.eager.fragments import SCALARS, compile_text, indented
 from flambeau.eager.overlaps import check_overlap
@@ -283,6 +283,7 @@ class Routes:
         before = tuple(bound.values())
         calls, variant, arguments = self.calls.resolve(bound)
         if out is not None:
+            take_out(op, out)
             return calls.into(variant, arguments, out)
         result = calls.run(variant, arguments)
         same = all(a is b for a, b in zip(before, bound.values()))

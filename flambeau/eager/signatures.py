@@ -187,19 +187,19 @@ def overloaded(op, general):
             key = tuple(map(type, args))
             found = known.get(key)
             if found is None:
-                return slow(key, args, kwargs)
+                return slow(key, args)
             return choose(found[0], None, args + found[3])
         key = (*map(type, args), *kwargs, *map(type, kwargs.values()))
         found = known.get(key)
         if found is None:
-            return slow(key, args, kwargs)
+            return slow(key, args, **kwargs)
         overload, defaults, places, _ = found
         values = [*args, *defaults[len(args) :]]
         for name, value in kwargs.items():
             values[places[name]] = value
         return choose(overload, None, tuple(values))
 
-    def slow(key, args, kwargs):
+    def slow(key, args, /, **kwargs):
         if any(notice(type(v)) for v in (*args, *kwargs.values())):
             return public(op.name)(*args, **kwargs)
         if kwargs and kwargs.get("out", 0) is None:

@@ -249,7 +249,7 @@ def _edges(input, bins, range):
     return public("linspace")(low, high, bins + 1, dtype=input.dtype, device=input.device)
 
 
-@composite(variants="function method out", bind=True)
+@composite(variants="function method out", bind=True, outputs=2)
 def histogram(
     input,
     bins: object,

@@ -595,7 +595,7 @@ def frexp_kernel(input):
     return m.where(odd, input, m.frexp_mantissa(input)), exponent
 
 
-@composite(variants="function method out")
+@composite(variants="function method out", outputs=2)
 def frexp(input):
     """mantissa and exponent: input is mantissa * 2 ** exponent, the mantissa from 0.5 to 1."""
     return return_types.frexp(m.tensor_word("frexp_kernel")(input))

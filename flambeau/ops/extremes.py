@@ -389,6 +389,7 @@ def _both(overload, out, arguments):
     variants=_PLAIN,
     choose=_both,
     signatures=("Tensor input, *, int? dim=None, bool keepdim=False, Tensors out=None",),
+    outputs=2,
 )
 def aminmax(input, *, dim: int | None = None, keepdim: bool = False):
     """Smallest and largest element."""

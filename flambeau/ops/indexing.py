@@ -14,7 +14,8 @@ from flambeau.codegen import scalar as m
 from flambeau.ops.rules import same
 from flambeau.ops.table import Dims, OptionalTensor, Scalar, composite, pointwise, public, template
 
-READ, WRITE = "function method", "function method inplace"
+READ, WRITE = "function method out", "function method inplace"
+INTO = WRITE + " out"
 
 
 def zeros(g, shape):
@@ -97,7 +98,7 @@ def _corner(shape, device):
         yield public("arange")(n, device=device).reshape([n if d == k else 1 for d in range(ndim)])
 
 
-@template("scatter", variants=WRITE, grad=dict(input=_scatter_input, src=_scatter_src))
+@template("scatter", variants=INTO, grad=dict(input=_scatter_input, src=_scatter_src))
 def scatter(
     input, dim: int, index, src: OptionalTensor = None, value: Scalar = None, *, reduce: str = None
 ):
@@ -106,7 +107,7 @@ def scatter(
 
 @template(
     "scatter_add",
-    variants=WRITE,
+    variants=INTO,
     grad=dict(
         input=lambda g: g,
         src=lambda g, dim, index, src_shape: padded(g.gather(dim, index), src_shape),
@@ -159,7 +160,7 @@ def _scatter_reduce_grads(g, input, dim, index, src, reduce, include_self, out):
     return own, None, given
 
 
-@template("scatter_reduce", variants=WRITE, joint_grad=_scatter_reduce_grads)
+@template("scatter_reduce", variants=INTO, joint_grad=_scatter_reduce_grads)
 def scatter_reduce(input, dim: int, index, src, reduce: str, *, include_self: bool = True):
     """A copy of input where the elements of src that index sends to one place are reduced."""
 
@@ -188,7 +189,7 @@ def index_select(input, dim: int, index):
 
 @template(
     "index_add",
-    variants=WRITE,
+    variants=INTO,
     grad=dict(
         input=lambda g: g,
         source=lambda g, dim, index, alpha, source_shape: (
@@ -207,7 +208,7 @@ def _slices(g, dim, index, shape):
 
 @template(
     "index_copy",
-    variants=WRITE,
+    variants=INTO,
     grad=dict(
         input=lambda g, dim, index: g.index_fill(dim, index, 0),
         source=lambda g, dim, index, source_shape: _slices(g, dim, index, source_shape),
@@ -235,7 +236,7 @@ def _index_reduce_grads(g, input, dim, index, source, reduce, include_self, out)
     return own, None, given
 
 
-@template("index_reduce", variants=WRITE, joint_grad=_index_reduce_grads)
+@template("index_reduce", variants=INTO, joint_grad=_index_reduce_grads)
 def index_reduce(input, dim: int, index, source, reduce: str, *, include_self: bool = True):
     """A copy of input where the slices of source that index sends to one place are reduced."""
 
@@ -397,7 +398,7 @@ def nonzero_rows(input):
     """Coordinates of the elements that are not zero, one per row."""
 
 
-@composite(variants="function method")
+@composite(variants="function method out")
 def nonzero(input, *, as_tuple: bool = False):
     """Coordinates of the elements that are not zero: a matrix, or one vector per dimension."""
     if not as_tuple:

@@ -85,13 +85,13 @@ def _linalg_lu_factor_ex(A, pivot: bool = True, check_errors: bool = False):
     """(packed factors, pivots, info)."""
 
 
-@composite(variants="", numbers=False, bind=True, exact_out=True)
+@composite(variants="out", numbers=False, bind=True, exact_out=True, outputs=3)
 def linalg_lu_factor_ex(A, *, pivot: bool = True, check_errors: bool = False):
     """Packed LU factors, pivots, and which matrices are singular."""
     return LuFactorEx(public("_linalg_lu_factor_ex")(A, pivot, check_errors))
 
 
-@composite(variants="", numbers=False, bind=True, exact_out=True)
+@composite(variants="out", numbers=False, bind=True, exact_out=True, outputs=2)
 def linalg_lu_factor(A, *, pivot: bool = True):
     """Packed LU factors and pivots."""
     LU, pivots, info = public("_linalg_lu_factor_ex")(A, pivot, False)
@@ -99,7 +99,7 @@ def linalg_lu_factor(A, *, pivot: bool = True):
     return LuFactor((LU, pivots))
 
 
-@composite(variants="", numbers=False, bind=True, exact_out=True)
+@composite(variants="out", numbers=False, bind=True, exact_out=True, outputs=3)
 def linalg_lu(A, *, pivot: bool = True):
     """P, L, U with A = P L U."""
     if A.ndim < 2:
@@ -135,7 +135,7 @@ def _unpacked(LU, pivots):
     return P, L.contiguous(), U.contiguous()
 
 
-@composite(variants="function out", numbers=False, bind=True)
+@composite(variants="function out", numbers=False, bind=True, outputs=3)
 def lu_unpack(LU_data, LU_pivots, unpack_data: bool = True, unpack_pivots: bool = True):
     """P, L and U from packed factors and pivots."""
     if LU_data.ndim < 2:
@@ -178,13 +178,13 @@ def _linalg_cholesky_ex(input, upper: bool = False, check_errors: bool = False):
     """(factor, info)."""
 
 
-@composite(variants="", numbers=False, bind=True, exact_out=True)
+@composite(variants="out", numbers=False, bind=True, exact_out=True, outputs=2)
 def linalg_cholesky_ex(input, *, upper: bool = False, check_errors: bool = False):
     """Cholesky factors, and which matrices are not positive-definite."""
     return CholeskyEx(public("_linalg_cholesky_ex")(input, upper, check_errors))
 
 
-@composite(variants="", numbers=False, exact_out=True)
+@composite(variants="out", numbers=False, exact_out=True)
 def linalg_cholesky(input, *, upper: bool = False):
     """L with L Lᴴ = A (or U with Uᴴ U = A)."""
     found, info = public("_linalg_cholesky_ex")(input, upper, False)
@@ -243,7 +243,7 @@ def cholesky_inverse(input, upper: bool = False):
     return _by_factor(input, one.expand(input.shape), upper)
 
 
-@composite(variants=_PLAIN, numbers=False, bind=True)
+@composite(variants=_PLAIN, numbers=False, bind=True, outputs=2)
 def triangular_solve(
     input, A, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ):

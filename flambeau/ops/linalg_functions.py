@@ -44,7 +44,7 @@ def _power(A, n):
     return found
 
 
-@composite(variants="", numbers=False)
+@composite(variants="out", numbers=False)
 def linalg_matrix_power(input, n: int):
     """Products of n copies of a matrix, or of its inverse."""
     return _power(input, n)

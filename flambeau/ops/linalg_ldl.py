@@ -16,14 +16,14 @@ def _linalg_ldl_factor_ex(
     """(packed factors, pivots, info)."""
 
 
-@composite(variants="", numbers=False, bind=True)
+@composite(variants="out", numbers=False, bind=True, outputs=3)
 def linalg_ldl_factor_ex(input, *, hermitian: bool = False, check_errors: bool = False):
     """A = L D Lᵀ (or Lᴴ), packed, with pivots and error codes."""
     name = "torch.linalg.ldl_factor_ex"
     return LdlFactorEx(public("_linalg_ldl_factor_ex")(input, hermitian, check_errors, name))
 
 
-@composite(variants="", numbers=False, bind=True)
+@composite(variants="out", numbers=False, bind=True, outputs=2)
 def linalg_ldl_factor(input, *, hermitian: bool = False):
     """A = L D Lᵀ (or Lᴴ), packed, with pivots."""
     found = public("_linalg_ldl_factor_ex")(input, hermitian, True, "torch.linalg.ldl_factor")

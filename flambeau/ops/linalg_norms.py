@@ -136,7 +136,7 @@ def linalg_norm(
     return public("linalg_vector_norm")(input, order, dims, keepdim, dtype=dtype)
 
 
-@composite(variants="function", bind=True)
+@composite(variants="function out", bind=True)
 def nuclear_norm(input, dim: Dims = None, keepdim: bool = False):
     """The sum of singular values."""
     if isinstance(dim, bool):  # nuclear_norm(input, keepdim)
@@ -144,7 +144,7 @@ def nuclear_norm(input, dim: Dims = None, keepdim: bool = False):
     return _matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, None)
 
 
-@composite(variants="function", bind=True)
+@composite(variants="function out", bind=True)
 def frobenius_norm(input, dim: Dims, keepdim: bool = False):
     """The square root of the sum of squares over one or two dimensions."""
     dims = (dim,) if isinstance(dim, int) else tuple(dim)

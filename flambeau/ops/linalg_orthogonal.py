@@ -66,13 +66,13 @@ def _linalg_qr(A, mode: str = "reduced"):
     """(Q, R)."""
 
 
-@composite(variants="", numbers=False, bind=True, exact_out=True)
+@composite(variants="out", numbers=False, bind=True, exact_out=True, outputs=2)
 def linalg_qr(A, mode: str = "reduced"):
     """Q with orthonormal columns and R upper triangular, A = Q R."""
     return LinalgQr(public("_linalg_qr")(A, mode))
 
 
-@composite(variants=_PLAIN, numbers=False, bind=True)
+@composite(variants=_PLAIN, numbers=False, bind=True, outputs=2)
 def qr(input, some: bool = True):
     """Q with orthonormal columns and R upper triangular, A = Q R."""
     warn_once(
@@ -95,7 +95,7 @@ def _geqrf(input):
     """(R above reflectors, their factors)."""
 
 
-@composite(variants=_PLAIN, numbers=False, bind=True)
+@composite(variants=_PLAIN, numbers=False, bind=True, outputs=2)
 def geqrf(input):
     """QR as LAPACK packs it: R, the reflectors below it, and their factors."""
     return Geqrf(public("_geqrf")(input))
@@ -279,7 +279,7 @@ def _linalg_lstsq(input, other, rcond: object, driver: str):
     return X, residuals, rank, values
 
 
-@composite(variants="out", numbers=False, bind=True)
+@composite(variants="out", numbers=False, bind=True, outputs=4)
 def linalg_lstsq(input, b, rcond: float | None = None, *, driver: str | None = None):
     """Least squares: X that makes |A X - B| small, the shortest where there are several."""
     name = "torch.linalg.lstsq"

@@ -79,13 +79,13 @@ def _solve(A, B, left, check_errors, name):
     return (X.squeeze(-1) if vector else X), info
 
 
-@composite(variants="", numbers=False, bind=True, exact_out=True)
+@composite(variants="out", numbers=False, bind=True, exact_out=True, outputs=2)
 def linalg_solve_ex(A, B, *, left: bool = True, check_errors: bool = False):
     """Solve A X = B (or X A = B); info says which matrices were singular."""
     return SolveEx(_solve(A, B, left, check_errors, "torch.linalg.solve_ex"))
 
 
-@composite(variants="", numbers=False, exact_out=True)
+@composite(variants="out", numbers=False, exact_out=True)
 def linalg_solve(A, B, *, left: bool = True):
     """Solve A X = B (or X A = B)."""
     return _solve(A, B, left, True, "torch.linalg.solve")[0]
@@ -99,7 +99,7 @@ def _linalg_inv_ex(A, check_errors: bool = False):
     """Inverses and error codes."""
 
 
-@composite(variants="", numbers=False, bind=True, exact_out=True)
+@composite(variants="out", numbers=False, bind=True, exact_out=True, outputs=2)
 def linalg_inv_ex(A, *, check_errors: bool = False):
     """Inverses; info says which matrices were singular."""
     return InvEx(public("_linalg_inv_ex")(A, check_errors))
@@ -111,7 +111,7 @@ def _inverse(A, name="linalg.inv"):
     return found
 
 
-@composite(variants="", numbers=False, exact_out=True)
+@composite(variants="out", numbers=False, exact_out=True)
 def linalg_inv(A):
     """Inverses of square matrices."""
     return _inverse(A)
@@ -148,7 +148,7 @@ def _linalg_det(A):
     """(determinants, LU, pivots)."""
 
 
-@composite(variants="", numbers=False, exact_out=True)
+@composite(variants="out", numbers=False, exact_out=True)
 def linalg_det(A):
     """Determinants of square matrices."""
     return public("_linalg_det")(A)[0]
@@ -181,13 +181,13 @@ def _linalg_slogdet(A):
     """(signs, logarithms of absolute determinants, LU, pivots)."""
 
 
-@composite(variants="", numbers=False, bind=True, exact_out=True)
+@composite(variants="out", numbers=False, bind=True, exact_out=True, outputs=2)
 def linalg_slogdet(A):
     """Determinants as a sign and the logarithm of an absolute value."""
     return LinalgSlogdet(public("_linalg_slogdet")(A)[:2])
 
 
-@composite(variants="function method", numbers=False, bind=True, exact_out=True)
+@composite(variants="function method out", numbers=False, bind=True, exact_out=True, outputs=2)
 def slogdet(input):
     """Determinants as a sign and the logarithm of an absolute value."""
     return Slogdet(public("_linalg_slogdet")(input)[:2])

@@ -94,19 +94,19 @@ def _linalg_svd(A, full_matrices: bool = False, compute_uv: bool = True, driver:
     """(U, S, Vh); without vectors where compute_uv is False."""
 
 
-@composite(variants="", numbers=False, bind=True, exact_out=True)
+@composite(variants="out", numbers=False, bind=True, exact_out=True, outputs=3)
 def linalg_svd(A, full_matrices: bool = True, *, driver: str | None = None):
     """U, S, Vh with A = U diag(S) Vh."""
     return LinalgSvd(public("_linalg_svd")(A, full_matrices, True, driver))
 
 
-@composite(variants="", numbers=False, exact_out=True)
+@composite(variants="out", numbers=False, exact_out=True)
 def linalg_svdvals(A, *, driver: str | None = None):
     """Singular values, the largest first."""
     return public("_linalg_svd")(A, False, A.requires_grad, driver)[1]
 
 
-@composite(variants=_PLAIN, numbers=False, bind=True)
+@composite(variants=_PLAIN, numbers=False, bind=True, outputs=3)
 def svd(input, some: bool = True, compute_uv: bool = True):
     """U, S, V with A = U diag(S) Vᴴ."""
     if input.ndim < 2:
@@ -153,13 +153,13 @@ def _linalg_eigh(A, UPLO: str = "L", compute_v: bool = True):
     """(values, vectors) of Hermitian matrices, of which one triangle is read."""
 
 
-@composite(variants="", numbers=False, bind=True, exact_out=True)
+@composite(variants="out", numbers=False, bind=True, exact_out=True, outputs=2)
 def linalg_eigh(input, UPLO: str = "L"):
     """Eigenvalues and eigenvectors of Hermitian matrices."""
     return Eigh(public("_linalg_eigh")(input, UPLO, True))
 
 
-@composite(variants="", numbers=False, exact_out=True)
+@composite(variants="out", numbers=False, exact_out=True)
 def linalg_eigvalsh(input, UPLO: str = "L"):
     """Eigenvalues of Hermitian matrices, the smallest first."""
     return public("_linalg_eigh")(input, UPLO, input.requires_grad)[0]
@@ -195,13 +195,13 @@ def _linalg_eig(input, compute_v: bool = True, name: str = "eig"):
     """(values, vectors) of square matrices."""
 
 
-@composite(variants="", numbers=False, bind=True)
+@composite(variants="out", numbers=False, bind=True, outputs=2)
 def linalg_eig(input):
     """Eigenvalues and eigenvectors of square matrices, complex ones."""
     return Eig(public("_linalg_eig")(input, True, "eig"))
 
 
-@composite(variants="", numbers=False)
+@composite(variants="out", numbers=False)
 def linalg_eigvals(input):
     """Eigenvalues of square matrices, complex ones."""
     return public("_linalg_eig")(input, input.requires_grad, "eigvals")[0]
@@ -240,7 +240,7 @@ def _check_single_or_double(input):
         raise RuntimeError("This function doesn't handle types other than float and double")
 
 
-@composite(variants="", numbers=False, bind=True)
+@composite(variants="out", numbers=False, bind=True)
 def linalg_matrix_rank(
     input, tol: object = None, hermitian: bool = False, *, atol: object = None, rtol: object = None
 ):
@@ -302,7 +302,7 @@ def _linalg_pinv(input, atol: object, rtol: object, hermitian: bool):
     return (left * scale.unsqueeze(-2)) @ right
 
 
-@composite(variants="", numbers=False, bind=True)
+@composite(variants="out", numbers=False, bind=True)
 def linalg_pinv(
     input,
     rcond: object = None,

@@ -50,7 +50,7 @@ def linear_to_weight(g_out, input):
 @template(
     "linear",
     namespace=NN,
-    variants="",
+    variants="out",
     numbers=False,
     node="AddmmBackward0",
     grad=dict(input=_to_input, weight=_to_weight, bias=_to_bias),

@@ -295,7 +295,7 @@ def _batch_norm_gradients(
     return (*found, None, None)
 
 
-@template("native_batch_norm", variants="function", outputs=3, joint_grad=_batch_norm_gradients)
+@template("native_batch_norm", variants="function out", outputs=3, joint_grad=_batch_norm_gradients)
 def native_batch_norm(
     input, weight: OptionalTensor, bias: OptionalTensor, running_mean: OptionalTensor,
     running_var: OptionalTensor, training: bool, momentum: float, eps: float,

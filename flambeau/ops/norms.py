@@ -173,7 +173,7 @@ def _linalg(overload, out, arguments):
 
 @composite(
     "overloads",
-    variants="",
+    variants="out",
     choose=_linalg,
     signatures=(
         "Tensor input, Scalar ord=2, ints? dim=None, bool keepdim=False, *, dtype dtype=None, "
@@ -186,7 +186,7 @@ def linalg_vector_norm(
     """The ord-norm of vectors."""
 
 
-@composite("norm", variants="function method", bind=True)
+@composite("norm", variants="function method out", bind=True)
 def norm(
     input,
     p: object = "fro",

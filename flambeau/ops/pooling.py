@@ -283,7 +283,7 @@ def avg_pool1d(
     return _avg_pool(1, input, *given)
 
 
-@composite("quick_avg_pool", **_FUNCTIONAL)
+@composite("quick_avg_pool", variants="out", namespace="nn.functional")
 def avg_pool2d(
     input,
     kernel_size: Ints,
@@ -301,7 +301,7 @@ def avg_pool2d(
     return _avg_pool(2, input, *given)
 
 
-@composite("quick_avg_pool", **_FUNCTIONAL)
+@composite("quick_avg_pool", variants="out", namespace="nn.functional")
 def avg_pool3d(
     input,
     kernel_size: Ints,

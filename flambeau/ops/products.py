@@ -321,7 +321,7 @@ def inner(input, other):
     return contract(input, other, [-1], [-1])
 
 
-@composite(variants="function", bind=True)
+@composite(variants="function out", bind=True)
 def tensordot(a, b, dims: object = 2, out: object = None):
     """Sum of products over several dimensions of two tensors."""
     if hasattr(dims, "_layout"):
@@ -388,7 +388,7 @@ def contract(a, b, left, right):
     return x.mm(y).reshape(rows + columns)
 
 
-@composite(variants="function")
+@composite(variants="function out")
 def chain_matmul(*matrices, out=None):
     """Product of several matrices, in the cheapest order."""
     warn_once(

@@ -221,7 +221,7 @@ def select_scatter(input, src, dim: int, index: int):
 
 
 @composite(
-    variants="function method",
+    variants="function method out",
     grad=dict(
         input=lambda g, dim, start, end, step: _without(
             g, lambda z: slice(z, dim, start, end, step)
