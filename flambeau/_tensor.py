@@ -200,8 +200,13 @@ def new_tensor(layout):
     return make_tensor(layout, storage, 0)
 
 
-def new_view(input, layout, offset, recording):
-    """A tensor over the memory of input, without history; offset in bytes."""
+def new_view(input, layout, offset, recording, *arguments):
+    """A tensor over the memory of input, without history; offset in bytes.
+
+    None where arguments of a view would be taken for others: True or 1.0 for 1.
+    """
+    if arguments and are_odd(arguments):
+        return None
     out = make_tensor(layout, input._storage, offset)
     above = input._view
     kind = "plain" if above is None else above.kind
@@ -211,7 +216,19 @@ def new_view(input, layout, offset, recording):
     return out
 
 
-def _native_tensor(layout):
+def are_odd(arguments):
+    """Is there a bool or a float, or a tuple that begins with a bool or holds a float?"""
+    for a in arguments:
+        if isinstance(a, (bool, float)):
+            return True
+        if type(a) is tuple and a:
+            kinds = list(map(type, a))
+            if kinds[0] is bool or float in kinds or (tuple in kinds and are_odd(a)):
+                return True
+    return False
+
+
+def _native_tensor(layout, args=(), kwargs=None):
     """new_tensor, natively; None where Python must do it."""
 
 
@@ -228,7 +245,7 @@ MAKERS = {"_fresh": _native_tensor, "_new_tensor": new_tensor, "_share": new_vie
 def make_natively(tensor, view):
     """Let native functions make tensors and views; arguments as those of Layout's."""
     global _native_tensor
-    MAKERS["_fresh"] = _native_tensor = tensor(Tensor, Storage, Pool)
+    MAKERS["_fresh"] = _native_tensor = tensor(Tensor, Storage, Pool, "dim", "keepdim")
     MAKERS["_share"] = view(Tensor, View, "plain", "no_grad")
 
 

@@ -7,7 +7,7 @@ deal with out=. Public functions are built in pointwise.py, reducing.py, viewing
 from flambeau import errors
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager.arguments import fits, taken, wrong
+from flambeau.eager.arguments import fits, is_int, taken, wrong
 from flambeau.ops.table import REQUIRED
 
 NUMBERS = (bool, int, float, complex)
@@ -25,7 +25,8 @@ KEYWORDS = {
 
 
 def type_error(op, param, position, value, wanted="Tensor"):
-    return TypeError(wrong(op.name, param, position, wanted, value))
+    name = op.name.removeprefix("functional_")
+    return TypeError(wrong(name, param, position, wanted, value))
 
 
 def bind(op, args, kwargs):
@@ -62,13 +63,20 @@ def bind(op, args, kwargs):
                         f"{op.name}() missing {len(missing)} required positional arguments: {text}"
                     )
                 bound[p.name] = p.default
-    return {p.name: _normal(op, k, p, bound[p.name]) for k, p in enumerate(params)}
+    # PyTorch's functions in Python hand everything on by position
+    places = len(params) if op.name.startswith("functional_") else len(args)
+    return {
+        p.name: _normal(op, p, bound[p.name], k, k + 1 if k < places else 0)
+        for k, p in enumerate(params)
+    }
 
 
 def judged(op, error, values):
     """What to raise where a call with these arguments failed: the parser's complaint is first."""
     try:
-        bind(op, (), values)
+        for k, p in enumerate(op.params):
+            if p.wants and p.name in values:
+                _normal(op, p, values[p.name], k, k + 1)
     except (TypeError, ValueError) as complaint:
         complaint.__suppress_context__ = True
         return complaint
@@ -83,9 +91,14 @@ def pack_rest(op, args):
             f"{op.name}() takes {len(op.params)} positional arguments but {len(args)} were given"
         )
     k = [p.name for p in op.params].index(name)
-    if len(args) > k + 1 or (len(args) == k + 1 and not isinstance(args[k], (tuple, list))):
+    if len(args) > k + 1 or (len(args) == k + 1 and _begins(op.params[k], args[k])):
         return (*args[:k], tuple(args[k:]))
     return ((),) if k == 0 and not args else args
+
+
+def _begins(p, value):
+    """Is a lone argument the first of several, rather than all of them or something wrong?"""
+    return not isinstance(value, (tuple, list)) and (p.wants != "ints" or is_int(value))
 
 
 def _native_name(value):
@@ -97,7 +110,7 @@ def _native_name(value):
     return f"{kind.__module__}.{kind.__name__}"
 
 
-def _normal(op, k, p, value):
+def _normal(op, p, value, k, position):
     if value is p.default:
         return value
     kind = p.kind
@@ -109,35 +122,35 @@ def _normal(op, k, p, value):
             return value
         number = as_number(value) if welcome else None
         if number is None:
-            raise type_error(op, p.name, k + 1, value)
+            raise type_error(op, p.name, position, value)
         return number
     if kind == "optional":
         if value is None or isinstance(value, Tensor):
             return value
         number = as_number(value)
         if number is None:
-            raise type_error(op, p.name, k + 1, value)
+            raise type_error(op, p.name, position, value)
         return number
     if kind == "tensors":
-        return _tensors(op, k, p, value)
+        return _tensors(op, p.name, value, k, position)
     if p.wants:
-        return _wanted(op, k, p, value)
+        return _wanted(op, p, value, position)
     return tuple(value) if type(value) is list else value
 
 
-def _wanted(op, k, p, value):
+def _wanted(op, p, value, position):
     """An argument of a parameter that says what it wants."""
     if value is None and p.may_be_none:
         return None
     if not fits(p.wants, value):
-        raise type_error(op, p.name, 0 if p.keyword_only else k + 1, value, p.wants)
+        raise type_error(op, p.name, position, value, p.wants)
     value = taken(op.name, p.name, p.wants, value)
     return float(value) if p.kind == "float" else value
 
 
-def _tensors(op, k, p, value):
+def _tensors(op, name, value, k, position):
     if not isinstance(value, (tuple, list)):
-        raise type_error(op, p.name, k + 1, value, "Tensors")
+        raise type_error(op, name, position, value, "Tensors")
     for n, v in enumerate(value):
         if not isinstance(v, Tensor):
             raise TypeError(
@@ -166,8 +179,8 @@ def take_out(op, out):
         raise TypeError(f"{op.name}() got an unexpected keyword argument 'out'")
     word = "Tensor" if op.outputs == 1 else "Tensors"
     if not fits(word, out):
-        if word == "Tensors" and isinstance(out, (tuple, list)):
-            _tensors(op, len(op.params), None, out)
+        if word == "Tensors":
+            _tensors(op, "out", out, len(op.params), 0)
         raise type_error(op, "out", 0, out, word)
     if word == "Tensors" and len(out) != op.outputs:
         raise TypeError(f"expected tuple of {op.outputs} elements but got {len(out)}")

@@ -15,6 +15,7 @@ from flambeau.autograd.node import edge_of, init_node
 from flambeau.eager.binding import judged
 from flambeau.eager.formula import node_class, quick_recorder
 from flambeau.eager.fragments import allocated, compile_text, indented
+from flambeau.ops.table import REQUIRED
 
 _PLAIN = {
     "tensor": "isinstance({n}, Tensor)",
@@ -25,23 +26,28 @@ _PLAIN = {
 _TYPED = {
     "bool": "({n} is True or {n} is False)",
     "int": "type({n}) is int",
-    "ints": "(type({n}) is int or type({n}) is tuple and {n} in tuples)",
-    "int list": "type({n}) is tuple and {n} in tuples",
+    "ints": "(type({n}) is int or isinstance({n}, tuple) and ({n} in tuples or tuples.learn({n})))",
+    "int list": "isinstance({n}, tuple) and ({n} in tuples or tuples.learn({n}))",
     "float": "type({n}) is float",
     "Scalar": "type({n}) in NUMBERS",
     "str": "type({n}) is str",
     "dtype": "type({n}) is dtype",
 }
+_INT = frozenset((int,))
 _NUMBERS = frozenset((bool, int, float, complex))
 
 
 class _Tuples(set):
     """Tuples of ints that were found to be such."""
 
-    def learn(self, values):
+    def learn(self, value):
+        """Is this one, too?"""
+        if not _INT.issuperset(map(type, value)):
+            return False
         if len(self) > 256:
             self.clear()
-        self.update([v for v in values if type(v) is tuple])
+        self.add(value)
+        return True
 
 
 def quick_function(op, run, general, record=None):
@@ -75,6 +81,7 @@ def _space(op, run, general):
         "modes": modes,
         "run": run,
         "general": general,
+        "needed": lambda value: () if value is REQUIRED else (value,),
         "judged": lambda error, values: judged(op, error, values),
         **{f"_d_{p.name}": p.default for p in op.params},
     }
@@ -162,26 +169,18 @@ def _plain_text(op):
             parts.append("/")
     parts += ["out=None"] if starred else ["*", "out=None"]
     conditions = " and ".join(_condition(p) for p in op.params)
-    given = ", ".join(f"('{p.name}', {_written(p)}, _d_{p.name})" for p in op.params)
+    # what must be there goes on by position, which complaints tell; the rest by name
+    needed, named = [], list(op.params)
+    while named and named[0].default is REQUIRED and not named[0].keyword_only:
+        needed.append(f"*needed({_written(named.pop(0))})")
+    given = "".join(f"('{p.name}', {_written(p)}, _d_{p.name}), " for p in named)
     return (
         f"def {op.name}({', '.join(parts)}, **kwargs):\n"
         f"    if kwargs or out is not None or not ({conditions}):\n"
-        f"        given = {{n: v for n, v, d in ({given},) if v is not d}}\n"
+        f"        given = {{n: v for n, v, d in ({given}) if v is not d}}\n"
         "        if out is not None:\n"
         "            given['out'] = out\n"
-        f"{_learning(op)}"
-    )
-
-
-def _learning(op):
-    """The call of the general function; tuples that it lets through are plain from then on."""
-    lists = [_written(p) for p in op.params if p.wants in ("ints", "int list")]
-    if not lists:
-        return "        return general(**given, **kwargs)\n"
-    return (
-        "        result = general(**given, **kwargs)\n"
-        f"        tuples.learn(({', '.join(lists)},))\n"
-        "        return result\n"
+        f"        return general({''.join(n + ', ' for n in needed)}**given, **kwargs)\n"
     )
 
 
@@ -201,7 +200,8 @@ def _packing_text(op):
         f"    if kwargs or not args or not isinstance({first}, Tensor):\n"
         f"        return general({first}, *args, **kwargs)\n"
         f"    {rest} = args[0] if type(args[0]) is tuple and len(args) == 1 else args\n"
-        f"    if type({rest}[0] if {rest} else None) is list:\n"
+        f"    if not ({rest} and type({rest}[0]) is type({rest}[-1]) is int\n"
+        f"            and ({rest} in tuples or tuples.learn({rest}))):\n"
         f"        return general({first}, *args)\n"
     )
 
@@ -220,11 +220,7 @@ def _call_text(op, names, recording, quick):
         for p in tensors
     )
     bound = arguments if quick else by_name
-    text = (
-        f"if ({needs}) and modes.grad:\n"
-        f"    return record({bound})\n"
-        f"return run({arguments})\n"
-    )
+    text = f"if ({needs}) and modes.grad:\n    return record({bound})\nreturn run({arguments})\n"
     return _judged_text(op, text, by_name)
 
 

@@ -212,6 +212,8 @@ class Routes:
         parts = []
         for p in self.op.params:
             parts.append(p.name if p.kind == "static" else f"type({p.name})")
+            if _has_twins(p):
+                parts.append(f"type({p.name})")
             if _folds(p):
                 parts.append(f"{p.name} == _d_{p.name}")
         return ", ".join(parts)
@@ -315,6 +317,8 @@ class Routes:
             ):
                 return
             key.append(v if p.kind == "static" else type(v))
+            if _has_twins(p):
+                key.append(type(v))
             if _folds(p):
                 key.append(v == p.default)
         types = tuple(Tensor if isinstance(v, Tensor) else type(v) for v in values)
@@ -346,6 +350,11 @@ class Routes:
         scope |= {f"check{k}": check for k, check in enumerate(self.checks)}
         form = "_ route" if self.inplace else " route"
         return compile_text(text, scope, f"{self.op.name}{form} {variant.pattern}")["run"]
+
+
+def _has_twins(p):
+    """Is this a static parameter whose values equal others in dictionaries, as 1 does True?"""
+    return p.kind == "static" and p.wants in ("int", "bool")
 
 
 def _looks(op):

@@ -20,8 +20,8 @@ from flambeau._tensor import Tensor, alias, empty_like_layout
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import gemm
-from flambeau.eager.formula import wants_grad
 from flambeau.eager.binding import bind, take_out
+from flambeau.eager.formula import wants_grad
 from flambeau.eager.fronts import quick_function
 from flambeau.eager.launching import FRONTS, LAUNCHERS, call_row, launches
 from flambeau.eager.outs import not_exact

@@ -12,7 +12,7 @@ from flambeau import return_types
 from flambeau.codegen import scalar as m
 from flambeau.ops.rules import floating, magnitude, promoted, same
 from flambeau.ops.support import INTEGRAL, group_of, refuses
-from flambeau.ops.table import composite, pointwise
+from flambeau.ops.table import Count, composite, pointwise
 
 LN2, LN10 = math.log(2), math.log(10)
 
@@ -162,7 +162,7 @@ def trunc(input):
     grad=nothing,
     overload=lambda bound: "round_decimals" if bound["decimals"] else None,
 )
-def round(input, *, decimals: object = 0):
+def round(input, *, decimals: Count = 0):
     """The nearest integer (of two, the even one), or the nearest number with so many decimals."""
     return m.rint(input) if m.is_float(input.type) else input
 
@@ -174,7 +174,7 @@ def round(input, *, decimals: object = 0):
     node="RoundBackward1",
     grad=nothing,
 )
-def round_decimals(input, *, decimals: object = 0):
+def round_decimals(input, *, decimals: Count = 0):
     """The nearest number with so many decimals."""
     scale = 10.0 ** builtin_abs(decimals)
     if decimals > 0:

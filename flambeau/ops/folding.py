@@ -112,7 +112,7 @@ def col2im(
 
 @composite(variants="", namespace=NN)
 def functional_unfold(
-    input, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1
+    input, kernel_size: object, dilation: object = 1, padding: object = 0, stride: object = 1
 ):
     """Sliding blocks of images as columns: (batch, channels * block size, blocks)."""
     arguments = _check_image(input._layout, kernel_size, dilation, padding, stride)
@@ -148,11 +148,11 @@ def _check_image(input, kernel_size, dilation, padding, stride):
 @composite(variants="", namespace=NN)
 def fold(
     input,
-    output_size: Ints,
-    kernel_size: Ints,
-    dilation: Ints = 1,
-    padding: Ints = 0,
-    stride: Ints = 1,
+    output_size: object,
+    kernel_size: object,
+    dilation: object = 1,
+    padding: object = 0,
+    stride: object = 1,
 ):
     """Sliding blocks, given as columns, added up to images of output_size."""
     facts = kernel_size, dilation, padding, stride

@@ -44,6 +44,10 @@ class IntList:
     """Annotation: several ints."""
 
 
+class Count:
+    """Annotation: an int that is a constant of kernels."""
+
+
 class DType:
     """Annotation: a dtype or None."""
 
@@ -73,6 +77,7 @@ _KINDS = {
 _WANTED = {
     bool: "bool",
     int: "int",
+    Count: "int",
     float: "float",
     str: "str",
     Scalar: "Scalar",

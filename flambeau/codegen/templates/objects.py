@@ -11,7 +11,7 @@ from flambeau.codegen.llvm_cpu import module_text
 from flambeau.codegen.loops import I1, I64, PTR, Module, V
 
 HUGE = 1 << 40  # sizes and strides beyond this are left to Python's integers
-_STATICS = "PyTuple_Type PyLong_Type _Py_TrueStruct _Py_FalseStruct"
+_STATICS = "PyTuple_Type PyLong_Type PyFloat_Type PyBool_Type _Py_TrueStruct _Py_FalseStruct"
 
 
 def build(slots):
@@ -34,7 +34,7 @@ class _Maker:
         self.slots = slots
         parameters = [(PTR, "self"), (PTR, "args"), (I64, "count")]
         self.fn = module.function(name, parameters, result=PTR)
-        self.own, self.args, _ = self.fn.params
+        self.own, self.args, self.count = self.fn.params
         self.nothing = self.fn.value(0, PTR)
         self.none = V(self.fn, PTR, "@_Py_NoneStruct")
 
@@ -47,6 +47,9 @@ class _Maker:
 
     def item(self, items, k):
         return self.fn.call("PyTuple_GetItem", PTR, items, k, pure=False)
+
+    def length(self, items):
+        return self.fn.call("PyTuple_Size", I64, items, pure=False)
 
     def integer(self, item):
         return self.fn.call("PyLong_AsLongLong", I64, item, pure=False)
@@ -63,6 +66,10 @@ class _Maker:
 
     def is_a(self, item, name):
         return self.fn.pure(f"icmp eq {self.kind(item)}, @{name}", I1)
+
+    def is_odd(self, item):
+        """Is this True or 1.0, which dictionaries take for 1?"""
+        return self.is_a(item, "PyFloat_Type") | self.is_a(item, "PyBool_Type")
 
     def own_reference(self, item):
         self.fn.call("Py_IncRef", "void", item)
@@ -108,7 +115,7 @@ def _layout(m):
     (facts,), (cls, sorts, size, pools) = m.arguments(1), m.constants(4)
     sizes, strides, dtype, device = (m.item(facts, fn.value(k, I64)) for k in range(4))
     m.leave_unless(m.is_a(sizes, "PyTuple_Type") & m.is_a(strides, "PyTuple_Type"))
-    ndim = fn.call("PyTuple_Size", I64, sizes, pure=False)
+    ndim = m.length(sizes)
     numel, loose, odd = _walk(m, sizes, strides, ndim)
     # of nothing at all, strides are dense if a fresh tensor would have them: rare, so not here
     m.leave_unless((numel.get() != 0) & (numel.get() < HUGE))
@@ -229,9 +236,25 @@ def _fields(m, made, layout, storage, offset):
 
 
 def _tensor(m):
-    """tensor(layout): over memory from the layout's pool; self: (Tensor, Storage, Pool)."""
+    """tensor(layout): over memory from the layout's pool.
+
+    self: (Tensor, Storage, Pool, "dim", "keepdim"). tensor(layout, args, kwargs) is for reductions:
+    None as well where a dimension is odd, or keepdim an int.
+    """
     fn = m.fn
-    (layout,), (cls, storage_class, pool_class) = m.arguments(1), m.constants(3)
+    (layout,), (cls, storage_class, pool_class, *names) = m.arguments(1), m.constants(5)
+    with fn.when(m.count > 1):
+        args, kwargs = m.arguments(3)[1:]
+        given = m.length(args)
+        with fn.when(given > 0):
+            m.leave_unless(~m.is_odd(m.item(args, fn.value(0, I64))))
+        with fn.when(given > 1):
+            m.leave_unless(~m.is_a(m.item(args, fn.value(1, I64)), "PyLong_Type"))
+        dim, keepdim = (fn.call("PyDict_GetItem", PTR, kwargs, n, pure=False) for n in names)
+        with fn.when(dim != m.nothing):
+            m.leave_unless(~m.is_odd(dim))
+        with fn.when(keepdim != m.nothing):
+            m.leave_unless(~m.is_a(keepdim, "PyLong_Type"))
     pool = m.get(layout, "Layout", "pool")
     m.leave_unless(m.kind(pool) == pool_class)
     free = fn.call("PyList_Size", I64, pool, pure=False)
@@ -249,10 +272,28 @@ def _tensor(m):
     fn.ret(made)
 
 
+def _leave_if_odd(m, item, depth):
+    """Leave to Python what is odd, and tuples that begin with a bool or hold a float."""
+    fn = m.fn
+    m.leave_unless(~m.is_odd(item))
+    with fn.when(m.is_a(item, "PyTuple_Type")), fn.loop(0, m.length(item)) as k:
+        inner = m.item(item, k)
+        is_first = m.is_a(inner, "PyBool_Type") & (k == 0)
+        m.leave_unless(~(m.is_a(inner, "PyFloat_Type") | is_first))
+        if depth:
+            with fn.when(m.is_a(inner, "PyTuple_Type")):
+                _leave_if_odd(m, inner, depth - 1)
+
+
 def _view(m):
-    """view(input, layout, offset, recording); self: (Tensor, View, "plain", "no_grad")."""
+    """view(input, layout, offset, recording, *arguments); self: (Tensor, View, "plain", "no_grad").
+
+    None where arguments are odd, for which there must not be a plan.
+    """
     fn = m.fn
     input, layout, offset, recording = m.arguments(4)
+    with fn.loop(4, m.count) as k:
+        _leave_if_odd(m, fn.load(fn.gep(m.args, k, PTR), PTR), 1)
     cls, view_class, plain, silent = m.constants(4)
     view = m.new(view_class)
     made = m.new(cls, view)
