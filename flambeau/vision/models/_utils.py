@@ -66,13 +66,13 @@ def initialize(
     model: nn.Module,
     conv: Callable[[Tensor], Any] | None = None,
     linear: Callable[[Tensor], Any] | None = None,
-    biases: bool = True,
+    biases: tuple[type[nn.Module], ...] = (nn.Conv2d, nn.Linear),
 ) -> None:
     """Give start values to all layers, in the order of `modules()`, which is that of the draws.
 
     Args:
         conv, linear: draw the weights of such layers; None leaves them.
-        biases: their biases become zero.
+        biases: of which of these layers the biases become zero too.
     """
     for module in model.modules():
         if isinstance(module, nn.Conv2d):
@@ -86,5 +86,5 @@ def initialize(
             continue
         if draw is not None:
             draw(module.weight)
-            if biases and module.bias is not None:
+            if module.bias is not None and isinstance(module, biases):
                 nn.init.zeros_(module.bias)

@@ -1,6 +1,6 @@
 """ConvNeXt: a convolutional network with the habits of transformers (Liu et al. 2022)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from ..ops.misc import Conv2dNormActivation, Permute
 from ..ops.stochastic_depth import StochasticDepth
 from ._api import builder
 from ._utils import initialize
+from .parts import chances, check_rows
 from .published import published
 
 __all__ = [
@@ -47,23 +48,18 @@ class CNBlock(nn.Module):
         norm_layer: Callable[..., nn.Module] | None = None,
     ) -> None:
         super().__init__()
-        norm = norm_layer or partial(nn.LayerNorm, eps=1e-6)
-        self.block = nn.Sequential(
-            nn.Conv2d(dim, dim, kernel_size=7, padding=3, groups=dim, bias=True),
-            Permute([0, 2, 3, 1]),
-            norm(dim),
-            nn.Linear(in_features=dim, out_features=4 * dim, bias=True),
-            nn.GELU(),
-            nn.Linear(in_features=4 * dim, out_features=dim, bias=True),
-            Permute([0, 3, 1, 2]),
-        )
-        self.layer_scale = nn.Parameter(flambeau.ones(dim, 1, 1) * layer_scale)
+        wide = nn.Conv2d(dim, dim, 7, padding=3, groups=dim)
+        up, down = nn.Linear(dim, 4 * dim), nn.Linear(4 * dim, dim)
+        normalized = nn.LayerNorm(dim, eps=1e-6) if norm_layer is None else norm_layer(dim)
+        over_channels = normalized, up, nn.GELU(), down
+        last, first = Permute([0, 2, 3, 1]), Permute([0, 3, 1, 2])  # where the channels are
+        self.block = nn.Sequential(wide, last, *over_channels, first)
         self.stochastic_depth = StochasticDepth(stochastic_depth_prob, "row")
+        self.layer_scale = nn.Parameter(flambeau.full((dim, 1, 1), float(layer_scale)))
 
     def forward(self, input: Tensor) -> Tensor:
-        result = self.stochastic_depth(self.layer_scale * self.block(input))
-        result += input
-        return result
+        change = self.stochastic_depth(self.layer_scale * self.block(input))
+        return change.add_(input)
 
 
 class CNBlockConfig:
@@ -98,42 +94,24 @@ class ConvNeXt(nn.Module):
         norm_layer: Callable[..., nn.Module] | None = None,
         **kwargs: Any,
     ) -> None:
+        check_rows(block_setting, CNBlockConfig, "block_setting", "CNBlockConfig")
         super().__init__()
-        if not block_setting:
-            raise ValueError("The block_setting should not be empty")
-        if not isinstance(block_setting, Sequence) or not all(
-            isinstance(row, CNBlockConfig) for row in block_setting
-        ):
-            raise TypeError("The block_setting should be List[CNBlockConfig]")
-        block = block or CNBlock
         norm = norm_layer or partial(LayerNorm2d, eps=1e-6)
-        layers: list[nn.Module] = [
-            Conv2dNormActivation(
-                3,
-                block_setting[0].input_channels,
-                kernel_size=4,
-                stride=4,
-                padding=0,
-                norm_layer=norm,
-                activation_layer=None,
-                bias=True,
-            )
-        ]
-        total, count = sum(row.num_layers for row in block_setting), 0
-        for row in block_setting:
-            blocks = []
-            for _ in range(row.num_layers):
-                chance = stochastic_depth_prob * count / (total - 1.0)
-                blocks.append(block(row.input_channels, layer_scale, chance))
-                count += 1
-            layers.append(nn.Sequential(*blocks))
-            if row.out_channels is not None:
-                half = nn.Conv2d(row.input_channels, row.out_channels, kernel_size=2, stride=2)
-                layers.append(nn.Sequential(norm(row.input_channels), half))
-        self.features = nn.Sequential(*layers)
+        depths = [row.num_layers for row in block_setting]
+        width = block_setting[0].input_channels
+        plain = {"norm_layer": norm, "activation_layer": None, "bias": True}
+        self.features = nn.Sequential(Conv2dNormActivation(3, width, 4, 4, 0, **plain))
+        ramp = chances(stochastic_depth_prob, depths, sum(depths) - 1)
+        for row, odds in zip(block_setting, ramp, strict=True):
+            width, after = row.input_channels, row.out_channels
+            blocks = [(block or CNBlock)(width, layer_scale, chance) for chance in odds]
+            self.features.append(nn.Sequential(*blocks))
+            if after is not None:
+                halves = norm(width), nn.Conv2d(width, after, 2, stride=2)
+                self.features.append(nn.Sequential(*halves))
+                width = after
         self.avgpool = nn.AdaptiveAvgPool2d(1)
-        last = block_setting[-1].out_channels or block_setting[-1].input_channels
-        self.classifier = nn.Sequential(norm(last), nn.Flatten(1), nn.Linear(last, num_classes))
+        self.classifier = nn.Sequential(norm(width), nn.Flatten(1), nn.Linear(width, num_classes))
         draw = partial(nn.init.trunc_normal_, std=0.02)
         initialize(self, draw, draw)
 

@@ -25,6 +25,12 @@ __all__ = [
 ]
 
 
+def _norm_first(before: int, after: int, kernel: int) -> "OrderedDict[str, nn.Module]":
+    """A convolution after its normalization and relu."""
+    convolution = nn.Conv2d(before, after, kernel, padding=kernel // 2, bias=False)
+    return OrderedDict(norm=nn.BatchNorm2d(before), relu=nn.ReLU(inplace=True), conv=convolution)
+
+
 class _DenseLayer(nn.Module):
     """From all features so far to `growth_rate` new ones, through a bottleneck."""
 
@@ -37,32 +43,31 @@ class _DenseLayer(nn.Module):
         memory_efficient: bool = False,
     ) -> None:
         super().__init__()
-        width = bn_size * growth_rate
-        self.norm1 = nn.BatchNorm2d(num_input_features)
-        self.relu1 = nn.ReLU(inplace=True)
-        self.conv1 = nn.Conv2d(num_input_features, width, kernel_size=1, stride=1, bias=False)
-        self.norm2 = nn.BatchNorm2d(width)
-        self.relu2 = nn.ReLU(inplace=True)
-        self.conv2 = nn.Conv2d(width, growth_rate, kernel_size=3, stride=1, padding=1, bias=False)
-        self.drop_rate = float(drop_rate)
-        self.memory_efficient = memory_efficient
+        self.memory_efficient, self.drop_rate = memory_efficient, float(drop_rate)
+        narrow = bn_size * growth_rate
+        for number, shape in (
+            ("1", (num_input_features, narrow, 1)),
+            ("2", (narrow, growth_rate, 3)),
+        ):
+            for kind, layer in _norm_first(*shape).items():
+                self.add_module(kind + number, layer)
 
     def bn_function(self, inputs: list[Tensor]) -> Tensor:
         return self.conv1(self.relu1(self.norm1(flambeau.cat(inputs, 1))))
 
     def forward(self, input: Tensor | list[Tensor]) -> Tensor:
-        features = [input] if isinstance(input, Tensor) else input
-        if self.memory_efficient and any(tensor.requires_grad for tensor in features):
+        seen = (input,) if isinstance(input, Tensor) else tuple(input)
+
+        def narrowed(*tensors: Tensor) -> Tensor:
+            return self.bn_function(list(tensors))
+
+        if self.memory_efficient and any(tensor.requires_grad for tensor in seen):
             # what was concatenated and normalized is computed again on the way back
-            narrow = checkpoint(
-                lambda *inputs: self.bn_function(list(inputs)), *features, use_reentrant=False
-            )
+            narrow = checkpoint(narrowed, *seen, use_reentrant=False)
         else:
-            narrow = self.bn_function(features)
+            narrow = narrowed(*seen)
         new = self.conv2(self.relu2(self.norm2(narrow)))
-        if self.drop_rate > 0:
-            new = F.dropout(new, p=self.drop_rate, training=self.training)
-        return new
+        return F.dropout(new, self.drop_rate, self.training) if self.drop_rate > 0 else new
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
         # the published files still say "norm.1" for what is "norm1"
@@ -103,13 +108,8 @@ class _Transition(nn.Sequential):
     """Fewer channels, half the size."""
 
     def __init__(self, num_input_features: int, num_output_features: int) -> None:
-        super().__init__()
-        self.norm = nn.BatchNorm2d(num_input_features)
-        self.relu = nn.ReLU(inplace=True)
-        self.conv = nn.Conv2d(
-            num_input_features, num_output_features, kernel_size=1, stride=1, bias=False
-        )
-        self.pool = nn.AvgPool2d(kernel_size=2, stride=2)
+        layers = _norm_first(num_input_features, num_output_features, 1)
+        super().__init__(OrderedDict(layers, pool=nn.AvgPool2d(2, stride=2)))
 
 
 class DenseNet(nn.Module):

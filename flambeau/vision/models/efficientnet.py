@@ -6,7 +6,7 @@ start. Each model is a table of rows of blocks.
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,7 +15,8 @@ from flambeau import Tensor, nn
 from ..ops.misc import Conv2dNormActivation, SqueezeExcitation
 from ..ops.stochastic_depth import StochasticDepth
 from ._api import builder
-from ._utils import _make_divisible, initialize
+from ._utils import _make_divisible, fan_out, initialize
+from .parts import Layer, chances, check_rows
 from .published import published
 
 __all__ = [
@@ -43,8 +44,6 @@ __all__ = [
     "efficientnet_v2_m",
     "efficientnet_v2_s",
 ]
-
-Layer = Callable[..., nn.Module]
 
 
 @dataclass
@@ -118,26 +117,27 @@ class FusedMBConvConfig(_MBConvConfig):
         )
 
 
+def _conv(norm: Layer) -> Layer:
+    return partial(Conv2dNormActivation, norm_layer=norm, activation_layer=nn.SiLU)
+
+
 class _Residual(nn.Module):
     """Layers, left out at random while learning, beside their input where shapes agree."""
 
     def __init__(
         self, cnf: _MBConvConfig, stochastic_depth_prob: float, layers: Sequence[nn.Module]
     ) -> None:
-        super().__init__()
-        if not 1 <= cnf.stride <= 2:
+        if cnf.stride not in (1, 2):
             raise ValueError("illegal stride value")
-        self.use_res_connect = cnf.stride == 1 and cnf.input_channels == cnf.out_channels
+        super().__init__()
+        self.out_channels = after = cnf.out_channels
+        self.use_res_connect = (cnf.input_channels, cnf.stride) == (after, 1)
         self.block = nn.Sequential(*layers)
         self.stochastic_depth = StochasticDepth(stochastic_depth_prob, "row")
-        self.out_channels = cnf.out_channels
 
     def forward(self, input: Tensor) -> Tensor:
-        result = self.block(input)
-        if self.use_res_connect:
-            result = self.stochastic_depth(result)
-            result += input
-        return result
+        change = self.block(input)
+        return self.stochastic_depth(change).add_(input) if self.use_res_connect else change
 
 
 class MBConv(_Residual):
@@ -150,15 +150,15 @@ class MBConv(_Residual):
         norm_layer: Layer,
         se_layer: Layer = SqueezeExcitation,
     ) -> None:
-        conv = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.SiLU)
-        wide = cnf.adjust_channels(cnf.input_channels, cnf.expand_ratio)
-        layers: list[nn.Module] = []
-        if wide != cnf.input_channels:
-            layers.append(conv(cnf.input_channels, wide, kernel_size=1))
-        layers.append(conv(wide, wide, cnf.kernel, cnf.stride, groups=wide))
-        squeezed = max(1, cnf.input_channels // 4)
-        layers.append(se_layer(wide, squeezed, activation=partial(nn.SiLU, inplace=True)))
-        layers.append(conv(wide, cnf.out_channels, kernel_size=1, activation_layer=None))
+        before, after = cnf.input_channels, cnf.out_channels
+        wide = cnf.adjust_channels(before, cnf.expand_ratio)
+        conv = _conv(norm_layer)
+        expansion = [] if wide == before else [conv(before, wide, 1)]
+        depthwise = conv(wide, wide, cnf.kernel, cnf.stride, groups=wide)
+        active = partial(nn.SiLU, inplace=True)
+        squeeze = se_layer(wide, before // 4 or 1, activation=active)
+        projection = conv(wide, after, 1, activation_layer=None)
+        layers = [*expansion, depthwise, squeeze, projection]
         super().__init__(cnf, stochastic_depth_prob, layers)
 
 
@@ -168,15 +168,12 @@ class FusedMBConv(_Residual):
     def __init__(
         self, cnf: FusedMBConvConfig, stochastic_depth_prob: float, norm_layer: Layer
     ) -> None:
-        conv = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.SiLU)
-        wide = cnf.adjust_channels(cnf.input_channels, cnf.expand_ratio)
-        if wide == cnf.input_channels:
-            layers = [conv(cnf.input_channels, cnf.out_channels, cnf.kernel, cnf.stride)]
-        else:
-            layers = [
-                conv(cnf.input_channels, wide, cnf.kernel, cnf.stride),
-                conv(wide, cnf.out_channels, kernel_size=1, activation_layer=None),
-            ]
+        before, after = cnf.input_channels, cnf.out_channels
+        wide = cnf.adjust_channels(before, cnf.expand_ratio)
+        conv, expands = _conv(norm_layer), wide != before
+        layers = [conv(before, wide if expands else after, cnf.kernel, cnf.stride)]
+        if expands:
+            layers.append(conv(wide, after, 1, activation_layer=None))
         super().__init__(cnf, stochastic_depth_prob, layers)
 
 
@@ -199,43 +196,30 @@ class EfficientNet(nn.Module):
         norm_layer: Layer | None = None,
         last_channel: int | None = None,
     ) -> None:
+        rows = inverted_residual_setting
+        check_rows(rows, _MBConvConfig, "inverted_residual_setting", "MBConvConfig")
         super().__init__()
-        setting = inverted_residual_setting
-        if not setting:
-            raise ValueError("The inverted_residual_setting should not be empty")
-        if not isinstance(setting, Sequence) or not all(
-            isinstance(row, _MBConvConfig) for row in setting
-        ):
-            raise TypeError("The inverted_residual_setting should be List[MBConvConfig]")
         norm = norm_layer or nn.BatchNorm2d
-        conv = partial(Conv2dNormActivation, norm_layer=norm, activation_layer=nn.SiLU)
-        layers: list[nn.Module] = [conv(3, setting[0].input_channels, kernel_size=3, stride=2)]
-        total, count = sum(row.num_layers for row in setting), 0
-        for row in setting:
-            blocks: list[nn.Module] = []
-            for _ in range(row.num_layers):
-                block = copy.copy(row)
-                if blocks:
-                    block.input_channels, block.stride = block.out_channels, 1
-                blocks.append(
-                    block.block(block, stochastic_depth_prob * float(count) / total, norm)
-                )
-                count += 1
-            layers.append(nn.Sequential(*blocks))
-        before = setting[-1].out_channels
-        last = 4 * before if last_channel is None else last_channel
-        layers.append(conv(before, last, kernel_size=1))
-        self.features = nn.Sequential(*layers)
+        conv, width = _conv(norm), rows[-1].out_channels
+        last = 4 * width if last_channel is None else last_channel
+        depths = [row.num_layers for row in rows]
+        self.features = nn.Sequential(conv(3, rows[0].input_channels, stride=2))
+        for row, odds in zip(
+            rows, chances(stochastic_depth_prob, depths, sum(depths)), strict=True
+        ):
+            blocks = nn.Sequential()
+            for chance in odds:
+                one = copy.copy(row)
+                if len(blocks):  # only the first block changes the shape
+                    one.input_channels, one.stride = row.out_channels, 1
+                blocks.append(one.block(one, chance, norm))
+            self.features.append(blocks)
+        self.features.append(conv(width, last, 1))
         self.avgpool = nn.AdaptiveAvgPool2d(1)
-        self.classifier = nn.Sequential(
-            nn.Dropout(p=dropout, inplace=True), nn.Linear(last, num_classes)
-        )
-        bound = 1.0 / math.sqrt(num_classes)
-        initialize(
-            self,
-            lambda weight: nn.init.kaiming_normal_(weight, mode="fan_out"),
-            lambda weight: nn.init.uniform_(weight, -bound, bound),
-        )
+        scores = nn.Linear(last, num_classes)
+        self.classifier = nn.Sequential(nn.Dropout(dropout, inplace=True), scores)
+        bound = num_classes**-0.5
+        initialize(self, fan_out, partial(nn.init.uniform_, a=-bound, b=bound))
 
     def _forward_impl(self, x: Tensor) -> Tensor:
         return self.classifier(self.avgpool(self.features(x)).flatten(1))

@@ -5,6 +5,7 @@ Two auxiliary classifiers in the middle help while learning; then the result is 
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import flambeau
@@ -30,17 +31,26 @@ class GoogLeNetOutputs(NamedTuple):
 
 _GoogLeNetOutputs = GoogLeNetOutputs
 
-# in, 1x1, reduced before 3x3, 3x3, reduced before 5x5, 5x5, after the pool
-_INCEPTIONS = {
-    "3a": (192, 64, 96, 128, 16, 32, 32),
-    "3b": (256, 128, 128, 192, 32, 96, 64),
-    "4a": (480, 192, 96, 208, 16, 48, 64),
-    "4b": (512, 160, 112, 224, 24, 64, 64),
-    "4c": (512, 128, 128, 256, 24, 64, 64),
-    "4d": (512, 112, 144, 288, 32, 64, 64),
-    "4e": (528, 256, 160, 320, 32, 128, 128),
-    "5a": (832, 256, 160, 320, 32, 128, 128),
-    "5b": (832, 384, 192, 384, 48, 128, 128),
+_OPTIONS = "kernel_size", "padding", "stride"
+# convolutions: channels in and out, kernel, padding, stride; pools: kernel, stride; the rest: in,
+# 1x1, reduced before 3x3, 3x3, reduced before 5x5, 5x5, after the pool
+_LAYERS = {
+    "conv1": (3, 64, 7, 3, 2),
+    "maxpool1": (3, 2),
+    "conv2": (64, 64, 1),
+    "conv3": (64, 192, 3, 1),
+    "maxpool2": (3, 2),
+    "inception3a": (192, 64, 96, 128, 16, 32, 32),
+    "inception3b": (256, 128, 128, 192, 32, 96, 64),
+    "maxpool3": (3, 2),
+    "inception4a": (480, 192, 96, 208, 16, 48, 64),
+    "inception4b": (512, 160, 112, 224, 24, 64, 64),
+    "inception4c": (512, 128, 128, 256, 24, 64, 64),
+    "inception4d": (512, 112, 144, 288, 32, 64, 64),
+    "inception4e": (528, 256, 160, 320, 32, 128, 128),
+    "maxpool4": (2, 2),
+    "inception5a": (832, 256, 160, 320, 32, 128, 128),
+    "inception5b": (832, 384, 192, 384, 48, 128, 128),
 }
 
 
@@ -90,23 +100,20 @@ class Inception(nn.Module):
     ) -> None:
         super().__init__()
         conv = conv_block or BasicConv2d
-        self.branch1 = conv(in_channels, ch1x1, kernel_size=1)
-        self.branch2 = nn.Sequential(
-            conv(in_channels, ch3x3red, kernel_size=1),
-            conv(ch3x3red, ch3x3, kernel_size=3, padding=1),
-        )
-        # the weights were trained with 3 x 3 here, whatever the names say
-        self.branch3 = nn.Sequential(
-            conv(in_channels, ch5x5red, kernel_size=1),
-            conv(ch5x5red, ch5x5, kernel_size=3, padding=1),
-        )
-        self.branch4 = nn.Sequential(
-            nn.MaxPool2d(kernel_size=3, stride=1, padding=1, ceil_mode=True),
-            conv(in_channels, pool_proj, kernel_size=1),
-        )
+        reduced = partial(conv, in_channels, kernel_size=1)
+
+        def through(narrow: int, wide: int) -> nn.Sequential:
+            # the weights were trained with 3 x 3 everywhere, whatever the names say
+            return nn.Sequential(reduced(narrow), conv(narrow, wide, kernel_size=3, padding=1))
+
+        self.branch1 = reduced(ch1x1)
+        self.branch2 = through(ch3x3red, ch3x3)
+        self.branch3 = through(ch5x5red, ch5x5)
+        pool = nn.MaxPool2d(3, 1, padding=1, ceil_mode=True)
+        self.branch4 = nn.Sequential(pool, reduced(pool_proj))
 
     def _forward(self, x: Tensor) -> list[Tensor]:
-        return [self.branch1(x), self.branch2(x), self.branch3(x), self.branch4(x)]
+        return [self._modules[f"branch{number}"](x) for number in (1, 2, 3, 4)]
 
     def forward(self, x: Tensor) -> Tensor:
         return flambeau.cat(self._forward(x), 1)
@@ -123,10 +130,11 @@ class InceptionAux(nn.Module):
         dropout: float = 0.7,
     ) -> None:
         super().__init__()
-        self.conv = (conv_block or BasicConv2d)(in_channels, 128, kernel_size=1)
-        self.fc1 = nn.Linear(2048, 1024)
-        self.fc2 = nn.Linear(1024, num_classes)
-        self.dropout = nn.Dropout(p=dropout)
+        narrow, side, hidden = 128, 4, 1024
+        self.conv = (conv_block or BasicConv2d)(in_channels, narrow, kernel_size=1)
+        self.fc1 = nn.Linear(narrow * side * side, hidden)
+        self.fc2 = nn.Linear(hidden, num_classes)
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.conv(F.adaptive_avg_pool2d(x, (4, 4))).flatten(1)
@@ -153,37 +161,34 @@ class GoogLeNet(nn.Module):
         dropout: float = 0.2,
         dropout_aux: float = 0.7,
     ) -> None:
-        super().__init__()
-        blocks = [BasicConv2d, Inception, InceptionAux] if blocks is None else blocks
         if init_weights is None:
             warn_of_slow_start("GoogleNet")
-        if len(blocks) != 3:
+        if blocks is None:
+            blocks = [BasicConv2d, Inception, InceptionAux]
+        elif len(blocks) != 3:
             raise ValueError(f"blocks length should be 3 instead of {len(blocks)}")
+        super().__init__()
+        self.transform_input, self.aux_logits = transform_input, aux_logits
         conv, inception, auxiliary = blocks
-        self.aux_logits = aux_logits
-        self.transform_input = transform_input
-        self.conv1 = conv(3, 64, kernel_size=7, stride=2, padding=3)
-        self.maxpool1 = nn.MaxPool2d(3, stride=2, ceil_mode=True)
-        self.conv2 = conv(64, 64, kernel_size=1)
-        self.conv3 = conv(64, 192, kernel_size=3, padding=1)
-        self.maxpool2 = nn.MaxPool2d(3, stride=2, ceil_mode=True)
-        for name, channels in _INCEPTIONS.items():
-            setattr(self, f"inception{name}", inception(*channels))
-            if name == "3b":
-                self.maxpool3 = nn.MaxPool2d(3, stride=2, ceil_mode=True)
-            elif name == "4e":
-                self.maxpool4 = nn.MaxPool2d(2, stride=2, ceil_mode=True)
-        self.aux1 = auxiliary(512, num_classes, dropout=dropout_aux) if aux_logits else None
-        self.aux2 = auxiliary(528, num_classes, dropout=dropout_aux) if aux_logits else None
+        for name, settings in _LAYERS.items():
+            if name.startswith("maxpool"):
+                kernel, stride = settings
+                layer: nn.Module = nn.MaxPool2d(kernel, stride, ceil_mode=True)
+            elif name.startswith("conv"):
+                before, after, *options = settings
+                layer = conv(before, after, **dict(zip(_OPTIONS, options, strict=False)))
+            else:
+                layer = inception(*settings)
+            self.add_module(name, layer)
+        for name, channels in (("aux1", 512), ("aux2", 528)):
+            aside = auxiliary(channels, num_classes, dropout=dropout_aux) if aux_logits else None
+            setattr(self, name, aside)
         self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
-        self.dropout = nn.Dropout(p=dropout)
+        self.dropout = nn.Dropout(dropout)
         self.fc = nn.Linear(1024, num_classes)
         if init_weights is not False:
-
-            def draw(weight: Tensor) -> None:
-                nn.init.trunc_normal_(weight, mean=0.0, std=0.01, a=-2, b=2)
-
-            initialize(self, draw, draw, biases=False)
+            draw = partial(nn.init.trunc_normal_, std=0.01, a=-2, b=2)
+            initialize(self, draw, draw, biases=())
 
     def _transform_input(self, x: Tensor) -> Tensor:
         return renormalized(x) if self.transform_input else x

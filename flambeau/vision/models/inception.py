@@ -11,6 +11,7 @@ from flambeau import Tensor, nn
 from flambeau.nn import functional as F
 
 from ._api import builder
+from ._utils import initialize
 from .googlenet import BasicConv2d, decide, renormalized, warn_of_slow_start
 from .published import published
 
@@ -194,16 +195,41 @@ class InceptionAux(nn.Module):
 
     def __init__(self, in_channels: int, num_classes: int, conv_block: Block | None = None) -> None:
         super().__init__()
+        narrow, wide = 128, 768
         conv = conv_block or BasicConv2d
-        self.conv0 = conv(in_channels, 128, kernel_size=1)
-        self.conv1 = conv(128, 768, kernel_size=5)
-        self.conv1.stddev = 0.01
-        self.fc = nn.Linear(768, num_classes)
-        self.fc.stddev = 0.001
+        self.conv0 = conv(in_channels, narrow, kernel_size=1)
+        self.conv1, self.fc = conv(narrow, wide, kernel_size=5), nn.Linear(wide, num_classes)
+        self.conv1.stddev, self.fc.stddev = 0.01, 0.001
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.conv1(self.conv0(F.avg_pool2d(x, kernel_size=5, stride=3)))
         return self.fc(F.adaptive_avg_pool2d(x, (1, 1)).flatten(1))
+
+
+# channels in and out, kernel, padding, stride
+_STEM = {
+    "Conv2d_1a_3x3": (3, 32, 3, 0, 2),
+    "Conv2d_2a_3x3": (32, 32, 3),
+    "Conv2d_2b_3x3": (32, 64, 3, 1),
+    "Conv2d_3b_1x1": (64, 80, 1),
+    "Conv2d_4a_3x3": (80, 192, 3),
+}
+_OPTIONS = "kernel_size", "padding", "stride"
+_POOLS = {"Conv2d_2b_3x3": "maxpool1", "Conv2d_4a_3x3": "maxpool2"}  # after which layer
+# kind, channels in, what else its constructor wants
+_MIXED: dict[str, tuple[str, int, dict[str, int]]] = {
+    "5b": ("A", 192, {"pool_features": 32}),
+    "5c": ("A", 256, {"pool_features": 64}),
+    "5d": ("A", 288, {"pool_features": 64}),
+    "6a": ("B", 288, {}),
+    "6b": ("C", 768, {"channels_7x7": 128}),
+    "6c": ("C", 768, {"channels_7x7": 160}),
+    "6d": ("C", 768, {"channels_7x7": 160}),
+    "6e": ("C", 768, {"channels_7x7": 192}),
+    "7a": ("D", 768, {}),
+    "7b": ("E", 1280, {}),
+    "7c": ("E", 2048, {}),
+}
 
 
 class Inception3(nn.Module):
@@ -225,49 +251,43 @@ class Inception3(nn.Module):
         init_weights: bool | None = None,
         dropout: float = 0.5,
     ) -> None:
-        super().__init__()
-        if inception_blocks is None:
-            inception_blocks = [BasicConv2d, InceptionA, InceptionB, InceptionC, InceptionD]
-            inception_blocks += [InceptionE, InceptionAux]
         if init_weights is None:
             warn_of_slow_start("inception_v3")
-        if len(inception_blocks) != 7:
+        if inception_blocks is None:
+            mixtures = InceptionA, InceptionB, InceptionC, InceptionD, InceptionE
+            inception_blocks = [BasicConv2d, *mixtures, InceptionAux]
+        elif len(inception_blocks) != 7:
             raise ValueError(
                 f"length of inception_blocks should be 7 instead of {len(inception_blocks)}"
             )
-        conv, block_a, block_b, block_c, block_d, block_e, auxiliary = inception_blocks
-        self.aux_logits = aux_logits
-        self.transform_input = transform_input
-        self.Conv2d_1a_3x3 = conv(3, 32, kernel_size=3, stride=2)
-        self.Conv2d_2a_3x3 = conv(32, 32, kernel_size=3)
-        self.Conv2d_2b_3x3 = conv(32, 64, kernel_size=3, padding=1)
-        self.maxpool1 = nn.MaxPool2d(kernel_size=3, stride=2)
-        self.Conv2d_3b_1x1 = conv(64, 80, kernel_size=1)
-        self.Conv2d_4a_3x3 = conv(80, 192, kernel_size=3)
-        self.maxpool2 = nn.MaxPool2d(kernel_size=3, stride=2)
-        self.Mixed_5b = block_a(192, pool_features=32)
-        self.Mixed_5c = block_a(256, pool_features=64)
-        self.Mixed_5d = block_a(288, pool_features=64)
-        self.Mixed_6a = block_b(288)
-        self.Mixed_6b = block_c(768, channels_7x7=128)
-        self.Mixed_6c = block_c(768, channels_7x7=160)
-        self.Mixed_6d = block_c(768, channels_7x7=160)
-        self.Mixed_6e = block_c(768, channels_7x7=192)
-        self.AuxLogits = auxiliary(768, num_classes) if aux_logits else None
-        self.Mixed_7a = block_d(768)
-        self.Mixed_7b = block_e(1280)
-        self.Mixed_7c = block_e(2048)
+        super().__init__()
+        self.transform_input, self.aux_logits = transform_input, aux_logits
+        conv, *mixed, auxiliary = inception_blocks
+        for name, (before, after, *sizes) in _STEM.items():
+            self.add_module(name, conv(before, after, **dict(zip(_OPTIONS, sizes, strict=False))))
+            if name in _POOLS:
+                self.add_module(_POOLS[name], nn.MaxPool2d(3, stride=2))
+        for name, (kind, channels, options) in _MIXED.items():
+            self.add_module(f"Mixed_{name}", mixed["ABCDE".index(kind)](channels, **options))
+            if name == "6e":
+                self.AuxLogits = auxiliary(channels, num_classes) if aux_logits else None
         self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
-        self.dropout = nn.Dropout(p=dropout)
+        self.dropout = nn.Dropout(dropout)
         self.fc = nn.Linear(2048, num_classes)
         if init_weights is not False:
-            for module in self.modules():
-                if isinstance(module, (nn.Conv2d, nn.Linear)):
-                    spread = float(getattr(module, "stddev", 0.1))
-                    nn.init.trunc_normal_(module.weight, mean=0.0, std=spread, a=-2, b=2)
-                elif isinstance(module, nn.BatchNorm2d):
-                    nn.init.ones_(module.weight)
-                    nn.init.zeros_(module.bias)
+            self._draw()
+
+    def _draw(self) -> None:
+        spread = {
+            id(layer.weight): float(getattr(layer, "stddev", 0.1))
+            for layer in self.modules()
+            if isinstance(layer, (nn.Conv2d, nn.Linear))
+        }
+
+        def draw(weight: Tensor) -> None:
+            nn.init.trunc_normal_(weight, std=spread[id(weight)], a=-2, b=2)
+
+        initialize(self, draw, draw, biases=())
 
     def _transform_input(self, x: Tensor) -> Tensor:
         return renormalized(x) if self.transform_input else x

@@ -5,7 +5,6 @@ Attention over a grid is attention over windows with the two axes exchanged, so 
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,11 +16,11 @@ from ..ops.misc import Conv2dNormActivation, SqueezeExcitation
 from ..ops.stochastic_depth import StochasticDepth
 from ._api import builder
 from ._utils import _ovewrite_named_param, initialize
+from .parts import Layer, differences, row_of_blocks
 from .published import published
 
 __all__ = ["MaxVit", "MaxVit_T_Weights", "maxvit_t"]
 
-Layer = Callable[..., nn.Module]
 Sizes = tuple[int, int]
 
 
@@ -79,26 +78,18 @@ class RelativePositionalMultiHeadAttention(nn.Module):
     """Attention among the places of each part of (B, parts, places, D), with learned biases."""
 
     def __init__(self, feat_dim: int, head_dim: int, max_seq_len: int) -> None:
-        super().__init__()
-        if feat_dim % head_dim != 0:
+        heads, left = divmod(feat_dim, head_dim)
+        if left:
             raise ValueError(f"feat_dim: {feat_dim} must be divisible by head_dim: {head_dim}")
-        self.n_heads = feat_dim // head_dim
-        self.head_dim = head_dim
-        self.size = int(math.sqrt(max_seq_len))
-        self.max_seq_len = max_seq_len
-        self.to_qkv = nn.Linear(feat_dim, feat_dim * 3)
+        super().__init__()
+        self.n_heads, self.head_dim = heads, head_dim
+        self.max_seq_len, self.size = max_seq_len, int(math.sqrt(max_seq_len))
         self.scale_factor = feat_dim**-0.5
+        self.to_qkv = nn.Linear(feat_dim, 3 * feat_dim)
         self.merge = nn.Linear(feat_dim, feat_dim)
-        span = 2 * self.size - 1
-        self.relative_position_bias_table = nn.Parameter(
-            flambeau.empty((span * span, self.n_heads), dtype=flambeau.float32)
-        )
-        i = flambeau.arange(self.size).repeat_interleave(self.size)
-        j = flambeau.arange(self.size).repeat(self.size)
-        down, right = i[:, None] - i[None, :], j[:, None] - j[None, :]
-        index = (down + self.size - 1) * span + right + self.size - 1
-        self.register_buffer("relative_position_index", index)
-        nn.init.trunc_normal_(self.relative_position_bias_table, std=0.02)
+        table = flambeau.empty((2 * self.size - 1) ** 2, self.n_heads, dtype=flambeau.float32)
+        self.relative_position_bias_table = nn.Parameter(nn.init.trunc_normal_(table, std=0.02))
+        self.register_buffer("relative_position_index", differences(self.size, self.size))
 
     def get_relative_positional_bias(self) -> Tensor:
         places = self.max_seq_len
@@ -119,30 +110,30 @@ class SwapAxes(nn.Module):
 
     def __init__(self, a: int, b: int) -> None:
         super().__init__()
-        self.a = a
-        self.b = b
+        self.a, self.b = a, b
 
     def forward(self, x: Tensor) -> Tensor:
         return x.swapaxes(self.a, self.b)
+
+
+# what happens to windows and the places in them before attention, and after it
+_SWAPS: dict[str, Layer] = {"window": nn.Identity, "grid": partial(SwapAxes, -2, -3)}
 
 
 class WindowPartition(nn.Module):
     """(B, C, H, W) as (B, windows, places of a window, C)."""
 
     def forward(self, x: Tensor, p: int) -> Tensor:
-        batch, channels, height, width = x.shape
-        x = x.reshape(batch, channels, height // p, p, width // p, p)
-        return x.permute(0, 2, 4, 3, 5, 1).reshape(batch, -1, p * p, channels)
+        x = x.unflatten(3, (-1, p)).unflatten(2, (-1, p))
+        return x.permute(0, 2, 4, 3, 5, 1).flatten(3, 4).flatten(1, 2)
 
 
 class WindowDepartition(nn.Module):
     """The way back."""
 
     def forward(self, x: Tensor, p: int, h_partitions: int, w_partitions: int) -> Tensor:
-        batch, _, _, channels = x.shape
-        x = x.reshape(batch, h_partitions, w_partitions, p, p, channels)
-        x = x.permute(0, 5, 1, 3, 2, 4)
-        return x.reshape(batch, channels, h_partitions * p, w_partitions * p)
+        x = x.unflatten(2, (p, p)).unflatten(1, (h_partitions, w_partitions))
+        return x.permute(0, 5, 1, 3, 2, 4).flatten(4, 5).flatten(2, 3)
 
 
 class PartitionAttentionLayer(nn.Module):
@@ -162,38 +153,29 @@ class PartitionAttentionLayer(nn.Module):
         mlp_dropout: float,
         p_stochastic_dropout: float,
     ) -> None:
-        super().__init__()
-        self.n_heads = in_channels // head_dim
-        self.head_dim = head_dim
-        self.n_partitions = grid_size[0] // partition_size
-        self.partition_type = partition_type
-        self.grid_size = grid_size
-        if partition_type not in ("grid", "window"):
+        if partition_type not in _SWAPS:
             raise ValueError("partition_type must be either 'grid' or 'window'")
-        grid = partition_type == "grid"
-        self.p, self.g = partition_size, self.n_partitions
-        if grid:
-            self.p, self.g = self.g, self.p
-        self.partition_op = WindowPartition()
-        self.departition_op = WindowDepartition()
-        self.partition_swap = SwapAxes(-2, -3) if grid else nn.Identity()
-        self.departition_swap = SwapAxes(-2, -3) if grid else nn.Identity()
-        self.attn_layer = nn.Sequential(
-            norm_layer(in_channels),
-            RelativePositionalMultiHeadAttention(in_channels, head_dim, partition_size**2),
-            nn.Dropout(attention_dropout),
-        )
-        self.mlp_layer = nn.Sequential(
-            nn.LayerNorm(in_channels),
-            nn.Linear(in_channels, in_channels * mlp_ratio),
-            activation_layer(),
-            nn.Linear(in_channels * mlp_ratio, in_channels),
-            nn.Dropout(mlp_dropout),
-        )
-        self.stochastic_dropout = StochasticDepth(p_stochastic_dropout, mode="row")
+        super().__init__()
+        many = grid_size[0] // partition_size
+        self.partition_type, self.grid_size, self.n_partitions = partition_type, grid_size, many
+        self.head_dim, self.n_heads = head_dim, in_channels // head_dim
+        # one attends within windows, the other one from window to window
+        self.p, self.g = (many, partition_size)[:: -1 if partition_type == "window" else 1]
+        swap = _SWAPS[partition_type]
+        self.partition_op, self.departition_op = WindowPartition(), WindowDepartition()
+        self.partition_swap, self.departition_swap = swap(), swap()
+        attention = RelativePositionalMultiHeadAttention(in_channels, head_dim, partition_size**2)
+        rest = nn.Dropout(attention_dropout)
+        self.attn_layer = nn.Sequential(norm_layer(in_channels), attention, rest)
+        wide = mlp_ratio * in_channels
+        up, down = nn.Linear(in_channels, wide), nn.Linear(wide, in_channels)
+        rest = nn.Dropout(mlp_dropout)
+        layers = nn.LayerNorm(in_channels), up, activation_layer(), down, rest
+        self.mlp_layer = nn.Sequential(*layers)
+        self.stochastic_dropout = StochasticDepth(p_stochastic_dropout, "row")
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.grid_size[0] % self.p != 0 or self.grid_size[1] % self.p != 0:
+        if any(side % self.p for side in self.grid_size):
             raise AssertionError(
                 "Grid size must be divisible by partition size. Got grid size of "
                 f"{self.grid_size} and partition size of {self.p}"
@@ -201,7 +183,7 @@ class PartitionAttentionLayer(nn.Module):
         x = self.partition_swap(self.partition_op(x, self.p))
         x = x + self.stochastic_dropout(self.attn_layer(x))
         x = x + self.stochastic_dropout(self.mlp_layer(x))
-        many = self.grid_size[0] // self.p, self.grid_size[1] // self.p
+        many = [side // self.p for side in self.grid_size]
         return self.departition_op(self.departition_swap(x), self.p, *many)
 
 
@@ -226,31 +208,17 @@ class MaxVitLayer(nn.Module):
         grid_size: Sizes,
     ) -> None:
         super().__init__()
-        layers: OrderedDict[str, nn.Module] = OrderedDict()
-        layers["MBconv"] = MBConv(
-            in_channels,
-            out_channels,
-            expansion_ratio,
-            squeeze_ratio,
-            stride,
-            activation_layer,
-            norm_layer,
-            p_stochastic_dropout,
+        ratios = expansion_ratio, squeeze_ratio
+        kinds = activation_layer, norm_layer
+        convolution = MBConv(
+            in_channels, out_channels, *ratios, stride, *kinds, p_stochastic_dropout
         )
+        layers: OrderedDict[str, nn.Module] = OrderedDict(MBconv=convolution)
+        chances = attention_dropout, mlp_dropout, p_stochastic_dropout
+        rest = grid_size, mlp_ratio, activation_layer, nn.LayerNorm, *chances
         for kind in ("window", "grid"):
-            layers[f"{kind}_attention"] = PartitionAttentionLayer(
-                out_channels,
-                head_dim,
-                partition_size,
-                kind,
-                grid_size,
-                mlp_ratio,
-                activation_layer,
-                nn.LayerNorm,
-                attention_dropout,
-                mlp_dropout,
-                p_stochastic_dropout,
-            )
+            attention = PartitionAttentionLayer(out_channels, head_dim, partition_size, kind, *rest)
+            layers[f"{kind}_attention"] = attention
         self.layers = nn.Sequential(layers)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -277,32 +245,24 @@ class MaxVitBlock(nn.Module):
         n_layers: int,
         p_stochastic: list[float],
     ) -> None:
-        super().__init__()
-        if len(p_stochastic) != n_layers:
+        if n_layers != len(p_stochastic):
             raise ValueError(
                 f"p_stochastic must have length n_layers={n_layers}, got "
                 f"p_stochastic={p_stochastic}."
             )
-        self.layers = nn.ModuleList()
+        super().__init__()
         self.grid_size = _halved(input_grid_size)
-        for place, chance in enumerate(p_stochastic):
-            layer = MaxVitLayer(
-                in_channels if place == 0 else out_channels,
-                out_channels,
-                squeeze_ratio,
-                expansion_ratio,
-                2 if place == 0 else 1,
-                norm_layer,
-                activation_layer,
-                head_dim,
-                mlp_ratio,
-                mlp_dropout,
-                attention_dropout,
-                chance,
-                partition_size,
-                self.grid_size,
+        chances = iter(p_stochastic)
+
+        def layer(before: int, after: int, stride: int) -> MaxVitLayer:
+            return MaxVitLayer(
+                *(before, after, squeeze_ratio, expansion_ratio, stride),
+                *(norm_layer, activation_layer, head_dim, mlp_ratio),
+                *(mlp_dropout, attention_dropout, next(chances)),
+                *(partition_size, self.grid_size),
             )
-            self.layers.append(layer)
+
+        self.layers = nn.ModuleList(row_of_blocks(layer, in_channels, out_channels, 2, n_layers))
 
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.layers:
@@ -342,20 +302,11 @@ class MaxVit(nn.Module):
         norm = norm_layer or partial(nn.BatchNorm2d, eps=1e-3, momentum=0.01)
         size = _halved(input_size)
         self._check_sizes(size, partition_size, len(block_channels))
+        first = {"norm_layer": norm, "activation_layer": activation_layer, "inplace": None}
+        plain = {"norm_layer": None, "activation_layer": None}
         self.stem = nn.Sequential(
-            Conv2dNormActivation(
-                3,
-                stem_channels,
-                3,
-                stride=2,
-                norm_layer=norm,
-                activation_layer=activation_layer,
-                bias=False,
-                inplace=None,
-            ),
-            Conv2dNormActivation(
-                stem_channels, stem_channels, 3, norm_layer=None, activation_layer=None, bias=True
-            ),
+            Conv2dNormActivation(3, stem_channels, stride=2, **first),
+            Conv2dNormActivation(stem_channels, stem_channels, **plain),
         )
         self.partition_size = partition_size
         self.blocks = nn.ModuleList()
@@ -366,31 +317,15 @@ class MaxVit(nn.Module):
         before = stem_channels
         for after, layers in zip(block_channels, block_layers, strict=True):
             block = MaxVitBlock(
-                before,
-                after,
-                squeeze_ratio,
-                expansion_ratio,
-                norm,
-                activation_layer,
-                head_dim,
-                mlp_ratio,
-                mlp_dropout,
-                attention_dropout,
-                partition_size,
-                size,
-                layers,
-                chances[:layers],
+                *(before, after, squeeze_ratio, expansion_ratio, norm, activation_layer),
+                *(head_dim, mlp_ratio, mlp_dropout, attention_dropout),
+                *(partition_size, size, layers, chances[:layers]),
             )
             self.blocks.append(block)
             before, size, chances = after, block.grid_size, chances[layers:]
-        self.classifier = nn.Sequential(
-            nn.AdaptiveAvgPool2d(1),
-            nn.Flatten(),
-            nn.LayerNorm(before),
-            nn.Linear(before, before),
-            nn.Tanh(),
-            nn.Linear(before, num_classes, bias=False),
-        )
+        hidden, last = nn.Linear(before, before), nn.Linear(before, num_classes, bias=False)
+        mean = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.LayerNorm(before)
+        self.classifier = nn.Sequential(*mean, hidden, nn.Tanh(), last)
         draw = partial(nn.init.normal_, std=0.02)
         initialize(self, draw, draw)
 
@@ -423,13 +358,5 @@ MaxVit_T_Weights = published("MaxVit_T_Weights", __name__)
 @builder(MaxVit_T_Weights, decide=_decide)
 def maxvit_t(**kwargs) -> MaxVit:
     """MaxViT, tiny. Takes also input_size ((224, 224))."""
-    return MaxVit(
-        kwargs.pop("input_size", (224, 224)),
-        stem_channels=64,
-        block_channels=[64, 128, 256, 512],
-        block_layers=[2, 2, 5, 2],
-        head_dim=32,
-        stochastic_depth_prob=0.2,
-        partition_size=7,
-        **kwargs,
-    )
+    size, widths, layers = kwargs.pop("input_size", (224, 224)), [64, 128, 256, 512], [2, 2, 5, 2]
+    return MaxVit(size, 64, 7, widths, layers, head_dim=32, stochastic_depth_prob=0.2, **kwargs)

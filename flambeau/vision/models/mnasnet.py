@@ -1,12 +1,15 @@
 """MNASNet: inverted residuals found by a search that timed them on telephones (Tan et al. 2018)."""
 
 import warnings
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from flambeau import Tensor, nn
 
 from ._api import builder
 from ._utils import fan_out, initialize
+from .parts import conv_norm, row_of_blocks
 from .published import published
 
 __all__ = [
@@ -26,6 +29,23 @@ _BN_MOMENTUM = 1 - 0.9997  # TensorFlow's 0.9997
 # kernel, stride, expansion, repeats of the rows of blocks
 _STACKS = [(3, 2, 3, 3), (5, 2, 3, 3), (5, 2, 6, 3), (3, 1, 6, 2), (5, 2, 6, 4), (3, 1, 6, 1)]
 
+_LAST = 1280  # channels before the classifier
+
+
+def _conv(
+    before: int, after: int, kernel: int = 1, *, momentum: float = _BN_MOMENTUM, **options: Any
+) -> list[nn.Module]:
+    relu = nn.ReLU(inplace=True)
+    return conv_norm(before, after, kernel, relu=relu, momentum=momentum, **options)
+
+
+def _depthwise(
+    channels: int, kernel: int, stride: int, momentum: float = _BN_MOMENTUM
+) -> list[nn.Module]:
+    """A filter for each channel."""
+    spread = {"stride": stride, "groups": channels, "momentum": momentum}
+    return _conv(channels, channels, kernel, **spread)
+
 
 class _InvertedResidual(nn.Module):
     def __init__(
@@ -37,35 +57,24 @@ class _InvertedResidual(nn.Module):
         expansion_factor: int,
         bn_momentum: float = 0.1,
     ) -> None:
+        for name, value, known in (
+            ("stride", stride, (1, 2)),
+            ("kernel_size", kernel_size, (3, 5)),
+        ):
+            if value not in known:
+                raise ValueError(f"{name} should be {known[0]} or {known[1]} instead of {value}")
         super().__init__()
-        if stride not in (1, 2):
-            raise ValueError(f"stride should be 1 or 2 instead of {stride}")
-        if kernel_size not in (3, 5):
-            raise ValueError(f"kernel_size should be 3 or 5 instead of {kernel_size}")
-        wide = in_ch * expansion_factor
-        self.apply_residual = in_ch == out_ch and stride == 1
+        wide = expansion_factor * in_ch
+        self.apply_residual = (in_ch, 1) == (out_ch, stride)
         self.layers = nn.Sequential(
-            nn.Conv2d(in_ch, wide, 1, bias=False),
-            nn.BatchNorm2d(wide, momentum=bn_momentum),
-            nn.ReLU(inplace=True),
-            nn.Conv2d(
-                wide,
-                wide,
-                kernel_size,
-                padding=kernel_size // 2,
-                stride=stride,
-                groups=wide,
-                bias=False,
-            ),
-            nn.BatchNorm2d(wide, momentum=bn_momentum),
-            nn.ReLU(inplace=True),
-            nn.Conv2d(wide, out_ch, 1, bias=False),
-            nn.BatchNorm2d(out_ch, momentum=bn_momentum),
+            *_conv(in_ch, wide, momentum=bn_momentum),
+            *_depthwise(wide, kernel_size, stride, momentum=bn_momentum),
+            *conv_norm(wide, out_ch, momentum=bn_momentum),
         )
 
     def forward(self, input: Tensor) -> Tensor:
-        result = self.layers(input)
-        return result + input if self.apply_residual else result
+        change = self.layers(input)
+        return input + change if self.apply_residual else change
 
 
 def _stack(
@@ -80,19 +89,11 @@ def _stack(
     """Blocks in a row; only the first one changes the shape."""
     if repeats < 1:
         raise ValueError(f"repeats should be >= 1, instead got {repeats}")
-    return nn.Sequential(
-        *[
-            _InvertedResidual(
-                in_ch if place == 0 else out_ch,
-                out_ch,
-                kernel_size,
-                stride if place == 0 else 1,
-                exp_factor,
-                bn_momentum=bn_momentum,
-            )
-            for place in range(repeats)
-        ]
-    )
+
+    def block(before: int, after: int, stride: int) -> _InvertedResidual:
+        return _InvertedResidual(before, after, kernel_size, stride, exp_factor, bn_momentum)
+
+    return nn.Sequential(*row_of_blocks(block, in_ch, out_ch, stride, repeats))
 
 
 def _round_to_multiple_of(val: float, divisor: int, round_up_bias: float = 0.9) -> int:
@@ -112,16 +113,8 @@ def _get_depths(alpha: float) -> list[int]:
 
 def _stem(first: int, second: int) -> list[nn.Module]:
     """A convolution, and a depthwise separable one."""
-    return [
-        nn.Conv2d(3, first, 3, padding=1, stride=2, bias=False),
-        nn.BatchNorm2d(first, momentum=_BN_MOMENTUM),
-        nn.ReLU(inplace=True),
-        nn.Conv2d(first, first, 3, padding=1, stride=1, groups=first, bias=False),
-        nn.BatchNorm2d(first, momentum=_BN_MOMENTUM),
-        nn.ReLU(inplace=True),
-        nn.Conv2d(first, second, 1, padding=0, stride=1, bias=False),
-        nn.BatchNorm2d(second, momentum=_BN_MOMENTUM),
-    ]
+    separable = _depthwise(first, 3, 1) + conv_norm(first, second, momentum=_BN_MOMENTUM)
+    return _conv(3, first, 3, stride=2) + separable
 
 
 class MNASNet(nn.Module):
@@ -134,29 +127,21 @@ class MNASNet(nn.Module):
     _version = 2  # the first one did not scale the stem
 
     def __init__(self, alpha: float, num_classes: int = 1000, dropout: float = 0.2) -> None:
-        super().__init__()
-        if alpha <= 0.0:
+        if not alpha > 0.0:
             raise ValueError(f"alpha should be greater than 0.0 instead of {alpha}")
-        self.alpha = alpha
-        self.num_classes = num_classes
-        depths = _get_depths(alpha)
-        layers = _stem(depths[0], depths[1])
-        for before, after, row in zip(depths[1:], depths[2:], _STACKS, strict=False):
-            layers.append(_stack(before, after, *row, _BN_MOMENTUM))
-        layers += [
-            nn.Conv2d(depths[7], 1280, 1, padding=0, stride=1, bias=False),
-            nn.BatchNorm2d(1280, momentum=_BN_MOMENTUM),
-            nn.ReLU(inplace=True),
+        super().__init__()
+        self.num_classes, self.alpha = num_classes, alpha
+        first, *widths = _get_depths(alpha)
+        stem = _stem(first, widths[0])
+        rows = [
+            _stack(*channels, *row, _BN_MOMENTUM)
+            for channels, row in zip(pairwise(widths), _STACKS, strict=True)
         ]
-        self.layers = nn.Sequential(*layers)
-        self.classifier = nn.Sequential(
-            nn.Dropout(p=dropout, inplace=True), nn.Linear(1280, num_classes)
-        )
-        initialize(
-            self,
-            fan_out,
-            lambda weight: nn.init.kaiming_uniform_(weight, mode="fan_out", nonlinearity="sigmoid"),
-        )
+        self.layers = nn.Sequential(*stem, *rows, *_conv(widths[-1], _LAST))
+        last = nn.Linear(_LAST, num_classes)
+        self.classifier = nn.Sequential(nn.Dropout(dropout, inplace=True), last)
+        uniform = partial(nn.init.kaiming_uniform_, mode="fan_out", nonlinearity="sigmoid")
+        initialize(self, conv=fan_out, linear=uniform)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.classifier(self.layers(x).mean([2, 3]))

@@ -1,6 +1,6 @@
 """MobileNet v3: inverted residuals found by search, with hard swish and squeezes (Howard 2019)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -8,7 +8,8 @@ from flambeau import Tensor, nn
 
 from ..ops.misc import Conv2dNormActivation, SqueezeExcitation
 from ._api import builder
-from ._utils import _make_divisible, initialize
+from ._utils import _make_divisible, fan_out, initialize
+from .parts import check_rows
 from .published import published
 
 __all__ = [
@@ -38,14 +39,12 @@ class InvertedResidualConfig:
         dilation: int,
         width_mult: float,
     ) -> None:
-        self.input_channels = self.adjust_channels(input_channels, width_mult)
-        self.kernel = kernel
-        self.expanded_channels = self.adjust_channels(expanded_channels, width_mult)
-        self.out_channels = self.adjust_channels(out_channels, width_mult)
-        self.use_se = use_se
-        self.use_hs = activation == "HS"
-        self.stride = stride
-        self.dilation = dilation
+        widths = input_channels, expanded_channels, out_channels
+        self.input_channels, self.expanded_channels, self.out_channels = (
+            self.adjust_channels(width, width_mult) for width in widths
+        )
+        self.kernel, self.stride, self.dilation = kernel, stride, dilation
+        self.use_se, self.use_hs = use_se, activation == "HS"
 
     @staticmethod
     def adjust_channels(channels: int, width_mult: float) -> int:
@@ -61,30 +60,27 @@ class InvertedResidual(nn.Module):
         norm_layer: Callable[..., nn.Module],
         se_layer: Callable[..., nn.Module] = _SQUEEZE,
     ) -> None:
-        super().__init__()
-        if not 1 <= cnf.stride <= 2:
+        before, wide, after = cnf.input_channels, cnf.expanded_channels, cnf.out_channels
+        if cnf.stride not in (1, 2):
             raise ValueError("illegal stride value")
-        self.use_res_connect = cnf.stride == 1 and cnf.input_channels == cnf.out_channels
-        activation = nn.Hardswish if cnf.use_hs else nn.ReLU
-        conv = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=activation)
-        wide = cnf.expanded_channels
-        layers: list[nn.Module] = []
-        if wide != cnf.input_channels:
-            layers.append(conv(cnf.input_channels, wide, kernel_size=1))
-        stride = 1 if cnf.dilation > 1 else cnf.stride
-        layers.append(conv(wide, wide, cnf.kernel, stride, groups=wide, dilation=cnf.dilation))
+        super().__init__()
+        self.out_channels, self._is_cn = after, cnf.stride == 2
+        self.use_res_connect = (before, 1) == (after, cnf.stride)
+        active = nn.Hardswish if cnf.use_hs else nn.ReLU
+        conv = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=active)
+        # what looks further keeps its size
+        reach = {"stride": cnf.stride if cnf.dilation == 1 else 1, "dilation": cnf.dilation}
+        self.block = nn.Sequential()
+        if before != wide:
+            self.block.append(conv(before, wide, 1))
+        self.block.append(conv(wide, wide, cnf.kernel, groups=wide, **reach))
         if cnf.use_se:
-            layers.append(se_layer(wide, _make_divisible(wide // 4, 8)))
-        layers.append(conv(wide, cnf.out_channels, kernel_size=1, activation_layer=None))
-        self.block = nn.Sequential(*layers)
-        self.out_channels = cnf.out_channels
-        self._is_cn = cnf.stride > 1
+            self.block.append(se_layer(wide, _make_divisible(wide // 4, 8)))
+        self.block.append(conv(wide, after, 1, activation_layer=None))
 
     def forward(self, input: Tensor) -> Tensor:
-        result = self.block(input)
-        if self.use_res_connect:
-            result += input
-        return result
+        change = self.block(input)
+        return change.add_(input) if self.use_res_connect else change
 
 
 class MobileNetV3(nn.Module):
@@ -105,35 +101,22 @@ class MobileNetV3(nn.Module):
         dropout: float = 0.2,
         **kwargs: Any,
     ) -> None:
+        setting, kind = inverted_residual_setting, InvertedResidualConfig
+        check_rows(setting, kind, "inverted_residual_setting", "InvertedResidualConfig")
         super().__init__()
-        setting = inverted_residual_setting
-        if not setting:
-            raise ValueError("The inverted_residual_setting should not be empty")
-        if not isinstance(setting, Sequence) or not all(
-            isinstance(item, InvertedResidualConfig) for item in setting
-        ):
-            raise TypeError("The inverted_residual_setting should be List[InvertedResidualConfig]")
-        block = block or InvertedResidual
         norm = norm_layer or partial(nn.BatchNorm2d, eps=0.001, momentum=0.01)
         conv = partial(Conv2dNormActivation, norm_layer=norm, activation_layer=nn.Hardswish)
-        last = setting[-1].out_channels
-        self.features = nn.Sequential(
-            conv(3, setting[0].input_channels, kernel_size=3, stride=2),
-            *[block(item, norm) for item in setting],
-            conv(last, 6 * last, kernel_size=1),
+        narrow, wide = setting[-1].out_channels, 6 * setting[-1].out_channels
+        self.features = nn.Sequential(conv(3, setting[0].input_channels, stride=2))
+        self.features.extend(
+            nn.Sequential(*[(block or InvertedResidual)(b, norm) for b in setting])
         )
+        self.features.append(conv(narrow, wide, 1))
         self.avgpool = nn.AdaptiveAvgPool2d(1)
-        self.classifier = nn.Sequential(
-            nn.Linear(6 * last, last_channel),
-            nn.Hardswish(inplace=True),
-            nn.Dropout(p=dropout, inplace=True),
-            nn.Linear(last_channel, num_classes),
-        )
-        initialize(
-            self,
-            lambda weight: nn.init.kaiming_normal_(weight, mode="fan_out"),
-            lambda weight: nn.init.normal_(weight, 0, 0.01),
-        )
+        hidden, scores = nn.Linear(wide, last_channel), nn.Linear(last_channel, num_classes)
+        between = nn.Hardswish(inplace=True), nn.Dropout(dropout, inplace=True)
+        self.classifier = nn.Sequential(hidden, *between, scores)
+        initialize(self, fan_out, partial(nn.init.normal_, std=0.01))
 
     def _forward_impl(self, x: Tensor) -> Tensor:
         return self.classifier(self.avgpool(self.features(x)).flatten(1))

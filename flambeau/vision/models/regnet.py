@@ -16,7 +16,7 @@ from flambeau import Tensor, nn
 
 from ..ops.misc import Conv2dNormActivation, SqueezeExcitation
 from ._api import builder
-from ._utils import _make_divisible
+from ._utils import _make_divisible, initialize
 from .published import published
 
 __all__ = [
@@ -62,14 +62,8 @@ class SimpleStemIN(Conv2dNormActivation):
     def __init__(
         self, width_in: int, width_out: int, norm_layer: Layer, activation_layer: Layer
     ) -> None:
-        super().__init__(
-            width_in,
-            width_out,
-            kernel_size=3,
-            stride=2,
-            norm_layer=norm_layer,
-            activation_layer=activation_layer,
-        )
+        kinds = {"norm_layer": norm_layer, "activation_layer": activation_layer}
+        super().__init__(width_in, width_out, 3, stride=2, **kinds)
 
 
 class BottleneckTransform(nn.Sequential):
@@ -86,18 +80,19 @@ class BottleneckTransform(nn.Sequential):
         bottleneck_multiplier: float,
         se_ratio: float | None,
     ) -> None:
-        conv = partial(
-            Conv2dNormActivation, norm_layer=norm_layer, activation_layer=activation_layer
-        )
-        width = round(width_out * bottleneck_multiplier)
-        layers: OrderedDict[str, nn.Module] = OrderedDict()
-        layers["a"] = conv(width_in, width, kernel_size=1)
-        layers["b"] = conv(width, width, kernel_size=3, stride=stride, groups=width // group_width)
+        kinds = {"norm_layer": norm_layer, "activation_layer": activation_layer}
+        inner = round(bottleneck_multiplier * width_out)
+        grouped = {"stride": stride, "groups": inner // group_width}
+        super().__init__()
+        self.add_module("a", Conv2dNormActivation(width_in, inner, 1, **kinds))
+        self.add_module("b", Conv2dNormActivation(inner, inner, 3, **grouped, **kinds))
         if se_ratio:
-            squeezed = round(se_ratio * width_in)
-            layers["se"] = SqueezeExcitation(width, squeezed, activation=activation_layer)
-        layers["c"] = conv(width, width_out, kernel_size=1, activation_layer=None)
-        super().__init__(layers)
+            few = round(width_in * se_ratio)
+            self.add_module("se", SqueezeExcitation(inner, few, activation_layer))
+        last = Conv2dNormActivation(
+            inner, width_out, 1, norm_layer=norm_layer, activation_layer=None
+        )
+        self.add_module("c", last)
 
 
 class ResBottleneckBlock(nn.Module):
@@ -116,14 +111,9 @@ class ResBottleneckBlock(nn.Module):
     ) -> None:
         super().__init__()
         self.proj = None
-        if width_in != width_out or stride != 1:
+        if (width_in, 1) != (width_out, stride):
             self.proj = Conv2dNormActivation(
-                width_in,
-                width_out,
-                kernel_size=1,
-                stride=stride,
-                norm_layer=norm_layer,
-                activation_layer=None,
+                *(width_in, width_out, 1, stride), norm_layer=norm_layer, activation_layer=None
             )
         rest = norm_layer, activation_layer, group_width, bottleneck_multiplier, se_ratio
         self.f = BottleneckTransform(width_in, width_out, stride, *rest)
@@ -201,6 +191,11 @@ class BlockParams:
         return cls(depths, stage_widths, group_widths, multipliers, strides, se_ratio)
 
 
+def _draw_convolution(weight: Tensor) -> None:
+    out, _, *kernel = weight.shape  # groups are not counted, unlike in kaiming_normal_
+    nn.init.normal_(weight, std=math.sqrt(2.0 / (out * math.prod(kernel))))
+
+
 class RegNet(nn.Module):
     """The network behind all functions of this file."""
 
@@ -231,20 +226,8 @@ class RegNet(nn.Module):
         self.trunk_output = nn.Sequential(stages)
         self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
         self.fc = nn.Linear(in_features=width, out_features=num_classes)
-        self._initialize()
-
-    def _initialize(self) -> None:
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                # groups are not counted, unlike in kaiming_normal_
-                fan_out = math.prod(module.kernel_size) * module.out_channels
-                nn.init.normal_(module.weight, mean=0.0, std=math.sqrt(2.0 / fan_out))
-            elif isinstance(module, nn.BatchNorm2d):
-                nn.init.ones_(module.weight)
-                nn.init.zeros_(module.bias)
-            elif isinstance(module, nn.Linear):
-                nn.init.normal_(module.weight, mean=0.0, std=0.01)
-                nn.init.zeros_(module.bias)
+        normal = partial(nn.init.normal_, std=0.01)
+        initialize(self, conv=_draw_convolution, linear=normal, biases=(nn.Linear,))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.fc(self.avgpool(self.trunk_output(self.stem(x))).flatten(start_dim=1))

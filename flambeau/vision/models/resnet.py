@@ -5,7 +5,6 @@ the same blocks with groups and with wider bottlenecks.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from flambeau import Tensor, nn
 
@@ -38,6 +37,7 @@ __all__ = [
 ]
 
 Norm = Callable[..., nn.Module]
+_WIDTHS = (64, 128, 256, 512)  # of the four rows
 
 
 def conv3x3(
@@ -53,10 +53,28 @@ def conv1x1(in_planes: int, out_planes: int, stride: int = 1) -> nn.Conv2d:
     return nn.Conv2d(in_planes, out_planes, kernel_size=1, stride=stride, bias=False)
 
 
-class BasicBlock(nn.Module):
+class _Residual(nn.Module):
+    """conv1, bn1, conv2, bn2, ... and the way around them."""
+
+    expansion: int
+    relu_after: int  # the number of the normalization before the relu in the order of children
+    last_norm: str
+
+    def _build(self, norm: Norm, way: nn.Module | None, *convolutions: nn.Conv2d) -> None:
+        for number, convolution in enumerate(convolutions, 1):
+            self.add_module(f"conv{number}", convolution)
+            self.add_module(f"bn{number}", norm(convolution.out_channels))
+            if number == self.relu_after:
+                self.relu = nn.ReLU(inplace=True)
+        self.downsample = way
+
+
+class BasicBlock(_Residual):
     """Two 3 x 3 convolutions, and the way around them."""
 
     expansion: int = 1
+    relu_after = 1
+    last_norm = "bn2"
 
     def __init__(
         self,
@@ -69,19 +87,14 @@ class BasicBlock(nn.Module):
         dilation: int = 1,
         norm_layer: Norm | None = None,
     ) -> None:
-        super().__init__()
-        norm_layer = norm_layer or nn.BatchNorm2d
-        if groups != 1 or base_width != 64:
+        if (groups, base_width) != (1, 64):
             raise ValueError("BasicBlock only supports groups=1 and base_width=64")
         if dilation > 1:
             raise NotImplementedError("Dilation > 1 not supported in BasicBlock")
-        self.conv1 = conv3x3(inplanes, planes, stride)
-        self.bn1 = norm_layer(planes)
-        self.relu = nn.ReLU(inplace=True)
-        self.conv2 = conv3x3(planes, planes)
-        self.bn2 = norm_layer(planes)
-        self.downsample = downsample
+        super().__init__()
         self.stride = stride
+        first, second = conv3x3(inplanes, planes, stride), conv3x3(planes, planes)
+        self._build(norm_layer or nn.BatchNorm2d, downsample, first, second)
 
     def forward(self, x: Tensor) -> Tensor:
         out = self.relu(self.bn1(self.conv1(x)))
@@ -90,10 +103,12 @@ class BasicBlock(nn.Module):
         return self.relu(out)
 
 
-class Bottleneck(nn.Module):
+class Bottleneck(_Residual):
     """Fewer channels, a 3 x 3 convolution, more channels again; the stride is in the middle."""
 
     expansion: int = 4
+    relu_after = 3
+    last_norm = "bn3"
 
     def __init__(
         self,
@@ -107,17 +122,12 @@ class Bottleneck(nn.Module):
         norm_layer: Norm | None = None,
     ) -> None:
         super().__init__()
-        norm_layer = norm_layer or nn.BatchNorm2d
-        width = int(planes * (base_width / 64.0)) * groups
-        self.conv1 = conv1x1(inplanes, width)
-        self.bn1 = norm_layer(width)
-        self.conv2 = conv3x3(width, width, stride, groups, dilation)
-        self.bn2 = norm_layer(width)
-        self.conv3 = conv1x1(width, planes * self.expansion)
-        self.bn3 = norm_layer(planes * self.expansion)
-        self.relu = nn.ReLU(inplace=True)
-        self.downsample = downsample
         self.stride = stride
+        inner = groups * int(planes * (base_width / 64))
+        narrow = conv1x1(inplanes, inner)
+        middle = conv3x3(inner, inner, stride, groups, dilation)
+        wide = conv1x1(inner, planes * self.expansion)
+        self._build(norm_layer or nn.BatchNorm2d, downsample, narrow, middle, wide)
 
     def forward(self, x: Tensor) -> Tensor:
         out = self.relu(self.bn1(self.conv1(x)))
@@ -150,35 +160,35 @@ class ResNet(nn.Module):
         replace_stride_with_dilation: list[bool] | None = None,
         norm_layer: Norm | None = None,
     ) -> None:
-        super().__init__()
-        self._norm_layer = norm_layer or nn.BatchNorm2d
-        self.inplanes = 64
-        self.dilation = 1
-        dilate = replace_stride_with_dilation or [False, False, False]
-        if len(dilate) != 3:
+        dilated = list(replace_stride_with_dilation or (False, False, False))
+        if len(dilated) != 3:
             raise ValueError(
                 "replace_stride_with_dilation should be None or a 3-element tuple, "
                 f"got {replace_stride_with_dilation}"
             )
-        self.groups = groups
-        self.base_width = width_per_group
-        self.conv1 = nn.Conv2d(3, self.inplanes, kernel_size=7, stride=2, padding=3, bias=False)
-        self.bn1 = self._norm_layer(self.inplanes)
-        self.relu = nn.ReLU(inplace=True)
-        self.maxpool = nn.MaxPool2d(kernel_size=3, stride=2, padding=1)
-        self.layer1 = self._make_layer(block, 64, layers[0])
-        self.layer2 = self._make_layer(block, 128, layers[1], stride=2, dilate=dilate[0])
-        self.layer3 = self._make_layer(block, 256, layers[2], stride=2, dilate=dilate[1])
-        self.layer4 = self._make_layer(block, 512, layers[3], stride=2, dilate=dilate[2])
+        super().__init__()
+        self._norm_layer = norm = norm_layer or nn.BatchNorm2d
+        self.inplanes, self.dilation = _WIDTHS[0], 1
+        self.groups, self.base_width = groups, width_per_group
+        self.conv1 = nn.Conv2d(3, _WIDTHS[0], 7, stride=2, padding=3, bias=False)
+        self.bn1, self.relu = norm(_WIDTHS[0]), nn.ReLU(inplace=True)
+        self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
+        for place, planes in enumerate(_WIDTHS):
+            further = (2, dilated[place - 1]) if place else (1, False)
+            row = self._make_layer(block, planes, layers[place], *further)
+            self.add_module(f"layer{place + 1}", row)
         self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
-        self.fc = nn.Linear(512 * block.expansion, num_classes)
+        self.fc = nn.Linear(self.inplanes, num_classes)
         initialize(self, conv=fan_out)
         if zero_init_residual:
-            for module in self.modules():
-                if isinstance(module, (BasicBlock, Bottleneck)):
-                    last: Any = module.bn3 if isinstance(module, Bottleneck) else module.bn2
-                    if last.weight is not None:
-                        nn.init.zeros_(last.weight)
+            self._start_as_identities()
+
+    def _start_as_identities(self) -> None:
+        for module in self.modules():
+            if isinstance(module, _Residual):
+                scale = getattr(module, module.last_norm).weight
+                if scale is not None:
+                    nn.init.zeros_(scale)
 
     def _make_layer(
         self,
@@ -188,21 +198,19 @@ class ResNet(nn.Module):
         stride: int = 1,
         dilate: bool = False,
     ) -> nn.Sequential:
-        norm, width = self._norm_layer, planes * block.expansion
-        first_dilation = self.dilation
+        norm, before, after = self._norm_layer, self.inplanes, planes * block.expansion
+        dilation = self.dilation  # of the first block; it has what the row before had
         if dilate:
-            self.dilation *= stride
-            stride = 1
-        downsample = None
-        if stride != 1 or self.inplanes != width:
-            downsample = nn.Sequential(conv1x1(self.inplanes, width, stride), norm(width))
-        common = (self.groups, self.base_width)
-        layers = [block(self.inplanes, planes, stride, downsample, *common, first_dilation, norm)]
-        self.inplanes = width
-        layers += [
-            block(width, planes, 1, None, *common, self.dilation, norm) for _ in range(1, blocks)
-        ]
-        return nn.Sequential(*layers)
+            stride, self.dilation = 1, dilation * stride
+        way = None
+        if (before, 1) != (after, stride):
+            way = nn.Sequential(conv1x1(before, after, stride), norm(after))
+        shape = self.groups, self.base_width
+        row = [block(before, planes, stride, way, *shape, dilation, norm)]
+        while len(row) < blocks:
+            row.append(block(after, planes, 1, None, *shape, self.dilation, norm))
+        self.inplanes = after
+        return nn.Sequential(*row)
 
     def _forward_impl(self, x: Tensor) -> Tensor:
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))

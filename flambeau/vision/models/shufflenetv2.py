@@ -6,6 +6,7 @@ import flambeau
 from flambeau import Tensor, nn
 
 from ._api import builder
+from .parts import conv_norm, row_of_blocks
 from .published import published
 
 __all__ = [
@@ -26,38 +27,35 @@ def channel_shuffle(x: Tensor, groups: int) -> Tensor:
     return flambeau.channel_shuffle(x, groups)
 
 
-def _conv1x1(before: int, after: int) -> list[nn.Module]:
-    conv = nn.Conv2d(before, after, kernel_size=1, stride=1, padding=0, bias=False)
-    return [conv, nn.BatchNorm2d(after), nn.ReLU(inplace=True)]
+def _conv(before: int, after: int, kernel: int = 1, stride: int = 1) -> list[nn.Module]:
+    return conv_norm(before, after, kernel, stride=stride, relu=nn.ReLU(inplace=True))
 
 
 class InvertedResidual(nn.Module):
     """One half of the channels through a small network; with a stride, both halves."""
 
     def __init__(self, inp: int, oup: int, stride: int) -> None:
-        super().__init__()
-        if not 1 <= stride <= 3:
-            raise ValueError("illegal stride value")
-        self.stride = stride
         half = oup // 2
-        if stride == 1 and inp != half << 1:
+        if stride not in (1, 2, 3):
+            raise ValueError("illegal stride value")
+        if stride == 1 and inp != 2 * half:
             raise ValueError(
                 f"Invalid combination of stride {stride}, inp {inp} and oup {oup} values. If "
                 "stride == 1 then inp should be equal to oup // 2 << 1."
             )
+        super().__init__()
+        self.stride = stride
+        seen = half  # by the second branch
         self.branch1 = nn.Sequential()
         if stride > 1:
-            self.branch1 = nn.Sequential(
-                self.depthwise_conv(inp, inp, kernel_size=3, stride=stride, padding=1),
-                nn.BatchNorm2d(inp),
-                *_conv1x1(inp, half),
-            )
-        self.branch2 = nn.Sequential(
-            *_conv1x1(inp if stride > 1 else half, half),
-            self.depthwise_conv(half, half, kernel_size=3, stride=stride, padding=1),
-            nn.BatchNorm2d(half),
-            *_conv1x1(half, half),
-        )
+            seen = inp
+            self.branch1 = nn.Sequential(*self._spread(inp), *_conv(inp, half))
+        self.branch2 = nn.Sequential(*_conv(seen, half), *self._spread(half), *_conv(half, half))
+
+    def _spread(self, channels: int) -> list[nn.Module]:
+        """A filter for each channel, normalized."""
+        filters = self.depthwise_conv(channels, channels, 3, self.stride, padding=1)
+        return [filters, nn.BatchNorm2d(channels)]
 
     @staticmethod
     def depthwise_conv(
@@ -88,24 +86,23 @@ class ShuffleNetV2(nn.Module):
         num_classes: int = 1000,
         inverted_residual: Callable[..., nn.Module] = InvertedResidual,
     ) -> None:
+        wanted = {
+            "stages_repeats": (stages_repeats, 3),
+            "stages_out_channels": (stages_out_channels, 5),
+        }
+        for name, (numbers, many) in wanted.items():
+            if len(numbers) != many:
+                raise ValueError(f"expected {name} as list of {many} positive ints")
         super().__init__()
-        if len(stages_repeats) != 3:
-            raise ValueError("expected stages_repeats as list of 3 positive ints")
-        if len(stages_out_channels) != 5:
-            raise ValueError("expected stages_out_channels as list of 5 positive ints")
         self._stage_out_channels = stages_out_channels
-        first, *stages, last = stages_out_channels
-        self.conv1 = nn.Sequential(
-            nn.Conv2d(3, first, 3, 2, 1, bias=False), nn.BatchNorm2d(first), nn.ReLU(inplace=True)
-        )
-        self.maxpool = nn.MaxPool2d(kernel_size=3, stride=2, padding=1)
-        channels = first
-        for number, blocks, width in zip((2, 3, 4), stages_repeats, stages, strict=True):
-            row = [inverted_residual(channels, width, 2)]
-            row += [inverted_residual(width, width, 1) for _ in range(blocks - 1)]
-            setattr(self, f"stage{number}", nn.Sequential(*row))
-            channels = width
-        self.conv5 = nn.Sequential(*_conv1x1(channels, last))
+        *widths, last = stages_out_channels
+        self.conv1 = nn.Sequential(*_conv(3, widths[0], 3, stride=2))
+        self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
+        for place, many in enumerate(stages_repeats):
+            shapes = (*widths[place : place + 2], 2, max(many, 1))
+            row = row_of_blocks(inverted_residual, *shapes)
+            self.add_module(f"stage{place + 2}", nn.Sequential(*row))
+        self.conv5 = nn.Sequential(*_conv(widths[-1], last))
         self.fc = nn.Linear(last, num_classes)
 
     def _forward_impl(self, x: Tensor) -> Tensor:

@@ -15,34 +15,11 @@ __all__ = [
     "squeezenet1_1",
 ]
 
-# Fire modules as (in, squeezed, expanded to twice as many), None for a pool
-_FIRES = {
-    "1_0": [
-        None,
-        (96, 16, 64),
-        (128, 16, 64),
-        (128, 32, 128),
-        None,
-        (256, 32, 128),
-        (256, 48, 192),
-        (384, 48, 192),
-        (384, 64, 256),
-        None,
-        (512, 64, 256),
-    ],
-    "1_1": [
-        None,
-        (64, 16, 64),
-        (128, 16, 64),
-        None,
-        (128, 32, 128),
-        (256, 32, 128),
-        None,
-        (256, 48, 192),
-        (384, 48, 192),
-        (384, 64, 256),
-        (512, 64, 256),
-    ],
+# the first convolution (channels, kernel); then fire modules by the channels that
+# they squeeze to (they expand to eight times as many), and "M" for pools
+_VERSIONS = {
+    "1_0": ((96, 7), "M 16 16 32 M 32 48 48 64 M 64"),
+    "1_1": ((64, 3), "M 16 16 M 32 32 M 48 48 64 64"),
 }
 
 
@@ -54,12 +31,14 @@ class Fire(nn.Module):
     ) -> None:
         super().__init__()
         self.inplanes = inplanes
-        self.squeeze = nn.Conv2d(inplanes, squeeze_planes, kernel_size=1)
-        self.squeeze_activation = nn.ReLU(inplace=True)
-        self.expand1x1 = nn.Conv2d(squeeze_planes, expand1x1_planes, kernel_size=1)
-        self.expand1x1_activation = nn.ReLU(inplace=True)
-        self.expand3x3 = nn.Conv2d(squeeze_planes, expand3x3_planes, kernel_size=3, padding=1)
-        self.expand3x3_activation = nn.ReLU(inplace=True)
+        parts = {
+            "squeeze": (inplanes, squeeze_planes, 1),
+            "expand1x1": (squeeze_planes, expand1x1_planes, 1),
+            "expand3x3": (squeeze_planes, expand3x3_planes, 3),
+        }
+        for name, (before, after, kernel) in parts.items():
+            self.add_module(name, nn.Conv2d(before, after, kernel, padding=kernel // 2))
+            self.add_module(f"{name}_activation", nn.ReLU(inplace=True))
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.squeeze_activation(self.squeeze(x))
@@ -71,23 +50,22 @@ class SqueezeNet(nn.Module):
     """The network behind `squeezenet1_0` and `squeezenet1_1`."""
 
     def __init__(self, version: str = "1_0", num_classes: int = 1000, dropout: float = 0.5) -> None:
+        if version not in _VERSIONS:
+            raise ValueError(f"Unsupported SqueezeNet version {version}: 1_0 or 1_1 expected")
         super().__init__()
         self.num_classes = num_classes
-        if version not in _FIRES:
-            raise ValueError(f"Unsupported SqueezeNet version {version}: 1_0 or 1_1 expected")
-        channels, kernel = (96, 7) if version == "1_0" else (64, 3)
-        layers = [nn.Conv2d(3, channels, kernel_size=kernel, stride=2), nn.ReLU(inplace=True)]
-        for fire in _FIRES[version]:
-            if fire is None:
-                layers.append(nn.MaxPool2d(kernel_size=3, stride=2, ceil_mode=True))
-            else:
-                before, squeezed, half = fire
-                layers.append(Fire(before, squeezed, half, half))
-        self.features = nn.Sequential(*layers)
-        last = nn.Conv2d(512, num_classes, kernel_size=1)
-        self.classifier = nn.Sequential(
-            nn.Dropout(p=dropout), last, nn.ReLU(inplace=True), nn.AdaptiveAvgPool2d((1, 1))
-        )
+        (channels, kernel), row = _VERSIONS[version]
+        self.features = nn.Sequential(nn.Conv2d(3, channels, kernel, 2), nn.ReLU(inplace=True))
+        for item in row.split():
+            if item == "M":
+                self.features.append(nn.MaxPool2d(3, stride=2, ceil_mode=True))
+                continue
+            half = 4 * int(item)
+            self.features.append(Fire(channels, int(item), half, half))
+            channels = 2 * half
+        last = nn.Conv2d(channels, num_classes, 1)
+        scores = last, nn.ReLU(inplace=True), nn.AdaptiveAvgPool2d((1, 1))
+        self.classifier = nn.Sequential(nn.Dropout(dropout), *scores)
 
         def draw(weight: Tensor) -> None:
             if weight is last.weight:

@@ -5,7 +5,6 @@ positions by a small network.
 """
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,9 +12,11 @@ import flambeau
 from flambeau import Tensor, nn
 from flambeau.nn import functional as F
 
-from ..ops.misc import MLP, Permute
+from ..ops.misc import Permute
 from ..ops.stochastic_depth import StochasticDepth
 from ._api import builder
+from ._utils import initialize
+from .parts import Layer, chances, differences, perceptron
 from .published import published
 
 __all__ = [
@@ -34,61 +35,73 @@ __all__ = [
     "swin_v2_t",
 ]
 
-Layer = Callable[..., nn.Module]
 
+class _Merging(nn.Module):
+    """Squares of 2 x 2 places become one place of twice the width; odd sizes are padded."""
 
-class PatchMerging(nn.Module):
-    """Four neighbours become one place of twice the width."""
+    norm_first: bool
 
     def __init__(self, dim: int, norm_layer: Layer = nn.LayerNorm) -> None:
         super().__init__()
+        joined = 4 * dim
         self.dim = dim
-        self.reduction = nn.Linear(4 * dim, 2 * dim, bias=False)
-        self.norm = norm_layer(4 * dim)
+        self.reduction = nn.Linear(joined, joined // 2, bias=False)
+        self.norm = norm_layer(joined if self.norm_first else joined // 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.reduction(self.norm(_neighbours(x)))
+        height, width = x.shape[-3:-1]
+        x = F.pad(x, (0, 0, 0, width % 2, 0, height % 2))
+        x = flambeau.cat([x[..., i::2, j::2, :] for j in (0, 1) for i in (0, 1)], -1)
+        if self.norm_first:
+            return self.reduction(self.norm(x))
+        return self.norm(self.reduction(x))
 
 
-class PatchMergingV2(nn.Module):
+class PatchMerging(_Merging):
+    """Four neighbours, normalized, become one place of twice the width."""
+
+    norm_first = True
+
+
+class PatchMergingV2(_Merging):
     """The same with the normalization at the end."""
 
-    def __init__(self, dim: int, norm_layer: Layer = nn.LayerNorm) -> None:
-        super().__init__()
-        self.dim = dim
-        self.reduction = nn.Linear(4 * dim, 2 * dim, bias=False)
-        self.norm = norm_layer(2 * dim)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.norm(self.reduction(_neighbours(x)))
-
-
-def _neighbours(x: Tensor) -> Tensor:
-    """Squares of 2 x 2 places side by side in the channels; odd sizes are padded."""
-    height, width = x.shape[-3:-1]
-    x = F.pad(x, (0, 0, 0, width % 2, 0, height % 2))
-    corners = [x[..., i::2, j::2, :] for j in (0, 1) for i in (0, 1)]
-    return flambeau.cat(corners, -1)
+    norm_first = False
 
 
 def _windows(x: Tensor, size: list[int]) -> Tensor:
     """(B, H, W, C) as (B * windows, places of a window, C)."""
-    batch, height, width, channels = x.shape
-    x = x.view(batch, height // size[0], size[0], width // size[1], size[1], channels)
-    return x.permute(0, 1, 3, 2, 4, 5).reshape(-1, size[0] * size[1], channels)
+    rows, columns = size
+    x = x.unflatten(2, (-1, columns)).unflatten(1, (-1, rows)).transpose(2, 3)
+    return x.flatten(3, 4).flatten(0, 2)
 
 
-def _shift_mask(x: Tensor, height: int, width: int, size: list[int], shift: list[int]) -> Tensor:
+def _image(x: Tensor, size: list[int], batch: int, across: int) -> Tensor:
+    """The way back, for images that are so many windows wide."""
+    x = x.unflatten(1, tuple(size)).unflatten(0, (batch, -1, across)).transpose(2, 3)
+    return x.flatten(3, 4).flatten(1, 2)
+
+
+def _bands(length: int, size: int, shift: int, device: Any) -> Tensor:
+    """Places of one axis by number: far from the edge, before the shift, moved around the edge."""
+    places = flambeau.arange(length, device=device)
+    return (places >= length - size).int() + (places >= length - shift).int()
+
+
+def _shift_mask(x: Tensor, full: list[int], size: list[int], shift: list[int]) -> Tensor:
     """-100 between places that met only because the shift went around the edge."""
-    region = x.new_zeros((height, width))
-    bands = [
-        (slice(0, -s), slice(-s, -d), slice(-d, None)) for s, d in zip(size, shift, strict=True)
-    ]
-    for count, (rows, columns) in enumerate((r, c) for r in bands[0] for c in bands[1]):
-        region[rows, columns] = count
-    places = _windows(region.view(1, height, width, 1), size).squeeze(-1)
-    differs = places.unsqueeze(1) - places.unsqueeze(2)
-    return differs.masked_fill(differs != 0, -100.0)
+    down, right = map(_bands, full, size, shift, (x.device, x.device))
+    regions = _windows((3 * down.unsqueeze(1) + right)[None, ..., None], size)
+    apart = regions != regions.transpose(1, 2)
+    return x.new_zeros(apart.shape).masked_fill(apart, -100.0)
+
+
+def _logits(q: Tensor, k: Tensor, scale: Tensor | None) -> Tensor:
+    """How much places attend to each other: by products, or by angles with a scale per head."""
+    if scale is None:
+        return (q * q.shape[-1] ** -0.5) @ k.mT
+    angles = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT
+    return angles * scale.clamp(max=math.log(100.0)).exp()
 
 
 def shifted_window_attention(
@@ -113,45 +126,29 @@ def shifted_window_attention(
         shift_size: how far windows are shifted; not at all where one covers everything.
         logit_scale: compare directions only, and scale by this (version 2).
     """
-    batch, height, width, channels = input.shape
-    missing = [(-n) % size for n, size in zip((height, width), window_size, strict=True)]
-    x = F.pad(input, (0, 0, 0, missing[1], 0, missing[0]))
-    full = height + missing[0], width + missing[1]
-    shift = [
-        0 if size >= n else s for size, n, s in zip(window_size, full, shift_size, strict=True)
-    ]
-    shifted = sum(shift) > 0
-    if shifted:
-        x = flambeau.roll(x, shifts=(-shift[0], -shift[1]), dims=(1, 2))
+    batch, *sizes, _ = input.shape
+    full = [-(-n // w) * w for n, w in zip(sizes, window_size, strict=True)]
+    shift = [s if w < n else 0 for n, w, s in zip(full, window_size, shift_size, strict=True)]
+    x = F.pad(input, (0, 0, 0, full[1] - sizes[1], 0, full[0] - sizes[0]))
+    if any(shift):
+        x = x.roll([-s for s in shift], (1, 2))
     x = _windows(x, window_size)
-    many, places, _ = x.shape
-    if logit_scale is not None and qkv_bias is not None:
-        length = qkv_bias.numel() // 3
-        qkv_bias = qkv_bias.clone()
-        qkv_bias[length : 2 * length].zero_()
-    qkv = F.linear(x, qkv_weight, qkv_bias)
-    qkv = qkv.reshape(many, places, 3, num_heads, channels // num_heads).permute(2, 0, 3, 1, 4)
-    q, k, v = qkv[0], qkv[1], qkv[2]
-    if logit_scale is not None:
-        attention = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)
-        attention = attention * flambeau.clamp(logit_scale, max=math.log(100.0)).exp()
-    else:
-        attention = (q * (channels // num_heads) ** -0.5).matmul(k.transpose(-2, -1))
-    attention = attention + relative_position_bias
-    if shifted:
-        mask = _shift_mask(x, *full, window_size, shift)
-        attention = attention.view(batch, -1, num_heads, places, places)
-        attention = attention + mask.unsqueeze(1).unsqueeze(0)
-        attention = attention.view(-1, num_heads, places, places)
-    attention = F.dropout(F.softmax(attention, dim=-1), p=attention_dropout, training=training)
-    x = attention.matmul(v).transpose(1, 2).reshape(many, places, channels)
-    x = F.dropout(F.linear(x, proj_weight, proj_bias), p=dropout, training=training)
-    rows, columns = window_size
-    x = x.view(batch, full[0] // rows, full[1] // columns, rows, columns, channels)
-    x = x.permute(0, 1, 3, 2, 4, 5).reshape(batch, *full, channels)
-    if shifted:
-        x = flambeau.roll(x, shifts=(shift[0], shift[1]), dims=(1, 2))
-    return x[:, :height, :width, :].contiguous()
+    if logit_scale is not None and qkv_bias is not None:  # keys have no bias in version 2
+        of_q, of_k, of_v = qkv_bias.chunk(3)
+        qkv_bias = flambeau.cat([of_q, flambeau.zeros_like(of_k), of_v])
+    parts = F.linear(x, qkv_weight, qkv_bias).unflatten(-1, (3, num_heads, -1))
+    q, k, v = parts.permute(2, 0, 3, 1, 4).unbind(0)
+    logits = _logits(q, k, logit_scale) + relative_position_bias
+    if any(shift):
+        mask = _shift_mask(x, full, window_size, shift).unsqueeze(1)
+        logits = (logits.unflatten(0, (batch, -1)) + mask).flatten(0, 1)
+    weights = F.dropout(logits.softmax(-1), attention_dropout, training)
+    x = F.linear((weights @ v).transpose(1, 2).flatten(2), proj_weight, proj_bias)
+    x = F.dropout(x, dropout, training)
+    x = _image(x, window_size, batch, full[1] // window_size[1])
+    if any(shift):
+        x = x.roll(shift, (1, 2))
+    return x[:, : sizes[0], : sizes[1]].contiguous()
 
 
 class ShiftedWindowAttention(nn.Module):
@@ -168,18 +165,20 @@ class ShiftedWindowAttention(nn.Module):
         attention_dropout: float = 0.0,
         dropout: float = 0.0,
     ) -> None:
-        super().__init__()
-        if len(window_size) != 2 or len(shift_size) != 2:
+        if {len(window_size), len(shift_size)} != {2}:
             raise ValueError("window_size and shift_size must be of length 2")
-        self.window_size = window_size
-        self.shift_size = shift_size
+        super().__init__()
         self.num_heads = num_heads
-        self.attention_dropout = attention_dropout
-        self.dropout = dropout
-        self.qkv = nn.Linear(dim, dim * 3, bias=qkv_bias)
-        self.proj = nn.Linear(dim, dim, bias=proj_bias)
+        self.window_size, self.shift_size = window_size, shift_size
+        self.dropout, self.attention_dropout = dropout, attention_dropout
+        self.qkv = nn.Linear(dim, 3 * dim, qkv_bias)
+        self.proj = nn.Linear(dim, dim, proj_bias)
         self.define_relative_position_bias_table()
         self.define_relative_position_index()
+        self._define_scales()
+
+    def _define_scales(self) -> None:
+        """Version 2 has more parameters."""
 
     def define_relative_position_bias_table(self) -> None:
         rows, columns = self.window_size
@@ -189,16 +188,10 @@ class ShiftedWindowAttention(nn.Module):
 
     def define_relative_position_index(self) -> None:
         """For each pair of places, the row of the table that belongs to their difference."""
-        rows, columns = self.window_size
-        i = flambeau.arange(rows).repeat_interleave(columns)
-        j = flambeau.arange(columns).repeat(rows)
-        down = i[:, None] - i[None, :] + rows - 1
-        right = j[:, None] - j[None, :] + columns - 1
-        index = (down * (2 * columns - 1) + right).flatten()
-        self.register_buffer("relative_position_index", index)
+        self.register_buffer("relative_position_index", differences(*self.window_size).flatten())
 
     def _bias(self, table: Tensor) -> Tensor:
-        places = self.window_size[0] * self.window_size[1]
+        places = math.prod(self.window_size)
         bias = table[self.relative_position_index].view(places, places, -1)
         return bias.permute(2, 0, 1).contiguous().unsqueeze(0)
 
@@ -206,19 +199,10 @@ class ShiftedWindowAttention(nn.Module):
         return self._bias(self.relative_position_bias_table)
 
     def forward(self, x: Tensor, logit_scale: Tensor | None = None) -> Tensor:
+        bias, qkv, proj = self.get_relative_position_bias(), self.qkv, self.proj
         return shifted_window_attention(
-            x,
-            self.qkv.weight,
-            self.proj.weight,
-            self.get_relative_position_bias(),
-            self.window_size,
-            self.num_heads,
-            shift_size=self.shift_size,
-            attention_dropout=self.attention_dropout,
-            dropout=self.dropout,
-            qkv_bias=self.qkv.bias,
-            proj_bias=self.proj.bias,
-            logit_scale=logit_scale,
+            *(x, qkv.weight, proj.weight, bias, self.window_size, self.num_heads, self.shift_size),
+            *(self.attention_dropout, self.dropout, qkv.bias, proj.bias, logit_scale),
             training=self.training,
         )
 
@@ -226,45 +210,18 @@ class ShiftedWindowAttention(nn.Module):
 class ShiftedWindowAttentionV2(ShiftedWindowAttention):
     """Attention by angles; biases come from the logarithms of distances, through a network."""
 
-    def __init__(
-        self,
-        dim: int,
-        window_size: list[int],
-        shift_size: list[int],
-        num_heads: int,
-        qkv_bias: bool = True,
-        proj_bias: bool = True,
-        attention_dropout: float = 0.0,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__(
-            dim,
-            window_size,
-            shift_size,
-            num_heads,
-            qkv_bias=qkv_bias,
-            proj_bias=proj_bias,
-            attention_dropout=attention_dropout,
-            dropout=dropout,
-        )
-        self.logit_scale = nn.Parameter(flambeau.log(10 * flambeau.ones((num_heads, 1, 1))))
-        self.cpb_mlp = nn.Sequential(
-            nn.Linear(2, 512, bias=True),
-            nn.ReLU(inplace=True),
-            nn.Linear(512, num_heads, bias=False),
-        )
-        if qkv_bias:
-            length = self.qkv.bias.numel() // 3
-            self.qkv.bias[length : 2 * length].data.zero_()
+    def _define_scales(self) -> None:
+        heads = self.num_heads
+        self.logit_scale = nn.Parameter(flambeau.full((heads, 1, 1), 10.0).log())
+        layers = nn.Linear(2, 512), nn.ReLU(inplace=True), nn.Linear(512, heads, bias=False)
+        self.cpb_mlp = nn.Sequential(*layers)
+        if self.qkv.bias is not None:
+            self.qkv.bias.data.chunk(3)[1].zero_()
 
     def define_relative_position_bias_table(self) -> None:
-        steps = [
-            flambeau.arange(-(n - 1), n, dtype=flambeau.float32) / (n - 1) * 8
-            for n in self.window_size
-        ]
-        table = flambeau.stack(flambeau.meshgrid(steps, indexing="ij"), -1).unsqueeze(0)
-        table = flambeau.sign(table) * flambeau.log2(flambeau.abs(table) + 1.0) / 3.0
-        self.register_buffer("relative_coords_table", table)
+        axes = [flambeau.arange(1 - n, n).float() / (n - 1) * 8 for n in self.window_size]
+        table = flambeau.stack(flambeau.meshgrid(axes, indexing="ij"), -1)[None]
+        self.register_buffer("relative_coords_table", table.sign() * (table.abs() + 1).log2() / 3)
 
     def get_relative_position_bias(self) -> Tensor:
         table = self.cpb_mlp(self.relative_coords_table).view(-1, self.num_heads)
@@ -291,21 +248,12 @@ class SwinTransformerBlock(nn.Module):
         attn_layer: Layer = ShiftedWindowAttention,
     ) -> None:
         super().__init__()
+        dropouts = {"dropout": dropout, "attention_dropout": attention_dropout}
         self.norm1 = norm_layer(dim)
-        self.attn = attn_layer(
-            dim,
-            window_size,
-            shift_size,
-            num_heads,
-            attention_dropout=attention_dropout,
-            dropout=dropout,
-        )
+        self.attn = attn_layer(dim, window_size, shift_size, num_heads, **dropouts)
         self.stochastic_depth = StochasticDepth(stochastic_depth_prob, "row")
         self.norm2 = norm_layer(dim)
-        self.mlp = MLP(dim, [int(dim * mlp_ratio), dim], activation_layer=nn.GELU, dropout=dropout)
-        for layer in (self.mlp[0], self.mlp[3]):
-            nn.init.xavier_uniform_(layer.weight)
-            nn.init.normal_(layer.bias, std=1e-6)
+        self.mlp = perceptron(dim, int(dim * mlp_ratio), dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.stochastic_depth(self.attn(self.norm1(x)))
@@ -328,18 +276,9 @@ class SwinTransformerBlockV2(SwinTransformerBlock):
         norm_layer: Layer = nn.LayerNorm,
         attn_layer: Layer = ShiftedWindowAttentionV2,
     ) -> None:
-        super().__init__(
-            dim,
-            num_heads,
-            window_size,
-            shift_size,
-            mlp_ratio,
-            dropout,
-            attention_dropout,
-            stochastic_depth_prob,
-            norm_layer,
-            attn_layer,
-        )
+        sizes = dim, num_heads, window_size, shift_size, mlp_ratio
+        odds = dropout, attention_dropout, stochastic_depth_prob
+        super().__init__(*sizes, *odds, norm_layer, attn_layer)
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.stochastic_depth(self.norm1(self.attn(x)))
@@ -372,44 +311,36 @@ class SwinTransformer(nn.Module):
         downsample_layer: Layer = PatchMerging,
     ) -> None:
         super().__init__()
-        self.num_classes = num_classes
-        block = block or SwinTransformerBlock
         norm = norm_layer or partial(nn.LayerNorm, eps=1e-5)
-        patches = nn.Conv2d(3, embed_dim, kernel_size=tuple(patch_size), stride=tuple(patch_size))
-        layers: list[nn.Module] = [nn.Sequential(patches, Permute([0, 2, 3, 1]), norm(embed_dim))]
-        total, count, width = sum(depths), 0, embed_dim
-        for stage, (depth, heads) in enumerate(zip(depths, num_heads, strict=True)):
-            blocks: list[nn.Module] = []
-            for place in range(depth):
-                blocks.append(
-                    block(
-                        width,
-                        heads,
-                        window_size=window_size,
-                        shift_size=[0 if place % 2 == 0 else w // 2 for w in window_size],
-                        mlp_ratio=mlp_ratio,
-                        dropout=dropout,
-                        attention_dropout=attention_dropout,
-                        stochastic_depth_prob=stochastic_depth_prob * float(count) / (total - 1),
-                        norm_layer=norm,
-                    )
-                )
-                count += 1
-            layers.append(nn.Sequential(*blocks))
-            if stage < len(depths) - 1:
-                layers.append(downsample_layer(width, norm))
-                width *= 2
-        self.features = nn.Sequential(*layers)
+        layer = partial(
+            block or SwinTransformerBlock,
+            mlp_ratio=mlp_ratio,
+            dropout=dropout,
+            attention_dropout=attention_dropout,
+            norm_layer=norm,
+        )
+        shifts = [0] * len(window_size), [side // 2 for side in window_size]
+        patch = tuple(patch_size)
+        patches = nn.Conv2d(3, embed_dim, patch, patch), Permute([0, 2, 3, 1]), norm(embed_dim)
+        stages: list[nn.Module] = [nn.Sequential(*patches)]
+        ramp = chances(stochastic_depth_prob, depths, sum(depths) - 1)
+        for stage, (heads, out) in enumerate(zip(num_heads, ramp, strict=True)):
+            width = embed_dim << stage
+            if stage:
+                stages.append(downsample_layer(width // 2, norm))
+            row = [
+                layer(width, heads, window_size, shifts[k % 2], stochastic_depth_prob=chance)
+                for k, chance in enumerate(out)
+            ]
+            stages.append(nn.Sequential(*row))
+        self.num_classes = num_classes
+        self.features = nn.Sequential(*stages)
         self.norm = norm(width)
         self.permute = Permute([0, 3, 1, 2])
         self.avgpool = nn.AdaptiveAvgPool2d(1)
         self.flatten = nn.Flatten(1)
         self.head = nn.Linear(width, num_classes)
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.trunc_normal_(module.weight, std=0.02)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
+        initialize(self, linear=partial(nn.init.trunc_normal_, std=0.02))
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.permute(self.norm(self.features(x)))

@@ -1,5 +1,6 @@
 """VGG: 3 x 3 convolutions in rows, halved five times (Simonyan and Zisserman 2014)."""
 
+from functools import partial
 from typing import Any
 
 from flambeau import Tensor, nn
@@ -57,19 +58,16 @@ class VGG(nn.Module):
         dropout: float = 0.5,
     ) -> None:
         super().__init__()
+        side, hidden = 7, 4096
         self.features = features
-        self.avgpool = nn.AdaptiveAvgPool2d((7, 7))
-        self.classifier = nn.Sequential(
-            nn.Linear(512 * 7 * 7, 4096),
-            nn.ReLU(True),
-            nn.Dropout(p=dropout),
-            nn.Linear(4096, 4096),
-            nn.ReLU(True),
-            nn.Dropout(p=dropout),
-            nn.Linear(4096, num_classes),
-        )
+        self.avgpool = nn.AdaptiveAvgPool2d((side, side))
+        self.classifier = nn.Sequential()
+        for width in (512 * side * side, hidden):
+            layers = nn.Linear(width, hidden), nn.ReLU(inplace=True), nn.Dropout(dropout)
+            self.classifier.extend(nn.Sequential(*layers))
+        self.classifier.append(nn.Linear(hidden, num_classes))
         if init_weights:
-            initialize(self, fan_out, lambda weight: nn.init.normal_(weight, 0, 0.01))
+            initialize(self, fan_out, partial(nn.init.normal_, std=0.01))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.classifier(self.avgpool(self.features(x)).flatten(1))

@@ -13,6 +13,7 @@ from flambeau.nn import functional as F
 from ..ops.misc import MLP, Conv2dNormActivation
 from ._api import builder
 from ._utils import _ovewrite_named_param
+from .parts import Layer, start_perceptron
 from .published import published
 
 __all__ = [
@@ -29,7 +30,6 @@ __all__ = [
     "vit_l_32",
 ]
 
-Layer = Callable[..., nn.Module]
 _NORM = partial(nn.LayerNorm, eps=1e-6)
 
 
@@ -55,12 +55,9 @@ class MLPBlock(MLP):
     _version = 2
 
     def __init__(self, in_dim: int, mlp_dim: int, dropout: float) -> None:
-        super().__init__(
-            in_dim, [mlp_dim, in_dim], activation_layer=nn.GELU, inplace=None, dropout=dropout
-        )
-        for layer in (self[0], self[3]):
-            nn.init.xavier_uniform_(layer.weight)
-            nn.init.normal_(layer.bias, std=1e-6)
+        widths = [mlp_dim, in_dim]
+        super().__init__(in_dim, widths, activation_layer=nn.GELU, dropout=dropout)
+        start_perceptron(self)
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], *rest: Any
@@ -93,13 +90,18 @@ class EncoderBlock(nn.Module):
     ) -> None:
         super().__init__()
         self.num_heads = num_heads
-        self.ln_1 = norm_layer(hidden_dim)
-        self.self_attention = nn.MultiheadAttention(
-            hidden_dim, num_heads, dropout=attention_dropout, batch_first=True
+        attention = nn.MultiheadAttention(
+            hidden_dim, num_heads, attention_dropout, batch_first=True
         )
-        self.dropout = nn.Dropout(dropout)
-        self.ln_2 = norm_layer(hidden_dim)
-        self.mlp = MLPBlock(hidden_dim, mlp_dim, dropout)
+        layers = {
+            "ln_1": norm_layer(hidden_dim),
+            "self_attention": attention,
+            "dropout": nn.Dropout(dropout),
+            "ln_2": norm_layer(hidden_dim),
+            "mlp": MLPBlock(hidden_dim, mlp_dim, dropout),
+        }
+        for name, layer in layers.items():
+            self.add_module(name, layer)
 
     def forward(self, input: Tensor) -> Tensor:
         _check_words(input)
@@ -124,14 +126,13 @@ class Encoder(nn.Module):
         norm_layer: Layer = _NORM,
     ) -> None:
         super().__init__()
-        self.pos_embedding = nn.Parameter(
-            flambeau.empty(1, seq_length, hidden_dim).normal_(std=0.02)
-        )
+        positions = nn.init.normal_(flambeau.empty(1, seq_length, hidden_dim), std=0.02)
+        self.pos_embedding = nn.Parameter(positions)
         self.dropout = nn.Dropout(dropout)
-        sizes = (num_heads, hidden_dim, mlp_dim, dropout, attention_dropout, norm_layer)
-        self.layers = nn.Sequential(
-            OrderedDict((f"encoder_layer_{i}", EncoderBlock(*sizes)) for i in range(num_layers))
-        )
+        self.layers = nn.Sequential()
+        settings = num_heads, hidden_dim, mlp_dim, dropout, attention_dropout, norm_layer
+        for number in range(num_layers):
+            self.layers.add_module(f"encoder_layer_{number}", EncoderBlock(*settings))
         self.ln = norm_layer(hidden_dim)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -163,42 +164,29 @@ class VisionTransformer(nn.Module):
         norm_layer: Layer = _NORM,
         conv_stem_configs: list[ConvStemConfig] | None = None,
     ) -> None:
-        super().__init__()
-        if image_size % patch_size != 0:
+        side, rest = divmod(image_size, patch_size)
+        if rest:
             raise AssertionError("Input shape indivisible by patch size!")
-        self.image_size = image_size
-        self.patch_size = patch_size
-        self.hidden_dim = hidden_dim
-        self.mlp_dim = mlp_dim
-        self.attention_dropout = attention_dropout
-        self.dropout = dropout
-        self.num_classes = num_classes
-        self.representation_size = representation_size
-        self.norm_layer = norm_layer
-        if conv_stem_configs is None:
-            self.conv_proj: nn.Module = nn.Conv2d(
-                3, hidden_dim, kernel_size=patch_size, stride=patch_size
-            )
-        else:
+        super().__init__()
+        self.image_size, self.patch_size, self.seq_length = image_size, patch_size, side * side + 1
+        self.hidden_dim, self.mlp_dim, self.norm_layer = hidden_dim, mlp_dim, norm_layer
+        self.dropout, self.attention_dropout = dropout, attention_dropout
+        self.num_classes, self.representation_size = num_classes, representation_size
+        self.conv_proj: nn.Module
+        if conv_stem_configs is not None:
             self.conv_proj = self._stem(conv_stem_configs)
+        else:
+            self.conv_proj = nn.Conv2d(3, hidden_dim, patch_size, patch_size)
         self.class_token = nn.Parameter(flambeau.zeros(1, 1, hidden_dim))
-        self.encoder = Encoder(
-            (image_size // patch_size) ** 2 + 1,
-            num_layers,
-            num_heads,
-            hidden_dim,
-            mlp_dim,
-            dropout,
-            attention_dropout,
-            norm_layer,
-        )
-        self.seq_length = (image_size // patch_size) ** 2 + 1
-        heads: OrderedDict[str, nn.Module] = OrderedDict()
+        sizes = num_layers, num_heads, hidden_dim, mlp_dim
+        odds = dropout, attention_dropout
+        self.encoder = Encoder(self.seq_length, *sizes, *odds, norm_layer)
+        self.heads = nn.Sequential()
         if representation_size is not None:
-            heads["pre_logits"] = nn.Linear(hidden_dim, representation_size)
-            heads["act"] = nn.Tanh()
-        heads["head"] = nn.Linear(representation_size or hidden_dim, num_classes)
-        self.heads = nn.Sequential(heads)
+            self.heads.add_module("pre_logits", nn.Linear(hidden_dim, representation_size))
+            self.heads.add_module("act", nn.Tanh())
+        last = nn.Linear(representation_size or hidden_dim, num_classes)
+        self.heads.add_module("head", last)
         self._initialize()
 
     def _stem(self, configs: list[ConvStemConfig]) -> nn.Sequential:
@@ -291,6 +279,20 @@ def vit_h_14(**kwargs) -> VisionTransformer:
     return _vision_transformer(14, 32, 16, 1280, 5120, kwargs)
 
 
+def _resampled(places: Tensor, side: int, mode: str) -> Tensor:
+    """Embeddings (1, places, width) of a square, for a square of another side."""
+    count = places.shape[1]
+    old = int(math.sqrt(count))
+    if old**2 != count:
+        raise ValueError(
+            "seq_length is not a perfect square! Instead got seq_length_1d * seq_length_1d = "
+            f"{old**2} and seq_length = {count}"
+        )
+    square = places.transpose(1, 2).unflatten(2, (old, old))
+    square = F.interpolate(square, size=side, mode=mode, align_corners=True)
+    return square.flatten(2).transpose(1, 2)
+
+
 def interpolate_embeddings(
     image_size: int,
     patch_size: int,
@@ -303,25 +305,15 @@ def interpolate_embeddings(
     Args:
         reset_heads: leave the last layers out, for a new task.
     """
-    positions = model_state["encoder.pos_embedding"]
-    n, length, width = positions.shape
-    if n != 1:
+    name = "encoder.pos_embedding"
+    positions = model_state[name]
+    if positions.shape[0] != 1:
         raise ValueError(f"Unexpected position embedding shape: {positions.shape}")
     side = image_size // patch_size
-    if side**2 + 1 == length:
+    token, places = positions.split([1, positions.shape[1] - 1], dim=1)
+    if side * side == places.shape[1]:
         return model_state
-    token, grid = positions[:, :1, :], positions[:, 1:, :].permute(0, 2, 1)
-    old = int(math.sqrt(length - 1))
-    if old * old != length - 1:
-        raise ValueError(
-            "seq_length is not a perfect square! Instead got seq_length_1d * seq_length_1d = "
-            f"{old * old} and seq_length = {length - 1}"
-        )
-    grid = F.interpolate(
-        grid.reshape(1, width, old, old), size=side, mode=interpolation_mode, align_corners=True
-    )
-    grid = grid.reshape(1, width, side**2).permute(0, 2, 1)
-    model_state["encoder.pos_embedding"] = flambeau.cat([token, grid], dim=1)
+    model_state[name] = flambeau.cat([token, _resampled(places, side, interpolation_mode)], dim=1)
     if reset_heads:
         kept = ((key, value) for key, value in model_state.items() if not key.startswith("heads"))
         model_state = OrderedDict(kept)

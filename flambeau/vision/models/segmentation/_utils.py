@@ -33,13 +33,13 @@ class _SimpleSegmentationModel(nn.Module):
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         size = x.shape[-2:]
         features = self.backbone(x)
-        result = OrderedDict(out=_resized(self.classifier(features["out"]), size))
+        result = OrderedDict(out=resized(self.classifier(features["out"]), size))
         if self.aux_classifier is not None:
-            result["aux"] = _resized(self.aux_classifier(features["aux"]), size)
+            result["aux"] = resized(self.aux_classifier(features["aux"]), size)
         return result
 
 
-def _resized(x: Tensor, size: Any) -> Tensor:
+def resized(x: Tensor, size: Any) -> Tensor:
     return F.interpolate(x, size=size, mode="bilinear", align_corners=False)
 
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import flambeau
 from flambeau import Tensor, nn
-from flambeau.nn import functional as F
 
 from .._utils import IntermediateLayerGetter
 from ..mobilenetv3 import MobileNet_V3_Large_Weights, mobilenet_v3_large
+from ..parts import conv_norm
 from ..published import published
 from ..resnet import ResNet50_Weights, ResNet101_Weights, resnet50, resnet101
-from ._utils import _SimpleSegmentationModel, from_resnet, segmenter, stages
+from ._utils import _SimpleSegmentationModel, from_resnet, resized, segmenter, stages
 from .fcn import FCNHead
 
 __all__ = [
@@ -28,33 +28,25 @@ class DeepLabV3(_SimpleSegmentationModel):
     """The network behind all functions of this file: its forward gives a dict."""
 
 
+def _conv(before: int, after: int, kernel: int = 1, dilation: int = 1) -> list[nn.Module]:
+    return conv_norm(before, after, kernel, relu=nn.ReLU(), dilation=dilation)
+
+
 class ASPPConv(nn.Sequential):
     """A dilated convolution."""
 
     def __init__(self, in_channels: int, out_channels: int, dilation: int) -> None:
-        super().__init__(
-            nn.Conv2d(
-                in_channels, out_channels, 3, padding=dilation, dilation=dilation, bias=False
-            ),
-            nn.BatchNorm2d(out_channels),
-            nn.ReLU(),
-        )
+        super().__init__(*_conv(in_channels, out_channels, 3, dilation))
 
 
 class ASPPPooling(nn.Sequential):
     """The mean of the whole image, at every place."""
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
-        super().__init__(
-            nn.AdaptiveAvgPool2d(1),
-            nn.Conv2d(in_channels, out_channels, 1, bias=False),
-            nn.BatchNorm2d(out_channels),
-            nn.ReLU(),
-        )
+        super().__init__(nn.AdaptiveAvgPool2d(1), *_conv(in_channels, out_channels))
 
     def forward(self, x: Tensor) -> Tensor:
-        mean = super().forward(x)
-        return F.interpolate(mean, size=x.shape[-2:], mode="bilinear", align_corners=False)
+        return resized(super().forward(x), x.shape[-2:])
 
 
 class ASPP(nn.Module):
@@ -64,22 +56,12 @@ class ASPP(nn.Module):
         self, in_channels: int, atrous_rates: Sequence[int], out_channels: int = 256
     ) -> None:
         super().__init__()
-        layers: list[nn.Module] = [
-            nn.Sequential(
-                nn.Conv2d(in_channels, out_channels, 1, bias=False),
-                nn.BatchNorm2d(out_channels),
-                nn.ReLU(),
-            )
-        ]
-        layers += [ASPPConv(in_channels, out_channels, rate) for rate in atrous_rates]
-        layers.append(ASPPPooling(in_channels, out_channels))
-        self.convs = nn.ModuleList(layers)
-        self.project = nn.Sequential(
-            nn.Conv2d(len(self.convs) * out_channels, out_channels, 1, bias=False),
-            nn.BatchNorm2d(out_channels),
-            nn.ReLU(),
-            nn.Dropout(0.5),
-        )
+        ends = in_channels, out_channels
+        self.convs = nn.ModuleList([nn.Sequential(*_conv(*ends))])
+        self.convs.extend(ASPPConv(*ends, rate) for rate in atrous_rates)
+        self.convs.append(ASPPPooling(*ends))
+        together = _conv(out_channels * len(self.convs), out_channels)
+        self.project = nn.Sequential(*together, nn.Dropout(0.5))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.project(flambeau.cat([conv(x) for conv in self.convs], dim=1))
@@ -91,13 +73,9 @@ class DeepLabHead(nn.Sequential):
     def __init__(
         self, in_channels: int, num_classes: int, atrous_rates: Sequence[int] = (12, 24, 36)
     ) -> None:
-        super().__init__(
-            ASPP(in_channels, atrous_rates),
-            nn.Conv2d(256, 256, 3, padding=1, bias=False),
-            nn.BatchNorm2d(256),
-            nn.ReLU(),
-            nn.Conv2d(256, num_classes, 1),
-        )
+        width = 256
+        pyramid = ASPP(in_channels, atrous_rates, width)
+        super().__init__(pyramid, *_conv(width, width, 3), nn.Conv2d(width, num_classes, 1))
 
 
 def _deeplabv3_resnet(backbone, num_classes: int, aux: bool | None) -> DeepLabV3:

@@ -2,6 +2,7 @@
 
 from flambeau import nn
 
+from ..parts import conv_norm
 from ..published import published
 from ..resnet import ResNet50_Weights, ResNet101_Weights, resnet50, resnet101
 from ._utils import _SimpleSegmentationModel, from_resnet, segmenter
@@ -18,13 +19,8 @@ class FCNHead(nn.Sequential):
 
     def __init__(self, in_channels: int, channels: int) -> None:
         inner = in_channels // 4
-        super().__init__(
-            nn.Conv2d(in_channels, inner, 3, padding=1, bias=False),
-            nn.BatchNorm2d(inner),
-            nn.ReLU(),
-            nn.Dropout(0.1),
-            nn.Conv2d(inner, channels, 1),
-        )
+        hidden = conv_norm(in_channels, inner, 3, relu=nn.ReLU())
+        super().__init__(*hidden, nn.Dropout(0.1), nn.Conv2d(inner, channels, 1))
 
 
 def _fcn_resnet(backbone, num_classes: int, aux: bool | None) -> FCN:

@@ -7,8 +7,9 @@ from flambeau import Tensor, nn
 
 from .._utils import IntermediateLayerGetter
 from ..mobilenetv3 import MobileNet_V3_Large_Weights, mobilenet_v3_large
+from ..parts import conv_norm
 from ..published import published
-from ._utils import _resized, segmenter, stages
+from ._utils import resized, segmenter, stages
 
 __all__ = ["LRASPP", "LRASPP_MobileNet_V3_Large_Weights", "lraspp_mobilenet_v3_large"]
 
@@ -20,22 +21,16 @@ class LRASPPHead(nn.Module):
         self, low_channels: int, high_channels: int, num_classes: int, inter_channels: int
     ) -> None:
         super().__init__()
-        self.cbr = nn.Sequential(
-            nn.Conv2d(high_channels, inter_channels, 1, bias=False),
-            nn.BatchNorm2d(inter_channels),
-            nn.ReLU(inplace=True),
-        )
-        self.scale = nn.Sequential(
-            nn.AdaptiveAvgPool2d(1),
-            nn.Conv2d(high_channels, inter_channels, 1, bias=False),
-            nn.Sigmoid(),
-        )
-        self.low_classifier = nn.Conv2d(low_channels, num_classes, 1)
-        self.high_classifier = nn.Conv2d(inter_channels, num_classes, 1)
+        hidden = conv_norm(high_channels, inter_channels, relu=nn.ReLU(inplace=True))
+        self.cbr = nn.Sequential(*hidden)
+        means = nn.Conv2d(high_channels, inter_channels, 1, bias=False)
+        self.scale = nn.Sequential(nn.AdaptiveAvgPool2d(1), means, nn.Sigmoid())
+        for name, width in (("low", low_channels), ("high", inter_channels)):
+            self.add_module(f"{name}_classifier", nn.Conv2d(width, num_classes, 1))
 
     def forward(self, input: dict[str, Tensor]) -> Tensor:
         low, high = input["low"], input["high"]
-        x = _resized(self.cbr(high) * self.scale(high), low.shape[-2:])
+        x = resized(self.cbr(high) * self.scale(high), low.shape[-2:])
         return self.low_classifier(low) + self.high_classifier(x)
 
 
@@ -56,7 +51,7 @@ class LRASPP(nn.Module):
 
     def forward(self, input: Tensor) -> dict[str, Tensor]:
         scores = self.classifier(self.backbone(input))
-        return OrderedDict(out=_resized(scores, input.shape[-2:]))
+        return OrderedDict(out=resized(scores, input.shape[-2:]))
 
 
 def _lraspp_mobilenetv3(backbone: Any, num_classes: int) -> LRASPP:
