@@ -93,6 +93,13 @@ def _element(function, name, k, value):
         ) from None
 
 
+def argument(function, name, position, word, value):
+    """The value of a parameter as rows want it, or PyTorch's complaint."""
+    if not fits(word, value):
+        raise TypeError(wrong(function, name, position, word, value))
+    return taken(function, name, word, value)
+
+
 def wrong(function, name, position, word, value):
     """The complaint about a value that does not fit."""
     where = f" (position {position})" if position else ""

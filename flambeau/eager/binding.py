@@ -117,7 +117,7 @@ def _normal(op, p, value, k, position):
     if kind == "tensor":
         if isinstance(value, Tensor):
             return value
-        welcome = (k > 0 and op.options.get("numbers", True)) or op.first_scalar
+        welcome = (k > 0 and _takes_numbers(op)) or op.first_scalar
         if type(value) in NUMBERS and welcome:
             return value
         number = as_number(value) if welcome else None
@@ -127,7 +127,7 @@ def _normal(op, p, value, k, position):
     if kind == "optional":
         if value is None or isinstance(value, Tensor):
             return value
-        number = as_number(value)
+        number = as_number(value) if _takes_numbers(op) else None
         if number is None:
             raise type_error(op, p.name, position, value)
         return number
@@ -136,6 +136,10 @@ def _normal(op, p, value, k, position):
     if p.wants:
         return _wanted(op, p, value, position)
     return tuple(value) if type(value) is list else value
+
+
+def _takes_numbers(op):
+    return op.options.get("numbers", op.kind == "pointwise")
 
 
 def _wanted(op, p, value, position):

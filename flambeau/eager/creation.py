@@ -12,6 +12,7 @@ from flambeau._layout import make_layout, span
 from flambeau._tensor import Tensor, empty_like_layout, make_tensor
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.eager import interchange
+from flambeau.eager.arguments import argument as asked
 from flambeau.eager.copying import fill_into, filled, formatted_layout, plan_fill
 from flambeau.eager.dlpack import from_dlpack as from_dlpack
 from flambeau.eager.dlpack import to_dlpack as to_dlpack
@@ -48,7 +49,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     if known and device is None and default_device() is cpu:
         t = plain(data, dtype)
         if t is not None:
-            return finish(t, requires_grad) if requires_grad else t
+            return t if requires_grad is False else finish(t, requires_grad)
     _warn_copy(data, "torch.tensor(sourceTensor)")
     dtype = None if dtype is None else dtype_of(dtype, "tensor")
     return finish(from_data(data, dtype, device_of(device, "tensor")), requires_grad)
@@ -162,12 +163,12 @@ _LIKE = Plans(_plan_like)
 _ROOMY = frozenset(_dtype.BY_CODE[c] for c in "f64 f32 f16 bf16 i64 i32 i16".split())
 
 
-def _run(plan, value, requires_grad):
+def _run(plan, value, requires_grad, name):
     """A new tensor full of a number, by a plan."""
     layout, kernel, description = plan
     t = empty_like_layout(layout)
     kernel(description, t._storage.pointer, value)
-    return finish(t, True) if requires_grad else t
+    return t if requires_grad is False else finish(t, requires_grad, name)
 
 
 def sized(name, sizes, size, out, dtype, device, requires_grad, fill=None, memory_format=None):
@@ -183,7 +184,7 @@ def sized(name, sizes, size, out, dtype, device, requires_grad, fill=None, memor
     if fill is not None:
         fill(t)
         t._storage.version += out is not None
-    return finish(t, requires_grad)
+    return finish(t, requires_grad, name)
 
 
 def empty(
@@ -195,7 +196,7 @@ def empty(
         plan = known(PLAIN_LAYOUTS, sizes, dtype, device)
         if plan is not None:
             t = empty_like_layout(plan)
-            return finish(t, True) if requires_grad else t
+            return t if requires_grad is False else finish(t, requires_grad, "empty")
     return sized(
         "empty", sizes, size, out, dtype, device, requires_grad, memory_format=memory_format
     )
@@ -215,7 +216,7 @@ def _full(name, size, value, out, dtype, device, requires_grad):
     if is_plain and (not size or type(size[0]) is int) and -1000 <= value <= 1000:
         plan = known(_FULL, size or (size,), (dtype, kind), device)
         if plan is not None:
-            return _run(plan, value, requires_grad)
+            return _run(plan, value, requires_grad, name)
     value = number(value, name, "fill_value", 2)
     shape = size_tuple(size, name)
     if dtype is None and out is None:
@@ -237,6 +238,7 @@ def empty_strided(
 ):
     """A tensor with uninitialised memory and the given strides."""
     shape = size_tuple(size, "empty_strided")
+    stride = asked("empty_strided", "stride", 2, "int list", stride)
     if len(shape) != len(stride):
         raise RuntimeError(
             f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides "
@@ -249,7 +251,8 @@ def empty_strided(
             f"Storage size calculation overflowed with sizes={list(shape)} and "
             f"strides={list(stride)}"
         )
-    return finish(make_tensor(plan, new_storage(nbytes, plan.device), 0), requires_grad)
+    t = make_tensor(plan, new_storage(nbytes, plan.device), 0)
+    return finish(t, requires_grad, "empty_strided")
 
 
 def like_layout(input, dtype, device, memory_format, name):
@@ -295,7 +298,7 @@ def _constant(word, value):
         if size is out is None:
             plan = known(_BLANK, sizes, dtype, device)
             if plan is not None:
-                return _run(plan, value, requires_grad)
+                return _run(plan, value, requires_grad, word)
         return sized(word, sizes, size, out, dtype, device, requires_grad, fill)
 
     def like_another(
@@ -303,9 +306,9 @@ def _constant(word, value):
         pin_memory=False,
     ):  # fmt: skip
         if type(input) is Tensor and dtype is device is memory_format is None:
-            return _run(_LIKE[input._layout], value, requires_grad)
+            return _run(_LIKE[input._layout], value, requires_grad, word + "_like")
         plan = like_layout(input, dtype, device, memory_format, word + "_like")
-        return finish(filled(plan, value), requires_grad)
+        return finish(filled(plan, value), requires_grad, word + "_like")
 
     def method(
         self, *sizes, size=None, dtype=None, device=None, requires_grad=False, layout=None,
@@ -314,7 +317,7 @@ def _constant(word, value):
         dtype, device = dtype or self._layout.dtype, device or self._layout.device
         plan = known(_BLANK, sizes, dtype, device) if size is None else None
         if plan is not None:
-            return _run(plan, value, requires_grad)
+            return _run(plan, value, requires_grad, "new_" + word)
         return sized("new_" + word, sizes, size, None, dtype, device, requires_grad, fill)
 
     return (
@@ -333,7 +336,7 @@ def scalar_tensor(
 ):
     """A 0-d tensor."""
     s = number(s, "scalar_tensor", "s", 1)
-    return full((), s, dtype=dtype_of(dtype), device=device, requires_grad=requires_grad)
+    return _full("scalar_tensor", (), s, None, dtype_of(dtype), device, requires_grad)
 
 
 # -- new_* methods ---------------------------------------------------------------------------------

@@ -4,12 +4,11 @@ Plain calls have a plan: layout, kernel and its numbers. All others make an empt
 `out`) and fill it by the functions of `sampling.py` and `random_integers.py`.
 """
 
-import operator
-
 from flambeau import _dtype
 from flambeau._layout import broadcast_shape
 from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.autograd import views
+from flambeau.eager.arguments import argument
 from flambeau.eager.creation import like_layout, sized
 from flambeau.eager.distributions import fill_randperm
 from flambeau.eager.options import finish, known, named, plain_layout
@@ -87,7 +86,7 @@ def _run(plan, name, generator, requires_grad):
         check_generator(name, generator)
     t = empty_like_layout(layout)
     run(generator.pointer, t._storage.pointer, *numbers)
-    return finish(t, True) if requires_grad else t
+    return t if requires_grad is False else finish(t, requires_grad, name)
 
 
 def _sized(name, sizes, size, out, dtype, device, requires_grad, generator, fill, *numbers):
@@ -105,7 +104,7 @@ def _like(name, input, dtype, device, format, requires_grad, generator, fill, *n
     check_generator(name, generator)
     t = empty_like_layout(like_layout(input, dtype, device, format, name))
     fill(t, *numbers, generator)
-    return finish(t, requires_grad)
+    return finish(t, requires_grad, name)
 
 
 def _drawn(word, draw, fill, kind):
@@ -170,20 +169,9 @@ def randint(
 def _bounds(name, low, high):
     """(low, high) from (high, None) or (low, high)."""
     if high is None:
-        return 0, _integer(name, "high", 1, low)
-    return 0 if low is None else _integer(name, "low", 1, low), _integer(name, "high", 2, high)
-
-
-def _integer(name, argument, position, value):
-    kind = type(value).__name__
-    if isinstance(value, (float, tuple, list)) or value is None:
-        raise TypeError(
-            f"{name}(): argument '{argument}' (position {position}) must be int, not {kind}"
-        )
-    value = operator.index(value)
-    if not -(2**63) <= value < 2**63:
-        raise ValueError("Overflow when unpacking long long")
-    return value
+        return 0, argument(name, "high", 1, "int", low)
+    low = 0 if low is None else argument(name, "low", 1, "int", low)
+    return low, argument(name, "high", 2, "int", high)
 
 
 def randperm(
@@ -195,7 +183,7 @@ def randperm(
         plan = known(_ORDERS, (n,), dtype or _dtype.int64, device)
         if plan is not None:
             return _run(plan, "randperm", generator, requires_grad)
-    n = _integer("randperm", "n", 1, n)
+    n = argument("randperm", "n", 1, "int", n)
     dtype = dtype or (_dtype.int64 if out is None else None)
     told = "randperm", (n,), None, out, dtype, device, requires_grad
     return _sized(*told, generator, fill_randperm, n)

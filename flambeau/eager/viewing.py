@@ -246,12 +246,12 @@ class Viewer:
             kwargs = {("size" if n == "dtype" else n): v for n, v in kwargs.items()}
         if not self.options.get("varargs"):
             # the generated function passes every argument on, those left at their defaults too
-            params, count = self.op.params[1:], 0
-            while count < len(args) and params[count].default is REQUIRED is not args[count]:
-                count += 1
-            rest = zip(params[count:], args[count:])
-            kwargs = {p.name: a for p, a in rest if a is not p.default} | kwargs
-            args = args[:count]
+            rest = [(p, a) for p, a in zip(self.op.params[1:], args) if a is not p.default]
+            count = sum(p.default is REQUIRED for p, _ in rest)
+            named = {p.name: a for p, a in rest[count:]}
+            for name in named.keys() & kwargs.keys():
+                raise TypeError(f"{self.op.name}() got multiple values for argument '{name}'")
+            kwargs, args = named | kwargs, (*args[:count], *args[len(self.names) :])
         return tuple(bind(self.op, (input, *args), kwargs).values())[1:]
 
     def slow(self, input, args, kwargs):
@@ -378,9 +378,9 @@ def view_inplace(op):
         view_function(op)
 
     def write(input, *args, **kwargs):
+        values = op.runtime.values(input, args, kwargs)
         if input._requires_grad and modes.grad:
             views.check_inplace(input)
-        values = op.runtime.values(input, args, kwargs)
         name = node_name(op, input._layout, values, inplace=True)
         if op.options.get("absolute"):
             plan, offset = absolute_plan(op, *_place(input), values, name)

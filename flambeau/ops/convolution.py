@@ -79,7 +79,7 @@ def _convolution_gradients(g, input, weight, stride, padding, dilation, transpos
     return to_input, to_weight, to_bias
 
 
-@template("convolution", variants="function", numbers=False, joint_grad=_convolution_gradients)
+@template("convolution", variants="function", joint_grad=_convolution_gradients)
 def convolution(
     input,
     weight,
@@ -97,7 +97,6 @@ def convolution(
 @template(
     "convolution_to_input",
     variants="",
-    numbers=False,
     node="ConvolutionBackwardBackward0",
     grad=dict(
         input=lambda g, input_shape, weight, stride, padding, dilation, groups: _convolved(
@@ -127,7 +126,6 @@ def convolution_to_input(
 @template(
     "convolution_to_weight",
     variants="",
-    numbers=False,
     node="ConvolutionBackwardBackward0",
     grad=dict(
         input=lambda g, input_shape, other, stride, padding, dilation, groups: convolution_to_input(
@@ -165,7 +163,6 @@ def _weight_and_bias_gradients(gs, input, other, stride, padding, dilation, grou
 @template(
     "convolution_to_weight_and_bias",
     variants="",
-    numbers=False,
     outputs=2,
     node="ConvolutionBackwardBackward0",
     joint_grad=_weight_and_bias_gradients,
@@ -261,7 +258,7 @@ def _padding_in_words(padding, dims, input, weight, stride, dilation):
     return input, tuple(t // 2 for t in total)
 
 
-_OPTIONS = dict(variants="function", namespace="nn.functional", numbers=False)
+_OPTIONS = dict(variants="function", namespace="nn.functional")
 
 
 @composite(**_OPTIONS)
@@ -368,7 +365,7 @@ def conv_transpose3d(
     )  # fmt: skip
 
 
-@composite(variants="function", namespace="nn.functional", numbers=False)
+@composite(variants="function", namespace="nn.functional")
 def conv_tbc(input, weight, bias, pad: int = 0):
     """Convolution over time of (time, batch, channels) with weights (K, channels in, out)."""
     if input.ndim != 3:

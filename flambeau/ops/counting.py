@@ -82,7 +82,7 @@ def unique_consecutive(
 # -- search ----------------------------------------------------------------------------------------
 
 
-@template("searchsorted", variants="function out")
+@template("searchsorted", variants="function out", numbers=True)
 def searchsorted(
     sorted_sequence,
     input,

@@ -116,7 +116,7 @@ def _euclid(g, x1, x2, distance):
     return x1 * share.sum(-1, keepdim=True) - share.matmul(x2)
 
 
-@composite(variants="function", numbers=False)
+@composite(variants="function")
 def cdist(
     x1,
     x2,
@@ -193,7 +193,7 @@ def self_distances(input, p: float):
     """Distances of all pairs of rows i < j of one matrix, row after row."""
 
 
-@composite(variants="function", namespace="nn.functional", numbers=False)
+@composite(variants="function", namespace="nn.functional")
 def pdist(input, p: float = 2.0):
     """Distances by the p-norm between all pairs of rows of a matrix.
 

@@ -98,7 +98,7 @@ def _corner(shape, device):
         yield public("arange")(n, device=device).reshape([n if d == k else 1 for d in range(ndim)])
 
 
-@template("scatter", variants=INTO, grad=dict(input=_scatter_input, src=_scatter_src))
+@template("scatter", variants=INTO, numbers=True, grad=dict(input=_scatter_input, src=_scatter_src))
 def scatter(
     input, dim: int, index, src: OptionalTensor = None, value: Scalar = None, *, reduce: str = None
 ):
@@ -221,6 +221,7 @@ def index_copy(input, dim: int, index, source):
 @template(
     "index_fill",
     variants=WRITE,
+    numbers=True,
     grad=dict(
         input=lambda g, dim, index: g.index_fill(dim, index, 0),
         value=lambda g, dim, index: g.index_select(dim, index).sum(),

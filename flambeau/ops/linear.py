@@ -36,7 +36,6 @@ def _to_bias(g, bias_shape):
 @template(
     "linear_to_weight",
     variants="",
-    numbers=False,
     node="MmBackward0",
     grad=dict(
         g_out=lambda g, input: linear(m.conj(input), g),
@@ -51,7 +50,6 @@ def linear_to_weight(g_out, input):
     "linear",
     namespace=NN,
     variants="out",
-    numbers=False,
     node="AddmmBackward0",
     grad=dict(input=_to_input, weight=_to_weight, bias=_to_bias),
 )
@@ -96,7 +94,7 @@ def _check_bilinear(input1, input2, weight, bias):
         )
 
 
-@composite(namespace=NN, variants="function", numbers=False)
+@composite(namespace=NN, variants="function")
 def bilinear(input1, input2, weight, bias: OptionalTensor = None):
     """input1 @ weight[k] @ input2 for each k, plus bias: a product of both inputs per result."""
     _check_bilinear(input1, input2, weight, bias)

@@ -216,7 +216,6 @@ def dist_grad(g, input, other, out, p):
 @composite(
     variants="function method",
     node="DistBackward0",
-    numbers=False,
     grad=dict(
         input=lambda g, input, other, out, p: dist_grad(g, input, other, out, p),
         other=lambda g, input, other, out, p: -dist_grad(g, input, other, out, p),

@@ -341,8 +341,8 @@ at arguments that are not at their defaults, settled=True says that it looks at 
 static values and whether there are dimensions only (it may be given layouts for tensors);
 prepare(bound) may change any, at the price of a slower call; overload(bound) names another row for
 some arguments (div with a rounding_mode); inplace_row names the row whose derivative the in-place
-form uses; numbers=False wants tensors only; fold lists numbers that become constants of the kernel
-(x ** 2); node may be a function of the tensor arguments (PowBackward0 or 1).
+form uses; numbers=False wants tensors only (other kinds do unless they say numbers=True); fold
+lists numbers that become constants of the kernel (x ** 2); node may be a function of the tensor arguments (PowBackward0 or 1).
 """
 
 reduction = _decorator("reduction")
