@@ -120,35 +120,35 @@ class _Known(dict):
 
     A layout that nobody asked for while `ROOM` others came into being is forgotten here. Somebody
     may still hold it, so two layouts may then have the same facts: plans are merely made again, and
-    who must know asks `same_layout`.
+    who must know asks `same_layout`. Native code takes the place of __missing__ as soon as there is
+    some (codegen/templates/objects.py).
     """
 
-    ROOM = 1 << 10
-    older: dict = {}
-
     def __missing__(self, facts):
-        older = self.older
-        if older and facts in older:
-            found = older[facts]
-        else:
-            found = _native(facts)
-            if found is None:
-                found = _new_layout(*facts)
-            if found.pool is None or found.sort is False:
-                _complete(found)
-        if len(self) >= self.ROOM:
-            self.older = dict(self)
-            self.clear()
+        found = OLDER.get(facts)
+        if found is None:
+            found = worked_out(facts)
+        if len(self) >= ROOM:
+            turn()
         self[facts] = found
         return found
 
 
+ROOM = 1 << 10
+OLDER: dict = {}  # layouts of the generation before
 LAYOUTS = _Known()
 
 
 def make_layout(shape, strides, dtype, device):
     """The layout with these facts; the same facts give the same object."""
     return LAYOUTS[shape, strides, dtype, device]
+
+
+def turn():
+    """Known layouts become the older generation, and what was that is forgotten."""
+    OLDER.clear()
+    OLDER.update(LAYOUTS)
+    LAYOUTS.clear()
 
 
 def same_layout(a, b):
@@ -165,14 +165,15 @@ POOLS: dict = {}  # device -> pools of small blocks, by 64 bytes; for those that
 _sorts: dict = {}  # device -> dtype -> the layout that stands for dense ones
 
 
-def _new_layout(sizes, strides, dtype, device):
+def worked_out(facts):
+    """A new layout from its facts (sizes, strides, dtype, device)."""
+    sizes, strides, dtype, device = facts
     self = _new(Layout)
     for s in sizes:
         if type(s) is not int:
             sizes = Size(sizes)
             break
     self.shape = sizes if type(sizes) is Size else _new_size(Size, sizes)
-    self.sort, self.pool = False, None  # not known yet
     sizes = tuple(sizes)
     if type(strides) is not tuple:
         strides = tuple(strides)
@@ -196,18 +197,18 @@ def _new_layout(sizes, strides, dtype, device):
             is_contiguous, is_dense = True, strides == contiguous_strides(sizes)
     self.numel, self.is_contiguous, self.is_dense = numel, is_contiguous, is_dense
     self.nbytes = numel * itemsize
-    return self
+    self.sort = _sort_of(self)
+    return complete(self)
 
 
 DEVICES: set = set()  # where there are layouts
 
 
-def _complete(layout):
-    """Fill in what does not follow from the facts alone, or is not known yet."""
+def complete(layout):
+    """Fill in what native code does not know: a pool for much memory."""
     DEVICES.add(layout.device)
     layout.pool = layout.device.runtime.pool_for(layout.nbytes)
-    if layout.sort is False:
-        layout.sort = _sort_of(layout)
+    return layout
 
 
 def _sort_of(layout):
@@ -226,14 +227,23 @@ def _sort_of(layout):
     return found
 
 
-def _native(facts):
-    """What does the same in most cases, once there is native code: see templates/objects.py."""
+NEEDED = {  # by native code
+    "Layout": Layout,
+    "Size": Size,
+    "sorts": _sorts,
+    "pools": POOLS,
+    "known": LAYOUTS,
+    "older": OLDER,
+    "room": ROOM,
+    "worked_out": worked_out,
+    "complete": complete,
+    "turn": turn,
+}
 
 
-def make_natively(build):
-    """Let a native function make layouts; build(...) gives it, told what it needs."""
-    global _native
-    _native = build(Layout, _sorts, Size, POOLS)
+def make_natively(missing):
+    """Let native code do what _Known.__missing__ does."""
+    _Known.__missing__ = missing
 
 
 def dense_layout(shape, dtype, device):

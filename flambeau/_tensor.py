@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from flambeau._layout import dense_layout
-from flambeau.runtime.allocator import Pool
 from flambeau.storage import Storage
 
 _new = object.__new__
@@ -183,8 +182,7 @@ def make_tensor(layout, storage, offset, cls=Tensor):
 
 
 # Note [Native makers] Tensors and views come from native code (codegen/templates/objects.py) as
-# soon as there is some. What it leaves to Python is done here: it answers None where a pool is
-# empty.
+# soon as there is some. What it leaves to Python is done here and in eager.
 
 
 def new_tensor(layout):
@@ -203,7 +201,7 @@ def new_tensor(layout):
 def new_view(input, layout, offset, recording, *arguments):
     """A tensor over the memory of input, without history; offset in bytes.
 
-    None where arguments of a view would be taken for others: True or 1.0 for 1.
+    None where arguments of a call would be taken for others: True or 1.0 for 1.
     """
     if arguments and are_odd(arguments):
         return None
@@ -228,25 +226,55 @@ def are_odd(arguments):
     return False
 
 
-def _native_tensor(layout, args=(), kwargs=None):
-    """new_tensor, natively; None where Python must do it."""
+def new_reduced(layout, args, kwargs):
+    """A new tensor for the result of a reduction; None where arguments are odd, or keepdim an int."""
+    dim, keepdim, *_ = (*args, *[kwargs.get("dim"), kwargs.get("keepdim")][len(args) :], None)
+    return None if are_odd((dim,)) or type(keepdim) is int else new_tensor(layout)
+
+
+def not_yet(*args):
+    """What native code does is not done, for want of it."""
+
+
+MAKERS = {
+    "_fresh": new_tensor,
+    "_share": new_view,
+    "_reduced": new_reduced,
+    "_subscript": not_yet,  # (input, key, recording)
+    "_reshaped": not_yet,  # (input, sizes, recording)
+    "_turned": not_yet,  # (input, dim0, dim1, recording)
+    "_permuted": not_yet,  # (input, dims, recording)
+    "_unsqueezed": not_yet,  # (input, dim, recording)
+    "_expanded": not_yet,  # (input, sizes, recording)
+    "_sized": not_yet,  # (sizes, dtype, device)
+    "_joined": not_yet,  # (tensors, stacked)
+}
+"""What tensors are made with; see Note [Native makers]. Those not_yet there answer None."""
+NEEDED = {
+    "Tensor": Tensor,
+    "View": View,
+    "Storage": Storage,
+    "new_tensor": new_tensor,
+    "plain": "plain",
+    "no_grad": "no_grad",
+    "dim": "dim",
+    "keepdim": "keepdim",
+}
 
 
 def empty_like_layout(layout):
     """A new tensor with uninitialised memory for a dense layout (in any order of dimensions)."""
-    found = _native_tensor(layout)
-    return new_tensor(layout) if found is None else found
+    return _fresh(layout)
 
 
-MAKERS = {"_fresh": _native_tensor, "_new_tensor": new_tensor, "_share": new_view}
-"""What generated texts make tensors with; see Note [Native makers]."""
+_fresh = new_tensor
 
 
-def make_natively(tensor, view):
-    """Let native functions make tensors and views; arguments as those of Layout's."""
-    global _native_tensor
-    MAKERS["_fresh"] = _native_tensor = tensor(Tensor, Storage, Pool, "dim", "keepdim")
-    MAKERS["_share"] = view(Tensor, View, "plain", "no_grad")
+def make_natively(made):
+    """Let native functions make tensors and views."""
+    global _fresh
+    MAKERS.update({f"_{name}": function for name, function in made.items()})
+    _fresh = made["fresh"]
 
 
 def empty_tensor(shape, dtype, device):

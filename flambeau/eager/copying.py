@@ -21,6 +21,7 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node
 from flambeau.codegen import scalar
 from flambeau.eager.arguments import argument
+from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches
 from flambeau.eager.overlaps import check_overlap, ranges_meet
 from flambeau.eager.plan import (
@@ -34,6 +35,7 @@ from flambeau.eager.plan import (
 from flambeau.eager.plans import Plans
 from flambeau.eager.variants import fit
 from flambeau.runtime.base import nothing
+from flambeau.runtime.cpu import packed
 
 _BITS = {"f16": _dtype.int16, "bf16": _dtype.int16}
 
@@ -282,35 +284,39 @@ def _converted_layout(source, dtype, device, memory_format):
 
 def fill_into(target, value):
     """Every element of target becomes value (a Python number), on memory alone."""
-    found = FILLS[target._layout, type(value)]
-    if type(value) is complex:
-        found[0](found[1], target._storage.pointer + target._offset, value.real, value.imag)
+    layout, place = target._layout, target._storage.pointer + target._offset
+    if layout.sort is not None and type(value) is not complex:
+        kernel, description = WHOLE[layout.sort, type(value)]
+        kernel(description, place, value, layout.numel)
+    elif type(value) is complex:
+        kernel, description = FILLS[layout, complex]
+        kernel(description, place, value.real, value.imag)
     else:
-        found[0](found[1], target._storage.pointer + target._offset, value)
+        kernel, description = FILLS[layout, type(value)]
+        kernel(description, place, value)
     return target
 
 
 def plan_fill(layout, kind):
     """(kernel, description) that fills a layout with a number of a type."""
-    if layout.is_dense and layout.numel:
-        kernel, chunk, steps = _FILLERS[layout.dtype, layout.device, kind]
-        return kernel, describe_run(layout.numel, chunk, steps)
     name, scalars, dtype = ("fill", kind.__name__), scalar_kinds(kind), layout.dtype
     place = (layout,), layout.shape, layout.device
     return plan_nest(name, _number, [], scalars, (dtype,), *place)[1:]
 
 
-def _filler(key):
-    """(kernel, elements per chunk, steps) that fills dense memory."""
-    dtype, device, kind = key
+def _plan_whole(key):
+    """(kernel, description) that fills memory without gaps, told last how many elements it has."""
+    sort, kind = key
+    dtype, device = sort.dtype, sort.device
     if not device.runtime.computes:
-        return nothing, 1 << 62, (0,)
+        return nothing, NO_WORK
     name, scalars, outputs = ("fill", kind.__name__), scalar_kinds(kind), ((dtype.code, "c"),)
     kernel, chunk = nest_kernel(device.runtime, name, _number, outputs, (), scalars, 0)
-    return kernel, chunk, (dtype.itemsize,)
+    pool().ensure_workers()
+    return kernel, packed((0, chunk, dtype.itemsize))
 
 
-_FILLERS = Plans(_filler, by_default=False, mixed=True)
+WHOLE = Plans(_plan_whole, by_default=False, mixed=True)
 
 
 def _number(*numbers):

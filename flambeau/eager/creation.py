@@ -13,24 +13,22 @@ from flambeau._tensor import Tensor, empty_like_layout, make_tensor
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.eager import interchange
 from flambeau.eager.arguments import argument as asked
-from flambeau.eager.copying import fill_into, filled, formatted_layout, plan_fill
+from flambeau.eager.copying import fill_into, filled, formatted_layout
 from flambeau.eager.dlpack import from_dlpack as from_dlpack
 from flambeau.eager.dlpack import to_dlpack as to_dlpack
 from flambeau.eager.nested import from_data, infer_dtype, plain
 from flambeau.eager.options import (
     MAX_BYTES,
-    PLAIN_LAYOUTS,
     device_of,
     dtype_of,
     fill_number,
     finish,
+    fresh_plain,
     into,
-    known,
     like,
     named,
     new_layout,
     number,
-    plain_layout,
     size_from,
     size_tuple,
 )
@@ -137,38 +135,12 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     return finish(interchange.from_buffer(buffer, dtype, count, offset), requires_grad)
 
 
-# What plain calls come to, by (sizes, dtype, device): a layout, and a kernel with its description.
-
-
-def _plan_blank(key):
-    layout = plain_layout(*key)
-    return None if layout is None else (layout, *plan_fill(layout, int))
-
-
-def _plan_full(key):
-    sizes, (dtype, kind), device = key
-    if dtype is not None and dtype not in _ROOMY:
-        return None  # it may not hold the number
-    layout = plain_layout(sizes, infer_dtype((kind(),)) if dtype is None else dtype, device)
-    return None if layout is None else (layout, *plan_fill(layout, kind))
-
-
 def _plan_like(layout):
-    layout = layout if layout.is_dense else formatted_layout(layout, None)
-    return layout, *plan_fill(layout, int)
+    return layout if layout.is_dense else formatted_layout(layout, None)
 
 
-_BLANK, _FULL = Plans(_plan_blank, mixed=True), Plans(_plan_full, mixed=True)
 _LIKE = Plans(_plan_like)
 _ROOMY = frozenset(_dtype.BY_CODE[c] for c in "f64 f32 f16 bf16 i64 i32 i16".split())
-
-
-def _run(plan, value, requires_grad, name):
-    """A new tensor full of a number, by a plan."""
-    layout, kernel, description = plan
-    t = empty_like_layout(layout)
-    kernel(description, t._storage.pointer, value)
-    return t if requires_grad is False else finish(t, requires_grad, name)
 
 
 def sized(name, sizes, size, out, dtype, device, requires_grad, fill=None, memory_format=None):
@@ -193,9 +165,8 @@ def empty(
 ):  # fmt: skip
     """A tensor with uninitialised memory."""
     if size is out is memory_format is None:
-        plan = known(PLAIN_LAYOUTS, sizes, dtype, device)
-        if plan is not None:
-            t = empty_like_layout(plan)
+        t = fresh_plain(sizes, dtype, device)
+        if t is not None:
             return t if requires_grad is False else finish(t, requires_grad, "empty")
     return sized(
         "empty", sizes, size, out, dtype, device, requires_grad, memory_format=memory_format
@@ -213,10 +184,16 @@ def full(
 def _full(name, size, value, out, dtype, device, requires_grad):
     kind = type(value)
     is_plain = (kind is int or kind is float) and isinstance(size, tuple) and out is None
-    if is_plain and (not size or type(size[0]) is int) and -1000 <= value <= 1000:
-        plan = known(_FULL, size or (size,), (dtype, kind), device)
-        if plan is not None:
-            return _run(plan, value, requires_grad, name)
+    if (
+        is_plain
+        and -1000 <= value <= 1000
+        and (dtype is None or (type(dtype) is _dtype.dtype and dtype in _ROOMY))
+    ):
+        found = infer_dtype((value,)) if dtype is None else dtype
+        t = fresh_plain((size,), found, device)
+        if t is not None:
+            fill_into(t, value)
+            return t if requires_grad is False else finish(t, requires_grad, name)
     value = number(value, name, "fill_value", 2)
     shape = size_tuple(size, name)
     if dtype is None and out is None:
@@ -258,7 +235,7 @@ def empty_strided(
 def like_layout(input, dtype, device, memory_format, name):
     """The layout of a tensor like another, but for what is said."""
     if type(input) is Tensor and dtype is device is memory_format is None:
-        return _LIKE[input._layout][0]
+        return _LIKE[input._layout]
     like(input, name)
     layout = formatted_layout(input._layout, memory_format, dtype and dtype_of(dtype, name))
     if device is not None:
@@ -296,9 +273,10 @@ def _constant(word, value):
         pin_memory=False, names=None,
     ):  # fmt: skip
         if size is out is None:
-            plan = known(_BLANK, sizes, dtype, device)
-            if plan is not None:
-                return _run(plan, value, requires_grad, word)
+            t = fresh_plain(sizes, dtype, device)
+            if t is not None:
+                fill_into(t, value)
+                return t if requires_grad is False else finish(t, requires_grad, word)
         return sized(word, sizes, size, out, dtype, device, requires_grad, fill)
 
     def like_another(
@@ -306,7 +284,8 @@ def _constant(word, value):
         pin_memory=False,
     ):  # fmt: skip
         if type(input) is Tensor and dtype is device is memory_format is None:
-            return _run(_LIKE[input._layout], value, requires_grad, word + "_like")
+            t = filled(_LIKE[input._layout], value)
+            return t if requires_grad is False else finish(t, requires_grad, word + "_like")
         plan = like_layout(input, dtype, device, memory_format, word + "_like")
         return finish(filled(plan, value), requires_grad, word + "_like")
 
@@ -315,9 +294,9 @@ def _constant(word, value):
         pin_memory=False,
     ):  # fmt: skip
         dtype, device = dtype or self._layout.dtype, device or self._layout.device
-        plan = known(_BLANK, sizes, dtype, device) if size is None else None
-        if plan is not None:
-            return _run(plan, value, requires_grad, "new_" + word)
+        t = fresh_plain(sizes, dtype, device) if size is None else None
+        if t is not None:
+            return finish(fill_into(t, value), requires_grad, "new_" + word)
         return sized("new_" + word, sizes, size, None, dtype, device, requires_grad, fill)
 
     return (
@@ -348,10 +327,10 @@ def new_empty(
 ):  # fmt: skip
     """An uninitialised tensor with the dtype and device of this one."""
     dtype, device = dtype or self._layout.dtype, device or self._layout.device
-    plan = known(PLAIN_LAYOUTS, sizes, dtype, device) if size is None else None
-    if plan is None:
+    t = fresh_plain(sizes, dtype, device) if size is None else None
+    if t is None:
         return sized("new_empty", sizes, size, None, dtype, device, requires_grad)
-    return finish(empty_like_layout(plan), requires_grad)
+    return finish(t, requires_grad)
 
 
 def new_empty_strided(

@@ -32,11 +32,17 @@ def compile_text(text, names, title):
     TEXTS[title] = text
     filename = f"<flambeau {title}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-    names = SCOPE | MAKERS | names
-    if not is_native():
-        _scopes.append(names)
+    names = SCOPE | names
+    follow_makers(names)
     exec(compile(text, filename, "exec"), names)
     return names
+
+
+def follow_makers(names):
+    """Let a scope know what makes tensors: Python at first, then native code."""
+    names.update(MAKERS)
+    if not is_native():
+        _scopes.append(names)
 
 
 def is_native():
@@ -55,8 +61,6 @@ def use_makers():
 # Memory and fields of result k, from layout{k}. Its address is in p{k}.
 ALLOCATE = """\
     out{k} = _fresh(layout{k})
-    if out{k} is None:
-        out{k} = _new_tensor(layout{k})
     p{k} = out{k}._storage.pointer
 """
 

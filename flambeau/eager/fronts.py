@@ -96,7 +96,7 @@ def _list_function(op, run, general):
     """A front for rows of a sequence of tensors, such as cat; derivatives want no other tensors.
 
     A launcher may have `plans`, keyed by its other arguments and the layouts: then it does no more
-    than what is written out here.
+    than what is written out here. `stacks`: is it the native maker's way to join for dim 0?
     """
     cls, (first, *rest) = node_class(op), [_written(p) for p in op.params]
     if not set(rest).issuperset(cls.saved_names):
@@ -105,10 +105,13 @@ def _list_function(op, run, general):
     launched = f"        out0 = run({first}, {others})\n"
     if hasattr(run, "plans"):
         launched = (
-            f"        layout0, kernel, desc, pack = plans[{others}*[t._layout for t in {first}]]\n"
-            f"        places = pack(*[t._storage.pointer + t._offset for t in {first}])\n"
-            f"{indented(allocated(1))}"
-            "        kernel(desc, p0, places, 0)\n"
+            f"        out0 = None if dim else _joined({first}, {run.stacks})\n"
+            "        if out0 is None:\n"
+            f"            key = ({others}*[t._layout for t in {first}],)\n"
+            "            layout0, kernel, desc, pack = plans[key]\n"
+            f"            places = pack(*[t._storage.pointer + t._offset for t in {first}])\n"
+            f"{indented(indented(allocated(1)))}"
+            "            kernel(desc, p0, places, 0)\n"
         )
     text = _plain_text(op) + (
         "    try:\n"

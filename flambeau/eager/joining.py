@@ -243,6 +243,7 @@ def _boxes_of_cat(out, layouts, sizes, dim):
 
 
 CATS = cat.plans = Plans(_plan_cat, mixed=True)
+cat.stacks = False
 
 
 # -- stack -----------------------------------------------------------------------------------------
@@ -296,6 +297,7 @@ def _plan_stack(key):
 
 
 STACKS = stack.plans = Plans(_plan_stack, mixed=True)
+stack.stacks = True
 
 
 # -- pad_sequence ----------------------------------------------------------------------------------

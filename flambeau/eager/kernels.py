@@ -86,13 +86,13 @@ def _make_natively():
         for cls in classes
         for name, place in cpu.slot_offsets(cls).items()
     ]
+    slots += [(("slice", name), place) for name, place in cpu.slice_offsets().items()]
     addresses = _compiler().link(_object(objects.build(slots)), objects.NAMES)
-
-    def maker(name):
-        return lambda *own: cpu.builtin(name, addresses[name], own)
-
-    _layout.make_natively(maker("layout"))
-    _tensor.make_natively(maker("tensor"), maker("view"))
+    named = _layout.NEEDED | _tensor.NEEDED | {"Pool": Pool, "host": device("cpu")}
+    own = tuple([named[name] for name in objects.CONSTANTS])
+    made = {name: cpu.builtin(name, addresses[name], own) for name in objects.NAMES}
+    _layout.make_natively(made.pop("layout"))
+    _tensor.make_natively(made)
     fragments.use_makers()
 
 

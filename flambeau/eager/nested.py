@@ -13,7 +13,6 @@ from flambeau._layout import Size, dense_layout
 from flambeau._tensor import Tensor, empty_like_layout, empty_tensor
 from flambeau.eager.copying import copy_into
 from flambeau.eager.interchange import copied, dtype_of_array, from_numpy
-from flambeau.eager.options import PLAIN_LAYOUTS
 from flambeau.runtime.cpu import pack_at, write_bytes
 
 _PLAIN = {bool, int, float, complex}
@@ -84,10 +83,9 @@ def plain(data, dtype=None):
     letter = _LETTERS.get(dtype)
     if letter is None or kind is complex or dtype.category < _dtype.scalar_dtype(kind).category:
         return None
-    layout = PLAIN_LAYOUTS[shape, dtype, cpu]
-    t = empty_like_layout(layout)
+    t = empty_tensor(shape, dtype, cpu)
     try:
-        pack_at(t._storage.pointer, layout.nbytes, f"{len(numbers)}{letter}", numbers)
+        pack_at(t._storage.pointer, t._layout.nbytes, f"{len(numbers)}{letter}", numbers)
     except (struct.error, OverflowError):
         return None  # too large for the type: the slower way has the words for it
     return t

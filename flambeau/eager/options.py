@@ -7,10 +7,11 @@ The functions themselves are in creation.py and ranges.py.
 from flambeau import _device, _dtype, errors
 from flambeau._device import cpu, default_device
 from flambeau._dtype import default_dtype
-from flambeau._layout import LAYOUTS, Size, contiguous_strides, dense_layout
+from flambeau._layout import Size, dense_layout
 from flambeau._tensor import Tensor
 from flambeau.eager.arguments import argument as asked
 from flambeau.eager.arguments import is_int, wrong
+from flambeau.eager.fragments import follow_makers
 from flambeau.eager.plans import Plans
 
 MAX_BYTES = 1 << 63
@@ -52,38 +53,34 @@ def named(function, name, doc):
     return function
 
 
-def known(plans, sizes, dtype, device):
-    """The plan of a call with plain arguments; None for others, which are looked at one by one."""
+follow_makers(globals())
+
+
+def fresh_plain(sizes, dtype, device):
+    """A new tensor for plain arguments, as `*sizes` of a call has them, with something in it.
+
+    None for everything else, which is then looked at argument by argument.
+    """
     if not sizes:
         return None
-    for s in sizes:
-        if type(s) is not int:  # 2.0 and True equal 2 and 1 as keys, but are no sizes
-            sizes = sizes[0] if len(sizes) == 1 else None
-            if not isinstance(sizes, tuple) or not INT.issuperset(map(type, sizes)):
-                return None
-            break
     try:
-        return plans[sizes, dtype, default_device() if device is None else device]
+        dtype, device = KINDS[dtype, default_device() if device is None else device]
     except TypeError:  # a dtype or a device that is none, and may not even be hashable
         return None
+    return _sized(sizes, dtype, device)  # noqa: F821
 
 
-def plain_layout(sizes, dtype, device):
-    """The layout for a key of `known`; None if something is wrong with the sizes."""
+def _kind(key):
+    """(dtype, device) in full."""
+    dtype, device = key
     if dtype is None:
         dtype = default_dtype()
     elif type(dtype) is not _dtype.dtype:
         dtype = dtype_of(dtype)
-    if device is not cpu:
-        device = _device.resolve(device)
-    if sizes and min(sizes) < 0:
-        return None
-    strides = (1,) if len(sizes) == 1 else contiguous_strides(sizes)
-    layout = LAYOUTS[sizes, strides, dtype, device]
-    return layout if layout.nbytes < MAX_BYTES else None
+    return dtype, device if device is cpu else _device.resolve(device)
 
 
-PLAIN_LAYOUTS = Plans(lambda key: plain_layout(*key), mixed=True)
+KINDS = Plans(_kind, mixed=True)
 
 
 def negative_size(size, shape, name):

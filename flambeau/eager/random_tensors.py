@@ -11,7 +11,7 @@ from flambeau.autograd import views
 from flambeau.eager.arguments import argument
 from flambeau.eager.creation import like_layout, sized
 from flambeau.eager.distributions import fill_randperm
-from flambeau.eager.options import finish, known, named, plain_layout
+from flambeau.eager.options import finish, fresh_plain, named
 from flambeau.eager.plans import Plans
 from flambeau.eager.random_integers import random_from_to
 from flambeau.eager.sampling import HALF_AND_UP, check_generator, kernel, normal_, uniform_
@@ -20,19 +20,19 @@ from flambeau.random import default_generator
 _BOUNDS = frozenset((int, type(None)))
 
 
-def _plan_draw(layout, draw):
-    """(layout, kernel, its numbers) of a plain new tensor; None for others.
+def _plan_draw(key):
+    """(kernel, its numbers) that gives a dense tensor values; None for others.
 
     draw: a function of the layout that names a kernel, or the bounds of integers.
     """
-    if layout is None or not layout.numel or not layout.device.runtime.computes:
+    layout, draw = key
+    if not layout.is_dense or not layout.numel or not layout.device.runtime.computes:
         return None
     found = _integers(layout, *draw) if type(draw) is tuple else draw(layout)
     if found is None:
         return None
     name, facts, numbers = found
-    run = kernel(name, *facts, device=layout.device)
-    return layout, run, (layout.numel, *numbers)
+    return kernel(name, *facts, device=layout.device), (layout.numel, *numbers)
 
 
 def _uniform(layout):
@@ -60,31 +60,19 @@ def _integers(layout, low, high):
     return "random", ("i64", high - low >= 1 << 28), (high - low, low)
 
 
-def _plan_order(key):
-    return _plan_draw(plain_layout(*key), _permutation)
+_DRAWS = Plans(_plan_draw)
 
 
-def _plan_integers(key):
-    sizes, (dtype, *bounds), device = key
-    return _plan_draw(plain_layout(sizes, dtype, device), tuple(bounds))
-
-
-def _plan_like(key):
-    layout, draw = key
-    return _plan_draw(layout if layout.is_dense else None, draw)
-
-
-_ORDERS, _INTEGERS = Plans(_plan_order, mixed=True), Plans(_plan_integers, mixed=True)
-_LIKE = Plans(_plan_like)
-
-
-def _run(plan, name, generator, requires_grad):
-    layout, run, numbers = plan
+def _drawn_into(t, draw, name, generator, requires_grad):
+    """A new tensor gets values; None if there is no quick way to them."""
+    plan = None if t is None else _DRAWS[t._layout, draw]
+    if plan is None:
+        return None
+    run, numbers = plan
     if generator is None:
         generator = default_generator
     else:
         check_generator(name, generator)
-    t = empty_like_layout(layout)
     run(generator.pointer, t._storage.pointer, *numbers)
     return t if requires_grad is False else finish(t, requires_grad, name)
 
@@ -109,7 +97,6 @@ def _like(name, input, dtype, device, format, requires_grad, generator, fill, *n
 
 def _drawn(word, draw, fill, kind):
     """Two functions that make random tensors: of a size, and like another."""
-    plans = Plans(lambda key: _plan_draw(plain_layout(*key), draw), mixed=True)
     told = fill, 0.0, 1.0
 
     def of_size(
@@ -117,9 +104,10 @@ def _drawn(word, draw, fill, kind):
         requires_grad=False, pin_memory=False,
     ):  # fmt: skip
         if size is out is None:
-            plan = known(plans, sizes, dtype, device)
-            if plan is not None:
-                return _run(plan, word, generator, requires_grad)
+            t = fresh_plain(sizes, dtype, device)
+            t = _drawn_into(t, draw, word, generator, requires_grad)
+            if t is not None:
+                return t
         return _sized(word, sizes, size, out, dtype, device, requires_grad, generator, *told)
 
     def like_another(
@@ -128,9 +116,10 @@ def _drawn(word, draw, fill, kind):
     ):  # fmt: skip
         name = word + "_like"
         if type(input) is Tensor and dtype is device is memory_format is None:
-            plan = _LIKE[input._layout, draw]
-            if plan is not None:
-                return _run(plan, name, generator, requires_grad)
+            t = empty_like_layout(like_layout(input, None, None, None, name))
+            t = _drawn_into(t, draw, name, generator, requires_grad)
+            if t is not None:
+                return t
         options = dtype, device, memory_format, requires_grad
         return _like(name, input, *options, generator, *told)
 
@@ -152,9 +141,10 @@ def randint(
     if size is None:
         high, size = None, high  # randint(high, size)
     if type(low) is int and type(high) in _BOUNDS and isinstance(size, tuple) and out is None:
-        plan = known(_INTEGERS, (size,), (dtype or _dtype.int64, low, high), device)
-        if plan is not None:
-            return _run(plan, "randint", generator, requires_grad)
+        t = fresh_plain((size,), dtype or _dtype.int64, device)
+        t = _drawn_into(t, (low, high), "randint", generator, requires_grad)
+        if t is not None:
+            return t
     low, high = _bounds("randint", low, high)
     if not isinstance(size, (tuple, list)):
         position, kind = 2 if low == 0 else 3, type(size).__name__
@@ -180,9 +170,10 @@ def randperm(
 ):  # fmt: skip
     """The integers from 0 to n - 1 in random order."""
     if out is None and type(n) is int:
-        plan = known(_ORDERS, (n,), dtype or _dtype.int64, device)
-        if plan is not None:
-            return _run(plan, "randperm", generator, requires_grad)
+        t = fresh_plain((n,), dtype or _dtype.int64, device)
+        t = _drawn_into(t, _permutation, "randperm", generator, requires_grad)
+        if t is not None:
+            return t
     n = argument("randperm", "n", 1, "int", n)
     dtype = dtype or (_dtype.int64 if out is None else None)
     told = "randperm", (n,), None, out, dtype, device, requires_grad

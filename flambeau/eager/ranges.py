@@ -9,23 +9,23 @@ import struct
 import warnings
 
 from flambeau import _dtype
-from flambeau._device import default_device
 from flambeau._layout import Size
 from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.codegen import scalar
+from flambeau.eager.kernels import pool
 from flambeau.eager.options import (
     dtype_of,
     finish,
+    fresh_plain,
     integer,
     into,
-    known,
     new_layout,
     number,
-    plain_layout,
 )
 from flambeau.eager.plan import describe_run, nest_kernel, plan_nest
 from flambeau.eager.plans import Plans
 from flambeau.runtime.base import nothing
+from flambeau.runtime.cpu import packed
 
 TRACES: dict = {}  # name of a grid -> its element, an expression of coordinates and numbers
 
@@ -54,7 +54,7 @@ def grid(name, numbers, layout, out=None):
 def plan_grid(name, kinds, layout):
     """(kernel, description) of a grid; kinds: the letters of its numbers."""
     if layout.ndim == 1 and layout.is_dense and layout.numel:
-        kernel, chunk, steps = _GRIDS[name, kinds, layout.dtype, layout.device]
+        kernel, chunk, steps = _LINES[name, kinds, layout.dtype, layout.device]
         return kernel, describe_run(layout.numel, chunk, steps)
     facts = (layout.dtype,), (layout,), layout.shape, layout.device
     return plan_nest((name, kinds), TRACES[name], [], kinds, *facts, collapsing=False)[1:]
@@ -68,18 +68,28 @@ def _plan_line(key):
     outputs = ((dtype.code, "c"),)
     key = name, kinds
     kernel, chunk = nest_kernel(device.runtime, key, TRACES[name], outputs, (), kinds, 0)
+    pool().ensure_workers()
     return kernel, chunk, (dtype.itemsize,)
 
 
-_GRIDS = Plans(_plan_line, by_default=False)
+_LINES = Plans(_plan_line, by_default=False)
 
 
-def _run(plan, numbers, requires_grad):
-    """A new tensor by a plan."""
-    layout, kernel, description = plan
-    t = empty_like_layout(layout)
-    kernel(description, t._storage.pointer, *numbers)
-    return finish(t, True) if requires_grad else t
+def _plan_count(key):
+    """(kernel, description) of a grid with one dimension, told last how many elements it has."""
+    kernel, chunk, steps = _plan_line(key)
+    return kernel, packed((0, chunk, *steps))
+
+
+_COUNTS = Plans(_plan_count, by_default=False)
+
+
+def _count_into(t, name, kinds, *numbers):
+    """Fill a new vector by a function of its coordinates."""
+    layout = t._layout
+    kernel, description = _COUNTS[name, kinds, layout.dtype, layout.device]
+    kernel(description, t._storage.pointer, *numbers, layout.numel)
+    return t
 
 
 # -- arange ----------------------------------------------------------------------------------------
@@ -133,33 +143,17 @@ def _plain_range(first, last, step, dtype, device):
     if not (step > 0 and -_FAR < first <= last < _FAR):
         return None
     count = _count(first, last, step)
-    try:
-        plan = _RANGES[count, dtype, default_device() if device is None else device]
-        layout, kernel, description, whole = plan
-    except TypeError:  # there is no plan, or no such dtype or device
+    t = fresh_plain((count,), dtype, device)
+    if t is None or t._layout.dtype.category in (_dtype.BOOL, _dtype.COMPLEX):
         return None
-    t = empty_like_layout(layout)
+    name, whole = _kind(t._layout.dtype, count)
     if whole is None:
-        kernel(description, t._storage.pointer, first, step)
-    else:
-        kernel(description, t._storage.pointer, float(first), float(step), whole)
-    return t
+        return _count_into(t, name, "ii", first, step)
+    return _count_into(t, name, "ffi", float(first), float(step), whole)
 
 
 _NUMBERS = frozenset((int, float))
 _FAR = 1 << 53
-
-
-def _plan_range(key):
-    count, *facts = key
-    layout = plain_layout((count,), *facts)
-    if layout is None or layout.dtype.category in (_dtype.BOOL, _dtype.COMPLEX):
-        return None
-    name, whole = _kind(layout.dtype, layout.numel)
-    return layout, *plan_grid(name, "ii" if whole is None else "ffi", layout), whole
-
-
-_RANGES = Plans(_plan_range, mixed=True)
 
 
 @traced("arange")
@@ -292,23 +286,15 @@ def linspace(
 ):  # fmt: skip
     """steps values from start to end, evenly spaced, both included."""
     if out is None and type(steps) is int and _NUMBERS.issuperset((type(start), type(end))):
-        plan = known(_SPACED, (steps,), dtype, device)
-        if plan is not None:
-            return _run(plan, (float(start), float(end), steps), requires_grad)
+        t = fresh_plain((steps,), dtype, device) if steps > 1 else None
+        if t is not None and t._layout.dtype.code in ("f32", "f64"):
+            name = "linspace_" + t._layout.dtype.code
+            t = _count_into(t, name, "ffi", float(start), float(end), steps)
+            return finish(t, True) if requires_grad else t
     start, end, dtype = _ends("linspace", start, end, steps, dtype, out)
     plan = new_layout(Size((steps,)), dtype, device, "linspace")
     out = None if out is None else into(out, plan.shape)
     return finish(linspace_into(start, end, plan, out), requires_grad)
-
-
-def _plan_spaced(key):
-    layout = plain_layout(*key)
-    if layout is None or layout.numel < 2 or layout.dtype.code not in ("f32", "f64"):
-        return None
-    return layout, *plan_grid("linspace_" + layout.dtype.code, "ffi", layout)
-
-
-_SPACED = Plans(_plan_spaced, mixed=True)
 
 
 def _ends(name, start, end, steps, dtype, out):
@@ -448,9 +434,11 @@ def eye(
 ):  # fmt: skip
     """Ones on the diagonal, zeros elsewhere."""
     if out is None:
-        plan = known(_EYES, (n, n if m is None else m), dtype, device)
-        if plan is not None:
-            return _run(plan, (), requires_grad)
+        t = fresh_plain((n, n if m is None else m), dtype, device)
+        if t is not None:
+            kernel, description = _EYES[t._layout]
+            kernel(description, t._storage.pointer)
+            return finish(t, True) if requires_grad else t
     n = integer(n, "eye", "n", 1)
     m = n if m is None else integer(m, "eye", "m", 2)
     for name, value in (("n", n), ("m", m)):
@@ -462,12 +450,7 @@ def eye(
     return finish(grid("eye", (), plan, out), requires_grad)
 
 
-def _plan_eye(key):
-    layout = plain_layout(*key)
-    return None if layout is None else (layout, *plan_grid("eye", "", layout))
-
-
-_EYES = Plans(_plan_eye, mixed=True)
+_EYES = Plans(lambda layout: plan_grid("eye", "", layout))
 
 
 @traced("eye")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from flambeau import _dtype, errors
 from flambeau._layout import Size, collapse, contiguous_strides, dense_layout, wrap_dim
-from flambeau._tensor import Tensor, are_odd, empty_like_layout
+from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import edge_of, init_node, save_input, save_output
 from flambeau.codegen import scalar
@@ -387,24 +387,16 @@ _TEXT = """def {name}(input=REQUIRED, *args, out=None, **kwargs):
     if call is None or out is not None:
         return slow(input, args, kwargs, out=out)
     if kernel is None:
-        return slow(input, args, kwargs) if odd(args, kwargs) else several(call, input)
-    out0 = _fresh(layout0, args, kwargs)
+        return several(call, input)
+    out0 = _reduced(layout0, args, kwargs)
     if out0 is None:
-        if odd(args, kwargs):
-            return slow(input, args, kwargs)
-        out0 = _new_tensor(layout0)
+        return slow(input, args, kwargs)
     p0 = out0._storage.pointer
     kernel(desc, p0, input._storage.pointer + input._offset, n)
     if input._requires_grad and modes.grad and differentiable:
         call.record(input, (out0,))
     return out0
 """
-
-
-def _is_odd(args, kwargs):
-    """Do arguments only look like those of a plan? True and 1.0 find the plans of 1."""
-    dim, keepdim, *_ = (*args, *[kwargs.get("dim"), kwargs.get("keepdim")][len(args) :], None)
-    return are_odd((dim,)) or type(keepdim) is int
 
 
 class Reducer:
@@ -425,7 +417,6 @@ class Reducer:
             "MOST": 2 * PIECE,
             "slow": self.slow,
             "several": self.several,
-            "odd": _is_odd,
             "REQUIRED": REQUIRED,
             "differentiable": self.differentiable,
         }

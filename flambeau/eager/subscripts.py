@@ -10,18 +10,17 @@ import operator
 import warnings
 
 from flambeau import _dtype as d
-from flambeau._layout import LAYOUTS, make_layout
+from flambeau._layout import make_layout
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import creation
 from flambeau.eager.attachment import METHODS
 from flambeau.eager.copying import copy_, copy_into, fill_into
 from flambeau.eager.formula import record_formula
-from flambeau.eager.fragments import compile_text
+from flambeau.eager.fragments import follow_makers
 from flambeau.eager.indexing import index, index_put, number_tensor, whole_mask, write_row
 from flambeau.eager.methods import function
 from flambeau.eager.overlaps import check_overlap
-from flambeau.eager.plans import Plans
 from flambeau.ops.indexing import check_fits
 from flambeau.ops.table import TABLE
 
@@ -66,44 +65,15 @@ def _invalid(item):
 # -- views -----------------------------------------------------------------------------------------
 
 
-# def view(input, layout, offset): a tensor over the memory of input, without history.
-_view = compile_text(
-    """def view(input, layout, offset):
-    out = _share(input, layout, offset, modes.grad)
+follow_makers(globals())
+
+
+def _view(input, layout, offset):
+    """A tensor over the memory of input, without history."""
+    out = _share(input, layout, offset, modes.grad)  # noqa: F821
     if input._requires_grad:
         out._requires_grad = True
     return out
-""",
-    {},
-    "subscripts",
-)["view"]
-
-
-def _head(layout):
-    """(layout without its first dimension, size of that, its stride in bytes)."""
-    if not layout.ndim:
-        raise _no_dims()
-    sub = make_layout(layout.sizes[1:], layout.strides[1:], layout.dtype, layout.device)
-    return sub, layout.sizes[0], layout.strides[0] * layout.itemsize
-
-
-def _sliced(layout, key):
-    """(layout, byte offset) of a slice of the first dimension."""
-    if not layout.ndim:
-        raise _no_slice()
-    sizes, strides = layout.sizes, layout.strides
-    start, stop, step = key.indices(sizes[0])
-    if step != 1:
-        return _basic(layout, (key,))
-    length = stop - start if stop > start else 0
-    shape = (length,) if len(sizes) == 1 else (length, *sizes[1:])
-    return (
-        LAYOUTS[shape, strides, layout.dtype, layout.device],
-        start * strides[0] * layout.itemsize,
-    )
-
-
-_HEADS = Plans(_head, by_default=False)
 
 
 def _basic(layout, items):
@@ -330,22 +300,16 @@ def get_item(self, key):
     """A view for integers, slices, None and Ellipsis; with tensors, a copy of what they name."""
     layout = self._layout
     if not self._requires_grad or not modes.grad:
+        out = _subscript(self, key, modes.grad)  # noqa: F821
+        if out is not None:
+            return out
         kind = type(key)
-        if kind is int:
-            sub, size, step = _HEADS[layout]
-            if -size <= key < size:
-                return _view(
-                    self, sub, self._offset + (key * step if key >= 0 else (key + size) * step)
-                )
-            raise _outside(key, 0, size)
-        if kind is tuple:
-            found = _basic(layout, key)
-        elif kind is slice:
-            found = _sliced(layout, key)
-        else:
-            found = _basic(layout, (key,)) if key is None or key is Ellipsis else None
-        if found is not None:
-            return _view(self, found[0], self._offset + found[1])
+        if kind is tuple or kind is int or kind is slice or key is None or key is Ellipsis:
+            if kind is int and not layout.ndim:
+                raise _no_dims()
+            found = _basic(layout, key if kind is tuple else (key,))
+            if found is not None:
+                return _view(self, found[0], self._offset + found[1])
     elif type(key) is int and layout.ndim:
         size = layout.shape[0]
         if not -size <= key < size:

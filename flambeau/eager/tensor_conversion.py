@@ -11,7 +11,7 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node
 from flambeau.eager import creation
 from flambeau.eager.attachment import METHODS, method
-from flambeau.eager.copying import FILLS, copy_, fill_into, formatted_layout
+from flambeau.eager.copying import WHOLE, copy_, fill_into, formatted_layout
 from flambeau.eager.methods import function
 from flambeau.eager.tensor_access import is_contiguous
 from flambeau.storage import grow_storage, root_of
@@ -139,9 +139,12 @@ def zero_(self):
     """Set every element to zero."""
     if self._requires_grad and modes.grad:
         return fill_checked(self, 0)
-    kernel, description = FILLS[self._layout, int]
-    st = self._storage
-    kernel(description, st.pointer + self._offset, 0)
+    layout, st = self._layout, self._storage
+    if layout.sort is None:
+        fill_into(self, 0)
+    else:
+        kernel, description = WHOLE[layout.sort, int]
+        kernel(description, st.pointer + self._offset, 0, layout.numel)
     st.version += 1
     return self
 

@@ -164,7 +164,13 @@ def _function_text(op):
         arguments = f"({''.join(n + ', ' for n in names)})"
     multi = op.options.get("multi")
     first = "parts" if multi else "layout"
-    text = f"def {op.name}({signature}):\n    try:\n        {first}, delta, plan = plans[{key}]\n"
+    text = f"def {op.name}({signature}):\n    try:\n"
+    if "natively" in op.options:
+        given, some = ("args", "args and ") if op.options.get("varargs") else (", ".join(names), "")
+        text += f"        if {some}not (kwargs or input._requires_grad):\n"
+        text += f"            out = {op.options['natively']}(input, {given}, modes.grad)\n"
+        text += "            if out is not None:\n                return out\n"
+    text += f"        {first}, delta, plan = plans[{key}]\n"
     text += f"    except (TypeError, AttributeError):\n        {first} = plan = None\n"
     text += f"    if {first} is None or kwargs:\n        if plan is None or kwargs:\n"
     text += f"            return slow(input, {arguments}, kwargs)\n"

@@ -259,6 +259,7 @@ OPTIONS: dict[str, dict[str, type]] = {
         "fresh": bool,  # is the result no view for autograd?
         "multi": bool,
         "naming": Function,
+        "natively": str,  # the maker (_tensor.MAKERS) that does it where nothing is recorded
         "number": Function,
         "otherwise": Function,
         "overloads": int,
@@ -342,7 +343,8 @@ static values and whether there are dimensions only (it may be given layouts for
 prepare(bound) may change any, at the price of a slower call; overload(bound) names another row for
 some arguments (div with a rounding_mode); inplace_row names the row whose derivative the in-place
 form uses; numbers=False wants tensors only (other kinds do unless they say numbers=True); fold
-lists numbers that become constants of the kernel (x ** 2); node may be a function of the tensor arguments (PowBackward0 or 1).
+lists numbers that become constants of the kernel (x ** 2); node may be a function of the tensor
+arguments (PowBackward0 or 1).
 """
 
 reduction = _decorator("reduction")

@@ -83,6 +83,7 @@ def _view_otherwise(input, size):
     grad=lambda g, input_shape: g.reshape(input_shape),
     varargs="size",
     variants="method",
+    natively="_reshaped",
     otherwise=_view_otherwise,
 )
 def view(input, size: object = None):
@@ -122,6 +123,7 @@ def _copied(input, shape):
     varargs="shape",
     variants="function method",
     naming=_reshape_name,
+    natively="_reshaped",
     otherwise=lambda input, shape: _copied(input, ints("reshape", "shape", shape)),
 )
 def reshape(input, shape: Dims):
@@ -225,6 +227,7 @@ def t(input):
 
 @table.view(
     grad=lambda g, dim0, dim1: g.transpose(dim0, dim1),
+    natively="_turned",
     variants="function method inplace",
     aliases="swapdims swapaxes",
 )
@@ -245,9 +248,12 @@ def _order(layout, dims):
             f"length of the desired ordering of dimensions i.e. input.dim() = {layout.ndim} is not "
             f"equal to len(dims) = {len(dims)}"
         )
-    found = [wrap_dim(k, layout.ndim) for k in dims]
-    if len(set(found)) < len(found):
-        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    found: list = []
+    for dim in dims:
+        dim = wrap_dim(dim, layout.ndim)
+        if dim in found:
+            raise RuntimeError("permute(): duplicate dims are not allowed.")
+        found.append(dim)
     return found
 
 
@@ -259,6 +265,7 @@ def _inverse(order):
     grad=lambda g, dims, input_layout: g.permute(_inverse(_order(input_layout, dims))),
     varargs="dims",
     variants="function method",
+    natively="_permuted",
 )
 def permute(input, dims: Dims):
     """Dimensions in another order."""
@@ -391,7 +398,11 @@ def squeeze(input, dim: Dims = None):
     return _permuted(input, _squeezed(input, dim))
 
 
-@table.view(grad=lambda g, dim: g.squeeze(dim), variants="function method inplace")
+@table.view(
+    grad=lambda g, dim: g.squeeze(dim),
+    variants="function method inplace",
+    natively="_unsqueezed",
+)
 def unsqueeze(input, dim: int):
     """Insert a dimension of size one."""
     dim = wrap_dim(dim, input.ndim + 1)
@@ -403,7 +414,7 @@ def unsqueeze(input, dim: int):
 # -- larger and smaller ---------------------------------------------------------------------------
 
 
-@table.view(grad=lambda g: g, varargs="size", variants="method")
+@table.view(grad=lambda g: g, varargs="size", variants="method", natively="_expanded")
 def expand(input, size: Dims):
     """Repeat dimensions of size one without copying; -1 keeps a size."""
     size = ints("expand", "size", size)

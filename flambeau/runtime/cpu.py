@@ -94,6 +94,14 @@ def slot_offsets(cls):
     return {name: 8 * content.index(id(mark)) for name, mark in marks.items()}
 
 
+def slice_offsets():
+    """Where the ends of a slice lie in it."""
+    marks = {name: _Mark() for name in ("start", "stop", "step")}
+    sample = slice(*marks.values())
+    content = string_words(id(sample), slice.__basicsize__ // 8)
+    return {name: 8 * content.index(id(mark)) for name, mark in marks.items()}
+
+
 class _Mark:
     """Something to look for; what is called when an object goes may be one."""
 

@@ -1,6 +1,8 @@
 """Datasets of photographs in folders and lists: small copies of their layouts."""
 
+import functools
 import json
+import os
 import pickle
 import shutil
 import sys
@@ -12,7 +14,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.vision import datasets
-from flambeau.vision.datasets import imagenet
+from flambeau.vision.datasets import caltech, fetched, imagenet, imagenette, voc
 from tests.vision.dataset_files import md5
 
 Image = pytest.importorskip("PIL.Image")
@@ -226,14 +228,14 @@ def test_items_are_those_of_torchvision(tmp_path, theirs, name):
 def test_addresses_and_checksums_are_those_of_torchvision(theirs):
     assert datasets.voc.DATASET_YEAR_DICT == theirs.voc.DATASET_YEAR_DICT
     assert imagenet.ARCHIVE_META == theirs.imagenet.ARCHIVE_META
-    for name, attributes in {
-        "Food101": ["_URL", "_MD5"],
-        "OxfordIIITPet": ["_RESOURCES"],
-        "Imagenette": ["_ARCHIVES", "_WNID_TO_CLASS"],
-    }.items():
-        for attribute in attributes:
-            ours, expected = (getattr(getattr(d, name), attribute) for d in (datasets, theirs))
-            assert ours == expected
+    assert datasets.Food101._origin.archives == ((theirs.Food101._URL, theirs.Food101._MD5),)
+    assert datasets.OxfordIIITPet._origin.archives == tuple(theirs.OxfordIIITPet._RESOURCES)
+    assert imagenette._CLASSES == theirs.Imagenette._WNID_TO_CLASS
+    archives = {
+        size: (f"{imagenette._ADDRESS}{name}.tgz", md5)
+        for size, (name, md5) in imagenette._SIZES.items()
+    }
+    assert archives == theirs.Imagenette._ARCHIVES
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -253,6 +255,41 @@ def test_what_is_missing_is_named(tmp_path, name):
     with pytest.raises(RuntimeError, match=r"not found|not present") as error:
         LAYOUTS[name][1](getattr(datasets, name), tmp_path)
     assert str(tmp_path) in str(error.value)
+
+
+# what each dataset of LAYOUTS brings, and the folder that it is unpacked to
+BROUGHT = {
+    "VOCDetection": [("VOCtrainval_11-May-2012.tar", ".")],
+    "Food101": [("food-101.tar.gz", ".")],
+    "OxfordIIITPet": [
+        ("images.tar.gz", "oxford-iiit-pet"),
+        ("annotations.tar.gz", "oxford-iiit-pet"),
+    ],
+    "EuroSAT": [("EuroSAT.zip", "eurosat")],
+    "Imagenette": [("imagenette2-160.tgz", ".")],
+    "Caltech256": [("256_ObjectCategories.tar", "caltech256")],
+    "DTD": [("dtd-r1.0.1.tar.gz", "dtd")],
+    "GTSRB": [("GTSRB_Final_Test_Images.zip", "gtsrb"), ("GTSRB_Final_Test_GT.zip", "gtsrb")],
+}
+
+
+@pytest.mark.parametrize("name", BROUGHT)
+def test_what_is_missing_is_brought_once(tmp_path, monkeypatch, name):
+    write, opened = LAYOUTS[name]
+    brought = []
+
+    def bring(url, root, *rest, **named):
+        if not brought:
+            write(tmp_path)
+        brought.append((os.path.basename(url), os.path.relpath(root, tmp_path)))
+
+    for module in (fetched, caltech, voc):
+        monkeypatch.setattr(module, "download_and_extract_archive", bring)
+    dataset = opened(functools.partial(getattr(datasets, name), download=True), tmp_path)
+    assert len(dataset) and brought == BROUGHT[name]
+    if name != "VOCDetection":  # which is unpacked again
+        opened(functools.partial(getattr(datasets, name), download=True), tmp_path)
+        assert brought == BROUGHT[name]
 
 
 def test_voc_says_what_is_where(tmp_path):
@@ -507,7 +544,9 @@ def test_archives_bring_what_was_missing(tmp_path, monkeypatch):
     with zipfile.ZipFile(folder / "EuroSAT.zip", "w") as archive:
         for path in (tmp_path / "made").rglob("*.jpg"):
             archive.write(path, path.relative_to(tmp_path / "made"))
-    monkeypatch.setattr(datasets.EuroSAT, "_MD5", md5((folder / "EuroSAT.zip").read_bytes()))
+    origin = datasets.EuroSAT._origin
+    archives = ((origin.archives[0][0], md5((folder / "EuroSAT.zip").read_bytes())),)
+    monkeypatch.setattr(datasets.EuroSAT, "_origin", origin._replace(archives=archives))
     dataset = datasets.EuroSAT(tmp_path / "root", download=True)
     assert len(dataset) == 4 and dataset.classes == ["Forest", "River"]
     shutil.rmtree(folder / "2750")

@@ -1,52 +1,76 @@
 """Native makers of the objects that every call makes: layouts, fresh tensors, views.
 
 Each is a CPython builtin that allocates an object of a Python class and fills in its slots; `self`
-is a tuple with the classes and constants it needs. Where slots lie in objects is found out by
-whoever builds this (`runtime/cpu.py`), so nothing here depends on how CPython lays classes out.
-What a maker does not care to do it answers with None, and Python does it: `_new_layout` in
-_layout.py, `new_tensor` and `new_view` in _tensor.py say the same in plain words.
+is a tuple with the classes and constants they need (`CONSTANTS`). Where slots lie in objects is
+found out by whoever builds this (`runtime/cpu.py`), so nothing here depends on how CPython lays
+classes out. What native code does not care to do it leaves to Python: `worked_out` in _layout.py,
+`new_tensor` and `new_view` in _tensor.py say the same in plain words, and subscripts, reshapes and
+joins that are answered with None go the way of plans.
 """
 
 from flambeau.codegen.llvm_cpu import module_text
 from flambeau.codegen.loops import I1, I64, PTR, Module, V
 
+RECENT = 1 << 11  # layouts that are found without a dictionary
 HUGE = 1 << 40  # sizes and strides beyond this are left to Python's integers
-_STATICS = "PyTuple_Type PyLong_Type PyFloat_Type PyBool_Type _Py_TrueStruct _Py_FalseStruct"
+_STATICS = (
+    "PyTuple_Type PyList_Type PyLong_Type PyFloat_Type PyBool_Type PySlice_Type "
+    "_Py_TrueStruct _Py_FalseStruct _Py_EllipsisObject"
+)
+CONSTANTS = (
+    "Layout Size sorts pools known older room worked_out complete turn Tensor Storage Pool "
+    "new_tensor View plain no_grad host dim keepdim"
+).split()
 
 
 def build(slots):
     """IR of all makers. slots: (class, slot) -> byte offset, as pairs."""
+    from flambeau.codegen.templates import objects_joined, objects_viewed  # which need what is here
+
     module, slots = Module(), dict(slots)
-    _layout(_Maker(module, "layout", slots))
-    _tensor(_Maker(module, "tensor", slots))
-    _view(_Maker(module, "view", slots))
-    known = "".join(f"@{name} = external global i8\n" for name in _STATICS.split())
-    return known + module_text(module)
-
-
-NAMES = ("layout", "tensor", "view")
-
-
-class _Maker:
-    """A builtin under construction, and what Python would say in a line."""
-
-    def __init__(self, module, name, slots):
-        self.slots = slots
+    for name, types, body in _INNER:
+        parameters = [(PTR, "own"), *[(type, f"a{k}") for k, type in enumerate(types)]]
+        fn = module.function(f"inner_{name}", parameters, result=PTR, internal=True)
+        body(Maker(fn, fn.params[0], slots), *fn.params[1:])
+    for name, count, body in (*_BUILTINS, *objects_viewed.BUILTINS, *objects_joined.BUILTINS):
         parameters = [(PTR, "self"), (PTR, "args"), (I64, "count")]
-        self.fn = module.function(name, parameters, result=PTR)
-        self.own, self.args, self.count = self.fn.params
-        self.nothing = self.fn.value(0, PTR)
-        self.none = V(self.fn, PTR, "@_Py_NoneStruct")
+        fn = module.function(name, parameters, result=PTR)
+        own, args, number = fn.params
+        given = [fn.load(fn.gep(args, k, PTR), PTR) for k in range(count)]
+        maker = Maker(fn, own, slots)
+        maker.args, maker.count = args, number
+        body(maker, *given)
+    known = "".join(f"@{name} = external global i8\n" for name in _STATICS.split())
+    recent = f"@recent = internal global [{RECENT} x ptr] zeroinitializer\n"
+    return known + recent + module_text(module)
 
-    def arguments(self, count):
-        return [self.fn.load(self.fn.gep(self.args, k, PTR), PTR) for k in range(count)]
 
-    def constants(self, count):
-        """The items of `self`."""
-        return [self.item(self.own, self.fn.value(k, I64)) for k in range(count)]
+VIEWS = ("subscript", "reshaped", "turned", "permuted", "unsqueezed", "expanded")
+NAMES = ("layout", "fresh", "share", *VIEWS, "sized", "joined", "reduced")
+
+
+class Maker:
+    """A native function under construction, and what Python would say in a line."""
+
+    def __init__(self, fn, own, slots):
+        self.fn, self.own, self.slots = fn, own, slots
+        self.nothing = fn.value(0, PTR)
+        self.none = V(fn, PTR, "@_Py_NoneStruct")
+
+    def constant(self, name):
+        return self.item(self.own, self.fn.value(CONSTANTS.index(name), I64))
+
+    def inner(self, name, *args):
+        """What another native function gives; the reference is ours."""
+        return self.fn.call(f"inner_{name}", PTR, self.own, *args, pure=False)
+
+    def python(self, name, *args):
+        """What a Python function among the constants gives."""
+        call = "PyObject_CallOneArg" if args else "PyObject_CallNoArgs"
+        return self.fn.call(call, PTR, self.constant(name), *args, pure=False)
 
     def item(self, items, k):
-        return self.fn.call("PyTuple_GetItem", PTR, items, k, pure=False)
+        return self.fn.call("PyTuple_GetItem", PTR, items, self.fn.value(k, I64), pure=False)
 
     def length(self, items):
         return self.fn.call("PyTuple_Size", I64, items, pure=False)
@@ -54,12 +78,37 @@ class _Maker:
     def integer(self, item):
         return self.fn.call("PyLong_AsLongLong", I64, item, pure=False)
 
+    def exact(self, item, *held):
+        """The value of an integer; those beyond 64 bits are left to Python."""
+        value = self.integer(item)
+        error = self.fn.call("PyErr_Occurred", PTR, pure=False)
+        with self.fn.when(error != self.nothing):
+            self.fn.call("PyErr_Clear", "void")
+            self.refuse(*held)
+        return value
+
     def number(self, value):
         return self.fn.call("PyLong_FromLongLong", PTR, self.fn.value(value, I64), pure=False)
+
+    def numbers(self, cells, count):
+        """A tuple of the first of an array of integers."""
+        made = self.fn.call("PyTuple_New", PTR, count, pure=False)
+        with self.fn.when(made == self.nothing):
+            self.leave(self.nothing)
+        with self.fn.loop(0, count) as k:
+            self.fill(made, k, self.number(self.fn.load(self.fn.gep(cells, k, I64), I64)))
+        return made
+
+    def fill(self, items, k, value):
+        """items[k] = value, a reference that is ours to give."""
+        self.fn.call("PyTuple_SetItem", "i32", items, self.fn.value(k, I64), value, pure=False)
 
     def truth(self, condition):
         true, false = (V(self.fn, PTR, f"@_Py_{name}Struct") for name in ("True", "False"))
         return self.fn.select(condition, true, false)
+
+    def is_true(self, item):
+        return item == V(self.fn, PTR, "@_Py_TrueStruct")
 
     def kind(self, item):
         return self.fn.load(self.fn.gep(item, 1, I64), PTR)
@@ -71,28 +120,45 @@ class _Maker:
         """Is this True or 1.0, which dictionaries take for 1?"""
         return self.is_a(item, "PyFloat_Type") | self.is_a(item, "PyBool_Type")
 
+    def is_tensor(self, item):
+        kind, cls = self.kind(item), self.constant("Tensor")
+        found = self.fn.var(kind == cls)
+        with self.fn.when(~found.get()):
+            found.set(self.fn.call("PyType_IsSubtype", "i32", kind, cls, pure=False) != 0)
+        return found.get()
+
     def own_reference(self, item):
         self.fn.call("Py_IncRef", "void", item)
         return item
+
+    def let_go(self, *items):
+        for item in items:
+            self.fn.call("Py_DecRef", "void", item)
 
     def leave(self, value):
         self.fn.line(f"ret {value}")
         self.fn.open(self.fn.label("dead"))
 
-    def leave_unless(self, condition):
-        """Nothing has been made yet: let Python do it."""
+    def refuse(self, *held):
+        """Let Python do it; nothing has been made yet but what is held."""
+        self.let_go(*held)
+        self.leave(self.own_reference(self.none))
+
+    def leave_unless(self, condition, *held):
         with self.fn.when(~condition):
-            self.leave(self.own_reference(self.none))
+            self.refuse(*held)
+
+    def made(self, item, *held):
+        """An item, unless it is NULL: then the error stands and held are let go."""
+        with self.fn.when(item == self.nothing):
+            self.let_go(*held)
+            self.leave(self.nothing)
+        return item
 
     def new(self, cls, *held, count=0):
-        """A new object; where there is no memory for it, the error stands and held are let go."""
+        """A new object of a class."""
         count = self.fn.value(count, I64)
-        made = self.fn.call("PyType_GenericAlloc", PTR, cls, count, pure=False)
-        with self.fn.when(made == self.nothing):
-            for item in held:
-                self.fn.call("Py_DecRef", "void", item)
-            self.leave(self.nothing)
-        return made
+        return self.made(self.fn.call("PyType_GenericAlloc", PTR, cls, count, pure=False), *held)
 
     def get(self, item, cls, slot):
         return self.fn.load(self.fn.gep(item, self.slots[cls, slot], "i8"), PTR)
@@ -106,24 +172,113 @@ class _Maker:
         self.put(item, cls, slot, self.own_reference(value))
 
 
-def _layout(m):
-    """layout(facts), with facts (sizes, strides, dtype, device).
+# -- layouts ---------------------------------------------------------------------------------------
 
-    self: (Layout, sorts, Size, pools). Python completes layouts with pool None or sort False.
+
+def _found(m, sizes, strides, rank, dtype, device):
+    """The layout with these facts, known or new; sizes and strides are arrays of integers.
+
+    Every layout has one place in a table of recent ones; what is there is compared number by
+    number, which is quicker than to make tuples and hash them.
     """
+    fn, mixed = m.fn, m.fn.var(rank)
+    for pointer in (dtype, device):
+        mixed.set((mixed.get() ^ fn.convert("ptrtoint", pointer, I64)) * MIXER)
+    with fn.loop(0, rank) as k:
+        for cells in (sizes, strides):
+            mixed.set((mixed.get() ^ fn.load(fn.gep(cells, k, I64), I64)) * MIXER)
+    hashed = mixed.get()
+    place = fn.gep(V(fn, PTR, "@recent"), (hashed ^ (hashed >> 29)) & (RECENT - 1), PTR)
+    held = fn.load(place, PTR)
+    with fn.when(_is_like(m, held, sizes, strides, rank, dtype, device)):
+        m.leave(m.own_reference(held))
+    made = m.made(m.inner("known", m.numbers(sizes, rank), m.numbers(strides, rank), dtype, device))
+    fn.store(m.own_reference(made), place)
+    with fn.when(held != m.nothing):
+        m.let_go(held)
+    fn.ret(made)
+
+
+MIXER = -0x61C8864680B583EB
+
+
+def _is_like(m, layout, sizes, strides, rank, dtype, device):
+    """Does a layout state these facts?"""
+    fn, same = m.fn, m.fn.var(layout != m.nothing)
+    with fn.when(same.get()):
+        same.set(m.get(layout, "Layout", "dtype") == dtype)
+        same.set(same.get() & (m.get(layout, "Layout", "device") == device))
+        same.set(same.get() & (m.length(m.get(layout, "Layout", "sizes")) == rank))
+    with fn.when(same.get()):
+        for slot, cells in (("sizes", sizes), ("strides", strides)):
+            items = m.get(layout, "Layout", slot)
+            with fn.loop(0, rank) as k:
+                wanted = fn.load(fn.gep(cells, k, I64), I64)
+                same.set(same.get() & (m.integer(m.item(items, k)) == wanted))
+    return same.get()
+
+
+def _known(m, sizes, strides, dtype, device):
+    """The same from tuples, which are given away."""
     fn = m.fn
-    (facts,), (cls, sorts, size, pools) = m.arguments(1), m.constants(4)
-    sizes, strides, dtype, device = (m.item(facts, fn.value(k, I64)) for k in range(4))
+    facts = m.made(fn.call("PyTuple_New", PTR, fn.value(4, I64), pure=False), sizes, strides)
+    m.fill(facts, 0, sizes)
+    m.fill(facts, 1, strides)
+    m.fill(facts, 2, m.own_reference(dtype))
+    m.fill(facts, 3, m.own_reference(device))
+    found = fn.var(fn.call("PyDict_GetItem", PTR, m.constant("known"), facts, pure=False))
+    fn.if_else(
+        found.get() == m.nothing,
+        lambda: found.set(m.inner("missing", facts)),
+        lambda: found.set(m.own_reference(found.get())),
+    )
+    m.let_go(facts)
+    fn.ret(found.get())
+
+
+def _missing(m, facts):
+    """What _Known.__missing__ of _layout.py does."""
+    fn, known = m.fn, m.constant("known")
+    found = fn.var(fn.call("PyDict_GetItem", PTR, m.constant("older"), facts, pure=False))
+    fn.if_else(
+        found.get() == m.nothing,
+        lambda: found.set(m.inner("new_layout", facts)),
+        lambda: found.set(m.own_reference(found.get())),
+    )
+    with fn.when(found.get() == m.none):
+        m.let_go(m.none)
+        found.set(m.made(m.python("worked_out", facts)))
+    with fn.when(m.get(found.get(), "Layout", "pool") == m.none):
+        m.let_go(m.made(m.python("complete", found.get()), found.get()))
+    room = m.integer(m.constant("room"))
+    with fn.when(fn.call("PyDict_Size", I64, known, pure=False) >= room):
+        m.let_go(m.made(m.python("turn"), found.get()))
+    fn.call("PyDict_SetItem", "i32", known, facts, found.get(), pure=False)
+    fn.ret(found.get())
+
+
+def _new_layout(m, facts):
+    """A layout with facts (sizes, strides, dtype, device); None where Python must work it out."""
+    fn = m.fn
+    sizes, strides, dtype, device = (m.item(facts, k) for k in range(4))
     m.leave_unless(m.is_a(sizes, "PyTuple_Type") & m.is_a(strides, "PyTuple_Type"))
     ndim = m.length(sizes)
     numel, loose, odd = _walk(m, sizes, strides, ndim)
     # of nothing at all, strides are dense if a fresh tensor would have them: rare, so not here
     m.leave_unless((numel.get() != 0) & (numel.get() < HUGE))
-    shape = _shape(m, size, sizes, ndim)
-    made = m.new(cls, shape)
-    m.put(made, "Layout", "shape", shape)
     itemsize = m.get(dtype, "dtype", "itemsize")
+    nbytes = numel.get() * m.integer(itemsize)
+    pool = _pool(m, device, nbytes)
     is_dense = (loose.get() | odd.get()) == 0
+    sort, fills = fn.var(m.none), fn.var(fn.select(is_dense, fn.value(1, I64), fn.value(0, I64)))
+    with fn.when(loose.get() != 0):
+        fills.set(_fills_memory(m, sizes, strides, ndim))
+    with fn.when(fills.get() != 0):
+        sort.set(_sort(m, ndim, dtype, device))
+    m.leave_unless(sort.get() != m.nothing)
+    shape = _shape(m, m.constant("Size"), sizes, ndim)
+    made = m.new(m.constant("Layout"), shape)
+    m.put(made, "Layout", "shape", shape)
     for slot, value in (
         ("sizes", sizes),
         ("strides", strides),
@@ -132,20 +287,13 @@ def _layout(m):
         ("itemsize", itemsize),
         ("is_contiguous", m.truth(loose.get() == 0)),
         ("is_dense", m.truth(is_dense)),
+        ("pool", pool),
+        ("sort", sort.get()),
     ):
         m.keep(made, "Layout", slot, value)
     m.put(made, "Layout", "ndim", m.number(ndim))
     m.put(made, "Layout", "numel", m.number(numel.get()))
-    nbytes = numel.get() * m.integer(itemsize)
     m.put(made, "Layout", "nbytes", m.number(nbytes))
-    sort = fn.var(m.none)
-    fills = fn.var(fn.select(is_dense, fn.value(1, I64), fn.value(0, I64)))
-    with fn.when(loose.get() != 0):
-        fills.set(_fills_memory(m, sizes, strides, ndim))
-    with fn.when(fills.get() != 0):
-        sort.set(_sort(m, made, ndim, sorts, dtype, device))
-    m.keep(made, "Layout", "sort", sort.get())
-    m.keep(made, "Layout", "pool", _pool(m, pools, device, nbytes))
     fn.ret(made)
 
 
@@ -178,24 +326,20 @@ def _shape(m, size, sizes, ndim):
     return shape
 
 
-def _sort(m, made, ndim, sorts, dtype, device):
-    """What stands for layouts without gaps; False where Python must find it."""
-    fn, found = m.fn, m.fn.var(V(m.fn, PTR, "@_Py_FalseStruct"))
-    with fn.when(ndim == 0):
-        found.set(made)
+def _sort(m, ndim, dtype, device):
+    """What stands for layouts without gaps; NULL where Python must find it."""
+    fn, found = m.fn, m.fn.var(m.nothing)
     with fn.when(ndim != 0):
-        by_dtype = fn.call("PyDict_GetItem", PTR, sorts, device, pure=False)
+        by_dtype = fn.call("PyDict_GetItem", PTR, m.constant("sorts"), device, pure=False)
         with fn.when(by_dtype != m.nothing):
-            sort = fn.call("PyDict_GetItem", PTR, by_dtype, dtype, pure=False)
-            with fn.when(sort != m.nothing):
-                found.set(sort)
+            found.set(fn.call("PyDict_GetItem", PTR, by_dtype, dtype, pure=False))
     return found.get()
 
 
-def _pool(m, pools, device, nbytes):
-    """The pool of small blocks, where a list of the device knows it."""
+def _pool(m, device, nbytes):
+    """The pool of small blocks, where a list of the device knows it; None where none does."""
     fn, found = m.fn, m.fn.var(m.none)
-    small = fn.call("PyDict_GetItem", PTR, pools, device, pure=False)
+    small = fn.call("PyDict_GetItem", PTR, m.constant("pools"), device, pure=False)
     with fn.when(small != m.nothing):
         line = (nbytes + 63) >> 6
         with fn.when(line < fn.call("PyList_Size", I64, small, pure=False)):
@@ -224,51 +368,65 @@ def _walk(m, sizes, strides, ndim):
     return numel, loose, odd
 
 
+# -- tensors ---------------------------------------------------------------------------------------
+
+
 def _fields(m, made, layout, storage, offset):
     """What every new tensor has; storage and offset are given away."""
     m.keep(made, "Tensor", "_layout", layout)
     m.put(made, "Tensor", "_storage", storage)
     m.put(made, "Tensor", "_offset", offset)
-    m.keep(made, "Tensor", "_requires_grad", V(m.fn, PTR, "@_Py_FalseStruct"))
     for slot in ("_grad", "_grad_fn", "_extra"):
         m.keep(made, "Tensor", slot, m.none)
     m.put(made, "Tensor", "_output_nr", m.number(0))
 
 
-def _tensor(m):
-    """tensor(layout): over memory from the layout's pool.
-
-    self: (Tensor, Storage, Pool, "dim", "keepdim"). tensor(layout, args, kwargs) is for reductions:
-    None as well where a dimension is odd, or keepdim an int.
-    """
-    fn = m.fn
-    (layout,), (cls, storage_class, pool_class, *names) = m.arguments(1), m.constants(5)
-    with fn.when(m.count > 1):
-        args, kwargs = m.arguments(3)[1:]
-        given = m.length(args)
-        with fn.when(given > 0):
-            m.leave_unless(~m.is_odd(m.item(args, fn.value(0, I64))))
-        with fn.when(given > 1):
-            m.leave_unless(~m.is_a(m.item(args, fn.value(1, I64)), "PyLong_Type"))
-        dim, keepdim = (fn.call("PyDict_GetItem", PTR, kwargs, n, pure=False) for n in names)
-        with fn.when(dim != m.nothing):
-            m.leave_unless(~m.is_odd(dim))
-        with fn.when(keepdim != m.nothing):
-            m.leave_unless(~m.is_a(keepdim, "PyLong_Type"))
-    pool = m.get(layout, "Layout", "pool")
-    m.leave_unless(m.kind(pool) == pool_class)
-    free = fn.call("PyList_Size", I64, pool, pure=False)
-    m.leave_unless(free > 0)
-    pointer = m.own_reference(fn.call("PyList_GetItem", PTR, pool, free - 1, pure=False))
-    fn.call("PyList_SetSlice", "i32", pool, free - 1, free, m.nothing, pure=False)
-    storage = m.new(storage_class, pointer)
+def _fresh(m, layout):
+    """A tensor over memory from the layout's pool."""
+    fn, pool = m.fn, m.get(layout, "Layout", "pool")
+    free = fn.var(fn.value(0, I64))
+    with fn.when(m.kind(pool) == m.constant("Pool")):
+        free.set(fn.call("PyList_Size", I64, pool, pure=False))
+    with fn.when(free.get() == 0):  # more memory must be found
+        m.leave(m.python("new_tensor", layout))
+    last = free.get() - 1
+    pointer = m.own_reference(fn.call("PyList_GetItem", PTR, pool, last, pure=False))
+    fn.call("PyList_SetSlice", "i32", pool, last, free.get(), m.nothing, pure=False)
+    storage = m.new(m.constant("Storage"), pointer)
     m.put(storage, "Storage", "pointer", pointer)
     m.keep(storage, "Storage", "give", m.get(pool, "Pool", "give"))
     m.put(storage, "Storage", "version", m.number(0))
     m.keep(storage, "Storage", "nbytes", m.get(layout, "Layout", "nbytes"))
-    made = m.new(cls, storage)
+    made = m.new(m.constant("Tensor"), storage)
     _fields(m, made, layout, storage, m.number(0))
+    m.keep(made, "Tensor", "_requires_grad", V(fn, PTR, "@_Py_FalseStruct"))
     m.keep(made, "Tensor", "_view", m.none)
+    fn.ret(made)
+
+
+def _share(m, input, layout, offset, recording):
+    """A tensor over the memory of input, without history; the offset is given away."""
+    fn, plain, silent = m.fn, m.constant("plain"), m.constant("no_grad")
+    view = m.new(m.constant("View"), offset)
+    made = m.new(m.constant("Tensor"), view, offset)
+    storage = m.get(input, "Tensor", "_storage")
+    _fields(m, made, layout, m.own_reference(storage), offset)
+    m.keep(made, "Tensor", "_requires_grad", V(fn, PTR, "@_Py_FalseStruct"))
+    m.put(made, "Tensor", "_view", view)
+    m.keep(view, "View", "version", m.get(storage, "Storage", "version"))
+    above = m.get(input, "Tensor", "_view")
+    records = m.is_true(recording)
+
+    def of_base():
+        m.keep(view, "View", "base", input)
+        m.keep(view, "View", "kind", fn.select(records, plain, silent))
+
+    def of_view():
+        m.keep(view, "View", "base", m.get(above, "View", "base"))
+        kind = m.get(above, "View", "kind")
+        m.keep(view, "View", "kind", fn.select((kind != plain) | records, kind, silent))
+
+    fn.if_else(above == m.none, of_base, of_view)
     fn.ret(made)
 
 
@@ -285,33 +443,42 @@ def _leave_if_odd(m, item, depth):
                 _leave_if_odd(m, inner, depth - 1)
 
 
-def _view(m):
-    """view(input, layout, offset, recording, *arguments); self: (Tensor, View, "plain", "no_grad").
+def _reduced(m, layout, args, kwargs):
+    """A tensor for the result of a reduction; None where its dim is odd or its keepdim an int."""
+    fn, given = m.fn, m.length(args)
+    with fn.when(given > 0):
+        m.leave_unless(~m.is_odd(m.item(args, 0)))
+    with fn.when(given > 1):
+        m.leave_unless(~m.is_a(m.item(args, 1), "PyLong_Type"))
+    dim, keepdim = (
+        fn.call("PyDict_GetItem", PTR, kwargs, m.constant(name), pure=False)
+        for name in ("dim", "keepdim")
+    )
+    with fn.when(dim != m.nothing):
+        m.leave_unless(~m.is_odd(dim))
+    with fn.when(keepdim != m.nothing):
+        m.leave_unless(~m.is_a(keepdim, "PyLong_Type"))
+    fn.ret(m.inner("fresh", layout))
 
-    None where arguments are odd, for which there must not be a plan.
-    """
-    fn = m.fn
-    input, layout, offset, recording = m.arguments(4)
-    with fn.loop(4, m.count) as k:
-        _leave_if_odd(m, fn.load(fn.gep(m.args, k, PTR), PTR), 1)
-    cls, view_class, plain, silent = m.constants(4)
-    view = m.new(view_class)
-    made = m.new(cls, view)
-    storage = m.get(input, "Tensor", "_storage")
-    _fields(m, made, layout, m.own_reference(storage), m.own_reference(offset))
-    m.put(made, "Tensor", "_view", view)
-    m.keep(view, "View", "version", m.get(storage, "Storage", "version"))
-    above = m.get(input, "Tensor", "_view")
-    records = recording == V(fn, PTR, "@_Py_TrueStruct")
 
-    def of_base():
-        m.keep(view, "View", "base", input)
-        m.keep(view, "View", "kind", fn.select(records, plain, silent))
+def _view(m, input, layout, offset, recording):
+    """A view; None where further arguments, those of the call, are odd."""
+    with m.fn.loop(4, m.count) as k:
+        _leave_if_odd(m, m.fn.load(m.fn.gep(m.args, k, PTR), PTR), 1)
+    m.fn.ret(m.inner("share", input, layout, m.own_reference(offset), recording))
 
-    def of_view():
-        m.keep(view, "View", "base", m.get(above, "View", "base"))
-        kind = m.get(above, "View", "kind")
-        m.keep(view, "View", "kind", fn.select((kind != plain) | records, kind, silent))
 
-    fn.if_else(above == m.none, of_base, of_view)
-    fn.ret(made)
+_INNER = (
+    ("found", (PTR, PTR, I64, PTR, PTR), _found),
+    ("known", (PTR,) * 4, _known),
+    ("missing", (PTR,), _missing),
+    ("new_layout", (PTR,), _new_layout),
+    ("fresh", (PTR,), _fresh),
+    ("share", (PTR,) * 4, _share),
+)
+_BUILTINS = (
+    ("layout", 1, lambda m, facts: m.fn.ret(m.inner("missing", facts))),
+    ("fresh", 1, lambda m, layout: m.fn.ret(m.inner("fresh", layout))),
+    ("share", 4, _view),
+    ("reduced", 3, _reduced),
+)

@@ -1,8 +1,8 @@
 """`torchvision.datasets`, and `Digits`, which needs no download.
 
 Each family has a file of its own, loaded when one of its names is first touched. `vision.py` is
-the base class, `utils.py` fetches files, `archives.py` unpacks them, `idx.py` reads what MNIST and
-its relatives are kept in.
+the base class, `fetched.py` that of datasets which come from elsewhere, `utils.py` fetches files,
+`archives.py` unpacks them, `idx.py` reads what MNIST and its relatives are kept in.
 """
 
 import importlib as _importlib
@@ -39,7 +39,15 @@ _HOMES = {
     "Digits": "digits",
     "wrap_dataset_for_transforms_v2": "wrapping",
 }
-_MODULES = {*_HOMES.values(), "archives", "idx", "pickled_arrays", "tensor_images", "utils"}
+_MODULES = {
+    *_HOMES.values(),
+    "archives",
+    "fetched",
+    "idx",
+    "pickled_arrays",
+    "tensor_images",
+    "utils",
+}
 
 __all__ = list(_HOMES)
 

@@ -60,18 +60,19 @@ def extract_archive(
     Returns:
         The folder, or the path of the decompressed file; a string if `from_path` is one.
     """
-    if to_path is None:
-        to_path = os.path.dirname(from_path)
-    suffix, archive_type, compression = _detect_file_type(from_path)
-    if archive_type:
-        unpack = _extract_zip if archive_type == ".zip" else _extract_tar
-        unpack(from_path, to_path, compression)
+    here, name = os.path.split(from_path)
+    folder = here if to_path is None else to_path
+    ending, kind, compression = _detect_file_type(from_path)
+    if kind is None:
+        made = _decompress(
+            from_path, os.path.join(folder, name.replace(ending, "")), remove_finished
+        )
+    else:
+        unpack = {".zip": _extract_zip, ".tar": _extract_tar}[kind]
+        unpack(from_path, folder, compression)
+        made = pathlib.Path(folder)
         if remove_finished:
             os.remove(from_path)
-        made = pathlib.Path(to_path)
-    else:
-        target = os.path.join(to_path, os.path.basename(from_path).replace(suffix, ""))
-        made = _decompress(from_path, target, remove_finished)
     return os.fspath(made) if isinstance(from_path, str) else made
 
 
@@ -84,33 +85,31 @@ _COMPRESSED_FILE_OPENERS: dict[str, Callable[..., Any]] = {
 }
 _ARCHIVES = (".tar", ".zip")
 _FILE_TYPE_ALIASES = {
-    ".tbz": (".tar", ".bz2"),
-    ".tbz2": (".tar", ".bz2"),
-    ".tgz": (".tar", ".gz"),
+    short: (".tar", compression)
+    for short, compression in ((".tbz", ".bz2"), (".tbz2", ".bz2"), (".tgz", ".gz"))
 }
 
 
 def _detect_file_type(file: Path) -> tuple[str, str | None, str | None]:
     """The ending, the kind of archive and the compression that it stands for."""
-    suffixes = pathlib.Path(file).suffixes
-    if not suffixes:
+    *others, last = ["", *pathlib.Path(file).suffixes]
+    if not last:
         raise RuntimeError(
             f"File '{file}' has no suffixes that could be used to detect the archive type and "
             "compression."
         )
-    suffix = suffixes[-1]
-    if suffix in _FILE_TYPE_ALIASES:
-        return (suffix, *_FILE_TYPE_ALIASES[suffix])
-    if suffix in _ARCHIVES:
-        return suffix, suffix, None
-    if suffix in _COMPRESSED_FILE_OPENERS:
-        if len(suffixes) > 1 and suffixes[-2] in _ARCHIVES:
-            return suffixes[-2] + suffix, suffixes[-2], suffix
-        return suffix, None, suffix
-    known = sorted({*_FILE_TYPE_ALIASES, *_ARCHIVES, *_COMPRESSED_FILE_OPENERS})
-    raise RuntimeError(
-        f"Unknown compression or archive type: '{suffix}'.\nKnown suffixes are: '{known}'."
-    )
+    inner = others[-1] if others and others[-1] in _ARCHIVES else ""
+    meanings = {
+        **{kind: (kind, kind, None) for kind in _ARCHIVES},
+        **{kind: (inner + kind, inner or None, kind) for kind in _COMPRESSED_FILE_OPENERS},
+        **{short: (short, *meaning) for short, meaning in _FILE_TYPE_ALIASES.items()},
+    }
+    if last not in meanings:
+        raise RuntimeError(
+            f"Unknown compression or archive type: '{last}'.\n"
+            f"Known suffixes are: '{sorted(meanings)}'."
+        )
+    return meanings[last]
 
 
 # -- limits and damage -----------------------------------------------------------------------------
@@ -179,17 +178,19 @@ def _decompress(
     from_path: Path, to_path: Path | None = None, remove_finished: bool = False
 ) -> pathlib.Path:
     """Decompress a single file, by default beside it and under its name without the ending."""
-    suffix, archive_type, compression = _detect_file_type(from_path)
-    if not compression:
-        raise RuntimeError(f"Couldn't detect a compression from suffix {suffix}.")
-    if to_path is None:
-        to_path = os.fspath(from_path).replace(suffix, archive_type or "")
-    opener = _COMPRESSED_FILE_OPENERS[compression]
-    with _damage_reported(from_path), opener(from_path, "rb") as source:
-        _copy(source, os.fspath(to_path), _Allowance(from_path))
+    ending, kind, compression = _detect_file_type(from_path)
+    if compression is None:
+        raise RuntimeError(f"Couldn't detect a compression from suffix {ending}.")
+    shorter = os.fspath(from_path).replace(ending, kind or "")
+    target = pathlib.Path(shorter if to_path is None else to_path)
+    with (
+        _damage_reported(from_path),
+        _COMPRESSED_FILE_OPENERS[compression](from_path, "rb") as source,
+    ):
+        _copy(source, str(target), _Allowance(from_path))
     if remove_finished:
         os.remove(from_path)
-    return pathlib.Path(to_path)
+    return target
 
 
 # -- archives --------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import flambeau as torch
 from flambeau import Tensor
+from flambeau.vision.datasets.fetched import ensure
 from flambeau.vision.datasets.utils import (
     check_integrity,
     download_file_from_google_drive,
@@ -26,6 +27,16 @@ class CSV(NamedTuple):
     data: Tensor
 
 
+_FILES = """
+0B7EVK8r0v71pZjFTYXZWM3FlRnM 00d2c5bc6d35e252742224ab0c1e8fcb img_align_celeba.zip
+0B7EVK8r0v71pblRyaVFSWGxPY0U 75e246fa4810816ffd6ee81facbd244c list_attr_celeba.txt
+1_ee_0u7vcNLOfNLegJRHmolfH5ICW-XS 32bd1bd63d3c78cd57e08160ec5ed1e2 identity_CelebA.txt
+0B7EVK8r0v71pbThiMVRxWXZ4dU0 00566efa6fedff7a56946cd1c10f1c16 list_bbox_celeba.txt
+0B7EVK8r0v71pd0FJY3Blby1HUTQ cc24ecafdb5b50baae59b03474781f8c list_landmarks_align_celeba.txt
+0B7EVK8r0v71pY0NSMzRuSXJEVkk d32c9cbf5e040fd4025c592c306e6668 list_eval_partition.txt
+"""
+
+
 class CelebA(VisionDataset):
     """Faces, aligned and cut to 178 by 218 pixels.
 
@@ -41,38 +52,7 @@ class CelebA(VisionDataset):
 
     base_folder = "celeba"
     # number in Google Drive, checksum, name
-    file_list = [
-        (
-            "0B7EVK8r0v71pZjFTYXZWM3FlRnM",
-            "00d2c5bc6d35e252742224ab0c1e8fcb",
-            "img_align_celeba.zip",
-        ),
-        (
-            "0B7EVK8r0v71pblRyaVFSWGxPY0U",
-            "75e246fa4810816ffd6ee81facbd244c",
-            "list_attr_celeba.txt",
-        ),
-        (
-            "1_ee_0u7vcNLOfNLegJRHmolfH5ICW-XS",
-            "32bd1bd63d3c78cd57e08160ec5ed1e2",
-            "identity_CelebA.txt",
-        ),
-        (
-            "0B7EVK8r0v71pbThiMVRxWXZ4dU0",
-            "00566efa6fedff7a56946cd1c10f1c16",
-            "list_bbox_celeba.txt",
-        ),
-        (
-            "0B7EVK8r0v71pd0FJY3Blby1HUTQ",
-            "cc24ecafdb5b50baae59b03474781f8c",
-            "list_landmarks_align_celeba.txt",
-        ),
-        (
-            "0B7EVK8r0v71pY0NSMzRuSXJEVkk",
-            "d32c9cbf5e040fd4025c592c306e6668",
-            "list_eval_partition.txt",
-        ),
-    ]
+    file_list = [tuple(line.split()) for line in _FILES.strip().splitlines()]
 
     def __init__(
         self,
@@ -83,19 +63,14 @@ class CelebA(VisionDataset):
         target_transform: Callable | None = None,
         download: bool = False,
     ) -> None:
-        super().__init__(root, transform=transform, target_transform=target_transform)
-        self.split = split
-        self.target_type = target_type if isinstance(target_type, list) else [target_type]
-        if not self.target_type and self.target_transform is not None:
+        super().__init__(root, None, transform, target_transform)
+        kinds = target_type if isinstance(target_type, list) else [target_type]
+        if target_transform is not None and not kinds:
             raise RuntimeError("target_transform is specified but target_type is empty")
-        if download:
-            self.download()
-        if not self._check_integrity():
-            names = ", ".join(name for _, _, name in self.file_list)
-            raise RuntimeError(
-                "Dataset not found or corrupted. You can use download=True to download it, or put "
-                f"{names} into {self._path('')} and unpack the archive"
-            )
+        self.target_type, self.split = kinds, split
+        names = ", ".join(name for _, _, name in self.file_list)
+        remedy = f"put {names} into {self._path('')} and unpack the archive"
+        ensure(self.download if download else None, self._check_integrity, remedy)
         parts = ("train", "valid", "test", "all")
         part = verify_str_arg(split.lower() if isinstance(split, str) else split, "split", parts)
         self._read(None if part == "all" else parts.index(part))
@@ -153,11 +128,10 @@ class CelebA(VisionDataset):
 
     def download(self) -> None:
         """Bring all files and unpack the pictures, unless they are there."""
-        if self._check_integrity():
-            return
-        for file_id, md5, filename in self.file_list:
-            download_file_from_google_drive(file_id, self._path(""), filename, md5)
-        extract_archive(self._path("img_align_celeba.zip"))
+        if not self._check_integrity():
+            for number, md5, name in self.file_list:
+                download_file_from_google_drive(number, self._path(""), name, md5)
+            extract_archive(self._path("img_align_celeba.zip"))
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         image = open_image(self._path(os.path.join("img_align_celeba", self.filename[index])))

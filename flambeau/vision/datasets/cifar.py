@@ -9,15 +9,28 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.vision.datasets.fetched import OneArchive, numbered
 from flambeau.vision.datasets.pickled_arrays import read_pickle
-from flambeau.vision.datasets.utils import check_integrity, download_and_extract_archive
-from flambeau.vision.datasets.vision import VisionDataset
+from flambeau.vision.datasets.utils import check_integrity
 from flambeau.vision.pillow import image_of
 
 _SIDE = 32
 
 
-class CIFAR10(VisionDataset):
+_ADDRESS = "https://www.cs.toronto.edu/~kriz/"
+
+
+def _numbered_batches(*sums: str) -> list[list[str]]:
+    """Names of files with their MD5 sums."""
+    return [[f"data_batch_{number}", md5] for number, md5 in enumerate(sums, 1)]
+
+
+def _names(filename: str, key: str, md5: str) -> dict[str, str]:
+    """Where the names of the classes are."""
+    return {"filename": filename, "key": key, "md5": md5}
+
+
+class CIFAR10(OneArchive):
     """60,000 pictures of ten kinds of things: airplane, automobile, bird, ...
 
     Args:
@@ -32,25 +45,17 @@ class CIFAR10(VisionDataset):
         targets: a list of labels.
     """
 
-    base_folder = "cifar-10-batches-py"
-    url = "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"
-    filename = "cifar-10-python.tar.gz"
-    tgz_md5 = "c58f30108f718f92721af3b95e74349a"
-    train_list = [
-        ["data_batch_1", "c99cafc152244af753f735de768cd75f"],
-        ["data_batch_2", "d4bba439e000b95fd0a9bffe97cbabec"],
-        ["data_batch_3", "54ebc095f3ab1f0389bbae665268c751"],
-        ["data_batch_4", "634d18415352ddfa80567beed471001a"],
-        ["data_batch_5", "482c414d41f54cd18b22e5b47cb7c3cb"],
-    ]
-    test_list = [
-        ["test_batch", "40351d587109b95175f43aff81a1287e"],
-    ]
-    meta = {
-        "filename": "batches.meta",
-        "key": "label_names",
-        "md5": "5ff9c542aee3614f3951f8cda6e48888",
-    }
+    filename, base_folder = "cifar-10-python.tar.gz", "cifar-10-batches-py"
+    url, tgz_md5 = _ADDRESS + filename, "c58f30108f718f92721af3b95e74349a"
+    train_list = _numbered_batches(
+        "c99cafc152244af753f735de768cd75f",
+        "d4bba439e000b95fd0a9bffe97cbabec",
+        "54ebc095f3ab1f0389bbae665268c751",
+        "634d18415352ddfa80567beed471001a",
+        "482c414d41f54cd18b22e5b47cb7c3cb",
+    )
+    test_list = [["test_batch", "40351d587109b95175f43aff81a1287e"]]
+    meta = _names("batches.meta", "label_names", "5ff9c542aee3614f3951f8cda6e48888")
 
     def __init__(
         self,
@@ -60,22 +65,13 @@ class CIFAR10(VisionDataset):
         target_transform: Callable | None = None,
         download: bool = False,
     ) -> None:
-        super().__init__(root, transform=transform, target_transform=target_transform)
+        super().__init__(root, None, transform, target_transform)
         self.train = train
-        if download:
-            self.download()
-        if not self._check_integrity():
-            raise RuntimeError(
-                "Dataset not found or corrupted. You can use download=True to download it, or "
-                f"unpack {self.filename} into {self.root}"
-            )
-        batches: list[Any] = []
-        self.targets: list[int] = []
-        for name, _ in self.train_list if self.train else self.test_list:
-            pixels, labels = self._read_batch(os.path.join(self.root, self.base_folder, name))
-            batches.append(pixels)
-            self.targets.extend(labels)
-        self.data: Any = _side_by_side(batches)
+        self._settle(download)
+        files = self.train_list if train else self.test_list
+        batches = [self._read_batch(self._path(name)) for name, _ in files]
+        self.data: Any = _side_by_side([pixels for pixels, _ in batches])
+        self.targets: list[int] = [label for _, labels in batches for label in labels]
         self._load_meta()
 
     def _read_batch(self, path: str) -> tuple[Any, list[int]]:
@@ -95,18 +91,19 @@ class CIFAR10(VisionDataset):
         return pixels, labels
 
     def _load_meta(self) -> None:
-        path = os.path.join(self.root, self.base_folder, self.meta["filename"])
+        """The names of the classes, from a file beside the batches."""
+        key, path = self.meta["key"], self._path(self.meta["filename"])
         if not check_integrity(path, self.meta["md5"]):
             raise RuntimeError(
                 "Dataset metadata file not found or corrupted. "
                 "You can use download=True to download it"
             )
         content = read_pickle(path)
-        names = content.get(self.meta["key"]) if isinstance(content, dict) else None
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise RuntimeError(f"{path} holds no list of names called '{self.meta['key']}'")
+        names = content.get(key) if isinstance(content, dict) else None
+        if not isinstance(names, list) or {type(name) for name in names} - {str}:
+            raise RuntimeError(f"{path} holds no list of names called '{key}'")
         self.classes: list[str] = names
-        self.class_to_idx = {name: index for index, name in enumerate(self.classes)}
+        self.class_to_idx = numbered(names)
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         image, target = image_of(self.data[index]), self.targets[index]
@@ -114,19 +111,6 @@ class CIFAR10(VisionDataset):
 
     def __len__(self) -> int:
         return len(self.data)
-
-    def _check_integrity(self) -> bool:
-        return all(
-            check_integrity(os.path.join(self.root, self.base_folder, name), md5)
-            for name, md5 in self.train_list + self.test_list
-        )
-
-    def download(self) -> None:
-        """Bring the archive and unpack it, unless all files are there."""
-        if not self._check_integrity():
-            download_and_extract_archive(
-                self.url, self.root, filename=self.filename, md5=self.tgz_md5
-            )
 
     def extra_repr(self) -> str:
         return f"Split: {'Train' if self.train is True else 'Test'}"
@@ -150,18 +134,8 @@ def _side_by_side(batches: list[Any]) -> Any:
 class CIFAR100(CIFAR10):
     """60,000 pictures of a hundred kinds of things; the arguments are those of `CIFAR10`."""
 
-    base_folder = "cifar-100-python"
-    url = "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz"
-    filename = "cifar-100-python.tar.gz"
-    tgz_md5 = "eb9058c3a382ffc7106e4002c42a8d85"
-    train_list = [
-        ["train", "16019d7e3df5f24257cddd939b257f8d"],
-    ]
-    test_list = [
-        ["test", "f0ef6b0ae62326f3e7ffdfab6717acfc"],
-    ]
-    meta = {
-        "filename": "meta",
-        "key": "fine_label_names",
-        "md5": "7973b15100ade9c7d40fb424638fde48",
-    }
+    filename, base_folder = "cifar-100-python.tar.gz", "cifar-100-python"
+    url, tgz_md5 = _ADDRESS + filename, "eb9058c3a382ffc7106e4002c42a8d85"
+    train_list = [["train", "16019d7e3df5f24257cddd939b257f8d"]]
+    test_list = [["test", "f0ef6b0ae62326f3e7ffdfab6717acfc"]]
+    meta = _names("meta", "fine_label_names", "7973b15100ade9c7d40fb424638fde48")

@@ -94,11 +94,12 @@ class CocoDetection(VisionDataset):
         return self.coco.loadAnns(self.coco.getAnnIds(id))
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
-        if not isinstance(index, int):
+        if isinstance(index, int):
+            number = self.ids[index]
+        else:
             raise ValueError(f"Index must be of type integer, got {type(index)} instead.")
-        number = self.ids[index]
-        image, target = self._load_image(number), self._load_target(number)
-        return (image, target) if self.transforms is None else self.transforms(image, target)
+        sample = self._load_image(number), self._load_target(number)
+        return sample if self.transforms is None else self.transforms(*sample)
 
     def __len__(self) -> int:
         return len(self.ids)

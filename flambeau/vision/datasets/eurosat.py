@@ -6,11 +6,16 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.vision.datasets.fetched import Fetched, Origin
 from flambeau.vision.datasets.folder import ImageFolder, default_loader
-from flambeau.vision.datasets.utils import download_and_extract_archive
+
+_ADDRESS = (
+    "https://huggingface.co/datasets/torchgeo/eurosat/resolve/"
+    "c877bcd43f099cd0196738f714544e355477f3fd/EuroSAT.zip"
+)
 
 
-class EuroSAT(ImageFolder):
+class EuroSAT(Fetched, ImageFolder):
     """Satellite pictures in colour, 64 by 64 pixels.
 
     Args:
@@ -21,11 +26,9 @@ class EuroSAT(ImageFolder):
         loader: a function of a path that reads the image.
     """
 
-    _URL = (
-        "https://huggingface.co/datasets/torchgeo/eurosat/resolve/"
-        "c877bcd43f099cd0196738f714544e355477f3fd/EuroSAT.zip"
+    _origin = Origin(
+        ((_ADDRESS, "c8fa014336c82ac7804f0398fcb19387"),), "eurosat", ("eurosat/2750",)
     )
-    _MD5 = "c8fa014336c82ac7804f0398fcb19387"
 
     def __init__(
         self,
@@ -36,22 +39,7 @@ class EuroSAT(ImageFolder):
         loader: Callable[[str], Any] = default_loader,
     ) -> None:
         self.root = os.path.expanduser(os.fspath(root))
-        self._base_folder = os.path.join(self.root, "eurosat")
-        self._data_folder = os.path.join(self._base_folder, "2750")
-        if download:
-            self.download()
-        if not self._check_exists():
-            raise RuntimeError(
-                "Dataset not found. You can use download=True to download it, or unpack "
-                f"EuroSAT.zip into {self._base_folder}"
-            )
-        super().__init__(self._data_folder, transform, target_transform, loader)
+        self._settle(download)
+        folder = os.path.join(self.root, "eurosat", "2750")
+        ImageFolder.__init__(self, folder, transform, target_transform, loader)
         self.root = os.path.expanduser(os.fspath(root))
-
-    def _check_exists(self) -> bool:
-        return os.path.exists(self._data_folder)
-
-    def download(self) -> None:
-        """Bring the archive and unpack it, unless the folder is there."""
-        if not self._check_exists():
-            download_and_extract_archive(self._URL, self._base_folder, md5=self._MD5)

@@ -30,27 +30,21 @@ class FakeData(VisionDataset):
         target_transform: Callable | None = None,
         random_offset: int = 0,
     ) -> None:
-        super().__init__(transform=transform, target_transform=target_transform)
-        self.size = size
-        self.num_classes = num_classes
-        self.image_size = image_size
-        self.random_offset = random_offset
+        super().__init__(None, None, transform, target_transform)
+        self.image_size, self.num_classes = image_size, num_classes
+        self.size, self.random_offset = size, random_offset
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
-        if index >= len(self):
+        if not index < len(self):
             raise IndexError(f"{type(self).__name__} index out of range")
-        # a generator of its own draws what the global one would, and leaves that one alone
-        generator = torch.Generator().manual_seed(index + self.random_offset)
-        noise = torch.randn(*self.image_size, generator=generator)
-        target = torch.randint(0, self.num_classes, (1,), generator=generator)[0]
         from flambeau.vision.transforms.functional import to_pil_image
 
-        image = to_pil_image(noise)
-        if self.transform is not None:
-            image = self.transform(image)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return image, target.item()
+        # a generator of its own draws what the global one would, and leaves that one alone
+        own = torch.Generator().manual_seed(self.random_offset + index)
+        noise = torch.randn(*self.image_size, generator=own)
+        label = torch.randint(self.num_classes, (), generator=own)
+        image, label = self._transformed(to_pil_image(noise), label)
+        return image, label.item()
 
     def __len__(self) -> int:
         return self.size

@@ -126,17 +126,11 @@ class DatasetFolder(VisionDataset):
         is_valid_file: Callable[[str], bool] | None = None,
         allow_empty: bool = False,
     ) -> None:
-        super().__init__(root, transform=transform, target_transform=target_transform)
+        super().__init__(root, None, transform, target_transform)
+        self.loader, self.extensions = loader, extensions
         self.classes, self.class_to_idx = self.find_classes(self.root)
-        self.samples = self.make_dataset(
-            self.root,
-            class_to_idx=self.class_to_idx,
-            extensions=extensions,
-            is_valid_file=is_valid_file,
-            allow_empty=allow_empty,
-        )
-        self.loader = loader
-        self.extensions = extensions
+        wanted = extensions, is_valid_file, allow_empty
+        self.samples = self.make_dataset(self.root, self.class_to_idx, *wanted)
         self.targets = [number for _, number in self.samples]
 
     @staticmethod
@@ -158,9 +152,8 @@ class DatasetFolder(VisionDataset):
         return find_classes(directory)
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
-        path, target = self.samples[index]
-        sample = self.loader(path)
-        return self._transformed(sample, target)
+        path, number = self.samples[index]
+        return self._transformed(self.loader(path), number)
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -210,13 +203,7 @@ class ImageFolder(DatasetFolder):
         is_valid_file: Callable[[str], bool] | None = None,
         allow_empty: bool = False,
     ) -> None:
-        super().__init__(
-            root,
-            loader,
-            IMG_EXTENSIONS if is_valid_file is None else None,
-            transform=transform,
-            target_transform=target_transform,
-            is_valid_file=is_valid_file,
-            allow_empty=allow_empty,
-        )
+        endings = None if is_valid_file is not None else IMG_EXTENSIONS
+        functions = transform, target_transform, is_valid_file
+        super().__init__(root, loader, endings, *functions, allow_empty)
         self.imgs = self.samples

@@ -21,15 +21,10 @@ from typing import IO, Any
 import flambeau as torch
 from flambeau import Tensor
 
-SN3_PASCALVINCENT_TYPEMAP = {
-    8: torch.uint8,
-    9: torch.int8,
-    11: torch.int16,
-    12: torch.int32,
-    13: torch.float32,
-    14: torch.float64,
-}
+# dtypes by the number in the header: with the letters of NumPy, and as public names
 _LETTERS = {8: "u1", 9: "i1", 11: "i2", 12: "i4", 13: "f4", 14: "f8"}
+_DTYPES = torch.uint8, torch.int8, torch.int16, torch.int32, torch.float32, torch.float64
+SN3_PASCALVINCENT_TYPEMAP = dict(zip(_LETTERS, _DTYPES, strict=True))
 _MOST_DIMS = 3
 _PIECE = 1 << 24
 
@@ -62,24 +57,26 @@ def read_sn3_pascalvincent_tensor(path: Any, strict: bool = True) -> Tensor:
     return _tensor(data, code).view(shape)
 
 
+def read_tensor(
+    path: Any, dims: int, dtype: Any = None, name: str = "x", unit: str = "dimension"
+) -> Tensor:
+    """The tensor in a file that must have so many dimensions, and perhaps this dtype."""
+    tensor = read_sn3_pascalvincent_tensor(path, strict=False)
+    if dtype not in (None, tensor.dtype):
+        raise TypeError(f"{name} should be of dtype {dtype} instead of {tensor.dtype}")
+    if tensor.dim() != dims:
+        raise ValueError(f"{name} should have {dims} {unit} instead of {tensor.dim()}")
+    return tensor
+
+
 def read_label_file(path: Any) -> Tensor:
     """Labels, as int64, from an IDX file of bytes in one dimension."""
-    labels = read_sn3_pascalvincent_tensor(path, strict=False)
-    if labels.dtype != torch.uint8:
-        raise TypeError(f"x should be of dtype torch.uint8 instead of {labels.dtype}")
-    if labels.ndimension() != 1:
-        raise ValueError(f"x should have 1 dimension instead of {labels.ndimension()}")
-    return labels.long()
+    return read_tensor(path, 1, torch.uint8).long()
 
 
 def read_image_file(path: Any) -> Tensor:
     """Images from an IDX file of bytes in three dimensions: count, height, width."""
-    images = read_sn3_pascalvincent_tensor(path, strict=False)
-    if images.dtype != torch.uint8:
-        raise TypeError(f"x should be of dtype torch.uint8 instead of {images.dtype}")
-    if images.ndimension() != 3:
-        raise ValueError(f"x should have 3 dimension instead of {images.ndimension()}")
-    return images
+    return read_tensor(path, 3, torch.uint8)
 
 
 def _wrong(name: str, why: str) -> RuntimeError:

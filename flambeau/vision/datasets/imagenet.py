@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import importlib
 import os
-import shutil
+import pathlib
 import tempfile
+from collections.abc import Callable
 from typing import Any
 
 import flambeau as torch
+from flambeau.vision.datasets.fetched import each_numbered
 from flambeau.vision.datasets.folder import ImageFolder
 from flambeau.vision.datasets.utils import check_integrity, extract_archive, verify_str_arg
 
 Path = str | os.PathLike[str]
 
+# name and MD5 sum
 ARCHIVE_META = {
-    "train": ("ILSVRC2012_img_train.tar", "1d675b47d978889d74fa0da5fadfb00e"),
-    "val": ("ILSVRC2012_img_val.tar", "29b22e2961454d5413ddabcf34fc5622"),
-    "devkit": ("ILSVRC2012_devkit_t12.tar.gz", "fa75699e90414af021442c21a62c3abf"),
+    kind: (f"ILSVRC2012_{rest}", md5)
+    for kind, rest, md5 in (
+        ("train", "img_train.tar", "1d675b47d978889d74fa0da5fadfb00e"),
+        ("val", "img_val.tar", "29b22e2961454d5413ddabcf34fc5622"),
+        ("devkit", "devkit_t12.tar.gz", "fa75699e90414af021442c21a62c3abf"),
+    )
 }
 META_FILE = "meta.bin"
 
@@ -39,27 +45,26 @@ class ImageNet(ImageFolder):
     """
 
     def __init__(self, root: Path, split: str = "train", **kwargs: Any) -> None:
-        root = self.root = os.path.expanduser(os.fspath(root))
-        self.split = verify_str_arg(split, "split", ("train", "val"))
+        home = os.path.expanduser(os.fspath(root))
+        self.root, self.split = home, verify_str_arg(split, "split", ("train", "val"))
         self.parse_archives()
-        names = load_meta_file(self.root)[0]
+        names, _ = load_meta_file(home)
         super().__init__(self.split_folder, **kwargs)
-        self.root = root
-        self.wnids, self.wnid_to_idx = self.classes, self.class_to_idx
+        self.root = home
+        self.wnid_to_idx, self.wnids = self.class_to_idx, self.classes
         self.classes: list[Any] = [names[wnid] for wnid in self.wnids]
-        self.class_to_idx = {
-            name: index for index, several in enumerate(self.classes) for name in several
-        }
+        self.class_to_idx = each_numbered(self.classes)
 
     def parse_archives(self) -> None:
         """Unpack what has not been unpacked yet."""
-        if not check_integrity(os.path.join(self.root, META_FILE)):
-            parse_devkit_archive(self.root)
-        if not os.path.isdir(self.split_folder):
-            (parse_train_archive if self.split == "train" else parse_val_archive)(self.root)
+        made = {"devkit": os.path.join(self.root, META_FILE), self.split: self.split_folder}
+        for kind, path in made.items():
+            if not os.path.exists(path):
+                _PARSERS[kind](self.root)
 
     @property
     def split_folder(self) -> str:
+        """The folder of the folders of this split."""
         return os.path.join(self.root, self.split)
 
     def extra_repr(self) -> str:
@@ -77,19 +82,21 @@ def load_meta_file(root: Path, file: str | None = None) -> tuple[dict[str, Any],
     return torch.load(path, weights_only=True)
 
 
-def _verify_archive(root: Path, file: str, md5: str) -> None:
-    if not check_integrity(os.path.join(root, file), md5):
+def _archive(root: Path, kind: str, file: str | None) -> str:
+    """The path of an archive that is there, and whole."""
+    name, md5 = ARCHIVE_META[kind]
+    path = os.path.join(root, name if file is None else file)
+    if not check_integrity(path, md5):
         raise RuntimeError(
-            f"The archive {file} is not present in the root directory or is corrupted. "
-            f"You need to download it externally and place it in {root}."
+            f"The archive {os.path.basename(path)} is not present in the root directory or is "
+            f"corrupted. You need to download it externally and place it in {root}."
         )
+    return path
 
 
 def parse_devkit_archive(root: Path, file: str | None = None) -> None:
     """Make meta.bin from the archive of the development kit."""
-    name, md5 = ARCHIVE_META["devkit"]
-    file = name if file is None else file
-    _verify_archive(root, file, md5)
+    archive = _archive(root, "devkit", file)
     try:
         loadmat = importlib.import_module("scipy.io").loadmat
     except ModuleNotFoundError as error:
@@ -97,7 +104,7 @@ def parse_devkit_archive(root: Path, file: str | None = None) -> None:
             "this archive is read with the package scipy: pip install scipy"
         ) from error
     with tempfile.TemporaryDirectory() as folder:
-        extract_archive(os.path.join(root, file), folder)
+        extract_archive(archive, folder)
         data = os.path.join(folder, "ILSVRC2012_devkit_t12", "data")
         table = loadmat(os.path.join(data, "meta.mat"), squeeze_me=True)["synsets"]
         leaves = [row for row in table if row[4] == 0]  # those without children are classes
@@ -110,29 +117,29 @@ def parse_devkit_archive(root: Path, file: str | None = None) -> None:
 
 def parse_train_archive(root: Path, file: str | None = None, folder: str = "train") -> None:
     """Unpack the training pictures: an archive of one archive per class."""
-    name, md5 = ARCHIVE_META["train"]
-    file = name if file is None else file
-    _verify_archive(root, file, md5)
-    target = os.path.join(root, folder)
-    extract_archive(os.path.join(root, file), target)
-    for archive in sorted(os.listdir(target)):
-        path = os.path.join(target, archive)
-        extract_archive(path, os.path.splitext(path)[0], remove_finished=True)
+    target = pathlib.Path(root, folder)
+    extract_archive(_archive(root, "train", file), str(target))
+    for inner in sorted(target.iterdir()):
+        extract_archive(str(inner), str(inner.with_suffix("")), remove_finished=True)
 
 
 def parse_val_archive(
     root: Path, file: str | None = None, wnids: list[str] | None = None, folder: str = "val"
 ) -> None:
     """Unpack the validation pictures and sort them into folders, one per class."""
-    name, md5 = ARCHIVE_META["val"]
-    file = name if file is None else file
-    if wnids is None:
-        wnids = load_meta_file(root)[1]
-    _verify_archive(root, file, md5)
-    target = os.path.join(root, folder)
-    extract_archive(os.path.join(root, file), target)
-    pictures = sorted(os.listdir(target))
-    for wnid in set(wnids):
-        os.mkdir(os.path.join(target, wnid))
-    for wnid, picture in zip(wnids, pictures):
-        shutil.move(os.path.join(target, picture), os.path.join(target, wnid, picture))
+    classes = load_meta_file(root)[1] if wnids is None else wnids
+    target = pathlib.Path(root, folder)
+    extract_archive(_archive(root, "val", file), str(target))
+    pictures = sorted(target.iterdir())
+    homes = {wnid: target / wnid for wnid in classes}
+    for home in homes.values():
+        home.mkdir()
+    for picture, wnid in zip(pictures, classes):
+        picture.rename(homes[wnid] / picture.name)
+
+
+_PARSERS: dict[str, Callable[..., None]] = {
+    "devkit": parse_devkit_archive,
+    "train": parse_train_archive,
+    "val": parse_val_archive,
+}

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
+import pathlib
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.vision.datasets.utils import (
-    check_integrity,
-    download_and_extract_archive,
-    verify_str_arg,
-)
-from flambeau.vision.datasets.vision import VisionDataset
+from flambeau.vision.datasets.fetched import OneArchive
+from flambeau.vision.datasets.utils import verify_str_arg
 from flambeau.vision.pillow import image_of
 
 _SIDE = 96
 
 
-class STL10(VisionDataset):
+class STL10(OneArchive):
     """Pictures of ten kinds of things, after those of CIFAR-10.
 
     Args:
@@ -29,12 +26,10 @@ class STL10(VisionDataset):
         download: bring the archive and unpack it, if the files are not there.
     """
 
-    base_folder = "stl10_binary"
-    url = "http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz"
-    filename = "stl10_binary.tar.gz"
+    filename, base_folder = "stl10_binary.tar.gz", "stl10_binary"
+    url = f"http://ai.stanford.edu/~acoates/stl10/{filename}"
     tgz_md5 = "91f7769df0f17e558f3565bffb0c7dfb"
-    class_names_file = "class_names.txt"
-    folds_list_file = "fold_indices.txt"
+    class_names_file, folds_list_file = "class_names.txt", "fold_indices.txt"
     train_list = [
         ["train_X.bin", "918c2871b30a85fa023e0c44e0bee87f"],
         ["train_y.bin", "5a34089d4802c674881badbb80307741"],
@@ -44,7 +39,7 @@ class STL10(VisionDataset):
         ["test_X.bin", "7f263ba9f9e0b06b93213547f721ac82"],
         ["test_y.bin", "36f9794fa4beb8a2c72628de14fa638e"],
     ]
-    splits = ("train", "train+unlabeled", "unlabeled", "test")
+    splits = "train", "train+unlabeled", "unlabeled", "test"
 
     def __init__(
         self,
@@ -55,21 +50,14 @@ class STL10(VisionDataset):
         target_transform: Callable | None = None,
         download: bool = False,
     ) -> None:
-        super().__init__(root, transform=transform, target_transform=target_transform)
-        self.split = verify_str_arg(split, "split", self.splits)
         self.folds = self._verify_folds(folds)
-        if download:
-            self.download()
-        if not self._check_integrity():
-            raise RuntimeError(
-                "Dataset not found or corrupted. You can use download=True to download it, or "
-                f"unpack {self.filename} into {self.root}"
-            )
+        self.split = verify_str_arg(split, "split", self.splits)
+        super().__init__(root, None, transform, target_transform)
+        self._settle(download)
         self.data, self.labels = self._load()
-        names = self._path(self.class_names_file)
-        if os.path.isfile(names):
-            with open(names, encoding="utf-8") as file:
-                self.classes = file.read().splitlines()
+        names = pathlib.Path(self._path(self.class_names_file))
+        if names.is_file():
+            self.classes = names.read_text("utf-8").splitlines()
 
     def _verify_folds(self, folds: Any) -> int | None:
         if folds is None:
@@ -83,9 +71,6 @@ class STL10(VisionDataset):
                 f"Value for argument folds should be in the range [0, 10), but got {folds}."
             )
         return folds
-
-    def _path(self, name: str) -> str:
-        return os.path.join(self.root, self.base_folder, name)
 
     def _load(self) -> tuple[Any, Any]:
         import numpy
@@ -135,18 +120,6 @@ class STL10(VisionDataset):
 
     def __len__(self) -> int:
         return self.data.shape[0]
-
-    def _check_integrity(self) -> bool:
-        return all(
-            check_integrity(self._path(name), md5) for name, md5 in self.train_list + self.test_list
-        )
-
-    def download(self) -> None:
-        """Bring the archive and unpack it, unless all files are there."""
-        if not self._check_integrity():
-            download_and_extract_archive(
-                self.url, self.root, filename=self.filename, md5=self.tgz_md5
-            )
 
     def extra_repr(self) -> str:
         return f"Split: {self.split}"

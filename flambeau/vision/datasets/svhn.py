@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.vision.datasets.fetched import ensure
 from flambeau.vision.datasets.utils import check_integrity, download_url, verify_str_arg
 from flambeau.vision.datasets.vision import VisionDataset
 from flambeau.vision.pillow import image_of
@@ -30,21 +31,12 @@ class SVHN(VisionDataset):
     """
 
     split_list = {
-        "train": [
-            f"{_ADDRESS}train_32x32.mat",
-            "train_32x32.mat",
-            "e26dedcc434d2e4c54c9b2d4a06d8373",
-        ],
-        "test": [
-            f"{_ADDRESS}test_32x32.mat",
-            "test_32x32.mat",
-            "eb5a983be6a315427106f1b164d9cef3",
-        ],
-        "extra": [
-            f"{_ADDRESS}extra_32x32.mat",
-            "extra_32x32.mat",
-            "a93ce644f1a588dc4d68dda5feec44a7",
-        ],
+        split: [f"{_ADDRESS}{split}_32x32.mat", f"{split}_32x32.mat", md5]
+        for split, md5 in (
+            ("train", "e26dedcc434d2e4c54c9b2d4a06d8373"),
+            ("test", "eb5a983be6a315427106f1b164d9cef3"),
+            ("extra", "a93ce644f1a588dc4d68dda5feec44a7"),
+        )
     }
 
     def __init__(
@@ -55,16 +47,11 @@ class SVHN(VisionDataset):
         target_transform: Callable | None = None,
         download: bool = False,
     ) -> None:
-        super().__init__(root, transform=transform, target_transform=target_transform)
         self.split = verify_str_arg(split, "split", tuple(self.split_list))
         self.url, self.filename, self.file_md5 = self.split_list[split]
-        if download:
-            self.download()
-        if not self._check_integrity():
-            raise RuntimeError(
-                "Dataset not found or corrupted. You can use download=True to download it, or put "
-                f"{self.filename} into {self.root}"
-            )
+        super().__init__(root, None, transform, target_transform)
+        fetch = self.download if download else None
+        ensure(fetch, self._check_integrity, f"put {self.filename} into {self.root}")
         self.data, self.labels = _read_mat(os.path.join(self.root, self.filename))
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:

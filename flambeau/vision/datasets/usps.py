@@ -40,11 +40,11 @@ class USPS(VisionDataset):
         target_transform: Callable | None = None,
         download: bool = False,
     ) -> None:
-        super().__init__(root, transform=transform, target_transform=target_transform)
-        url, filename, checksum = self.split_list["train" if train else "test"]
-        path = os.path.join(self.root, filename)
+        super().__init__(root, None, transform, target_transform)
+        url, name, md5 = self.split_list[("test", "train")[bool(train)]]
+        path = os.path.join(self.root, name)
         if download and not os.path.exists(path):
-            download_url(url, self.root, filename, md5=checksum)
+            download_url(url, self.root, name, md5)
         self.data, self.targets = _read(path)
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:

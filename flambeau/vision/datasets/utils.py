@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 from urllib.parse import urlparse
 
@@ -96,13 +96,11 @@ def download_and_extract_archive(
     remove_finished: bool = False,
 ) -> None:
     """Bring an archive into a folder and unpack it, there or in another one."""
-    download_root = os.path.expanduser(os.fspath(download_root))
-    filename = filename or _last_part(url)
-    download_url(url, download_root, filename, md5)
-    archive = os.path.join(download_root, filename)
-    extract_archive(
-        archive, download_root if extract_root is None else extract_root, remove_finished
-    )
+    home = os.path.expanduser(os.fspath(download_root))
+    name = filename or _last_part(url)
+    download_url(url, home, name, md5)
+    target = home if extract_root is None else extract_root
+    extract_archive(os.path.join(home, name), target, remove_finished)
 
 
 def _get_google_drive_file_id(url: str) -> str | None:
@@ -137,22 +135,20 @@ def download_file_from_google_drive(
 # -- folders and arguments -------------------------------------------------------------------------
 
 
+def _names(root: Path, wanted: Callable[[os.DirEntry[str]], bool], prefix: bool) -> list[str]:
+    """Of the entries of a folder those that are wanted, by name or by path."""
+    with os.scandir(os.path.expanduser(os.fspath(root))) as entries:
+        return [entry.path if prefix is True else entry.name for entry in entries if wanted(entry)]
+
+
 def list_dir(root: Path, prefix: bool = False) -> list[str]:
     """The folders in a folder; with their paths if `prefix`."""
-    root = os.path.expanduser(os.fspath(root))
-    found = [name for name in os.listdir(root) if os.path.isdir(os.path.join(root, name))]
-    return [os.path.join(root, name) for name in found] if prefix is True else found
+    return _names(root, os.DirEntry.is_dir, prefix)
 
 
 def list_files(root: Path, suffix: str | tuple[str, ...], prefix: bool = False) -> list[str]:
     """The files in a folder that end in a suffix, or in one of several."""
-    root = os.path.expanduser(os.fspath(root))
-    found = [
-        name
-        for name in os.listdir(root)
-        if os.path.isfile(os.path.join(root, name)) and name.endswith(suffix)
-    ]
-    return [os.path.join(root, name) for name in found] if prefix is True else found
+    return _names(root, lambda entry: entry.name.endswith(suffix) and entry.is_file(), prefix)
 
 
 def iterable_to_str(iterable: Iterable) -> str:

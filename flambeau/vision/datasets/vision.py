@@ -58,14 +58,13 @@ class VisionDataset(Dataset[T_co]):
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        body = [f"Number of datapoints: {len(self)}"]
-        if self.root is not None:
-            body.append(f"Root location: {self.root}")
-        body += self.extra_repr().splitlines()
-        if getattr(self, "transforms", None) is not None:
-            body.append(repr(self.transforms))
-        head = f"Dataset {type(self).__name__}"
-        return "\n".join([head, *(" " * self._repr_indent + line for line in body)])
+        lines = [f"Number of datapoints: {len(self)}"]
+        lines += [] if self.root is None else [f"Root location: {self.root}"]
+        lines.extend(self.extra_repr().splitlines())
+        transforms = getattr(self, "transforms", None)
+        lines += [] if transforms is None else [repr(transforms)]
+        indent = "\n" + " " * self._repr_indent
+        return f"Dataset {type(self).__name__}" + "".join(indent + line for line in lines)
 
     def _transformed(self, sample: Any, target: Any) -> tuple[Any, Any]:
         """A sample and its target after `transform` and `target_transform`."""
@@ -95,9 +94,9 @@ class StandardTransform:
         return _indented(head, transform)
 
     def __repr__(self) -> str:
-        body = [type(self).__name__]
-        if self.transform is not None:
-            body += self._format_transform_repr(self.transform, "Transform: ")
-        if self.target_transform is not None:
-            body += self._format_transform_repr(self.target_transform, "Target transform: ")
-        return "\n".join(body)
+        parts = {"Transform: ": self.transform, "Target transform: ": self.target_transform}
+        lines = [type(self).__name__]
+        for head, transform in parts.items():
+            if transform is not None:
+                lines += self._format_transform_repr(transform, head)
+        return "\n".join(lines)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError, parse
 
+from flambeau.vision.datasets.fetched import ensure
 from flambeau.vision.datasets.utils import download_and_extract_archive, verify_str_arg
 from flambeau.vision.datasets.vision import VisionDataset
 from flambeau.vision.pillow import open_image
@@ -83,6 +85,7 @@ class _VOCBase(VisionDataset):
         transforms: a function of both, instead of the two.
     """
 
+    # lists, targets and how the names of targets end
     _SPLITS_DIR: str
     _TARGET_DIR: str
     _TARGET_FILE_EXT: str
@@ -97,27 +100,27 @@ class _VOCBase(VisionDataset):
         target_transform: Callable | None = None,
         transforms: Callable | None = None,
     ) -> None:
-        super().__init__(root, transforms, transform, target_transform)
-        years = [str(number) for number in range(2007, 2013)]
-        self.year = verify_str_arg(year, "year", valid_values=years)
-        sets = ["train", "trainval", "val"] + ["test"] * (year == "2007")
+        self.year = verify_str_arg(year, "year", [f"20{end:02d}" for end in range(7, 13)])
+        # only the test pictures of 2007 were published, in an archive of their own
+        sets = ("train", "trainval", "val", "test")[: 4 if year == "2007" else 3]
         self.image_set = verify_str_arg(image_set, "image_set", sets)
-        entry = DATASET_YEAR_DICT["2007-test" if (year, image_set) == ("2007", "test") else year]
-        self.url, self.filename, self.md5 = entry["url"], entry["filename"], entry["md5"]
-        if download:
-            download_and_extract_archive(self.url, self.root, filename=self.filename, md5=self.md5)
-        folder = os.path.join(self.root, entry["base_dir"])
-        if not os.path.isdir(folder):
-            raise RuntimeError(
-                "Dataset not found or corrupted. You can use download=True to download it, or "
-                f"unpack {self.filename} into {self.root}"
-            )
-        listing = os.path.join(folder, "ImageSets", self._SPLITS_DIR, f"{image_set}.txt")
-        with open(listing, encoding="utf-8") as file:
-            names = [line.strip() for line in file]
-        self.images = [os.path.join(folder, "JPEGImages", f"{name}.jpg") for name in names]
-        targets = os.path.join(folder, self._TARGET_DIR)
-        self.targets = [os.path.join(targets, name + self._TARGET_FILE_EXT) for name in names]
+        entry = DATASET_YEAR_DICT["2007-test" if image_set == "test" else year]
+        self.url, self.filename, self.md5 = (entry[key] for key in ("url", "filename", "md5"))
+        super().__init__(root, transforms, transform, target_transform)
+        below = partial(os.path.join, self.root, entry["base_dir"])
+        remedy = f"unpack {self.filename} into {self.root}"
+        ensure(self._fetch if download else None, lambda: os.path.isdir(below()), remedy)
+        with open(below("ImageSets", self._SPLITS_DIR, f"{image_set}.txt"), encoding="utf-8") as f:
+            names = f.read().split()
+
+        def files(kind: str, ending: str) -> list[str]:
+            return [below(kind, name + ending) for name in names]
+
+        self.images = files("JPEGImages", ".jpg")
+        self.targets = files(self._TARGET_DIR, self._TARGET_FILE_EXT)
+
+    def _fetch(self) -> None:
+        download_and_extract_archive(self.url, self.root, None, self.filename, self.md5)
 
     def __len__(self) -> int:
         return len(self.images)

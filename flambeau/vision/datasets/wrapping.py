@@ -6,10 +6,9 @@ Transforms of v2 treat boxes and masks along with the image if they are of the k
 
 from __future__ import annotations
 
-import collections.abc
 import copy
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import flambeau as torch
@@ -32,14 +31,19 @@ def wrap_dataset_for_transforms_v2(dataset: Any, target_keys: Any = None) -> Any
         target_keys: for targets that are dictionaries: the keys to give, "all", or None for a
             usual choice.
     """
-    several = isinstance(target_keys, collections.abc.Collection)
-    if not (target_keys is None or (several and all(isinstance(key, str) for key in target_keys))):
+    if target_keys is not None and not _are_strings(target_keys):
         raise ValueError(
             "`target_keys` can be None, 'all', or a collection of strings denoting the keys to be "
             f"returned, but got {target_keys}"
         )
-    name = f"Wrapped{type(dataset).__name__}"
-    return type(name, (VisionDatasetTVTensorWrapper, type(dataset)), {})(dataset, target_keys)
+    kind = type(dataset)
+    bases = VisionDatasetTVTensorWrapper, kind
+    wrapped = type(f"Wrapped{kind.__name__}", bases, {})
+    return wrapped(dataset, target_keys)
+
+
+def _are_strings(keys: Any) -> bool:
+    return isinstance(keys, Collection) and all(isinstance(key, str) for key in keys)
 
 
 class VisionDatasetTVTensorWrapper:

@@ -70,10 +70,13 @@ def _box_xywhr_to_xyxyxyxy(x, y, w, h, r):
 
 @_rounded
 def _box_xyxyxyxy_to_xywhr(x1, y1, x2, y2, x3, y3, x4, y4):
-    r = flambeau.atan2(y1 - y2, x2 - x1) * 180 / flambeau.pi
-    w = ((x2 - x1) ** 2 + (y1 - y2) ** 2).sqrt()
-    h = ((x3 - x2) ** 2 + (y3 - y2) ** 2).sqrt()
-    return x1, y1, w, h, r
+    right, up = x2 - x1, y1 - y2
+    r = flambeau.atan2(up, right) * 180 / flambeau.pi
+    return x1, y1, _length(right, up), _length(x3 - x2, y3 - y2), r
+
+
+def _length(x, y):
+    return (x**2 + y**2).sqrt()
 
 
 # the steps from one format to another

@@ -7,6 +7,25 @@ import flambeau
 from flambeau import Tensor, nn
 
 Boxes = Tensor | Sequence[Tensor]
+_NORMALIZATIONS = (
+    *(nn.LayerNorm, nn.GroupNorm, nn.LocalResponseNorm),
+    *(nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm),
+)
+
+
+class Settled(nn.Module):
+    """The module of a function; what is the same for all calls are attributes, and printed."""
+
+    shown: tuple[str, ...]  # names of attributes
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__()
+        for name, value in settings.items():
+            setattr(self, name, value)
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={getattr(self, name)}" for name in self.shown)
+        return f"{type(self).__name__}({values})"
 
 
 def pair(value: int | Sequence[int]) -> tuple[int, int]:
@@ -47,22 +66,15 @@ def split_normalization_params(
     model: nn.Module, norm_classes: list[type] | None = None
 ) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     """Parameters of normalizations, and all others; for optimizers that treat them apart."""
-    if not norm_classes:
-        norm_classes = [
-            nn.modules.batchnorm._BatchNorm,
-            nn.LayerNorm,
-            nn.GroupNorm,
-            nn.modules.instancenorm._InstanceNorm,
-            nn.LocalResponseNorm,
-        ]
-    for kind in norm_classes:
+    kinds = tuple(norm_classes or _NORMALIZATIONS)
+    for kind in kinds:
         if not issubclass(kind, nn.Module):
             raise ValueError(f"Class {kind} is not a subclass of nn.Module.")
     norms: list[nn.Parameter] = []
     others: list[nn.Parameter] = []
     for module in model.modules():
         inner = any(True for _ in module.children())
-        found = norms if not inner and isinstance(module, tuple(norm_classes)) else others
+        found = norms if not inner and isinstance(module, kinds) else others
         found += [p for p in module.parameters(recurse=not inner) if p.requires_grad]
     return norms, others
 
@@ -80,13 +92,17 @@ def _upcast_non_float(t: Tensor) -> Tensor:
 
 def _loss_inter_union(boxes1: Tensor, boxes2: Tensor) -> tuple[Tensor, Tensor]:
     """Areas of intersections and unions, pair by pair."""
-    x1, y1, x2, y2 = boxes1.unbind(dim=-1)
-    u1, v1, u2, v2 = boxes2.unbind(dim=-1)
-    width = flambeau.min(x2, u2) - flambeau.max(x1, u1)
-    height = flambeau.min(y2, v2) - flambeau.max(y1, v1)
-    meet = (width > 0) & (height > 0)
-    common = flambeau.where(meet, width * height, flambeau.zeros_like(width))
-    return common, (x2 - x1) * (y2 - y1) + (u2 - u1) * (v2 - v1) - common
+    (low1, high1), (low2, high2) = boxes1.split(2, -1), boxes2.split(2, -1)
+    sides = flambeau.min(high1, high2) - flambeau.max(low1, low2)
+    product = rectangle(sides)
+    common = flambeau.where((sides > 0).all(-1), product, flambeau.zeros_like(product))
+    return common, rectangle(high1 - low1) + rectangle(high2 - low2) - common
+
+
+def rectangle(sides: Tensor) -> Tensor:
+    """Areas from widths and heights, which lie in the last dimension."""
+    width, height = sides.unbind(-1)
+    return width * height
 
 
 def reduced(loss: Tensor, reduction: str, empty: bool = False) -> Tensor:

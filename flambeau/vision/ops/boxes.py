@@ -12,7 +12,7 @@ from flambeau.ops import regions
 
 from ._box_convert import STEPS
 from ._rotated_boxes import rotated_iou
-from ._utils import _upcast
+from ._utils import _upcast, rectangle
 
 _REGISTERED = _launchers
 _FORMATS = ("xyxy", "xywh", "cxcywh", "xywhr", "cxcywhr", "xyxyxyxy")
@@ -86,10 +86,8 @@ def box_area(boxes: Tensor, fmt: str = "xyxy") -> Tensor:
     """Areas of boxes; formats xyxy, xywh and cxcywh."""
     if fmt not in _UPRIGHT:
         raise ValueError(f"Unsupported Bounding Box area for given format {fmt}")
-    boxes = _upcast(boxes)
-    if fmt == "xyxy":
-        return (boxes[..., 2] - boxes[..., 0]) * (boxes[..., 3] - boxes[..., 1])
-    return boxes[..., 2] * boxes[..., 3]
+    first, second = _upcast(boxes).split(2, -1)
+    return rectangle(second - first if fmt == "xyxy" else second)
 
 
 def _corners(boxes: Tensor, fmt: str) -> tuple[Tensor, Tensor]:
@@ -106,41 +104,42 @@ def _box_inter_union(boxes1: Tensor, boxes2: Tensor, fmt: str = "xyxy") -> tuple
     """Areas of intersection and union of every box with every other: (..., N, M)."""
     area1, area2 = box_area(boxes1, fmt), box_area(boxes2, fmt)
     (low1, high1), (low2, high2) = _corners(boxes1, fmt), _corners(boxes2, fmt)
-    low = flambeau.max(low1[..., None, :], low2[..., None, :, :])
-    high = flambeau.min(high1[..., None, :], high2[..., None, :, :])
-    sides = _upcast(high - low).clamp(min=0)
-    common = sides[..., 0] * sides[..., 1]
-    return common, area1[..., None] + area2[..., None, :] - common
+    sides = flambeau.min(*_crossed(high1, high2)) - flambeau.max(*_crossed(low1, low2))
+    common = rectangle(_upcast(sides).clamp(min=0))
+    return common, area1.unsqueeze(-1) + area2.unsqueeze(-2) - common
+
+
+def _crossed(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """(..., N, 2) and (..., M, 2) for operations of each with each."""
+    return first.unsqueeze(-2), second.unsqueeze(-3)
 
 
 def box_iou(boxes1: Tensor, boxes2: Tensor, fmt: str = "xyxy") -> Tensor:
     """Intersection over union of every box with every other: (..., N, M)."""
-    if fmt in _UPRIGHT:
-        common, union = _box_inter_union(boxes1, boxes2, fmt)
-        return common / union
-    if fmt not in _ROTATED:
+    if fmt not in _UPRIGHT + _ROTATED:
         raise ValueError(
             f"Unsupported format '{fmt}'. Supported axis-aligned formats: {_UPRIGHT}. Supported "
             f"rotated formats: {_ROTATED}."
         )
-    if fmt != "cxcywhr":
-        boxes1 = box_convert(boxes1, in_fmt=fmt, out_fmt="cxcywhr")
-        boxes2 = box_convert(boxes2, in_fmt=fmt, out_fmt="cxcywhr")
-    return rotated_iou(boxes1, boxes2)
+    if fmt in _ROTATED:
+        turned = "cxcywhr"
+        both = [b if fmt == turned else box_convert(b, fmt, turned) for b in (boxes1, boxes2)]
+        return rotated_iou(*both)
+    common, union = _box_inter_union(boxes1, boxes2, fmt)
+    return common / union
 
 
 def _hull(boxes1: Tensor, boxes2: Tensor) -> Tensor:
     """Sides of the smallest boxes around every pair: (..., N, M, 2)."""
-    low = flambeau.min(boxes1[..., None, :2], boxes2[..., None, :, :2])
-    high = flambeau.max(boxes1[..., None, 2:], boxes2[..., None, :, 2:])
-    return _upcast(high - low).clamp(min=0)
+    (low1, high1), (low2, high2) = _corners(boxes1, "xyxy"), _corners(boxes2, "xyxy")
+    sides = flambeau.max(*_crossed(high1, high2)) - flambeau.min(*_crossed(low1, low2))
+    return _upcast(sides).clamp(min=0)
 
 
 def generalized_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
     """IoU less the empty share of the smallest box around both (Rezatofighi et al. 2019)."""
     common, union = _box_inter_union(boxes1, boxes2)
-    sides = _hull(boxes1, boxes2)
-    area = sides[..., 0] * sides[..., 1]
+    area = rectangle(_hull(boxes1, boxes2))
     return common / union - (area - union) / area
 
 
@@ -156,10 +155,10 @@ def complete_box_iou(boxes1: Tensor, boxes2: Tensor, eps: float = 1e-7) -> Tenso
     sides1, sides2 = boxes1[..., 2:] - boxes1[..., :2], boxes2[..., 2:] - boxes2[..., :2]
     lean1 = flambeau.atan(sides1[..., 0] / sides1[..., 1])
     lean2 = flambeau.atan(sides2[..., 0] / sides2[..., 1])
-    v = 4 / flambeau.pi**2 * flambeau.pow(lean1[..., :, None] - lean2[..., None, :], 2)
+    unlike = (lean1.unsqueeze(-1) - lean2.unsqueeze(-2)) ** 2 * (4 / flambeau.pi**2)
     with flambeau.no_grad():
-        alpha = v / (1 - iou + v + eps)
-    return diou - alpha * v
+        weight = unlike / (1 - iou + unlike + eps)
+    return diou - weight * unlike
 
 
 def _box_diou_iou(boxes1: Tensor, boxes2: Tensor, eps: float = 1e-7) -> tuple[Tensor, Tensor]:

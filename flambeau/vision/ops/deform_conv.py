@@ -4,8 +4,6 @@ The places are a grid that `grid_sample` reads; a matrix product with the weight
 values and all gradients come from kernels that are there.
 """
 
-import math
-
 import flambeau
 from flambeau import Tensor, nn
 from flambeau.nn import functional as F
@@ -127,44 +125,30 @@ class DeformConv2d(nn.Module):
         groups: int = 1,
         bias: bool = True,
     ) -> None:
+        for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
+            if channels % groups:
+                raise ValueError(f"{name} must be divisible by groups")
         super().__init__()
-        if in_channels % groups != 0:
-            raise ValueError("in_channels must be divisible by groups")
-        if out_channels % groups != 0:
-            raise ValueError("out_channels must be divisible by groups")
-        self.in_channels = in_channels
-        self.out_channels = out_channels
-        self.kernel_size = pair(kernel_size)
-        self.stride = pair(stride)
-        self.padding = pair(padding)
-        self.dilation = pair(dilation)
-        self.groups = groups
-        self.weight = nn.Parameter(
-            flambeau.empty(out_channels, in_channels // groups, *self.kernel_size)
-        )
-        if bias:
-            self.bias = nn.Parameter(flambeau.empty(out_channels))
-        else:
-            self.register_parameter("bias", None)
+        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
+        self.kernel_size, self.stride = pair(kernel_size), pair(stride)
+        self.padding, self.dilation = pair(padding), pair(dilation)
+        shape = out_channels, in_channels // groups, *self.kernel_size
+        self.weight = nn.Parameter(flambeau.empty(shape))
+        own = nn.Parameter(flambeau.empty(out_channels)) if bias else None
+        self.register_parameter("bias", own)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        """Draw what an ordinary convolution starts with."""
+        fan = self.weight[0].numel()
+        nn.init.kaiming_uniform_(self.weight, a=5**0.5)
         if self.bias is not None:
-            bound = 1 / math.sqrt(self.weight[0].numel())
-            nn.init.uniform_(self.bias, -bound, bound)
+            nn.init.uniform_(self.bias, -(fan**-0.5), fan**-0.5)
 
     def forward(self, input: Tensor, offset: Tensor, mask: Tensor | None = None) -> Tensor:
-        return deform_conv2d(
-            input,
-            offset,
-            self.weight,
-            self.bias,
-            stride=self.stride,
-            padding=self.padding,
-            dilation=self.dilation,
-            mask=mask,
-        )
+        learned = self.weight, self.bias
+        spread = self.stride, self.padding, self.dilation
+        return deform_conv2d(input, offset, *learned, *spread, mask)
 
     def __repr__(self) -> str:
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"

@@ -3,8 +3,10 @@
 import math
 
 import flambeau
-from flambeau import Tensor, nn
+from flambeau import Tensor
 from flambeau.nn import functional as F
+
+from ._utils import Settled
 
 
 def _drop_block(
@@ -59,30 +61,23 @@ def drop_block3d(
     return _drop_block(input, p, block_size, inplace, eps, training, 3)
 
 
-class DropBlock2d(nn.Module):
+class DropBlock2d(Settled):
     """The module of `drop_block2d`."""
+
+    shown = ("p", "block_size", "inplace")
+    _dims = 2
 
     def __init__(
         self, p: float, block_size: int, inplace: bool = False, eps: float = 1e-06
     ) -> None:
-        super().__init__()
-        self.p = p
-        self.block_size = block_size
-        self.inplace = inplace
-        self.eps = eps
+        super().__init__(p=p, block_size=block_size, inplace=inplace, eps=eps)
 
     def forward(self, input: Tensor) -> Tensor:
-        return drop_block2d(input, self.p, self.block_size, self.inplace, self.eps, self.training)
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(p={self.p}, block_size={self.block_size}, "
-            f"inplace={self.inplace})"
-        )
+        rest = self.inplace, self.eps, self.training, self._dims
+        return _drop_block(input, self.p, self.block_size, *rest)
 
 
 class DropBlock3d(DropBlock2d):
     """The module of `drop_block3d`."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return drop_block3d(input, self.p, self.block_size, self.inplace, self.eps, self.training)
+    _dims = 3

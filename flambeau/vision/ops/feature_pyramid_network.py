@@ -1,7 +1,7 @@
 """Feature pyramids: small maps are blown up and added to large ones (Lin et al. 2017)."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from flambeau import Tensor, nn
@@ -18,6 +18,15 @@ class ExtraFPNBlock(nn.Module):
     ) -> tuple[list[Tensor], list[str]]:
         """From the maps so far, the inputs and the names of the maps to more maps and names."""
         raise NotImplementedError
+
+
+def _start(pyramid: nn.Module) -> None:
+    """Start values of all convolutions."""
+    for layer in pyramid.modules():
+        if isinstance(layer, nn.Conv2d):
+            nn.init.kaiming_uniform_(layer.weight, a=1)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
 
 
 class FeaturePyramidNetwork(nn.Module):
@@ -39,38 +48,19 @@ class FeaturePyramidNetwork(nn.Module):
         extra_blocks: ExtraFPNBlock | None = None,
         norm_layer: Callable[..., nn.Module] | None = None,
     ) -> None:
-        super().__init__()
-        self.inner_blocks = nn.ModuleList()
-        self.layer_blocks = nn.ModuleList()
-        for channels in in_channels_list:
-            if channels == 0:
-                raise ValueError("in_channels=0 is currently not supported")
-            inner = Conv2dNormActivation(
-                channels,
-                out_channels,
-                kernel_size=1,
-                padding=0,
-                norm_layer=norm_layer,
-                activation_layer=None,
-            )
-            layer = Conv2dNormActivation(
-                out_channels,
-                out_channels,
-                kernel_size=3,
-                norm_layer=norm_layer,
-                activation_layer=None,
-            )
-            self.inner_blocks.append(inner)
-            self.layer_blocks.append(layer)
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_uniform_(module.weight, a=1)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-        if extra_blocks is not None and not isinstance(extra_blocks, ExtraFPNBlock):
+        if 0 in in_channels_list:
+            raise ValueError("in_channels=0 is currently not supported")
+        if not isinstance(extra_blocks, (ExtraFPNBlock, type(None))):
             raise TypeError(
                 f"extra_blocks should be of type ExtraFPNBlock not {type(extra_blocks)}"
             )
+        super().__init__()
+        plain = {"norm_layer": norm_layer, "activation_layer": None}
+        self.inner_blocks, self.layer_blocks = nn.ModuleList(), nn.ModuleList()
+        for channels in in_channels_list:
+            self.inner_blocks.append(Conv2dNormActivation(channels, out_channels, 1, **plain))
+            self.layer_blocks.append(Conv2dNormActivation(out_channels, out_channels, 3, **plain))
+        _start(self)
         self.extra_blocks = extra_blocks
 
     def _load_from_state_dict(
@@ -93,17 +83,19 @@ class FeaturePyramidNetwork(nn.Module):
 
     def forward(self, x: dict[str, Tensor]) -> dict[str, Tensor]:
         """From maps by name, the largest first, to maps by the same names."""
-        names, maps = list(x.keys()), list(x.values())
-        inner = self.get_result_from_inner_blocks(maps[-1], -1)
-        results = [self.get_result_from_layer_blocks(inner, -1)]
-        for place in reversed(range(len(maps) - 1)):
-            lateral = self.get_result_from_inner_blocks(maps[place], place)
-            above = F.interpolate(inner, size=lateral.shape[-2:], mode="nearest")
-            inner = lateral + above
-            results.insert(0, self.get_result_from_layer_blocks(inner, place))
+        names, maps = list(x), list(x.values())
+        found = list(self._smallest_first(maps))[::-1]
         if self.extra_blocks is not None:
-            results, names = self.extra_blocks(results, maps, names)
-        return OrderedDict(zip(names, results, strict=False))
+            found, names = self.extra_blocks(found, maps, names)
+        return OrderedDict(zip(names, found, strict=False))
+
+    def _smallest_first(self, maps: list[Tensor]) -> Iterator[Tensor]:
+        """Each map with what comes from above, that is from the smaller ones."""
+        above = None
+        for place in (-1, *range(len(maps) - 2, -1, -1)):
+            own = self.get_result_from_inner_blocks(maps[place], place)
+            above = own if above is None else own + F.interpolate(above, own.shape[-2:])
+            yield self.get_result_from_layer_blocks(above, place)
 
 
 class LastLevelMaxPool(ExtraFPNBlock):
@@ -122,12 +114,10 @@ class LastLevelP6P7(ExtraFPNBlock):
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
-        self.p6 = nn.Conv2d(in_channels, out_channels, 3, 2, 1)
-        self.p7 = nn.Conv2d(out_channels, out_channels, 3, 2, 1)
-        for module in (self.p6, self.p7):
-            nn.init.kaiming_uniform_(module.weight, a=1)
-            nn.init.zeros_(module.bias)
-        self.use_P5 = in_channels == out_channels
+        self.use_P5 = out_channels == in_channels
+        for name, before in (("p6", in_channels), ("p7", out_channels)):
+            self.add_module(name, nn.Conv2d(before, out_channels, 3, stride=2, padding=1))
+        _start(self)
 
     def forward(
         self, results: list[Tensor], x: list[Tensor], names: list[str]

@@ -22,10 +22,13 @@ def sigmoid_focal_loss(
         raise ValueError(
             f"Invalid alpha value: {alpha}. alpha must be in the range [0,1] or -1 for ignore."
         )
-    p = inputs.sigmoid()
-    loss = F.binary_cross_entropy_with_logits(inputs, targets, reduction="none")
-    right = p * targets + (1 - p) * (1 - targets)
-    loss = loss * (1 - right) ** gamma
+    plain = F.binary_cross_entropy_with_logits(inputs, targets, reduction="none")
+    loss = plain * (1 - _for_targets(inputs.sigmoid(), targets)) ** gamma
     if alpha >= 0:
-        loss = (alpha * targets + (1 - alpha) * (1 - targets)) * loss
+        loss = _for_targets(alpha, targets) * loss
     return reduced(loss, reduction)
+
+
+def _for_targets(ones: Tensor | float, targets: Tensor) -> Tensor:
+    """`ones` where the target is 1, what is missing to 1 where it is 0."""
+    return ones * targets + (1 - ones) * (1 - targets)

@@ -7,6 +7,8 @@ Sequential are what published weights refer to.
 
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import flambeau
@@ -151,10 +153,9 @@ class SqueezeExcitation(nn.Module):
     ) -> None:
         super().__init__()
         self.avgpool = nn.AdaptiveAvgPool2d(1)
-        self.fc1 = nn.Conv2d(input_channels, squeeze_channels, 1)
-        self.fc2 = nn.Conv2d(squeeze_channels, input_channels, 1)
-        self.activation = activation()
-        self.scale_activation = scale_activation()
+        ends = input_channels, squeeze_channels
+        self.fc1, self.fc2 = nn.Conv2d(*ends, 1), nn.Conv2d(*ends[::-1], 1)
+        self.activation, self.scale_activation = activation(), scale_activation()
 
     def _scale(self, input: Tensor) -> Tensor:
         hidden = self.activation(self.fc1(self.avgpool(input)))
@@ -184,17 +185,14 @@ class MLP(nn.Sequential):
         dropout: float = 0.0,
     ) -> None:
         options = {} if inplace is None else {"inplace": inplace}
+        drop = partial(nn.Dropout, dropout, **options)
+        active: Any = activation_layer
+        *widths, last = in_channels, *hidden_channels
         layers: list[nn.Module] = []
-        width = in_channels
-        for place, next_width in enumerate(hidden_channels, 1):
-            layers.append(nn.Linear(width, next_width, bias=bias))
-            if place < len(hidden_channels):
-                if norm_layer is not None:
-                    layers.append(norm_layer(next_width))
-                layers.append(activation_layer(**options))  # type: ignore[misc]
-            layers.append(nn.Dropout(dropout, **options))
-            width = next_width
-        super().__init__(*layers)
+        for before, after in pairwise(widths):
+            normal = [] if norm_layer is None else [norm_layer(after)]
+            layers += [nn.Linear(before, after, bias), *normal, active(**options), drop()]
+        super().__init__(*layers, nn.Linear(widths[-1], last, bias), drop())
 
 
 class Permute(nn.Module):

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 import flambeau
-from flambeau import Tensor, nn
+from flambeau import Tensor
 
-from ._utils import convert_boxes_to_roi_format
+from ._utils import Settled, convert_boxes_to_roi_format
 from .boxes import box_area
 from .roi_align import roi_align
 
@@ -21,17 +21,13 @@ class LevelMapper:
         canonical_level: int = 4,
         eps: float = 1e-6,
     ) -> None:
-        self.k_min = k_min
-        self.k_max = k_max
-        self.s0 = canonical_scale
-        self.lvl0 = canonical_level
-        self.eps = eps
+        self.k_min, self.k_max = k_min, k_max
+        self.lvl0, self.s0, self.eps = canonical_level, canonical_scale, eps
 
     def __call__(self, boxlists: Sequence[Tensor]) -> Tensor:
-        side = flambeau.sqrt(flambeau.cat([box_area(boxes) for boxes in boxlists]))
-        level = self.lvl0 + flambeau.log2(side / self.s0)
-        level = flambeau.floor(level + flambeau.tensor(self.eps, dtype=side.dtype))
-        return flambeau.clamp(level, min=self.k_min, max=self.k_max).to(flambeau.int64) - self.k_min
+        sides = flambeau.cat([box_area(boxes) for boxes in boxlists]).sqrt()
+        exact = (sides / self.s0).log2() + self.lvl0 + self.eps
+        return exact.floor().clamp(self.k_min, self.k_max).long() - self.k_min
 
 
 def initLevelMapper(
@@ -44,7 +40,7 @@ def initLevelMapper(
     return LevelMapper(k_min, k_max, canonical_scale, canonical_level, eps)
 
 
-class MultiScaleRoIAlign(nn.Module):
+class MultiScaleRoIAlign(Settled):
     """roi_align on the map that fits the size of each region.
 
     Args:
@@ -52,6 +48,7 @@ class MultiScaleRoIAlign(nn.Module):
         canonical_scale, canonical_level: a region with sides of this many pixels reads this level.
     """
 
+    shown = ("featmap_names", "output_size", "sampling_ratio")
     scales: list[float] | None
     map_levels: LevelMapper | None
 
@@ -64,16 +61,12 @@ class MultiScaleRoIAlign(nn.Module):
         canonical_scale: int = 224,
         canonical_level: int = 4,
     ) -> None:
-        super().__init__()
-        if isinstance(output_size, int):
-            output_size = (output_size, output_size)
-        self.featmap_names = featmap_names
-        self.sampling_ratio = sampling_ratio
-        self.output_size = tuple(output_size)
-        self.scales = None
-        self.map_levels = None
-        self.canonical_scale = canonical_scale
-        self.canonical_level = canonical_level
+        size = (output_size,) * 2 if isinstance(output_size, int) else tuple(output_size)
+        super().__init__(
+            featmap_names=featmap_names, output_size=size, sampling_ratio=sampling_ratio
+        )
+        self.canonical_scale, self.canonical_level = canonical_scale, canonical_level
+        self.scales = self.map_levels = None  # known when the first maps come
 
     def _measure(self, maps: list[Tensor], image_shapes: list[tuple[int, int]]) -> None:
         """How much smaller than the images the maps are: powers of two."""
@@ -99,17 +92,11 @@ class MultiScaleRoIAlign(nn.Module):
         rois = convert_boxes_to_roi_format(boxes)
         size, ratio = self.output_size, self.sampling_ratio
         if len(maps) == 1:
-            return roi_align(maps[0], rois, size, self.scales[0], ratio)  # type: ignore[arg-type]
+            return roi_align(maps[0], rois, size, self.scales[0], ratio)
         levels = self.map_levels(boxes)
         result = maps[0].new_zeros((len(rois), maps[0].shape[1], *size))
         for level, (each, scale) in enumerate(zip(maps, self.scales, strict=True)):
             places = flambeau.where(levels.eq(level))[0]
-            found = roi_align(each, rois[places], size, scale, ratio)  # type: ignore[arg-type]
+            found = roi_align(each, rois[places], size, scale, ratio)
             result[places] = found.to(result.dtype)
         return result
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(featmap_names={self.featmap_names}, "
-            f"output_size={self.output_size}, sampling_ratio={self.sampling_ratio})"
-        )

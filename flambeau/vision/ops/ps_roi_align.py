@@ -8,9 +8,9 @@ tensors for each region. `ps_roi_pool` has other weights.
 from collections.abc import Callable
 
 import flambeau
-from flambeau import Tensor, nn
+from flambeau import Tensor
 
-from ._utils import Boxes, as_rois, pair
+from ._utils import Boxes, Settled, as_rois, pair
 
 Weights = Callable[[Tensor, Tensor, int, int], Tensor]
 
@@ -70,22 +70,17 @@ def ps_roi_align(
     return position_sensitive(input, as_rois(boxes), size, spatial_scale, weights)
 
 
-class PSRoIAlign(nn.Module):
+class PSRoIAlign(Settled):
     """The module of `ps_roi_align`."""
+
+    shown = ("output_size", "spatial_scale", "sampling_ratio")
 
     def __init__(
         self, output_size: int | tuple[int, int], spatial_scale: float, sampling_ratio: int
     ) -> None:
-        super().__init__()
-        self.output_size = output_size
-        self.spatial_scale = spatial_scale
-        self.sampling_ratio = sampling_ratio
+        super().__init__(
+            output_size=output_size, spatial_scale=spatial_scale, sampling_ratio=sampling_ratio
+        )
 
     def forward(self, input: Tensor, rois: Boxes) -> Tensor:
         return ps_roi_align(input, rois, self.output_size, self.spatial_scale, self.sampling_ratio)
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(output_size={self.output_size}, "
-            f"spatial_scale={self.spatial_scale}, sampling_ratio={self.sampling_ratio})"
-        )

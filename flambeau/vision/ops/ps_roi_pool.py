@@ -1,9 +1,9 @@
 """ps_roi_pool: means of whole pixels in the bins of regions, each bin from its own channels."""
 
 import flambeau
-from flambeau import Tensor, nn
+from flambeau import Tensor
 
-from ._utils import Boxes, as_rois, pair
+from ._utils import Boxes, Settled, as_rois, pair
 from .ps_roi_align import position_sensitive
 
 
@@ -39,19 +39,13 @@ def ps_roi_pool(
     return position_sensitive(input, as_rois(boxes), size, spatial_scale, _weights)
 
 
-class PSRoIPool(nn.Module):
+class PSRoIPool(Settled):
     """The module of `ps_roi_pool`."""
 
+    shown = ("output_size", "spatial_scale")
+
     def __init__(self, output_size: int | tuple[int, int], spatial_scale: float) -> None:
-        super().__init__()
-        self.output_size = output_size
-        self.spatial_scale = spatial_scale
+        super().__init__(output_size=output_size, spatial_scale=spatial_scale)
 
     def forward(self, input: Tensor, rois: Boxes) -> Tensor:
         return ps_roi_pool(input, rois, self.output_size, self.spatial_scale)
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(output_size={self.output_size}, "
-            f"spatial_scale={self.spatial_scale})"
-        )

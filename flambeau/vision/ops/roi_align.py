@@ -1,10 +1,10 @@
 """roi_align: regions of feature maps, averaged into grids of one size (He et al. 2017)."""
 
-from flambeau import Tensor, nn
+from flambeau import Tensor
 from flambeau.eager import regions as _launchers  # registers the kernels
 from flambeau.ops import regions
 
-from ._utils import Boxes, as_rois, pair
+from ._utils import Boxes, Settled, as_rois, pair
 
 _REGISTERED = _launchers
 
@@ -35,8 +35,10 @@ def roi_align(
     )
 
 
-class RoIAlign(nn.Module):
+class RoIAlign(Settled):
     """The module of `roi_align`."""
+
+    shown = ("output_size", "spatial_scale", "sampling_ratio", "aligned")
 
     def __init__(
         self,
@@ -45,25 +47,9 @@ class RoIAlign(nn.Module):
         sampling_ratio: int,
         aligned: bool = False,
     ) -> None:
-        super().__init__()
-        self.output_size = output_size
-        self.spatial_scale = spatial_scale
-        self.sampling_ratio = sampling_ratio
-        self.aligned = aligned
+        sampling = {"sampling_ratio": sampling_ratio, "aligned": aligned}
+        super().__init__(output_size=output_size, spatial_scale=spatial_scale, **sampling)
 
     def forward(self, input: Tensor, rois: Boxes) -> Tensor:
-        return roi_align(
-            input,
-            rois,
-            self.output_size,
-            self.spatial_scale,
-            self.sampling_ratio,
-            self.aligned,
-        )
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(output_size={self.output_size}, "
-            f"spatial_scale={self.spatial_scale}, sampling_ratio={self.sampling_ratio}, "
-            f"aligned={self.aligned})"
-        )
+        size, scale = self.output_size, self.spatial_scale
+        return roi_align(input, rois, size, scale, self.sampling_ratio, self.aligned)

@@ -1,10 +1,10 @@
 """roi_pool: the largest element in each bin of a region (Girshick 2015)."""
 
-from flambeau import Tensor, nn
+from flambeau import Tensor
 from flambeau.eager import regions as _launchers  # registers the kernels
 from flambeau.ops import regions
 
-from ._utils import Boxes, as_rois, pair
+from ._utils import Boxes, Settled, as_rois, pair
 
 _REGISTERED = _launchers
 
@@ -27,19 +27,13 @@ def roi_pool(
     return regions.roi_pool(input, rois, float(spatial_scale), rows, columns)[0]
 
 
-class RoIPool(nn.Module):
+class RoIPool(Settled):
     """The module of `roi_pool`."""
 
+    shown = ("output_size", "spatial_scale")
+
     def __init__(self, output_size: int | tuple[int, int], spatial_scale: float) -> None:
-        super().__init__()
-        self.output_size = output_size
-        self.spatial_scale = spatial_scale
+        super().__init__(output_size=output_size, spatial_scale=spatial_scale)
 
     def forward(self, input: Tensor, rois: Boxes) -> Tensor:
         return roi_pool(input, rois, self.output_size, self.spatial_scale)
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(output_size={self.output_size}, "
-            f"spatial_scale={self.spatial_scale})"
-        )

@@ -1,7 +1,8 @@
 """Stochastic depth: whole residual branches are left out at random while learning."""
 
-import flambeau
-from flambeau import Tensor, nn
+from flambeau import Tensor
+
+from ._utils import Settled
 
 
 def stochastic_depth(input: Tensor, p: float, mode: str, training: bool = True) -> Tensor:
@@ -11,32 +12,25 @@ def stochastic_depth(input: Tensor, p: float, mode: str, training: bool = True) 
         mode: "batch" draws once for the whole input, "row" once for each sample.
         training: without it the input passes unchanged.
     """
-    if p < 0.0 or p > 1.0:
+    if not 0.0 <= p <= 1.0:
         raise ValueError(f"drop probability has to be between 0 and 1, but got {p}")
     if mode not in ("batch", "row"):
         raise ValueError(f"mode has to be either 'batch' or 'row', but got {mode}")
-    if not training or p == 0.0:
+    if p == 0.0 or not training:
         return input
-    survival = 1.0 - p
-    rows = input.shape[0] if mode == "row" else 1
-    noise = flambeau.empty(
-        [rows] + [1] * (input.ndim - 1), dtype=input.dtype, device=input.device
-    ).bernoulli_(survival)
-    if survival > 0.0:
-        noise.div_(survival)
-    return input * noise
+    stays = 1.0 - p
+    draws = [input.shape[0] if mode == "row" else 1, *[1] * (input.dim() - 1)]
+    kept = input.new_empty(draws).bernoulli_(stays)
+    return input * (kept / stays if stays > 0.0 else kept)
 
 
-class StochasticDepth(nn.Module):
+class StochasticDepth(Settled):
     """The module of `stochastic_depth`."""
 
+    shown = ("p", "mode")
+
     def __init__(self, p: float, mode: str) -> None:
-        super().__init__()
-        self.p = p
-        self.mode = mode
+        super().__init__(p=p, mode=mode)
 
     def forward(self, input: Tensor) -> Tensor:
         return stochastic_depth(input, self.p, self.mode, self.training)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(p={self.p}, mode={self.mode})"
