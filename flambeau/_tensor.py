@@ -227,7 +227,7 @@ def are_odd(arguments):
 
 
 def new_reduced(layout, args, kwargs):
-    """A new tensor for the result of a reduction; None where arguments are odd, or keepdim an int."""
+    """A new tensor for the result of a reduction; None where a dim is odd or keepdim an int."""
     dim, keepdim, *_ = (*args, *[kwargs.get("dim"), kwargs.get("keepdim")][len(args) :], None)
     return None if are_odd((dim,)) or type(keepdim) is int else new_tensor(layout)
 

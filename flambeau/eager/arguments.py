@@ -68,8 +68,17 @@ def taken(function, name, word, value):
         return _long(operator.index(value))
     if word in _LISTS:
         return tuple([_element(function, name, k, v) for k, v in enumerate(value)])
-    if word in ("Scalar", "float") and hasattr(value, "item"):
-        return value.item()
+    if word in ("Scalar", "float"):
+        return number(value.item() if hasattr(value, "item") else value)
+    return value
+
+
+def number(value):
+    """A number; integers that no C type of 64 bits can hold are none."""
+    if type(value) is int and not -(1 << 63) <= value < 1 << 64:
+        raise OverflowError(
+            "int too big to convert" if value > 0 else "can't convert negative int to unsigned"
+        )
     return value
 
 

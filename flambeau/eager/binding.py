@@ -7,7 +7,7 @@ deal with out=. Public functions are built in pointwise.py, reducing.py, viewing
 from flambeau import errors
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager.arguments import fits, is_int, taken, wrong
+from flambeau.eager.arguments import fits, is_int, number, taken, wrong
 from flambeau.ops.table import REQUIRED
 
 NUMBERS = (bool, int, float, complex)
@@ -118,19 +118,17 @@ def _normal(op, p, value, k, position):
         if isinstance(value, Tensor):
             return value
         welcome = (k > 0 and _takes_numbers(op)) or op.first_scalar
-        if type(value) in NUMBERS and welcome:
-            return value
-        number = as_number(value) if welcome else None
-        if number is None:
+        found = as_number(value) if welcome else None
+        if found is None:
             raise type_error(op, p.name, position, value)
-        return number
+        return number(found)
     if kind == "optional":
         if value is None or isinstance(value, Tensor):
             return value
-        number = as_number(value) if _takes_numbers(op) else None
-        if number is None:
+        found = as_number(value) if _takes_numbers(op) else None
+        if found is None:
             raise type_error(op, p.name, position, value)
-        return number
+        return number(found)
     if kind == "tensors":
         return _tensors(op, p.name, value, k, position)
     if p.wants:

@@ -6,7 +6,10 @@ which numbers are at defaults that kernels fold. What such a call comes to is re
 (`Pointwise.resolve`) and kept as a route, which is again a hot path, over the plans of its variant.
 """
 
+from functools import reduce
+
 from flambeau import errors
+from flambeau._dtype import check_fits, promote_types
 from flambeau._layout import broadcast_shape
 from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd import views
@@ -280,6 +283,11 @@ class Routes:
         if alone and count == 1 and isinstance(values[0], Tensor) and not (given or rest or kwargs):
             return alone(values[0])
         bound = bind(op, (*values[:count], *rest), {**given, **(kwargs or {})})
+        numbers = [p.name for p in params if p.kind == "scalar" and bound[p.name] is not p.default]
+        if numbers:
+            tensors = [v for v in bound.values() if isinstance(v, Tensor)]
+            for name in numbers:
+                check_number(bound[name], *tensors)
         if self.inplace:
             return self._write(values, bound, learns=not rest and not kwargs)
         before = tuple(bound.values())
@@ -329,12 +337,19 @@ class Routes:
         self.known[tuple(key) if len(key) > 1 else key[0]] = run
 
     # -- text of routes --------------------------------------------------------------------------
+    def _guards(self, values):
+        known = list(zip(self.op.params, values))
+        tensors = ", ".join(p.name for p, v in known if isinstance(v, Tensor))
+        numbers = [(p.name, type(v)) for p, v in known if p.kind == "scalar"]
+        return "".join(guard_text(n, kind, f"check_number({n}, {tensors})") for n, kind in numbers)
+
     def _build(self, calls, variant, values):
         names = ", ".join(self.names)
         text = f"def run({names}):\n"
         for p, v in zip(self.op.params, values):
             if p.kind == "float" and type(v) in (int, bool):
                 text += f"    {p.name} = float({p.name})\n"
+        text += self._guards(values)
         for k in range(len(self.checks)):
             bound = ", ".join(f"'{n}': {n}" for n in self.names)
             text += f"    bound = {{{bound}}}\n    check{k}(bound)\n"
@@ -348,8 +363,24 @@ class Routes:
             text += fresh_text(variant.family, variant.names, variant.differentiable, unusual)
         scope = {"unusual": self.unusual, **fresh_scope(variant), **write_scope(variant)}
         scope |= {f"check{k}": check for k, check in enumerate(self.checks)}
+        scope["check_number"] = check_number
         form = "_ route" if self.inplace else " route"
         return compile_text(text, scope, f"{self.op.name}{form} {variant.pattern}")["run"]
+
+
+def check_number(value, *tensors):
+    """Complain about a number that the dtype of the tensors cannot hold."""
+    if value is None or not tensors:
+        return
+    check_fits(value, reduce(promote_types, [t._layout.dtype for t in tensors]))
+
+
+def guard_text(name, kind, check):
+    """Lines that look closer at numbers that some dtype cannot hold."""
+    if kind not in (int, float):
+        return ""
+    low, high = kind(-128), kind(127)
+    return f"    if not {low} <= {name} <= {high}:\n        {check}\n"
 
 
 def _has_twins(p):
@@ -546,8 +577,14 @@ def _direct_inplace(op, routes, name):
     unusual = f"return _unusual(({', '.join((target, other, *rest))},))"
     with_tensor, with_number = calls.variant("tt"), calls.variant("ts")
     text += f"    if type({other}) in SCALARS:\n"
+    if op.name == "fill":
+        check = f"check_fits({other}, {target}._layout.dtype)"
+        text += f"        if type({other}) is float:\n"
+        text += indented(indented(guard_text(other, float, check)))
+        text += f"        else:\n{indented(indented(guard_text(other, int, check)))}"
     text += indented(written_text(with_number, unusual, target, "_number"))
     text += f"    if not isinstance({other}, Tensor):\n        {unusual}\n"
     text += written_text(with_tensor, unusual, target)
     scope = {**routes.scope(), **write_scope(with_number, "_number"), **write_scope(with_tensor)}
+    scope["check_fits"] = check_fits
     return compile_text(text, scope, name)[name]
