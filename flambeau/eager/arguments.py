@@ -109,6 +109,10 @@ def argument(function, name, position, word, value):
     return taken(function, name, word, value)
 
 
+def asked_tensor(function, input):
+    return argument(function, "input", 1, "Tensor", input)
+
+
 def wrong(function, name, position, word, value):
     """The complaint about a value that does not fit."""
     where = f" (position {position})" if position else ""

@@ -63,10 +63,16 @@ def bind(op, args, kwargs):
                         f"{op.name}() missing {len(missing)} required positional arguments: {text}"
                     )
                 bound[p.name] = p.default
-    # PyTorch's functions in Python hand everything on by position
-    places = len(params) if op.name.startswith("functional_") else len(args)
+    # PyTorch's functions in Python hand everything on by position; tensors mostly come so, too
+    all_places = op.name.startswith("functional_") or op.name == "pad"
     return {
-        p.name: _normal(op, p, bound[p.name], k, k + 1 if k < places else 0)
+        p.name: _normal(
+            op,
+            p,
+            bound[p.name],
+            k,
+            k + 1 if all_places or k < len(args) or p.kind == "optional" else 0,
+        )
         for k, p in enumerate(params)
     }
 

@@ -114,12 +114,18 @@ class Pointwise:
         outs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
         if modes.grad and any(values[k]._requires_grad for k in variant.differentiable):
             raise errors.out_requires_grad(self.op.name)
-        _, dtypes = variant._types(variant.family.operands(values))
+        operands, refusal = variant.family.operands(values), None
+        try:
+            _, dtypes = variant._types(operands)
+        except NotImplementedError as error:  # that there is no kernel is said last
+            (_, dtypes), refusal = variant.promoted(operands), error
         tensors = [v for v in values if isinstance(v, Tensor)]
         shape = broadcast_shape(*[t.shape for t in tensors])
         for o, d in zip(outs, dtypes):
             check_out(self.op, o, shape, d)
             check_overlap(o, tensors)
+        if refusal is not None:
+            raise refusal
         variant.family.run_into(outs, values)
         for o in outs:
             o._storage.version += 1

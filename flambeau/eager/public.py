@@ -6,11 +6,11 @@ from flambeau import _dtype
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import creation
-from flambeau.eager.arguments import argument, is_int
+from flambeau.eager.arguments import argument, asked_tensor, is_int
 from flambeau.eager.legacy import TYPED
 
 
-def is_tensor(obj):
+def isasked_tensor(obj):
     """Is obj a tensor?"""
     return isinstance(obj, Tensor)
 
@@ -38,7 +38,7 @@ def is_complex(input):
 
 
 def is_nonzero(input):
-    return bool(_tensor("is_nonzero", input))
+    return bool(asked_tensor("is_nonzero", input))
 
 
 def is_same_size(input, other):
@@ -46,11 +46,7 @@ def is_same_size(input, other):
 
 
 def is_inference(input):
-    return _tensor("is_inference", input).is_inference()
-
-
-def _tensor(name, input):
-    return argument(name, "input", 1, "Tensor", input)
+    return asked_tensor("is_inference", input).is_inference()
 
 
 def is_signed(input):
@@ -59,20 +55,20 @@ def is_signed(input):
 
 def detach(input):
     """The same memory outside the graph."""
-    return _tensor("detach", input).detach()
+    return asked_tensor("detach", input).detach()
 
 
 def detach_(input):
-    return _tensor("detach_", input).detach_()
+    return asked_tensor("detach_", input).detach_()
 
 
 def zero_(input):
-    return _tensor("zero_", input).zero_()
+    return asked_tensor("zero_", input).zero_()
 
 
 def resize_as_(input, the_template, *, memory_format=None):
     argument("resize_as_", "the_template", 2, "Tensor", the_template)
-    return _tensor("resize_as_", input).resize_as_(the_template)
+    return asked_tensor("resize_as_", input).resize_as_(the_template)
 
 
 def is_anomaly_enabled():
@@ -145,12 +141,12 @@ def set_warn_always(mode):
 
 
 def is_conj(input):
-    _tensor("is_conj", input)
+    asked_tensor("is_conj", input)
     return False
 
 
 def is_neg(input):
-    _tensor("is_neg", input)
+    asked_tensor("is_neg", input)
     return False
 
 
