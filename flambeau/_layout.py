@@ -197,8 +197,26 @@ def worked_out(facts):
             is_contiguous, is_dense = True, strides == contiguous_strides(sizes)
     self.numel, self.is_contiguous, self.is_dense = numel, is_contiguous, is_dense
     self.nbytes = numel * itemsize
+    _check_sizes(self)
     self.sort = _sort_of(self)
     return complete(self)
+
+
+def _check_sizes(layout):
+    """No layout has numbers that native code could not hold: such sizes are refused here."""
+    sizes, strides, largest = layout.sizes, layout.strides, errors.LARGEST
+    if len(sizes) != len(strides):
+        raise RuntimeError("mismatch in length of strides and shape")
+    if min(sizes, default=0) < 0:
+        raise errors.negative_dimension(sizes)
+    if max(accumulate(sizes, operator.mul), default=0) > largest or layout.nbytes > largest:
+        if layout.is_contiguous:
+            raise errors.storage_overflow(sizes)
+        if layout.numel > largest:
+            raise RuntimeError("numel: integer multiplication overflow")
+    for size, stride in zip(sizes, strides):
+        if abs(stride) * (layout.itemsize if size > 1 else 1) > largest:
+            raise RuntimeError("Stride calculation overflowed")
 
 
 DEVICES: set = set()  # where there are layouts

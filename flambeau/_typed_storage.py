@@ -18,13 +18,22 @@ def _sharing():
     return shared_storage
 
 
+def _count(nbytes):
+    if nbytes < 0:
+        raise RuntimeError(
+            "alloc_cpu() seems to have been called with negative number: "
+            f"{int(nbytes) & (1 << 64) - 1}"
+        )
+    return int(nbytes)
+
+
 class UntypedStorage:
     """A block of bytes."""
 
     def __init__(self, storage=0, *, device=None):
         self.device = resolve(device or cpu)
         if not isinstance(storage, Storage):
-            storage = new_storage(int(storage), self.device)
+            storage = new_storage(_count(storage), self.device)
         self._storage = storage
 
     def data_ptr(self):
@@ -95,7 +104,7 @@ class UntypedStorage:
         return id(self._storage)
 
     def resize_(self, nbytes):
-        if nbytes > self._storage.nbytes:
+        if _count(nbytes) > self._storage.nbytes:
             grow_storage(self._storage, nbytes, self.device)
         else:
             self._storage.nbytes = nbytes

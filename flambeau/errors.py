@@ -5,6 +5,8 @@ it; a hint of ours may follow after a semicolon or on a new line. What many ops 
 words is here.
 """
 
+LARGEST = 2**63 - 1  # number that native code holds
+
 
 class OutOfMemoryError(RuntimeError):
     """No memory block of the wanted size could be had."""
@@ -30,10 +32,28 @@ def dimension_out_of_range(dim, ndim):
     )
 
 
+def negative_dimension(sizes):
+    first = next(s for s in sizes if s < 0)
+    return RuntimeError(f"Trying to create tensor with negative dimension {first}: {list(sizes)}")
+
+
+def storage_overflow(sizes, strides=None):
+    """More bytes than there are addresses."""
+    where = "" if strides is None else f" and strides={list(strides)}"
+    return RuntimeError(f"Storage size calculation overflowed with sizes={list(sizes)}{where}")
+
+
 def not_broadcastable(a, b, dim):
     return RuntimeError(
         f"The size of tensor a ({a}) must match the size of tensor b ({b}) "
         f"at non-singleton dimension {dim}"
+    )
+
+
+def not_exact_out(wanted, got):
+    """For ops that do not cast into out=."""
+    return RuntimeError(
+        f"Expected out tensor to have dtype {wanted.cpp_name}, but got {got.cpp_name} instead"
     )
 
 

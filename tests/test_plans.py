@@ -81,7 +81,7 @@ def test_native_code_makes_the_same_layouts(dtype):
         assert native.sort is plain.sort or not sizes
 
 
-@pytest.mark.parametrize("sizes", [(True, 2), (1 << 39, 1 << 39), flambeau.Size((2, 3))])
+@pytest.mark.parametrize("sizes", [(True, 2), (1 << 39, 1 << 20), flambeau.Size((2, 3))])
 def test_native_code_leaves_odd_sizes_to_python(sizes):
     flambeau.ones(2) + 1
     facts = (sizes, (1, 1), flambeau.float32, flambeau.device("cpu"))

@@ -12,6 +12,7 @@ import io
 import os
 import pickle
 import struct
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -485,12 +486,15 @@ def test_safe_globals():
     assert loaded(data, pickle_module=pickle)["config"].size == 4
 
 
-def tensor_pickle(offset=0, size=(2,), stride=(1,), numel=4, kind="FloatStorage", key="0"):
+def tensor_pickle(
+    offset=0, size=(2,), stride=(1,), numel=4, kind="FloatStorage", key="0", marks=None
+):
     """The pickle of one tensor, with whatever facts."""
     numbers = [pickle.dumps(v, 2)[2:-1] for v in (numel, offset, size, stride)]
     storage = b"(" + text("storage") + f"ctorch\n{kind}\n".encode() + text(key) + text("cpu")
     head = b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n("
-    return head + storage + numbers[0] + b"tQ" + b"".join(numbers[1:]) + b"\x89)tR."
+    tail = b"\x89)" + (pickle.dumps(marks, 2)[2:-1] if marks else b"") + b"tR."
+    return head + storage + numbers[0] + b"tQ" + b"".join(numbers[1:]) + tail
 
 
 @pytest.mark.parametrize(
@@ -543,6 +547,23 @@ def test_compressed_archives_load_and_bombs_do_not():
     lying = data[: place + 24] + size + data[place + 28 :]
     with pytest.raises(RuntimeError, match="larger than the archive can hold"):
         loaded(lying.replace(struct.pack("<H", 10000), struct.pack("<H", 10000)))
+
+
+def test_marks_take_no_more_memory_than_the_file():
+    marked = tensor_pickle(0, (1 << 40, 2), (0, 1), marks={"neg": True})
+    found = loaded(archive(marked, {"data/0": struct.pack("4f", 1, 2, 3, 4)}))
+    assert found.shape == (1 << 40, 2) and found[7].tolist() == [-1.0, -2.0]
+
+
+def test_of_records_with_one_name_the_first_is_read(tmp_path):
+    path = tmp_path / "x.pt"
+    path.write_bytes(archive(tensor_pickle(), {"data/0": struct.pack("4f", 1, 2, 3, 4)}))
+    with warnings.catch_warnings(), zipfile.ZipFile(path, "a") as file:
+        warnings.simplefilter("ignore")  # zipfile says that the name is there already
+        file.writestr("archive/data/0", struct.pack("4f", 5, 6, 7, 8))
+    assert flambeau.load(path).tolist() == [1.0, 2.0]
+    with flambeau.PyTorchFileReader(str(path)) as reader:
+        assert reader.get_record("data/0") == struct.pack("4f", 1, 2, 3, 4)
 
 
 def test_records_that_overlap_are_refused():

@@ -8,6 +8,7 @@ place for one chunk, through the thread pool (without the GIL) for more.
 """
 
 import itertools
+import os
 import threading
 
 import llvmlite.binding as llvm
@@ -57,11 +58,22 @@ class Host:
 
     def identity(self):
         """What a cached object depends on besides its IR."""
-        return f"{self.version}|{self.triple}|{self.feature_string}|{CODEGEN_VERSION}"
+        passes = ",".join(add for _, add in PASSES)
+        return f"{self.version}|{self.triple}|{self.feature_string}|{passes}|{CODEGEN_VERSION}"
 
 
 _host = None
 _host_lock = threading.Lock()
+
+
+def _after_fork():
+    """A thread that was about to find out is not in this process."""
+    global _host_lock
+    _host_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def host():

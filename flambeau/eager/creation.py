@@ -8,20 +8,19 @@ import warnings
 
 from flambeau import _device, _dtype
 from flambeau._device import cpu, default_device
-from flambeau._layout import make_layout, span
+from flambeau._layout import make_layout
 from flambeau._tensor import Tensor, empty_like_layout, make_tensor
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.eager import interchange
+from flambeau.eager.admission import reach
 from flambeau.eager.arguments import argument as asked
 from flambeau.eager.copying import fill_into, filled, formatted_layout
 from flambeau.eager.dlpack import from_dlpack as from_dlpack
 from flambeau.eager.dlpack import to_dlpack as to_dlpack
 from flambeau.eager.nested import from_data, infer_dtype, plain
 from flambeau.eager.options import (
-    MAX_BYTES,
     device_of,
     dtype_of,
-    fill_number,
     finish,
     fresh_plain,
     into,
@@ -207,7 +206,10 @@ def _full(name, size, value, out, dtype, device, requires_grad):
 
 def _checked(value, dtype):
     """A number to fill with, if the dtype can hold it."""
-    return fill_number(_dtype.check_fits(value, dtype))
+    value = _dtype.check_fits(value, dtype)
+    if type(value) is int:
+        return _dtype.as_64_bits(value, dtype.category >= _dtype.FLOATING)
+    return value
 
 
 def empty_strided(
@@ -221,13 +223,9 @@ def empty_strided(
             f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides "
             f"({len(stride)})"
         )
-    plan = make_layout(shape, tuple(stride), dtype_of(dtype), device_of(device, "empty_strided"))
-    nbytes = span(plan) * plan.itemsize
-    if nbytes >= MAX_BYTES or min(stride, default=0) < 0:
-        raise RuntimeError(
-            f"Storage size calculation overflowed with sizes={list(shape)} and "
-            f"strides={list(stride)}"
-        )
+    dtype = dtype_of(dtype)
+    nbytes = reach(shape, stride, 0, dtype.itemsize)
+    plan = make_layout(shape, tuple(stride), dtype, device_of(device, "empty_strided"))
     t = make_tensor(plan, new_storage(nbytes, plan.device), 0)
     return finish(t, requires_grad, "empty_strided")
 

@@ -5,8 +5,8 @@ runtime/dlpack.py; the public names are in utils/dlpack.py.
 """
 
 from flambeau import _device, _dtype
-from flambeau._layout import Size, contiguous_strides, make_layout, span
-from flambeau._tensor import make_tensor
+from flambeau._layout import Size, contiguous_strides, make_layout
+from flambeau.eager.admission import admit, reach
 from flambeau.runtime import dlpack
 from flambeau.storage import borrowed_storage
 
@@ -79,14 +79,9 @@ def adopt(given):
             raise RuntimeError("ATen does not support lanes != 1")
         raise RuntimeError(f"Unsupported DLPack dtype: code {code}, {bits} bits")
     strides = described.strides or contiguous_strides(described.shape)
-    if min(strides, default=0) < 0:
-        raise RuntimeError(
-            f"Storage size calculation overflowed with sizes={list(described.shape)} and "
-            f"strides={list(strides)}; tensors with negative strides are not supported"
-        )
+    nbytes = reach(described.shape, strides, 0, dtype.itemsize)
     layout = make_layout(Size(described.shape), tuple(strides), dtype, _device.cpu)
-    storage = borrowed_storage(described.address, span(layout) * layout.itemsize, owner)
-    return make_tensor(layout, storage, 0)
+    return admit(layout, borrowed_storage(described.address, nbytes, owner), 0)
 
 
 def from_dlpack(ext_tensor, *, device=None, copy=None):

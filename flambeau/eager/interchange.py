@@ -9,8 +9,9 @@ import warnings
 
 from flambeau import _dtype
 from flambeau._device import cpu
-from flambeau._layout import Size, dense_layout, make_layout
+from flambeau._layout import Size, dense_layout, make_layout, span
 from flambeau._tensor import empty_like_layout, make_tensor
+from flambeau.eager.admission import admit
 from flambeau.eager.copying import copy_into
 from flambeau.eager.plans import Plans
 from flambeau.eager.scalars import LISTS, READERS, list_reader, reader
@@ -136,8 +137,9 @@ def from_numpy(array, warn=True):
     layout = _LAYOUTS[array.dtype, array.shape, array.strides]
     if warn and not array.flags.writeable:
         warn_read_only("NumPy array", "array")
-    storage = borrowed_storage(arrays.address(array), array.nbytes, array)
-    return make_tensor(layout, storage, 0)
+    # an array may reach further than its bytes, or have elements that are one in memory
+    nbytes = layout.nbytes if layout.is_dense else span(layout) * layout.itemsize
+    return make_tensor(layout, borrowed_storage(arrays.address(array), nbytes, array), 0)
 
 
 def warn_read_only(kind, short):
@@ -178,7 +180,7 @@ def from_buffer(buffer, dtype, count, offset):
     if is_read_only:
         warn_read_only("buffer", "buffer")
     layout = make_layout(Size((count,)), (1,), dtype, cpu)
-    return make_tensor(layout, borrowed_storage(address, length, owner), offset)
+    return admit(layout, borrowed_storage(address, length, owner), offset)
 
 
 # -- Python numbers --------------------------------------------------------------------------------

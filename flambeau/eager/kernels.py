@@ -11,10 +11,11 @@ import time
 
 from flambeau import _dtype, _layout, _tensor, config
 from flambeau._device import device
-from flambeau.codegen import cache, dump
+from flambeau.codegen import cache, dump, object_files
 from flambeau.codegen import target as targets
 from flambeau.runtime import base, cpu, kernel_clock, threads
 from flambeau.runtime.allocator import Pool, host_allocator
+from flambeau.runtime.stacks import with_room
 from flambeau.storage import Storage
 
 _lock = threading.RLock()
@@ -39,18 +40,33 @@ def _compiler():
     return llvm_cpu
 
 
-def _object(ir):
-    """Machine code of some IR, from the cache or from LLVM."""
+def _linked(ir, names, symbols=()):
+    """Addresses of functions of some IR, whose machine code comes from the cache or from LLVM."""
     start = time.perf_counter()
     key = cache.key_of(ir, _compiler().host().identity())
-    image = cache.read(key)
-    hit = image is not None
+    found = _linked_from_cache(key, names, symbols)
+    hit = found is not None
     if not hit:
-        image = _compiler().compile_object(ir)
+        image = with_room(_compiler().compile_object, ir)
         cache.write(key, image)
+        found = with_room(_compiler().link, image, names, symbols)
     if compile_log is not None:
         compile_log.append(((time.perf_counter() - start) * 1e3, hit))
-    return image
+    return found
+
+
+def _linked_from_cache(key, names, symbols):
+    """The same, if the cache has it; an entry that cannot be linked is forgotten."""
+    image = cache.read(key)
+    if image is None:
+        return None
+    if object_files.is_whole(image):
+        try:
+            return with_room(_compiler().link, image, names, symbols)
+        except (RuntimeError, KeyError):
+            pass
+    cache.forget(key)
+    return None
 
 
 def pool():
@@ -65,8 +81,7 @@ def pool():
 
 def _start_pool():
     names = ("flambeau_pool_run", "flambeau_pool_block", "flambeau_worker")
-    code = _object(threads.pool_ir(threads.system(), threads.machine()))
-    addresses = _compiler().link(code, names)
+    addresses = _linked(threads.pool_ir(threads.system(), threads.machine()), names)
     found = threads.Pool(addresses)
     found.run_address = addresses["flambeau_pool_run"]
     if _threads_wanted is not None:
@@ -87,7 +102,7 @@ def _make_natively():
         for name, place in cpu.slot_offsets(cls).items()
     ]
     slots += [(("slice", name), place) for name, place in cpu.slice_offsets().items()]
-    addresses = _compiler().link(_object(objects.build(slots)), objects.NAMES)
+    addresses = _linked(objects.build(slots), objects.NAMES)
     named = _layout.NEEDED | _tensor.NEEDED | {"Pool": Pool, "host": device("cpu")}
     own = tuple([named[name] for name in objects.CONSTANTS])
     made = {name: cpu.builtin(name, addresses[name], own) for name in objects.NAMES}
@@ -115,13 +130,15 @@ def building_for(target):
 
         Builders return IR, or (IR, nest) where `explain` can show the nest.
         """
-        if type(build) is str:
-            file, _, function = build.partition(":")
-            build = getattr(importlib.import_module(f"flambeau.codegen.templates.{file}"), function)
-        with targets.building_for(target):
-            found = build(*key)
-        ir, nest = (found, None) if type(found) is str else found
-        return load_kernel(ir, name, nest)
+        with _lock:
+            if type(build) is str:
+                file, _, function = build.partition(":")
+                module = importlib.import_module(f"flambeau.codegen.templates.{file}")
+                build = getattr(module, function)
+            with targets.building_for(target):
+                found = build(*key)
+            ir, nest = (found, None) if type(found) is str else found
+            return load_kernel(ir, name, nest)
 
     return load
 
@@ -144,7 +161,7 @@ def load_functions(ir, names):
     """Compile (or fetch) IR and return the addresses of plain native functions."""
     symbols = [("flambeau_pool_run", pool().run_address)]
     with _lock:
-        return _compiler().link(_object(ir), names, symbols)
+        return _linked(ir, names, symbols)
 
 
 def clock():

@@ -190,8 +190,11 @@ def _lu_columns(a, first, last, pivots, info):
     )  # fmt: skip
 
 
-def swap_rows(a, pivots, first=0, last=None, backward=False):
-    """Swap rows of a (columns side by side) as pivots first .. last say."""
+def swap_rows(a, pivots, first=0, last=None, backward=False, said=""):
+    """Swap rows of a (columns side by side) as pivots first .. last say.
+
+    said: what is wrong with pivots outside of the matrix, if not what lu_solve says.
+    """
     last = pivots.shape[-1] if last is None else last
     count, m, n = a.shape
     stride, _, column = a._layout.strides
@@ -200,7 +203,9 @@ def swap_rows(a, pivots, first=0, last=None, backward=False):
         "swaps", a, count, n * (last - first), facts, pointer(a), pointer(pivots, first)
     )
     if failed:
-        raise RuntimeError("pivots must lie between 1 and the number of rows")
+        bound = "greater or equal to 1" if failed == 1 else "smaller or equal to LU.size(-2)"
+        said = said or f"Pivots given to lu_solve must all be {bound}. "
+        raise RuntimeError(f"{said}Did you properly pass the result of lu_factor?")
 
 
 def lu_solve(lu, pivots, b, adjoint):

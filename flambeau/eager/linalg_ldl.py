@@ -49,6 +49,13 @@ def ldl_factor_ex(input, hermitian, check_errors, name):
     return found, pivots, info
 
 
+_WRONG_PIVOTS = {
+    1: "Pivots given to ldl_solve must all satisfy |pivot| >= 1",
+    2: "Pivots given to ldl_solve must all satisfy |pivot| <= LD.size(-2)",
+    3: "Pivots given to ldl_solve end within a block of two rows",
+}
+
+
 @launches_unrecorded("linalg_ldl_solve")
 def ldl_solve(LD, pivots, B, hermitian):
     check.floating(LD, "torch.linalg.ldl_solve")
@@ -78,5 +85,7 @@ def ldl_solve(LD, pivots, B, hermitian):
         [n, columns, n, n * n, n, n * columns], pointer(factors), pointer(found), pointer(places),
     )  # fmt: skip
     if failed:
-        raise RuntimeError("pivots must lie between 1 and the number of rows")
+        raise RuntimeError(
+            f"{_WRONG_PIVOTS[failed]}. Did you properly pass the result of ldl_factor?"
+        )
     return found

@@ -114,7 +114,7 @@ def lu_factor_ex(A, pivot, check_errors):
             f"{list(A.shape)} instead"
         )
     check.has_kernel(A, "lu_cpu")
-    if not pivot:
+    if not pivot and A.numel():
         raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
     lu = columns_of(A)
     pivots, info = lu_in_place(lu)
@@ -263,5 +263,6 @@ def permutation(LU_pivots, LU_data, rows):
     if not is_real_work(out) or not LU_pivots.shape[-1]:
         return out
     # swapping columns of the unit matrix, which rows side by side make swaps of rows
-    swap_rows(stacked(turned(out)), contiguous(LU_pivots))
+    said = "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
+    swap_rows(stacked(turned(out)), contiguous(LU_pivots), said=said)
     return out

@@ -60,9 +60,23 @@ def _described(batch, channels, positions, groups):
     )  # fmt: skip
 
 
+def _check_sizes(layout, N, C, HxW, group):
+    """What group_norm has worked out itself, others may say as they like."""
+    if group <= 0:
+        raise RuntimeError(f"Expected num groups to be greater than 0, got {group}")
+    if C % group:
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of "
+            f"shape {list(layout.shape)} and num_groups={group}"
+        )
+    if min(N, C, HxW) < 0 or layout.numel != N * C * HxW:
+        raise RuntimeError("Expected X.numel() == N * C * HxW to be true, but got false.")
+
+
 def _plan(key):
     """(layouts of the result as computed, of statistics, as returned, kernel, description)."""
-    layout, weight, bias, N, C, group = key
+    layout, weight, bias, N, C, HxW, group = key
+    _check_sizes(layout, N, C, HxW, group)
     _check_channels("weight", weight, layout, C)
     _check_channels("bias", bias, layout, C)
     if not layout.dtype.is_floating_point:
@@ -90,6 +104,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
         None if bias is None else bias._layout,
         N,
         C,
+        HxW,
         group,
     ]
     out, mean, rstd = (

@@ -14,7 +14,6 @@ from flambeau.eager.arguments import is_int, wrong
 from flambeau.eager.fragments import follow_makers
 from flambeau.eager.plans import Plans
 
-MAX_BYTES = 1 << 63
 INT = frozenset((int,))  # what sizes are made of
 _PYTHON = {
     float: _dtype.float64,
@@ -119,10 +118,7 @@ def device_of(device, name):
 
 def new_layout(shape, dtype, device, name="zeros"):
     """The dense layout of a new tensor."""
-    layout = dense_layout(shape, dtype_of(dtype, name), device_of(device, name))
-    if layout.nbytes >= MAX_BYTES:
-        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
-    return layout
+    return dense_layout(shape, dtype_of(dtype, name), device_of(device, name))
 
 
 def finish(t, requires_grad, name="tensor"):
@@ -174,10 +170,3 @@ def number(value, name, argument, position):
 def integer(value, name, argument, position):
     """An argument that must be an integer."""
     return asked(name, argument, position, "int", value)
-
-
-def fill_number(value):
-    """A number as the words of a fill kernel take it: integers of 64 bits wrap."""
-    if type(value) is int and value >= 1 << 63:
-        return value - (1 << 64)
-    return value

@@ -12,10 +12,11 @@ from typing import Any
 
 from flambeau import _device
 from flambeau._dtype import default_dtype
-from flambeau._layout import Size, dense_layout, make_layout, span
+from flambeau._layout import Size, dense_layout, make_layout
 from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import interposing
+from flambeau.eager.admission import reach
 from flambeau.eager.attachment import METHODS, method
 from flambeau.eager.interposing import Name, switched_off
 from flambeau.ops.table import REQUIRED, public
@@ -330,9 +331,11 @@ def _make_wrapper_subclass(
     where = _device.default_device() if device is None else _device.resolve(device)
     shape = Size(size)
     plain = dense_layout(shape, kind, where)
+    nbytes = plain.nbytes
     if strides is not None:
+        nbytes = reach(shape, strides, 0, kind.itemsize)
         plain = make_layout(shape, tuple(strides), kind, where)
-    out = make_tensor(plain, new_storage(span(plain) * plain.itemsize), 0, cls)
+    out = make_tensor(plain, new_storage(nbytes), 0, cls)
     out._requires_grad = requires_grad
     notice_tensor(cls)
     return out

@@ -14,11 +14,12 @@ from flambeau._layout import broadcast_shape
 from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
-from flambeau.autograd.node import Node, SavedInput, SavedOutput, edge_of, init_node
+from flambeau.autograd.node import SavedInput, SavedOutput
+from flambeau.eager import flat
 from flambeau.eager.binding import as_number, bind, check_out, take_out
-from flambeau.eager.call import addresses, alike_text, fresh_text, key_text
+from flambeau.eager.call import addresses, alike_text, fresh_text, guarded, key_text
 from flambeau.eager.fragments import SCALARS, compile_text, indented
-from flambeau.eager.overlaps import check_overlap
+from flambeau.eager.overlaps import check_overlap, ranges_meet
 from flambeau.eager.overriding import notice, tried_again
 from flambeau.eager.plans import Plans
 from flambeau.eager.variants import Variant
@@ -75,6 +76,9 @@ class Pointwise:
             return calls_of(TABLE[name]).resolve(
                 {p.name: bound[p.name] for p in TABLE[name].params}
             )
+        for p in self.op.params:
+            if p.kind == "scalar" and bound[p.name] is not p.default:
+                check_number(bound[p.name], *[v for v in bound.values() if isinstance(v, Tensor)])
         return self, *self._choose(bound)
 
     def _choose(self, bound):
@@ -97,7 +101,10 @@ class Pointwise:
                 f"{self.op.name}(): at least one argument must be Tensor, not "
                 f"{type(values[0]).__name__}"
             )
-        return self.variant(pattern, tuple(statics)), values
+        variant = self.variant(pattern, tuple(statics))
+        if int in map(type, values):
+            values = variant.family.fitted(values)
+        return variant, values
 
     # -- into fresh tensors, and into given ones ---------------------------------------------------
     def run(self, variant, values):
@@ -121,11 +128,18 @@ class Pointwise:
             (_, dtypes), refusal = variant.promoted(operands), error
         tensors = [v for v in values if isinstance(v, Tensor)]
         shape = broadcast_shape(*[t.shape for t in tensors])
+        meeting = False
         for o, d in zip(outs, dtypes):
+            check_overlap(o, tensors)  # as it is given, before it gets another size
+            resized = o.shape != shape
             check_out(self.op, o, shape, d)
-            check_overlap(o, tensors)
+            meeting |= resized and any(_share(o, t) for t in tensors)
         if refusal is not None:
             raise refusal
+        if meeting:  # operands must not change while they are read
+            for o, result in zip(outs, variant.family.run_any(values)):
+                o.copy_(result)
+            return out
         variant.family.run_into(outs, values)
         for o in outs:
             o._storage.version += 1
@@ -135,7 +149,8 @@ class Pointwise:
     def write(self, variant, values, target):
         """target becomes the result; in the general case, which may be recorded."""
         recording = modes.grad and any(values[k]._requires_grad for k in variant.differentiable)
-        if recording or (modes.grad and target._requires_grad):
+        wanted = modes.grad and target._requires_grad and not self.op.options.get("loose")
+        if recording or wanted:
             views.check_inplace(target)
         family = variant.family
         kernel, desc = variant.targets[(*family.key_of(values), target._layout)]
@@ -151,8 +166,8 @@ class Pointwise:
                 if type(item) is SavedOutput and name == "out" and item.storage is target._storage:
                     item.version = target._storage.version  # saved before it was written
             views.rebase(target, node)
-        elif modes.grad and target._requires_grad:
-            views.rebase(target, _flat_node(self.op, target))
+        elif wanted:
+            views.rebase(target, flat.written(self.op, target))
         return target
 
     def _record_write(self, variant, values, target):
@@ -164,19 +179,8 @@ class Pointwise:
         return node
 
 
-class FlatNode(Node):
-    """History of a write whose result does not depend smoothly on anything (x.eq_(y))."""
-
-    __slots__ = ("layout",)
-
-    def apply(self, grads, create_graph):
-        return (grads[0].new_zeros(self.layout.shape),)
-
-
-def _flat_node(op, target):
-    node = object.__new__(type(f"{op.name.title()}Backward0", (FlatNode,), {"__slots__": ()}))
-    node.layout = target._layout
-    return init_node(node, (edge_of(target),), ())
+def _share(a, b):
+    return a._storage is b._storage and ranges_meet(a, b)
 
 
 def keep_original(node, target):
@@ -289,11 +293,6 @@ class Routes:
         if alone and count == 1 and isinstance(values[0], Tensor) and not (given or rest or kwargs):
             return alone(values[0])
         bound = bind(op, (*values[:count], *rest), {**given, **(kwargs or {})})
-        numbers = [p.name for p in params if p.kind == "scalar" and bound[p.name] is not p.default]
-        if numbers:
-            tensors = [v for v in bound.values() if isinstance(v, Tensor)]
-            for name in numbers:
-                check_number(bound[name], *tensors)
         if self.inplace:
             return self._write(values, bound, learns=not rest and not kwargs)
         before = tuple(bound.values())
@@ -406,6 +405,7 @@ def fresh_scope(variant):
         "sorts": family.sorts,
         "record": variant.record,
         "fail": family.fail,
+        "wide": lambda *args: variant.run(*family.fitted(args)),
     }
 
 
@@ -420,7 +420,7 @@ def write_scope(variant, suffix=""):
 
 def written_text(variant, recorded, target, suffix=""):
     """Lines of an in-place call: look-up, kernel, version. recorded: what to do if somebody
-    differentiates it.
+    differentiates it, and with integers beyond 64 bits.
     """
     tensors = [n for n, c in zip(variant.names, variant.pattern) if c == "t"]
     numbers = [n for n, c in zip(variant.names, variant.pattern) if c != "t"]
@@ -439,9 +439,10 @@ def written_text(variant, recorded, target, suffix=""):
     call = f"kernel(desc, p{', p' if target in tensors else ''}{places}"
     call += "".join(f", {n}" for n in numbers) + ", layout0.numel)"
     if variant.family.error is not None:
-        text += f"    if {call} is not None:\n        fail()\n"
+        call = f"    if {call} is not None:\n        fail()\n"
     else:
-        text += f"    {call}\n"
+        call = f"    {call}\n"
+    text += guarded(call, recorded) if numbers else call
     return text + f"    st.version += 1\n    return {target}\n"
 
 

@@ -91,12 +91,13 @@ def set_float32_matmul_precision(precision):
 
 def unravel_index(indices, shape):
     """Coordinates of flat indices in a shape."""
-    if indices.dtype.category not in (_dtype.BOOL, _dtype.INTEGER):
+    if indices.dtype.category != _dtype.INTEGER:
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     for size in shape:
         if not is_int(size):
             raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(size)}")
+    indices = indices.to(_dtype.int64)
     found = []
     for size in reversed(shape):
         found.append(indices % size)

@@ -113,6 +113,8 @@ def _plan_roll(layout, shifts, dims):
         raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")
     shape, total = layout.sizes, [0] * layout.ndim
     out = dense_layout(shape, layout.dtype, layout.device)
+    if not layout.numel:
+        return out, []
     for s, k in zip(shifts, (wrap_dim(k, layout.ndim) for k in dims)):
         total[k] = (total[k] + s) % max(shape[k], 1)
     # along each dimension two pieces change places: (start in input, start in output, length)
@@ -127,6 +129,7 @@ def _plan_roll(layout, shifts, dims):
 
 @launches("roll")
 def roll(input, shifts, dims):
+    dims = () if dims is None else dims
     if dims == () and (type(shifts) is int or len(shifts) == 1):
         flat = input.contiguous()
         line = dense_layout((flat.numel(),), flat.dtype, flat.device)

@@ -17,6 +17,12 @@ from flambeau.eager.rows import contiguous
 from flambeau.ops.table import public as function
 
 
+def _layer(kind, input, states, weights, batch_sizes, reverse):
+    states = tuple([None if t is None else t._layout for t in states])
+    weights = tuple([None if t is None else t._layout for t in weights])
+    return LAYERS[kind, input._layout, states, weights, batch_sizes, reverse]
+
+
 def _check(input, hidden, cell, w_ih, w_hh):
     for name, t in (("hidden", hidden), ("cell", cell), ("weight", w_ih), ("weight", w_hh)):
         if t is not None and t.dtype is not input.dtype:
@@ -34,7 +40,8 @@ def rnn_layer(
 ):  # fmt: skip
     """See ops/recurrence.py for what is returned."""
     _check(input, hidden, cell, w_ih, w_hh)
-    layer = LAYERS[kind, input._layout, w_hh._layout, batch_sizes, reverse]
+    weights = w_ih, w_hh, b_ih, b_hh, w_hr
+    layer = _layer(kind, input, (hidden, cell), weights, batch_sizes, reverse)
     rule, rows = layer.rule, layer.rows
     nothing = layer.new(0, 0)
     gates = layer.new(rows, layer.gates)
@@ -81,7 +88,8 @@ def _rnn_layer_backward(
     batch_sizes, reverse, needs,
 ):  # fmt: skip
     gates, h_gates, before, cell_before, cell_after = saved
-    layer = LAYERS[kind, input._layout, w_hh._layout, batch_sizes, reverse]
+    weights = w_ih, w_hh, b_ih, b_hh, w_hr
+    layer = _layer(kind, input, (hidden, cell), weights, batch_sizes, reverse)
     rule = layer.rule
     g_h = _start(layer, layer.shown, g_hidden)
     g_c = _start(layer, layer.width, g_cell) if rule.has_cell else None

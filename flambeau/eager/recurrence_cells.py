@@ -15,11 +15,33 @@ from flambeau.eager.rows import address, contiguous
 from flambeau.ops.recurrence import CELLS
 
 
+def _check(rule, hidden, x_gates, h_gates, cell):
+    """Do the parts of a step fit each other? Rows of weights are columns of projections."""
+    rows, width = hidden.shape
+    wide = rule.gates * width
+    for name, t in (("weight_ih", x_gates), ("weight_hh", h_gates)):
+        if t.shape[-1] != wide:
+            raise RuntimeError(
+                f"{name} first dim must be {rule.gates} * hidden_size = {wide}, but got "
+                f"{t.shape[-1]}"
+            )
+        if t.shape != (rows, wide):
+            raise RuntimeError(f"expected {rows} rows of {wide} gates, got {list(t.shape)}")
+    if (cell is not None) != rule.has_cell or (cell is not None and cell.shape != hidden.shape):
+        raise RuntimeError(f"expected a cell state of shape {list(hidden.shape)}")
+    for t in (x_gates, h_gates, cell):
+        if t is not None and t.dtype is not hidden.dtype:
+            raise RuntimeError(
+                f"expected scalar type {hidden.dtype.scalar_name} but found {t.dtype.scalar_name}"
+            )
+
+
 class _Step:
     """A planned step for some batch and width, or the way back."""
 
-    def __init__(self, kind, hidden, back):
+    def __init__(self, kind, hidden, x_gates, h_gates, cell, back):
         rule = self.rule = CELLS[kind]
+        _check(rule, hidden, x_gates, h_gates, cell)
         rows, width = hidden.shape
         dtype, device = hidden.dtype, hidden.device
         wide = rule.gates * width
@@ -69,6 +91,11 @@ class _Step:
 STEPS = Plans(lambda key: _Step(*key), by_default=False)
 
 
+def _step(kind, x_gates, h_gates, hidden, cell, back):
+    cells = None if cell is None else cell._layout
+    return STEPS[kind, hidden._layout, x_gates._layout, h_gates._layout, cells, back]
+
+
 def _operands(step, x_gates, h_gates, hidden, cell):
     """Addresses of what both kernels read, and the tensors that own them."""
     kept = [contiguous(t) for t in (x_gates, h_gates, hidden)]
@@ -81,7 +108,7 @@ def _operands(step, x_gates, h_gates, hidden, cell):
 
 @launches("rnn_step")
 def rnn_step(x_gates, h_gates, hidden, cell, kind):
-    step = STEPS[kind, hidden._layout, False]
+    step = _step(kind, x_gates, h_gates, hidden, cell, False)
     after = empty_like_layout(step.state)
     new = empty_like_layout(step.state if cell is not None else step.nothing)
     read, _kept = _operands(step, x_gates, h_gates, hidden, cell)
@@ -91,7 +118,7 @@ def rnn_step(x_gates, h_gates, hidden, cell, kind):
 
 
 def _rnn_step_backward(g_hidden, g_cell, x_gates, h_gates, hidden, cell, kind, needs):
-    step = STEPS[kind, hidden._layout, True]
+    step = _step(kind, x_gates, h_gates, hidden, cell, True)
     rule = step.rule
     grads = [g_hidden, g_cell] if rule.has_cell else [g_hidden]
     grads = [

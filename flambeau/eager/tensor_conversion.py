@@ -10,6 +10,7 @@ from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node
 from flambeau.eager import creation
+from flambeau.eager.admission import reach
 from flambeau.eager.attachment import METHODS, method
 from flambeau.eager.copying import WHOLE, copy_, fill_into, formatted_layout
 from flambeau.eager.methods import function
@@ -176,30 +177,60 @@ def _fill_recorded(self, value):
 
 
 @method
-def set_(self, source=None, storage_offset=0, size=None, stride=None):
-    """Take over the memory of another tensor or storage."""
+def set_(self, source=None, storage_offset=None, size=None, stride=None):
+    """Take over the memory of another tensor or storage, which grows if it is too small."""
+    if storage_offset is not None and size is None:
+        raise TypeError("set_() received an invalid combination of arguments; a size is missing")
+    if self._requires_grad and modes.grad:
+        views.check_inplace(self)
     if source is None:
         source = creation.empty(0, dtype=self.dtype, device=self.device)
-    if isinstance(source, Tensor):
-        if source.dtype is not self.dtype:
-            raise RuntimeError(
-                f"Could not set tensor of type {source.dtype.cpp_name} to a tensor of type "
-                f"{self.dtype.cpp_name}"
-            )
-        self._storage, self._offset, self._layout = source._storage, source._offset, source._layout
-        if size is not None:
-            self._layout = make_layout(
-                Size(size), tuple(stride or contiguous_strides(size)), self.dtype, self.device
-            )
-            self._offset = storage_offset * self.itemsize
+    memory, dtype, start = _source(source)
+    if dtype is not None and dtype is not self.dtype:
+        raise _other_type(source, self.dtype)
+    if isinstance(source, Tensor) and size is None:
+        self._storage, self._offset, self._layout = memory, source._offset, source._layout
         return self
-    inner = source._untyped_storage if hasattr(source, "_untyped_storage") else source
-    self._storage, self._offset = inner._storage, storage_offset * self.itemsize
-    size = Size(size) if size is not None else Size((inner.nbytes() // self.itemsize,))
-    self._layout = make_layout(
-        size, tuple(stride or contiguous_strides(size)), self.dtype, self.device
-    )
+    itemsize, sizes = self.itemsize, size
+    if size is None:
+        sizes = (memory.nbytes // itemsize,)
+    sizes = creation.size_tuple(sizes, "set_") if size is not None else sizes
+    strides = tuple(stride or contiguous_strides(sizes))
+    if len(strides) != len(sizes):
+        raise RuntimeError(f"unequal size length ({len(sizes)}) and stride length ({len(strides)})")
+    start += (storage_offset or 0) * itemsize
+    needed = reach(sizes, strides, start, itemsize)
+    if needed > memory.nbytes and self.device.runtime.computes:
+        memory = root_of(memory)
+        grow_storage(memory, needed, self.device)
+    layout = make_layout(Size(sizes), strides, self.dtype, self.device)
+    self._storage, self._offset, self._layout = memory, start, layout
     return self
+
+
+def _source(source):
+    """(storage, dtype if it has one, first byte) of what set_ takes over."""
+    if isinstance(source, Tensor):
+        return source._storage, source.dtype, source._offset
+    if isinstance(source, TypedStorage):
+        return source.untyped()._storage, source.dtype, 0
+    if isinstance(source, UntypedStorage):
+        return source._storage, None, 0
+    raise TypeError(
+        f"set_() received an invalid combination of arguments - got ({type(source).__name__})"
+    )
+
+
+def _other_type(source, dtype):
+    if isinstance(source, Tensor):
+        return RuntimeError(
+            f"Could not set tensor of type {source.dtype.cpp_name} to a tensor of type "
+            f"{dtype.cpp_name}"
+        )
+    return RuntimeError(
+        f"Expected a Storage of type {dtype.cpp_name} or an UntypedStorage, but got type "
+        f"{source.dtype.scalar_name} for argument 1 'storage'"
+    )
 
 
 @method

@@ -6,6 +6,7 @@ from flambeau import _device, _dtype
 from flambeau._layout import Size, make_layout
 from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd.node import current_grad_fn
+from flambeau.eager.admission import admit
 from flambeau.eager.attachment import method
 from flambeau.eager.overriding import notice_tensor
 from flambeau.runtime.cpu import address_of, place_of
@@ -50,7 +51,7 @@ def rebuild(cls, shape, strides, dtype, offset, data, requires_grad, attributes,
     device.runtime.write(storage.pointer, place_of(data), len(data))
     layout = make_layout(Size(shape), tuple(strides), _dtype.BY_NAME[dtype], device)
     # the class is None for plain tensors, which are known under several names
-    out = make_tensor(layout, storage, offset, cls or Tensor)
+    out = admit(layout, storage, offset, cls or Tensor)
     notice_tensor(type(out))
     out._requires_grad = requires_grad
     out.__dict__.update(attributes)

@@ -7,11 +7,13 @@ call.py, speed outranks prose in that text). Rows may return several views, no v
 (`absolute`).
 """
 
+from flambeau import errors
 from flambeau._layout import Size, make_layout, span
 from flambeau._tensor import Tensor, new_view
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node, next_sequence
+from flambeau.eager.admission import check_place
 from flambeau.eager.binding import bind, judged, pack_rest, type_error
 from flambeau.eager.fragments import compile_text, indented
 from flambeau.eager.overriding import as_written, notice
@@ -125,7 +127,10 @@ def _prepare(plan):
 
 def _part(layout, shape, strides, offset, dtype=None):
     new = make_layout(tuple(shape), tuple(strides), dtype or layout.dtype, layout.device)
-    return new, offset * new.itemsize
+    start = offset * new.itemsize
+    if dtype is not None:  # elements of another size must not reach further than before
+        check_place(new.sizes, new.strides, start, new.itemsize, span(layout) * layout.itemsize)
+    return new, start
 
 
 def history(plan, input):
@@ -365,16 +370,11 @@ def absolute_plan(op, layout, place, room, values, name=None):
     shape, strides, offset = op.body(layout, *values)
     origin = place // layout.itemsize
     offset = origin if offset is None else offset
+    if not layout.device.runtime.computes:
+        room = errors.LARGEST
+    check_place(shape, strides, offset * layout.itemsize, layout.itemsize, room)
     plan = make_plan(op, layout, (shape, strides, offset), (shape, strides, 0), name, origin)
-    new = plan.parts[0][0]
-    needed = (offset + span(new)) * new.itemsize if new.numel else 0
-    if needed > room and layout.device.runtime.computes:
-        raise RuntimeError(
-            f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, "
-            f"and itemsize {new.itemsize} requiring a storage size of {needed} are out of bounds "
-            f"for storage of size {room}"
-        )
-    return plan, offset * new.itemsize
+    return plan, offset * layout.itemsize
 
 
 def view_inplace(op):

@@ -14,8 +14,9 @@ from typing import Any
 from flambeau import _dtype
 from flambeau._device import cpu, meta
 from flambeau._layout import Size, make_layout
-from flambeau._tensor import Tensor, make_tensor
+from flambeau._tensor import Tensor
 from flambeau._typed_storage import TypedStorage, UntypedStorage
+from flambeau.eager.admission import admit
 from flambeau.nn.parameter import Buffer, Parameter
 from flambeau.runtime import shared_memory, shared_storage
 from flambeau.storage import Storage, new_storage, root_of
@@ -82,7 +83,7 @@ def rebuild_tensor(
     device = meta if storage is None else cpu
     layout = make_layout(Size(shape), strides, _dtype.BY_NAME[dtype], device)
     memory = new_storage(0) if storage is None else storage
-    out = make_tensor(layout, memory, offset, Tensor if kind is None else kind)
+    out = admit(layout, memory, offset, Tensor if kind is None else kind)
     out._requires_grad = requires_grad
     if persistent is not None:
         out.persistent = persistent

@@ -89,6 +89,7 @@ def _to_second(g, x1, x2, out, p):
     variants="",
     node="CdistBackward0",
     grad=dict(x1=_to_first, x2=_to_second),
+    flat=True,
 )
 def pair_distances(x1, x2, p: float):
     """Distances of all pairs of rows; the batches of both have the same sizes."""
@@ -96,6 +97,7 @@ def pair_distances(x1, x2, p: float):
 
 @composite(
     variants="",
+    node="EuclideanDistBackward0",
     grad=dict(
         x1=lambda g, x1, x2, out: _euclid(g, x1, x2, out),
         x2=lambda g, x1, x2, out: _euclid(g.mT, x2, x1, out.mT),
@@ -163,7 +165,7 @@ def cdist(
     )
     if p == 2 and by_product and x1.shape[-1]:
         return euclidean_distances(x1, x2)
-    if group_of(x1) == "half":
+    if group_of(x1) == "half" and x1.numel() and x2.numel():
         raise errors.not_implemented("cdist", x1.dtype)
     return pair_distances(x1, x2, p)
 
@@ -206,6 +208,6 @@ def pdist(input, p: float = 2.0):
     p = float(p)
     if not p >= 0:
         raise RuntimeError("pdist only supports non-negative p values")
-    if group_of(input) == "half":
+    if group_of(input) == "half" and input.numel():
         raise errors.not_implemented("pdist", input.dtype)
     return self_distances(input, p)

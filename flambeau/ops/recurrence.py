@@ -235,6 +235,8 @@ def _stacked(kind, data, batch_sizes, states, params, has_biases, layers, dropou
         raise RuntimeError(
             f"Expected {each * layers * directions} weights for {layers} layers, got {len(params)}"
         )
+    if any(t is not None and t.shape[0] != layers * directions for t in states):
+        raise RuntimeError("Expected more hidden states in stacked_rnn")
     last_h, last_c = [], []
     for layer in range(layers):
         outputs = []

@@ -4,6 +4,7 @@
 element is in `CELLS` (recurrence.py). Sequences have loops of their own.
 """
 
+from flambeau import errors
 from flambeau.ops.recurrence import CELLS
 from flambeau.ops.table import OptionalTensor, Tensors, composite, public, template
 
@@ -44,6 +45,16 @@ def _rnn_step(x_gates, h_gates, hidden, cell: OptionalTensor, kind: str):
 
 
 def _cell(kind, input, hidden, cell, w_ih, w_hh, b_ih, b_hh):
+    try:
+        _check(input, hidden, cell, w_ih, w_hh)
+    except IndexError:
+        raise errors.dimension_out_of_range(1, 1) from None
+    linear = public("linear")
+    x, h = linear(input, w_ih, b_ih), linear(hidden, w_hh, b_hh)
+    return _rnn_step(x, h, hidden, cell, kind)
+
+
+def _check(input, hidden, cell, w_ih, w_hh):
     if input.shape[1] != w_ih.shape[1]:
         raise RuntimeError(
             f"input has inconsistent input_size: got {input.shape[1]} expected {w_ih.shape[1]}"
@@ -59,9 +70,6 @@ def _cell(kind, input, hidden, cell, w_ih, w_hh, b_ih, b_hh):
                 f"hidden{k} has inconsistent hidden_size: got {state.shape[1]}, expected "
                 f"{w_hh.shape[1]}"
             )
-    linear = public("linear")
-    x, h = linear(input, w_ih, b_ih), linear(hidden, w_hh, b_hh)
-    return _rnn_step(x, h, hidden, cell, kind)
 
 
 @composite(variants="function")

@@ -16,6 +16,7 @@ import os
 import threading
 
 from flambeau import config, errors
+from flambeau.runtime import forking as forking  # before locks are registered for forks
 
 SMALL = 1 << 20  # blocks up to this size are cut from slabs
 SLAB = 1 << 22

@@ -62,6 +62,8 @@ def packed(values):
         return _PACKERS[len(values)](*values)
     except IndexError:
         return packer(len(values))(*values)
+    except struct.error:
+        raise RuntimeError("value cannot be converted to type int64_t without overflow") from None
 
 
 def packer(count):

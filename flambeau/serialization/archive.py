@@ -172,8 +172,10 @@ class ArchiveReader:
         # torch.serialization.set_crc32_options(False) leaves zeros in place of checksums
         self.with_checksums = any(info.CRC for info in infos)
         root = infos[0].filename.partition("/")[0] + "/" if infos else ""
-        self.records = {
-            info.filename[len(root) :]: info for info in infos if info.filename.startswith(root)
+        self.records = {  # of several with one name, the first
+            info.filename[len(root) :]: info
+            for info in reversed(infos)
+            if info.filename.startswith(root)
         }
         if "data.pkl" not in self.records:
             raise corrupt("locating file data.pkl: file not found")

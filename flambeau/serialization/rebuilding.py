@@ -12,10 +12,11 @@ from pickle import UnpicklingError, whichmodule  # type: ignore[attr-defined]
 
 from flambeau import _dtype
 from flambeau._device import cpu, device, meta
-from flambeau._layout import Size, make_layout
+from flambeau._layout import Size, dense_layout, make_layout
 from flambeau._memory_format import strided
 from flambeau._tensor import Tensor, make_tensor
 from flambeau._typed_storage import TypedStorage, UntypedStorage
+from flambeau.eager.admission import admit
 from flambeau.storage import new_storage
 
 LARGEST = 2**63 - 1
@@ -106,7 +107,16 @@ def _tensor(storage, offset, size, stride, dtype):
         return make_tensor(make_layout(Size(size), stride, dtype, meta), new_storage(0), 0)
     block = storage.untyped() if isinstance(storage, TypedStorage) else storage
     layout = make_layout(Size(size), stride, dtype, cpu)
-    return make_tensor(layout, block._storage, min(offset * itemsize, nbytes))
+    return admit(layout, block._storage, min(offset * itemsize, nbytes))
+
+
+def _changed(out, change):
+    """A tensor with other elements; no more of them are computed than its storage holds."""
+    layout, count = out._layout, out._storage.nbytes // out.itemsize
+    if out.numel() <= count or layout.device is meta:
+        return change(out)
+    whole = admit(dense_layout((count,), layout.dtype, layout.device), out._storage, 0)
+    return admit(layout, change(whole)._storage, out._offset)
 
 
 def _marked(out, requires_grad, metadata, storage=None):
@@ -117,8 +127,10 @@ def _marked(out, requires_grad, metadata, storage=None):
         if fill is not None:
             fill()  # files are read after their pickle, and here values are needed
         # lazily conjugated or negated there; here the values themselves are
-        out = out.conj().resolve_conj() if metadata.get("conj") is True else out
-        out = -out if metadata.get("neg") is True else out
+        if metadata.get("conj") is True:
+            out = _changed(out, lambda t: t.conj().resolve_conj())
+        if metadata.get("neg") is True:
+            out = _changed(out, lambda t: -t)
     if requires_grad and (out.is_floating_point() or out.is_complex()):
         out._requires_grad = True
     return out

@@ -13,6 +13,8 @@ class PyTorchFileReader:
         self._archive = zipfile.ZipFile(name_or_buffer)
         names = self._archive.namelist()
         self._folder = names[0].partition("/")[0] + "/" if names else ""
+        # of several with one name, the first
+        self._records = {info.filename: info for info in reversed(self._archive.infolist())}
 
     def get_all_records(self) -> list[str]:
         """The names of all records."""
@@ -20,13 +22,13 @@ class PyTorchFileReader:
 
     def has_record(self, name: str) -> bool:
         """Is there such a record?"""
-        return self._folder + name in self._archive.NameToInfo
+        return self._folder + name in self._records
 
     def get_record(self, name: str) -> bytes:
         """The bytes of a record."""
         if not self.has_record(name):
             raise RuntimeError(f"PytorchStreamReader failed locating file {name}: file not found")
-        return self._archive.read(self._folder + name)
+        return self._archive.read(self._records[self._folder + name])
 
     def __enter__(self) -> "PyTorchFileReader":
         return self

@@ -14,7 +14,8 @@ from flambeau._device import cpu
 from flambeau._device import device as _device
 from flambeau._layout import Size, make_layout
 from flambeau._memory_format import strided
-from flambeau._tensor import Tensor, make_tensor
+from flambeau._tensor import Tensor
+from flambeau.eager.admission import admit
 from flambeau.runtime.cpu import address_of, buffer_at
 from flambeau.serialization import files, pieces
 from flambeau.serialization.safetensors_header import (
@@ -161,7 +162,7 @@ def _write(file, blocks, place):
 
 def _tensor(entry, storage, offset=0):
     layout = make_layout(Size(entry.shape), _strides(entry.shape), DTYPES[entry.dtype], cpu)
-    return make_tensor(layout, storage, offset)
+    return admit(layout, storage, offset)
 
 
 def _strides(shape):

@@ -5,16 +5,19 @@ import pathlib
 import stat
 import subprocess
 import sys
+import warnings
 
+import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.codegen import cache
+from flambeau.codegen import cache, object_files
 from flambeau.eager import kernels
 from flambeau.ops.table import TABLE
 
 ROOT = pathlib.Path(__file__).parents[2]
 IDENTITY, IR, IMAGE = "host", "define void @f() { ret void }", bytes(range(256)) * 4
+posix = pytest.mark.skipif(os.name != "posix", reason="modes and owners of POSIX")
 
 
 @pytest.fixture
@@ -125,16 +128,16 @@ def test_an_unwritable_directory_does_no_harm(folder):
 
 
 def test_a_refusal_to_write_does_no_harm(folder, monkeypatch):
-    def refuse(**options):
+    def refuse(*args, **options):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(cache.tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(os, "mkdir", refuse)
     cache.write("1" * 40, IMAGE)
     assert cache.read("1" * 40) is None
 
 
 def test_a_full_disk_leaves_no_litter(folder, monkeypatch):
-    def full(source, target):
+    def full(source, target, **places):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)
@@ -143,13 +146,93 @@ def test_a_full_disk_leaves_no_litter(folder, monkeypatch):
 
 
 def test_an_interruption_leaves_no_litter(folder, monkeypatch):
-    def interrupt(source, target):
+    def interrupt(source, target, **places):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(os, "replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
         cache.write("1" * 40, IMAGE)
     assert [f for _, _, files in os.walk(folder) for f in files] == []
+
+
+# -- who may write it ------------------------------------------------------------------------------
+
+
+def test_two_entries_that_change_places_are_noticed(entry, folder):
+    key, path = entry
+    other = key[:2] + "f" * 38
+    cache.write(other, IMAGE[::-1])
+    data, place = path.read_bytes(), path.parent / other[2:]
+    path.write_bytes(place.read_bytes())
+    place.write_bytes(data)
+    assert cache.read(key) is None and cache.read(other) is None
+
+
+@posix
+@pytest.mark.parametrize("mask", [0, 0o022, 0o077])
+def test_directories_are_for_this_user_alone(folder, mask):
+    before = os.umask(mask)
+    try:
+        cache.write("1" * 40, IMAGE)
+    finally:
+        os.umask(before)
+    assert cache.read("1" * 40) == IMAGE
+    modes = [stat.S_IMODE(p.stat().st_mode) for p in (folder, *folder.rglob("*"))]
+    assert modes == [0o700, 0o700, 0o600]
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o777, 0o720, 0o702, 0o1777])
+@pytest.mark.parametrize("which", ["root", "part"])
+def test_a_directory_that_others_may_write_is_refused_with_one_warning(entry, mode, which):
+    key, path = entry
+    (path.parent if which == "part" else path.parent.parent).chmod(mode)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert [cache.read(key), cache.read(key)] == [None, None]
+        cache.write("1" * 40, IMAGE)
+    assert len(said) == 1 and "others may write" in str(said[0].message)
+
+
+@posix
+def test_a_directory_of_another_user_is_refused(entry, monkeypatch):
+    key, _ = entry
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    with pytest.warns(UserWarning, match="belongs to another user"):
+        assert cache.read(key) is None
+
+
+@posix
+def test_a_file_that_others_may_write_is_refused(entry):
+    key, path = entry
+    path.chmod(0o666)
+    with pytest.warns(UserWarning, match="others may write"):
+        assert cache.read(key) is None
+
+
+@posix
+@pytest.mark.parametrize("kind", ["pipe", "endless", "link", "missing", "folder"])
+def test_only_regular_files_are_entries(entry, kind, tmp_path):
+    key, path = entry
+    aside = tmp_path / "aside"
+    path.rename(aside)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to({"endless": "/dev/zero", "link": aside, "missing": "nowhere"}[kind])
+    assert cache.read(key) is None
+    cache.write(key, IMAGE)
+    assert cache.read(key) == (None if kind == "folder" else IMAGE)
+
+
+@posix
+def test_a_link_to_ones_own_directory_may_be_the_cache(folder, tmp_path):
+    (tmp_path / "real").mkdir(0o700)
+    folder.symlink_to(tmp_path / "real")
+    cache.write("1" * 40, IMAGE)
+    assert cache.read("1" * 40) == IMAGE
 
 
 # -- with real kernels -----------------------------------------------------------------------------
@@ -195,6 +278,35 @@ def test_kernels_survive_a_damaged_cache(folder, damage):
     assert result == [0] * (size + 1) and not any(hits)
     _, hits = compute_anew(size + 2)
     assert hits and all(hits)
+
+
+def damaged(image, k):
+    """An object with a right checksum that cannot be loaded."""
+    if k < 4:
+        return (b"x" * 500, image[:100], image[: len(image) // 2], b"\x7fELF" + bytes(300))[k]
+    changed = bytearray(image)
+    random = np.random.default_rng(k)
+    for place in (*random.integers(0, 64, 2), *random.integers(len(image) - 640, len(image), 3)):
+        changed[place] ^= 1 << random.integers(8)
+    return bytes(changed)
+
+
+def test_a_right_checksum_around_a_bad_object_is_never_fatal(folder):
+    compute_anew(1201)
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    images = [path.read_bytes()[32:] for path in paths]
+    for k in range(12):
+        for path, image in zip(paths, images):
+            bad = damaged(image, k)
+            if k < 4 or not object_files.is_whole(bad):
+                cache.write(path.parent.name + path.name, bad)
+        assert compute_anew(1202 + k)[0] == [0] * (1202 + k)
+
+
+def test_what_the_compiler_writes_is_whole(folder):
+    compute_anew(1301)
+    images = [path.read_bytes()[32:] for path in folder.rglob("*") if path.is_file()]
+    assert images and all(map(object_files.is_whole, images))
 
 
 SCRIPT = """

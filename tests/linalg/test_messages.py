@@ -92,15 +92,15 @@ CASES = [
         lambda: L.lu_solve(LU, PIVOTS.long(), randn(2, 1)),
     ),
     (
-        RuntimeError, "pivots must lie between 1 and the number of rows",
+        RuntimeError, "Pivots given to lu_solve must all be smaller or equal to LU.size(-2).",
         lambda: L.lu_solve(LU, PIVOTS + 5, randn(2, 1)),
     ),
     (
-        RuntimeError, "pivots must lie between 1 and the number of rows",
+        RuntimeError, "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.",
         lambda: torch.lu_unpack(LU, PIVOTS - 5),
     ),
     (
-        RuntimeError, "pivots must lie between 1 and the number of rows",
+        RuntimeError, "Pivots given to ldl_solve must all satisfy |pivot| >= 1.",
         lambda: L.ldl_solve(LU, PIVOTS * 0, randn(2, 1)),
     ),
     (

@@ -181,8 +181,10 @@ def build_swaps(code):
             place = fn.load(fn.gep(own_pivots, k, I32), I32)
             row = fn.convert("sext", place, I64) - 1
             upper = k + first
-            outside = (row < 0) | (row >= rows)
-            kernel.fail(outside)
+            low, high = row < 0, (row >= rows) | (upper >= rows)
+            kernel.fail(low, 1)
+            kernel.fail(high, 2)
+            outside = low | high
             with fn.when(~(outside | (row == upper))), fn.loop(0, columns) as j:
                 one, other = x.load(a, j * ld + upper), x.load(a, j * ld + row)
                 x.store(other, a, j * ld + upper)

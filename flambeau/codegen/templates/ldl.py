@@ -225,16 +225,17 @@ def _build_solve(code, hermitian):
             return fn.convert("sext", fn.load(fn.gep(own, k, I32), I32), I64)
 
         ok.set(True)
-        cell.set(0)
-        with fn.while_(lambda: cell.get() < n):
-            k = cell.get()
+        cell.set(0)  # where the next block begins
+        with fn.loop(0, n) as k:  # the way back reads all pivots, also those inside of blocks
             p = pivot(k)
-            row, double = fn.select(p < 0, 0 - p, p), p < 0
-            wrong = (row < 1) | (row > n) | (double & (k + 1 >= n))
-            with fn.when(wrong):
-                ok.set(False)
-            cell.set(k + 1 + fn.convert("zext", double, I64))
-        kernel.fail(~ok.get())
+            row, double, begins = fn.select(p < 0, 0 - p, p), p < 0, cell.get() == k
+            halved = begins & double & (k + 1 >= n)
+            for number_of, wrong in enumerate((row < 1, row > n, halved), 1):
+                kernel.fail(wrong, number_of)
+                with fn.when(wrong):
+                    ok.set(False)
+            with fn.when(begins):
+                cell.set(k + 1 + fn.convert("zext", double, I64))
 
         def subtract_column(k, low):
             """b[low:] -= L[low:, k] b[k]."""

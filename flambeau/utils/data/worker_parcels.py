@@ -17,6 +17,7 @@ from flambeau._device import cpu, meta
 from flambeau._layout import Size, make_layout, span
 from flambeau._tensor import Tensor, make_tensor
 from flambeau._typed_storage import TypedStorage, UntypedStorage
+from flambeau.eager.admission import admit
 from flambeau.errors import OutOfMemoryError
 from flambeau.multiprocessing.reductions import check_may_travel
 from flambeau.nn.parameter import is_lazy
@@ -248,7 +249,7 @@ def _land(number, shape, strides, dtype):
     load = _arriving.load
     part, offset = load.spots[number]
     layout = make_layout(Size(shape), strides, _dtype.BY_NAME[dtype], cpu)
-    return make_tensor(layout, load.storage(part), offset)
+    return admit(layout, load.storage(part), offset)
 
 
 def _land_special(number, shape, strides, dtype, kind, requires_grad, attributes):
