@@ -346,7 +346,8 @@ class Routes:
         known = list(zip(self.op.params, values))
         tensors = ", ".join(p.name for p, v in known if isinstance(v, Tensor))
         numbers = [(p.name, type(v)) for p, v in known if p.kind == "scalar"]
-        return "".join(guard_text(n, kind, f"check_number({n}, {tensors})") for n, kind in numbers)
+        unusual = f"return unusual(({', '.join(self.names)},))"
+        return "".join(guard_text(name, kind, tensors, unusual) for name, kind in numbers)
 
     def _build(self, calls, variant, values):
         names = ", ".join(self.names)
@@ -368,7 +369,7 @@ class Routes:
             text += fresh_text(variant.family, variant.names, variant.differentiable, unusual)
         scope = {"unusual": self.unusual, **fresh_scope(variant), **write_scope(variant)}
         scope |= {f"check{k}": check for k, check in enumerate(self.checks)}
-        scope["check_number"] = check_number
+        scope["is_large"] = is_large
         form = "_ route" if self.inplace else " route"
         return compile_text(text, scope, f"{self.op.name}{form} {variant.pattern}")["run"]
 
@@ -380,12 +381,21 @@ def check_number(value, *tensors):
     check_fits(value, reduce(promote_types, [t._layout.dtype for t in tensors]))
 
 
-def guard_text(name, kind, check):
-    """Lines that look closer at numbers that some dtype cannot hold."""
+def is_large(value, *tensors):
+    """Is this a number that the dtype of the tensors cannot hold?"""
+    try:
+        check_number(value, *tensors)
+    except RuntimeError:
+        return True
+    return False
+
+
+def guard_text(name, kind, tensors, otherwise):
+    """Lines that leave where a number is too large; one that fits every dtype costs a look."""
     if kind not in (int, float):
         return ""
-    low, high = kind(-128), kind(127)
-    return f"    if not {low} <= {name} <= {high}:\n        {check}\n"
+    within = f"{kind(-128)} <= {name} <= {kind(127)}"
+    return f"    if not {within} and is_large({name}, {tensors}):\n        {otherwise}\n"
 
 
 def _has_twins(p):
@@ -585,13 +595,13 @@ def _direct_inplace(op, routes, name):
     with_tensor, with_number = calls.variant("tt"), calls.variant("ts")
     text += f"    if type({other}) in SCALARS:\n"
     if op.name == "fill":
-        check = f"check_fits({other}, {target}._layout.dtype)"
+        check = f"check_number({other}, {target})"
         text += f"        if type({other}) is float:\n"
-        text += indented(indented(guard_text(other, float, check)))
-        text += f"        else:\n{indented(indented(guard_text(other, int, check)))}"
+        text += indented(indented(guard_text(other, float, target, check)))
+        text += f"        else:\n{indented(indented(guard_text(other, int, target, check)))}"
     text += indented(written_text(with_number, unusual, target, "_number"))
     text += f"    if not isinstance({other}, Tensor):\n        {unusual}\n"
     text += written_text(with_tensor, unusual, target)
     scope = {**routes.scope(), **write_scope(with_number, "_number"), **write_scope(with_tensor)}
-    scope["check_fits"] = check_fits
+    scope |= {"check_number": check_number, "is_large": is_large}
     return compile_text(text, scope, name)[name]
