@@ -119,6 +119,8 @@ def overwrite(input, compute):
         views.check_inplace(input)
     since = next_sequence()
     result = compute()
+    if result.dtype.category > input.dtype.category:
+        raise errors.cannot_cast(result.dtype, input.dtype)
     node = result._grad_fn
     if node is None:
         return input.copy_(result)

@@ -130,6 +130,10 @@ class Pointwise:
         shape = broadcast_shape(*[t.shape for t in tensors])
         meeting = False
         for o, d in zip(outs, dtypes):
+            if self.op.options.get("exact_out") and o.dtype is not d:
+                raise RuntimeError(
+                    f"Found dtype {o.dtype.scalar_name} but expected {d.scalar_name}"
+                )
             check_overlap(o, tensors)  # as it is given, before it gets another size
             resized = o.shape != shape
             check_out(self.op, o, shape, d)

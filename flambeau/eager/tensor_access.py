@@ -72,11 +72,12 @@ def is_signed(self):
 
 @method
 def is_same_size(self, other):
-    return self.shape == other.shape
+    return self.shape == argument("is_same_size", "other", 1, "Tensor", other).shape
 
 
 @method
 def is_set_to(self, tensor):
+    argument("is_set_to", "tensor", 1, "Tensor", tensor)
     return (
         self._storage.pointer == tensor._storage.pointer
         and self._layout is tensor._layout

@@ -100,7 +100,7 @@ def bucketize(input, boundaries, *, out_int32: bool = False, right: bool = False
     """The bucket of each value, between sorted boundaries."""
 
 
-@composite(variants="function out", first_scalar=True, bind=True)
+@composite(variants="function out", first_scalar=True, bind=True, exact_out=True)
 def isin(elements, test_elements, *, assume_unique: bool = False, invert: bool = False):
     """Which elements are among the test elements."""
     are_tensors = [hasattr(t, "_layout") for t in (elements, test_elements)]

@@ -132,7 +132,7 @@ def cdist(
         compute_mode: whether Euclidean distances may come from a matrix product.
     """
     p = float(p)
-    if compute_mode not in (*_MODES, None):
+    if compute_mode not in _MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     for t, name in ((x1, "X1"), (x2, "X2")):
         if t.ndim < 2:
@@ -160,9 +160,7 @@ def cdist(
         x1 = x1.expand(*batch, *x1.shape[-2:])
     if tuple(x2.shape[:-2]) != tuple(batch):
         x2 = x2.expand(*batch, *x2.shape[-2:])
-    by_product = compute_mode == _MODES[1] or (
-        compute_mode in (_MODES[0], None) and max(rows) > FEW
-    )
+    by_product = compute_mode == _MODES[1] or (compute_mode == _MODES[0] and max(rows) > FEW)
     if p == 2 and by_product and x1.shape[-1]:
         return euclidean_distances(x1, x2)
     if group_of(x1) == "half" and x1.numel() and x2.numel():

@@ -35,6 +35,7 @@ _NEGATED_BOOL = (
     aliases="negative",
     grad=lambda g: -g,
     dtypes=refuses("neg_cpu", "wide", bool=(RuntimeError, _NEGATED_BOOL)),
+    exact_out=True,
 )
 def neg(input):
     """The opposite of each element."""
@@ -69,6 +70,7 @@ def _sign(x):
     aliases="absolute",
     dtypes=refuses("abs_cpu", "bool wide"),
     grad=lambda g, input: g * sgn_of(input),
+    exact_out=True,
 )
 def abs(input):
     """Absolute value of each element."""
@@ -87,6 +89,7 @@ def abs(input):
             "Please use torch.sgn instead.",
         ),
     ),
+    exact_out=True,
 )
 def sign(input):
     """-1, 0 or 1, as each element is negative, zero or positive."""
@@ -109,7 +112,7 @@ def real_part_of(x):
     )
 
 
-@pointwise(dtype=promoted, dtypes=refuses("sign_cpu", "wide"), grad=_sgn_gradient)
+@pointwise(dtype=promoted, dtypes=refuses("sign_cpu", "wide"), grad=_sgn_gradient, exact_out=True)
 def sgn(input):
     """The sign; for complex numbers the number of size one in the same direction."""
     return sgn_of(input)
@@ -138,19 +141,19 @@ def _rounding(name):
     return refuses(f"{name}_vml_cpu", "bool", complex=(NotImplementedError, text))
 
 
-@pointwise(dtype=promoted, dtypes=_rounding("floor"), grad=nothing)
+@pointwise(dtype=promoted, dtypes=_rounding("floor"), grad=nothing, exact_out=True)
 def floor(input):
     """The largest integer that is not larger."""
     return m.floor(input) if m.is_float(input.type) else input
 
 
-@pointwise(dtype=promoted, dtypes=_rounding("ceil"), grad=nothing)
+@pointwise(dtype=promoted, dtypes=_rounding("ceil"), grad=nothing, exact_out=True)
 def ceil(input):
     """The smallest integer that is not smaller."""
     return m.ceil(input) if m.is_float(input.type) else input
 
 
-@pointwise(dtype=promoted, dtypes=_rounding("trunc"), aliases="fix", grad=nothing)
+@pointwise(dtype=promoted, dtypes=_rounding("trunc"), aliases="fix", grad=nothing, exact_out=True)
 def trunc(input):
     """The integer part."""
     return m.trunc(input) if m.is_float(input.type) else input
@@ -186,7 +189,12 @@ def builtin_abs(x):
     return x if x >= 0 else -x
 
 
-@pointwise(dtype=promoted, dtypes=refuses("frac_cpu", INTEGRAL + " complex"), grad=lambda g: g)
+@pointwise(
+    dtype=promoted,
+    dtypes=refuses("frac_cpu", INTEGRAL + " complex"),
+    grad=lambda g: g,
+    exact_out=True,
+)
 def frac(input):
     """What is left of the integer part."""
     return input - m.trunc(input)

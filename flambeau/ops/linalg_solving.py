@@ -248,12 +248,14 @@ def _lu_grad_of_solution(gB, LU, pivots, X, left, adjointed):
     return (gA @ adjoint(U)).tril(-1) + (adjoint(L) @ gA).triu()
 
 
-@template("linalg_lu_solve", variants="out", edges="LU B", joint_grad=_lu_solve_grad)
+@template(
+    "linalg_lu_solve", variants="out", edges="LU B", joint_grad=_lu_solve_grad, exact_out=True
+)
 def linalg_lu_solve(LU, pivots, B, *, left: bool = True, adjoint: bool = False):
     """Solve a system by the LU factors of its matrix."""
 
 
-@composite(variants=_PLAIN)
+@composite(variants=_PLAIN, exact_out=True)
 def lu_solve(input, LU_data, LU_pivots):
     """Solve a system by the LU factors of its matrix."""
     return public("linalg_lu_solve")(LU_data, LU_pivots, input)

@@ -254,12 +254,13 @@ def renorm_grad(g, input, p, dim, maxnorm):
     variants="function method inplace out",
     node="RenormBackward0",
     grad=lambda g, input, p, dim, maxnorm: renorm_grad(g, input, p, dim, maxnorm),
+    exact_out=True,
 )
 def renorm(input, p: Scalar, dim: int, maxnorm: Scalar):
     """Scale every slice along dim whose p-norm is above maxnorm down to it."""
     if p <= 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
-    if maxnorm < 0:
+    if not maxnorm >= 0:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     if input.ndim < 2:
         raise RuntimeError(

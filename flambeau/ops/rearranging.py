@@ -103,12 +103,12 @@ def tile(input, dims: Dims):
 # -- triangles and diagonals ----------------------------------------------------------------------
 
 
-@template("triangle", grad=lambda g, diagonal: g.tril(diagonal))
+@template("triangle", grad=lambda g, diagonal: g.tril(diagonal), exact_out=True)
 def tril(input, diagonal: int = 0, _lower: bool = True):
     """The elements on and below a diagonal, zeros above it."""
 
 
-@template("triangle", grad=lambda g, diagonal: g.triu(diagonal))
+@template("triangle", grad=lambda g, diagonal: g.triu(diagonal), exact_out=True)
 def triu(input, diagonal: int = 0, _lower: bool = False):
     """The elements on and above a diagonal, zeros below it."""
 
@@ -160,7 +160,7 @@ def _diagonal_copy(input, offset: int = 0):
     return input.diagonal(offset).clone(memory_format=contiguous_format)
 
 
-@composite(variants="function method out")
+@composite(variants="function method out", exact_out=True)
 def diag(input, diagonal: int = 0):
     """A matrix from its diagonal, or the diagonal of a matrix."""
     if input.ndim not in (1, 2):
@@ -228,6 +228,7 @@ def select_scatter(input, src, dim: int, index: int):
         ),
         src=lambda g, dim, start, end, step: slice(g, dim, start, end, step),
     ),
+    exact_out=True,
 )
 def slice_scatter(input, src, dim: int = 0, start: int = None, end: int = None, step: int = 1):
     """input with src in a slice of a dimension."""

@@ -34,7 +34,7 @@ def argsort(input, dim: int = -1, descending: bool = False, *, stable: bool = Fa
     return sort(input.detach(), dim, descending, stable=stable)[1]
 
 
-@composite(variants=_NO_INPLACE)
+@composite(variants=_NO_INPLACE, exact_out=True)
 def msort(input):
     """The elements along the first dimension in order."""
     return sort(input, 0)[0]

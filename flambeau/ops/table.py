@@ -213,6 +213,7 @@ OPTIONS: dict[str, dict[str, type]] = {
     "pointwise": {
         "alone": Function,  # what a call with the first argument alone does (where)
         "check": Function,
+        "exact_out": bool,  # must out= have the result's dtype?
         "exact_numbers": bool,  # are numbers not rounded to half types before the body?
         "family": str,  # another kind of kernel around the same body: "total"
         "fold": tuple,
