@@ -350,6 +350,7 @@ class Place:
             function.__closure__,
         )
         self.copy.__kwdefaults__ = function.__kwdefaults__
+        self.copy.__qualname__ = function.__qualname__
         self.copy.__annotations__ = function.__annotations__
         self.kind, self.key, self.row, self.is_on = offered.kind, offered.key, "", False
         naming = offered.naming

@@ -9,7 +9,7 @@ which numbers are at defaults that kernels fold. What such a call comes to is re
 from functools import reduce
 
 from flambeau import errors
-from flambeau._dtype import check_fits, promote_types
+from flambeau._dtype import FLOATING, check_fits, promote_types
 from flambeau._layout import broadcast_shape
 from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd import views
@@ -77,8 +77,11 @@ class Pointwise:
                 {p.name: bound[p.name] for p in TABLE[name].params}
             )
         for p in self.op.params:
-            if p.kind == "scalar" and bound[p.name] is not p.default:
-                check_number(bound[p.name], *[v for v in bound.values() if isinstance(v, Tensor)])
+            value = bound[p.name]
+            if p.kind == "scalar" and value is not p.default:
+                tensors = [v for v in bound.values() if isinstance(v, Tensor)]
+                if type(value) is not float or any(t.dtype.category >= FLOATING for t in tensors):
+                    check_number(value, *tensors)  # of others rows complain themselves
         return self, *self._choose(bound)
 
     def _choose(self, bound):

@@ -10,7 +10,7 @@ from flambeau.eager.arguments import argument, asked_tensor, is_int
 from flambeau.eager.legacy import TYPED
 
 
-def isasked_tensor(obj):
+def is_tensor(obj):
     """Is obj a tensor?"""
     return isinstance(obj, Tensor)
 

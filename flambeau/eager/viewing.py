@@ -209,6 +209,7 @@ class Viewer:
         self.op, self.options = op, op.options
         self.packs = "varargs" in op.options
         self.names = [p.name for p in op.params[1:]]
+        self.lists = [p.wants == "int list" for p in op.params[1:]]
         self.plans = Plans(self._plan, by_default=False, mixed=True)
 
     def _plan(self, key):
@@ -225,8 +226,8 @@ class Viewer:
                 raise TypeError("to be bound")
         else:
             layout, *args = key
-            for a in args:
-                if type(a) is not int and not _keepable(a):
+            for a, lists in zip(args, self.lists):
+                if (type(a) is not int and not _keepable(a)) or (lists and type(a) is int):
                     raise TypeError("to be bound")
         found = self._asked(layout, args)
         if found is None:

@@ -31,6 +31,8 @@ def ints(op, name, values):
     for k, v in enumerate(values):
         if type(v) is not int:
             try:
+                if type(v) is bool and k == 0:
+                    raise TypeError
                 operator.index(v)
             except TypeError:
                 what = (
