@@ -228,7 +228,8 @@ def are_odd(arguments):
 
 def new_reduced(layout, args, kwargs):
     """A new tensor for the result of a reduction; None where a dim is odd or keepdim an int."""
-    dim, keepdim, *_ = (*args, *[kwargs.get("dim"), kwargs.get("keepdim")][len(args) :], None)
+    dim = args[0] if args else kwargs.get("dim")
+    keepdim = args[1] if len(args) > 1 else kwargs.get("keepdim")
     return None if are_odd((dim,)) or type(keepdim) is int else new_tensor(layout)
 
 

@@ -16,13 +16,13 @@ torch.topk(x, 1, sorted=None) | TypeError | topk(): argument 'sorted' must be bo
 torch.linalg.cholesky(x, upper=1) | TypeError | linalg_cholesky(): argument 'upper' must be bool
 torch.renorm(x, 2, 0, None) | TypeError | renorm(): argument 'maxnorm' (position 4) must be Number
 torch.fft.fft(x, norm=3) | TypeError | fft_fft(): argument 'norm' must be str, not int
-torch.flip(x, [True]) | TypeError | flip(): argument 'dims' (position 2) must be tuple of ints, but found
+torch.flip(x, [True]) | TypeError | flip(): argument 'dims' (position 2) must be tuple of ints, but
 torch.roll(x, (1, 2.5), (0, 1)) | TypeError | roll(): argument 'shifts' failed to unpack the object
-torch.flip(x, [0, 10**30]) | TypeError | flip(): argument 'dims' failed to unpack the object at pos 2
+torch.flip(x, [0, 10**30]) | TypeError | flip(): argument 'dims' failed to unpack the object at pos
 torch.abs([1]) | TypeError | abs(): argument 'input' (position 1) must be Tensor, not list
 torch.prelu(x, 1) | TypeError | prelu(): argument 'weight' (position 2) must be Tensor, not int
 F.linear(x, x, 1) | TypeError | linear(): argument 'bias' (position 3) must be Tensor, not int
-torch.cat(x) | TypeError | cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor
+torch.cat(x) | TypeError | cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tens
 torch.cat([x, 1]) | TypeError | expected Tensor as element 1 in argument 0, but got int
 torch.as_strided(x, 1, [1]) | TypeError | as_strided(): argument 'size' (position 2) must be tuple
 torch.split_with_sizes(x, 3) | TypeError | split_with_sizes(): argument 'split_sizes' (position 2)
@@ -44,7 +44,7 @@ x.max(0, out=x) | TypeError |
 torch.topk(x, 1, out=x) | TypeError | topk(): argument 'out' must be tuple of Tensors, not Tensor
 torch.topk(x, 1, out=(x, 1)) | TypeError | expected Tensor as element 1 in argument 5, but got int
 torch.abs(x, out=[x]) | TypeError | abs(): argument 'out' must be Tensor, not list
-torch.linalg.slogdet(x, out=x) | TypeError | linalg_slogdet(): argument 'out' must be tuple of Tensors
+torch.linalg.slogdet(x, out=x) | TypeError | linalg_slogdet(): argument 'out' must be tuple of Tenso
 torch.gather(x, 0, i, out=x.double()) | RuntimeError | Expected out tensor to have dtype float, but
 torch.sign(x, out=x.double()) | RuntimeError | Found dtype Double but expected Float
 b.fill_(300) | RuntimeError | value cannot be converted to type int8_t without overflow
@@ -59,7 +59,7 @@ torch.atan2(x + 0j, b) | RuntimeError | The size of tensor a (3) must match the 
 torch.lt(x + 0j, x) | NotImplementedError | "lt_cpu" not implemented for 'ComplexFloat'
 torch.renorm(x, 2, 0, float('nan')) | RuntimeError | renorm: expected maxnorm to be >= 0 but got nan
 torch.cdist(x, x, 1.0, None) | ValueError | None is not a valid value for compute_mode
-torch.constant_pad_nd(x[0], [0, 1, 0, 1]) | RuntimeError | Length of pad should be no more than twice
+torch.constant_pad_nd(x[0], [0, 1, 0, 1]) | RuntimeError | Length of pad should be no more than twic
 """
 
 # Calls that are fine, then the same with a value that equals a good one but is of another type.
