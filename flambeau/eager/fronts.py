@@ -203,8 +203,8 @@ def _packing_text(op):
         f"    if kwargs or not args or not isinstance({first}, Tensor):\n"
         f"        return general({first}, *args, **kwargs)\n"
         f"    {rest} = args[0] if type(args[0]) is tuple and len(args) == 1 else args\n"
-        f"    if not ({rest} and type({rest}[0]) is type({rest}[-1]) is int\n"
-        f"            and ({rest} in tuples or tuples.learn({rest}))):\n"
+        f"    if not {rest} or type({rest}[0]) is not int or (len({rest}) > 1 and not (\n"
+        f"            type({rest}[-1]) is int and ({rest} in tuples or tuples.learn({rest})))):\n"
         f"        return general({first}, *args)\n"
     )
 

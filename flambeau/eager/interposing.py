@@ -533,6 +533,12 @@ def offer(function: Any, naming: Naming | None = None, kind: str = "op", key: st
         _exchange(function, _offers.setdefault(function, offered), _armed, _armed_for)
 
 
+def own_code(function: Any) -> Any:
+    """The code of a function, also while it is exchanged."""
+    place = _offers.get(function)
+    return place.copy.__code__ if type(place) is Place else function.__code__
+
+
 def _exchange(function, offered, kinds, handlers):
     """Give a function the code that asks for handlers, if it is of these kinds or wanted."""
     if type(offered) is _Offered:

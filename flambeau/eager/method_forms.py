@@ -7,6 +7,8 @@ Calls that take no slow path cannot tell the difference.
 
 from types import CellType, FunctionType
 
+from flambeau.eager.interposing import own_code
+
 # what generated and hand-written fronts call their slow path; its out= is a keyword
 _SLOW = ("_unusual", "general", "slow")
 
@@ -15,25 +17,23 @@ def method_form(function, op):
     """A row's public function as a method of Tensor."""
     if "out" not in op.variants or not isinstance(function, FunctionType):
         return function
-    code, space, cells = function.__code__, function.__globals__, function.__closure__ or ()
+    code, space, cells = own_code(function), function.__globals__, function.__closure__ or ()
     changed = {n: _refusing(space[n], op) for n in _SLOW if n in code.co_names and n in space}
     for k, name in enumerate(code.co_freevars):
         if name in _SLOW and not changed:
             cell = CellType(_refusing(cells[k].cell_contents, op))
-            return _copied(function, space, (*cells[:k], cell, *cells[k + 1 :]))
+            return _copied(function, code, space, (*cells[:k], cell, *cells[k + 1 :]))
     if changed:
-        return _copied(function, {**space, **changed}, cells)
+        return _copied(function, code, {**space, **changed}, cells)
     form = _refusing(function, op)
     form.__wrapped__, form.__doc__, form.__module__ = function, function.__doc__, "flambeau"
     form.__name__, form.__qualname__ = function.__name__, f"Tensor.{function.__name__}"
     return form
 
 
-def _copied(function, space, cells):
-    form = FunctionType(
-        function.__code__, space, function.__name__, function.__defaults__, cells or None
-    )
-    form.__kwdefaults__, form.__dict__ = function.__kwdefaults__, dict(function.__dict__)
+def _copied(function, code, space, cells):
+    form = FunctionType(code, space, function.__name__, function.__defaults__, cells or None)
+    form.__kwdefaults__ = function.__kwdefaults__
     form.__doc__, form.__module__ = function.__doc__, function.__module__
     form.__qualname__ = f"Tensor.{function.__name__}"
     return form

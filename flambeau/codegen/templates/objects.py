@@ -453,14 +453,15 @@ def _reduced(m, layout, args, kwargs):
         m.leave_unless(~m.is_odd(m.item(args, 0)))
     with fn.when(given > 1):
         m.leave_unless(~m.is_a(m.item(args, 1), "PyLong_Type"))
-    dim, keepdim = (
-        fn.call("PyDict_GetItem", PTR, kwargs, m.constant(name), pure=False)
-        for name in ("dim", "keepdim")
-    )
-    with fn.when(dim != m.nothing):
-        m.leave_unless(~m.is_odd(dim))
-    with fn.when(keepdim != m.nothing):
-        m.leave_unless(~m.is_a(keepdim, "PyLong_Type"))
+    with fn.when(fn.call("PyDict_Size", I64, kwargs, pure=False) > 0):
+        dim, keepdim = (
+            fn.call("PyDict_GetItem", PTR, kwargs, m.constant(name), pure=False)
+            for name in ("dim", "keepdim")
+        )
+        with fn.when(dim != m.nothing):
+            m.leave_unless(~m.is_odd(dim))
+        with fn.when(keepdim != m.nothing):
+            m.leave_unless(~m.is_a(keepdim, "PyLong_Type"))
     fn.ret(m.inner("fresh", layout))
 
 
