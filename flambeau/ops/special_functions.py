@@ -378,9 +378,6 @@ for _name, _text in _PLAIN.items():
 # -- polynomials -----------------------------------------------------------------------------------
 
 
-_BEYOND = 2.0**63  # degrees from here on are none: the polynomial is 0
-
-
 def _recurrence(n, first, second, following, known=None, value=None):
     """The n-th of a sequence: first, second, then following(k, last, last but one) from k = 1.
 
@@ -388,7 +385,7 @@ def _recurrence(n, first, second, following, known=None, value=None):
     """
 
     def going(k, before, last):
-        more = (m.cast(k, n.type) < n) & (n < _BEYOND) & (last == last)
+        more = (m.cast(k, n.type) < n) & (last == last)
         return more if known is None else more & ~known
 
     def step(_, k, before, last):
@@ -399,7 +396,7 @@ def _recurrence(n, first, second, following, known=None, value=None):
     _, _, last = m.repeat_while(1 << 40, going, step, *start)
     found = last if known is None else m.where(known, value, last)
     found = m.where(n < 1, one * first, found)
-    return m.where((n >= 0) & (n < _BEYOND), found, m.const(0, n.type))
+    return m.where(n < 0, m.const(0, n.type), found)
 
 
 _STEPS = 128.0  # of Chebyshev polynomials; those of higher degrees have closed forms
@@ -483,7 +480,8 @@ for _letter in "tuvw":
 
 def _polynomial_row(name, value):
     def row(input, n):
-        return value(input, m.trunc(n))
+        # degrees are 64-bit integers; what is none counts as negative
+        return value(input, m.where(m.abs(n) < 2.0**63, m.trunc(n), -1))
 
     row.__name__ = "special_" + name
     family, _, letter = name.partition("_polynomial_")

@@ -7,7 +7,7 @@ of several dtypes is answered with None and goes through plans (eager/joining.py
 from flambeau.codegen.loops import I64, PTR
 
 DIMS = 12  # of parts that are joined
-MUCH = 1 << 16  # bytes from which threads may be worth their while
+MUCH = 1 << 18  # bytes from which threads may be worth their while, as in eager/joining.py
 
 
 def _joined(m, tensors, stacked):

@@ -241,7 +241,7 @@ def write_png(input: Tensor, filename: Path, compression_level: int = 6) -> None
 
 def encode_jpeg(input: Tensor | list[Tensor], quality: int = 75) -> Tensor | list[Tensor]:
     """The bytes of a JPEG file, or of several; qualities go from 1 to 100."""
-    if quality < 1 or quality > 100:
+    if not 1 <= quality <= 100:
         raise ValueError("Image quality should be a positive number between 1 and 100")
     if isinstance(input, list):
         if not input:

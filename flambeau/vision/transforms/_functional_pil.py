@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from PIL import Image, ImageEnhance, ImageOps
 
-PADDING_MODES = ["constant", "edge", "reflect", "symmetric"]
+from flambeau.vision.transforms import arguments
+
 _BANDS_OF_MODE = {"1": 1, "L": 1, "P": 1, "I": 1, "F": 1, "LA": 2, "RGB": 3, "RGBA": 4, "CMYK": 4}
 # where cropping beyond the edges gives what padding with zeros gives
 _ZERO_PADDED = frozenset("1 L LA RGB RGBA CMYK I F I;16".split())
@@ -76,7 +77,7 @@ def pads_with_zeros(img, padding, fill):
     return (
         img.mode in _ZERO_PADDED
         and (fill is None or (isinstance(fill, (int, float)) and int(fill) == fill == 0))
-        and four_sides(padding) is not None
+        and plain_sides(padding) is not None
         and "transparency" not in img.info
     )
 
@@ -88,16 +89,15 @@ def crop_beyond(img, top, left, height, width):
     return out
 
 
-def four_sides(padding):
+def plain_sides(padding):
     """Left, top, right and bottom, where they are plain numbers of pixels; else None."""
-    if type(padding) is int:
-        return (padding,) * 4 if padding >= 0 else None
-    if not isinstance(padding, (tuple, list)):
+    given = padding if isinstance(padding, (tuple, list)) else (padding,)
+    if len(given) not in (1, 2, 4):
         return None
-    sides = tuple(padding) * {1: 4, 2: 2}.get(len(padding), 1)
-    if len(sides) != 4 or any(type(side) is not int or side < 0 for side in sides):
-        return None
-    return sides
+    for side in given:
+        if type(side) is not int or side < 0:
+            return None
+    return arguments.four_sides(given)
 
 
 def pad(
@@ -107,52 +107,39 @@ def pad(
     padding_mode: Literal["constant", "edge", "reflect", "symmetric"] = "constant",
 ) -> Image.Image:
     _check(img)
-    if not isinstance(padding, (numbers.Number, tuple, list)):
-        raise TypeError("Got inappropriate padding arg")
-    if fill is not None and not isinstance(fill, (numbers.Number, tuple, list)):
-        raise TypeError("Got inappropriate fill arg")
-    if not isinstance(padding_mode, str):
-        raise TypeError("Got inappropriate padding_mode arg")
-    border: Any = tuple(padding) if isinstance(padding, list) else padding
-    if isinstance(border, tuple):
-        if len(border) not in (1, 2, 4):
-            raise ValueError(
-                "Padding must be an int or a 1, 2, or 4 element tuple, "
-                f"not a {len(border)} element tuple"
-            )
-        if len(border) == 1:
-            border = border[0]
-    if padding_mode not in PADDING_MODES:
-        raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
+    kinds = (numbers.Number, tuple, list)
+    arguments.check_kinds(
+        padding=(padding, kinds),
+        fill=(fill, (*kinds, type(None))),
+        padding_mode=(padding_mode, str),
+    )
+    arguments.check_side_count(padding)
+    arguments.check_padding_mode(padding_mode)
+    sides = arguments.four_sides(padding)
     if padding_mode != "constant":
-        return _pad_from_edges(img, border, padding_mode)
-    options = _parse_fill(fill, img, name="fill")
-    if img.mode == "P":
-        palette: Any = img.getpalette()
-        out = ImageOps.expand(img, border=border, **options)
-        out.putpalette(palette)
-        return out
-    return ImageOps.expand(img, border=border, **options)
+        return _pad_from_edges(img, sides, padding_mode)
+    out = ImageOps.expand(img, border=sides, **_parse_fill(fill, img, name="fill"))
+    return _with_palette(out, img)
 
 
-def _pad_from_edges(img, border, padding_mode):
-    import numpy as np
-
-    if isinstance(border, tuple):
-        left, top, right, bottom = border if len(border) == 4 else border * 2
-    else:
-        left = top = right = bottom = border
-    if min(left, top, right, bottom) < 0:
-        img = img.crop(
-            (-min(left, 0), -min(top, 0), img.width + min(right, 0), img.height + min(bottom, 0))
-        )
-    left, top, right, bottom = (max(side, 0) for side in (left, top, right, bottom))
-    pixels = np.asarray(img)
-    widths = [(top, bottom), (left, right), (0, 0)]
-    out = Image.fromarray(np.pad(pixels, widths[: pixels.ndim], mode=padding_mode))
+def _with_palette(out, img):
+    """Pixels that are numbers of colours keep the colours."""
     if img.mode == "P":
         out.putpalette(img.getpalette())
     return out
+
+
+def _pad_from_edges(img, sides, padding_mode):
+    import numpy as np
+
+    left, top, right, bottom = (min(side, 0) for side in sides)
+    if left or top or right or bottom:
+        img = img.crop((-left, -top, img.width + right, img.height + bottom))
+    left, top, right, bottom = (max(side, 0) for side in sides)
+    pixels = np.asarray(img)
+    widths = [(top, bottom), (left, right), (0, 0)]
+    out = Image.fromarray(np.pad(pixels, widths[: pixels.ndim], mode=padding_mode))
+    return _with_palette(out, img)
 
 
 def resize(
@@ -169,21 +156,18 @@ def _parse_fill(
 ) -> dict[str, Any]:
     """What Pillow wants for the colour of new pixels: one number per band, whole except in F."""
     bands = get_image_num_channels(img)
-    color: Any = 0 if fill is None else fill
-    if isinstance(color, (int, float)) and bands > 1:
-        color = (color,) * bands
-    if isinstance(color, (list, tuple)):
-        if len(color) == 1:
-            color = color * bands
-        elif len(color) != bands:
-            raise ValueError(
-                "The number of elements in 'fill' does not match the number of channels of the "
-                f"image ({len(color)} != {bands})"
-            )
-        color = tuple(color)
-    if img.mode != "F":
-        color = tuple(int(c) for c in color) if isinstance(color, tuple) else int(color)
-    return {name: color}
+    is_list = isinstance(fill, (list, tuple))
+    colors: Any = fill if is_list else [fill or 0]
+    if len(colors) == 1:
+        colors = [colors[0]] * bands
+    if len(colors) != bands:
+        raise ValueError(
+            "The number of elements in 'fill' does not match the number of channels of the "
+            f"image ({len(colors)} != {bands})"
+        )
+    whole = tuple(colors if img.mode == "F" else map(int, colors))
+    is_for_all = bands > 1 and isinstance(colors[0], (int, float))
+    return {name: whole if is_list or is_for_all else whole[0]}
 
 
 def affine(
@@ -246,8 +230,7 @@ def adjust_sharpness(img: Image.Image, sharpness_factor: float) -> Image.Image:
 
 
 def adjust_hue(img: Image.Image, hue_factor: float) -> Image.Image:
-    if not -0.5 <= hue_factor <= 0.5:
-        raise ValueError(f"hue_factor ({hue_factor}) is not in [-0.5, 0.5].")
+    arguments.check_hue(hue_factor)
     _check(img)
     if img.mode in _WITHOUT_HUE:
         return img
@@ -259,8 +242,7 @@ def adjust_hue(img: Image.Image, hue_factor: float) -> Image.Image:
 
 def adjust_gamma(img: Image.Image, gamma: float, gain: float = 1.0) -> Image.Image:
     _check(img)
-    if gamma < 0:
-        raise ValueError("Gamma should be a non-negative real number")
+    arguments.check_gamma(gamma)
     curve = [int((255 + 1 - 1e-3) * gain * pow(value / 255.0, gamma)) for value in range(256)]
     return img.convert("RGB").point(curve * 3).convert(img.mode)
 

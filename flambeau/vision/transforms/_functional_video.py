@@ -17,16 +17,17 @@ warnings.warn(
 def _is_tensor_video_clip(clip: Any) -> bool:
     if not isinstance(clip, Tensor):
         raise TypeError(f"clip should be Tensor. Got {type(clip)}")
-    if clip.ndim != 4:
-        raise ValueError(f"clip should be 4D. Got {clip.ndim}D")
-    return True
+    dimensions = clip.ndim
+    if dimensions == 4:
+        return True
+    raise ValueError(f"clip should be 4D. Got {dimensions}D")
 
 
 def crop(clip: Tensor, i: int, j: int, h: int, w: int) -> Tensor:
     """The part of h rows and w columns from (i, j) on."""
-    if len(clip.size()) != 4:
-        raise ValueError("clip should be a 4D tensor")
-    return clip[..., i : i + h, j : j + w]
+    if clip.ndim == 4:
+        return clip[..., i : i + h, j : j + w]
+    raise ValueError("clip should be a 4D tensor")
 
 
 def resize(clip: Tensor, target_size: Any, interpolation_mode: str) -> Tensor:
@@ -53,11 +54,11 @@ def resized_crop(
 def center_crop(clip: Tensor, crop_size: tuple[int, int]) -> Tensor:
     """The middle of every frame."""
     _is_tensor_video_clip(clip)
-    h, w = clip.size(-2), clip.size(-1)
-    th, tw = crop_size
-    if h < th or w < tw:
+    height, width = crop_size
+    more_rows, more_columns = clip.shape[-2] - height, clip.shape[-1] - width
+    if min(more_rows, more_columns) < 0:
         raise ValueError("height and width must be no smaller than crop_size")
-    return crop(clip, round((h - th) / 2.0), round((w - tw) / 2.0), th, tw)
+    return crop(clip, round(more_rows / 2.0), round(more_columns / 2.0), height, width)
 
 
 def to_tensor(clip: Tensor) -> Tensor:
@@ -71,11 +72,10 @@ def to_tensor(clip: Tensor) -> Tensor:
 def normalize(clip: Tensor, mean: Any, std: Any, inplace: bool = False) -> Tensor:
     """How many standard deviations each value lies above the mean of its channel."""
     _is_tensor_video_clip(clip)
-    if not inplace:
-        clip = clip.clone()
-    mean = flambeau.as_tensor(mean, dtype=clip.dtype, device=clip.device)
-    std = flambeau.as_tensor(std, dtype=clip.dtype, device=clip.device)
-    return clip.sub_(mean[:, None, None, None]).div_(std[:, None, None, None])
+    out = clip if inplace else clip.clone()
+    kind = {"dtype": out.dtype, "device": out.device}
+    by_channel = (flambeau.as_tensor(v, **kind)[:, None, None, None] for v in (mean, std))
+    return out.sub_(next(by_channel)).div_(next(by_channel))
 
 
 def hflip(clip: Tensor) -> Tensor:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import flambeau
-from flambeau import Tensor, nn
+from flambeau import Tensor
 from flambeau.vision.transforms import functional as F
+from flambeau.vision.transforms.arguments import ListedModule, listing
 from flambeau.vision.transforms.interpolation import InterpolationMode
 
 __all__ = [
@@ -39,18 +40,21 @@ def _as_floats(img: Any) -> Tensor:
     return F.convert_image_dtype(img, flambeau.float32)
 
 
-class _Preset(nn.Module):
+class _Preset(ListedModule):
     """A text with one setting to a line."""
 
-    _settings: tuple[str, ...] = ()
     mean: list[float]
     std: list[float]
 
     def __repr__(self) -> str:
-        if not self._settings:
-            return f"{type(self).__name__}()"
-        lines = [f"    {name}={getattr(self, name)}" for name in self._settings]
-        return "\n".join([f"{type(self).__name__}(", *lines, ")"])
+        lines = [f"{name}={value}" for name, value in self._facts().items()]
+        return listing(type(self).__name__, lines) if lines else super().__repr__()
+
+    def _resized(self, img: Any, antialias: bool | None) -> Any:
+        return F.resize(img, self.resize_size, self.interpolation, antialias=antialias)
+
+    def _normalized(self, img: Any) -> Tensor:
+        return F.normalize(_as_floats(img), self.mean, self.std)
 
     def _normalization(self) -> str:
         return (
@@ -61,6 +65,9 @@ class _Preset(nn.Module):
 
 class ObjectDetection(_Preset):
     """Floats from 0 to 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
 
     def forward(self, img: Any) -> Tensor:
         return _as_floats(img)
@@ -73,7 +80,7 @@ class ObjectDetection(_Preset):
 class ImageClassification(_Preset):
     """Resized, cropped in the middle, and normalised."""
 
-    _settings = ("crop_size", "resize_size", "mean", "std", "interpolation")
+    _listed = ("crop_size", "resize_size", "mean", "std", "interpolation")
 
     def __init__(
         self,
@@ -85,20 +92,18 @@ class ImageClassification(_Preset):
         interpolation: InterpolationMode = InterpolationMode.BILINEAR,
         antialias: bool | None = True,
     ) -> None:
-        super().__init__()
-        self.crop_size = [crop_size]
-        self.resize_size = [resize_size]
-        self.mean = list(mean)
-        self.std = list(std)
-        self.interpolation = interpolation
-        self.antialias = antialias
+        super().__init__(
+            crop_size=[crop_size],
+            resize_size=[resize_size],
+            interpolation=interpolation,
+            antialias=antialias,
+            mean=list(mean),
+            std=list(std),
+        )
 
     def forward(self, img: Any) -> Tensor:
-        img = F.resize(
-            img, self.resize_size, interpolation=self.interpolation, antialias=self.antialias
-        )
-        img = F.center_crop(img, self.crop_size)
-        return F.normalize(_as_floats(img), mean=self.mean, std=self.std)
+        resized = self._resized(img, self.antialias)
+        return self._normalized(F.center_crop(resized, self.crop_size))
 
     def describe(self) -> str:
         """What is done, in words."""
@@ -112,7 +117,7 @@ class ImageClassification(_Preset):
 class VideoClassification(_Preset):
     """Frames resized, cropped in the middle and normalised; channels come before frames."""
 
-    _settings = ("crop_size", "resize_size", "mean", "std", "interpolation")
+    _listed = ("crop_size", "resize_size", "mean", "std", "interpolation")
 
     def __init__(
         self,
@@ -123,26 +128,20 @@ class VideoClassification(_Preset):
         std: tuple[float, ...] = (0.22803, 0.22145, 0.216989),
         interpolation: InterpolationMode = InterpolationMode.BILINEAR,
     ) -> None:
-        super().__init__()
-        self.crop_size = list(crop_size)
-        self.resize_size = list(resize_size)
-        self.mean = list(mean)
-        self.std = list(std)
-        self.interpolation = interpolation
+        super().__init__(
+            crop_size=list(crop_size),
+            resize_size=list(resize_size),
+            interpolation=interpolation,
+            mean=list(mean),
+            std=list(std),
+        )
 
     def forward(self, vid: Tensor) -> Tensor:
-        is_single = vid.ndim < 5
-        if is_single:
-            vid = vid.unsqueeze(dim=0)
-        count, frames, channels, height, width = vid.shape
-        vid = vid.view(-1, channels, height, width)
+        frames = vid.flatten(end_dim=-4)
         # the weights were learned on frames that were resized without antialiasing
-        vid = F.resize(vid, self.resize_size, interpolation=self.interpolation, antialias=False)
-        vid = F.center_crop(vid, self.crop_size)
-        vid = F.convert_image_dtype(vid, flambeau.float32)
-        vid = F.normalize(vid, mean=self.mean, std=self.std)
-        vid = vid.view(count, frames, channels, *self.crop_size).permute(0, 2, 1, 3, 4)
-        return vid.squeeze(dim=0) if is_single else vid
+        frames = F.center_crop(self._resized(frames, antialias=False), self.crop_size)
+        frames = self._normalized(frames)
+        return frames.view(*vid.shape[:-2], *self.crop_size).transpose(-4, -3)
 
     def describe(self) -> str:
         """What is done, in words."""
@@ -159,7 +158,7 @@ class VideoClassification(_Preset):
 class SemanticSegmentation(_Preset):
     """Resized, where a size is given, and normalised."""
 
-    _settings = ("resize_size", "mean", "std", "interpolation")
+    _listed = ("resize_size", "mean", "std", "interpolation")
 
     def __init__(
         self,
@@ -170,19 +169,17 @@ class SemanticSegmentation(_Preset):
         interpolation: InterpolationMode = InterpolationMode.BILINEAR,
         antialias: bool | None = True,
     ) -> None:
-        super().__init__()
-        self.resize_size = [resize_size] if resize_size is not None else None
-        self.mean = list(mean)
-        self.std = list(std)
-        self.interpolation = interpolation
-        self.antialias = antialias
+        super().__init__(
+            resize_size=None if resize_size is None else [resize_size],
+            interpolation=interpolation,
+            antialias=antialias,
+            mean=list(mean),
+            std=list(std),
+        )
 
     def forward(self, img: Any) -> Tensor:
-        if self.resize_size is not None:
-            img = F.resize(
-                img, self.resize_size, interpolation=self.interpolation, antialias=self.antialias
-            )
-        return F.normalize(_as_floats(img), mean=self.mean, std=self.std)
+        keeps_size = self.resize_size is None
+        return self._normalized(img if keeps_size else self._resized(img, self.antialias))
 
     def describe(self) -> str:
         """What is done, in words."""
@@ -194,6 +191,9 @@ class SemanticSegmentation(_Preset):
 
 class OpticalFlow(_Preset):
     """Two images as floats from -1 to 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
 
     def forward(self, img1: Any, img2: Any) -> tuple[Tensor, Tensor]:
         first, second = (

@@ -7,6 +7,7 @@ from typing import Any
 
 from flambeau import Tensor
 from flambeau.vision.transforms import _functional_video as F
+from flambeau.vision.transforms.arguments import Listed
 from flambeau.vision.transforms.placement import RandomCrop, RandomResizedCrop
 
 __all__ = [
@@ -29,20 +30,10 @@ def _pair(size: Any) -> Any:
     return (int(size), int(size)) if isinstance(size, numbers.Number) else size  # type: ignore[call-overload]
 
 
-class _Listed:
-    """A text with the settings that `_settings` names."""
-
-    _settings: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        listed = ", ".join(f"{name}={getattr(self, name)}" for name in self._settings)
-        return f"{type(self).__name__}({listed})"
-
-
-class RandomCropVideo(_Listed, RandomCrop):
+class RandomCropVideo(RandomCrop):
     """A part of the given size, anywhere in the frames."""
 
-    _settings = ("size",)
+    _listed: tuple[str, ...] = ("size",)
 
     def __init__(self, size):
         super().__init__(_pair(size))
@@ -51,10 +42,10 @@ class RandomCropVideo(_Listed, RandomCrop):
         return F.crop(clip, *self.get_params(clip, self.size))
 
 
-class RandomResizedCropVideo(_Listed, RandomResizedCrop):
+class RandomResizedCropVideo(RandomResizedCrop):
     """A part of random area and shape, resized."""
 
-    _settings = ("size", "interpolation_mode", "scale", "ratio")
+    _listed: tuple[str, ...] = ("size", "interpolation_mode", "scale", "ratio")
 
     def __init__(
         self,
@@ -72,11 +63,14 @@ class RandomResizedCropVideo(_Listed, RandomResizedCrop):
         place = self.get_params(clip, self.scale, self.ratio)
         return F.resized_crop(clip, *place, self.size, self.interpolation_mode)
 
+    def _facts(self) -> dict[str, Any]:
+        return Listed._facts(self)  # bounds as they were given, not rounded
 
-class CenterCropVideo(_Listed):
+
+class CenterCropVideo(Listed):
     """The middle of every frame."""
 
-    _settings = ("crop_size",)
+    _listed = ("crop_size",)
 
     def __init__(self, crop_size):
         self.crop_size = _pair(crop_size)
@@ -85,15 +79,13 @@ class CenterCropVideo(_Listed):
         return F.center_crop(clip, self.crop_size)
 
 
-class NormalizeVideo(_Listed):
+class NormalizeVideo(Listed):
     """Subtract a mean from each channel, and divide by a standard deviation."""
 
-    _settings = ("mean", "std", "inplace")
+    _listed = ("mean", "std", "inplace")
 
     def __init__(self, mean, std, inplace=False):
-        self.mean = mean
-        self.std = std
-        self.inplace = inplace
+        self.mean, self.std, self.inplace = mean, std, inplace
 
     def __call__(self, clip: Tensor) -> Tensor:
         return F.normalize(clip, self.mean, self.std, self.inplace)
@@ -109,10 +101,10 @@ class ToTensorVideo:
         return type(self).__name__
 
 
-class RandomHorizontalFlipVideo(_Listed):
+class RandomHorizontalFlipVideo(Listed):
     """Left and right exchanged, with probability p, which Python's `random` decides."""
 
-    _settings = ("p",)
+    _listed = ("p",)
 
     def __init__(self, p=0.5):
         self.p = p

@@ -10,10 +10,10 @@ from functools import lru_cache
 from typing import Any
 
 import flambeau
-from flambeau import Tensor, nn
+from flambeau import Tensor
 from flambeau.vision.transforms import draws
 from flambeau.vision.transforms import functional as F
-from flambeau.vision.transforms.arguments import fill_of_tensor
+from flambeau.vision.transforms.arguments import ListedModule, fill_of_tensor
 from flambeau.vision.transforms.autoaugment_policies import POLICIES
 from flambeau.vision.transforms.interpolation import InterpolationMode
 
@@ -22,50 +22,46 @@ __all__ = ["AutoAugmentPolicy", "AutoAugment", "RandAugment", "TrivialAugmentWid
 Space = dict[str, tuple[Tensor, bool]]  # strengths, and whether they have a sign
 
 _COLOR_CHANGES = {
-    "Brightness": F.adjust_brightness,
-    "Color": F.adjust_saturation,
-    "Contrast": F.adjust_contrast,
-    "Sharpness": F.adjust_sharpness,
+    "Brightness": "adjust_brightness",
+    "Color": "adjust_saturation",
+    "Contrast": "adjust_contrast",
+    "Sharpness": "adjust_sharpness",
 }
-_PLAIN_CHANGES = {"AutoContrast": F.autocontrast, "Equalize": F.equalize, "Invert": F.invert}
+_PLAIN_CHANGES = {"AutoContrast": "autocontrast", "Equalize": "equalize", "Invert": "invert"}
+_CHANGES = {**_COLOR_CHANGES, **_PLAIN_CHANGES, "Posterize": "posterize", "Solarize": "solarize"}
 
 
 def _apply_op(
-    img: Tensor,
+    img: Any,
     op_name: str,
     magnitude: float,
-    interpolation: InterpolationMode,
-    fill: list[float] | None,
+    interpolation: Any,
+    fill: Any,
+    functions: Any = F,
 ) -> Any:
+    """An image after one change; functions: those of v1, or of v2."""
     options: dict[str, Any] = dict(interpolation=interpolation, fill=fill)
-
-    def moved(translate=(0, 0), shear=(0.0, 0.0), **more):
-        return F.affine(
-            img, angle=0.0, translate=translate, scale=1.0, shear=shear, **options, **more
-        )
-
-    if op_name == "ShearX":
+    kind, axis = op_name[:-1], op_name[-1]
+    if kind in ("Shear", "Translate"):
+        amounts: list[float] = [0, 0]
+        if kind == "Translate":
+            amounts["XY".index(axis)] = int(magnitude)
+            return functions.affine(img, 0.0, amounts, 1.0, [0.0, 0.0], **options)
+        amounts["XY".index(axis)] = math.degrees(math.atan(magnitude))
         # seen from the corner, so that x' = x + magnitude * y as the papers have it
-        return moved(shear=[math.degrees(math.atan(magnitude)), 0.0], center=[0, 0])
-    if op_name == "ShearY":
-        return moved(shear=[0.0, math.degrees(math.atan(magnitude))], center=[0, 0])
-    if op_name == "TranslateX":
-        return moved(translate=[int(magnitude), 0])
-    if op_name == "TranslateY":
-        return moved(translate=[0, int(magnitude)])
+        return functions.affine(img, 0.0, [0, 0], 1.0, amounts, center=[0, 0], **options)
     if op_name == "Rotate":
-        return F.rotate(img, magnitude, **options)
-    if op_name in _COLOR_CHANGES:
-        return _COLOR_CHANGES[op_name](img, 1.0 + magnitude)
-    if op_name == "Posterize":
-        return F.posterize(img, int(magnitude))
-    if op_name == "Solarize":
-        return F.solarize(img, magnitude)
-    if op_name in _PLAIN_CHANGES:
-        return _PLAIN_CHANGES[op_name](img)
+        return functions.rotate(img, magnitude, **options)
     if op_name == "Identity":
         return img
-    raise ValueError(f"The provided operator {op_name} is not recognized.")
+    if op_name not in _CHANGES:
+        raise ValueError(f"The provided operator {op_name} is not recognized.")
+    change = getattr(functions, _CHANGES[op_name])
+    if op_name in _PLAIN_CHANGES:
+        return change(img)
+    if op_name in _COLOR_CHANGES:
+        return change(img, 1.0 + magnitude)
+    return change(img, int(magnitude) if op_name == "Posterize" else magnitude)
 
 
 def _strengths(most: float, num_bins: int) -> tuple[Tensor, bool]:
@@ -109,6 +105,16 @@ def _picked(space: Space) -> tuple[str, Tensor, bool]:
     return (name, *space[name])
 
 
+def _strength(strengths: Tensor, step: int | None) -> float:
+    """One of several strengths; changes that have none take zero."""
+    return float(strengths[step].item()) if strengths.ndim else 0.0
+
+
+def _with_sign(magnitude: float, is_signed: bool) -> float:
+    """Either way, with equal chances, where there are two."""
+    return -magnitude if is_signed and draws.integer(0, 2) else magnitude
+
+
 class AutoAugmentPolicy(Enum):
     """The dataset on which a policy of AutoAugment was learned."""
 
@@ -117,7 +123,7 @@ class AutoAugmentPolicy(Enum):
     SVHN = "svhn"
 
 
-class _Augmentation(nn.Module):
+class _Augmentation(ListedModule):
     """What all four share: the fill of new pixels."""
 
     fill: Any
@@ -127,6 +133,9 @@ class _Augmentation(nn.Module):
         fill = fill_of_tensor(self.fill, channels) if isinstance(img, Tensor) else self.fill
         return fill, (height, width)
 
+    def _changed(self, img, name, magnitude, fill):
+        return _apply_op(img, name, magnitude, self.interpolation, fill)
+
 
 class AutoAugment(_Augmentation):
     """One of 25 learned pairs of changes ("AutoAugment: Learning Augmentation Strategies from
@@ -135,16 +144,15 @@ class AutoAugment(_Augmentation):
     Tensors must be uint8, with one or three channels.
     """
 
+    _listed = ("policy", "fill")
+
     def __init__(
         self,
         policy: AutoAugmentPolicy = AutoAugmentPolicy.IMAGENET,
         interpolation: InterpolationMode = InterpolationMode.NEAREST,
         fill: list[float] | None = None,
     ) -> None:
-        super().__init__()
-        self.policy = policy
-        self.interpolation = interpolation
-        self.fill = fill
+        super().__init__(policy=policy, fill=fill, interpolation=interpolation)
         self.policies = self._get_policies(policy)
 
     def _get_policies(self, policy: AutoAugmentPolicy) -> list[tuple[Any, Any]]:
@@ -169,19 +177,17 @@ class AutoAugment(_Augmentation):
 
     def forward(self, img: Tensor) -> Tensor:
         fill, size = self._fill_for(img)
-        policy, chances, signs = self.get_params(len(self.policies))
+        which, chances, signs = self.get_params(len(self.policies))
         space = self._augmentation_space(10, size)
-        for i, (name, probability, strength) in enumerate(self.policies[policy]):
-            if chances[i] <= probability:
-                strengths, signed = space[name]
-                magnitude = 0.0 if strength is None else float(strengths[strength].item())
-                if signed and not signs[i]:
-                    magnitude = -magnitude
-                img = _apply_op(img, name, magnitude, self.interpolation, fill)
+        for change, chance, sign in zip(self.policies[which], chances, signs):
+            name, probability, step = change
+            if chance <= probability:
+                strengths, is_signed = space[name]
+                magnitude = _strength(strengths, step)
+                img = self._changed(
+                    img, name, -magnitude if is_signed and not sign else magnitude, fill
+                )
         return img
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(policy={self.policy}, fill={self.fill})"
 
 
 class RandAugment(_Augmentation):
@@ -191,6 +197,8 @@ class RandAugment(_Augmentation):
     magnitude: the strength, as one of num_magnitude_bins steps.
     """
 
+    _listed = ("num_ops", "magnitude", "num_magnitude_bins", "interpolation", "fill")
+
     def __init__(
         self,
         num_ops: int = 2,
@@ -199,12 +207,8 @@ class RandAugment(_Augmentation):
         interpolation: InterpolationMode = InterpolationMode.NEAREST,
         fill: list[float] | None = None,
     ) -> None:
-        super().__init__()
-        self.num_ops = num_ops
-        self.magnitude = magnitude
-        self.num_magnitude_bins = num_magnitude_bins
-        self.interpolation = interpolation
-        self.fill = fill
+        steps = {"magnitude": magnitude, "num_magnitude_bins": num_magnitude_bins}
+        super().__init__(num_ops=num_ops, fill=fill, interpolation=interpolation, **steps)
 
     def _augmentation_space(self, num_bins: int, image_size: tuple[int, int]) -> Space:
         height, width = image_size
@@ -219,24 +223,17 @@ class RandAugment(_Augmentation):
         fill, size = self._fill_for(img)
         space = self._augmentation_space(self.num_magnitude_bins, size)
         for _ in range(self.num_ops):
-            name, strengths, signed = _picked(space)
-            magnitude = float(strengths[self.magnitude].item()) if strengths.ndim > 0 else 0.0
-            if signed and draws.integer(0, 2):
-                magnitude = -magnitude
-            img = _apply_op(img, name, magnitude, self.interpolation, fill)
+            name, strengths, is_signed = _picked(space)
+            magnitude = _with_sign(_strength(strengths, self.magnitude), is_signed)
+            img = self._changed(img, name, magnitude, fill)
         return img
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(num_ops={self.num_ops}, magnitude={self.magnitude}, "
-            f"num_magnitude_bins={self.num_magnitude_bins}, interpolation={self.interpolation}, "
-            f"fill={self.fill})"
-        )
 
 
 class TrivialAugmentWide(_Augmentation):
     """One change of any strength ("TrivialAugment: Tuning-free Yet State-of-the-Art Data
     Augmentation")."""
+
+    _listed = ("num_magnitude_bins", "interpolation", "fill")
 
     def __init__(
         self,
@@ -244,10 +241,8 @@ class TrivialAugmentWide(_Augmentation):
         interpolation: InterpolationMode = InterpolationMode.NEAREST,
         fill: list[float] | None = None,
     ) -> None:
-        super().__init__()
-        self.num_magnitude_bins = num_magnitude_bins
-        self.interpolation = interpolation
-        self.fill = fill
+        how = {"fill": fill, "interpolation": interpolation}
+        super().__init__(num_magnitude_bins=num_magnitude_bins, **how)
 
     def _augmentation_space(self, num_bins: int) -> Space:
         return {
@@ -260,18 +255,20 @@ class TrivialAugmentWide(_Augmentation):
     def forward(self, img: Tensor) -> Tensor:
         fill, _ = self._fill_for(img)
         space = self._augmentation_space(self.num_magnitude_bins)
-        name, strengths, signed = _picked(space)
-        magnitude = 0.0
-        if strengths.ndim > 0:
-            magnitude = float(strengths[draws.integer(0, len(strengths))].item())
-        if signed and draws.integer(0, 2):
-            magnitude = -magnitude
-        return _apply_op(img, name, magnitude, self.interpolation, fill)
+        name, strengths, is_signed = _picked(space)
+        step = draws.integer(0, len(strengths)) if strengths.ndim else None
+        magnitude = _with_sign(_strength(strengths, step), is_signed)
+        return self._changed(img, name, magnitude, fill)
 
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(num_magnitude_bins={self.num_magnitude_bins}, "
-            f"interpolation={self.interpolation}, fill={self.fill})"
+
+MOST_SEVERE = 10
+
+
+def check_severity(severity: int) -> None:
+    """Refuse what is not one of the strengths of AugMix."""
+    if not 1 <= severity <= MOST_SEVERE:
+        raise ValueError(
+            f"The severity must be between [1, {MOST_SEVERE}]. Got {severity} instead."
         )
 
 
@@ -283,6 +280,16 @@ class AugMix(_Augmentation):
     one to three. alpha: how evenly they are mixed. all_ops: changes of colours too.
     """
 
+    _listed = (
+        "severity",
+        "mixture_width",
+        "chain_depth",
+        "alpha",
+        "all_ops",
+        "interpolation",
+        "fill",
+    )
+
     def __init__(
         self,
         severity: int = 3,
@@ -293,19 +300,11 @@ class AugMix(_Augmentation):
         interpolation: InterpolationMode = InterpolationMode.BILINEAR,
         fill: list[float] | None = None,
     ) -> None:
-        super().__init__()
-        self._PARAMETER_MAX = 10
-        if not 1 <= severity <= self._PARAMETER_MAX:
-            raise ValueError(
-                f"The severity must be between [1, {self._PARAMETER_MAX}]. Got {severity} instead."
-            )
-        self.severity = severity
-        self.mixture_width = mixture_width
-        self.chain_depth = chain_depth
-        self.alpha = alpha
-        self.all_ops = all_ops
-        self.interpolation = interpolation
-        self.fill = fill
+        check_severity(severity)
+        chains = {"mixture_width": mixture_width, "chain_depth": chain_depth, "alpha": alpha}
+        how = {"interpolation": interpolation, "fill": fill}
+        super().__init__(severity=severity, all_ops=all_ops, **chains, **how)
+        self._PARAMETER_MAX = MOST_SEVERE
 
     def _augmentation_space(self, num_bins: int, image_size: tuple[int, int]) -> Space:
         height, width = image_size
@@ -327,8 +326,7 @@ class AugMix(_Augmentation):
         fill, size = self._fill_for(orig_img)
         img = orig_img if isinstance(orig_img, Tensor) else F.pil_to_tensor(orig_img)
         space = self._augmentation_space(self._PARAMETER_MAX, size)
-        shape = list(img.shape)
-        batch = img.view([1] * max(4 - img.ndim, 0) + shape)
+        batch = img[(None,) * (4 - img.ndim)]
         per_image = [batch.shape[0]] + [1] * (batch.ndim - 1)
         # the share of the image itself against that of all chains, and the shares of the chains
         between = self._shares(2, batch)
@@ -339,20 +337,10 @@ class AugMix(_Augmentation):
             chain = batch
             depth = self.chain_depth if self.chain_depth > 0 else draws.integer(1, 4)
             for _ in range(depth):
-                name, strengths, signed = _picked(space)
-                magnitude = 0.0
-                if strengths.ndim > 0:
-                    magnitude = float(strengths[draws.integer(0, self.severity)].item())
-                if signed and draws.integer(0, 2):
-                    magnitude = -magnitude
-                chain = _apply_op(chain, name, magnitude, self.interpolation, fill)
+                name, strengths, is_signed = _picked(space)
+                step = draws.integer(0, self.severity) if strengths.ndim else None
+                magnitude = _with_sign(_strength(strengths, step), is_signed)
+                chain = self._changed(chain, name, magnitude, fill)
             mix.add_(weights[:, i].view(per_image) * chain)
-        mix = mix.view(shape).to(dtype=img.dtype)
+        mix = mix.view(img.shape).to(dtype=img.dtype)
         return mix if isinstance(orig_img, Tensor) else F.to_pil_image(mix)
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(severity={self.severity}, mixture_width={self.mixture_width}, "
-            f"chain_depth={self.chain_depth}, alpha={self.alpha}, all_ops={self.all_ops}, "
-            f"interpolation={self.interpolation}, fill={self.fill})"
-        )

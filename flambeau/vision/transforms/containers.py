@@ -4,15 +4,35 @@ Which and in what order comes from Python's `random`; whether at all from the se
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from flambeau import nn
 from flambeau.vision.transforms import draws
-from flambeau.vision.transforms.arguments import listing
+from flambeau.vision.transforms.arguments import Listed, ListedModule, listing
 
 
-class Compose:
+def _chained(img: Any, transforms: Iterable[Callable]) -> Any:
+    """What comes out of a chain of transforms."""
+    for change in transforms:
+        img = change(img)
+    return img
+
+
+def _check_sequence(name: str, value: Any) -> None:
+    if not isinstance(value, Sequence):
+        raise TypeError(f"Argument {name} should be a sequence")
+
+
+class _Several:
+    """Its text lists the transforms it is made of."""
+
+    transforms: Any
+
+    def __repr__(self) -> str:
+        return listing(type(self).__name__, self.transforms)
+
+
+class Compose(_Several):
     """Transforms, one after the other.
 
     Example:
@@ -28,15 +48,10 @@ class Compose:
         self.transforms = transforms
 
     def __call__(self, img):
-        for t in self.transforms:
-            img = t(img)
-        return img
-
-    def __repr__(self) -> str:
-        return listing(type(self).__name__, self.transforms)
+        return _chained(img, self.transforms)
 
 
-class Lambda:
+class Lambda(Listed):
     """A function of one's own as a transform."""
 
     def __init__(self, lambd: Callable):
@@ -47,42 +62,29 @@ class Lambda:
     def __call__(self, img: Any) -> Any:
         return self.lambd(img)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
 
-
-class RandomTransforms:
+class RandomTransforms(_Several):
     """What RandomOrder and RandomChoice share."""
 
     def __init__(self, transforms):
-        if not isinstance(transforms, Sequence):
-            raise TypeError("Argument transforms should be a sequence")
+        _check_sequence("transforms", transforms)
         self.transforms = transforms
 
     def __call__(self, *args, **kwargs):
         raise NotImplementedError()
 
-    def __repr__(self) -> str:
-        return listing(type(self).__name__, self.transforms)
 
-
-class RandomApply(nn.Module):
+class RandomApply(ListedModule):
     """All of the transforms with probability p, else none.
 
     Transforms may be an `nn.ModuleList`.
     """
 
     def __init__(self, transforms, p=0.5):
-        super().__init__()
-        self.transforms = transforms
-        self.p = p
+        super().__init__(transforms=transforms, p=p)
 
     def forward(self, img):
-        if draws.exceeds(self.p):
-            return img
-        for t in self.transforms:
-            img = t(img)
-        return img
+        return img if draws.exceeds(self.p) else _chained(img, self.transforms)
 
     def __repr__(self) -> str:
         return listing(type(self).__name__, [f"p={self.p}", *self.transforms])
@@ -92,11 +94,9 @@ class RandomOrder(RandomTransforms):
     """All of the transforms, in random order."""
 
     def __call__(self, img):
-        order = list(range(len(self.transforms)))
-        random.shuffle(order)
-        for i in order:
-            img = self.transforms[i](img)
-        return img
+        shuffled = [*self.transforms]
+        random.shuffle(shuffled)
+        return _chained(img, shuffled)
 
 
 class RandomChoice(RandomTransforms):
@@ -104,13 +104,12 @@ class RandomChoice(RandomTransforms):
 
     def __init__(self, transforms, p=None):
         super().__init__(transforms)
-        if p is not None and not isinstance(p, Sequence):
-            raise TypeError("Argument p should be a sequence")
+        if p is not None:
+            _check_sequence("p", p)
         self.p = p
 
     def __call__(self, *args):
-        (t,) = random.choices(self.transforms, weights=self.p)
-        return t(*args)
+        return random.choices(self.transforms, self.p)[0](*args)
 
     def __repr__(self) -> str:
         return f"{super().__repr__()}(p={self.p})"

@@ -5,7 +5,6 @@ Pillow, to `_functional_pil`. Conversions between the two are in `conversion.py`
 warps (matrices, coefficients) in `warps.py`.
 """
 
-import numbers
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +13,14 @@ import flambeau
 from flambeau import Tensor
 from flambeau.vision.pillow import pillow
 from flambeau.vision.transforms import _functional_tensor as F_t
+from flambeau.vision.transforms.arguments import (
+    blur_sizes,
+    check_angle,
+    check_center,
+    checked_shears,
+    height_and_width,
+    one_or_two,
+)
 from flambeau.vision.transforms.conversion import is_pil_image, pil_to_tensor, to_pil_image
 from flambeau.vision.transforms.conversion import to_tensor as to_tensor
 from flambeau.vision.transforms.interpolation import (
@@ -94,33 +101,36 @@ def resize(
     max_size: what the longer side may not exceed. antialias: whether shrinking averages over all
     the pixels that a new one covers (always for PIL images).
     """
-    interpolation = as_mode(interpolation)
-    if isinstance(size, (list, tuple)):
-        if len(size) not in (1, 2):
-            raise ValueError(
-                "Size must be an int or a 1 or 2 element tuple/list, "
-                f"not a {len(size)} element tuple/list"
-            )
-        if max_size is not None and len(size) != 1:
-            raise ValueError(
-                "max_size should only be passed if size specifies the length of the smaller edge, "
-                "i.e. size should be an int or a sequence of length 1 in torchscript mode."
-            )
-    _, height, width = get_dimensions(img)
-    if isinstance(size, int):
-        size = [size]
-    new_size = _compute_resized_output_size((height, width), size, max_size)
-    if new_size == [height, width]:
+    mode = as_mode(interpolation)
+    _check_size(size, max_size)
+    old = get_dimensions(img)[1:]
+    new = _compute_resized_output_size(old, [size] if isinstance(size, int) else size, max_size)
+    if new == old:
         return img
     if isinstance(img, Tensor):
-        return F_t.resize(img, new_size, interpolation.value, antialias)
+        return F_t.resize(img, new, mode.value, antialias)
     if antialias is False:
         warnings.warn(
             "Anti-alias option is always applied for PIL Image input. "
             "Argument antialias is ignored.",
             stacklevel=2,
         )
-    return F_pil.resize(img, new_size, pil_modes_mapping[interpolation])
+    return F_pil.resize(img, new, pil_modes_mapping[mode])
+
+
+def _check_size(size, max_size):
+    if not isinstance(size, (list, tuple)):
+        return
+    if len(size) not in (1, 2):
+        raise ValueError(
+            "Size must be an int or a 1 or 2 element tuple/list, "
+            f"not a {len(size)} element tuple/list"
+        )
+    if len(size) == 2 and max_size is not None:
+        raise ValueError(
+            "max_size should only be passed if size specifies the length of the smaller edge, "
+            "i.e. size should be an int or a sequence of length 1 in torchscript mode."
+        )
 
 
 def pad(
@@ -141,17 +151,9 @@ def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
     return kind.crop(img, top, left, height, width)
 
 
-def _pair(size: Any) -> Any:
-    if isinstance(size, numbers.Number):
-        return (int(size), int(size))  # type: ignore[call-overload]
-    if isinstance(size, (tuple, list)) and len(size) == 1:
-        return (size[0], size[0])
-    return size
-
-
 def center_crop(img: Any, output_size: int | Sequence[int]) -> Any:
     """The middle of an image, padded with zeros where the image is smaller."""
-    crop_height, crop_width = _pair(output_size)
+    crop_height, crop_width = one_or_two(output_size)
     _, height, width = get_dimensions(img)
     if crop_width > width or crop_height > height:
         more_x, more_y = max(crop_width - width, 0), max(crop_height - height, 0)
@@ -188,16 +190,9 @@ def vflip(img: Any) -> Any:
     return F_t.vflip(img) if isinstance(img, Tensor) else F_pil.vflip(img)
 
 
-def _two_numbers(size: Any) -> Any:
-    size = _pair(size)
-    if len(size) != 2:
-        raise ValueError("Please provide only two dimensions (h, w) for size.")
-    return size
-
-
 def five_crop(img: Any, size: int | Sequence[int]) -> tuple[Any, ...]:
     """The four corners and the middle of an image."""
-    crop_height, crop_width = size = _two_numbers(size)
+    crop_height, crop_width = size = height_and_width(size)
     _, height, width = get_dimensions(img)
     if crop_width > width or crop_height > height:
         raise ValueError(f"Requested crop size {size} is bigger than input size {(height, width)}")
@@ -212,19 +207,12 @@ def five_crop(img: Any, size: int | Sequence[int]) -> tuple[Any, ...]:
 
 def ten_crop(img: Any, size: int | Sequence[int], vertical_flip: bool = False) -> tuple[Any, ...]:
     """The four corners and the middle of an image and of its mirror image."""
-    size = _two_numbers(size)
+    size = height_and_width(size)
     mirrored = vflip(img) if vertical_flip else hflip(img)
     return five_crop(img, size) + five_crop(mirrored, size)
 
 
 # -- warps -----------------------------------------------------------------------------------------
-
-
-def _check_angle_and_center(angle, center):
-    if not isinstance(angle, (int, float)):
-        raise TypeError("Argument angle should be int or float")
-    if center is not None and not isinstance(center, (list, tuple)):
-        raise TypeError("Argument center should be a sequence")
 
 
 def _from_the_middle(img, center):
@@ -264,7 +252,8 @@ def rotate(
     it is, as (x, y); the middle by default.
     """
     interpolation = as_mode(interpolation)
-    _check_angle_and_center(angle, center)
+    check_angle(angle)
+    check_center(center)
     if not isinstance(img, Tensor):
         return F_pil.rotate(img, angle, pil_modes_mapping[interpolation], expand, center, fill)
     middle = _from_the_middle(img, center)
@@ -285,22 +274,7 @@ def affine(
 ) -> Any:
     """An image turned clockwise by degrees, moved by pixels, scaled and sheared by degrees."""
     interpolation = as_mode(interpolation)
-    if not isinstance(angle, (int, float)):
-        raise TypeError("Argument angle should be int or float")
-    if not isinstance(translate, (list, tuple)):
-        raise TypeError("Argument translate should be a sequence")
-    if len(translate) != 2:
-        raise ValueError("Argument translate should be a sequence of length 2")
-    if scale <= 0.0:
-        raise ValueError("Argument scale should be positive")
-    if not isinstance(shear, (numbers.Number, list, tuple)):
-        raise TypeError("Shear should be either a single value or a sequence of two values")
-    shears: list = [shear, 0.0] if isinstance(shear, numbers.Number) else list(shear)
-    if len(shears) == 1:
-        shears = shears * 2
-    if len(shears) != 2:
-        raise ValueError(f"Shear should be a sequence containing two values. Got {shears}")
-    _check_angle_and_center(angle, center)
+    shears = checked_shears(angle, translate, scale, shear, center)
     _, height, width = get_dimensions(img)
     angle = float(angle)
     if not isinstance(img, Tensor):
@@ -420,25 +394,9 @@ def gaussian_blur(
         raise TypeError(
             f"kernel_size should be int or a sequence of integers. Got {type(kernel_size)}"
         )
-    sizes = [kernel_size] * 2 if isinstance(kernel_size, int) else kernel_size
-    if len(sizes) != 2:
-        raise ValueError(f"If kernel_size is a sequence its length should be 2. Got {len(sizes)}")
-    for size in sizes:
-        if size % 2 == 0 or size < 0:
-            raise ValueError(f"kernel_size should have odd and positive integers. Got {sizes}")
-    if sigma is None:
-        sigma = [size * 0.15 + 0.35 for size in sizes]
-    if not isinstance(sigma, (int, float, list, tuple)):
-        raise TypeError(f"sigma should be either float or sequence of floats. Got {type(sigma)}")
-    sigmas = [float(sigma)] * 2 if isinstance(sigma, (int, float)) else sigma
-    if len(sigmas) == 1:
-        sigmas = [sigmas[0]] * 2
-    if len(sigmas) != 2:
-        raise ValueError(f"If sigma is a sequence, its length should be 2. Got {len(sigmas)}")
-    for width in sigmas:
-        if width <= 0.0:
-            raise ValueError(f"sigma should have positive values. Got {sigmas}")
-    return _like(img, F_t.gaussian_blur(_as_tensor(img), list(sizes), list(sigmas)))
+    given = [kernel_size] * 2 if isinstance(kernel_size, int) else kernel_size
+    sizes, widths = blur_sizes(given, sigma)
+    return _like(img, F_t.gaussian_blur(_as_tensor(img), sizes, widths))
 
 
 def invert(img: Any) -> Any:

@@ -20,23 +20,15 @@ class InterpolationMode(Enum):
     LANCZOS = "lanczos"
 
 
-pil_modes_mapping = {
-    InterpolationMode.NEAREST: 0,
-    InterpolationMode.BILINEAR: 2,
-    InterpolationMode.BICUBIC: 3,
-    InterpolationMode.NEAREST_EXACT: 0,
-    InterpolationMode.BOX: 4,
-    InterpolationMode.HAMMING: 5,
-    InterpolationMode.LANCZOS: 1,
-}
-_from_number = {
-    0: InterpolationMode.NEAREST,
-    1: InterpolationMode.LANCZOS,
-    2: InterpolationMode.BILINEAR,
-    3: InterpolationMode.BICUBIC,
-    4: InterpolationMode.BOX,
-    5: InterpolationMode.HAMMING,
-}
+# Pillow counts its modes from 0; the nearest pixel it always finds exactly
+_from_number = dict(
+    enumerate(
+        InterpolationMode(name)
+        for name in ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
+    )
+)
+pil_modes_mapping = {mode: number for number, mode in _from_number.items()}
+pil_modes_mapping[InterpolationMode.NEAREST_EXACT] = 0
 
 
 def _interpolation_modes_from_int(i: int) -> InterpolationMode:

@@ -1,129 +1,178 @@
 """Transforms of where pixels are, along the axes: sizes, crops, padding, flips, erasing.
 
-Turning and bending are in `warping.py`. Draws come in torchvision's order.
+Turning and bending are in `warping.py`; what is drawn, in `parameters.py`.
 """
 
-import math
 import numbers
-import warnings
 from collections.abc import Sequence
+from typing import Any
 
-import flambeau
-from flambeau import Tensor, nn
-from flambeau.vision.transforms import draws
+from flambeau import Tensor
+from flambeau.vision.transforms import draws, parameters
 from flambeau.vision.transforms import functional as F
-from flambeau.vision.transforms.arguments import TWO_DIMENSIONS, _setup_size, check_ranges
+from flambeau.vision.transforms.arguments import (
+    ListedModule,
+    check_kinds,
+    check_padding_mode,
+    check_side_count,
+    height_and_width,
+)
 from flambeau.vision.transforms.interpolation import InterpolationMode, mode_or_given
 
 
-class Resize(nn.Module):
+class _Interpolated(ListedModule):
+    """Keeps a mode of interpolation, and lists its name."""
+
+    interpolation: Any
+
+    def _facts(self) -> dict[str, Any]:
+        return {**super()._facts(), "interpolation": self.interpolation.value}
+
+
+class Resize(_Interpolated):
     """Another size: (height, width), or one number for the shorter side."""
+
+    _listed = ("size", "interpolation", "max_size", "antialias")
 
     def __init__(
         self, size, interpolation=InterpolationMode.BILINEAR, max_size=None, antialias=True
     ):
-        super().__init__()
-        if not isinstance(size, (int, Sequence)):
-            raise TypeError(f"Size should be int or sequence. Got {type(size)}")
-        if isinstance(size, Sequence) and len(size) not in (1, 2):
-            raise ValueError("If size is a sequence, it should have 1 or 2 values")
-        self.size = size
-        self.max_size = max_size
-        self.interpolation = mode_or_given(interpolation)
-        self.antialias = antialias
+        if not isinstance(size, int):
+            if not isinstance(size, Sequence):
+                raise TypeError(f"Size should be int or sequence. Got {type(size)}")
+            if not 1 <= len(size) <= 2:
+                raise ValueError("If size is a sequence, it should have 1 or 2 values")
+        mode = mode_or_given(interpolation)
+        super().__init__(antialias=antialias, interpolation=mode, max_size=max_size, size=size)
 
     def forward(self, img):
         return F.resize(img, self.size, self.interpolation, self.max_size, self.antialias)
 
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(size={self.size}, interpolation={self.interpolation.value}, "
-            f"max_size={self.max_size}, antialias={self.antialias})"
-        )
 
-
-class CenterCrop(nn.Module):
-    """The middle of an image, padded with zeros where the image is smaller."""
-
-    def __init__(self, size):
-        super().__init__()
-        self.size = _setup_size(size, error_msg=TWO_DIMENSIONS)
-
-    def forward(self, img):
-        return F.center_crop(img, self.size)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(size={self.size})"
-
-
-class Pad(nn.Module):
+class Pad(ListedModule):
     """More pixels around an image; see `functional.pad`."""
 
+    _listed = ("padding", "fill", "padding_mode")
+
     def __init__(self, padding, fill=0, padding_mode="constant"):
-        super().__init__()
-        if not isinstance(padding, (numbers.Number, tuple, list)):
-            raise TypeError("Got inappropriate padding arg")
-        if not isinstance(fill, (numbers.Number, tuple, list)):
-            raise TypeError("Got inappropriate fill arg")
-        if padding_mode not in ("constant", "edge", "reflect", "symmetric"):
-            raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
-        if isinstance(padding, Sequence) and len(padding) not in (1, 2, 4):
-            raise ValueError(
-                "Padding must be an int or a 1, 2, or 4 element tuple, "
-                f"not a {len(padding)} element tuple"
-            )
-        self.padding = padding
-        self.fill = fill
-        self.padding_mode = padding_mode
+        kinds = (numbers.Number, tuple, list)
+        check_kinds(padding=(padding, kinds), fill=(fill, kinds))
+        check_padding_mode(padding_mode)
+        check_side_count(padding)
+        super().__init__(fill=fill, padding=padding, padding_mode=padding_mode)
 
     def forward(self, img):
         return F.pad(img, self.padding, self.fill, self.padding_mode)
 
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(padding={self.padding}, fill={self.fill}, "
-            f"padding_mode={self.padding_mode})"
-        )
+
+# -- flips -----------------------------------------------------------------------------------------
 
 
-class RandomCrop(nn.Module):
+class _Flip(ListedModule):
+    _listed = ("p",)
+
+    def __init__(self, p=0.5):
+        super().__init__(p=p)
+
+
+class RandomHorizontalFlip(_Flip):
+    """Left and right exchanged, with probability p."""
+
+    def forward(self, img):
+        return F.hflip(img) if draws.happens(self.p) else img
+
+
+class RandomVerticalFlip(_Flip):
+    """Top and bottom exchanged, with probability p."""
+
+    def forward(self, img):
+        return F.vflip(img) if draws.happens(self.p) else img
+
+
+# -- crops -----------------------------------------------------------------------------------------
+
+
+class _Sized(ListedModule):
+    _listed: tuple[str, ...] = ("size",)
+
+    def __init__(self, size):
+        super().__init__(size=height_and_width(size))
+
+
+class CenterCrop(_Sized):
+    """The middle of an image, padded with zeros where the image is smaller."""
+
+    def forward(self, img):
+        return F.center_crop(img, self.size)
+
+
+class FiveCrop(_Sized):
+    """The four corners and the middle, as a tuple."""
+
+    def forward(self, img):
+        return F.five_crop(img, self.size)
+
+
+class TenCrop(_Sized):
+    """The four corners and the middle of an image and of its mirror image, as a tuple."""
+
+    _listed = ("size", "vertical_flip")
+
+    def __init__(self, size, vertical_flip=False):
+        super().__init__(size)
+        self.vertical_flip = vertical_flip
+
+    def forward(self, img):
+        return F.ten_crop(img, self.size, self.vertical_flip)
+
+
+class RandomCrop(ListedModule):
     """A part of the given size, anywhere in the image after padding.
 
     pad_if_needed: pad images that are smaller than the crop.
     """
 
+    _listed: tuple[str, ...] = ("size", "padding")
+
     @staticmethod
     def get_params(img: Tensor, output_size: tuple[int, int]) -> tuple[int, int, int, int]:
         """Top, left, height and width of a crop."""
         _, height, width = F.get_dimensions(img)
-        return _crop_within(height, width, *output_size)
+        crop_height, crop_width = output_size
+        return parameters.crop((height, width), (crop_height, crop_width))
 
     def __init__(self, size, padding=None, pad_if_needed=False, fill=0, padding_mode="constant"):
-        super().__init__()
-        self.size = tuple(_setup_size(size, error_msg=TWO_DIMENSIONS))
-        self.padding = padding
-        self.pad_if_needed = pad_if_needed
-        self.fill = fill
-        self.padding_mode = padding_mode
+        super().__init__(
+            size=tuple(height_and_width(size)),
+            padding=padding,
+            padding_mode=padding_mode,
+            fill=fill,
+            pad_if_needed=pad_if_needed,
+        )
 
     def forward(self, img):
+        if self._pads_in_place(img):
+            return self._padded_crop(img)
         if self.padding is not None:
-            if self._pads_in_place(img):
-                return self._padded_crop(img)
-            img = F.pad(img, self.padding, self.fill, self.padding_mode)
+            img = self._padded(img, self.padding)
         if self.pad_if_needed:
-            _, height, width = F.get_dimensions(img)
-            if width < self.size[1]:
-                img = F.pad(img, [self.size[1] - width, 0], self.fill, self.padding_mode)
-            if height < self.size[0]:
-                img = F.pad(img, [0, self.size[0] - height], self.fill, self.padding_mode)
-        top, left, height, width = self.get_params(img, self.size)
-        return F.crop(img, top, left, height, width)
+            _, *size = F.get_dimensions(img)
+            missing_rows, missing_columns = (want - has for want, has in zip(self.size, size))
+            # one axis after the other: what edges are repeated at corners depends on it
+            if missing_columns > 0:
+                img = self._padded(img, [missing_columns, 0])
+            if missing_rows > 0:
+                img = self._padded(img, [0, missing_rows])
+        return F.crop(img, *self.get_params(img, self.size))
+
+    def _padded(self, img, padding):
+        return F.pad(img, padding, self.fill, self.padding_mode)
 
     def _pads_in_place(self, img):
         """Whether padding with zeros and cropping can be one step, on an image of Pillow."""
         return (
-            type(self).get_params is _GET_CROP
+            self.padding is not None
+            and type(self).get_params is _GET_CROP
             and self.padding_mode == "constant"
             and not self.pad_if_needed
             and F.is_pil_image(img)
@@ -131,64 +180,22 @@ class RandomCrop(nn.Module):
         )
 
     def _padded_crop(self, img):
-        left, top, right, bottom = F.F_pil.four_sides(self.padding)
-        width, height = img.size
-        i, j, h, w = _crop_within(top + height + bottom, left + width + right, *self.size)
-        return F.F_pil.crop_beyond(img, i - top, j - left, h, w)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(size={self.size}, padding={self.padding})"
+        left, top, right, bottom = F.F_pil.plain_sides(self.padding)
+        canvas = top + img.height + bottom, left + img.width + right
+        i, j, height, width = parameters.crop(canvas, self.size)
+        return F.F_pil.crop_beyond(img, i - top, j - left, height, width)
 
 
 _GET_CROP = RandomCrop.get_params
 
 
-def _crop_within(height, width, crop_height, crop_width):
-    if height < crop_height or width < crop_width:
-        raise ValueError(
-            f"Required crop size {(crop_height, crop_width)} is larger than input image size "
-            f"{(height, width)}"
-        )
-    if width == crop_width and height == crop_height:
-        return 0, 0, height, width
-    top = draws.integer(0, height - crop_height + 1)
-    left = draws.integer(0, width - crop_width + 1)
-    return top, left, crop_height, crop_width
-
-
-class RandomHorizontalFlip(nn.Module):
-    """Left and right exchanged, with probability p."""
-
-    def __init__(self, p=0.5):
-        super().__init__()
-        self.p = p
-
-    def forward(self, img):
-        return F.hflip(img) if draws.happens(self.p) else img
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(p={self.p})"
-
-
-class RandomVerticalFlip(nn.Module):
-    """Top and bottom exchanged, with probability p."""
-
-    def __init__(self, p=0.5):
-        super().__init__()
-        self.p = p
-
-    def forward(self, img):
-        return F.vflip(img) if draws.happens(self.p) else img
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(p={self.p})"
-
-
-class RandomResizedCrop(nn.Module):
+class RandomResizedCrop(_Interpolated):
     """A part of random area and shape, resized.
 
     scale: bounds of its area, as a share of the image. ratio: bounds of width / height.
     """
+
+    _listed: tuple[str, ...] = ("size", "scale", "ratio", "interpolation", "antialias")
 
     def __init__(
         self,
@@ -198,106 +205,48 @@ class RandomResizedCrop(nn.Module):
         interpolation=InterpolationMode.BILINEAR,
         antialias: bool | None = True,
     ):
-        super().__init__()
-        self.size = _setup_size(size, error_msg=TWO_DIMENSIONS)
-        if not check_ranges(scale, ratio):
-            warnings.warn("Scale and ratio should be of kind (min, max)", stacklevel=2)
-        self.interpolation = mode_or_given(interpolation)
-        self.antialias = antialias
-        self.scale = scale
-        self.ratio = ratio
+        size = height_and_width(size)
+        parameters.warn_of_ranges(scale, ratio)
+        mode = mode_or_given(interpolation)
+        super().__init__(
+            size=size, scale=scale, ratio=ratio, antialias=antialias, interpolation=mode
+        )
 
     @staticmethod
     def get_params(
         img: Tensor, scale: list[float], ratio: list[float]
     ) -> tuple[int, int, int, int]:
         """Top, left, height and width of a crop."""
-        _, height, width = F.get_dimensions(img)
-        log_ratio = draws.logarithms(ratio)
-        for _ in range(10):
-            area = height * width * draws.uniform(scale[0], scale[1])
-            aspect = draws.exponential_between(log_ratio[0], log_ratio[1])
-            w = round(math.sqrt(area * aspect))
-            h = round(math.sqrt(area / aspect))
-            if 0 < w <= width and 0 < h <= height:
-                return draws.integer(0, height - h + 1), draws.integer(0, width - w + 1), h, w
-        # nothing fitted: the largest part in the middle that has a permitted shape
-        w, h = width, height
-        whole = float(width) / float(height)
-        if whole < min(ratio):
-            h = round(w / min(ratio))
-        elif whole > max(ratio):
-            w = round(h * max(ratio))
-        return (height - h) // 2, (width - w) // 2, h, w
+        return parameters.resized_crop(F.get_dimensions(img)[1:], scale, ratio)
 
     def forward(self, img):
-        i, j, h, w = self.get_params(img, self.scale, self.ratio)
-        return F.resized_crop(
-            img, i, j, h, w, self.size, self.interpolation, antialias=self.antialias
-        )
+        place = self.get_params(img, self.scale, self.ratio)
+        return F.resized_crop(img, *place, self.size, self.interpolation, self.antialias)
 
-    def __repr__(self) -> str:
-        scale = tuple(round(s, 4) for s in self.scale)
-        ratio = tuple(round(r, 4) for r in self.ratio)
-        return (
-            f"{type(self).__name__}(size={self.size}, scale={scale}, ratio={ratio}, "
-            f"interpolation={self.interpolation.value}, antialias={self.antialias})"
-        )
+    def _facts(self) -> dict[str, Any]:
+        facts = super()._facts()
+        for name in ("scale", "ratio"):
+            facts[name] = tuple(round(bound, 4) for bound in facts[name])
+        return facts
 
 
-class FiveCrop(nn.Module):
-    """The four corners and the middle, as a tuple."""
-
-    def __init__(self, size):
-        super().__init__()
-        self.size = _setup_size(size, error_msg=TWO_DIMENSIONS)
-
-    def forward(self, img):
-        return F.five_crop(img, self.size)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(size={self.size})"
+# -- erasing ---------------------------------------------------------------------------------------
 
 
-class TenCrop(nn.Module):
-    """The four corners and the middle of an image and of its mirror image, as a tuple."""
-
-    def __init__(self, size, vertical_flip=False):
-        super().__init__()
-        self.size = _setup_size(size, error_msg=TWO_DIMENSIONS)
-        self.vertical_flip = vertical_flip
-
-    def forward(self, img):
-        return F.ten_crop(img, self.size, self.vertical_flip)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(size={self.size}, vertical_flip={self.vertical_flip})"
-
-
-class RandomErasing(nn.Module):
+class RandomErasing(ListedModule):
     """A rectangle of a tensor overwritten, with probability p.
 
     scale and ratio: bounds of its area and of height / width. value: a number, one for each
     channel, or "random" for normal noise.
     """
 
+    _listed = ("p", "scale", "ratio", "value", "inplace")
+
     def __init__(self, p=0.5, scale=(0.02, 0.33), ratio=(0.3, 3.3), value=0, inplace=False):
-        super().__init__()
-        if not isinstance(value, (numbers.Number, str, tuple, list)):
-            raise TypeError("Argument value should be either a number or str or a sequence")
-        if isinstance(value, str) and value != "random":
-            raise ValueError("If value is str, it should be 'random'")
-        if not check_ranges(scale, ratio):
-            warnings.warn("Scale and ratio should be of kind (min, max)", stacklevel=2)
-        if scale[0] < 0 or scale[1] > 1:
-            raise ValueError("Scale should be between 0 and 1")
+        parameters.check_erasing(value, scale, ratio)
         if p < 0 or p > 1:
             raise ValueError("Random erasing probability should be between 0 and 1")
-        self.p = p
-        self.scale = scale
-        self.ratio = ratio
-        self.value = value
-        self.inplace = inplace
+        super().__init__(p=p, value=value, scale=scale, ratio=ratio, inplace=inplace)
 
     @staticmethod
     def get_params(
@@ -307,43 +256,13 @@ class RandomErasing(nn.Module):
         value: list[float] | None = None,
     ) -> tuple[int, int, int, int, Tensor]:
         """Top, left, height and width of a rectangle, and what to write there."""
-        channels, height, width = img.shape[-3], img.shape[-2], img.shape[-1]
-        log_ratio = draws.logarithms(ratio)
-        for _ in range(10):
-            area = height * width * draws.uniform(scale[0], scale[1])
-            aspect = draws.exponential_between(log_ratio[0], log_ratio[1])
-            h = round(math.sqrt(area * aspect))
-            w = round(math.sqrt(area / aspect))
-            if not (h < height and w < width):
-                continue
-            if value is None:
-                new = flambeau.empty([channels, h, w], dtype=flambeau.float32).normal_()
-            else:
-                new = flambeau.tensor(value)[:, None, None]
-            top, left = draws.integer(0, height - h + 1), draws.integer(0, width - w + 1)
-            return top, left, h, w, new
-        return 0, 0, height, width, img
+        shape = img.shape[-3:]
+        found = parameters.erasure(shape, scale, ratio, value)
+        return (0, 0, shape[1], shape[2], img) if found is None else found
 
     def forward(self, img):
         if not draws.happens(self.p):
             return img
-        value = self.value
-        if isinstance(value, (int, float)):
-            value = [float(value)]
-        elif isinstance(value, str):
-            value = None
-        elif isinstance(value, (list, tuple)):
-            value = [float(v) for v in value]
-        if value is not None and len(value) not in (1, img.shape[-3]):
-            raise ValueError(
-                "If value is a sequence, it should have either a single value or "
-                f"{img.shape[-3]} (number of input channels)"
-            )
-        i, j, h, w, new = self.get_params(img, scale=self.scale, ratio=self.ratio, value=value)
-        return F.erase(img, i, j, h, w, new, self.inplace)
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(p={self.p}, scale={self.scale}, ratio={self.ratio}, "
-            f"value={self.value}, inplace={self.inplace})"
-        )
+        values = parameters.erasing_values(self.value)
+        parameters.check_erasing_values(values, img.shape[-3], "input")
+        return F.erase(img, *self.get_params(img, self.scale, self.ratio, values), self.inplace)

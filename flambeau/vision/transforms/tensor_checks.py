@@ -7,14 +7,12 @@ lie between 0 and 1, integers between 0 and the largest of their dtype.
 import flambeau
 from flambeau import Tensor
 
-_MAX_VALUES = {
-    flambeau.uint8: 255,
-    flambeau.int8: 127,
-    flambeau.int16: 32767,
-    flambeau.uint16: 65535,
-    flambeau.int32: 2147483647,
-    flambeau.int64: 9223372036854775807,
+# how many bits of an integer hold its value: all but the sign
+VALUE_BITS = {
+    getattr(flambeau, ("int" if signed else "uint") + str(bits)): bits - signed
+    for bits, signed in ((8, 0), (8, 1), (16, 0), (16, 1), (32, 1), (64, 1))
 }
+_MAX_VALUES = {dtype: 2**bits - 1 for dtype, bits in VALUE_BITS.items()}
 _ROUNDED = frozenset(
     (flambeau.uint8, flambeau.int8, flambeau.int16, flambeau.int32, flambeau.int64)
 )

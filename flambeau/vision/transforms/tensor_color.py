@@ -4,9 +4,12 @@ Formulas and the order of their roundings are torchvision's, so that integers co
 What moves pixels is in `tensor_geometry.py`, what looks at neighbours in `tensor_filters.py`.
 """
 
+from collections.abc import Callable
+
 import flambeau
 from flambeau import Tensor
 from flambeau.ops import pixels
+from flambeau.vision.transforms.arguments import check_factor, check_gamma, check_hue
 from flambeau.vision.transforms.tensor_checks import (
     check_channels,
     check_image,
@@ -22,17 +25,7 @@ def convert_image_dtype(image: Tensor, dtype: flambeau.dtype = flambeau.float32)
     if image.dtype == dtype:
         return image
     if image.is_floating_point():
-        if dtype.is_floating_point:
-            return image.to(dtype)
-        wide = (flambeau.int32, flambeau.int64)
-        if (image.dtype == flambeau.float32 and dtype in wide) or (
-            image.dtype == flambeau.float64 and dtype == flambeau.int64
-        ):
-            raise RuntimeError(
-                f"The cast from {image.dtype} to {dtype} cannot be performed safely."
-            )
-        # each integer gets an equal share of the interval; 1.0 itself goes to the last
-        return image.mul(float(max_value(dtype)) + 1.0 - 1e-3).to(dtype)
+        return floats_as(image, dtype, "cast")
     most = float(max_value(image.dtype))
     if dtype.is_floating_point:
         return image.to(dtype) / most
@@ -41,6 +34,22 @@ def convert_image_dtype(image: Tensor, dtype: flambeau.dtype = flambeau.float32)
         factor = int((most + 1) // (new_most + 1))
         return flambeau.div(image, factor, rounding_mode="floor").to(dtype)
     return image.to(dtype) * int((new_most + 1) // (most + 1))
+
+
+_UNSAFE = {
+    flambeau.float32: (flambeau.int32, flambeau.int64),
+    flambeau.float64: (flambeau.int64,),
+}
+
+
+def floats_as(image: Tensor, dtype: flambeau.dtype, what: str) -> Tensor:
+    """A picture of floats in another dtype; each integer gets an equal share of the interval."""
+    if dtype.is_floating_point:
+        return image.to(dtype)
+    if dtype in _UNSAFE.get(image.dtype, ()):
+        raise RuntimeError(f"The {what} from {image.dtype} to {dtype} cannot be performed safely.")
+    count = float(max_value(dtype)) + 1.0
+    return image.mul(count - 1e-3).to(dtype)  # a bit less, so that 1.0 itself goes to the last
 
 
 # -- blending --------------------------------------------------------------------------------------
@@ -52,9 +61,7 @@ def _blend(img: Tensor, other: Tensor, ratio: float) -> Tensor:
     return (ratio * img + (1.0 - ratio) * other).clamp(0, bound).to(img.dtype)
 
 
-def _check_factor(name: str, factor: float) -> None:
-    if factor < 0:
-        raise ValueError(f"{name} ({factor}) is not non-negative.")
+_LUMA = (0.2989, 0.587, 0.114)  # what red, green and blue add to how bright a pixel looks
 
 
 def rgb_to_grayscale(img: Tensor, num_output_channels: int = 1) -> Tensor:
@@ -63,90 +70,97 @@ def rgb_to_grayscale(img: Tensor, num_output_channels: int = 1) -> Tensor:
     check_channels(img, [1, 3])
     if num_output_channels not in (1, 3):
         raise ValueError("num_output_channels should be either 1 or 3")
-    if img.shape[-3] == 3:
-        red, green, blue = img.unbind(dim=-3)
-        gray = (0.2989 * red + 0.587 * green + 0.114 * blue).to(img.dtype).unsqueeze(dim=-3)
-    else:
-        gray = img.clone()
-    return gray.expand(img.shape) if num_output_channels == 3 else gray
+    gray = img.clone() if img.shape[-3] == 1 else _luma(img)
+    return gray if num_output_channels == 1 else gray.expand(img.shape)
+
+
+def _luma(img: Tensor) -> Tensor:
+    red, green, blue = (share * band for share, band in zip(_LUMA, img.unbind(-3)))
+    return (red + green + blue).to(img.dtype).unsqueeze(-3)
 
 
 def adjust_brightness(img: Tensor, brightness_factor: float) -> Tensor:
-    _check_factor("brightness_factor", brightness_factor)
+    check_factor("brightness_factor", brightness_factor)
     check_image(img)
     check_channels(img, [1, 3])
     return _blend(img, flambeau.zeros_like(img), brightness_factor)
 
 
 def adjust_contrast(img: Tensor, contrast_factor: float) -> Tensor:
-    _check_factor("contrast_factor", contrast_factor)
+    check_factor("contrast_factor", contrast_factor)
     check_image(img)
     check_channels(img, [3, 1])
     gray = rgb_to_grayscale(img) if get_dimensions(img)[0] == 3 else img
-    mean = flambeau.mean(gray.to(working_dtype(img)), dim=(-3, -2, -1), keepdim=True)
-    return _blend(img, mean, contrast_factor)
+    return _blend(img, mean_level(gray.to(working_dtype(img))), contrast_factor)
+
+
+def mean_level(gray: Tensor) -> Tensor:
+    """The mean of each image."""
+    return gray.mean(dim=(-3, -2, -1), keepdim=True)
 
 
 def adjust_saturation(img: Tensor, saturation_factor: float) -> Tensor:
-    _check_factor("saturation_factor", saturation_factor)
+    check_factor("saturation_factor", saturation_factor)
     check_image(img)
     check_channels(img, [1, 3])
-    if get_dimensions(img)[0] == 1:
-        return img
-    return _blend(img, rgb_to_grayscale(img), saturation_factor)
+    is_gray = get_dimensions(img)[0] == 1
+    return img if is_gray else _blend(img, rgb_to_grayscale(img), saturation_factor)
 
 
 # -- hue -------------------------------------------------------------------------------------------
 
 
 def adjust_hue(img: Tensor, hue_factor: float) -> Tensor:
-    if not -0.5 <= hue_factor <= 0.5:
-        raise ValueError(f"hue_factor ({hue_factor}) is not in [-0.5, 0.5].")
+    check_hue(hue_factor)
     if not isinstance(img, Tensor):
         raise TypeError("Input img should be Tensor image")
     check_image(img)
     check_channels(img, [1, 3])
     if get_dimensions(img)[0] == 1:
         return img
-    hue, saturation, value = rgb_to_hsv(convert_image_dtype(img, flambeau.float32))
-    hue = (hue + hue_factor) % 1.0
-    return convert_image_dtype(hsv_to_rgb(hue, saturation, value), img.dtype)
+    floats = convert_image_dtype(img, flambeau.float32)
+    turned = turned_hues(floats, hue_factor, lambda s: s / 6.0, lambda s, f: 1.0 - s * (1.0 - f))
+    return convert_image_dtype(turned, img.dtype)
 
 
-def rgb_to_hsv(img: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Hue, saturation and value of a float image, all between 0 and 1."""
-    red, green, blue = img.unbind(dim=-3)
-    most = img.amax(dim=-3)
-    least = img.amin(dim=-3)
-    is_gray = most == least
+def turned_hues(img: Tensor, by: float, sixth: Callable, rising: Callable) -> Tensor:
+    """A picture of floats with hues turned by a share of the circle.
+
+    What v1 and v2 round differently: sixth(x) is x / 6, and rising(s, f) is 1 - s (1 - f).
+    """
+    sextant, saturation, value = _rgb_to_sextants(img)
+    hue = flambeau.fmod(sixth(sextant) + 1.0, 1.0)
+    return _hsv_to_rgb((hue + by) % 1.0, saturation, value, rising)
+
+
+def _rgb_to_sextants(img: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Hue (-1 to 5, red at 0), saturation and value (0 to 1) of a float image."""
+    most, least = img.amax(dim=-3), img.amin(dim=-3)
     spread = most - least
-    ones = flambeau.ones_like(most)
-    saturation = spread / flambeau.where(is_gray, ones, most)
-    divisor = flambeau.where(is_gray, ones, spread)
-    from_red, from_green, from_blue = ((most - c) / divisor for c in (red, green, blue))
-    at_red = most == red
-    at_green = most == green
-    sextant = (
-        at_red * (from_blue - from_green)
-        + (at_green & ~at_red) * (2.0 + from_red - from_blue)
-        + (~at_green & ~at_red) * (4.0 + from_green - from_red)
-    )
-    return flambeau.fmod(sextant / 6.0 + 1.0, 1.0), saturation, most
+    is_gray = most == least
+    saturation = spread / most.masked_fill(is_gray, 1.0)
+    distances = (most.unsqueeze(-3) - img) / spread.masked_fill(is_gray, 1.0).unsqueeze(-3)
+    to_red, to_green, to_blue = distances.unbind(-3)
+    red, green, _ = img.unbind(-3)
+    beyond_red = flambeau.where(most == green, 2.0 + to_red - to_blue, 4.0 + to_green - to_red)
+    return flambeau.where(most == red, to_blue - to_green, beyond_red), saturation, most
 
 
-def hsv_to_rgb(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
-    """The image of which `rgb_to_hsv` gives these."""
+# By sextant of the hue, which of (value, p, q, t) red is; green and blue follow it around the
+# circle at a distance of two sextants each.
+_RED = (0, 2, 1, 1, 3, 0)
+_SEXTANTS = [_RED, _RED[-2:] + _RED[:-2], _RED[-4:] + _RED[:-4]]
+
+
+def _hsv_to_rgb(hue: Tensor, saturation: Tensor, value: Tensor, rising: Callable) -> Tensor:
     place = hue * 6.0
     whole = place.floor()
     part = place - whole
-    sextant = (whole.to(flambeau.int32) % 6).to(flambeau.int64).unsqueeze(dim=-3)
-    p = flambeau.clamp(value * (1.0 - saturation), 0.0, 1.0)
-    q = flambeau.clamp(value * (1.0 - saturation * part), 0.0, 1.0)
-    t = flambeau.clamp(value * (1.0 - saturation * (1.0 - part)), 0.0, 1.0)
-    channels = ((value, q, p, p, t, value), (t, value, value, q, p, p), (p, p, t, value, value, q))
-    return flambeau.cat(
-        [flambeau.stack(by_sextant, dim=-3).gather(-3, sextant) for by_sextant in channels], dim=-3
-    )
+    shares = (1.0 - saturation, 1.0 - saturation * part, rising(saturation, part))
+    levels = [value, *((share * value).clamp(0.0, 1.0) for share in shares)]
+    sextant = (whole.to(flambeau.int32) % 6).to(flambeau.int64)
+    which = flambeau.tensor(_SEXTANTS, dtype=flambeau.int64, device=hue.device)[:, sextant]
+    return flambeau.stack(levels, dim=-3).gather(-3, which.movedim(0, -3))
 
 
 # -- curves ----------------------------------------------------------------------------------------
@@ -156,8 +170,7 @@ def adjust_gamma(img: Tensor, gamma: float, gain: float = 1) -> Tensor:
     if not isinstance(img, Tensor):
         raise TypeError("Input img should be a Tensor.")
     check_channels(img, [1, 3])
-    if gamma < 0:
-        raise ValueError("Gamma should be a non-negative real number")
+    check_gamma(gamma)
     result = img if img.is_floating_point() else convert_image_dtype(img, flambeau.float32)
     result = (gain * result.pow(gamma)).clamp(0, 1)
     return convert_image_dtype(result, img.dtype)
@@ -193,26 +206,18 @@ def autocontrast(img: Tensor) -> Tensor:
     check_three_dimensions(img)
     check_channels(img, [1, 3])
     bound = max_value(img.dtype)
+    low, high = darkest_and_lightest(img)
+    gain = bound / (high - low)
+    is_flat = ~gain.isfinite()
+    stretched = (img - low.masked_fill(is_flat, 0)) * gain.masked_fill(is_flat, 1)
+    return stretched.clamp(0, bound).to(img.dtype)
+
+
+def darkest_and_lightest(img: Tensor) -> tuple[Tensor, Tensor]:
+    """The extremes of each channel, as floats."""
     dtype = working_dtype(img)
-    least = img.amin(dim=(-2, -1), keepdim=True).to(dtype)
-    most = img.amax(dim=(-2, -1), keepdim=True).to(dtype)
-    scale = bound / (most - least)
-    is_flat = flambeau.isfinite(scale).logical_not()
-    least[is_flat] = 0
-    scale[is_flat] = 1
-    return ((img - least) * scale).clamp(0, bound).to(img.dtype)
-
-
-def _equalize_channel(channel: Tensor) -> Tensor:
-    counts = flambeau.bincount(channel.reshape(-1), minlength=256)
-    present = counts[counts != 0]
-    step = present[:-1].sum().item() // 255
-    if step == 0:
-        return channel
-    below = counts.cumsum(0) + step // 2
-    curve = flambeau.div(below, step, rounding_mode="floor")
-    curve = flambeau.nn.functional.pad(curve, [1, 0])[:-1].clamp(0, 255)
-    return curve[channel.to(flambeau.int64)].to(flambeau.uint8)
+    over = {"dim": (-2, -1), "keepdim": True}
+    return img.amin(**over).to(dtype), img.amax(**over).to(dtype)
 
 
 def equalize(img: Tensor) -> Tensor:
@@ -222,15 +227,33 @@ def equalize(img: Tensor) -> Tensor:
     if img.dtype != flambeau.uint8:
         raise TypeError(f"Only torch.uint8 image tensors are supported, but found {img.dtype}")
     check_channels(img, [1, 3])
-    if img.ndim == 4:
-        return flambeau.stack([equalize(single) for single in img])
-    return flambeau.stack([_equalize_channel(channel) for channel in img])
+    return flambeau.stack([equalized(part) for part in img])
+
+
+def equalized(img: Tensor) -> Tensor:
+    """Bytes respaced, so that a value becomes the share of pixels that are darker, of 255."""
+    planes = img.reshape(-1, img.shape[-2] * img.shape[-1])
+    values = planes.to(flambeau.int64)
+    ones = values.new_ones(1).expand_as(values)
+    counts = values.new_zeros((len(planes), 256)).scatter_add_(1, values, ones)
+    darker = counts.cumsum(1) - counts
+    # so many pixels make one step of the new values; the lightest do not count
+    lightest = planes.amax(1, keepdim=True).to(flambeau.int64)
+    step = darker.gather(1, lightest) // 255
+    curve = ((darker + step // 2) // step.clamp(min=1)).clamp(max=255)
+    new = curve.to(flambeau.uint8).gather(1, values).view(img.shape)
+    return flambeau.where((step == 0).view(*img.shape[:-2], 1, 1), img, new)
 
 
 # -- normalisation ---------------------------------------------------------------------------------
 
 _moments: dict = {}  # mean and std as tensors, by their numbers and the dtype
 _ONE_ROUNDING = frozenset((flambeau.float32, flambeau.float64))
+
+
+def _by_channel(values, dtype, device) -> Tensor:
+    out = flambeau.as_tensor(values, dtype=dtype, device=device)
+    return out.view(-1, 1, 1) if out.ndim == 1 else out
 
 
 def _as_moments(mean, std, dtype, device) -> tuple[Tensor, Tensor]:
@@ -244,16 +267,11 @@ def _as_moments(mean, std, dtype, device) -> tuple[Tensor, Tensor]:
         if found is not None:
             return found
     with flambeau.inference_mode(False):  # they outlive this call, whose results may be recorded
-        mean = flambeau.as_tensor(mean, dtype=dtype, device=device)
-        std = flambeau.as_tensor(std, dtype=dtype, device=device)
+        mean, std = (_by_channel(values, dtype, device) for values in (mean, std))
     if (std == 0).any():
         raise ValueError(
             f"std evaluated to zero after conversion to {dtype}, leading to division by zero."
         )
-    if mean.ndim == 1:
-        mean = mean.view(-1, 1, 1)
-    if std.ndim == 1:
-        std = std.view(-1, 1, 1)
     if key is not None and all(
         type(number) in (int, float) for number in (*mean_given, *std_given)
     ):

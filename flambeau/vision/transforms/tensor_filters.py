@@ -8,13 +8,14 @@ import flambeau
 from flambeau import Tensor
 from flambeau.nn.functional import conv2d
 from flambeau.nn.functional import pad as pad_tensor
+from flambeau.vision.transforms.arguments import check_factor
 from flambeau.vision.transforms.tensor_checks import (
     AsBatch,
     check_channels,
     check_image,
     working_dtype,
 )
-from flambeau.vision.transforms.tensor_color import _blend, _check_factor
+from flambeau.vision.transforms.tensor_color import _blend
 
 
 def gaussian_kernel(kernel_size: int, sigma: float, dtype, device) -> Tensor:
@@ -42,21 +43,23 @@ def gaussian_blur(img: Tensor, kernel_size: list[int], sigma: list[float]) -> Te
     return batch.restore(conv2d(padded, kernels, groups=padded.shape[-3]))
 
 
+def inner_means(images: Tensor, channels: int) -> Tensor:
+    """Pixels of a batch that have all neighbours, averaged with them; their own weight is 5/13."""
+    weights = flambeau.ones((3, 3), dtype=images.dtype, device=images.device)
+    weights[1, 1] = 5.0
+    kernels = (weights / weights.sum()).expand(channels, 1, 3, 3)
+    return conv2d(images, kernels, groups=channels)
+
+
 def _smoothed(img: Tensor) -> Tensor:
-    """Inner pixels averaged with their neighbours; their own weight is five times as large."""
-    kernel = flambeau.ones((3, 3), dtype=working_dtype(img), device=img.device)
-    kernel[1, 1] = 5.0
-    kernel /= kernel.sum()
-    batch = AsBatch(img, kernel.dtype)
-    kernels = kernel.expand(img.shape[-3], 1, 3, 3)
-    inner = batch.restore(conv2d(batch.images, kernels, groups=batch.images.shape[-3]))
+    batch = AsBatch(img, working_dtype(img))
     result = img.clone()
-    result[..., 1:-1, 1:-1] = inner
+    result[..., 1:-1, 1:-1] = batch.restore(inner_means(batch.images, img.shape[-3]))
     return result
 
 
 def adjust_sharpness(img: Tensor, sharpness_factor: float) -> Tensor:
-    _check_factor("sharpness_factor", sharpness_factor)
+    check_factor("sharpness_factor", sharpness_factor)
     check_image(img)
     check_channels(img, [1, 3])
     if img.shape[-1] <= 2 or img.shape[-2] <= 2:

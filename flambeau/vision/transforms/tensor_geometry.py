@@ -6,12 +6,19 @@ tells where that is.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import flambeau
 from flambeau import Tensor
 from flambeau.nn.functional import grid_sample, interpolate
 from flambeau.nn.functional import pad as pad_tensor
+from flambeau.vision.transforms.arguments import (
+    check_fill_count,
+    check_kinds,
+    check_padding_mode,
+    check_side_count,
+    four_sides,
+)
 from flambeau.vision.transforms.tensor_checks import (
     AsBatch,
     check_image,
@@ -20,7 +27,6 @@ from flambeau.vision.transforms.tensor_checks import (
 )
 
 Fill = int | float | Sequence[float] | None
-_PADDING_MODES = ["constant", "edge", "reflect", "symmetric"]
 
 
 # -- flips and crops -------------------------------------------------------------------------------
@@ -36,40 +42,42 @@ def hflip(img: Tensor) -> Tensor:
     return img.flip(-1)
 
 
+def _along_axis(start: int, length: int, whole: int) -> tuple[slice, list[int]]:
+    """What a crop takes of an axis, and how much it lacks before and after."""
+    end = start + length
+    lacking = min(end, 0) - start, end - max(start, whole)
+    return slice(max(start, 0), end), [max(count, 0) for count in lacking]
+
+
+def part_of(img: Tensor, top: int, left: int, height: int, width: int) -> Tensor:
+    """A part of images; what lies outside is zero."""
+    rows_of, columns_of = img.shape[-2], img.shape[-1]
+    if 0 <= top <= rows_of - height and 0 <= left <= columns_of - width:
+        return img[..., top : top + height, left : left + width]
+    rows, above_and_below = _along_axis(top, height, rows_of)
+    columns, around = _along_axis(left, width, columns_of)
+    part, sides = img[..., rows, columns], around + above_and_below
+    return pad_tensor(part, sides, value=0.0) if any(sides) else part
+
+
 def crop(img: Tensor, top: int, left: int, height: int, width: int) -> Tensor:
-    _, h, w = get_dimensions(img)
-    right, bottom = left + width, top + height
-    if left >= 0 and top >= 0 and right <= w and bottom <= h:
-        return img[..., top:bottom, left:right]
-    padding = [
-        max(min(0, right) - left, 0),
-        max(min(0, bottom) - top, 0),
-        max(right - max(w, left), 0),
-        max(bottom - max(h, top), 0),
-    ]
-    return pad(img[..., max(top, 0) : bottom, max(left, 0) : right], padding, fill=0)
+    check_image(img)
+    return part_of(img, top, left, height, width)
 
 
 def erase(img: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = False) -> Tensor:
     check_image(img)
-    if not inplace:
-        img = img.clone()
-    img[..., i : i + h, j : j + w] = v
+    return overwritten(img if inplace else img.clone(), (i, j, h, w), v)
+
+
+def overwritten(img: Tensor, place: tuple[int, int, int, int], new: Tensor) -> Tensor:
+    """Images in which a rectangle (its top, left, height and width) was written to."""
+    top, left, height, width = place
+    img[..., top : top + height, left : left + width] = new
     return img
 
 
 # -- padding ---------------------------------------------------------------------------------------
-
-
-def _sides(padding: int | list[int]) -> list[int]:
-    """Left, right, top and bottom, from one, two or four numbers."""
-    if isinstance(padding, int):
-        padding = [padding]
-    if len(padding) == 1:
-        return [padding[0]] * 4
-    if len(padding) == 2:
-        return [padding[0], padding[0], padding[1], padding[1]]
-    return [padding[0], padding[2], padding[1], padding[3]]
 
 
 def pad(
@@ -79,34 +87,34 @@ def pad(
     padding_mode: str = "constant",
 ) -> Tensor:
     check_image(img)
-    if fill is None:
-        fill = 0
-    if not isinstance(padding, (int, tuple, list)):
-        raise TypeError("Got inappropriate padding arg")
-    if not isinstance(fill, (int, float)):
-        raise TypeError("Got inappropriate fill arg")
-    if not isinstance(padding_mode, str):
-        raise TypeError("Got inappropriate padding_mode arg")
-    if isinstance(padding, (tuple, list)) and len(padding) not in (1, 2, 4):
-        raise ValueError(
-            "Padding must be an int or a 1, 2, or 4 element tuple, "
-            f"not a {len(padding)} element tuple"
-        )
-    if padding_mode not in _PADDING_MODES:
-        raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
-    sides = _sides(padding)
-    if padding_mode == "symmetric":
+    color = 0 if fill is None else fill
+    check_kinds(
+        padding=(padding, (int, tuple, list)),
+        fill=(color, (int, float)),
+        padding_mode=(padding_mode, str),
+    )
+    check_side_count(padding)
+    check_padding_mode(padding_mode)
+    if padding_mode == "symmetric" and img.ndim not in (3, 4):
+        raise RuntimeError("Symmetric padding of N-D tensors are not supported yet")
+    return padded(img, four_sides(padding), color, padding_mode)
+
+
+_MODES_OF_KERNELS = {"edge": "replicate", "reflect": "reflect"}
+
+
+def padded(img: Tensor, padding: Sequence[int], fill: float, mode: str) -> Tensor:
+    """Images with so many pixels more at the left, top, right and bottom."""
+    left, top, right, bottom = padding
+    sides = [left, right, top, bottom]
+    if mode == "constant":
+        return pad_tensor(img, sides, value=float(fill))
+    if mode == "symmetric":
         return _pad_symmetric(img, sides)
-    is_single = img.ndim < 4
-    out = img.unsqueeze(0) if is_single else img
-    if padding_mode == "constant":
-        out = pad_tensor(out, sides, mode="constant", value=float(fill))
-    else:
-        mode = "replicate" if padding_mode == "edge" else padding_mode
-        if img.dtype not in (flambeau.float32, flambeau.float64):
-            out = out.to(flambeau.float32)
-        out = pad_tensor(out, sides, mode=mode).to(img.dtype)
-    return out.squeeze(0) if is_single else out
+    batch = img.reshape(img.shape[:-3].numel(), *img.shape[-3:])
+    # values are copied, so that those which kernels do not take may pass as floats
+    out = pad_tensor(batch.to(working_dtype(img)), sides, mode=_MODES_OF_KERNELS[mode])
+    return out.to(img.dtype).reshape(*img.shape[:-2], *out.shape[-2:])
 
 
 def _pad_symmetric(img: Tensor, sides: list[int]) -> Tensor:
@@ -118,8 +126,6 @@ def _pad_symmetric(img: Tensor, sides: list[int]) -> Tensor:
             ..., -min(top, 0) : height + min(bottom, 0), -min(left, 0) : width + min(right, 0)
         ]
         left, right, top, bottom = (max(side, 0) for side in sides)
-    if img.ndim not in (3, 4):
-        raise RuntimeError("Symmetric padding of N-D tensors are not supported yet")
 
     def places(before, size, after):
         mirrored = [-(i + 1) for i in range(after)]
@@ -159,49 +165,54 @@ def resize(
 # -- warping ---------------------------------------------------------------------------------------
 
 
-def _check_warp(img, interpolation, fill, matrix=None, coefficients=None):
+def _check_tensor(img, dot=""):
     if not isinstance(img, Tensor):
-        raise TypeError("Input img should be Tensor")
+        raise TypeError(f"Input img should be Tensor{dot}")
     check_image(img)
-    if matrix is not None and not isinstance(matrix, list):
+
+
+def _check_matrix(matrix):
+    if not isinstance(matrix, list):
         raise TypeError("Argument matrix should be a list")
-    if matrix is not None and len(matrix) != 6:
+    if len(matrix) != 6:
         raise ValueError("Argument matrix should have 6 float values")
-    if coefficients is not None and len(coefficients) != 8:
-        raise ValueError("Argument coeffs should have 8 float values")
-    if fill is not None and not isinstance(fill, (int, float, tuple, list)):
+
+
+def _check_outside(img, interpolation, fill):
+    """What pixels from outside become, and those between others."""
+    if not isinstance(fill, (int, float, tuple, list, type(None))):
         warnings.warn("Argument fill should be either int, float, tuple or list", stacklevel=4)
-    channels = get_dimensions(img)[0]
-    if isinstance(fill, (tuple, list)) and len(fill) > 1 and len(fill) != channels:
-        raise ValueError(
-            "The number of elements in 'fill' cannot broadcast to match the number of channels of "
-            f"the image ({len(fill)} != {channels})"
-        )
+    check_fill_count(fill, get_dimensions(img)[0])
     if interpolation not in ("nearest", "bilinear"):
         raise ValueError(f"Interpolation mode '{interpolation}' is unsupported with Tensor input")
 
 
+def sampled(images: Tensor, grid: Tensor, mode: str, fill: Fill, blend: Callable) -> Tensor:
+    """A batch at the places of a grid; blend(values, color, inside) mixes in what lies outside."""
+    count = len(images)
+    places = grid.expand(count, *grid.shape[1:]) if count > 1 else grid
+    how = {"mode": mode, "padding_mode": "zeros", "align_corners": False}
+    if fill is None:
+        return grid_sample(images, places, **how)
+    # a plane of ones goes along, to tell how much of each new pixel is from inside
+    kind = {"dtype": images.dtype, "device": images.device}
+    ones = flambeau.ones((count, 1, images.shape[2], images.shape[3]), **kind)
+    both = grid_sample(flambeau.cat((images, ones), dim=1), places, **how)
+    values, inside = both[:, :-1], both[:, -1:]
+    colors = fill if isinstance(fill, (tuple, list)) else [float(fill)]  # type: ignore[arg-type]
+    color = flambeau.tensor(colors, **kind).view(1, -1, 1, 1)
+    if mode == "nearest":
+        return flambeau.where(inside < 0.5, color, values)
+    return blend(values, color, inside)
+
+
+def _blend(values, color, inside):
+    return values * inside + (1.0 - inside) * color
+
+
 def _sample(img: Tensor, grid: Tensor, mode: str, fill: Fill) -> Tensor:
     batch = AsBatch(img, grid.dtype)
-    images = batch.images
-    shape = images.shape
-    if shape[0] > 1:
-        grid = grid.expand(shape[0], *grid.shape[1:])
-    if fill is None:
-        out = grid_sample(images, grid, mode=mode, padding_mode="zeros", align_corners=False)
-        return batch.restore(out)
-    plane = (shape[0], 1, shape[2], shape[3])
-    ones = flambeau.ones(plane, dtype=images.dtype, device=images.device)
-    images = flambeau.cat((images, ones), dim=1)
-    out = grid_sample(images, grid, mode=mode, padding_mode="zeros", align_corners=False)
-    out, inside = out[:, :-1], out[:, -1:]
-    colors = list(fill) if isinstance(fill, (tuple, list)) else [float(fill)]  # type: ignore[arg-type]
-    color = flambeau.tensor(colors, dtype=images.dtype, device=images.device).view(1, -1, 1, 1)
-    if mode == "nearest":
-        out = flambeau.where(inside < 0.5, color, out)
-    else:
-        out = out * inside + (1.0 - inside) * color
-    return batch.restore(out)
+    return batch.restore(sampled(batch.images, grid, mode, fill, _blend))
 
 
 def _mapped_centers(columns: Tensor, width: int, height: int, start_x: float, start_y: float):
@@ -231,7 +242,9 @@ def _affine_grid(matrix: list[float], img: Tensor, out_width: int, out_height: i
 def affine(
     img: Tensor, matrix: list[float], interpolation: str = "nearest", fill: Fill = None
 ) -> Tensor:
-    _check_warp(img, interpolation, fill, matrix=matrix)
+    _check_tensor(img)
+    _check_matrix(matrix)
+    _check_outside(img, interpolation, fill)
     grid = _affine_grid(matrix, img, img.shape[-1], img.shape[-2])
     return _sample(img, grid, interpolation, fill)
 
@@ -258,7 +271,9 @@ def rotate(
     expand: bool = False,
     fill: Fill = None,
 ) -> Tensor:
-    _check_warp(img, interpolation, fill, matrix=matrix)
+    _check_tensor(img)
+    _check_matrix(matrix)
+    _check_outside(img, interpolation, fill)
     width, height = img.shape[-1], img.shape[-2]
     if expand:
         width, height = affine_output_size(matrix, width, height)
@@ -282,9 +297,10 @@ def perspective(
     interpolation: str = "bilinear",
     fill: Fill = None,
 ) -> Tensor:
-    if not isinstance(img, Tensor):
-        raise TypeError("Input img should be Tensor.")
-    _check_warp(img, interpolation, fill, coefficients=perspective_coeffs)
+    _check_tensor(img, ".")
+    if len(perspective_coeffs) != 8:
+        raise ValueError("Argument coeffs should have 8 float values")
+    _check_outside(img, interpolation, fill)
     width, height = img.shape[-1], img.shape[-2]
     grid = _perspective_grid(perspective_coeffs, width, height, working_dtype(img), img.device)
     return _sample(img, grid, interpolation, fill)

@@ -7,36 +7,34 @@ import flambeau
 
 
 def _compute_resized_output_size(
-    image_size: tuple[int, int],
+    image_size: Sequence[int],
     size: Sequence[int] | None,
     max_size: int | None = None,
     allow_size_none: bool = False,
 ) -> list[int]:
     """Height and width after resizing; a size of one number is for the shorter side."""
-    height, width = image_size
-    short, long = min(width, height), max(width, height)
     if size is not None and len(size) != 1:
         return [size[0], size[1]]
-    if size is None:
-        if not allow_size_none:
-            raise ValueError("This should never happen!!")
-        if not isinstance(max_size, int):
+    short, long = sorted(image_size)
+    if size is not None:
+        new = size[0], int(size[0] * long / short)
+        if max_size is not None and max_size <= size[0]:
             raise ValueError(
-                f"max_size must be an integer when size is None, but got {max_size} instead."
+                f"max_size = {max_size} must be strictly greater than the requested "
+                f"size for the smaller edge size = {size}"
             )
-        new_short, new_long = int(max_size * short / long), max_size
+        if max_size is not None and max_size < new[1]:
+            new = int(max_size * new[0] / new[1]), max_size
+    elif not allow_size_none:
+        raise ValueError("This should never happen!!")
+    elif isinstance(max_size, int):
+        new = int(max_size * short / long), max_size
     else:
-        new_short = size[0]
-        new_long = int(new_short * long / short)
-        if max_size is not None:
-            if max_size <= new_short:
-                raise ValueError(
-                    f"max_size = {max_size} must be strictly greater than the requested "
-                    f"size for the smaller edge size = {size}"
-                )
-            if new_long > max_size:
-                new_short, new_long = int(max_size * new_short / new_long), max_size
-    return [new_long, new_short] if width <= height else [new_short, new_long]
+        raise ValueError(
+            f"max_size must be an integer when size is None, but got {max_size} instead."
+        )
+    is_tall = image_size[0] >= image_size[1]
+    return [new[1], new[0]] if is_tall else [new[0], new[1]]
 
 
 def _get_perspective_coeffs(

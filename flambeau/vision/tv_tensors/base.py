@@ -12,6 +12,8 @@ from flambeau.eager.overriding import KINDS, disabled
 class TVTensor(Tensor):
     """A tensor that says what it is. Operations give plain tensors; copies stay what they are."""
 
+    _says: tuple[str, ...] | None = None  # what it says beside its values, if its text lists that
+    _wrap: Any  # of kinds that say something: a tensor as that kind, from what it is to say
     __torch_function__ = disabled  # what is kept is said by the methods below
 
     @staticmethod
@@ -28,7 +30,15 @@ class TVTensor(Tensor):
     @classmethod
     def wrap(cls, tensor: Any, like: Any, **kwargs: Any) -> Self:
         """A tensor as this kind, saying what another one says."""
-        return tensor.as_subclass(cls)
+        if not cls._says:
+            return tensor.as_subclass(cls)
+        facts = {name: getattr(like, name) for name in cls._says}
+        return cls._wrap(tensor, **{**facts, **kwargs})
+
+    def _saying(self, **facts: Any) -> Self:
+        for name, value in facts.items():
+            setattr(self, name, value)
+        return self
 
     def clone(self, *args: Any, **kwargs: Any) -> Self:
         return type(self).wrap(super().clone(*args, **kwargs), self)  # type: ignore[misc]
@@ -45,9 +55,12 @@ class TVTensor(Tensor):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass  # all is done when the tensor is made
 
-    def _make_repr(self, **facts: Any) -> str:
-        listed = ", ".join(f"{name}={value}" for name, value in facts.items())
-        return f"{Tensor.__repr__(self)[:-1]}, {listed})"
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        text = Tensor.__repr__(self)
+        if self._says is None:
+            return text
+        listed = ", ".join(f"{name}={getattr(self, name)}" for name in self._says)
+        return f"{text[:-1]}, {listed})"
 
 
 # -- what operations give --------------------------------------------------------------------------

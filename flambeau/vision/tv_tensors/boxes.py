@@ -3,7 +3,6 @@
 from enum import Enum
 from typing import Any, Self
 
-import flambeau
 from flambeau import Tensor
 from flambeau.vision.tv_tensors.base import TVTensor
 
@@ -18,21 +17,21 @@ class BoundingBoxFormat(Enum):
     XYXY = "XYXY"
     XYWH = "XYWH"
     CXCYWH = "CXCYWH"
+    # these may be turned
     XYWHR = "XYWHR"
     CXCYWHR = "CXCYWHR"
     XYXYXYXY = "XYXYXYXY"
 
 
-_ROTATED = (BoundingBoxFormat.XYWHR, BoundingBoxFormat.CXCYWHR, BoundingBoxFormat.XYXYXYXY)
+_ROTATED = ("XYWHR", "CXCYWHR", "XYXYXYXY")
 
 
 def is_rotated_bounding_format(format: BoundingBoxFormat | str) -> bool:
     """Whether boxes of this format may be turned."""
-    if isinstance(format, BoundingBoxFormat):
-        return format in _ROTATED
-    if isinstance(format, str):
-        return format in ("XYWHR", "CXCYWHR", "XYXYXYXY")
-    raise ValueError(f"format should be str or BoundingBoxFormat, got {type(format)}")
+    name = format.value if isinstance(format, BoundingBoxFormat) else format
+    if not isinstance(name, str):
+        raise ValueError(f"format should be str or BoundingBoxFormat, got {type(format)}")
+    return name in _ROTATED
 
 
 class BoundingBoxes(TVTensor):
@@ -45,6 +44,7 @@ class BoundingBoxes(TVTensor):
     format: BoundingBoxFormat
     canvas_size: tuple[int, int]
     clamping_mode: str | None
+    _says = ("format", "canvas_size", "clamping_mode")
 
     @classmethod
     def _wrap(
@@ -56,24 +56,15 @@ class BoundingBoxes(TVTensor):
         clamping_mode: str | None = "soft",
         check_dims: bool = True,
     ) -> Self:
-        if check_dims:
-            if tensor.ndim == 1:
-                tensor = tensor.unsqueeze(0)
-            elif tensor.ndim != 2:
+        if check_dims and tensor.ndim != 2:
+            if tensor.ndim != 1:
                 raise ValueError(f"Expected a 1D or 2D tensor, got {tensor.ndim}D")
-        if clamping_mode is not None and clamping_mode not in ("hard", "soft"):
+            tensor = tensor.unsqueeze(0)
+        if clamping_mode not in ("soft", "hard", None):
             raise ValueError(f"clamping_mode must be None, hard or soft, got {clamping_mode}.")
-        out = tensor.as_subclass(cls)
-        out.format = BoundingBoxFormat[format.upper()] if isinstance(format, str) else format
-        out.canvas_size = canvas_size
-        out.clamping_mode = clamping_mode
-        return out
-
-    @classmethod
-    def wrap(cls, tensor: Any, like: Any, **kwargs: Any) -> Self:
-        """A tensor as boxes like others."""
-        facts = {name: getattr(like, name) for name in ("format", "canvas_size", "clamping_mode")}
-        return cls._wrap(tensor, **{**facts, **kwargs})
+        known = BoundingBoxFormat[format.upper()] if isinstance(format, str) else format
+        boxes = tensor.as_subclass(cls)
+        return boxes._saying(format=known, canvas_size=canvas_size, clamping_mode=clamping_mode)
 
     def __new__(
         cls,
@@ -87,15 +78,11 @@ class BoundingBoxes(TVTensor):
         requires_grad: bool | None = None,
     ) -> Self:
         tensor = cls._to_tensor(data, dtype, device, requires_grad)
-        if not flambeau.is_floating_point(tensor) and is_rotated_bounding_format(format):
+        is_whole = not tensor.dtype.is_floating_point
+        if is_whole and is_rotated_bounding_format(format):
             raise ValueError(
                 f"Rotated bounding boxes should be floating point tensors, got {tensor.dtype}."
             )
         return cls._wrap(
             tensor, format=format, canvas_size=canvas_size, clamping_mode=clamping_mode
-        )
-
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
-        return self._make_repr(
-            format=self.format, canvas_size=self.canvas_size, clamping_mode=self.clamping_mode
         )

@@ -6,8 +6,14 @@ from flambeau.vision.transforms.conversion import is_pil_image, pil_to_tensor
 from flambeau.vision.tv_tensors.base import TVTensor
 
 
+def _pixels(data: Any) -> Any:
+    return pil_to_tensor(data) if is_pil_image(data) else data
+
+
 class Image(TVTensor):
     """An image, (..., C, H, W), from a tensor, a PIL image or what `torch.as_tensor` takes."""
+
+    _says = ()
 
     def __new__(
         cls,
@@ -17,21 +23,16 @@ class Image(TVTensor):
         device: Any = None,
         requires_grad: bool | None = None,
     ) -> Self:
-        if is_pil_image(data):
-            data = pil_to_tensor(data)
-        tensor = cls._to_tensor(data, dtype, device, requires_grad)
-        if tensor.ndim < 2:
-            raise ValueError(f"Tensor must be 2D or higher, got {tensor.ndim}D tensor.")
-        if tensor.ndim == 2:
-            tensor = tensor.unsqueeze(0)
-        return tensor.as_subclass(cls)
-
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
-        return self._make_repr()
+        pixels = cls._to_tensor(_pixels(data), dtype, device, requires_grad)
+        if pixels.ndim < 2:
+            raise ValueError(f"Tensor must be 2D or higher, got {pixels.ndim}D tensor.")
+        return (pixels[None] if pixels.ndim == 2 else pixels).as_subclass(cls)
 
 
 class Video(TVTensor):
     """A video, (..., T, C, H, W)."""
+
+    _says = ()
 
     def __new__(
         cls,
@@ -46,9 +47,6 @@ class Video(TVTensor):
             raise ValueError(f"a video is (..., T, C, H, W), but got {tensor.ndim} dimensions")
         return tensor.as_subclass(cls)
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
-        return self._make_repr()
-
 
 class Mask(TVTensor):
     """A mask of segmentation or detection, (..., H, W)."""
@@ -61,6 +59,4 @@ class Mask(TVTensor):
         device: Any = None,
         requires_grad: bool | None = None,
     ) -> Self:
-        if is_pil_image(data):
-            data = pil_to_tensor(data)
-        return cls._to_tensor(data, dtype, device, requires_grad).as_subclass(cls)
+        return cls._to_tensor(_pixels(data), dtype, device, requires_grad).as_subclass(cls)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import flambeau as torch
@@ -29,30 +30,36 @@ def parse_colors(
         colors: None for the palette, one colour for all objects, or a list of at least as many
             colours as objects. A colour is a triplet or a string that Pillow understands.
     """
-    from_palette = colors is None
-    if from_palette:
-        colors = palette(num_objects)
-    elif isinstance(colors, list):
-        if len(colors) < num_objects:
-            raise ValueError(
-                "Number of colors must be equal or larger than the number of objects, but got "
-                f"{len(colors)} < {num_objects}."
-            )
-    elif not isinstance(colors, (tuple, str)):
+    if colors is None:
+        # torchvision keeps its palette in tensors, so those colours have 24 bits in every dtype
+        return _scaled(palette(num_objects), dtype, lambda v: (torch.tensor(v) / 255).item())
+    if isinstance(colors, list):
+        several = colors
+    elif isinstance(colors, str) or (isinstance(colors, tuple) and len(colors) == 3):
+        several = [colors] * num_objects
+    elif isinstance(colors, tuple):
+        raise ValueError(f"If passed as tuple, colors should be an RGB triplet, but got {colors}.")
+    else:
         raise ValueError(
             f"colors must be a tuple or a string, or a list thereof, but got {colors}."
         )
-    elif isinstance(colors, tuple) and len(colors) != 3:
-        raise ValueError(f"If passed as tuple, colors should be an RGB triplet, but got {colors}.")
-    else:
-        colors = [colors] * num_objects
+    if len(several) < num_objects:
+        raise ValueError(
+            "Number of colors must be equal or larger than the number of objects, but got "
+            f"{len(several)} < {num_objects}."
+        )
     by_name = pillow("ImageColor").getrgb
-    triplets = [by_name(color) if isinstance(color, str) else color for color in colors]
-    if dtype.is_floating_point:
-        # torchvision keeps its palette in tensors, so those colours have 24 bits in every dtype
-        exact = (lambda value: (torch.tensor(value) / 255).item()) if from_palette else _share
-        triplets = [tuple(exact(value) for value in triplet) for triplet in triplets]
-    return triplets
+    triplets = [by_name(color) if isinstance(color, str) else color for color in several]
+    return _scaled(triplets, dtype, _share)
+
+
+def _scaled(
+    triplets: list[tuple[Any, ...]], dtype: torch.dtype, share: Callable[[int], float]
+) -> list[tuple[Any, ...]]:
+    """Colours as images of this dtype have them; share: a byte as a part of white."""
+    if not dtype.is_floating_point:
+        return triplets
+    return [tuple(map(share, triplet)) for triplet in triplets]
 
 
 def _share(value: float) -> float:
@@ -64,11 +71,12 @@ def check_image(image: Any, channels: tuple[int, ...], messages: tuple[str, str]
     what, wrong_channels = messages
     if not isinstance(image, Tensor):
         raise TypeError(f"{what}, got {type(image)}")
-    if not (image.dtype == torch.uint8 or image.is_floating_point()):
-        raise ValueError(f"The image dtype must be uint8 or float, got {image.dtype}")
-    if image.dim() != 3:
+    dtype, shape = image.dtype, image.shape
+    if dtype != torch.uint8 and not dtype.is_floating_point:
+        raise ValueError(f"The image dtype must be uint8 or float, got {dtype}")
+    if len(shape) != 3:
         raise ValueError("Pass individual images, not batches")
-    if image.size(0) not in channels:
+    if shape[0] not in channels:
         raise ValueError(wrong_channels)
 
 

@@ -32,27 +32,30 @@ def flow_to_image(flow: Tensor) -> Tensor:
     Returns:
         Bytes of shape (3, H, W) or (N, 3, H, W).
     """
+    shape = flow.shape
     if flow.dtype != torch.float32:
         raise ValueError(f"Flow should be of dtype torch.float, got {flow.dtype}.")
-    shape = flow.shape
-    if flow.ndim == 3:
-        flow = flow[None]
-    if flow.ndim != 4 or flow.shape[1] != 2:
+    if not 3 <= len(shape) <= 4 or shape[-3] != 2:
         raise ValueError(f"Input flow should have shape (2, H, W) or (N, 2, H, W), got {shape}.")
-    longest = torch.sum(flow.pow(2), dim=1).sqrt().max()
-    image = _colors(flow / (longest + torch.finfo(flow.dtype).eps))
-    return image[0] if len(shape) == 3 else image
+    batch = flow.reshape(-1, *shape[-3:])
+    longest = _lengths(batch).max() + torch.finfo(torch.float32).eps
+    return _colors(batch / longest).view(*shape[:-3], 3, *shape[-2:])
+
+
+def _lengths(flow: Tensor) -> Tensor:
+    return flow.pow(2).sum(dim=1).sqrt()
 
 
 def _colors(flow: Tensor) -> Tensor:
     """Colours for motions of length at most one, halfway between the nearest two of the wheel."""
     wheel = _wheel()
     count = len(wheel)
-    length = torch.sum(flow.pow(2), dim=1).sqrt()
-    turn = torch.atan2(-flow[:, 1], -flow[:, 0]) / torch.pi
+    length = _lengths(flow)
+    right, down = flow.unbind(1)
+    turn = torch.atan2(-down, -right) / torch.pi
     position = (turn + 1) / 2 * (count - 1)
-    before = torch.floor(position).to(torch.long)
-    after = torch.where(before + 1 == count, 0, before + 1)
+    before = position.floor().to(torch.int64)
+    after = (before + 1) % count
     share = position - before
     channels = []
     for hues in wheel.unbind(1):

@@ -67,22 +67,18 @@ def make_grid(
 
 def _as_batch(tensor: Any) -> Tensor:
     """Four dimensions, and at least three channels where there was one."""
+    expected = "tensor or list of tensors expected, got"
     if isinstance(tensor, list):
-        for element in tensor:
-            if not isinstance(element, Tensor):
-                raise TypeError(
-                    f"tensor or list of tensors expected, got a list containing {type(element)}"
-                )
-        tensor = torch.stack(tensor, dim=0)
-    elif not isinstance(tensor, Tensor):
-        raise TypeError(f"tensor or list of tensors expected, got {type(tensor)}")
-    if tensor.dim() == 2:
-        tensor = tensor.unsqueeze(0)
-    if tensor.dim() == 3:
-        tensor = tensor.unsqueeze(0)
-    if tensor.dim() == 4 and tensor.size(1) == 1:
-        tensor = torch.cat((tensor, tensor, tensor), 1)
-    return tensor
+        strange = [type(element) for element in tensor if not isinstance(element, Tensor)]
+        if strange:
+            raise TypeError(f"{expected} a list containing {strange[0]}")
+        tensor = torch.stack(tensor)
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"{expected} {type(tensor)}")
+    if tensor.ndim in (2, 3):  # one image, or only a plane of it
+        tensor = tensor[(None,) * (4 - tensor.ndim)]
+    is_gray = tensor.ndim == 4 and tensor.shape[1] == 1
+    return tensor.repeat(1, 3, 1, 1) if is_gray else tensor
 
 
 def _stretch(images: Tensor, value_range: tuple[float, float] | None) -> None:
@@ -110,7 +106,7 @@ def save_image(
         format: "png", "jpeg", ...; taken from the path's ending if None.
         **kwargs: what `make_grid` takes.
     """
-    grid = make_grid(tensor, **kwargs)
+    levels = make_grid(tensor, **kwargs) * 255
     # adding a half makes the cast to integers round to the nearest
-    pixels = grid.mul(255).add_(0.5).clamp_(0, 255).permute(1, 2, 0).to("cpu", torch.uint8)
+    pixels = levels.add_(0.5).clamp_(0, 255).to("cpu", torch.uint8).movedim(0, -1)
     pillow().fromarray(pixels.numpy()).save(fp, format=format)

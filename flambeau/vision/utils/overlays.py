@@ -31,16 +31,9 @@ def draw_segmentation_masks(
         colors: one colour, or one per mask; a palette if None.
     """
     check_image(image, (3,), _PROBLEMS)
-    if masks.ndim == 2:
-        masks = masks[None, :, :]
-    if masks.ndim != 3:
-        raise ValueError("masks must be of shape (H, W) or (batch_size, H, W)")
-    if masks.dtype != torch.bool:
-        raise ValueError(f"The masks must be of dtype bool. Got {masks.dtype}")
-    if masks.shape[-2:] != image.shape[-2:]:
-        raise ValueError("The image and the masks must have the same height and width")
-    count = masks.size(0)
-    if count == 0:
+    masks = _checked_masks(masks, image)
+    count = len(masks)
+    if not count:
         warnings.warn("masks doesn't contain any mask. No mask was drawn", stacklevel=2)
         return image
 
@@ -50,6 +43,18 @@ def draw_segmentation_masks(
         overlay = torch.where(mask, shade[:, None, None], overlay)
     overlay.masked_fill_(masks.sum(dim=0) > 1, 0)
     return (image * (1 - alpha) + overlay * alpha).to(image.dtype)
+
+
+def _checked_masks(masks: Tensor, image: Tensor) -> Tensor:
+    """Masks as a batch, of the size of the image."""
+    shape = masks.shape
+    if not 2 <= len(shape) <= 3:
+        raise ValueError("masks must be of shape (H, W) or (batch_size, H, W)")
+    if masks.dtype is not torch.bool:
+        raise ValueError(f"The masks must be of dtype bool. Got {masks.dtype}")
+    if shape[-2:] != image.shape[-2:]:
+        raise ValueError("The image and the masks must have the same height and width")
+    return masks if len(shape) == 3 else masks.unsqueeze(0)
 
 
 @torch.no_grad()
@@ -74,26 +79,11 @@ def draw_keypoints(
         visibility: (instances, K); points that are not visible are left out, with their lines.
     """
     check_image(image, (3,), _PROBLEMS)
-    if keypoints.ndim != 3:
-        raise ValueError("keypoints must be of shape (num_instances, K, 2)")
-    if visibility is None:
-        visibility = torch.ones(keypoints.shape[:-1], dtype=torch.bool)
-    if visibility.ndim == 3:
-        visibility = visibility.squeeze(-1)  # what pred.split([2, 1], dim=-1) gives
-    if visibility.ndim != 2:
-        raise ValueError(
-            f"visibility must be of shape (num_instances, K). Got ndim={visibility.ndim}"
-        )
-    if visibility.shape != keypoints.shape[:-1]:
-        raise ValueError(
-            "keypoints and visibility must have the same dimensionality for num_instances and K. "
-            f"Got {visibility.shape=} and {keypoints.shape=}"
-        )
+    seen = _visible(keypoints, visibility)
 
     pixels = to_bytes(image).permute(1, 2, 0).contiguous()
     picture = pillow().fromarray(pixels.numpy())
     draw = pillow("ImageDraw").Draw(picture)
-    seen = visibility.bool().tolist()
     for points, visible in zip(keypoints.to(torch.int64).tolist(), seen):
         for (x, y, *_), shown in zip(points, visible):
             if shown:
@@ -107,3 +97,23 @@ def draw_keypoints(
 
     result = torch.from_numpy(numpy.array(picture)).permute(2, 0, 1)
     return from_bytes(result, image.dtype)
+
+
+def _visible(keypoints: Tensor, visibility: Tensor | None) -> list[list[bool]]:
+    """Which points of each instance are to be drawn."""
+    *expected, _ = shape = keypoints.shape
+    if len(shape) != 3:
+        raise ValueError("keypoints must be of shape (num_instances, K, 2)")
+    if visibility is None:
+        return [[True] * expected[1]] * expected[0]
+    # a third dimension is what pred.split([2, 1], dim=-1) gives
+    visibility = visibility.squeeze(-1) if visibility.ndim == 3 else visibility
+    dimensions = visibility.ndim
+    if dimensions != 2:
+        raise ValueError(f"visibility must be of shape (num_instances, K). Got ndim={dimensions}")
+    if list(visibility.shape) != expected:
+        raise ValueError(
+            "keypoints and visibility must have the same dimensionality for num_instances and K. "
+            f"Got {visibility.shape=} and {keypoints.shape=}"
+        )
+    return visibility.bool().tolist()

@@ -9,16 +9,16 @@ from flambeau.vision.transforms.v2.functional.dispatch import is_pure_tensor
 
 def two_floats(value: Any, name: str) -> list[float]:
     """A range or a pair, from one number or two."""
-    if not isinstance(value, (int, float, Sequence)):
+    is_number = isinstance(value, (int, float))
+    if not is_number and not isinstance(value, Sequence):
         raise TypeError(f"{name} should be a number or a sequence of numbers. Got {type(value)}")
-    if isinstance(value, (int, float)):
-        return [float(value), float(value)]
-    if len(value) not in (1, 2):
-        raise ValueError(f"If {name} is a sequence its length should be 1 or 2. Got {len(value)}")
-    for element in value:
-        if not isinstance(element, (int, float)):
-            raise ValueError(f"{name} should be a sequence of numbers. Got {type(element)}")
-    return [float(value[0]), float(value[-1])]
+    given = [value] if is_number else value
+    if not 1 <= len(given) <= 2:
+        raise ValueError(f"If {name} is a sequence its length should be 1 or 2. Got {len(given)}")
+    strange = [type(element) for element in given if not isinstance(element, (int, float))]
+    if strange:
+        raise ValueError(f"{name} should be a sequence of numbers. Got {strange[0]}")
+    return [float(given[0]), float(given[-1])]
 
 
 def _converted(fill: Any) -> Any:
@@ -29,7 +29,7 @@ def _check_fill(fill: Any) -> None:
     if isinstance(fill, dict):
         for value in fill.values():
             _check_fill(value)
-    elif fill is not None and not isinstance(fill, (numbers.Number, tuple, list)):
+    elif not isinstance(fill, (tuple, list, numbers.Number, type(None))):
         raise TypeError(
             "Got inappropriate fill arg, only Numbers, tuples, lists and dicts are allowed."
         )
@@ -59,35 +59,33 @@ def check_padding(padding: Any) -> None:
         )
 
 
-def check_padding_mode(padding_mode: Any) -> None:
-    if padding_mode not in ("constant", "edge", "reflect", "symmetric"):
-        raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
-
-
 # -- labels ----------------------------------------------------------------------------------------
 
 
 def _usual_labels(inputs: Any) -> Any:
     """The second of a pair; in a dict, what is called labels, or has a name with label in it."""
-    if isinstance(inputs, (tuple, list)):
-        inputs = inputs[1]
-    if is_pure_tensor(inputs):
-        return inputs
-    if not isinstance(inputs, Mapping):
+    found = inputs[1] if isinstance(inputs, (tuple, list)) else inputs
+    if isinstance(found, Mapping):
+        return found[_labels_key(found)]
+    if not is_pure_tensor(found):
         raise ValueError(
             "When using the default labels_getter, the input passed to forward must be a "
             "dictionary or a two-tuple whose second item is a dictionary or a tensor, "
-            f"but got {inputs} instead."
+            f"but got {found} instead."
         )
-    names = [key for key in inputs if key.lower() == "labels"]
-    names += [key for key in inputs if "label" in key.lower()]
+    return found
+
+
+def _labels_key(sample: Mapping[str, Any]) -> str:
+    names = [key for key in sample if key.lower() == "labels"]
+    names += [key for key in sample if "label" in key.lower()]
     if not names:
         raise ValueError(
             "Could not infer where the labels are in the sample. Try passing a callable as the "
             "labels_getter parameter?"
             "If there are no labels in the sample by design, pass labels_getter=None."
         )
-    return inputs[names[0]]
+    return names[0]
 
 
 def _no_labels(inputs: Any) -> None:

@@ -1,6 +1,5 @@
 """AutoAugment and its kin for samples with one image or video. Draws differ from those of v1."""
 
-import math
 from typing import Any
 
 import flambeau
@@ -8,6 +7,7 @@ from flambeau import Tensor
 from flambeau.vision import tv_tensors
 from flambeau.vision.transforms import autoaugment as v1
 from flambeau.vision.transforms import draws
+from flambeau.vision.transforms.arguments import keep
 from flambeau.vision.transforms.autoaugment import (
     AutoAugmentPolicy,
     _coarse,
@@ -26,13 +26,6 @@ from flambeau.vision.transforms.v2.transform import Transform
 
 _PICTURES = (tv_tensors.Image, is_pil_image, is_pure_tensor, tv_tensors.Video)
 _REFUSED = (tv_tensors.BoundingBoxes, tv_tensors.Mask, tv_tensors.KeyPoints)
-_FACTORS = {
-    "Brightness": F.adjust_brightness,
-    "Color": F.adjust_saturation,
-    "Contrast": F.adjust_contrast,
-    "Sharpness": F.adjust_sharpness,
-}
-_PLAIN = {"AutoContrast": F.autocontrast, "Equalize": F.equalize, "Invert": F.invert}
 
 
 class _AutoAugmentBase(Transform):
@@ -69,33 +62,17 @@ class _AutoAugmentBase(Transform):
 
     def _drawn(self, space):
         """One of the changes: its name, strengths and whether they have a sign."""
-        names = list(space)
-        name = names[draws.integer(0, len(names))]
-        return (name, *space[name])
+        return v1._picked(space)
 
     def _signed(self, magnitude, signed):
         return -magnitude if signed and draws.chance() <= 0.5 else magnitude
 
     def _change(self, image, name, magnitude):
         """The image after one change."""
-        options = dict(interpolation=self.interpolation, fill=fill_for(self._fill, type(image)))
-        if name.startswith(("Shear", "Translate")):
-            amounts: list[float] = [0, 0]
-            amount = math.degrees(math.atan(magnitude)) if "Shear" in name else int(magnitude)
-            amounts["XY".index(name[-1])] = amount
-            if "Shear" in name:
-                return F.affine(image, 0.0, [0, 0], 1.0, amounts, center=[0, 0], **options)
-            return F.affine(image, 0.0, amounts, 1.0, [0.0, 0.0], **options)
-        if name == "Rotate":
-            return F.rotate(image, angle=magnitude, **options)
-        if name in _FACTORS:
-            return _FACTORS[name](image, 1.0 + magnitude)
-        if name == "Posterize":
-            return F.posterize(image, bits=int(magnitude))
-        if name == "Solarize":
-            bound = max_value(image.dtype) if isinstance(image, Tensor) else 255.0
-            return F.solarize(image, threshold=bound * magnitude)
-        return image if name == "Identity" else _PLAIN[name](image)
+        if name == "Solarize":  # strengths are shares of white
+            magnitude *= max_value(image.dtype) if isinstance(image, Tensor) else 255.0
+        fill = fill_for(self._fill, type(image))
+        return v1._apply_op(image, name, magnitude, self.interpolation, fill, functions=F)
 
 
 def _bits(num_bins: int, most: int, lost: int) -> Tensor:
@@ -230,16 +207,9 @@ class AugMix(_AutoAugmentBase):
         fill: Any = None,
     ) -> None:
         super().__init__(interpolation=interpolation, fill=fill)
-        self._PARAMETER_MAX = 10
-        if not 1 <= severity <= self._PARAMETER_MAX:
-            raise ValueError(
-                f"The severity must be between [1, {self._PARAMETER_MAX}]. Got {severity} instead."
-            )
-        self.severity = severity
-        self.mixture_width = mixture_width
-        self.chain_depth = chain_depth
-        self.alpha = alpha
-        self.all_ops = all_ops
+        v1.check_severity(severity)
+        keep(self, severity=severity, mixture_width=mixture_width, chain_depth=chain_depth)
+        keep(self, alpha=alpha, all_ops=all_ops, _PARAMETER_MAX=v1.MOST_SEVERE)
 
     def _shares(self, count, batch):
         params = flambeau.tensor([self.alpha] * count, device=batch.device)

@@ -87,6 +87,10 @@ class _Sanitize(Transform):
 
     _labels_getter: Any
 
+    def _find_labels_with(self, labels_getter):
+        self.labels_getter = labels_getter
+        self._labels_getter = labels_function(labels_getter)
+
     def _find(self, flat):
         """The boxes or points, which of them are valid, and what to call them."""
         raise NotImplementedError
@@ -135,14 +139,11 @@ class SanitizeBoundingBoxes(_Sanitize):
         self, min_size: float = 1.0, min_area: float = 1.0, labels_getter: Any = "default"
     ) -> None:
         super().__init__()
-        if min_size < 1:
-            raise ValueError(f"min_size must be >= 1, got {min_size}.")
-        self.min_size = min_size
-        if min_area < 1:
-            raise ValueError(f"min_area must be >= 1, got {min_area}.")
-        self.min_area = min_area
-        self.labels_getter = labels_getter
-        self._labels_getter = labels_function(labels_getter)
+        for name, least in (("min_size", min_size), ("min_area", min_area)):
+            if least < 1:
+                raise ValueError(f"{name} must be >= 1, got {least}.")
+            setattr(self, name, least)
+        self._find_labels_with(labels_getter)
 
     def _find(self, flat):
         return get_bounding_boxes(flat), "Number of boxes (shape={}) and must"
@@ -158,8 +159,7 @@ class SanitizeKeyPoints(_Sanitize):
 
     def __init__(self, labels_getter: Any = None) -> None:
         super().__init__()
-        self.labels_getter = labels_getter
-        self._labels_getter = labels_function(labels_getter)
+        self._find_labels_with(labels_getter)
 
     def _find(self, flat):
         return get_keypoints(flat), "Number of kepyoints (shape={}) must"

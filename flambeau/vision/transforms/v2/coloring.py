@@ -5,31 +5,34 @@ from typing import Any
 
 import flambeau
 from flambeau.vision.transforms import coloring as v1
-from flambeau.vision.transforms import draws
+from flambeau.vision.transforms import draws, parameters
+from flambeau.vision.transforms.arguments import JitterRule, keep
 from flambeau.vision.transforms.v2 import functional as F
 from flambeau.vision.transforms.v2.samples import query_chw
-from flambeau.vision.transforms.v2.transform import Transform, _RandomApplyTransform
+from flambeau.vision.transforms.v2.transform import (
+    Transform,
+    _Calling,
+    _RandomApplyTransform,
+)
 
 
-class Grayscale(Transform):
+class Grayscale(_Calling):
     """In gray, with one channel or three equal ones."""
 
     _v1_transform_cls = v1.Grayscale
+    _function = staticmethod(F.rgb_to_grayscale)
+    _named = ("num_output_channels",)
 
     def __init__(self, num_output_channels: int = 1) -> None:
         super().__init__()
         self.num_output_channels = num_output_channels
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(
-            F.rgb_to_grayscale, inpt, num_output_channels=self.num_output_channels
-        )
 
-
-class RandomGrayscale(_RandomApplyTransform):
+class RandomGrayscale(_Calling, _RandomApplyTransform):
     """In gray with as many channels as before, with probability p."""
 
     _v1_transform_cls = v1.RandomGrayscale
+    _function = staticmethod(F.rgb_to_grayscale)
 
     def __init__(self, p: float = 0.1) -> None:
         super().__init__(p=p)
@@ -37,15 +40,11 @@ class RandomGrayscale(_RandomApplyTransform):
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         return {"num_output_channels": query_chw(flat_inputs)[0]}
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(F.rgb_to_grayscale, inpt, **params)
 
-
-class RGB(Transform):
+class RGB(_Calling):
     """Gray pictures with three equal channels."""
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(F.grayscale_to_rgb, inpt)
+    _function = staticmethod(F.grayscale_to_rgb)
 
 
 _CHANGES = {
@@ -54,9 +53,33 @@ _CHANGES = {
     "saturation_factor": F.adjust_saturation,
     "hue_factor": F.adjust_hue,
 }
+_RULE = JitterRule(
+    amount=(int, float),
+    pair=Sequence,
+    convert=lambda amount: amount,
+    malformed="{name}={given} should be a single number or a sequence with length 2.",
+    outside="{name} values should be between {limits} and increasing, but got {found}.",
+)
 
 
-class ColorJitter(Transform):
+class _Jitter(Transform):
+    """Changes colours by factors, in the order in which `make_params` lists them."""
+
+    brightness: Any
+    contrast: Any
+    saturation: Any
+    hue: Any
+
+    def _bounds(self):
+        return [getattr(self, name.removesuffix("_factor")) for name in _CHANGES]
+
+    def _changed(self, inpt: Any, factors: dict[str, float]) -> Any:
+        for name, factor in factors.items():
+            inpt = self._call_kernel(_CHANGES[name], inpt, **{name: factor})
+        return inpt
+
+
+class ColorJitter(_Jitter):
     """Brightness, contrast, saturation and hue changed by random factors, in random order."""
 
     _v1_transform_cls = v1.ColorJitter
@@ -69,67 +92,29 @@ class ColorJitter(Transform):
         hue: Any = None,
     ) -> None:
         super().__init__()
-        self.brightness = self._check_input(brightness, "brightness")
-        self.contrast = self._check_input(contrast, "contrast")
-        self.saturation = self._check_input(saturation, "saturation")
-        self.hue = self._check_input(
-            hue, "hue", center=0, bound=(-0.5, 0.5), clip_first_on_zero=False
-        )
-
-    def _check_input(
-        self,
-        value: Any,
-        name: str,
-        center: float = 1.0,
-        bound: tuple[float, float] = (0, float("inf")),
-        clip_first_on_zero: bool = True,
-    ) -> tuple[float, float] | None:
-        if value is None:
-            return None
-        if isinstance(value, (int, float)):
-            if value < 0:
-                raise ValueError(f"If {name} is a single number, it must be non negative.")
-            value = [center - value, center + value]
-            if clip_first_on_zero:
-                value[0] = max(value[0], 0.0)
-        elif isinstance(value, Sequence) and len(value) == 2:
-            value = [float(v) for v in value]
-        else:
-            raise TypeError(
-                f"{name}={value} should be a single number or a sequence with length 2."
-            )
-        if not bound[0] <= value[0] <= value[1] <= bound[1]:
-            raise ValueError(
-                f"{name} values should be between {bound} and increasing, but got {value}."
-            )
-        if value[0] == value[1] == center:
-            return None
-        return float(value[0]), float(value[1])
+        given = dict(brightness=brightness, contrast=contrast, saturation=saturation, hue=hue)
+        for name, value in given.items():
+            setattr(self, name, None if value is None else _RULE.bounds(name, value))
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
-        order = flambeau.randperm(4).tolist()
-        bounds = (self.brightness, self.contrast, self.saturation, self.hue)
-        factors = [None if b is None else draws.uniform(b[0], b[1]) for b in bounds]
-        names = list(_CHANGES)
-        return {names[i]: factors[i] for i in order if factors[i] is not None}
+        order, factors = parameters.jitter(*self._bounds())
+        listed = list(zip(_CHANGES, factors))
+        return dict(listed[i] for i in order.tolist() if factors[i] is not None)
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        for name, factor in params.items():
-            inpt = self._call_kernel(_CHANGES[name], inpt, **{name: factor})
-        return inpt
+        return self._changed(inpt, params)
 
 
-class RandomChannelPermutation(Transform):
+class RandomChannelPermutation(_Calling):
     """Channels in random order."""
+
+    _function = staticmethod(F.permute_channels)
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         return {"permutation": flambeau.randperm(query_chw(flat_inputs)[0])}
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(F.permute_channels, inpt, **params)
 
-
-class RandomPhotometricDistort(Transform):
+class RandomPhotometricDistort(_Jitter):
     """Each change of colours with probability p ("SSD: Single Shot MultiBox Detector")."""
 
     def __init__(
@@ -141,94 +126,88 @@ class RandomPhotometricDistort(Transform):
         p: float = 0.5,
     ) -> None:
         super().__init__()
-        self.brightness = brightness
-        self.contrast = contrast
-        self.hue = hue
-        self.saturation = saturation
-        self.p = p
+        keep(self, brightness=brightness, contrast=contrast, hue=hue, saturation=saturation, p=p)
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         channels, *_ = query_chw(flat_inputs)
-        bounds = (self.brightness, self.contrast, self.saturation, self.hue)
-        drawn = [draws.uniform(b[0], b[1]) if draws.happens(self.p) else None for b in bounds]
-        brightness, contrast, saturation, hue = zip(_CHANGES, drawn)
+        drawn = [
+            draws.uniform(bounds[0], bounds[1]) if draws.happens(self.p) else None
+            for bounds in self._bounds()
+        ]
+        brightness, contrast, *others = zip(_CHANGES, drawn)
         # contrast is changed before the two others, or after them
-        middle = [contrast, saturation, hue]
-        if not draws.happens(0.5):
-            middle = [saturation, hue, contrast]
-        changes = [(name, factor) for name, factor in (brightness, *middle) if factor is not None]
+        middle = [contrast, *others] if draws.happens(0.5) else [*others, contrast]
+        changes = {name: factor for name, factor in (brightness, *middle) if factor is not None}
         order = flambeau.randperm(channels) if draws.happens(self.p) else None
         return {"changes": changes, "permutation": order}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        for name, factor in params["changes"]:
-            inpt = self._call_kernel(_CHANGES[name], inpt, **{name: factor})
-        if params["permutation"] is not None:
-            inpt = self._call_kernel(F.permute_channels, inpt, permutation=params["permutation"])
-        return inpt
+        inpt = self._changed(inpt, params["changes"])
+        order = params["permutation"]
+        if order is None:
+            return inpt
+        return self._call_kernel(F.permute_channels, inpt, permutation=order)
 
 
-class RandomEqualize(_RandomApplyTransform):
+# -- one change, with a probability ----------------------------------------------------------------
+
+
+class _Change(_Calling, _RandomApplyTransform):
+    """One function with probability p."""
+
+
+class RandomEqualize(_Change):
     """Values respaced to occur equally often, with probability p."""
 
     _v1_transform_cls = v1.RandomEqualize
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(F.equalize, inpt)
+    _function = staticmethod(F.equalize)
 
 
-class RandomInvert(_RandomApplyTransform):
+class RandomInvert(_Change):
     """The negative, with probability p."""
 
     _v1_transform_cls = v1.RandomInvert
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(F.invert, inpt)
+    _function = staticmethod(F.invert)
 
 
-class RandomPosterize(_RandomApplyTransform):
+class RandomPosterize(_Change):
     """So many bits of each value, with probability p."""
 
     _v1_transform_cls = v1.RandomPosterize
+    _function = staticmethod(F.posterize)
+    _named = ("bits",)
 
     def __init__(self, bits: int, p: float = 0.5) -> None:
         super().__init__(p=p)
         self.bits = bits
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(F.posterize, inpt, bits=self.bits)
 
-
-class RandomSolarize(_RandomApplyTransform):
+class RandomSolarize(_Change):
     """Values from a threshold on inverted, with probability p."""
 
     _v1_transform_cls = v1.RandomSolarize
+    _function = staticmethod(F.solarize)
+    _named = ("threshold",)
 
     def __init__(self, threshold: float, p: float = 0.5) -> None:
         super().__init__(p=p)
         self.threshold = threshold
 
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(F.solarize, inpt, threshold=self.threshold)
 
-
-class RandomAutocontrast(_RandomApplyTransform):
+class RandomAutocontrast(_Change):
     """Each channel stretched to its whole range, with probability p."""
 
     _v1_transform_cls = v1.RandomAutocontrast
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(F.autocontrast, inpt)
+    _function = staticmethod(F.autocontrast)
 
 
-class RandomAdjustSharpness(_RandomApplyTransform):
+class RandomAdjustSharpness(_Change):
     """Sharper or more blurred by a factor, with probability p."""
 
     _v1_transform_cls = v1.RandomAdjustSharpness
+    _function = staticmethod(F.adjust_sharpness)
+    _named = ("sharpness_factor",)
 
     def __init__(self, sharpness_factor: float, p: float = 0.5) -> None:
         super().__init__(p=p)
         self.sharpness_factor = sharpness_factor
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(F.adjust_sharpness, inpt, sharpness_factor=self.sharpness_factor)

@@ -7,18 +7,23 @@ import flambeau
 from flambeau import nn
 from flambeau.vision.transforms import containers as v1
 from flambeau.vision.transforms import draws
-from flambeau.vision.transforms.v2.transform import Transform
-
-
-def _check(transforms: Any, kinds: Any = Sequence, more: str = "") -> None:
-    if not isinstance(transforms, kinds):
-        raise TypeError(f"Argument transforms should be a sequence of callables{more}")
-    if not transforms:
-        raise ValueError("Pass at least one transform")
+from flambeau.vision.transforms.v2.transform import Transform, check_probability
 
 
 class _Container(Transform):
+    """Keeps transforms, of which there must be one or more."""
+
+    _kinds: Any = Sequence
+    _or_else = ""
     transforms: Any
+
+    def __init__(self, transforms: Any) -> None:
+        if not isinstance(transforms, self._kinds):
+            raise TypeError(f"Argument transforms should be a sequence of callables{self._or_else}")
+        if not transforms:
+            raise ValueError("Pass at least one transform")
+        super().__init__()
+        self.transforms = transforms
 
     def _chain(self, transforms, inputs):
         """One transform after the other; several inputs stay several."""
@@ -36,9 +41,7 @@ class Compose(_Container):
     """Transforms, one after the other."""
 
     def __init__(self, transforms: Sequence[Any]) -> None:
-        super().__init__()
-        _check(transforms)
-        self.transforms = transforms
+        super().__init__(transforms)
 
     def forward(self, *inputs: Any) -> Any:
         return self._chain(self.transforms, inputs)
@@ -51,13 +54,12 @@ class RandomApply(_Container):
     """All of the transforms with probability p, else none."""
 
     _v1_transform_cls = v1.RandomApply
+    _kinds = (Sequence, nn.ModuleList)
+    _or_else = " or a `nn.ModuleList`"
 
     def __init__(self, transforms: Any, p: float = 0.5) -> None:
-        super().__init__()
-        _check(transforms, (Sequence, nn.ModuleList), " or a `nn.ModuleList`")
-        self.transforms = transforms
-        if not 0.0 <= p <= 1.0:
-            raise ValueError("`p` should be a floating point value in the interval [0.0, 1.0].")
+        super().__init__(transforms)
+        check_probability(p)
         self.p = p
 
     def forward(self, *inputs: Any) -> Any:
@@ -73,17 +75,15 @@ class RandomChoice(_Container):
     """One of the transforms; p: a weight for each of them."""
 
     def __init__(self, transforms: Sequence[Any], p: Sequence[float] | None = None) -> None:
-        _check(transforms)
-        if p is None:
-            p = [1] * len(transforms)
-        elif len(p) != len(transforms):
+        super().__init__(transforms)
+        count = len(transforms)
+        weights = [1] * count if p is None else p
+        if len(weights) != count:
             raise ValueError(
-                f"Length of p doesn't match the number of transforms: {len(p)} != {len(transforms)}"
+                f"Length of p doesn't match the number of transforms: {len(weights)} != {count}"
             )
-        super().__init__()
-        self.transforms = transforms
-        total = sum(p)
-        self.p = [weight / total for weight in p]
+        whole = sum(weights)
+        self.p = [weight / whole for weight in weights]
 
     def forward(self, *inputs: Any) -> Any:
         which = int(flambeau.multinomial(flambeau.tensor(self.p), 1))
@@ -94,9 +94,7 @@ class RandomOrder(_Container):
     """All of the transforms, in random order."""
 
     def __init__(self, transforms: Sequence[Any]) -> None:
-        _check(transforms)
-        super().__init__()
-        self.transforms = transforms
+        super().__init__(transforms)
 
     def forward(self, *inputs: Any) -> Any:
         order = flambeau.randperm(len(self.transforms)).tolist()

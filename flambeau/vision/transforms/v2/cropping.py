@@ -1,23 +1,17 @@
 """Transforms of v2 that take parts: in the middle, anywhere, resized, several, around boxes."""
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import flambeau
 from flambeau import Tensor
 from flambeau.vision import tv_tensors
-from flambeau.vision.transforms import draws
+from flambeau.vision.transforms import draws, parameters
 from flambeau.vision.transforms import placement as v1
-from flambeau.vision.transforms.arguments import TWO_DIMENSIONS, _setup_size, check_ranges
+from flambeau.vision.transforms.arguments import check_padding_mode, height_and_width, keep
 from flambeau.vision.transforms.conversion import is_pil_image
 from flambeau.vision.transforms.v2 import functional as F
-from flambeau.vision.transforms.v2.arguments import (
-    check_padding,
-    check_padding_mode,
-    fill_for,
-    fills_by_type,
-)
+from flambeau.vision.transforms.v2.arguments import check_padding, fill_for, fills_by_type
 from flambeau.vision.transforms.v2.functional.dispatch import is_pure_tensor
 from flambeau.vision.transforms.v2.functional.placement import four_sides
 from flambeau.vision.transforms.v2.samples import (
@@ -26,7 +20,9 @@ from flambeau.vision.transforms.v2.samples import (
     has_any,
     query_size,
 )
-from flambeau.vision.transforms.v2.transform import Transform, _WithoutBoxes
+from flambeau.vision.transforms.v2.transform import Transform, _Calling, _WithoutBoxes
+
+_PLACE = ("top", "left", "height", "width")
 
 
 class CenterCrop(Transform):
@@ -36,7 +32,7 @@ class CenterCrop(Transform):
 
     def __init__(self, size: int | Sequence[int]) -> None:
         super().__init__()
-        self.size = _setup_size(size, error_msg=TWO_DIMENSIONS)
+        self.size = height_and_width(size)
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         return self._call_kernel(F.center_crop, inpt, output_size=self.size)
@@ -56,56 +52,60 @@ class RandomCrop(Transform):
         padding_mode: str = "constant",
     ) -> None:
         super().__init__()
-        self.size = _setup_size(size, error_msg=TWO_DIMENSIONS)
-        if pad_if_needed or padding is not None:
-            if padding is not None:
-                check_padding(padding)
+        crop_size = height_and_width(size)
+        if padding is not None:
+            check_padding(padding)
+        if padding is not None or pad_if_needed:
             check_padding_mode(padding_mode)
-        self.padding = four_sides(padding) if padding else None
-        self.pad_if_needed = pad_if_needed
-        self.fill = fill
-        self._fill = fills_by_type(fill)
-        self.padding_mode = padding_mode
+        sides = None
+        if padding:
+            left, top, right, bottom = four_sides(padding)
+            sides = [left, right, top, bottom]
+        keep(self, size=crop_size, padding=sides, pad_if_needed=pad_if_needed)
+        keep(self, fill=fill, _fill=fills_by_type(fill), padding_mode=padding_mode)
+
+    def _along(self, whole: int, part: int, before: int, after: int) -> tuple[int, int, int]:
+        """The padding before and after on one axis, and the length that it makes."""
+        if self.pad_if_needed:
+            lacking = max(part - (whole + before + after), 0)
+            before, after = before + lacking, after + lacking
+        return before, after, whole + before + after
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         height, width = query_size(flat_inputs)
-        left, right, top, bottom = self.padding or [0, 0, 0, 0]
         crop_height, crop_width = self.size
-        if self.pad_if_needed:
-            missing = max(crop_height - (height + top + bottom), 0)
-            top, bottom = top + missing, bottom + missing
-            missing = max(crop_width - (width + left + right), 0)
-            left, right = left + missing, right + missing
-        height, width = height + top + bottom, width + left + right
+        left, right, top, bottom = self.padding or (0, 0, 0, 0)
+        top, bottom, height = self._along(height, crop_height, top, bottom)
+        left, right, width = self._along(width, crop_width, left, right)
         if height < crop_height or width < crop_width:
-            padded = "padded " if self.padding is not None else ""
+            padded = "" if self.padding is None else "padded "
             raise ValueError(
                 f"Required crop size {(crop_height, crop_width)} is larger than {padded}"
                 f"input image size {(height, width)}."
             )
-        i = draws.integer(0, height - crop_height + 1) if height > crop_height else 0
-        j = draws.integer(0, width - crop_width + 1) if width > crop_width else 0
-        return {
-            "needs_crop": height > crop_height or width > crop_width,
-            "place": {"top": i, "left": j, "height": crop_height, "width": crop_width},
-            "padding": [left, top, right, bottom],
-        }
+        params: dict[str, Any] = {"padding": [left, top, right, bottom], "place": None}
+        spare_rows, spare_columns = height - crop_height, width - crop_width
+        if spare_rows or spare_columns:
+            # nothing is drawn along an axis where there is only one place
+            i = draws.integer(0, spare_rows + 1) if spare_rows else 0
+            j = draws.integer(0, spare_columns + 1) if spare_columns else 0
+            params["place"] = dict(zip(_PLACE, (i, j, crop_height, crop_width)))
+        return params
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        if any(params["padding"]):
-            fill = fill_for(self._fill, type(inpt))
-            inpt = self._call_kernel(
-                F.pad, inpt, padding=params["padding"], fill=fill, padding_mode=self.padding_mode
-            )
-        if params["needs_crop"]:
-            inpt = self._call_kernel(F.crop, inpt, **params["place"])
-        return inpt
+        padding, place = params["padding"], params["place"]
+        if any(padding):
+            how = {"fill": fill_for(self._fill, type(inpt)), "padding_mode": self.padding_mode}
+            inpt = self._call_kernel(F.pad, inpt, padding=padding, **how)
+        return inpt if place is None else self._call_kernel(F.crop, inpt, **place)
 
 
-class RandomResizedCrop(Transform):
+class RandomResizedCrop(_Calling):
     """A part of random area and shape, resized."""
 
     _v1_transform_cls = v1.RandomResizedCrop
+    _function = staticmethod(F.resized_crop)
+    _named = ("size", "interpolation", "antialias")
 
     def __init__(
         self,
@@ -116,32 +116,17 @@ class RandomResizedCrop(Transform):
         antialias: bool | None = True,
     ) -> None:
         super().__init__()
-        self.size = _setup_size(size, error_msg=TWO_DIMENSIONS)
-        if not isinstance(scale, Sequence) or len(scale) != 2:
-            raise TypeError("Scale should be a sequence of two floats.")
-        if not isinstance(ratio, Sequence) or len(ratio) != 2:
-            raise TypeError("Ratio should be a sequence of two floats.")
-        if not check_ranges(scale, ratio):
-            warnings.warn("Scale and ratio should be of kind (min, max)", stacklevel=2)
-        self.scale = scale
-        self.ratio = ratio
-        self.interpolation = interpolation
-        self.antialias = antialias
+        crop_size = height_and_width(size)
+        for name, bounds in (("Scale", scale), ("Ratio", ratio)):
+            if not (isinstance(bounds, Sequence) and len(bounds) == 2):
+                raise TypeError(f"{name} should be a sequence of two floats.")
+        parameters.warn_of_ranges(scale, ratio)
+        keep(self, size=crop_size, scale=scale, ratio=ratio)
+        keep(self, interpolation=interpolation, antialias=antialias)
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
-        canvas = flambeau.empty(query_size(flat_inputs), device="meta")
-        place = v1.RandomResizedCrop.get_params(canvas, self.scale, self.ratio)  # type: ignore[arg-type]
-        return dict(zip(("top", "left", "height", "width"), place))
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(
-            F.resized_crop,
-            inpt,
-            **params,
-            size=self.size,
-            interpolation=self.interpolation,
-            antialias=self.antialias,
-        )
+        place = parameters.resized_crop(query_size(flat_inputs), self.scale, self.ratio)
+        return dict(zip(_PLACE, place))
 
 
 class _SeveralCrops(_WithoutBoxes):
@@ -152,31 +137,29 @@ class _SeveralCrops(_WithoutBoxes):
             )
 
 
-class FiveCrop(_SeveralCrops):
+class FiveCrop(_Calling, _SeveralCrops):
     """The four corners and the middle, as a tuple."""
 
     _v1_transform_cls = v1.FiveCrop
+    _function = staticmethod(F.five_crop)
+    _first = ("size",)
 
     def __init__(self, size: int | Sequence[int]) -> None:
         super().__init__()
-        self.size = _setup_size(size, error_msg=TWO_DIMENSIONS)
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(F.five_crop, inpt, self.size)
+        self.size = height_and_width(size)
 
 
-class TenCrop(_SeveralCrops):
+class TenCrop(_Calling, _SeveralCrops):
     """The four corners and the middle of a picture and of its mirror image, as a tuple."""
 
     _v1_transform_cls = v1.TenCrop
+    _function = staticmethod(F.ten_crop)
+    _first = ("size",)
+    _named = ("vertical_flip",)
 
     def __init__(self, size: int | Sequence[int], vertical_flip: bool = False) -> None:
         super().__init__()
-        self.size = _setup_size(size, error_msg=TWO_DIMENSIONS)
-        self.vertical_flip = vertical_flip
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(F.ten_crop, inpt, self.size, vertical_flip=self.vertical_flip)
+        keep(self, size=height_and_width(size), vertical_flip=vertical_flip)
 
 
 class RandomIoUCrop(Transform):
@@ -194,13 +177,11 @@ class RandomIoUCrop(Transform):
         trials: int = 40,
     ) -> None:
         super().__init__()
-        self.min_scale = min_scale
-        self.max_scale = max_scale
-        self.min_aspect_ratio = min_aspect_ratio
-        self.max_aspect_ratio = max_aspect_ratio
+        keep(self, min_scale=min_scale, max_scale=max_scale)
+        keep(self, min_aspect_ratio=min_aspect_ratio, max_aspect_ratio=max_aspect_ratio)
         # an overlap of one or more stands for the whole image
-        self.options = sampler_options or [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0]
-        self.trials = trials
+        options = sampler_options or [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0]
+        keep(self, options=options, trials=trials)
 
     def check_inputs(self, flat_inputs: list[Any]) -> None:
         has_image = has_any(flat_inputs, is_pil_image, tv_tensors.Image, is_pure_tensor)
@@ -243,8 +224,8 @@ class RandomIoUCrop(Transform):
             return None
         if _best_overlap(boxes[inside], (left, top, right, bottom)) < overlap:
             return None
-        place = {"top": top, "left": left, "height": new_height, "width": new_width}
-        return {"place": place, "inside": inside}
+        place = (top, left, new_height, new_width)
+        return {"place": dict(zip(_PLACE, place)), "inside": inside}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         if not params:

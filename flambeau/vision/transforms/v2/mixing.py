@@ -44,11 +44,8 @@ class _Mix(Transform):
             )
         labels = self._labels_getter(sample)
         self._check_labels(labels)
-        params = {
-            "labels": labels,
-            "batch_size": labels.shape[0],
-            **self.make_params([inpt for inpt, is_wanted in zip(flat, wanted) if is_wanted]),
-        }
+        params = self.make_params([inpt for inpt, is_wanted in zip(flat, wanted) if is_wanted])
+        params.update(labels=labels, batch_size=len(labels))
         out = [
             self.transform(inpt, params) if is_wanted or inpt is labels else inpt
             for inpt, is_wanted in zip(flat, wanted)
@@ -58,20 +55,21 @@ class _Mix(Transform):
     def _check_labels(self, labels):
         if not isinstance(labels, Tensor):
             raise ValueError(f"The labels must be a tensor, but got {type(labels)} instead.")
-        if labels.ndim not in (1, 2):
+        count, wanted = labels.ndim, self.num_classes
+        if count == 1 and wanted is None:
+            raise ValueError("num_classes must be passed if the labels are index-based (1D)")
+        if count not in (1, 2):
             raise ValueError(
                 "labels should be index based with shape (batch_size,) or probability based with "
                 f"shape (batch_size, num_classes), but got a tensor of shape {labels.shape} "
                 "instead."
             )
-        if labels.ndim == 2 and self.num_classes not in (None, labels.shape[-1]):
+        classes = labels.shape[-1]
+        if count == 2 and wanted not in (None, classes):
             raise ValueError(
                 "When passing 2D labels, the number of elements in last dimension must match "
-                f"num_classes: {labels.shape[-1]} != {self.num_classes}. "
-                "You can Leave num_classes to None."
+                f"num_classes: {classes} != {wanted}. You can Leave num_classes to None."
             )
-        if labels.ndim == 1 and self.num_classes is None:
-            raise ValueError("num_classes must be passed if the labels are index-based (1D)")
 
     def _check_batch(self, inpt, batch_size):
         dimensions = 5 if isinstance(inpt, tv_tensors.Video) else 4

@@ -1,61 +1,50 @@
 """Transforms of v2 along the axes: flips, sizes, padding, erasing. Crops: `cropping.py`."""
 
-import math
-import numbers
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import flambeau
-from flambeau.vision.transforms import draws
+from flambeau.vision.transforms import draws, parameters
 from flambeau.vision.transforms import placement as v1
 from flambeau.vision.transforms.arguments import (
     _check_sequence_input,
-    check_ranges,
+    check_padding_mode,
+    keep,
 )
 from flambeau.vision.transforms.v2 import functional as F
-from flambeau.vision.transforms.v2.arguments import (
-    check_padding,
-    check_padding_mode,
-    fill_for,
-    fills_by_type,
-)
-from flambeau.vision.transforms.v2.samples import (
-    query_chw,
-    query_size,
-)
+from flambeau.vision.transforms.v2.arguments import check_padding, fills_by_type
+from flambeau.vision.transforms.v2.samples import query_chw, query_size
 from flambeau.vision.transforms.v2.transform import (
-    Transform,
+    _Calling,
     _RandomApplyTransform,
     _WithoutBoxes,
 )
 
 
-class RandomHorizontalFlip(_RandomApplyTransform):
+class RandomHorizontalFlip(_Calling, _RandomApplyTransform):
     """Left and right exchanged, with probability p."""
 
     _v1_transform_cls = v1.RandomHorizontalFlip
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(F.horizontal_flip, inpt)
+    _function = staticmethod(F.horizontal_flip)
 
 
-class RandomVerticalFlip(_RandomApplyTransform):
+class RandomVerticalFlip(_Calling, _RandomApplyTransform):
     """Top and bottom exchanged, with probability p."""
 
     _v1_transform_cls = v1.RandomVerticalFlip
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(F.vertical_flip, inpt)
+    _function = staticmethod(F.vertical_flip)
 
 
 # -- sizes -----------------------------------------------------------------------------------------
 
 
-class Resize(Transform):
+class Resize(_Calling):
     """Another size: (height, width), one number for the shorter side, or None with a max_size."""
 
     _v1_transform_cls = v1.Resize
+    _function = staticmethod(F.resize)
+    _first = ("size",)
+    _named = ("interpolation", "max_size", "antialias")
 
     def __init__(
         self,
@@ -65,49 +54,39 @@ class Resize(Transform):
         antialias: bool | None = True,
     ) -> None:
         super().__init__()
-        if isinstance(size, int):
-            size = [size]
-        elif isinstance(size, Sequence) and len(size) in (1, 2):
-            size = list(size)
-        elif size is not None:
+        lengths: Any = [size] if isinstance(size, int) else size
+        if lengths is None:
+            if not isinstance(max_size, int):
+                raise ValueError(
+                    f"max_size must be an integer when size is None, but got {max_size} instead."
+                )
+        elif isinstance(lengths, Sequence) and 1 <= len(lengths) <= 2:
+            lengths = list(lengths)
+        else:
             raise ValueError(
                 "size can be an integer, a sequence of one or two integers, or None, "
                 f"but got {size} instead."
             )
-        elif not isinstance(max_size, int):
-            raise ValueError(
-                f"max_size must be an integer when size is None, but got {max_size} instead."
-            )
-        self.size = size
-        self.interpolation = interpolation
-        self.max_size = max_size
-        self.antialias = antialias
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(
-            F.resize,
-            inpt,
-            self.size,
-            interpolation=self.interpolation,
-            max_size=self.max_size,
-            antialias=self.antialias,
-        )
+        how = {"interpolation": interpolation, "max_size": max_size, "antialias": antialias}
+        keep(self, size=lengths, **how)
 
 
-class _RandomSize(Transform):
+def _times(size: tuple[int, int], factor: Any) -> tuple[int, int]:
+    height, width = size
+    return int(height * factor), int(width * factor)
+
+
+def _between(bounds: Any) -> Any:
+    """A draw between two bounds, as a tensor of one element."""
+    low, high = bounds
+    return low + flambeau.rand(1) * (high - low)
+
+
+class _RandomSize(_Calling):
     """A size that is drawn."""
 
-    interpolation: Any
-    antialias: bool | None
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(
-            F.resize,
-            inpt,
-            size=params["size"],
-            interpolation=self.interpolation,
-            antialias=self.antialias,
-        )
+    _function = staticmethod(F.resize)
+    _named = ("interpolation", "antialias")
 
 
 class ScaleJitter(_RandomSize):
@@ -121,17 +100,15 @@ class ScaleJitter(_RandomSize):
         antialias: bool | None = True,
     ) -> None:
         super().__init__()
-        self.target_size = target_size
-        self.scale_range = scale_range
-        self.interpolation = interpolation
-        self.antialias = antialias
+        keep(self, target_size=target_size, scale_range=scale_range)
+        keep(self, interpolation=interpolation, antialias=antialias)
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
-        height, width = query_size(flat_inputs)
-        low, high = self.scale_range
-        scale = low + flambeau.rand(1) * (high - low)
-        ratio = min(self.target_size[1] / height, self.target_size[0] / width) * scale
-        return {"size": (int(height * ratio), int(width * ratio))}
+        size = query_size(flat_inputs)
+        factor = _between(self.scale_range)
+        # the target is turned against the size, as torchvision has it
+        fitting = min(self.target_size[1 - axis] / size[axis] for axis in (0, 1))
+        return {"size": _times(size, fitting * factor)}
 
 
 class RandomShortestSize(_RandomSize):
@@ -145,17 +122,16 @@ class RandomShortestSize(_RandomSize):
         antialias: bool | None = True,
     ) -> None:
         super().__init__()
-        self.min_size = [min_size] if isinstance(min_size, int) else list(min_size)
-        self.max_size = max_size
-        self.interpolation = interpolation
-        self.antialias = antialias
+        lengths = [min_size] if isinstance(min_size, int) else list(min_size)
+        keep(self, min_size=lengths, max_size=max_size)
+        keep(self, interpolation=interpolation, antialias=antialias)
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
-        height, width = query_size(flat_inputs)
-        ratio = self.min_size[draws.integer(0, len(self.min_size))] / min(height, width)
-        if self.max_size is not None:
-            ratio = min(ratio, self.max_size / max(height, width))
-        return {"size": (int(height * ratio), int(width * ratio))}
+        short, long = sorted(size := query_size(flat_inputs))
+        factor = self.min_size[draws.integer(0, len(self.min_size))] / short
+        if self.max_size is not None and self.max_size / long < factor:
+            factor = self.max_size / long
+        return {"size": _times(size, factor)}
 
 
 class RandomResize(_RandomSize):
@@ -169,10 +145,8 @@ class RandomResize(_RandomSize):
         antialias: bool | None = True,
     ) -> None:
         super().__init__()
-        self.min_size = min_size
-        self.max_size = max_size
-        self.interpolation = interpolation
-        self.antialias = antialias
+        keep(self, min_size=min_size, max_size=max_size)
+        keep(self, interpolation=interpolation, antialias=antialias)
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         return {"size": [draws.integer(self.min_size, self.max_size)]}
@@ -181,53 +155,43 @@ class RandomResize(_RandomSize):
 # -- padding ---------------------------------------------------------------------------------------
 
 
-class Pad(Transform):
+class Pad(_Calling):
     """More pixels around; fill may be a dict from types to fills."""
 
     _v1_transform_cls = v1.Pad
+    _function = staticmethod(F.pad)
+    _named = ("padding", "padding_mode")
 
     def __init__(self, padding: Any, fill: Any = 0, padding_mode: str = "constant") -> None:
         super().__init__()
         check_padding(padding)
         check_padding_mode(padding_mode)
-        self.padding = padding if isinstance(padding, int) else list(padding)
-        self.fill = fill
-        self._fill = fills_by_type(fill)
-        self.padding_mode = padding_mode
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        fill = fill_for(self._fill, type(inpt))
-        return self._call_kernel(
-            F.pad, inpt, padding=self.padding, fill=fill, padding_mode=self.padding_mode
-        )
+        sides = padding if isinstance(padding, int) else list(padding)
+        fills = fills_by_type(fill)
+        keep(self, padding=sides, fill=fill, _fill=fills, padding_mode=padding_mode)
 
 
-class RandomZoomOut(_RandomApplyTransform):
+class RandomZoomOut(_Calling, _RandomApplyTransform):
     """The input somewhere on a larger canvas, with probability p."""
+
+    _function = staticmethod(F.pad)
 
     def __init__(
         self, fill: Any = 0, side_range: Sequence[float] = (1.0, 4.0), p: float = 0.5
     ) -> None:
         super().__init__(p=p)
-        self.fill = fill
-        self._fill = fills_by_type(fill)
-        _check_sequence_input(side_range, "side_range", req_sizes=(2,))
-        self.side_range = side_range
-        if side_range[0] < 1.0 or side_range[0] > side_range[1]:
+        fills = fills_by_type(fill)
+        _check_sequence_input(side_range, "side_range", (2,))
+        if not 1.0 <= side_range[0] <= side_range[1]:
             raise ValueError(f"Invalid side range provided {side_range}.")
+        keep(self, fill=fill, _fill=fills, side_range=side_range)
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
-        height, width = query_size(flat_inputs)
-        low, high = self.side_range
-        ratio = low + flambeau.rand(1) * (high - low)
-        new_width, new_height = int(width * ratio), int(height * ratio)
+        size = query_size(flat_inputs)
+        added = [new - old for new, old in zip(_times(size, _between(self.side_range)), size)]
         x, y = flambeau.rand(2)
-        left, top = int((new_width - width) * x), int((new_height - height) * y)
-        right, bottom = new_width - (left + width), new_height - (top + height)
-        return {"padding": [left, top, right, bottom]}
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(F.pad, inpt, **params, fill=fill_for(self._fill, type(inpt)))
+        above, before = int(added[0] * y), int(added[1] * x)
+        return {"padding": [before, above, added[1] - before, added[0] - above]}
 
 
 # -- erasing ---------------------------------------------------------------------------------------
@@ -247,49 +211,17 @@ class RandomErasing(_WithoutBoxes, _RandomApplyTransform):
         inplace: bool = False,
     ) -> None:
         super().__init__(p=p)
-        if not isinstance(value, (numbers.Number, str, tuple, list)):
-            raise TypeError("Argument value should be either a number or str or a sequence")
-        if isinstance(value, str) and value != "random":
-            raise ValueError("If value is str, it should be 'random'")
-        if not check_ranges(scale, ratio):
-            warnings.warn("Scale and ratio should be of kind (min, max)", stacklevel=2)
-        if scale[0] < 0 or scale[1] > 1:
-            raise ValueError("Scale should be between 0 and 1")
-        self.scale = scale
-        self.ratio = ratio
-        self.value: Any = value
-        if isinstance(value, (int, float)):
-            self.value = [float(value)]
-        elif isinstance(value, str):
-            self.value = None
-        elif isinstance(value, (list, tuple)):
-            self.value = [float(v) for v in value]
-        self.inplace = inplace
+        parameters.check_erasing(value, scale, ratio)
+        values = parameters.erasing_values(value)
+        keep(self, scale=scale, ratio=ratio, value=values, inplace=inplace)
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
-        channels, height, width = query_chw(flat_inputs)
-        if self.value is not None and len(self.value) not in (1, channels):
-            raise ValueError(
-                "If value is a sequence, it should have either a single value or "
-                f"{channels} (number of inpt channels)"
-            )
-        log_ratio = draws.logarithms(self.ratio)
-        for _ in range(10):
-            area = height * width * draws.uniform(self.scale[0], self.scale[1])
-            aspect = draws.exponential_between(log_ratio[0], log_ratio[1])
-            h = round(math.sqrt(area * aspect))
-            w = round(math.sqrt(area / aspect))
-            if not (h < height and w < width):
-                continue
-            if self.value is None:
-                new = flambeau.empty([channels, h, w], dtype=flambeau.float32).normal_()
-            else:
-                new = flambeau.tensor(self.value)[:, None, None]
-            i, j = draws.integer(0, height - h + 1), draws.integer(0, width - w + 1)
-            return {"i": i, "j": j, "h": h, "w": w, "v": new}
-        return {"v": None}
+        shape = query_chw(flat_inputs)
+        parameters.check_erasing_values(self.value, shape[0], "inpt")
+        return {"erasure": parameters.erasure(shape, self.scale, self.ratio, self.value)}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        if params["v"] is None:
+        if params["erasure"] is None:
             return inpt
-        return self._call_kernel(F.erase, inpt, **params, inplace=self.inplace)
+        named = dict(zip("ijhwv", params["erasure"]))
+        return self._call_kernel(F.erase, inpt, **named, inplace=self.inplace)

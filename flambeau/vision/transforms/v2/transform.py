@@ -14,6 +14,7 @@ from flambeau import Tensor, nn
 from flambeau.vision import tv_tensors
 from flambeau.vision.transforms import draws
 from flambeau.vision.transforms.conversion import is_pil_image
+from flambeau.vision.transforms.v2.arguments import fill_for
 from flambeau.vision.transforms.v2.functional.dispatch import _get_kernel, is_pure_tensor
 from flambeau.vision.transforms.v2.samples import check_type, flatten, has_any, rebuild
 
@@ -29,8 +30,9 @@ class Transform(nn.Module):
     _v1_transform_cls: Any = None
 
     def __init_subclass__(cls) -> None:
-        if cls._v1_transform_cls is not None and hasattr(cls._v1_transform_cls, "get_params"):
-            cls.get_params = staticmethod(cls._v1_transform_cls.get_params)  # type: ignore[attr-defined]
+        get_params = getattr(cls._v1_transform_cls, "get_params", None)
+        if get_params is not None:
+            cls.get_params = staticmethod(get_params)  # type: ignore[attr-defined]
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,12 +84,16 @@ class Transform(nn.Module):
         )
 
 
+def check_probability(p: float) -> None:
+    if not 0.0 <= p <= 1.0:
+        raise ValueError("`p` should be a floating point value in the interval [0.0, 1.0].")
+
+
 class _RandomApplyTransform(Transform):
     """A transform that happens with probability p."""
 
     def __init__(self, p: float = 0.5) -> None:
-        if not 0.0 <= p <= 1.0:
-            raise ValueError("`p` should be a floating point value in the interval [0.0, 1.0].")
+        check_probability(p)
         super().__init__()
         self.p = p
 
@@ -96,6 +102,26 @@ class _RandomApplyTransform(Transform):
         flat = flatten(sample)
         self.check_inputs(flat)
         return self._transformed(sample, flat) if draws.happens(self.p) else sample
+
+
+class _Calling(Transform):
+    """Calls one function of `functional` with each input.
+
+    Its arguments are the settings that `_first` (by position) and `_named` name, what was drawn,
+    and a fill that suits the input where the transform keeps fills.
+    """
+
+    _function: Callable[..., Any]
+    _first: tuple[str, ...] = ()
+    _named: tuple[str, ...] = ()
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        kept = self.__dict__
+        arguments = {name: kept[name] for name in self._named}
+        if "_fill" in kept:
+            arguments["fill"] = fill_for(kept["_fill"], type(inpt))
+        first = [kept[name] for name in self._first] if self._first else ()
+        return self._call_kernel(self._function, inpt, *first, **arguments, **params)
 
 
 class _WithoutBoxes(Transform):

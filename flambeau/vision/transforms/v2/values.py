@@ -7,17 +7,17 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau.vision import tv_tensors
-from flambeau.vision.transforms import arguments as v1_arguments
 from flambeau.vision.transforms import coloring as v1_coloring
 from flambeau.vision.transforms import draws
 from flambeau.vision.transforms import functional as v1_functional
 from flambeau.vision.transforms import values as v1
+from flambeau.vision.transforms.arguments import _check_sequence_input, keep, kernel_pair
 from flambeau.vision.transforms.conversion import _is_array, is_pil_image
 from flambeau.vision.transforms.v2 import functional as F
 from flambeau.vision.transforms.v2.arguments import two_floats
 from flambeau.vision.transforms.v2.functional.dispatch import is_pure_tensor
 from flambeau.vision.transforms.v2.samples import has_any
-from flambeau.vision.transforms.v2.transform import Transform
+from flambeau.vision.transforms.v2.transform import Transform, _Calling
 
 _PICTURES = (tv_tensors.Image, tv_tensors.Video)
 
@@ -133,36 +133,35 @@ class ToDtype(Transform):
                 "`tv_tensors.Video` is present in the input.",
                 stacklevel=2,
             )
-        self.dtype = dtype
-        self.scale = scale
+        keep(self, dtype=dtype, scale=scale)
+
+    def _wanted(self, inpt: Any, is_picture: bool) -> Any:
+        """The dtype that an input is to have; None: the one it has."""
+        if not isinstance(self.dtype, dict):
+            return self.dtype if is_picture else None
+        for key in (type(inpt), "others"):
+            if key in self.dtype:
+                return self.dtype[key]
+        raise ValueError(
+            f"No dtype was specified for type {type(inpt)}. "
+            "If you only need to convert the dtype of images or videos, you can just pass "
+            "e.g. dtype=torch.float32. If you're passing a dict as dtype, you can use "
+            '"others" as a catch-all key e.g. dtype={tv_tensors.Mask: torch.int64, '
+            '"others": None} to pass-through the rest of the inputs.'
+        )
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         is_picture = is_pure_tensor(inpt) or isinstance(inpt, _PICTURES)
-        if not isinstance(self.dtype, dict):
-            if not is_picture:
-                return inpt
-            dtype = self.dtype
-        elif type(inpt) in self.dtype:
-            dtype = self.dtype[type(inpt)]
-        elif "others" in self.dtype:
-            dtype = self.dtype["others"]
-        else:
-            raise ValueError(
-                f"No dtype was specified for type {type(inpt)}. "
-                "If you only need to convert the dtype of images or videos, you can just pass "
-                "e.g. dtype=torch.float32. If you're passing a dict as dtype, you can use "
-                '"others" as a catch-all key e.g. dtype={tv_tensors.Mask: torch.int64, '
-                '"others": None} to pass-through the rest of the inputs.'
+        dtype = self._wanted(inpt, is_picture)
+        if dtype is not None:
+            return self._call_kernel(F.to_dtype, inpt, dtype=dtype, scale=self.scale)
+        if is_picture and self.scale:
+            warnings.warn(
+                "scale was set to True but no dtype was specified for images or videos: "
+                "no scaling will be done.",
+                stacklevel=2,
             )
-        if dtype is None:
-            if self.scale and is_picture:
-                warnings.warn(
-                    "scale was set to True but no dtype was specified for images or videos: "
-                    "no scaling will be done.",
-                    stacklevel=2,
-                )
-            return inpt
-        return self._call_kernel(F.to_dtype, inpt, dtype=dtype, scale=self.scale)
+        return inpt
 
 
 class ConvertImageDtype(Transform):
@@ -184,21 +183,16 @@ class _TensorsOnly(Transform):
             raise TypeError(f"{type(self).__name__}() does not support PIL images.")
 
 
-class Normalize(_TensorsOnly):
+class Normalize(_Calling, _TensorsOnly):
     """Subtract a mean from each channel, and divide by a standard deviation."""
 
     _v1_transform_cls = v1.Normalize
+    _function = staticmethod(F.normalize)
+    _named = ("mean", "std", "inplace")
 
     def __init__(self, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> None:
         super().__init__()
-        self.mean = list(mean)
-        self.std = list(std)
-        self.inplace = inplace
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(
-            F.normalize, inpt, mean=self.mean, std=self.std, inplace=self.inplace
-        )
+        keep(self, mean=list(mean), std=list(std), inplace=inplace)
 
 
 class LinearTransformation(_TensorsOnly):
@@ -209,92 +203,78 @@ class LinearTransformation(_TensorsOnly):
 
     def __init__(self, transformation_matrix: Tensor, mean_vector: Tensor) -> None:
         super().__init__()
-        checked = v1.LinearTransformation(transformation_matrix, mean_vector)
-        self.transformation_matrix = checked.transformation_matrix
-        self.mean_vector = checked.mean_vector
+        v1.check_whitening(transformation_matrix, mean_vector)
+        keep(self, transformation_matrix=transformation_matrix, mean_vector=mean_vector)
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         plain = inpt.as_subclass(Tensor).contiguous()
-        out = v1.LinearTransformation.forward(self, plain)  # type: ignore[arg-type]
+        out = v1.whitened(plain, self.transformation_matrix, self.mean_vector)
         return tv_tensors.wrap(out, like=inpt) if isinstance(inpt, _PICTURES) else out
 
 
 # -- neighbours, noise, compression, time ----------------------------------------------------------
 
 
-class GaussianBlur(Transform):
+class GaussianBlur(_Calling):
     """A picture blurred by a bell of random width."""
 
     _v1_transform_cls = v1_coloring.GaussianBlur
+    _function = staticmethod(F.gaussian_blur)
+    _first = ("kernel_size",)
 
     def __init__(self, kernel_size: Any, sigma: Any = (0.1, 2.0)) -> None:
         super().__init__()
-        self.kernel_size = v1_arguments._setup_size(
-            kernel_size, "Kernel size should be a tuple/list of two integers"
-        )
-        for size in self.kernel_size:
-            if size <= 0 or size % 2 == 0:
-                raise ValueError("Kernel size value should be an odd and positive number.")
-        self.sigma = two_floats(sigma, "sigma")
-        if not 0.0 < self.sigma[0] <= self.sigma[1]:
+        self.kernel_size = kernel_pair(kernel_size)
+        low, high = bounds = two_floats(sigma, "sigma")
+        if not 0.0 < low <= high:
             raise ValueError(
-                f"sigma values should be positive and of the form (min, max). Got {self.sigma}"
+                f"sigma values should be positive and of the form (min, max). Got {bounds}"
             )
+        self.sigma = bounds
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
-        sigma = draws.uniform(self.sigma[0], self.sigma[1])
-        return {"sigma": [sigma, sigma]}
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(F.gaussian_blur, inpt, self.kernel_size, **params)
+        return {"sigma": [draws.uniform(*self.sigma)] * 2}
 
 
-class GaussianNoise(Transform):
+class GaussianNoise(_Calling):
     """Normal noise added to pictures; clip: values stay within their range."""
+
+    _function = staticmethod(F.gaussian_noise)
+    _named = ("mean", "sigma", "clip")
 
     def __init__(self, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> None:
         super().__init__()
-        self.mean = mean
-        self.sigma = sigma
-        self.clip = clip
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(
-            F.gaussian_noise, inpt, mean=self.mean, sigma=self.sigma, clip=self.clip
-        )
+        keep(self, mean=mean, sigma=sigma, clip=clip)
 
 
-class JPEG(Transform):
+class JPEG(_Calling):
     """Pictures compressed as JPEG with a random quality between bounds, 1 to 100."""
+
+    _function = staticmethod(F.jpeg)
 
     def __init__(self, quality: int | Sequence[int]) -> None:
         super().__init__()
-        if isinstance(quality, int):
-            if isinstance(quality, bool):
-                raise TypeError("quality can't be bool")
-            quality = [quality, quality]
-        else:
-            v1_arguments._check_sequence_input(quality, "quality", req_sizes=(2,))
-        is_whole = isinstance(quality[0], int) and isinstance(quality[1], int)
-        if not (1 <= quality[0] <= quality[1] <= 100 and is_whole):
-            raise ValueError(f"quality must be an integer from 1 to 100, got quality ={quality!r}")
-        self.quality = quality
+        if isinstance(quality, bool):
+            raise TypeError("quality can't be bool")
+        bounds = [quality] * 2 if isinstance(quality, int) else quality
+        _check_sequence_input(bounds, "quality", (2,))
+        is_ordered = 1 <= bounds[0] <= bounds[1] <= 100
+        if not (is_ordered and all(isinstance(bound, int) for bound in bounds)):
+            raise ValueError(f"quality must be an integer from 1 to 100, got quality ={bounds!r}")
+        self.quality = bounds
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
-        return {"quality": draws.integer(self.quality[0], self.quality[1] + 1)}
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(F.jpeg, inpt, quality=params["quality"])
+        low, high = self.quality
+        return {"quality": draws.integer(low, high + 1)}
 
 
-class UniformTemporalSubsample(Transform):
+class UniformTemporalSubsample(_Calling):
     """So many frames of a video, at equal distances."""
 
     _transformed_types = (Tensor,)
+    _function = staticmethod(F.uniform_temporal_subsample)
+    _first = ("num_samples",)
 
     def __init__(self, num_samples: int) -> None:
         super().__init__()
         self.num_samples = num_samples
-
-    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        return self._call_kernel(F.uniform_temporal_subsample, inpt, self.num_samples)

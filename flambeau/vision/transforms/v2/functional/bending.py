@@ -22,6 +22,8 @@ from flambeau.vision.transforms.v2.functional.warping import (
     _check_warp,
     _moved_points,
     _sample,
+    box_around,
+    corners_of,
     moved_boxes,
 )
 from flambeau.vision.transforms.warps import _get_perspective_coeffs
@@ -272,12 +274,12 @@ def elastic_mask(
 def _displaced(points: Tensor, displacement: Tensor, canvas_size: Any) -> Tensor:
     """Where the pixels at whole places, (N, 2), go: against their displacement."""
     height, width = canvas_size
-    dtype = displacement.dtype
-    grid = _identity_grid(height, width, dtype, points.device) - displacement
-    x = points[:, 0].clamp(0, width - 1)
-    y = points[:, 1].clamp(0, height - 1)
-    half = flambeau.tensor([0.5 * width, 0.5 * height], dtype=dtype, device=points.device)
-    return (grid[0, y, x, :] + 1) * half - 0.5
+    moves = displacement.to(dtype=working_dtype(points), device=points.device)
+    grid = _identity_grid(height, width, moves.dtype, points.device) - moves
+    x, y = points.to(flambeau.int64).unbind(-1)
+    places = grid[0, y.clamp(0, height - 1), x.clamp(0, width - 1)]
+    half = flambeau.tensor([0.5 * width, 0.5 * height], dtype=moves.dtype, device=points.device)
+    return (places + 1) * half - 0.5
 
 
 def elastic_bounding_boxes(
@@ -290,21 +292,21 @@ def elastic_bounding_boxes(
     _check_displacement(displacement, *canvas_size)
     if bounding_boxes.numel() == 0:
         return bounding_boxes
-    is_rotated = is_rotated_bounding_format(format)
-    between = CXCYWHR if is_rotated else XYXY
-    boxes = converted(bounding_boxes, format, between).reshape(-1, 5 if is_rotated else 4)
-    displacement = displacement.to(dtype=working_dtype(boxes), device=boxes.device)
-    points = boxes[:, :2] if is_rotated else boxes[:, [[0, 1], [2, 1], [2, 3], [0, 3]]]
-    points = points.reshape(-1, 2)
-    if points.is_floating_point():
-        points = points.ceil()
-    moved = _displaced(points.to(flambeau.int64), displacement, canvas_size)
-    if is_rotated:
-        out = flambeau.cat((moved, boxes[:, 2:]), dim=1).to(boxes.dtype)
+
+    def move(points):
+        whole = points.ceil() if points.is_floating_point() else points
+        return _displaced(whole, displacement, canvas_size)
+
+    # upright boxes follow their corners, turned ones only their middle
+    if is_rotated_bounding_format(format):
+        between = CXCYWHR
+        boxes = converted(bounding_boxes, format, between).reshape(-1, 5)
+        out = flambeau.cat((move(boxes[:, :2]), boxes[:, 2:]), dim=1)
     else:
-        moved = moved.reshape(-1, 4, 2)
-        out = flambeau.cat((moved.amin(dim=1), moved.amax(dim=1)), dim=1).to(boxes.dtype)
-    out = clamped(out, between, canvas_size, clamping_mode)
+        between = XYXY
+        boxes = converted(bounding_boxes, format, between)
+        out = box_around(move(corners_of(boxes)))
+    out = clamped(out.to(boxes.dtype), between, canvas_size, clamping_mode)
     return converted(out, between, format).reshape(bounding_boxes.shape)
 
 
@@ -314,9 +316,7 @@ def elastic_keypoints(
     _check_displacement(displacement, *canvas_size)
     if keypoints.numel() == 0:
         return keypoints
-    displacement = displacement.to(dtype=working_dtype(keypoints), device=keypoints.device)
-    places = keypoints.reshape(-1, 2).to(flambeau.int64)
-    moved = _displaced(places, displacement, canvas_size)
+    moved = _displaced(keypoints.reshape(-1, 2), displacement, canvas_size)
     return moved.to(keypoints.dtype).reshape(keypoints.shape)
 
 

@@ -4,10 +4,17 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau.nn.functional import conv2d
+from flambeau.vision.transforms.arguments import check_factor, check_gamma, check_hue
 from flambeau.vision.transforms.conversion import pil_to_tensor, to_pil_image
 from flambeau.vision.transforms.functional import F_pil
-from flambeau.vision.transforms.tensor_checks import max_value
+from flambeau.vision.transforms.tensor_checks import max_value, working_dtype
+from flambeau.vision.transforms.tensor_color import (
+    darkest_and_lightest,
+    equalized,
+    mean_level,
+    turned_hues,
+)
+from flambeau.vision.transforms.tensor_filters import inner_means
 from flambeau.vision.transforms.v2.functional.dispatch import kernel, operation, pil_kernel
 from flambeau.vision.transforms.v2.functional.values import to_dtype_image, value_bits
 from flambeau.vision.tv_tensors import Image, Video
@@ -27,11 +34,6 @@ def _check_channels(image: Tensor) -> int:
             f"Input image tensor permitted channel values are 1 or 3, but found {channels}"
         )
     return channels
-
-
-def _check_factor(name: str, factor: float) -> None:
-    if factor < 0:
-        raise ValueError(f"{name} ({factor}) is not non-negative.")
 
 
 def _within_range(values: Tensor, image: Tensor) -> Tensor:
@@ -59,6 +61,13 @@ def _luma(image: Tensor) -> Tensor:
     red, green, blue = image.unbind(dim=-3)
     gray = red.mul(0.2989).add(green, alpha=0.587).add(blue, alpha=0.114)
     return gray.unsqueeze(dim=-3)
+
+
+def _gray_levels(image: Tensor) -> Tensor:
+    """How bright the pixels of a picture are, in steps of its dtype but as floats."""
+    if image.shape[-3] == 1:
+        return image.to(working_dtype(image))
+    return _luma(image) if image.is_floating_point() else _luma(image).floor()
 
 
 def _check_output_channels(count: int) -> None:
@@ -108,7 +117,7 @@ def adjust_brightness(inpt: Any, brightness_factor: float) -> Any:
 
 @kernel(adjust_brightness, Tensor, Image, Video)
 def adjust_brightness_image(image: Tensor, brightness_factor: float) -> Tensor:
-    _check_factor("brightness_factor", brightness_factor)
+    check_factor("brightness_factor", brightness_factor)
     _check_channels(image)
     return _within_range(image.mul(brightness_factor), image)
 
@@ -124,11 +133,10 @@ def adjust_saturation(inpt: Any, saturation_factor: float) -> Any:
 
 @kernel(adjust_saturation, Tensor, Image, Video)
 def adjust_saturation_image(image: Tensor, saturation_factor: float) -> Tensor:
-    _check_factor("saturation_factor", saturation_factor)
+    check_factor("saturation_factor", saturation_factor)
     if _check_channels(image) == 1:
         return image
-    gray = _luma(image)
-    return _blend(image, gray if image.is_floating_point() else gray.floor(), saturation_factor)
+    return _blend(image, _gray_levels(image), saturation_factor)
 
 
 adjust_saturation_video = adjust_saturation_image
@@ -142,15 +150,9 @@ def adjust_contrast(inpt: Any, contrast_factor: float) -> Any:
 
 @kernel(adjust_contrast, Tensor, Image, Video)
 def adjust_contrast_image(image: Tensor, contrast_factor: float) -> Tensor:
-    _check_factor("contrast_factor", contrast_factor)
-    is_float = image.is_floating_point()
-    if _check_channels(image) == 3:
-        gray = _luma(image)
-        gray = gray if is_float else gray.floor()
-    else:
-        gray = image if is_float else image.to(flambeau.float32)
-    mean = flambeau.mean(gray, dim=(-3, -2, -1), keepdim=True)
-    return _blend(image, mean, contrast_factor)
+    check_factor("contrast_factor", contrast_factor)
+    _check_channels(image)
+    return _blend(image, mean_level(_gray_levels(image)), contrast_factor)
 
 
 adjust_contrast_video = adjust_contrast_image
@@ -167,19 +169,14 @@ def adjust_sharpness_image(image: Tensor, sharpness_factor: float) -> Tensor:
     channels, height, width = image.shape[-3:]
     if channels not in (1, 3):
         raise TypeError(f"Input image tensor can have 1 or 3 channels, but found {channels}")
-    _check_factor("sharpness_factor", sharpness_factor)
-    if image.numel() == 0 or height <= 2 or width <= 2:
+    check_factor("sharpness_factor", sharpness_factor)
+    if min(height, width) <= 2 or image.numel() == 0:
         return image
-    is_float = image.is_floating_point()
-    dtype = image.dtype if is_float else flambeau.float32
-    a, b = 1.0 / 13.0, 5.0 / 13.0
-    weights = flambeau.tensor([[a, a, a], [a, b, a], [a, a, a]], dtype=dtype, device=image.device)
-    out = image.reshape(-1, channels, height, width).to(dtype=dtype, copy=True)
-    smooth = conv2d(out, weights.expand(channels, 1, 3, 3), groups=channels)
-    if not is_float:
-        smooth = smooth.round()
-    inner = out[..., 1:-1, 1:-1]
-    inner.add_(smooth.sub(inner), alpha=1.0 - sharpness_factor)
+    out = image.reshape(-1, channels, height, width).to(working_dtype(image), copy=True)
+    smooth = inner_means(out, channels)
+    inside = out[..., 1:-1, 1:-1]  # pixels at the edges stay as they are
+    difference = (smooth if image.is_floating_point() else smooth.round()) - inside
+    inside.add_(difference, alpha=1.0 - sharpness_factor)
     return _within_range(out, image).reshape(image.shape)
 
 
@@ -195,52 +192,18 @@ def adjust_hue(inpt: Any, hue_factor: float) -> Any:
     """Hues turned around the circle: -0.5 and 0.5 are half of it."""
 
 
-def _rgb_to_hsv(image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    red, green, _ = image.unbind(dim=-3)
-    least, most = image.amin(dim=-3), image.amax(dim=-3)
-    is_gray = most == least
-    spread = most - least
-    ones = flambeau.ones_like(most)
-    saturation = spread / flambeau.where(is_gray, ones, most)
-    divisor = flambeau.where(is_gray, ones, spread).unsqueeze(dim=-3)
-    from_red, from_green, from_blue = ((most.unsqueeze(dim=-3) - image) / divisor).unbind(dim=-3)
-    not_red = most != red
-    at_green = most == green
-    hue = (
-        (from_blue - from_green) * ~not_red
-        + (from_red + 2.0 - from_blue) * (at_green & not_red)
-        + (from_green + 4.0 - from_red) * (not_red & ~at_green)
-    )
-    return (hue * (1.0 / 6.0) + 1.0).fmod(1.0), saturation, most
-
-
-_SEXTANTS = ([0, 2, 1, 1, 3, 0], [3, 0, 0, 2, 1, 1], [1, 1, 3, 0, 0, 2])
-
-
-def _hsv_to_rgb(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
-    place = hue.mul(6)
-    whole = place.floor()
-    part = place - whole
-    shifted = saturation * part
-    rest = 1.0 - saturation
-    q = ((1.0 - shifted) * value).clamp(0.0, 1.0)
-    t = ((shifted + rest) * value).clamp(0.0, 1.0)
-    p = (rest * value).clamp(0.0, 1.0)
-    sextant = whole.to(flambeau.int32).remainder(6).to(flambeau.int64)
-    choices = flambeau.stack((value, p, q, t), dim=-3)
-    table = flambeau.tensor(_SEXTANTS, dtype=flambeau.int64, device=hue.device)
-    return choices.gather(-3, table[:, sextant].movedim(0, -3))
-
-
 @kernel(adjust_hue, Tensor, Image, Video)
 def adjust_hue_image(image: Tensor, hue_factor: float) -> Tensor:
-    if not -0.5 <= hue_factor <= 0.5:
-        raise ValueError(f"hue_factor ({hue_factor}) is not in [-0.5, 0.5].")
+    check_hue(hue_factor)
     if _check_channels(image) == 1 or image.numel() == 0:
         return image
-    hue, saturation, value = _rgb_to_hsv(to_dtype_image(image, flambeau.float32, scale=True))
-    turned = _hsv_to_rgb(hue.add(hue_factor).remainder(1.0), saturation, value)
+    floats = to_dtype_image(image, flambeau.float32, scale=True)
+    turned = turned_hues(floats, hue_factor, lambda s: s * (1.0 / 6.0), _rising)
     return to_dtype_image(turned, image.dtype, scale=True)
+
+
+def _rising(saturation, part):
+    return saturation * part + (1.0 - saturation)
 
 
 adjust_hue_video = adjust_hue_image
@@ -257,15 +220,11 @@ def adjust_gamma(inpt: Any, gamma: float, gain: float = 1) -> Any:
 
 @kernel(adjust_gamma, Tensor, Image, Video)
 def adjust_gamma_image(image: Tensor, gamma: float, gain: float = 1.0) -> Tensor:
-    if gamma < 0:
-        raise ValueError("Gamma should be a non-negative real number")
-    if not image.is_floating_point():
-        out = to_dtype_image(image, flambeau.float32, scale=True).pow(gamma)
-    else:
-        out = image.pow(gamma)
+    check_gamma(gamma)
+    curve = to_dtype_image(image, working_dtype(image), scale=True).pow(gamma)
     if gain != 1.0:
-        out = out.mul(gain).clamp(0.0, 1.0)
-    return to_dtype_image(out, image.dtype, scale=True)
+        curve = curve.mul(gain).clamp(0.0, 1.0)
+    return to_dtype_image(curve, image.dtype, scale=True)
 
 
 adjust_gamma_video = adjust_gamma_image
@@ -279,13 +238,14 @@ def posterize(inpt: Any, bits: int) -> Any:
 
 @kernel(posterize, Tensor, Image, Video)
 def posterize_image(image: Tensor, bits: int) -> Tensor:
-    if not isinstance(bits, int) or not 0 <= bits <= 8:
+    if not (isinstance(bits, int) and 0 <= bits <= 8):
         raise TypeError(f"bits must be a positive integer in the range [0, 8], got {bits} instead.")
-    if image.is_floating_point():
-        levels = 1 << bits
-        return image.mul(levels).floor().clamp(0, levels - 1).mul(1.0 / levels)
-    width = value_bits(image.dtype)
-    return image if bits >= width else image & (((1 << bits) - 1) << (width - bits))
+    if not image.is_floating_point():
+        most = (1 << value_bits(image.dtype)) - 1
+        lost = most >> bits
+        return image & (most - lost) if lost else image
+    count = 2**bits
+    return (image * count).floor().clamp(0, count - 1) * (1.0 / count)
 
 
 posterize_video = posterize_image
@@ -321,14 +281,11 @@ def autocontrast_image(image: Tensor) -> Tensor:
     if image.numel() == 0:
         return image
     bound = max_value(image.dtype)
-    floats = image if image.is_floating_point() else image.to(flambeau.float32)
-    least = floats.amin(dim=(-2, -1), keepdim=True)
-    most = floats.amax(dim=(-2, -1), keepdim=True)
-    is_flat = most == least
-    unit = (most - least).mul(1.0 / bound)
-    least[is_flat] = 0.0
-    unit[is_flat] = 1.0
-    return floats.sub(least).div(unit).clamp(0, bound).to(image.dtype)
+    low, high = darkest_and_lightest(image.to(working_dtype(image)))
+    is_flat = low == high
+    unit = ((high - low) * (1.0 / bound)).masked_fill(is_flat, 1.0)
+    above = image - low.masked_fill(is_flat, 0.0)
+    return (above / unit).clamp(0, bound).to(image.dtype)
 
 
 autocontrast_video = autocontrast_image
@@ -344,20 +301,8 @@ def equalize(inpt: Any) -> Any:
 def equalize_image(image: Tensor) -> Tensor:
     if image.numel() == 0:
         return image
-    bytes_ = to_dtype_image(image, flambeau.uint8, scale=True)
-    flat = bytes_.flatten(start_dim=-2).to(flambeau.int64)
-    counts = flambeau.zeros(*bytes_.shape[:-2], 256, dtype=flambeau.int32, device=image.device)
-    counts.scatter_add_(dim=-1, index=flat, src=counts.new_ones(1).expand_as(flat))
-    below = counts.cumsum(dim=-1)
-    # all pixels but those of the largest value that occurs
-    last = below.argmax(dim=-1).unsqueeze(-1)
-    step = (flat.shape[-1] - counts.gather(dim=-1, index=last)).div(255, rounding_mode="floor")
-    curve = (below[..., :-1] + step // 2).div(step.clamp(min=1), rounding_mode="floor")
-    curve = curve.clamp(0, 255).to(flambeau.uint8)
-    curve = flambeau.nn.functional.pad(curve, [1, 0])
-    equal = curve.gather(dim=-1, index=flat).view_as(bytes_)
-    out = flambeau.where(step.ne(0).unsqueeze(-1), equal, bytes_)
-    return to_dtype_image(out, image.dtype, scale=True)
+    as_bytes = to_dtype_image(image, flambeau.uint8, scale=True)
+    return to_dtype_image(equalized(as_bytes), image.dtype, scale=True)
 
 
 equalize_video = equalize_image
@@ -389,16 +334,12 @@ def permute_channels(inpt: Any, permutation: Any) -> Any:
 
 @kernel(permute_channels, Tensor, Image, Video)
 def permute_channels_image(image: Tensor, permutation: Any) -> Tensor:
-    channels, height, width = image.shape[-3:]
-    if len(permutation) != channels:
+    count, channels = len(permutation), image.shape[-3]
+    if count != channels:
         raise ValueError(
-            "Length of permutation does not match number of channels: "
-            f"{len(permutation)} != {channels}"
+            f"Length of permutation does not match number of channels: {count} != {channels}"
         )
-    if image.numel() == 0:
-        return image
-    flat = image.reshape(-1, channels, height, width)
-    return flat[:, permutation, :, :].reshape(image.shape)
+    return image[..., permutation, :, :] if image.numel() else image
 
 
 permute_channels_video = permute_channels_image

@@ -3,19 +3,18 @@
 from typing import Any
 
 from flambeau import Tensor
-from flambeau.nn.functional import pad as pad_tensor
-from flambeau.vision.transforms.functional import F_pil, _pair, _two_numbers
+from flambeau.vision.transforms.arguments import height_and_width, one_or_two
+from flambeau.vision.transforms.functional import F_pil
 from flambeau.vision.transforms.interpolation import InterpolationMode
+from flambeau.vision.transforms.tensor_geometry import padded, part_of
 from flambeau.vision.transforms.v2.functional.boxes import XYXYXYXY, clamped
 from flambeau.vision.transforms.v2.functional.dispatch import kernel, operation, pil_kernel
 from flambeau.vision.transforms.v2.functional.placement import (
     _moves,
-    _padded,
     _resize_pil,
     _shifted,
     _warn_of_antialias,
     as_planes,
-    four_sides,
     on_boxes,
     resize_bounding_boxes,
     resize_image,
@@ -33,17 +32,7 @@ def crop(inpt: Any, top: int, left: int, height: int, width: int) -> Any:
 
 @kernel(crop, Tensor, Image, Video)
 def crop_image(image: Tensor, top: int, left: int, height: int, width: int) -> Tensor:
-    h, w = image.shape[-2:]
-    right, bottom = left + width, top + height
-    if left >= 0 and top >= 0 and right <= w and bottom <= h:
-        return image[..., top:bottom, left:right]
-    sides = [
-        max(min(right, 0) - left, 0),
-        max(right - max(w, left), 0),
-        max(min(bottom, 0) - top, 0),
-        max(bottom - max(h, top), 0),
-    ]
-    return _padded(image[..., max(top, 0) : bottom, max(left, 0) : right], sides, 0, "constant")
+    return part_of(image, top, left, height, width)
 
 
 crop_video = crop_image
@@ -93,14 +82,14 @@ def center_crop(inpt: Any, output_size: Any) -> Any:
 
 def _center_anchor(output_size, canvas_size):
     """Top and left of the middle part of that size, and the size."""
-    height, width = _pair(output_size)
+    height, width = one_or_two(output_size)
     top, left = round((canvas_size[0] - height) / 2.0), round((canvas_size[1] - width) / 2.0)
     return top, left, height, width
 
 
 def _center_padding(output_size, canvas_size):
     """How much must be added at the left, top, right and bottom; None: nothing."""
-    height, width = _pair(output_size)
+    height, width = one_or_two(output_size)
     more_x, more_y = max(width - canvas_size[1], 0), max(height - canvas_size[0], 0)
     if not more_x and not more_y:
         return None
@@ -109,12 +98,12 @@ def _center_padding(output_size, canvas_size):
 
 @kernel(center_crop, Tensor, Image, Video)
 def center_crop_image(image: Tensor, output_size: Any) -> Tensor:
-    height, width = _pair(output_size)
+    height, width = one_or_two(output_size)
     if image.numel() == 0:
         return image.reshape(*image.shape[:-2], height, width)
     padding = _center_padding((height, width), image.shape[-2:])
     if padding is not None:
-        image = pad_tensor(image, four_sides(padding), value=0.0)
+        image = padded(image, padding, 0, "constant")
         if tuple(image.shape[-2:]) == (height, width):
             return image
     top, left, _, _ = _center_anchor((height, width), image.shape[-2:])
@@ -126,7 +115,7 @@ center_crop_video = center_crop_image
 
 @pil_kernel(center_crop)
 def _center_crop_pil(image, output_size):
-    height, width = _pair(output_size)
+    height, width = one_or_two(output_size)
     padding = _center_padding((height, width), (image.height, image.width))
     if padding is not None:
         image = F_pil.pad(image, padding, fill=0)
@@ -272,7 +261,7 @@ def ten_crop(inpt: Any, size: Any, vertical_flip: bool = False) -> Any:
 
 
 def _five(image, size, canvas_size, crop_one, crop_middle):
-    height, width = _two_numbers(size)
+    height, width = height_and_width(size)
     if width > canvas_size[1] or height > canvas_size[0]:
         raise ValueError(
             f"Requested crop size {size} is bigger than input size {tuple(canvas_size)}"

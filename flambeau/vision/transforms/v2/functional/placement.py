@@ -9,15 +9,15 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau.nn.functional import interpolate
-from flambeau.nn.functional import pad as pad_tensor
 from flambeau.vision import tv_tensors
+from flambeau.vision.transforms import arguments
 from flambeau.vision.transforms.functional import F_pil
 from flambeau.vision.transforms.interpolation import (
     InterpolationMode,
     _interpolation_modes_from_int,
     pil_modes_mapping,
 )
-from flambeau.vision.transforms.tensor_geometry import _pad_symmetric
+from flambeau.vision.transforms.tensor_geometry import padded
 from flambeau.vision.transforms.v2.functional.boxes import (
     CXCYWH,
     CXCYWHR,
@@ -204,15 +204,14 @@ def resize(
 
 
 def _new_size(canvas_size: Any, size: Any, max_size: int | None = None) -> tuple[int, int]:
-    if isinstance(size, int):
-        size = [size]
-    elif max_size is not None and size is not None and len(size) != 1:
+    lengths = [size] if isinstance(size, int) else size
+    if not (max_size is None or lengths is None or len(lengths) == 1):
         raise ValueError(
             "max_size should only be passed if size is None or specifies the length of the "
             "smaller edge, i.e. size should be an int or a sequence of length 1 in torchscript "
             "mode."
         )
-    height, width = _size_after_resizing(canvas_size, size, max_size, allow_size_none=True)
+    height, width = _size_after_resizing(canvas_size, lengths, max_size, allow_size_none=True)
     return height, width
 
 
@@ -345,20 +344,17 @@ def pad(inpt: Any, padding: Any, fill: Fill = None, padding_mode: str = "constan
     """More pixels around a picture, a larger canvas around boxes and points."""
 
 
-def four_sides(padding: Any) -> list[int]:
-    """Left, right, top and bottom, from one, two or four numbers."""
-    if isinstance(padding, int):
-        return [padding] * 4
-    if not isinstance(padding, (tuple, list)):
+def four_sides(padding: Any) -> tuple[int, ...]:
+    """Left, top, right and bottom, from one, two or four numbers."""
+    if not isinstance(padding, (int, tuple, list)):
         raise TypeError(
             f"`padding` should be an integer or tuple or list of integers, but got {padding}"
         )
-    if len(padding) not in (1, 2, 4):
+    if not isinstance(padding, int) and len(padding) not in (1, 2, 4):
         raise ValueError(
             f"Padding must be an int or a 1, 2, or 4 element tuple or list. Found {len(padding)}"
         )
-    left, top, right, bottom = list(padding) * (4 // len(padding))
-    return [left, right, top, bottom]
+    return arguments.four_sides(padding)
 
 
 @kernel(pad, Tensor, Image, Video)
@@ -366,44 +362,29 @@ def pad_image(
     image: Tensor, padding: Any, fill: Fill = None, padding_mode: str = "constant"
 ) -> Tensor:
     sides = four_sides(padding)
-    if padding_mode not in ("constant", "edge", "reflect", "symmetric"):
+    if padding_mode not in arguments.PADDING_MODES:
         raise ValueError(
             "`padding_mode` should be either `'constant'`, `'edge'`, `'reflect'` or "
             f"`'symmetric'`, but got `'{padding_mode}'`."
         )
-    if fill is None or isinstance(fill, (int, float)):
-        return _padded(image, sides, fill or 0, padding_mode)
-    if len(fill) == 1:
-        return _padded(image, sides, fill[0], padding_mode)
+    colors = [fill or 0] if fill is None or isinstance(fill, (int, float)) else fill
+    if len(colors) == 1:
+        return padded(image, sides, colors[0], padding_mode)
     if padding_mode != "constant":
         raise ValueError(f"Padding mode '{padding_mode}' is not supported if fill is not scalar")
-    out = _padded(image, sides, 0, "constant")
-    left, right, top, bottom = sides
-    color = flambeau.tensor(fill, device=image.device).to(dtype=image.dtype).reshape(-1, 1, 1)
-    if top > 0:
-        out[..., :top, :] = color
-    if left > 0:
-        out[..., :, :left] = color
-    if bottom > 0:
-        out[..., -bottom:, :] = color
-    if right > 0:
-        out[..., :, -right:] = color
-    return out
+    return _with_colored_border(padded(image, sides, 0, "constant"), sides, colors)
 
 
-def _padded(image, sides, fill, mode):
-    channels, height, width = image.shape[-3:]
-    count = image.shape[:-3].numel()
-    batch = image.reshape(count, channels, height, width)
-    if mode == "constant":
-        out = pad_tensor(batch, sides, mode="constant", value=float(fill))
-    elif mode == "symmetric":
-        out = _pad_symmetric(batch, sides)
-    else:
-        floats = batch if image.is_floating_point() else batch.to(flambeau.float32)
-        out = pad_tensor(floats, sides, mode="replicate" if mode == "edge" else mode)
-        out = out.to(image.dtype)
-    return out.reshape(*image.shape[:-2], *out.shape[-2:])
+def _with_colored_border(image: Tensor, sides: Any, colors: Any) -> Tensor:
+    left, top, right, bottom = sides
+    color = flambeau.tensor(colors, device=image.device).to(image.dtype).view(-1, 1, 1)
+    # columns are the rows of the transposed image
+    for view, before, after in ((image, top, bottom), (image.mT, left, right)):
+        if before > 0:
+            view[..., :before, :] = color
+        if after > 0:
+            view[..., -after:, :] = color
+    return image
 
 
 pad_video = pad_image
@@ -444,7 +425,7 @@ def pad_keypoints(
             f"Padding mode '{padding_mode}' is not supported with KeyPoints "
             "(supported modes are constant)"
         )
-    left, right, top, bottom = four_sides(padding)
+    left, top, right, bottom = four_sides(padding)
     canvas = (canvas_size[0] + top + bottom, canvas_size[1] + left + right)
     return _shifted(keypoints, [left, top]), canvas
 
@@ -459,7 +440,7 @@ def pad_bounding_boxes(
 ) -> tuple[Tensor, tuple[int, int]]:
     if padding_mode != "constant":
         raise ValueError(f"Padding mode '{padding_mode}' is not supported with bounding boxes")
-    left, right, top, bottom = four_sides(padding)
+    left, top, right, bottom = four_sides(padding)
     boxes = _shifted(bounding_boxes, _moves(format, left, top))
     canvas = (canvas_size[0] + top + bottom, canvas_size[1] + left + right)
     return clamped(boxes, format, canvas, clamping_mode), canvas

@@ -136,19 +136,23 @@ def _cut_intercepts(corners: Tensor, original: Tensor, canvas_size: Any, mode: s
 
 def _cut_at_left(corners: Tensor, original: Tensor, canvas_size: Any, mode: str) -> Tensor:
     """Boxes whose leftmost corner comes first, cut at x = 0."""
-    x1, y1, x2, y2, x3, y3, x4, y4 = corners.unbind(-1)
+    x, y = corners[..., 0::2], corners[..., 1::2]
     slopes, _ = _lines(corners)
     turned = _crossings(slopes, _cut_intercepts(corners, original, canvas_size, mode))
-    upright = corners.clone()
-    upright[..., 0].clamp_(0)
+    upright = flambeau.cat((x[..., :1].clamp(0), corners[..., 1:]), dim=-1)
     upright[..., 6].clamp_(0)
-    is_turned = (x1 < 0) & ~turned.isnan().any(-1)
-    is_upright = y1.isclose(y2) | y3.isclose(y4)
-    is_gone = (x1 <= 0) & (x2 <= 0) & (x3 <= 0) & (x4 <= 0)
-    is_gone = is_gone | y1.isclose(y4) | y2.isclose(y3) | (is_upright & x1.isclose(x2))
-    out = flambeau.where(is_turned.unsqueeze(1), turned, corners)
-    out = flambeau.where(is_upright.unsqueeze(1), upright, out)
-    return flambeau.where(is_gone.unsqueeze(1), flambeau.zeros_like(out), out)
+    # which edges run along x: from the first corner to the second, and so on around
+    first_edge, second_edge, third_edge, last_edge = (
+        y[..., [0, 1, 2, 0]].isclose(y[..., [1, 2, 3, 3]]).unbind(-1)
+    )
+    is_upright = first_edge | third_edge
+    is_thin = is_upright & x[..., 0].isclose(x[..., 1])
+    is_gone = (x <= 0).all(-1) | second_edge | last_edge | is_thin
+    is_cut = (x[..., 0] < 0) & ~turned.isnan().any(-1)
+    out = corners
+    for holds, boxes in ((is_cut, turned), (is_upright, upright), (is_gone, 0.0)):
+        out = flambeau.where(holds.unsqueeze(-1), boxes, out)
+    return out
 
 
 def _quarter_turned(corners: Tensor, width: float) -> Tensor:

@@ -10,28 +10,22 @@ from flambeau.nn.functional import conv2d
 from flambeau.nn.functional import pad as pad_tensor
 from flambeau.vision.pillow import pillow
 from flambeau.vision.transforms import _functional_tensor as F_t
+from flambeau.vision.transforms.arguments import blur_sizes
 from flambeau.vision.transforms.conversion import pil_to_tensor, to_pil_image
-from flambeau.vision.transforms.tensor_checks import max_value
+from flambeau.vision.transforms.tensor_checks import VALUE_BITS, max_value, working_dtype
+from flambeau.vision.transforms.tensor_color import floats_as
+from flambeau.vision.transforms.tensor_geometry import overwritten
 from flambeau.vision.transforms.v2.functional.dispatch import kernel, operation, pil_kernel
 from flambeau.vision.tv_tensors import BoundingBoxes, Image, KeyPoints, Mask, Video
-
-_VALUE_BITS = {
-    flambeau.uint8: 8,
-    flambeau.int8: 7,
-    flambeau.int16: 15,
-    flambeau.uint16: 16,
-    flambeau.int32: 31,
-    flambeau.int64: 63,
-}
 
 
 def value_bits(dtype: flambeau.dtype) -> int:
     """How many bits of an integer hold its value."""
-    if dtype not in _VALUE_BITS:
+    if dtype not in VALUE_BITS:
         raise TypeError(
             f"Number of value bits is only defined for integer dtypes, but got {dtype}."
         )
-    return _VALUE_BITS[dtype]
+    return VALUE_BITS[dtype]
 
 
 # -- dtypes ----------------------------------------------------------------------------------------
@@ -51,26 +45,19 @@ def to_dtype_image(
     if not scale:
         return image.to(dtype)
     if image.is_floating_point():
-        if dtype.is_floating_point:
-            return image.to(dtype)
-        wide = (flambeau.int32, flambeau.int64)
-        if (image.dtype == flambeau.float32 and dtype in wide) or (
-            image.dtype == flambeau.float64 and dtype == flambeau.int64
-        ):
-            raise RuntimeError(
-                f"The conversion from {image.dtype} to {dtype} cannot be performed safely."
-            )
-        return image.mul(float(max_value(dtype)) + 1.0 - 1e-3).to(dtype)
+        return floats_as(image, dtype, "conversion")
     if dtype.is_floating_point:
         return image.to(dtype).mul(1.0 / max_value(image.dtype))
-    shift = value_bits(image.dtype) - value_bits(dtype)
-    if shift > 0:
-        if image.dtype == flambeau.uint16:
-            return (image / 2**shift).to(dtype)
-        return image.bitwise_right_shift(shift).to(dtype)
-    if dtype == flambeau.uint16:
-        return image.to(dtype) * 2**-shift
-    return image.to(dtype).bitwise_left_shift(-shift)
+    return _with_bits(image, dtype, value_bits(image.dtype) - value_bits(dtype))
+
+
+def _with_bits(image: Tensor, dtype: flambeau.dtype, lost: int) -> Tensor:
+    """Integers with fewer bits, or (lost is negative) more of them. uint16 knows no shifts."""
+    if lost > 0:
+        is_wide = image.dtype == flambeau.uint16
+        return (image / 2**lost if is_wide else image >> lost).to(dtype)
+    out = image.to(dtype)
+    return out * 2**-lost if dtype == flambeau.uint16 else out << -lost
 
 
 to_dtype_video = to_dtype_image
@@ -120,42 +107,19 @@ def gaussian_blur(inpt: Any, kernel_size: Any, sigma: Any = None) -> Any:
 
 
 def _bell(size, sigma, dtype, device):
-    limit = (size - 1) / (2.0 * math.sqrt(2.0))
-    x = flambeau.linspace(-limit, limit, steps=size, dtype=dtype, device=device)
-    return flambeau.softmax(x.div(sigma).pow(2).neg(), dim=0)
-
-
-def _check_blur(kernel_size, sigma):
-    sizes = [kernel_size] * 2 if isinstance(kernel_size, int) else list(kernel_size)
-    if len(sizes) != 2:
-        raise ValueError(f"If kernel_size is a sequence its length should be 2. Got {len(sizes)}")
-    for size in sizes:
-        if size % 2 == 0 or size < 0:
-            raise ValueError(
-                f"kernel_size should have odd and positive integers. Got {kernel_size}"
-            )
-    if sigma is None:
-        sigmas = [size * 0.15 + 0.35 for size in sizes]
-    elif isinstance(sigma, (list, tuple)):
-        sigmas = list(sigma) * 2 if len(sigma) == 1 else list(sigma)
-        if len(sigmas) != 2:
-            raise ValueError(f"If sigma is a sequence, its length should be 2. Got {len(sigmas)}")
-    elif isinstance(sigma, (int, float)):
-        sigmas = [float(sigma)] * 2
-    else:
-        raise TypeError(f"sigma should be either float or sequence of floats. Got {type(sigma)}")
-    for width in sigmas:
-        if width <= 0.0:
-            raise ValueError(f"sigma should have positive values. Got {sigmas}")
-    return sizes, sigmas
+    """A bell of so many samples that add up to one."""
+    end = (size - 1) / math.sqrt(8.0)
+    places = flambeau.linspace(-end, end, steps=size, dtype=dtype, device=device)
+    return flambeau.softmax(-((places / sigma) ** 2), dim=0)
 
 
 @kernel(gaussian_blur, Tensor, Image, Video)
 def gaussian_blur_image(image: Tensor, kernel_size: Any, sigma: Any = None) -> Tensor:
-    (width, height), (sigma_x, sigma_y) = _check_blur(kernel_size, sigma)
+    given = list(sigma) if isinstance(sigma, tuple) else sigma
+    (width, height), (sigma_x, sigma_y) = blur_sizes(kernel_size, given)
     if image.numel() == 0:
         return image
-    dtype = image.dtype if image.is_floating_point() else flambeau.float32
+    dtype = working_dtype(image)
     channels = image.shape[-3]
     bells = _bell(height, sigma_y, dtype, image.device).unsqueeze(-1) * _bell(
         width, sigma_x, dtype, image.device
@@ -188,16 +152,16 @@ def gaussian_noise_image(
 ) -> Tensor:
     if sigma < 0:
         raise ValueError(f"sigma shouldn't be negative. Got {sigma}")
-    if image.is_floating_point():
-        out = image + (mean + flambeau.randn_like(image) * sigma)
-        return flambeau.clamp(out, 0, 1) if clip else out
-    if image.dtype == flambeau.uint8:
-        drawn = flambeau.randn_like(image, dtype=flambeau.float32)
-        out = image + (mean * 255 + drawn * (sigma * 255)).to(flambeau.int16)
-        return (flambeau.clamp(out, 0, 255) if clip else out).to(flambeau.uint8)
-    raise ValueError(
-        f"Input tensor is expected to be in uint8 or float dtype, got dtype={image.dtype}"
-    )
+    is_float = image.is_floating_point()
+    if not is_float and image.dtype != flambeau.uint8:
+        raise ValueError(
+            f"Input tensor is expected to be in uint8 or float dtype, got dtype={image.dtype}"
+        )
+    white = 1 if is_float else 255
+    noise = flambeau.randn_like(image, dtype=working_dtype(image))
+    noise = mean * white + noise * (sigma * white)
+    out = image + (noise if is_float else noise.to(flambeau.int16))
+    return (out.clamp(0, white) if clip else out).to(image.dtype)
 
 
 gaussian_noise_video = gaussian_noise_image
@@ -220,10 +184,7 @@ def erase(inpt: Any, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = 
 def erase_image(
     image: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = False
 ) -> Tensor:
-    if not inplace:
-        image = image.clone()
-    image[..., i : i + h, j : j + w] = v
-    return image
+    return overwritten(image if inplace else image.clone(), (i, j, h, w), v)
 
 
 erase_video = erase_image
@@ -270,7 +231,7 @@ def to_image(inpt: Any) -> Image:
     if _is_array(inpt):
         import numpy as np
 
-        out = flambeau.from_numpy(np.atleast_3d(inpt)).permute((2, 0, 1)).contiguous()
+        out = flambeau.from_numpy(np.atleast_3d(inpt)).movedim(-1, 0).contiguous()
     elif is_pil_image(inpt):
         out = pil_to_tensor(inpt)
     elif isinstance(inpt, Tensor):

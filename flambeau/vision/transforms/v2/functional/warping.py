@@ -6,15 +6,18 @@ corners, a turned one the turned box around them.
 """
 
 import math
-import numbers
 from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau.nn.functional import grid_sample
+from flambeau.vision.transforms.arguments import check_fill_count, checked_shears
 from flambeau.vision.transforms.functional import F_pil
 from flambeau.vision.transforms.interpolation import InterpolationMode, pil_modes_mapping
-from flambeau.vision.transforms.tensor_geometry import _affine_grid, affine_output_size
+from flambeau.vision.transforms.tensor_geometry import (
+    _affine_grid,
+    affine_output_size,
+    sampled,
+)
 from flambeau.vision.transforms.v2.functional.boxes import XYXY, XYXYXYXY, clamped, converted
 from flambeau.vision.transforms.v2.functional.dispatch import kernel, operation, pil_kernel
 from flambeau.vision.transforms.v2.functional.placement import (
@@ -39,44 +42,25 @@ NEAREST, BILINEAR = InterpolationMode.NEAREST, InterpolationMode.BILINEAR
 
 
 def _check_warp(image, interpolation, fill):
-    if isinstance(fill, (tuple, list)):
-        channels = image.shape[-3]
-        if len(fill) > 1 and len(fill) != channels:
-            raise ValueError(
-                "The number of elements in 'fill' cannot broadcast to match the number of channels "
-                f"of the image ({len(fill)} != {channels})"
-            )
-    elif fill is not None and not isinstance(fill, (int, float)):
+    if not isinstance(fill, (int, float, tuple, list, type(None))):
         raise ValueError("Argument fill should be either int, float, tuple or list")
+    check_fill_count(fill, image.shape[-3])
     if interpolation not in (NEAREST, BILINEAR):
         raise ValueError(
             f"Interpolation mode '{interpolation.value}' is unsupported with Tensor input"
         )
 
 
+def _blend(values, color, inside):
+    return (values - color) * inside + color
+
+
 def _sample(image: Tensor, grid: Tensor, interpolation: InterpolationMode, fill: Any) -> Tensor:
-    channels, height, width = image.shape[-3:]
     shape = (*image.shape[:-2], *grid.shape[1:3])
     if image.numel() == 0:
         return image.reshape(shape)
-    batch = image.reshape(-1, channels, height, width).to(grid.dtype)
-    if batch.shape[0] > 1:
-        grid = grid.expand(batch.shape[0], -1, -1, -1)
-    if fill is not None:
-        ones = flambeau.ones(
-            (batch.shape[0], 1, height, width), dtype=batch.dtype, device=batch.device
-        )
-        batch = flambeau.cat((batch, ones), dim=1)
-    mode = interpolation.value
-    out = grid_sample(batch, grid, mode=mode, padding_mode="zeros", align_corners=False)
-    if fill is not None:
-        out, inside = out[:, :-1], out[:, -1:]
-        colors = list(fill) if isinstance(fill, (tuple, list)) else [float(fill)]
-        color = flambeau.tensor(colors, dtype=out.dtype, device=out.device).view(1, -1, 1, 1)
-        if interpolation is NEAREST:
-            out = flambeau.where(inside < 0.5, color, out)
-        else:
-            out = (out - color) * inside + color
+    batch = image.reshape(-1, *image.shape[-3:]).to(grid.dtype)
+    out = sampled(batch, grid, interpolation.value, fill, _blend)
     if image.dtype != grid.dtype:
         out = out.round().to(image.dtype)
     return out.reshape(shape)
@@ -100,26 +84,9 @@ def affine(
 
 
 def _affine_arguments(angle, translate, scale, shear, center):
-    if not isinstance(angle, (int, float)):
-        raise TypeError("Argument angle should be int or float")
-    if not isinstance(translate, (list, tuple)):
-        raise TypeError("Argument translate should be a sequence")
-    if len(translate) != 2:
-        raise ValueError("Argument translate should be a sequence of length 2")
-    if scale <= 0.0:
-        raise ValueError("Argument scale should be positive")
-    if not isinstance(shear, (numbers.Number, list, tuple)):
-        raise TypeError("Shear should be either a single value or a sequence of two values")
-    shears = [shear, 0.0] if isinstance(shear, numbers.Number) else list(shear)
-    if len(shears) == 1:
-        shears = shears * 2
-    if len(shears) != 2:
-        raise ValueError(f"Shear should be a sequence containing two values. Got {shears}")
-    if center is not None:
-        if not isinstance(center, (list, tuple)):
-            raise TypeError("Argument center should be a sequence")
-        center = [float(c) for c in center]
-    return float(angle), list(translate), shears, center
+    both = checked_shears(angle, translate, scale, shear, center)
+    middle = None if center is None else [float(c) for c in center]
+    return float(angle), list(translate), both, middle
 
 
 def _matrix(center, angle, translate, scale, shear, inverted=True):
@@ -233,6 +200,17 @@ class _Map:
         return out - moved(corners).amin(dim=0)
 
 
+def corners_of(boxes: Tensor) -> Tensor:
+    """The four corners of boxes, (N, 4) from corner to corner: (4 N, 2)."""
+    return boxes.reshape(-1, 4)[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 2)
+
+
+def box_around(points: Tensor) -> Tensor:
+    """The upright box around each four points."""
+    by_box = points.reshape(-1, 4, 2)
+    return flambeau.cat((by_box.amin(dim=1), by_box.amax(dim=1)), dim=1)
+
+
 def moved_boxes(
     boxes: Tensor,
     move: Any,
@@ -254,9 +232,7 @@ def moved_boxes(
         points = move(floats.reshape(-1, 2)).reshape(-1, 8)
         out = around_parallelograms(points)
     else:
-        corners = floats.reshape(-1, 4)[:, [[0, 1], [2, 1], [2, 3], [0, 3]]]
-        points = move(corners.reshape(-1, 2)).reshape(-1, 4, 2)
-        out = flambeau.cat((points.amin(dim=1), points.amax(dim=1)), dim=1)
+        out = box_around(move(corners_of(floats)))
     out = converted(clamped(out, between, canvas_size, clamping_mode), between, format)
     return out.reshape(boxes.shape).to(boxes.dtype)
 
