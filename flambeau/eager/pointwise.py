@@ -7,7 +7,7 @@ which numbers are at defaults that kernels fold. What such a call comes to is re
 """
 
 from flambeau import errors
-from flambeau._layout import broadcast_shape
+from flambeau._layout import broadcast_shape, overlaps_itself
 from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
@@ -91,6 +91,9 @@ class Pointwise:
                 pattern += _LETTERS[p.kind]
             values.append(value)
         if "t" not in pattern:
+            if self.op.options.get("number_pairs"):
+                first = self.op.params[0].name
+                return self._choose({**bound, first: public("tensor")(bound[first])})
             raise TypeError(
                 f"{self.op.name}(): at least one argument must be Tensor, not "
                 f"{type(values[0]).__name__}"
@@ -142,8 +145,10 @@ class Pointwise:
             views.check_inplace(target)
         family = variant.family
         kernel, desc = variant.targets[(*family.key_of(values), target._layout)]
-        if self.op.name != "fill":  # every element gets the same
-            check_overlap(target, [v for v in values if isinstance(v, Tensor)])
+        tensors = [v for v in values if isinstance(v, Tensor)]
+        check_overlap(target, tensors, not self.op.options.get("overlapping"))
+        if self.op.name == "masked_fill" and overlaps_itself(target._layout):
+            return _fill_places(*values)
         node = self._record_write(variant, values, target) if recording else None
         place = target._storage.pointer + target._offset
         if kernel(desc, place, *family.native_arguments(values)) is not None:
@@ -165,6 +170,13 @@ class Pointwise:
         if self.op.params[0].name in variant.saved_names:
             keep_original(node, target)
         return node
+
+
+def _fill_places(target, mask, value):
+    """masked_fill_ where elements share memory: those that the mask leaves out are not written."""
+    value = value if isinstance(value, Tensor) else target.new_full((), value)
+    places = mask.expand(target.shape).nonzero().unbind(1)
+    return public("index_put_")(target, places, value.to(target.dtype))
 
 
 def _share(a, b):
@@ -383,10 +395,13 @@ def written_text(variant, recorded, target, suffix=""):
     text = f"    if ({wanted}) and modes.grad:\n        {recorded}\n"
     key = key_text(variant.pattern, variant.names)
     look = alike_text(variant.pattern, variant.names)[1].replace("sorts", f"sorts{suffix}")
-    text += f"    layout0 = {target}._layout\n    found = {look}\n    if found is None:\n"
+    text += f"    layout0 = {target}._layout\n"
+    if variant.op.name == "masked_fill":  # see _fill_places
+        text += f"    if not layout0.is_dense:\n        {recorded}\n"
+    text += f"    found = {look}\n    if found is None:\n"
     text += f"        found = targets{suffix}[{key}, layout0]\n    kernel, desc = found\n"
     text += f"    st = {target}._storage\n    p = st.pointer + {target}._offset\n"
-    for n in tensors if variant.op.name != "fill" else ():
+    for n in tensors if not variant.op.options.get("overlapping") else ():
         if n != target:
             text += f"    if {n}._storage.pointer == st.pointer and {n} is not {target}:\n"
             text += f"        check_overlap({target}, ({n},))\n"

@@ -216,6 +216,7 @@ def triangle_places(row, col, offset, dtype, device, layout, lower):
     for label, n in (("row", row), ("col", col)):
         if n < 0:
             raise RuntimeError(f"{label} must be non-negative, got{n}")
+    dtype = dtype or _dtype.int64
     if dtype not in (_dtype.int32, _dtype.int64):
         raise errors.not_implemented(name, dtype)
     below = _count_below(row, col, offset if lower else offset - 1)

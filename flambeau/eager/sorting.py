@@ -374,8 +374,10 @@ def nanmedian_all(input):
 def mode(input, dim, keepdim):
     dim = dimension(input, dim)
     _nonempty("mode", input, dim)
-    if input.ndim:
-        check_dtype("mode_cpu", input.dtype)
+    if not input.ndim:
+        place = filled(dense_layout((), d.int64, input.device), 0)
+        return return_types.mode((input.clone(), place))
+    check_dtype("mode_cpu", input.dtype)
     return return_types.mode(_per_row("mode_rows", input, dim, keepdim, 0, 0))
 
 

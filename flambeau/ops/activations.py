@@ -52,7 +52,8 @@ def relu(input):
 def _between(x, low, high):
     low, high = m.cast(low, x.type), m.cast(high, x.type)
     x = m.where(x < low, low, x)
-    return m.where(x > high, high, x)
+    x = m.where(x > high, high, x)
+    return m.where((low != low) | (high != high), low + high, x)  # nan, if one of them is
 
 
 def _check_limits(bound):
@@ -102,6 +103,7 @@ def relu6(input):
     namespace=NN,
     variants="function inplace",
     dtypes=refuses("threshold_cpu", "bool wide complex"),
+    overlapping=True,
     grad=lambda g, input, threshold: m.where(input <= threshold, 0, g),
     flat=True,
 )
@@ -278,7 +280,7 @@ def softshrink(input, lambd: Scalar = 0.5):
 )
 def elu(input, alpha: Scalar = 1.0):
     """input where positive, alpha * (exp(input) - 1) elsewhere."""
-    return m.where(input <= 0, m.expm1(input) * alpha, input)
+    return m.where(input < 0, m.expm1(input) * alpha, input)
 
 
 def _check_alpha(bound):
@@ -299,7 +301,7 @@ def _check_alpha(bound):
 )
 def elu_of_result(input, alpha: Scalar = 1.0):
     """elu, with the derivative told by the result."""
-    return m.where(input <= 0, m.expm1(input) * alpha, input)
+    return m.where(input < 0, m.expm1(input) * alpha, input)
 
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
@@ -353,7 +355,7 @@ def _check_celu(bound):
 )
 def celu(input, alpha: Scalar = 1.0):
     """input where positive, alpha * (exp(input / alpha) - 1) elsewhere."""
-    return m.where(input <= 0, m.expm1(input / alpha) * alpha, input)
+    return m.where(input < 0, m.expm1(input / alpha) * alpha, input)
 
 
 @pointwise(
@@ -364,7 +366,7 @@ def celu(input, alpha: Scalar = 1.0):
 )
 def celu_of_result(input, alpha: Scalar = 1.0):
     """celu, with the derivative told by the result."""
-    return m.where(input <= 0, m.expm1(input / alpha) * alpha, input)
+    return m.where(input < 0, m.expm1(input / alpha) * alpha, input)
 
 
 _TANH_SCALE, _CUBE = math.sqrt(2 / math.pi), 0.044715

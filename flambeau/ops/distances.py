@@ -20,7 +20,14 @@ _MODES = (
     "use_mm_for_euclid_dist",
     "donot_use_mm_for_euclid_dist",
 )
+_LARGEST = d.finfo(d.float32).max
 FEW = 25  # rows up to which pairs are walked even if a product is allowed
+
+
+def _order(p, like):
+    """The exponent of a norm, in the precision of its kernel."""
+    p = float(p)
+    return math.inf if p > _LARGEST and like.dtype is d.float32 else p
 
 
 def kind_of(p):
@@ -33,7 +40,7 @@ def term(difference, p, kind):
     """What one pair of coordinates contributes."""
     size = m.abs(difference)
     if kind == "count":
-        return m.where(size != 0, size * 0 + 1, size * 0)
+        return m.where(size > 0, 1, size)  # nan stays
     if kind == "squares":
         return size * size
     return m.pow(size, p) if kind == "power" else size
@@ -131,7 +138,7 @@ def cdist(
         p: the exponent of the norm, 0 to infinity; 0 counts coordinates that differ.
         compute_mode: whether Euclidean distances may come from a matrix product.
     """
-    p = float(p)
+    p = _order(p, x1)
     if compute_mode not in (*_MODES, None):
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     for t, name in ((x1, "X1"), (x2, "X2")):
@@ -205,7 +212,7 @@ def pdist(input, p: float = 2.0):
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     if not input.dtype.is_floating_point:
         raise RuntimeError("pdist only supports floating-point dtypes")
-    p = float(p)
+    p = _order(p, input)
     if not p >= 0:
         raise RuntimeError("pdist only supports non-negative p values")
     if group_of(input) == "half" and input.numel():

@@ -658,6 +658,7 @@ def _check_fill(bound):
     check=_check_fill,
     settled=True,
     variants="function inplace",
+    overlapping=True,
     node=lambda tensors, _: f"FillBackward{len(tensors) - 1}",
     grad=dict(input=nothing, value=lambda g: g),
 )

@@ -272,7 +272,7 @@ def put(input, index, source, accumulate: bool = False):
 def take_along_dim(input, indices, dim: int = None):
     """gather, with broadcasting; without dim, from the flattened input."""
     name = "torch.take_along_dim()"
-    if indices.dtype.name != "int64":
+    if indices.dtype.name != "int64" and (dim is not None or indices.dtype.name != "int32"):
         raise RuntimeError(
             f"{name}: dtype of indices should be Long but got {indices.dtype.scalar_name}"
         )
@@ -351,6 +351,7 @@ def _check_fits(bound):
     dtypes=_check_masked_fill,
     variants=WRITE,
     prepare=_check_fits,
+    overlapping=True,
     node=lambda tensors, statics: f"MaskedFillBackward{int('value' in tensors)}",
     grad=dict(
         input=lambda g, mask: m.where(mask != 0, 0, g),

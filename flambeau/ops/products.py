@@ -367,9 +367,9 @@ def contract(a, b, left, right):
     for x, y in zip(left, right):
         first, second = a.shape[x], b.shape[y]
         if first == 1 != second:
-            b = b.sum(y, keepdim=True)
+            b = b.sum(y, keepdim=True, dtype=b.dtype)
         elif second == 1 != first:
-            a = a.sum(x, keepdim=True)
+            a = a.sum(x, keepdim=True, dtype=a.dtype)
         elif first != second:
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {first} in dim {x} and "

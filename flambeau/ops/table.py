@@ -176,7 +176,9 @@ OPTIONS: dict[str, dict[str, type]] = {
         "fold": tuple,
         "inplace_row": str,
         "loose": bool,  # does autograd not care for its writes?
+        "number_pairs": bool,  # may numbers stand for all tensors? add(1, 2)
         "numbers": bool,  # may numbers stand for tensors?
+        "overlapping": bool,  # may it write an element twice, in place?
         "overload": Function,
         "prepare": Function,
         "settled": bool,
