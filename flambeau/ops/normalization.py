@@ -318,6 +318,8 @@ def batch_norm(
 ):  # fmt: skip
     """Channels brought to mean 0 and variance 1, then weight and bias."""
     _check_momentum("batch_norm", momentum)
+    if input.shape == (0,):
+        return input.clone()
     return native_batch_norm(
         input, weight, bias, running_mean, running_var, training, momentum, eps
     )[0]
@@ -347,6 +349,8 @@ def functional_batch_norm(
             )
     if momentum is None:
         _check_momentum("batch_norm", momentum)
+    if input.shape == (0,):
+        return input.clone()
     return native_batch_norm(
         input, weight, bias, running_mean, running_var, training, momentum, eps
     )[0]
