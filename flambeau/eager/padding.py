@@ -87,7 +87,7 @@ def _rows(layout, out, widths):
             return None
         order = CHANNELS_LAST[layout.ndim]
         sizes, sides = [sizes[k] for k in order], [widths[k] for k in order]
-    if (len(sizes) > 3 and max(sides[:-3]) != (0, 0)) or not sizes:
+    if any(side != (0, 0) for side in sides[:-3]) or not sizes:
         return None
     words, rows = [], prod(sizes[:-3])
     for k in range(-3, 0):
