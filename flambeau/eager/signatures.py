@@ -125,6 +125,11 @@ class Overloads:
         return bound
 
 
+def _are_ints(values):
+    """As PyTorch's parser, which is strict with the first of them only."""
+    return all(is_int(v) or (k and type(v) is bool) for k, v in enumerate(values))
+
+
 def is_int(value):
     if type(value) is int:
         return True
@@ -149,7 +154,7 @@ def _fits(kind, value):
     if kind == "int":
         return is_int(value)
     if kind == "ints":
-        return is_int(value) or (isinstance(value, (tuple, list)) and all(map(is_int, value)))
+        return is_int(value) or (isinstance(value, (tuple, list)) and _are_ints(value))
     if kind == "bool":
         return isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")
     if kind in ("Scalar", "float"):
