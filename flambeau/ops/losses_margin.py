@@ -416,7 +416,7 @@ def _comparisons(input, target):
     for k in range(longest):
         place = target[:, k : k + 1].clamp(min=0)
         short = (1 - input.gather(1, place) + input).clamp(min=0)
-        yield place, short * others * valid[:, k : k + 1]
+        yield place, m.where((others * valid[:, k : k + 1]) != 0, short, 0)
 
 
 def _multilabel_gradient(g, input, target, reduction):
