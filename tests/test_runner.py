@@ -27,7 +27,8 @@ def test_children_get_flambeau_too(tmp_path):
         tmp_path,
         "import subprocess, sys, torch\n"
         "code = 'import torch.nn, torchvision, torchviz\\n'\n"
-        "code += 'for module in torch, torch.nn, torchvision, torchviz: print(module.__spec__.name)'\n"
+        "code += 'for module in torch, torch.nn, torchvision, torchviz:'\n"
+        "code += '    print(module.__spec__.name)'\n"
         "for _ in range(2):\n"
         "    print(subprocess.check_output([sys.executable, '-c', code], text=True).strip())\n",
     )
