@@ -87,7 +87,7 @@ def _rows(layout, out, widths):
             return None
         order = CHANNELS_LAST[layout.ndim]
         sizes, sides = [sizes[k] for k in order], [widths[k] for k in order]
-    if (len(sizes) > 3 and max(sides[:-3]) != (0, 0)) or not sizes:
+    if any(side != (0, 0) for side in sides[:-3]) or not sizes:
         return None
     words, rows = [], prod(sizes[:-3])
     for k in range(-3, 0):
@@ -148,6 +148,11 @@ def _constant_boxes(layout, pad):
 
 @launches("constant_pad")
 def constant_pad(input, pad, value):
+    if len(pad) > 2 * input._layout.ndim:
+        raise RuntimeError(
+            "Length of pad should be no more than twice the number of dimensions of the input. "
+            f"Pad length is {len(pad)} while the input has {input._layout.ndim} dimensions."
+        )
     return _padded(input, pad, "constant", _number(value, input._layout.dtype))
 
 
