@@ -468,7 +468,7 @@ def multilabel_margin_loss(
 @composite(namespace=NN, variants="")
 def multilabel_soft_margin_loss(
     input,
-    target,
+    target: object,
     weight: OptionalTensor = None,
     size_average: object = None,
     reduce: object = None,
