@@ -200,7 +200,7 @@ def _check_edges(layout, pad, mode):
             if shape[dim] + low + high < 0:
                 raise RuntimeError("Negative padding value is resulting in an empty dimension")
     out = [shape[ndim - dims + k] + pad[-2 * k - 2] + pad[-2 * k - 1] for k in range(dims)]
-    if min(out) < 1 and mode != "circular":
+    if max(out) < 1 and mode != "circular":
         old = ", ".join(f"{c}: {n}" for c, n in zip(letters, shape[-dims:]))
         new = " ".join(f"{c}: {n}" for c, n in zip(letters, out))
         raise RuntimeError(f"input ({old}) is too small. Calculated output {new}")
