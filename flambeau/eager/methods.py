@@ -10,8 +10,10 @@ from flambeau import errors
 from flambeau._tensor import Tensor
 from flambeau.codegen import scalar
 from flambeau.eager import creation
+from flambeau.eager.arguments import argument
 from flambeau.eager.interposing import offer
 from flambeau.eager.launching import row_function, row_inplace
+from flambeau.eager.method_forms import method_form
 from flambeau.eager.pointwise import pointwise_function, pointwise_inplace, pointwise_operator
 from flambeau.eager.reducing import reduction_function
 from flambeau.eager.viewing import view_function, view_inplace
@@ -56,13 +58,13 @@ def _view_copy(name):
             found = tuple(_copied(t, name) for t in found)
             if out is None:
                 return found
-            for o, t in zip(out, found):
+            for o, t in zip(argument(name, "out", 0, "Tensors", out), found):
                 o._resize_output(t.shape).copy_(t)
             return None
         found = _copied(found, name)
         if out is None:
             return found
-        if out.dtype is not found.dtype:
+        if argument(name, "out", 0, "Tensor", out).dtype is not found.dtype:
             raise errors.not_exact_out(found.dtype, out.dtype)
         if out.shape != found.shape:
             out._resize_output(found.shape)
@@ -106,6 +108,11 @@ def is_inplace(name):
 
 def public_names():
     return [name for name in {*TABLE, *_aliases} if is_function(name)]
+
+
+def _method(name):
+    """The method of Tensor of a row (or of an alias of one)."""
+    return method_form(function(name), TABLE[_aliases.get(name, name)])
 
 
 def inplace_function(name):
@@ -196,7 +203,7 @@ def attach():
         for name in (op.name, *op.aliases):
             _aliases[name] = op.name
             if "method" in op.variants and name not in Tensor.__dict__:
-                setattr(Tensor, name, _Stub(name, lambda n=name: function(n)))
+                setattr(Tensor, name, _Stub(name, lambda n=name: _method(n)))
             if "property" in op.variants and name not in Tensor.__dict__:
                 setattr(Tensor, name, _Stub(name, lambda n=name: property(function(n))))
             if "inplace" in op.variants and name + "_" not in Tensor.__dict__:

@@ -87,7 +87,7 @@ def _rows(layout, out, widths):
             return None
         order = CHANNELS_LAST[layout.ndim]
         sizes, sides = [sizes[k] for k in order], [widths[k] for k in order]
-    if (len(sizes) > 3 and max(sides[:-3]) != (0, 0)) or not sizes:
+    if any(side != (0, 0) for side in sides[:-3]) or not sizes:
         return None
     words, rows = [], prod(sizes[:-3])
     for k in range(-3, 0):
@@ -148,6 +148,11 @@ def _constant_boxes(layout, pad):
 
 @launches("constant_pad")
 def constant_pad(input, pad, value):
+    if len(pad) > 2 * input._layout.ndim:
+        raise RuntimeError(
+            "Length of pad should be no more than twice the number of dimensions of the input. "
+            f"Pad length is {len(pad)} while the input has {input._layout.ndim} dimensions."
+        )
     return _padded(input, pad, "constant", _number(value, input._layout.dtype))
 
 
@@ -195,7 +200,7 @@ def _check_edges(layout, pad, mode):
             if shape[dim] + low + high < 0:
                 raise RuntimeError("Negative padding value is resulting in an empty dimension")
     out = [shape[ndim - dims + k] + pad[-2 * k - 2] + pad[-2 * k - 1] for k in range(dims)]
-    if min(out) < 1 and mode != "circular":
+    if max(out) < 1 and mode != "circular":
         old = ", ".join(f"{c}: {n}" for c, n in zip(letters, shape[-dims:]))
         new = " ".join(f"{c}: {n}" for c, n in zip(letters, out))
         raise RuntimeError(f"input ({old}) is too small. Calculated output {new}")

@@ -21,6 +21,7 @@ from flambeau._tensor import Tensor, alias, empty_like_layout
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import gemm
+from flambeau.eager.binding import bind, take_out
 from flambeau.eager.formula import wants_grad
 from flambeau.eager.fronts import quick_function
 from flambeau.eager.launching import FRONTS, LAUNCHERS, call_row, launches
@@ -306,7 +307,8 @@ def _added(form, input, a, b, beta, alpha):
     """beta * input + alpha * (a @ b), in one kernel; with beta 0 even nan does not count."""
     dtype = a._layout.dtype
     beta, alpha = _factor(beta, dtype), _factor(alpha, dtype)
-    scale = 0 if alpha == 0 else 1 if alpha == 1 else 2
+    # 0: the product does not count, not even as nan; so for single products only
+    scale = 1 if alpha == 1 else 2 if alpha or a._layout.ndim > 2 else 0
     if scale == 2 and not a._layout.shape[-1]:
         scale = 1  # sums of nothing stay 0, whatever alpha is
     layout, plan = ADDED[form, input._layout, a._layout, b._layout, scale, beta != 0]
@@ -338,7 +340,7 @@ def _plan_added(key):
     layout = dense_layout((m,) if vector else (*batch, m, n), a.dtype, a.device)
     if layout.numel == 0 or not a.device.runtime.computes:
         return layout, None
-    if scale == 0 and not batch:  # as BLAS does: nan in the product does not count then
+    if scale == 0:  # as BLAS does: nan in the product does not count then
         k, scale = 0, 1
     elif not batch and _is_long(m, n, k, a.dtype):
         return layout, _apart
@@ -425,8 +427,10 @@ def _exact_out(op, general):
     def checked(*args, out=None, **kwargs):
         if out is None:
             return general(*args, **kwargs)
+        bind(op, args, kwargs)
+        take_out(op, out)
         given = next((a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)), None)
-        if isinstance(out, Tensor) and given is not None and out.dtype is not given.dtype:
+        if given is not None and out.dtype is not given.dtype:
             raise _OUT[op.template](given.dtype, out.dtype)
         return general(*args, out=out, **kwargs)
 

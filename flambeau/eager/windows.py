@@ -2,10 +2,11 @@
 
 import math
 
-from flambeau import _dtype
+from flambeau import _dtype, errors
 from flambeau._layout import Size
 from flambeau.codegen import scalar
 from flambeau.eager import creation
+from flambeau.eager.arguments import argument
 from flambeau.eager.options import dtype_of, finish, new_layout
 from flambeau.eager.ranges import grid, traced
 
@@ -13,14 +14,18 @@ from flambeau.eager.ranges import grid, traced
 def _window(name, length, periodic, dtype, device, requires_grad, kind, numbers):
     """numbers(the last place): what the grid is told."""
     dtype = dtype_of(dtype, name)
-    if not dtype.is_floating_point:
+    if dtype.category < _dtype.FLOATING:
         raise RuntimeError(f"{name} expects floating point dtypes, got: {dtype}")
+    length = argument(name, "window_length", 1, "int", length)
+    argument(name, "periodic", 2, "bool", periodic)
     if length < 0:
         raise RuntimeError(
             f"{name} requires non-negative window_length, got window_length={length}"
         )
     if length < 2:
         return creation.ones(length, dtype=dtype, device=device, requires_grad=requires_grad)
+    if dtype.is_complex:
+        raise errors.not_implemented("arange_cpu", dtype)
     wide = "f64" if dtype is _dtype.float64 else "f32"
     layout = new_layout(Size((length,)), dtype, device, name)
     numbers = numbers(length if periodic else length - 1)

@@ -6,9 +6,10 @@ tensors: the same taps, gathered and added up by index. Resampling to another si
 `resampling.py`.
 """
 
+import math
 import warnings
 
-from flambeau.ops.table import composite, public, remembered, template
+from flambeau.ops.table import IntList, composite, public, remembered, template
 
 _CHANGED = (
     "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. "
@@ -99,7 +100,7 @@ def grid_sample(
     grid,
     mode: str = "bilinear",
     padding_mode: str = "zeros",
-    align_corners: object = None,
+    align_corners: bool | None = None,
 ):
     """Values of images or volumes at places of a grid, -1 .. 1 along each dimension.
 
@@ -261,10 +262,15 @@ def _lifted(weight):
 # -- regular grids ---------------------------------------------------------------------------------
 
 
+_MANY = 1 << 28
+
+
 def _base(like, size, align_corners):
     """The places of a regular grid, with a one appended: (places, dimensions + 1)."""
     spatial = list(size[2:])
     dims = len(spatial)
+    if math.prod(spatial) > _MANY:  # can there be such a grid? Lines come first
+        like.new_empty((size[0], *spatial, dims + 1))
     columns = []
     for d in range(dims):
         n = spatial[dims - 1 - d]
@@ -292,7 +298,7 @@ def _theta_gradient(g, size, align_corners):
 
 
 @composite(variants="function", grad=_theta_gradient)
-def affine_grid_generator(theta, size: object, align_corners: bool):
+def affine_grid_generator(theta, size: IntList, align_corners: bool):
     """The places of a regular grid, moved by affine maps."""
     if len(size) not in (4, 5):
         raise RuntimeError("AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
@@ -301,7 +307,7 @@ def affine_grid_generator(theta, size: object, align_corners: bool):
 
 
 @composite(variants="", namespace="nn.functional")
-def affine_grid(theta, size: object, align_corners: object = None):
+def affine_grid(theta, size: IntList, align_corners: bool | None = None):
     """A grid for grid_sample: the places of a regular grid, moved by a batch of affine maps.
 
     Args:

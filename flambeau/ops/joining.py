@@ -6,7 +6,10 @@ views.
 
 import itertools
 
+from flambeau import errors
 from flambeau.ops.table import Tensors, composite, public, template
+
+MOST_DIMS = 64
 
 
 def _cat_backward(g, layouts, dim):
@@ -26,12 +29,18 @@ def _cat_backward(g, layouts, dim):
     grad=dict(tensors=lambda g, tensors_layout, dim: _cat_backward(g, tensors_layout, dim)),
     variants="function out",
     aliases="concat concatenate",
+    apart=True,
 )
 def cat(tensors: Tensors, dim: int = 0):
     """The tensors one after the other along dim."""
 
 
-@template("stack", grad=dict(tensors=lambda g, dim: g.unbind(dim)), variants="function out")
+@template(
+    "stack",
+    grad=dict(tensors=lambda g, dim: g.unbind(dim)),
+    variants="function out",
+    apart=True,
+)
 def stack(tensors: Tensors, dim: int = 0):
     """Tensors of one shape along a new dimension."""
 
@@ -178,6 +187,8 @@ def combinations(input, r: int = 2, with_replacement: bool = False):
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
         return input.new_empty((0,))
+    if r > MOST_DIMS or input.numel() ** r > errors.LARGEST:
+        raise RuntimeError("numel: integer multiplication overflow")
     grids = meshgrid(*[input] * r, indexing="ij")
     places = public("arange")(input.numel(), device=input.device)
     indices = meshgrid(*[places] * r, indexing="ij")

@@ -411,9 +411,14 @@ def functional_poisson_nll_loss(
     return _poisson(input, target, log_input, full, eps, number)
 
 
-@composite(namespace=NN, variants="")
+@composite(namespace=NN, variants="", numbers=True)
 def gaussian_nll_loss(
-    input, target, var: object, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+    input,
+    target: object,
+    var: object,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
 ):
     """Minus the log likelihood of targets around input, with the variances var."""
     if isinstance(var, float):

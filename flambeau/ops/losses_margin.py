@@ -19,7 +19,7 @@ from flambeau.ops.losses import (
 )
 from flambeau.ops.losses_rows import MEAN, NONE, SUM, first_dtype, loss, reduced
 from flambeau.ops.rules import promoted
-from flambeau.ops.table import OptionalTensor, composite, public, template
+from flambeau.ops.table import OptionalTensor, Scalar, composite, public, template
 
 NN = "nn.functional"
 TINY = 1e-12  # keeps the cosine of vectors of zeros away from a division by zero
@@ -361,7 +361,7 @@ def _check_types(function, input, target, weight=None):
 def multi_margin_loss(
     input,
     target,
-    p: object = 1,
+    p: Scalar = 1,
     margin: float = 1.0,
     weight: OptionalTensor = None,
     size_average: object = None,
@@ -416,7 +416,7 @@ def _comparisons(input, target):
     for k in range(longest):
         place = target[:, k : k + 1].clamp(min=0)
         short = (1 - input.gather(1, place) + input).clamp(min=0)
-        yield place, short * others * valid[:, k : k + 1]
+        yield place, m.where((others * valid[:, k : k + 1]) != 0, short, 0)
 
 
 def _multilabel_gradient(g, input, target, reduction):
@@ -465,10 +465,10 @@ def multilabel_margin_loss(
     return found if number != NONE or input.ndim == 2 else found.reshape(())
 
 
-@composite(namespace=NN, variants="")
+@composite(namespace=NN, variants="", numbers=True)
 def multilabel_soft_margin_loss(
     input,
-    target,
+    target: object,
     weight: OptionalTensor = None,
     size_average: object = None,
     reduce: object = None,

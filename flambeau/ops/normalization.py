@@ -10,7 +10,7 @@ import math
 
 from flambeau import _dtype as d
 from flambeau import errors
-from flambeau.ops.table import OptionalTensor, composite, template
+from flambeau.ops.table import IntList, OptionalTensor, composite, template
 
 NN = "nn.functional"
 
@@ -55,7 +55,7 @@ def _layer_norm_gradients(g, input, normalized_shape, weight, bias_layout, eps, 
 @template("native_layer_norm", variants="function", outputs=3, smooth=1,
           joint_grad=_layer_norm_gradients)  # fmt: skip
 def native_layer_norm(
-    input, normalized_shape: object, weight: OptionalTensor, bias: OptionalTensor, eps: float
+    input, normalized_shape: IntList, weight: OptionalTensor, bias: OptionalTensor, eps: float
 ):
     """layer_norm, and the mean and 1/deviation of each row."""
 
@@ -74,7 +74,7 @@ def _sizes(name, shape):
 @composite(variants="function", namespace=NN)
 def layer_norm(
     input,
-    normalized_shape: object,
+    normalized_shape: IntList,
     weight: OptionalTensor = None,
     bias: OptionalTensor = None,
     eps: float = 1e-5,
@@ -119,7 +119,9 @@ def _fused_rms_norm(input, normalized_shape: object, weight: OptionalTensor, eps
 
 
 @composite(variants="function", namespace=NN)
-def rms_norm(input, normalized_shape: object, weight: OptionalTensor = None, eps: object = None):
+def rms_norm(
+    input, normalized_shape: IntList, weight: OptionalTensor = None, eps: float | None = None
+):
     """Rows (the last dimensions) divided by the root of their mean square, then weight."""
     if type(normalized_shape) is not tuple:
         normalized_shape = _sizes("rms_norm", normalized_shape)
@@ -294,7 +296,7 @@ def _batch_norm_gradients(
     return (*found, None, None)
 
 
-@template("native_batch_norm", variants="function", outputs=3, smooth=1,
+@template("native_batch_norm", variants="function out", outputs=3, smooth=1,
           edges="input weight bias", joint_grad=_batch_norm_gradients)  # fmt: skip
 def native_batch_norm(
     input, weight: OptionalTensor, bias: OptionalTensor, running_mean: OptionalTensor,
@@ -308,6 +310,15 @@ def _check_momentum(name, momentum):
         raise TypeError(f"{name}(): argument 'momentum' (position 7) must be float, not NoneType")
 
 
+def _batch_norm(input, weight, bias, *rest):
+    if input.numel():
+        return native_batch_norm(input, weight, bias, *rest)[0]
+    # nothing is normalised, whatever the sizes of the rest; gradients are zeros
+    out = input.clone()
+    out = out if weight is None else out * weight.select(0, 0)
+    return out if bias is None else out + bias.select(0, 0)
+
+
 @composite(variants="function")
 def batch_norm(
     input, weight: OptionalTensor, bias: OptionalTensor, running_mean: OptionalTensor,
@@ -316,9 +327,7 @@ def batch_norm(
 ):  # fmt: skip
     """Channels brought to mean 0 and variance 1, then weight and bias."""
     _check_momentum("batch_norm", momentum)
-    return native_batch_norm(
-        input, weight, bias, running_mean, running_var, training, momentum, eps
-    )[0]
+    return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
 @composite(variants="", namespace=NN)
@@ -345,9 +354,7 @@ def functional_batch_norm(
             )
     if momentum is None:
         _check_momentum("batch_norm", momentum)
-    return native_batch_norm(
-        input, weight, bias, running_mean, running_var, training, momentum, eps
-    )[0]
+    return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
 # -- instance_norm ---------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ rest. The inverse adds the frames up where they overlap, and divides by what the
 
 import warnings
 
+from flambeau import _dtype as d
 from flambeau.ops.table import OptionalTensor, composite, public
 
 
@@ -14,6 +15,8 @@ def _window(input, window, win_length, n_fft):
     if window is None:
         dtype = input.real.dtype if input.dtype.is_complex else input.dtype
         window = input.new_ones(win_length, dtype=dtype)
+    if window.dtype is d.bool_:
+        window = window.to(input.real.dtype if input.dtype.is_complex else input.dtype)
     if win_length < n_fft:
         left = (n_fft - win_length) // 2
         window = public("constant_pad_nd")(window, (left, n_fft - win_length - left), 0)
@@ -34,16 +37,16 @@ def _shown(kind, shape, window, options):
 @composite(variants="function method")
 def stft(
     input,
-    n_fft: object,
-    hop_length: object = None,
-    win_length: object = None,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
     window: OptionalTensor = None,
-    center: object = True,
-    pad_mode: object = "reflect",
-    normalized: object = False,
-    onesided: object = None,
-    return_complex: object = None,
-    align_to_window: object = None,
+    center: bool = True,
+    pad_mode: str = "reflect",
+    normalized: bool = False,
+    onesided: bool | None = None,
+    return_complex: bool | None = None,
+    align_to_window: bool | None = None,
 ):
     """Spectra of overlapping frames of a signal: (batch, frequencies, frames)."""
     hop = n_fft // 4 if hop_length is None else hop_length
@@ -126,15 +129,15 @@ def _overlapped(frames, hop, length):
 @composite(variants="function method")
 def istft(
     input,
-    n_fft: object,
-    hop_length: object = None,
-    win_length: object = None,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
     window: OptionalTensor = None,
-    center: object = True,
-    normalized: object = False,
-    onesided: object = None,
-    length: object = None,
-    return_complex: object = False,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: int | None = None,
+    return_complex: bool = False,
 ):
     """The signal whose short-time spectra are given."""
     hop = n_fft // 4 if hop_length is None else hop_length

@@ -7,11 +7,21 @@ the same pieces, but autograd does not treat them as views.
 
 import itertools
 
+from flambeau import errors
 from flambeau._layout import Size, broadcast_shape, wrap_dim
+from flambeau.errors import kind_name
 from flambeau.ops import table
 from flambeau.ops.joining import cat, stack
-from flambeau.ops.table import Dims, Tensors, composite
+from flambeau.ops.table import IntList, Ints, Tensors, composite
 from flambeau.ops.views import ints, slice
+
+MOST = 1 << 26  # tensors that one call may give
+
+
+def check_count(count):
+    """More pieces than there can be are refused before the first is made."""
+    if count > MOST:
+        raise errors.OutOfMemoryError("std::bad_alloc")
 
 
 def _pieces(layout, dim, sizes):
@@ -39,6 +49,7 @@ def _even(layout, split_size, dim):
                 f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}"
             )
         return [0]
+    check_count(size // split_size)
     return [min(split_size, size - k) for k in range(0, size, split_size)] or [0]
 
 
@@ -77,7 +88,7 @@ def _split(input, split_size: int, dim: int = 0):
 
 
 @table.view(grad=lambda gs, dim: cat(gs, dim), multi=True, variants="function method")
-def split_with_sizes(input, split_sizes: Dims, dim: int = 0):
+def split_with_sizes(input, split_sizes: IntList, dim: int = 0):
     """Pieces of the given sizes along dim."""
     return _given_split(input, split_sizes, dim)
 
@@ -89,13 +100,13 @@ def unsafe_split(input, split_size: int, dim: int = 0):
 
 
 @table.view(grad=lambda gs, dim: cat(gs, dim), multi=True, fresh=True, variants="function method")
-def unsafe_split_with_sizes(input, split_sizes: Dims, dim: int = 0):
+def unsafe_split_with_sizes(input, split_sizes: IntList, dim: int = 0):
     """split_with_sizes, whose results do not count as views."""
     return _given_split(input, split_sizes, dim)
 
 
 @composite(variants="function method")
-def split(input, split_size_or_sections: object, dim: int = 0):
+def split(input, split_size_or_sections: Ints, dim: int = 0):
     """Pieces along dim, of one size or of the given sizes."""
     if isinstance(split_size_or_sections, (tuple, list)):
         return split_with_sizes(input, tuple(split_size_or_sections), dim)
@@ -110,6 +121,7 @@ def _chunked(layout, chunks, dim):
     dim = wrap_dim(dim, layout.ndim)
     size = layout.sizes[dim]
     # an empty dimension still gives the number of pieces that was asked for
+    check_count(1 if size else chunks)
     sizes = _even(layout, -(-size // chunks), dim) if size else (0,) * chunks
     return _pieces(layout, dim, sizes)
 
@@ -142,6 +154,7 @@ def unbind(input, dim: int = 0):
     dim = wrap_dim(dim, input.ndim)
     shape, strides = input.sizes, input.strides
     rest, steps = shape[:dim] + shape[dim + 1 :], strides[:dim] + strides[dim + 1 :]
+    check_count(shape[dim])
     return [(rest, steps, k * strides[dim]) for k in range(shape[dim])]
 
 
@@ -161,6 +174,7 @@ def tensor_split(input, indices_or_sections: object, dim: int = 0):
         return tuple(slice(input, dim, a, b) for a, b in zip([0, *where], ends))
     if where <= 0:
         raise RuntimeError(f"number of sections must be larger than 0, got {where}")
+    check_count(where)
     least, larger = divmod(size, where)
     ends = [k * least + min(k, larger) for k in range(where + 1)]
     return tuple(slice(input, dim, a, b) for a, b in itertools.pairwise(ends))
@@ -192,19 +206,19 @@ def _along(name, dims, dim):
 
 
 @composite(variants="function method")
-def hsplit(input, indices_or_sections: object):
+def hsplit(input, indices_or_sections: Ints):
     """tensor_split along the second dimension (the first of a vector)."""
     return _along("hsplit", 1, 1)(input, indices_or_sections)
 
 
 @composite(variants="function method")
-def vsplit(input, indices_or_sections: object):
+def vsplit(input, indices_or_sections: Ints):
     """tensor_split along the first dimension."""
     return _along("vsplit", 2, 0)(input, indices_or_sections)
 
 
 @composite(variants="function method")
-def dsplit(input, indices_or_sections: object):
+def dsplit(input, indices_or_sections: Ints):
     """tensor_split along the third dimension."""
     return _along("dsplit", 3, 2)(input, indices_or_sections)
 
@@ -253,7 +267,11 @@ def broadcast_shapes(*shapes):
 def _each(tensors, function):
     if len(tensors) == 1 and hasattr(tensors[0], "_layout"):
         return function(tensors[0])
-    return tuple(map(function, listed(tensors)))
+    found = listed(tensors)
+    for k, t in enumerate(found):
+        if not hasattr(t, "_layout"):
+            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {kind_name(t)}")
+    return tuple(map(function, found))
 
 
 @composite(variants="function")
