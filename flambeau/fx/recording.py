@@ -30,7 +30,9 @@ _BUILTINS = {
     },
 }
 # one function here under two names: the one that programs call is meant
-_OF_NN = frozenset("max_pool1d max_pool2d max_pool3d layer_norm rms_norm".split())
+_OF_NN = frozenset(
+    "max_pool1d max_pool1d_with_indices max_pool2d max_pool3d layer_norm rms_norm".split()
+)
 _RENAMED = {"threshold": "_threshold"}
 _FUNCTIONAL = "torch.nn.functional."
 
@@ -109,12 +111,17 @@ def _parameters(func):
         return _SIGNATURES[func.__name__]
     needed, options = [], {}
     for p in inspect.signature(func).parameters.values():
+        if (func.__name__, p.name) == ("l1_loss", "weight"):
+            continue  # which PyTorch forgets
         if p.name in _OURS and not (p.name == "out" and func.__name__ == "normalize"):
             continue
         if p.default in (p.empty, REQUIRED):
             needed.append(p.name)
         else:
             options[p.name] = _DEFAULTS.get((func.__name__, p.name), p.default)
+    if "is_causal" in options:  # of attention, which PyTorch gives earlier
+        order = "training key_padding_mask need_weights attn_mask is_causal".split()
+        options = {name: options[name] for name in [*order, *options]}
     return needed, options
 
 

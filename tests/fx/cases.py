@@ -338,3 +338,36 @@ def fixed_texts(torch, program, fixed):
     n = names(torch)
     made = trace(n, program, concrete_args=eval(fixed, vars(n)))
     return {"graph": str(made.graph), "code": made.code}
+
+
+# -- every function of torch.nn.functional ---------------------------------------------------------
+
+
+# old names of interpolate, and products that only GPUs compute
+ELSEWHERE = (
+    "upsample upsample_bilinear upsample_nearest grouped_mm scaled_mm scaled_grouped_mm".split()
+)
+
+
+def functional_texts(torch):
+    """A call of each function that can be recorded, with as few arguments as it takes."""
+    n, found = names(torch), {}
+    for name in dir(n.F):
+        if name.startswith("_") or name in ELSEWHERE or not callable(getattr(n.F, name)):
+            continue
+        for count in range(1, 14):
+            given = ", ".join(f"a{k}" for k in range(count))
+            program = f"lambda {given}: F.{name}({given})"
+            text = graph_of(torch, program)
+            if text is not None and "call_function" in text:
+                found[program] = text
+                break
+    return found
+
+
+def graph_of(torch, program):
+    """The graph of a function as text; None if it cannot be recorded."""
+    try:
+        return str(trace(names(torch), program).graph)
+    except Exception:
+        return None

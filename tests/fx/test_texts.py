@@ -37,10 +37,16 @@ def test_changed_graphs_read_as_in_pytorch(name):
     assert plain(edit_cases.edited(flambeau, name)) == GOLDEN["edits"][name]
 
 
+@pytest.mark.parametrize("program", GOLDEN["functional"])
+def test_functions_of_nn_are_recorded_as_by_pytorch(program):
+    assert cases.graph_of(flambeau, program) == GOLDEN["functional"][program]
+
+
 @pytest.mark.oracle
 @pytest.mark.parametrize("kind", ["texts", "said", "fixed", "edits"])
 def test_the_record_is_what_pytorch_says(kind):
     torch = pytest.importorskip("torch")
+    assert cases.functional_texts(torch) == GOLDEN["functional"]
     if kind == "fixed":
         found = [cases.fixed_texts(torch, *pair) for pair in cases.FIXED]
     else:

@@ -19,6 +19,7 @@ def main():
         "texts": {program: cases.texts(torch, program) for program in cases.PROGRAMS},
         "said": {program: cases.said(torch, program) for program in cases.REFUSED},
         "fixed": [cases.fixed_texts(torch, *pair) for pair in cases.FIXED],
+        "functional": cases.functional_texts(torch),
         "edits": {name: edit_cases.edited(torch, name) for name in edit_cases.EDITS},
     }
     (HERE / "fx.json").write_text(json.dumps(found, indent=1, default=sorted) + "\n")

@@ -65,7 +65,7 @@ class ProxyTorchDispatchMode(_Below):
     def around(self, name: interposing.Name, function: Callable, args: tuple, kwargs: dict) -> Any:
         target = _target(name, args, kwargs)
         if target in self.decompositions:
-            with self:
+            with interposing.handling(_Again(self)):
                 return self.decompositions[target](*args, **kwargs)
         leaves = pytree.tree_leaves((args, kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
@@ -79,7 +79,7 @@ class ProxyTorchDispatchMode(_Below):
         return result
 
     def _record(self, target, short, args, kwargs, result):
-        given, named = self.argument(args), dict(self.argument(kwargs))
+        given, named = self.argument(_as_lists(short, args)), dict(self.argument(kwargs))
         node = self.graph.create_node("call_function", target, given, named, short)
         self._track_result(result, node)
 
@@ -147,6 +147,41 @@ def _is_ours(frame):
     while frame is not None and frame.f_code.co_filename.startswith("<flambeau"):
         frame = frame.f_back
     return frame is not None and frame.f_code.co_filename.startswith(_OURS)
+
+
+class _Again(_Below):
+    """Records what the function does that takes an op apart, while its mode handles the op."""
+
+    def __init__(self, mode: ProxyTorchDispatchMode) -> None:
+        self.mode = mode
+
+    def around(self, name: interposing.Name, function: Callable, args: tuple, kwargs: dict) -> Any:
+        return self.mode.around(name, function, args, kwargs)
+
+
+# ops whose sizes, or dimensions, are one list
+_SIZES = frozenset("view reshape expand permute repeat flip".split())
+_FROM_SIZES = frozenset("zeros ones empty rand randn".split())
+_DIMS = frozenset("sum mean amax amin logsumexp var std".split())
+
+
+def _as_lists(name, args):
+    """Arguments as aten has them: sizes and dimensions are lists."""
+    if name in _SIZES and len(args) > 1:
+        listed = _listed(args[1:])
+        return args if listed is None else (args[0], listed)
+    if name in _FROM_SIZES:
+        listed = _listed(args)
+        return args if listed is None else (listed,)
+    if name in _DIMS and len(args) > 1 and isinstance(args[1], int):
+        return args[0], [args[1]], *args[2:]
+    return args
+
+
+def _listed(sizes):
+    if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
+        sizes = sizes[0]
+    return list(sizes) if all(isinstance(n, int) for n in sizes) else None
 
 
 def _target(name, args, kwargs):

@@ -97,9 +97,10 @@ class RelativePositionalMultiHeadAttention(nn.Module):
         return bias.view(places, places, -1).permute(2, 0, 1).contiguous().unsqueeze(0)
 
     def forward(self, x: Tensor) -> Tensor:
-        shape = (*x.shape[:3], self.n_heads, self.head_dim)
-        parts = flambeau.chunk(self.to_qkv(x), 3, dim=-1)
-        q, k, v = (part.reshape(shape).permute(0, 1, 3, 2, 4) for part in parts)
+        batch, groups, places, _ = x.shape
+        shape = (batch, groups, places, self.n_heads, self.head_dim)
+        q, k, v = flambeau.chunk(self.to_qkv(x), 3, dim=-1)
+        q, k, v = (part.reshape(shape).permute(0, 1, 3, 2, 4) for part in (q, k, v))
         logits = q @ (k * self.scale_factor).transpose(-2, -1)
         out = F.softmax(logits + self.get_relative_positional_bias(), dim=-1) @ v
         return self.merge(out.permute(0, 1, 3, 2, 4).reshape(x.shape))

@@ -6,6 +6,7 @@ the same blocks with groups and with wider bottlenecks.
 
 from collections.abc import Callable
 
+import flambeau
 from flambeau import Tensor, nn
 
 from ._api import builder
@@ -215,7 +216,7 @@ class ResNet(nn.Module):
     def _forward_impl(self, x: Tensor) -> Tensor:
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        return self.fc(self.avgpool(x).flatten(1))
+        return self.fc(flambeau.flatten(self.avgpool(x), 1))
 
     def forward(self, x: Tensor) -> Tensor:
         return self._forward_impl(x)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import flambeau
-from flambeau import Tensor, nn
+from flambeau import Tensor, fx, nn
 from flambeau.nn import functional as F
 
 from ..ops.misc import Permute
@@ -149,6 +149,9 @@ def shifted_window_attention(
     if any(shift):
         x = x.roll(shift, (1, 2))
     return x[:, : sizes[0], : sizes[1]].contiguous()
+
+
+fx.wrap("shifted_window_attention")  # its branches depend on the size of the input
 
 
 class ShiftedWindowAttention(nn.Module):

@@ -72,8 +72,8 @@ class MLPBlock(MLP):
 
 
 def _check_words(input: Tensor) -> None:
-    if input.dim() != 3:
-        raise AssertionError(f"Expected (batch_size, seq_length, hidden_dim) got {input.shape}")
+    said = f"Expected (batch_size, seq_length, hidden_dim) got {input.shape}"
+    flambeau._assert(input.dim() == 3, said)
 
 
 class EncoderBlock(nn.Module):
@@ -218,10 +218,8 @@ class VisionTransformer(nn.Module):
 
     def _process_input(self, x: Tensor) -> Tensor:
         for name, size in (("height", x.shape[2]), ("width", x.shape[3])):
-            if size != self.image_size:
-                raise AssertionError(
-                    f"Wrong image {name}! Expected {self.image_size} but got {size}!"
-                )
+            said = f"Wrong image {name}! Expected {self.image_size} but got {size}!"
+            flambeau._assert(size == self.image_size, said)
         return self.conv_proj(x).reshape(x.shape[0], self.hidden_dim, -1).permute(0, 2, 1)
 
     def forward(self, x: Tensor) -> Tensor:

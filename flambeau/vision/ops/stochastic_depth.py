@@ -1,6 +1,6 @@
 """Stochastic depth: whole residual branches are left out at random while learning."""
 
-from flambeau import Tensor
+from flambeau import Tensor, fx
 
 from ._utils import Settled
 
@@ -22,6 +22,9 @@ def stochastic_depth(input: Tensor, p: float, mode: str, training: bool = True) 
     draws = [input.shape[0] if mode == "row" else 1, *[1] * (input.dim() - 1)]
     kept = input.new_empty(draws).bernoulli_(stays)
     return input * (kept / stays if stays > 0.0 else kept)
+
+
+fx.wrap("stochastic_depth")
 
 
 class StochasticDepth(Settled):

@@ -1,0 +1,199 @@
+"""Passes keep what a module computes; make_fx records ops, backward included."""
+
+import pytest
+
+import flambeau
+from flambeau import fx, nn
+from flambeau.fx.experimental.const_fold import split_const_subgraphs
+from flambeau.fx.experimental.optimization import fuse, optimize_for_inference, remove_dropout
+from flambeau.fx.experimental.proxy_tensor import make_fx
+from flambeau.fx.passes.graph_drawer import FxGraphDrawer
+from flambeau.fx.passes.graph_manipulation import get_size_of_all_nodes, replace_target_nodes_with
+from flambeau.fx.passes.shape_prop import ShapeProp
+from flambeau.fx.passes.split_module import split_module
+from flambeau.testing import assert_close
+from flambeau.utils._pytree import tree_leaves
+
+F = nn.functional
+
+
+def network():
+    flambeau.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(), nn.Flatten(),
+        nn.Linear(144, 5), nn.BatchNorm1d(5),
+    )  # fmt: skip
+    model.train()
+    model(flambeau.randn(8, 3, 8, 8))  # so that norms have something to remember
+    return model.eval()
+
+
+X = flambeau.randn(2, 3, 8, 8)
+
+
+@pytest.mark.parametrize("change", [fuse, remove_dropout, optimize_for_inference])
+def test_models_for_inference_compute_the_same(change):
+    model = network()
+    assert_close(change(model)(X), model(X), rtol=1e-4, atol=1e-5)
+
+
+def test_fused_models_have_no_norms():
+    kinds = {type(module) for module in fuse(network()).modules()}
+    assert not kinds & {nn.BatchNorm1d, nn.BatchNorm2d}
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7])
+def test_parts_of_a_module_compute_the_same(parts):
+    model = network()
+    made = fx.symbolic_trace(model)
+    count = iter(range(99))
+    split = split_module(made, model, lambda node: next(count) * parts // 7)
+    assert len(list(split.children())) == parts
+    assert_close(split(X), model(X))
+    assert split.submod_0.get_submodule("0") is model[0]
+
+
+def test_constants_are_folded():
+    class Constant(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Parameter(flambeau.randn(3)), nn.Parameter(flambeau.randn(3))
+
+        def forward(self, x):
+            total = self.a + self.b
+            return x * total.relu() + total, self.a - x
+
+    model = Constant()
+    made = split_const_subgraphs(model)
+    x = flambeau.randn(3)
+    for got, wanted in zip(made(x), model(x)):
+        assert_close(got, wanted)
+    assert made.has_folding_been_run
+    plain = split_const_subgraphs(nn.Sequential(nn.ReLU()))
+    assert plain.const_subgraph_module is None and plain(x).equal(x.relu())
+
+
+def test_shapes_are_noted_and_errors_name_the_node():
+    made = fx.symbolic_trace(network())
+    ShapeProp(made).propagate(X)
+    meta = made.graph.output_node().meta["tensor_meta"]
+    assert (tuple(meta.shape), meta.dtype, meta.stride) == ((2, 5), flambeau.float32, (5, 1))
+    get_size_of_all_nodes(made)
+    first = next(n for n in made.graph.nodes if n.op == "call_module")
+    assert first.size_bytes == (2 * 4 * 36 * 4, 2 * 4 * 36 * 4 + 4 * (4 * 27 + 4))
+    with pytest.raises(RuntimeError, match="ShapeProp error for: node=%_0"):
+        ShapeProp(made).propagate(flambeau.ones(2, 2))
+
+
+def test_one_kind_of_call_becomes_another():
+    made = fx.symbolic_trace(lambda x: flambeau.relu(x) + flambeau.relu(-x))
+    replace_target_nodes_with(made, "call_function", flambeau.relu, "call_function", flambeau.neg)
+    assert made(flambeau.ones(1)).item() == 0
+
+
+def test_graphs_are_drawn(tmp_path):
+    drawer = FxGraphDrawer(fx.symbolic_trace(network()), "net")
+    dot = drawer.get_dot_graph()
+    text = dot.to_string()
+    assert text.startswith("digraph net") and text.count("->") == 8
+    assert "op_code=call_module" in text and "Conv2d" in text
+    dot.write_svg(tmp_path / "net.svg")
+    assert (tmp_path / "net.svg").read_text().count("<svg") == 1
+
+
+# -- make_fx ---------------------------------------------------------------------------------------
+
+
+def written(x):
+    y = x.clone()
+    y[0] = 2
+    y[1:, 1] += 1
+    y.mul_(2)
+    return {"a": y.T.float(), "b": [y.max(0), y.softmax(1)[0]]}
+
+
+def gradients(x):
+    w = x.detach().clone().requires_grad_()
+    loss = (w.exp() @ w.T).tanh().sum() * 2
+    loss.backward()
+    return w.grad
+
+
+def viewed(x):
+    y = x.detach().clone().requires_grad_()
+    return flambeau.autograd.grad((y.T[1:] ** 2).sum(), y)[0]
+
+
+OPS = {
+    "loss": lambda x: F.cross_entropy(x, flambeau.zeros(3, dtype=flambeau.long)),
+    "written": written,
+    "gradients": gradients,
+    "viewed": viewed,
+    "algebra": lambda x: flambeau.linalg.inv(x[:, :3] + 3 * flambeau.eye(3)) @ x,
+    "einsum": lambda x: flambeau.einsum("ij,kj->ik", x, x) + flambeau.fft.fft(x).abs().sum(),
+    "convolution": lambda x: F.conv2d(x[None, None], flambeau.ones(2, 1, 2, 2), padding=1),
+    "norm": nn.LayerNorm(4),
+    "mlp": nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 2)),
+    "attention": nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval(),
+    "lstm": nn.LSTM(4, 3),
+}
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_recorded_ops_compute_the_same_for_other_values(name):
+    flambeau.manual_seed(0)
+    x, other = flambeau.randn(3, 4), flambeau.randn(3, 4)
+    made = make_fx(OPS[name])(x)
+    made.graph.lint()
+    for value in (x, other):
+        wanted = tree_leaves(OPS[name](value))
+        assert_close(tree_leaves(made(value)), wanted)
+
+
+SIMPLE = {
+    "lambda x, w: torch.relu(x @ w).sum() * 2": "2, 3; 3, 2",
+    "lambda x: (x + 1).exp() / 3": "4",
+    "lambda x: x.sum(1).mean().sqrt()": "2, 3",
+    "lambda x: torch.nn.functional.softmax(x, 0)": "4",
+    "lambda x, y: torch.where(x > 0, x, y)": "4; 4",
+    "lambda x: x.max(0)": "2, 3",
+    "lambda x: x.clone().add_(1).mul_(2)": "3",
+    "lambda d: d['a'] + d['b']": "dict",
+    "lambda x: [x.cos(), {'s': x.sin()}]": "2",
+    "lambda x: torch.cat([x, x]).view(-1)": "2, 2",
+}
+
+
+def recorded(torch, text):
+    import importlib
+
+    make = importlib.import_module(torch.__name__ + ".fx.experimental.proxy_tensor").make_fx
+    shapes = SIMPLE[text]
+    if shapes == "dict":
+        given = [{"a": torch.ones(2), "b": torch.ones(2)}]
+    else:
+        given = [torch.ones(*map(int, shape.split(","))) for shape in shapes.split(";")]
+    return make(eval(text, {"torch": torch}))(*given).code
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("text", SIMPLE)
+def test_recorded_ops_read_as_in_pytorch(text):
+    torch = pytest.importorskip("torch")
+    assert recorded(flambeau, text) == recorded(torch, text)
+
+
+@pytest.mark.parametrize("read", [lambda x: x.sum().item(), lambda x: x if x.sum() > 0 else -x])
+def test_values_cannot_be_read_while_ops_are_recorded(read):
+    with pytest.raises(RuntimeError, match="trying to get value out of a tracing tensor"):
+        make_fx(read)(flambeau.ones(3))
+
+
+def test_ops_may_be_taken_apart():
+    aten = flambeau.ops.aten
+    table = {aten.tanh.default: lambda x: 2 * flambeau.sigmoid(2 * x) - 1}
+    made = make_fx(lambda x: x.tanh(), decomposition_table=table)(flambeau.ones(2))
+    assert "tanh" not in made.code and "sigmoid" in made.code
+    x = flambeau.randn(5)
+    made = make_fx(lambda x: x.tanh(), decomposition_table=table)(x)
+    assert_close(made(x), x.tanh())

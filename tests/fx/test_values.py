@@ -1,0 +1,185 @@
+"""Recorded programs compute what the programs compute: as modules, interpreted, copied, pickled."""
+
+import copy
+import io
+import pickle
+
+import pytest
+
+import flambeau
+from flambeau import fx, nn
+from flambeau.eager import interposing
+from flambeau.testing import assert_close
+from flambeau.utils._pytree import tree_leaves
+from tests.fx import cases
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+NAMES = cases.names(flambeau)
+# these need other arguments, or draw numbers
+UNRUN = {"lambda x: torch.special.i1(x)", "lambda x: operator.itemgetter(0)(x)"}
+
+
+def program_of(text):
+    return cases.MODULES[text](NAMES) if text in cases.MODULES else eval(text, vars(NAMES))
+
+
+def values(result):
+    """What can be compared."""
+    if isinstance(result, cases.Record):
+        result = (result.number, result.value)
+    return [leaf for leaf in tree_leaves(result) if isinstance(leaf, (flambeau.Tensor, int))]
+
+
+def given():
+    flambeau.manual_seed(0)
+    return flambeau.randn(9, 9)[:2, :3] if False else flambeau.randn(2, 3)
+
+
+RUN = [text for text in cases.PROGRAMS if text not in UNRUN and text not in ("nested", "plain")]
+
+
+@pytest.mark.parametrize("text", RUN)
+def test_recorded_programs_compute_the_same(text):
+    program = program_of(text)
+    made = fx.symbolic_trace(program)
+    wanted = values(program(given()))
+    assert_close(values(made(given())), wanted)
+    assert_close(values(fx.Interpreter(made).run(given())), wanted)
+    assert_close(values(fx.Transformer(made).transform()(given())), wanted)
+    assert_close(values(copy.deepcopy(made)(given())), wanted)
+    made.graph.lint()
+
+
+@pytest.mark.parametrize("text", ["attention", "shared_weights", "annotated"])
+def test_gradients_reach_the_same_parameters(text):
+    program = program_of(text)
+    made = fx.symbolic_trace(program)
+    assert dict(made.named_parameters()).keys() <= dict(program.named_parameters()).keys()
+    for name, parameter in made.named_parameters():
+        assert parameter is program.get_parameter(name)
+    out = made(given().requires_grad_())
+    values(out)[0].sum().backward()
+    assert all(parameter.grad is not None for parameter in made.parameters())
+
+
+def test_train_and_eval_reach_submodules():
+    model = nn.Sequential(nn.Dropout(), nn.BatchNorm1d(3))
+    made = fx.symbolic_trace(model.eval())
+    assert not made.training
+    made.train()
+    assert all(module.training for module in made.modules())
+
+
+class Saved(nn.Module):
+    """A module that pickles can find."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 4), nn.ModuleList([nn.Linear(4, 2)])
+        self.register_buffer("shift", flambeau.ones(2))
+
+    def forward(self, x, flag=True):
+        x = nn.functional.relu(self.second[0](self.first(x))) + self.shift
+        return {"x": x, "y": (x.max(1).values, flag)}
+
+
+@pytest.mark.parametrize("how", ["pickle", "save", "deepcopy", "copy"])
+def test_copies_keep_code_weights_and_names(how):
+    made = fx.symbolic_trace(Saved().eval())
+    if how == "pickle":
+        twin = pickle.loads(pickle.dumps(made))
+    elif how == "save":
+        file = io.BytesIO()
+        flambeau.save(made, file)
+        file.seek(0)
+        twin = flambeau.load(file, weights_only=False)
+    else:
+        twin = getattr(copy, how)(made)
+    assert twin.code == made.code
+    assert str(twin.graph) == str(made.graph)
+    assert not twin.training
+    assert twin.state_dict().keys() == made.state_dict().keys()
+    assert_close(values(twin(given())), values(made(given())))
+    if how != "copy":
+        assert twin.first.weight is not made.first.weight
+
+
+def test_functions_in_globals_are_found_again_by_pickles():
+    made = fx.symbolic_trace(lambda x: cases.Pair(flambeau.relu(x), NAMES.math.pi))
+    assert_close(list(pickle.loads(pickle.dumps(made))(given())), list(made(given())))
+
+
+def test_fixed_arguments_are_checked_and_trees_are_taken_apart():
+    made = fx.symbolic_trace(lambda x, d: {"s": x + d["a"], "t": [d["b"][0]]},
+                             {"d": {"a": fx.PH, "b": (fx.PH, 3)}})  # fmt: skip
+    x, y = given(), given()
+    result = made(x, {"a": y, "b": (4, 3)})
+    assert_close(result["s"], x + y)
+    assert result["t"] == [4]
+    assert_close(fx.Interpreter(made).run(x, {"a": y, "b": (4, 3)})["s"], x + y)
+    with pytest.raises(AssertionError, match="d has been specialized to have value 3"):
+        made(x, {"a": y, "b": (4, 5)})
+    never = fx.symbolic_trace(lambda x, y: x if y is None else y, {"y": None})
+    with pytest.raises(AssertionError, match="y has been specialized to have value None"):
+        never(x, 1)
+
+
+def test_recording_leaves_nothing_behind():
+    before = list(interposing.handlers())
+    graph = fx.Graph()
+    value = flambeau.relu(fx.Proxy(graph.placeholder("x")) + 1)
+    assert list(interposing.handlers()) != before
+    assert str(value.node.target.__name__) == "relu"
+    del value
+    model = nn.Linear(2, 2)
+    fx.symbolic_trace(model)
+    assert list(interposing.handlers()) == before
+    assert type(model.weight) is nn.Parameter
+    with pytest.raises(fx.proxy.TraceError):
+        fx.symbolic_trace(lambda x: bool(x))
+    assert list(interposing.handlers()) == before
+
+
+def test_interpreters_may_start_in_the_middle_and_keep_values():
+    made = fx.symbolic_trace(lambda x, y=2: flambeau.relu(x) * y)
+    relu = made.graph.find_nodes(op="call_function", target=flambeau.relu)[0]
+    x = given()
+    assert_close(fx.Interpreter(made).run(x, initial_env={relu: x}), x * 2)
+    keeping = fx.Interpreter(made, garbage_collect_values=False)
+    keeping.run(x, 3)
+    assert [str(node) for node in keeping.env] == ["x", "y", "relu", "mul", "output"]
+    boxed = [x, 3]
+    assert_close(keeping.boxed_run(boxed), flambeau.relu(x) * 3)
+    assert boxed == []
+
+
+@pytest.mark.parametrize(
+    "args, error, match",
+    [
+        ((), RuntimeError, "Expected positional argument for parameter x"),
+        (
+            ("text",),
+            TypeError,
+            "While executing %relu : .num_users=1. = call_function.target=torch",
+        ),
+    ],
+)
+def test_interpreters_say_which_node_went_wrong(args, error, match):
+    made = fx.symbolic_trace(lambda x: flambeau.relu(x))
+    with pytest.raises(error, match=match):
+        fx.Interpreter(made).run(*args)
+
+
+def test_transformers_change_what_nodes_become():
+    class Swapping(fx.Transformer):
+        def call_function(self, target, args, kwargs):
+            target = {flambeau.sigmoid: flambeau.neg}.get(target, target)
+            return super().call_function(target, args, kwargs)
+
+        def call_method(self, target, args, kwargs):
+            if target == "neg":
+                return args[0].sigmoid()
+            return super().call_method(target, args, kwargs)
+
+    made = Swapping(fx.symbolic_trace(lambda x: flambeau.sigmoid(x).neg())).transform()
+    assert_close(made(given()), given().neg().sigmoid())
