@@ -29,8 +29,8 @@ _HOMES = {
     "immutable_list": "immutable_collections",
 }
 _MODULES = frozenset(
-    "_pytree _symbolic_trace annotate config experimental graph graph_module immutable_collections "
-    "interpreter node operator_schemas passes proxy subgraph_rewriter tensor_type "
+    "_compatibility _pytree _symbolic_trace annotate experimental graph graph_module "
+    "immutable_collections interpreter node operator_schemas passes proxy subgraph_rewriter "
     "traceback".split()
 )
 

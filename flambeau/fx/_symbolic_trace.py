@@ -4,6 +4,7 @@ import builtins
 import functools
 import inspect
 import math
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -273,10 +274,10 @@ class Tracer(TracerBase):
     def _watch_attributes(self, patcher, cache):
         """Reading an attribute of a module asks the tracer; it may read some itself."""
         plain, held = Registry.__getattr__, _Held.__get__
-        asking = [False]
+        asking, mine = [False], threading.get_ident()
 
         def ask(name, value):
-            if asking[0] or not isinstance(value, Tensor):
+            if asking[0] or not isinstance(value, Tensor) or threading.get_ident() != mine:
                 return value
             asking[0] = True
             try:

@@ -23,6 +23,7 @@ from flambeau.fx.node import (
     Argument,
     Node,
     Target,
+    map_aggregate,
     map_arg,
 )  # fmt: skip
 from flambeau.fx.node import (
@@ -296,6 +297,16 @@ class Graph:
             memo[id(old)] = new
         return twin
 
+    def __reduce__(self) -> tuple:
+        """Nodes one after another, arguments by number: graphs may be long."""
+        numbers = {node: _Number(k) for k, node in enumerate(self.nodes)}
+        find = numbers.__getitem__
+        rows = [
+            (n.op, n.target, map_arg(n.args, find), map_arg(n.kwargs, find), n.name, n.type, n.meta)
+            for n in self.nodes
+        ]
+        return _rebuilt, (rows, self._codegen, self._tracer_cls, self.owning_module)
+
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
         """Take out nodes without users that do nothing else; was there one?"""
         self.lint()
@@ -399,6 +410,22 @@ class Graph:
                 self._codegen._body_transformer = old
 
         return restoring()
+
+
+class _Number(int):
+    """Stands for a node in a pickle."""
+
+
+def _rebuilt(rows, codegen, tracer_cls, owner):
+    graph, nodes = Graph(owner, tracer_cls), []
+    find = lambda leaf: nodes[leaf] if isinstance(leaf, _Number) else leaf
+    for op, target, args, kwargs, name, kind, meta in rows:
+        args, kwargs = map_aggregate(args, find), map_aggregate(kwargs, find)
+        node = graph.create_node(op, target, args, kwargs, name, kind)
+        node.meta = meta
+        nodes.append(node)
+    graph._codegen = codegen
+    return graph
 
 
 def _is_empty(value):

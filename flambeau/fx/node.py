@@ -354,11 +354,12 @@ class Node:
         return f"{begin}(args = {_format_arg(self.args)}, kwargs = {_format_arg(self.kwargs)})"
 
     # -- pickling ----------------------------------------------------------------------------
-    def __getstate__(self) -> dict[str, Any]:
-        return dict(vars(self))
+    def __reduce__(self) -> tuple:
+        return _node_at, (self.graph, self.graph._position(self))
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
+
+def _node_at(graph, place):
+    return list(graph.nodes)[place]
 
 
 def _wrong_target(graph, name, target, wanted):

@@ -9,6 +9,12 @@ from flambeau.fx.experimental.optimization import fuse, optimize_for_inference, 
 from flambeau.fx.experimental.proxy_tensor import make_fx
 from flambeau.fx.passes.graph_drawer import FxGraphDrawer
 from flambeau.fx.passes.graph_manipulation import get_size_of_all_nodes, replace_target_nodes_with
+from flambeau.fx.passes.infra.pass_base import PassBase, PassResult
+from flambeau.fx.passes.infra.pass_manager import (
+    PassManager,
+    pass_result_wrapper,
+    this_before_that_pass_constraint,
+)
 from flambeau.fx.passes.shape_prop import ShapeProp
 from flambeau.fx.passes.split_module import split_module
 from flambeau.testing import assert_close
@@ -89,6 +95,36 @@ def test_one_kind_of_call_becomes_another():
     made = fx.symbolic_trace(lambda x: flambeau.relu(x) + flambeau.relu(-x))
     replace_target_nodes_with(made, "call_function", flambeau.relu, "call_function", flambeau.neg)
     assert made(flambeau.ones(1)).item() == 0
+
+
+class Negate(PassBase):
+    """relu becomes neg."""
+
+    def call(self, graph_module):
+        found = graph_module.graph.find_nodes(op="call_function", target=flambeau.relu)
+        for node in found:
+            node.target = flambeau.neg
+        return PassResult(graph_module, bool(found))
+
+
+def test_passes_run_in_order_until_nothing_changes():
+    order = []
+
+    def noting(module):
+        order.append(len(module.graph.find_nodes(op="call_function", target=flambeau.relu)))
+
+    note, negate = pass_result_wrapper(noting), Negate()
+    made = fx.symbolic_trace(lambda x: flambeau.relu(x))
+    result = PassManager([negate, note], [this_before_that_pass_constraint(note, negate)])(made)
+    assert result.modified and order == [1]
+    assert made(flambeau.ones(1)).item() == -1
+    assert not PassManager([negate], steps=3)(made).modified
+    with pytest.raises(Exception, match="An error occurred when running the 'wrong' pass after"):
+        PassManager([wrong])(made)
+
+
+def wrong(module):
+    return 3
 
 
 def test_graphs_are_drawn(tmp_path):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import flambeau
-from tests.fx import cases, edit_cases
+from tests.fx import cases, edit_cases, layer_cases
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "fx.json").read_text())
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -42,14 +42,32 @@ def test_functions_of_nn_are_recorded_as_by_pytorch(program):
     assert cases.graph_of(flambeau, program) == GOLDEN["functional"][program]
 
 
+@pytest.mark.parametrize("layer", GOLDEN["layers"])
+def test_layers_are_recorded_as_by_pytorch(layer):
+    assert layer_cases.seen_through(flambeau, layer) == GOLDEN["layers"][layer]
+
+
+@pytest.mark.parametrize("text", GOLDEN["done"])
+def test_proxies_do_as_in_pytorch(text):
+    assert layer_cases.done(flambeau, text) == GOLDEN["done"][text]
+
+
 @pytest.mark.oracle
-@pytest.mark.parametrize("kind", ["texts", "said", "fixed", "edits"])
+@pytest.mark.parametrize(
+    "kind", ["texts", "said", "fixed", "edits", "layers", "done", "functional"]
+)
 def test_the_record_is_what_pytorch_says(kind):
     torch = pytest.importorskip("torch")
-    assert cases.functional_texts(torch) == GOLDEN["functional"]
+    tell = {
+        "texts": cases.texts,
+        "said": cases.said,
+        "edits": edit_cases.edited,
+        "layers": layer_cases.seen_through,
+        "done": layer_cases.done,
+        "functional": cases.graph_of,
+    }
     if kind == "fixed":
         found = [cases.fixed_texts(torch, *pair) for pair in cases.FIXED]
     else:
-        tell = {"texts": cases.texts, "said": cases.said, "edits": edit_cases.edited}[kind]
-        found = {name: tell(torch, name) for name in GOLDEN[kind]}
+        found = {name: tell[kind](torch, name) for name in GOLDEN[kind]}
     assert plain(found) == GOLDEN[kind]

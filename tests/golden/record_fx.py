@@ -10,7 +10,7 @@ import torch
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent.parent))
 
-from tests.fx import cases, edit_cases  # noqa: E402
+from tests.fx import cases, edit_cases, layer_cases  # noqa: E402
 
 
 def main():
@@ -20,6 +20,11 @@ def main():
         "said": {program: cases.said(torch, program) for program in cases.REFUSED},
         "fixed": [cases.fixed_texts(torch, *pair) for pair in cases.FIXED],
         "functional": cases.functional_texts(torch),
+        "layers": {
+            text: layer_cases.seen_through(torch, text)
+            for text in (*layer_cases.LAYERS, *layer_cases.LEAVES)
+        },
+        "done": {text: layer_cases.done(torch, text) for text in layer_cases.DONE},
         "edits": {name: edit_cases.edited(torch, name) for name in edit_cases.EDITS},
     }
     (HERE / "fx.json").write_text(json.dumps(found, indent=1, default=sorted) + "\n")

@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-_MODULES = frozenset("graph_drawer graph_manipulation shape_prop split_module utils".split())
+_MODULES = frozenset("graph_drawer graph_manipulation infra shape_prop split_module utils".split())
 
 
 def __getattr__(name: str) -> Any:

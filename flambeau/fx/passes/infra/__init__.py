@@ -1,0 +1,1 @@
+"""`torch.fx.passes.infra`: passes as objects, and what runs them."""
