@@ -13,8 +13,6 @@ __all__ = ["PassManager", "pass_result_wrapper", "this_before_that_pass_constrai
 
 def pass_result_wrapper(fn: Callable) -> Callable[..., PassResult | None]:
     """A pass that changes a module in place and returns nothing, as one that tells."""
-    if fn is None:
-        return None
 
     @functools.wraps(fn)
     def wrapped(module):
