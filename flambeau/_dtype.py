@@ -343,6 +343,19 @@ def check_fits(value, dtype):
     return value
 
 
+def as_64_bits(value, floating):
+    """An integer as kernels take it: from 2**63 on it is a float among floats, and what its bits
+    say among integers.
+    """
+    if -(1 << 63) <= value < 1 << 63:
+        return value
+    if value >= 1 << 64:
+        raise OverflowError("int too big to convert")
+    if value < 0:
+        raise OverflowError("can't convert negative int to unsigned")
+    return float(value) if floating else value - (1 << 64)
+
+
 def _fits(value, dtype):
     kind = type(value)
     if dtype.category == BOOL or (kind is bool):

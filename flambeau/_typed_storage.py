@@ -27,14 +27,31 @@ def _count(nbytes):
     return int(nbytes)
 
 
+def _bytes_of(numbers):
+    for x in numbers:
+        if not isinstance(x, int):
+            raise RuntimeError(
+                "torch.UntypedStorage(): tried to construct a storage from a sequence "
+                f"({type(numbers).__name__}), but one of the items was of type {type(x).__name__} "
+                "instead of int"
+            )
+    return bytes(x & 255 for x in numbers)
+
+
 class UntypedStorage:
     """A block of bytes."""
 
     def __init__(self, storage=0, *, device=None):
         self.device = resolve(device or cpu)
+        values = None
+        if isinstance(storage, (list, tuple)):
+            values = _bytes_of(storage)
+            storage = len(values)
         if not isinstance(storage, Storage):
             storage = new_storage(_count(storage), self.device)
         self._storage = storage
+        if values:
+            self._view()[:] = values
 
     def data_ptr(self):
         return self._storage.pointer
@@ -56,16 +73,60 @@ class UntypedStorage:
     def __getitem__(self, index):
         if not isinstance(index, slice):
             return self._view()[index]
-        start, stop, step = index.indices(self._storage.nbytes)
+        start, stop = self._range(index)
+        part = borrowed_storage(self._storage.pointer + start, max(stop - start, 0), self._storage)
+        return UntypedStorage(part, device=self.device)
+
+    def _range(self, part):
+        start, stop, step = part.indices(self._storage.nbytes)
         if step != 1:
             raise RuntimeError(
                 f"Trying to slice with a step of {step}, but only a step of 1 is supported"
             )
-        part = borrowed_storage(self._storage.pointer + start, max(stop - start, 0), self._storage)
-        return UntypedStorage(part, device=self.device)
+        return start, stop
 
     def __setitem__(self, index, value):
+        if isinstance(value, int):
+            value &= 255
+            if isinstance(index, slice):
+                start, stop = self._range(index)
+                value = bytes((value,)) * max(stop - start, 0)
+            elif not 0 <= index < self._storage.nbytes:
+                raise RuntimeError("out of bounds")
         self._view()[index] = value
+
+    def fill_(self, value):
+        """Every byte becomes value, a number of any size."""
+        if not isinstance(value, int):
+            raise RuntimeError(f"fill_ expects int, but got {type(value).__name__}")
+        self[:] = value
+        return self
+
+    def copy_(self, source, non_blocking=None):
+        """Take over the bytes of a storage of the same size."""
+        if source.nbytes() != self.nbytes():
+            raise RuntimeError(
+                f"size does not match, self was {self.nbytes()} bytes but src was "
+                f"{source.nbytes()} bytes"
+            )
+        if self.nbytes():
+            self._view()[:] = source.untyped()._view()
+        return self
+
+    def clone(self):
+        return UntypedStorage(self.nbytes(), device=self.device).copy_(self)
+
+    def new(self):
+        return UntypedStorage(0, device=self.device)
+
+    def cpu(self):
+        return self
+
+    def element_size(self):
+        return 1
+
+    def type(self, dtype=None, non_blocking=False):
+        return "torch.storage.UntypedStorage"
 
     @classmethod
     def from_file(cls, filename, shared=False, nbytes=0):

@@ -3,6 +3,8 @@
 FLAMBEAU_CACHE_DIR   where compiled kernels are kept (empty: nowhere, compile in memory only)
 FLAMBEAU_NUM_THREADS how many threads kernels use (default: the cores this process may run on)
 FLAMBEAU_CACHE_MB    how much freed memory the allocator may keep at most, in megabytes
+
+PyTorch's TORCH_FORCE_WEIGHTS_ONLY_LOAD and TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD mean the same here.
 """
 
 import os
@@ -29,3 +31,18 @@ def num_threads():
 def cache_bytes():
     value = os.environ.get("FLAMBEAU_CACHE_MB", "")
     return int(value) << 20 if value.isdigit() else 4 << 30
+
+
+def forced_weights_only():
+    """What load is told by the environment: True, False for calls that do not say, or None."""
+    safe, unsafe = (
+        os.environ.get(f"TORCH_FORCE_{word}WEIGHTS_ONLY_LOAD", "").lower()
+        in ("1", "y", "yes", "true")
+        for word in ("", "NO_")
+    )
+    if safe and unsafe:
+        raise RuntimeError(
+            "Only one of `TORCH_FORCE_WEIGHTS_ONLY_LOAD` or `TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD` "
+            "should be set, but both were set."
+        )
+    return safe or (False if unsafe else None)

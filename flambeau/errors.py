@@ -50,6 +50,13 @@ def not_broadcastable(a, b, dim):
     )
 
 
+def not_exact_out(wanted, got):
+    """For ops that do not cast into out=."""
+    return RuntimeError(
+        f"Expected out tensor to have dtype {wanted.cpp_name}, but got {got.cpp_name} instead"
+    )
+
+
 def cannot_cast(source, target):
     return RuntimeError(
         f"result type {source.scalar_name} can't be cast to the desired output type "

@@ -44,4 +44,12 @@ def mark_dynamic(t: Any, index: Any, **options: Any) -> None:
     """Which sizes of an argument vary: functions that run as they are take any."""
 
 
-mark_static = mark_static_address = maybe_mark_dynamic = mark_dynamic
+maybe_mark_dynamic = mark_dynamic
+
+
+def mark_static(t: Any, index: Any = None) -> None:
+    """Which sizes of an argument never vary; the same."""
+
+
+def mark_static_address(t: Any, guard: bool = False) -> None:
+    """An argument that stays where it is in memory: nothing is recorded that could rely on it."""

@@ -241,18 +241,18 @@ class autocast:
 
 def _cast(value, device_type, dtype):
     """Tensors in value, however deep, in another dtype."""
-    if isinstance(value, Tensor):
-        wanted = value.is_floating_point() and value.dtype is not _dtype.float64
-        return value.to(dtype) if wanted and value.device.type == device_type else value
-    if isinstance(value, (str, bytes)) or type(value).__name__ == "ndarray":
+    whole = isinstance(value, (str, bytes)) or type(value).__name__ == "ndarray"
+    if whole or not isinstance(value, (Tensor, Iterable)):
         return value
+    if isinstance(value, Tensor):
+        narrow = value.is_floating_point() and value.dtype is not _dtype.float64
+        return value.to(dtype) if narrow and value.device.type == device_type else value
+    inside = functools.partial(_cast, device_type=device_type, dtype=dtype)
     if isinstance(value, Mapping):
-        pairs = value.items()
-        return {_cast(k, device_type, dtype): _cast(v, device_type, dtype) for k, v in pairs}
-    if isinstance(value, Iterable):
-        items = (_cast(v, device_type, dtype) for v in value)
-        return type(value)(items) if isinstance(value, (list, tuple)) else items
-    return value
+        return dict(zip(map(inside, value), map(inside, value.values())))
+    return (
+        type(value)(map(inside, value)) if isinstance(value, (list, tuple)) else map(inside, value)
+    )
 
 
 def _check_device(device_type):
@@ -267,22 +267,20 @@ def custom_fwd(fwd=None, *, device_type: str, cast_inputs: Dtype | None = None):
     dtype.
     """
     _check_device(device_type)
+    given: dict[str, Any] = {"device_type": device_type, "cast_inputs": cast_inputs}
     if fwd is None:
-        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+        return functools.partial(custom_fwd, **given)
 
     @functools.wraps(fwd)
     def decorated(ctx, *args, **kwargs):
-        active = is_autocast_enabled(device_type)
-        ctx._dtype = get_autocast_dtype(device_type)
-        ctx._fwd_used_autocast = active and cast_inputs is None
-        if cast_inputs is None or not active:
+        on = is_autocast_enabled(device_type)
+        casts = on and cast_inputs is not None
+        ctx._dtype, ctx._fwd_used_autocast = get_autocast_dtype(device_type), on and not casts
+        if not casts:
             return fwd(ctx, *args, **kwargs)
+        args, kwargs = _cast((args, kwargs), device_type, cast_inputs)
         with autocast(device_type=device_type, enabled=False):
-            return fwd(
-                ctx,
-                *_cast(args, device_type, cast_inputs),
-                **_cast(kwargs, device_type, cast_inputs),
-            )
+            return fwd(ctx, *args, **kwargs)
 
     return decorated
 

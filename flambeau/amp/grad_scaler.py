@@ -28,12 +28,26 @@ class OptState(Enum):
     STEPPED = 2
 
 
+_TOO_LATE_TO_UNSCALE = {
+    OptState.UNSCALED: (
+        "unscale_() has already been called on this optimizer since the last update()."
+    ),
+    OptState.STEPPED: "unscale_() is being called after step().",
+}
+
+
 def _fresh():
     return {"stage": OptState.READY, "found_inf_per_device": {}}
 
 
+_OPTIONS = ("growth_factor", "backoff_factor", "growth_interval")
+
+
 class GradScaler:
     """Scales losses, unscales gradients, and follows which scale is safe."""
+
+    _scale: Tensor | None
+    _growth_tracker: Tensor | None
 
     def __init__(
         self,
@@ -54,17 +68,15 @@ class GradScaler:
             self._enabled = False
         if not self._enabled:
             return
-        if growth_factor <= 1.0:
+        if not growth_factor > 1.0:
             raise AssertionError("The growth factor must be > 1.0.")
-        if backoff_factor >= 1.0:
+        if not backoff_factor < 1.0:
             raise AssertionError("The backoff factor must be < 1.0.")
-        self._init_scale = init_scale
-        self._scale: Tensor | None = None  # made when the first loss shows its device
-        self._growth_factor = growth_factor
-        self._backoff_factor = backoff_factor
+        self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
         self._growth_interval = growth_interval
-        self._init_growth_tracker = 0
-        self._growth_tracker: Tensor | None = None
+        # both become tensors when the first loss shows its device
+        self._init_scale, self._init_growth_tracker = init_scale, 0
+        self._scale = self._growth_tracker = None
         self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(_fresh)
 
     def _made(self, caller):
@@ -124,22 +136,19 @@ class GradScaler:
             return
         scale, _ = self._made("unscale_")
         notes = self._per_optimizer_states[id(optimizer)]
-        if notes["stage"] is OptState.UNSCALED:
-            raise RuntimeError(
-                "unscale_() has already been called on this optimizer since the last update()."
-            )
-        if notes["stage"] is OptState.STEPPED:
-            raise RuntimeError("unscale_() is being called after step().")
+        too_late = _TOO_LATE_TO_UNSCALE.get(notes["stage"])
+        if too_late is not None:
+            raise RuntimeError(too_late)
         inverse = scale.double().reciprocal().float()
-        notes["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse, False)
-        notes["stage"] = OptState.UNSCALED
+        bad = self._unscale_grads_(optimizer, inverse, False)
+        notes.update(stage=OptState.UNSCALED, found_inf_per_device=bad)
 
     def step(self, optimizer, *args: Any, **kwargs: Any) -> float | None:
         """optimizer.step(), unless gradients are not finite."""
+        if self._enabled and "closure" in kwargs:
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
-        if "closure" in kwargs:
-            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
         self._made("step")
         notes = self._per_optimizer_states[id(optimizer)]
         if notes["stage"] is OptState.STEPPED:
@@ -235,13 +244,9 @@ class GradScaler:
         """Scale, factors and counter; empty if disabled."""
         if not self._enabled:
             return {}
-        return {
-            "scale": self.get_scale(),
-            "growth_factor": self._growth_factor,
-            "backoff_factor": self._backoff_factor,
-            "growth_interval": self._growth_interval,
-            "_growth_tracker": self._get_growth_tracker(),
-        }
+        options = {name: getattr(self, "_" + name) for name in _OPTIONS}
+        tracker = self._get_growth_tracker()
+        return {"scale": self.get_scale(), **options, "_growth_tracker": tracker}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Back to what state_dict gave."""
@@ -252,10 +257,9 @@ class GradScaler:
                 "The source state dict is empty, possibly because it was saved from a disabled "
                 "instance of GradScaler."
             )
+        for name in _OPTIONS:
+            setattr(self, "_" + name, state_dict[name])
         self._init_scale = state_dict["scale"]
-        self._growth_factor = state_dict["growth_factor"]
-        self._backoff_factor = state_dict["backoff_factor"]
-        self._growth_interval = state_dict["growth_interval"]
         self._init_growth_tracker = state_dict["_growth_tracker"]
         if self._scale is not None and self._growth_tracker is not None:
             self._scale.fill_(self._init_scale)

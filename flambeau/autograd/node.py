@@ -236,6 +236,24 @@ class SavedInput:
         self.tensor, self.version = t, t._storage.version
 
 
+class TBackward0(Node):
+    """What stands between a product and its transposed operand in PyTorch's graph; to look at."""
+
+    __slots__ = ()
+
+    def apply(self, grads, create_graph):
+        return [grads[0].t()]
+
+
+def transposed(function):
+    """An entry of next_functions, seen through a transposition."""
+    node, number = function
+    if node is None:
+        return function
+    target = node.variable if hasattr(node, "variable") else node
+    return init_node(object.__new__(TBackward0), ((target, number),), ()), 0
+
+
 class Packed:
     """A saved value in the care of saved_tensors_hooks.
 

@@ -10,7 +10,7 @@ from flambeau.nn import functional as F
 from . import constraints
 from .counts import Binomial, ChanceDistribution, the_chance_given
 from .distribution import Distribution
-from .utils import broadcast_all, passed_on
+from .utils import passed_on
 
 __all__ = [
     "Categorical",
@@ -90,9 +90,8 @@ class Categorical(ChanceDistribution):
         return -(logits * self.probs).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        values = flambeau.arange(self._num_events, device=self._param.device)
-        values = values.view((-1,) + (1,) * len(self._batch_shape))
-        return values.expand((-1, *self._batch_shape)) if expand else values
+        classes = flambeau.arange(self._num_events, device=self._param.device)
+        return self._along_batch(classes, expand)
 
 
 class _OverCategorical(Distribution):
@@ -157,10 +156,8 @@ class OneHotCategorical(_OverCategorical):
         return self._categorical.entropy()
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        n = self.event_shape[0]
-        values = flambeau.eye(n, dtype=self._param.dtype, device=self._param.device)
-        values = values.view((n,) + (1,) * len(self.batch_shape) + (n,))
-        return values.expand((n, *self.batch_shape, n)) if expand else values
+        classes = flambeau.arange(self._categorical._num_events, device=self._param.device)
+        return self._along_batch(self._vectors(classes), expand)
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
@@ -220,15 +217,15 @@ class Multinomial(_OverCategorical):
         # n H(class) - log n! + the mean of log(count!) of every class, whose counts are binomial
         n = flambeau.tensor(self.total_count)
         counts = self._binomial.enumerate_support(expand=False)[1:]
-        log_factorials = self._binomial.log_prob(counts).exp() * flambeau.lgamma(counts + 1)
-        return (
-            n * self._categorical.entropy() - flambeau.lgamma(n + 1) + log_factorials.sum([0, -1])
-        )
+        chances = self._binomial.log_prob(counts).exp()
+        log_factorials = (chances * (counts + 1).lgamma()).sum((0, -1))
+        return n * self._categorical.entropy() - (n + 1).lgamma() + log_factorials
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
-        logits, value = broadcast_all(self.logits, value)
+        log_factorial = (value + 1).lgamma().sum(-1)
+        orders = (value.sum(-1) + 1).lgamma() - log_factorial
         # impossible classes that never came up say nothing: 0 * -inf = 0 here
-        logits = logits.masked_fill(value.eq(0) & logits.eq(-math.inf), 0.0)
-        orders = flambeau.lgamma(value.sum(-1) + 1) - flambeau.lgamma(value + 1).sum(-1)
-        return orders + (logits * value).sum(-1)
+        nothing = value.eq(0) & self.logits.isneginf()
+        terms = (self.logits * value).masked_fill(nothing, 0.0)
+        return orders + terms.sum(-1)

@@ -5,6 +5,7 @@ easier on gradients and reach points in several ways, for optimisation.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from . import constraints, transforms
@@ -21,9 +22,9 @@ class ConstraintRegistry:
     def register(self, constraint: Any, factory: Callable | None = None) -> Any:
         """Add a factory, a function of the constraint; without one this is a decorator."""
         if factory is None:
-            return lambda factory: self.register(constraint, factory)
-        kind = type(constraint) if isinstance(constraint, constraints.Constraint) else constraint
-        if not isinstance(kind, type) or not issubclass(kind, constraints.Constraint):
+            return partial(self.register, constraint)
+        kind = constraint if isinstance(constraint, type) else type(constraint)
+        if constraints.Constraint not in kind.__mro__:
             raise TypeError(
                 "Expected constraint to be either a Constraint subclass or instance, "
                 f"but got {constraint}"

@@ -63,9 +63,9 @@ class OddsDistribution(ChanceDistribution):
         return rest
 
     def _numbers_below(self, count: int, expand: bool) -> Tensor:
-        values = flambeau.arange(count, dtype=self._param.dtype, device=self._param.device)
-        values = values.view((-1,) + (1,) * len(self._batch_shape))
-        return values.expand((-1, *self._batch_shape)) if expand else values
+        given = self._param
+        values = flambeau.arange(count, dtype=given.dtype, device=given.device)
+        return self._along_batch(values, expand)
 
 
 class Bernoulli(OddsDistribution, ExponentialFamily):
@@ -166,7 +166,8 @@ class Binomial(OddsDistribution):
 
     @property
     def mode(self) -> Tensor:
-        return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)
+        n = self.total_count
+        return (self.probs * (n + 1)).floor().clamp(max=n)
 
     @property
     def variance(self) -> Tensor:
@@ -242,11 +243,11 @@ class Geometric(OddsDistribution):
         return (1 / self.probs - 1) / self.probs
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        shape = self._extended_shape(sample_shape)
+        least = flambeau.finfo(self.probs.dtype).tiny
         with flambeau.no_grad():
-            tiny = flambeau.finfo(self.probs.dtype).tiny
-            u = self.probs.new_empty(shape).uniform_(tiny, 1)
-            return (u.log() / (-self.probs).log1p()).floor()
+            failing = (-self.probs).log1p()  # log of the chance that a trial fails
+            drawn = failing.new_empty(self._extended_shape(sample_shape)).uniform_(least, 1)
+            return (drawn.log() / failing).floor()
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
@@ -290,11 +291,12 @@ class NegativeBinomial(OddsDistribution):
 
     @property
     def mean(self) -> Tensor:
-        return self.total_count * self.logits.exp()
+        return self.logits.exp() * self.total_count
 
     @property
     def mode(self) -> Tensor:
-        return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0)
+        odds = self.logits.exp()
+        return (odds * (self.total_count - 1)).floor().clamp(min=0)
 
     @property
     def variance(self) -> Tensor:
@@ -345,8 +347,8 @@ class Poisson(ExponentialFamily):
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
-        rate, value = broadcast_all(self.rate, value)
-        return value.xlogy(rate) - rate - (value + 1).lgamma()
+        value = flambeau.as_tensor(value)
+        return value.xlogy(self.rate) - self.rate - (value + 1).lgamma()
 
     @property
     def _natural_params(self):

@@ -14,7 +14,7 @@ import flambeau
 from flambeau import Size, Tensor
 
 from . import constraints
-from .utils import lazy_property
+from .utils import _sum_rightmost, lazy_property
 
 __all__ = ["Distribution", "ExponentialFamily"]
 
@@ -143,6 +143,13 @@ class Distribution:
     def entropy(self) -> Tensor:
         """The entropy of each distribution."""
         raise NotImplementedError
+
+    def _along_batch(self, values: Tensor, expand: bool) -> Tensor:
+        """Possible values (n, *event), with the dimensions of the batch behind the first one."""
+        n, *event = values.shape
+        batch = self._batch_shape
+        thin = values.reshape(n, *(1 for _ in batch), *event)
+        return thin.expand(n, *batch, *event) if expand else thin
 
     def perplexity(self) -> Tensor:
         """The exponential of the entropy."""
@@ -277,12 +284,17 @@ class ExponentialFamily(Distribution):
     def _mean_carrier_measure(self) -> Any:
         raise NotImplementedError
 
+    def _tangent(self) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+        """F(θ), and each part of θ with the slope of F there, from autograd."""
+        parts = [part.detach().requires_grad_() for part in self._natural_params]
+        height = self._log_normalizer(*parts)
+        slopes = flambeau.autograd.grad(height.sum(), parts, create_graph=True)
+        return height, list(zip(parts, slopes))
+
     def entropy(self) -> Tensor:
-        """F(θ) - <θ, F'(θ)> - mean of k, with the slope of F from autograd."""
-        theta = [p.detach().requires_grad_() for p in self._natural_params]
-        normalizer = self._log_normalizer(*theta)
-        slopes = flambeau.autograd.grad(normalizer.sum(), theta, create_graph=True)
-        result = normalizer - self._mean_carrier_measure
-        for t, slope in zip(theta, slopes):
-            result = result - (t * slope).reshape((*self._batch_shape, -1)).sum(-1)
-        return result
+        """F(θ) - <θ, F'(θ)> - mean of k."""
+        height, tangent = self._tangent()
+        found = height - self._mean_carrier_measure
+        for part, slope in tangent:
+            found = found - _sum_rightmost(part * slope, part.dim() - len(self._batch_shape))
+        return found

@@ -107,18 +107,19 @@ class Gamma(ExponentialFamily):
 
     @property
     def mode(self) -> Tensor:
-        return ((self.concentration - 1) / self.rate).clamp(min=0)
+        above = self.concentration - 1
+        return (above / self.rate).clamp(min=0)
 
     @property
     def variance(self) -> Tensor:
         return self.concentration / self.rate.square()
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        shape = self._extended_shape(sample_shape)
-        value = flambeau._standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
+        a = self.concentration.expand(self._extended_shape(sample_shape))
+        drawn = flambeau._standard_gamma(a) / self.rate
         # past autograd: what is lifted off 0 keeps its gradient
-        value.detach().clamp_(min=flambeau.finfo(value.dtype).tiny)
-        return value
+        drawn.detach().clamp_(min=flambeau.finfo(drawn.dtype).tiny)
+        return drawn
 
     def log_prob(self, value: Tensor) -> Tensor:
         value = flambeau.as_tensor(value, dtype=self.rate.dtype, device=self.rate.device)
@@ -185,11 +186,12 @@ class Dirichlet(ExponentialFamily):
 
     @property
     def mode(self) -> Tensor:
-        above = (self.concentration - 1).clamp(min=0)
-        mode = above / above.sum(-1, True)
+        above = (self.concentration - 1).relu()
+        shares = above / above.sum(-1, keepdim=True)
         # without any concentration of 1 or more the density is largest in the corners: take one
-        corner = F.one_hot(mode.argmax(-1), above.shape[-1]).to(mode)
-        return flambeau.where((self.concentration < 1).all(-1, True), corner, mode)
+        corner = F.one_hot(shares.argmax(-1), shares.shape[-1])
+        flat = self.concentration.amax(-1, keepdim=True) < 1
+        return flambeau.where(flat, corner.to(shares), shares)
 
     @property
     def variance(self) -> Tensor:
@@ -300,10 +302,10 @@ class FisherSnedecor(Distribution):
     def __init__(
         self, df1: Tensor | float, df2: Tensor | float, validate_args: bool | None = None
     ) -> None:
-        self.df1, self.df2 = broadcast_all(df1, df2)
-        self._gamma1 = Gamma(self.df1 * 0.5, self.df1)
-        self._gamma2 = Gamma(self.df2 * 0.5, self.df2)
-        super().__init__(self.df1.size(), validate_args=validate_args)
+        degrees = self.df1, self.df2 = broadcast_all(df1, df2)
+        # chi-squared numbers over their degrees of freedom
+        self._gamma1, self._gamma2 = (Gamma(df / 2, df) for df in degrees)
+        super().__init__(degrees[0].shape, validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
@@ -313,8 +315,8 @@ class FisherSnedecor(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        mode = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
-        return mode.masked_fill(self.df1 <= 2, math.nan)
+        a, b = self.df1.masked_fill(self.df1 <= 2, math.nan), self.df2
+        return (a - 2) / a * b / (b + 2)
 
     @property
     def variance(self) -> Tensor:
@@ -361,9 +363,9 @@ class StudentT(Distribution):
         scale: Tensor | float = 1.0,
         validate_args: bool | None = None,
     ) -> None:
-        self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
-        self._chi2 = Chi2(self.df)
-        super().__init__(self.df.size(), validate_args=validate_args)
+        df, self.loc, self.scale = broadcast_all(df, loc, scale)
+        self.df, self._chi2 = df, Chi2(df)
+        super().__init__(df.shape, validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
@@ -380,10 +382,10 @@ class StudentT(Distribution):
         return flambeau.where(df > 2, finite, wide)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        shape = self._extended_shape(sample_shape)
-        above = _standard_normal(shape, self.df.dtype, self.df.device)
-        below = self._chi2.rsample(sample_shape)
-        return self.loc + self.scale * (above * (below / self.df).rsqrt())
+        df = self.df
+        normal = _standard_normal(self._extended_shape(sample_shape), df.dtype, df.device)
+        root = (self._chi2.rsample(sample_shape) / df).rsqrt()
+        return self.loc + self.scale * (normal * root)
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)

@@ -58,14 +58,12 @@ def _exponential_families(p, q):
             "The cross KL-divergence between different exponential families cannot "
             "be computed using Bregman divergences"
         )
-    theta_p = [t.detach().requires_grad_() for t in p._natural_params]
-    theta_q = q._natural_params
-    normalizer = p._log_normalizer(*theta_p)
-    slopes = flambeau.autograd.grad(normalizer.sum(), theta_p, create_graph=True)
-    result = q._log_normalizer(*theta_q) - normalizer
-    for tp, tq, slope in zip(theta_p, theta_q, slopes):
-        result = result - _sum_rightmost((tq - tp) * slope, len(q.event_shape))
-    return result
+    height, tangent = p._tangent()
+    theta = q._natural_params
+    distance = q._log_normalizer(*theta) - height
+    for there, (here, slope) in zip(theta, tangent):
+        distance = distance - _sum_rightmost((there - here) * slope, len(q.event_shape))
+    return distance
 
 
 # -- the same family: discrete ---------------------------------------------------------------------
@@ -82,12 +80,13 @@ def _bernoulli(p, q):
 
 @register_kl(Binomial, Binomial)
 def _binomial(p, q):
-    if (p.total_count < q.total_count).any():
+    n, more = p.total_count, p.total_count - q.total_count
+    if (more < 0).any():
         raise NotImplementedError(
             "KL between Binomials where q.total_count > p.total_count is not implemented"
         )
-    one = p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p()
-    return _infinite_where(p.total_count > q.total_count, p.total_count * one)
+    success, failure = p.logits - q.logits, (-p.probs).log1p() - (-q.probs).log1p()
+    return _infinite_where(more > 0, n * (p.probs * success + failure))
 
 
 @register_kl(Categorical, Categorical)
@@ -108,7 +107,8 @@ def _geometric(p, q):
 
 @register_kl(Poisson, Poisson)
 def _poisson(p, q):
-    return p.rate * (p.rate.log() - q.rate.log()) - (p.rate - q.rate)
+    a, b = p.rate, q.rate
+    return a * (a.log() - b.log()) - (a - b)
 
 
 # -- the same family: continuous -------------------------------------------------------------------
@@ -129,7 +129,8 @@ def _half_normal(p, q):
 @register_kl(Uniform, Uniform)
 def _uniform(p, q):
     outside = (q.low > p.low) | (q.high < p.high)
-    return _infinite_where(outside, ((q.high - q.low) / (p.high - p.low)).log())
+    inner, outer = p.high - p.low, q.high - q.low
+    return _infinite_where(outside, (outer / inner).log())
 
 
 @register_kl(Laplace, Laplace)

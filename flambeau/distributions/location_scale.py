@@ -9,7 +9,7 @@ from flambeau import Tensor
 
 from . import constraints
 from .distribution import Distribution, ExponentialFamily
-from .utils import _standard_normal, broadcast_all, lazy_property, passed_on
+from .utils import _standard_normal, broadcast_all, lazy_property, passed_on, uniform_like
 
 __all__ = ["Cauchy", "Laplace", "Normal", "Uniform", "VonMises"]
 
@@ -33,10 +33,12 @@ class Uniform(Distribution):
 
     @property
     def arg_constraints(self) -> dict[str, constraints.Constraint]:
-        return {
-            "low": constraints.less_than(self.high),
-            "high": constraints.greater_than(self.low),
-        }
+        below, above = constraints.less_than(self.high), constraints.greater_than(self.low)
+        return {"low": below, "high": above}
+
+    @property
+    def _width(self) -> Tensor:
+        return self.high - self.low
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self):
@@ -53,16 +55,15 @@ class Uniform(Distribution):
 
     @property
     def stddev(self) -> Tensor:
-        return (self.high - self.low) / 12**0.5
+        return self._width / 12**0.5
 
     @property
     def variance(self) -> Tensor:
-        return (self.high - self.low).square() / 12
+        return self._width.square() / 12
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        shape = self._extended_shape(sample_shape)
-        u = flambeau.rand(shape, dtype=self.low.dtype, device=self.low.device)
-        return self.low + u * (self.high - self.low)
+        drawn = uniform_like(self.low, self._extended_shape(sample_shape))
+        return self.low + drawn * self._width
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
@@ -126,8 +127,9 @@ class Normal(_LocationScale, ExponentialFamily):
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
+        loc, scale = self.loc.expand(shape), self.scale.expand(shape)
         with flambeau.no_grad():
-            return flambeau.normal(self.loc.expand(shape), self.scale.expand(shape))
+            return flambeau.normal(loc, scale)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
@@ -146,7 +148,7 @@ class Normal(_LocationScale, ExponentialFamily):
         return self.loc + self.scale * (2 * value - 1).erfinv() * math.sqrt(2)
 
     def entropy(self) -> Tensor:
-        return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
+        return self.scale.log() + (1 + math.log(2 * math.pi)) / 2
 
     @property
     def _natural_params(self):
@@ -245,7 +247,7 @@ class Cauchy(_LocationScale):
         return (math.pi * (value - 0.5)).tan() * self.scale + self.loc
 
     def entropy(self) -> Tensor:
-        return math.log(4 * math.pi) + self.scale.log()
+        return self.scale.log() + math.log(4 * math.pi)
 
 
 # -- on the circle ---------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from . import constraints
 from .distribution import Distribution, ExponentialFamily
 from .gammas import Beta, Chi2
 from .multivariate import half_log_det, need_matrices, root_of, the_one_given
-from .utils import broadcast_all, lazy_property
+from .utils import broadcast_all, lazy_property, vec_to_tril_matrix
 
 __all__ = ["LKJCholesky", "Wishart"]
 
@@ -121,13 +121,12 @@ class Wishart(ExponentialFamily):
 
     def _bartlett_sampling(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Bartlett's decomposition: a triangle of chi and normal numbers, squared."""
-        size = self._event_shape[-1]
         chi = self._dist_chi2.rsample(sample_shape).sqrt()
-        noise = chi.clamp(min=flambeau.finfo(chi.dtype).eps).diag_embed()
-        i, j = flambeau.tril_indices(size, size, offset=-1)
-        shape = (*sample_shape, *self._batch_shape, size * (size - 1) // 2)
-        noise[..., i, j] = flambeau.randn(shape, dtype=noise.dtype, device=noise.device)
-        root = self._unbroadcasted_scale_tril @ noise
+        chi = chi.clamp(min=flambeau.finfo(chi.dtype).eps)
+        *batch, n = chi.shape
+        below = flambeau.randn((*batch, n * (n - 1) // 2), dtype=chi.dtype, device=chi.device)
+        triangle = vec_to_tril_matrix(below, diag=-1) + chi.diag_embed()
+        root = self._unbroadcasted_scale_tril @ triangle
         return root @ root.mT
 
     def rsample(
@@ -222,10 +221,13 @@ class LKJCholesky(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
-        diagonal = value.diagonal(dim1=-1, dim2=-2)[..., 1:]
-        order = flambeau.arange(2, self.dim + 1, device=self.concentration.device)
-        power = 2 * (self.concentration - 1).unsqueeze(-1) + self.dim - order
-        rows = self.dim - 1
-        alpha = self.concentration + 0.5 * rows
-        normalizer = 0.5 * rows * math.log(math.pi) + flambeau.mvlgamma(alpha - 0.5, rows)
-        return (power * diagonal.log()).sum(-1) - normalizer + alpha.lgamma() * rows
+        eta, rows = self.concentration, self.dim - 1
+        # rows - 1, ..., 0: how many rows come below
+        below = flambeau.arange(rows - 1, -1, -1, device=eta.device)
+        heights = value.diagonal(dim1=-2, dim2=-1)[..., 1:].log()
+        density = ((2 * (eta - 1).unsqueeze(-1) + below) * heights).sum(-1)
+        top = eta + rows / 2
+        return density - rows / 2 * math.log(math.pi) - self._log_volume(top, rows)
+
+    def _log_volume(self, top, rows):
+        return flambeau.mvlgamma(top - 0.5, rows) - rows * top.lgamma()

@@ -271,12 +271,13 @@ class LowRankMultivariateNormal(_NormalVector):
         return self._spread(self._unbroadcasted_cov_diag.reciprocal().diag_embed() - part.mT @ part)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        shape = self._extended_shape(sample_shape)
-        options = self.loc.dtype, self.loc.device
-        few = _standard_normal(shape[:-1] + self.cov_factor.shape[-1:], *options)
-        each = _standard_normal(shape, *options)
-        shared = times(self._unbroadcasted_cov_factor, few)
-        return self.loc + shared + self._unbroadcasted_cov_diag.sqrt() * each
+        *batch, size = self._extended_shape(sample_shape)
+        factor, widths = self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag.sqrt()
+        shared, own = (
+            _standard_normal((*batch, count), self.loc.dtype, self.loc.device)
+            for count in (factor.shape[-1], size)
+        )
+        return self.loc + times(factor, shared) + widths * own
 
     def _half_log_det(self):
         return half_log_det(self._capacitance_tril) + 0.5 * self._unbroadcasted_cov_diag.log().sum(

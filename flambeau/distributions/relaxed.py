@@ -19,7 +19,15 @@ from .counts import OddsDistribution
 from .distribution import ExponentialFamily
 from .transformed_distribution import TransformedDistribution
 from .transforms import ExpTransform, SigmoidTransform
-from .utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs, passed_on
+from .utils import (
+    broadcast_all,
+    clamp_probs,
+    lazy_property,
+    log_odds,
+    logits_to_probs,
+    passed_on,
+    uniform_like,
+)
 
 __all__ = [
     "ContinuousBernoulli",
@@ -55,16 +63,15 @@ class LogitRelaxedBernoulli(OddsDistribution):
         super().__init__(self._param.size(), validate_args=validate_args)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        shape = self._extended_shape(sample_shape)
-        p = clamp_probs(self.probs.expand(shape))
-        u = clamp_probs(flambeau.rand(shape, dtype=p.dtype, device=p.device))
-        return (u.log() - (-u).log1p() + p.log() - (-p).log1p()) / self.temperature
+        drawn = uniform_like(self.probs, self._extended_shape(sample_shape))
+        noise = log_odds(clamp_probs(drawn))  # of the logistic distribution
+        return (noise + log_odds(clamp_probs(self.probs))) / self.temperature
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
-        logits, value = broadcast_all(self.logits, value)
-        difference = logits - value.mul(self.temperature)
-        return self.temperature.log() + difference - 2 * difference.exp().log1p()
+        t = self.temperature
+        x = self.logits - t * value
+        return t.log() + x - 2 * x.exp().log1p()
 
 
 class _RelaxedOver(TransformedDistribution):
@@ -127,18 +134,15 @@ class ExpRelaxedCategorical(_OverCategorical):
         super().__init__(Categorical(probs, logits), validate_args)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        shape = self._extended_shape(sample_shape)
-        u = clamp_probs(flambeau.rand(shape, dtype=self.logits.dtype, device=self.logits.device))
-        scores = (self.logits - (-u.log()).log()) / self.temperature
-        return scores - scores.logsumexp(dim=-1, keepdim=True)
+        drawn = uniform_like(self.logits, self._extended_shape(sample_shape))
+        gumbel = -(-clamp_probs(drawn).log()).log()
+        return ((self.logits + gumbel) / self.temperature).log_softmax(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
-        count = self._categorical._num_events
-        logits, value = broadcast_all(self.logits, value)
-        score = logits - value.mul(self.temperature)
-        score = (score - score.logsumexp(dim=-1, keepdim=True)).sum(-1)
-        return score + (count - 1) * self.temperature.log() + math.lgamma(count)
+        t, k = self.temperature, self._categorical._num_events
+        scores = (self.logits - t * value).log_softmax(-1)
+        return scores.sum(-1) + (k - 1) * t.log() + math.lgamma(k)
 
 
 class RelaxedOneHotCategorical(_RelaxedOver):

@@ -69,7 +69,8 @@ class LogNormal(TransformedDistribution):
 
     @property
     def mode(self) -> Tensor:
-        return (self.loc - self.scale.square()).exp()
+        square = self.scale.square()
+        return (self.loc - square).exp()
 
     @property
     def variance(self) -> Tensor:
@@ -360,8 +361,8 @@ class Pareto(TransformedDistribution):
     @property
     def mean(self) -> Tensor:
         """Infinite up to alpha = 1."""
-        a = self.alpha.clamp(min=1)
-        return a * self.scale / (a - 1)
+        alpha = self.alpha.clamp(min=1)
+        return self.scale * alpha / (alpha - 1)
 
     mode = passed_on("scale")
 
@@ -372,7 +373,8 @@ class Pareto(TransformedDistribution):
         return self.scale.square() * a / ((a - 1).square() * (a - 2))
 
     def entropy(self) -> Tensor:
-        return (self.scale / self.alpha).log() + (1 + self.alpha.reciprocal())
+        width = self.scale / self.alpha
+        return width.log() + 1 + 1 / self.alpha
 
 
 class InverseGamma(TransformedDistribution):

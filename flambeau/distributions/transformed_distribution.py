@@ -69,15 +69,12 @@ class TransformedDistribution(Distribution):
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         home = next(c for c in type(self).__mro__ if "_batched" in vars(c))
         new = self._get_checked_instance(home, _instance)
-        batch_shape = Size(batch_shape)
-        for name in self._batched:
-            new.__dict__[name] = self.__dict__[name].expand(batch_shape)
-        shape = batch_shape + self.event_shape
-        for transform in reversed(self.transforms):
-            shape = transform.inverse_shape(shape)
-        new.base_dist = self.base_dist.expand(shape[: len(shape) - len(self.base_dist.event_shape)])
-        new.transforms = self.transforms
-        Distribution.__init__(new, batch_shape, self.event_shape, validate_args=False)
+        batch, event = Size(batch_shape), self.event_shape
+        vars(new).update({name: vars(self)[name].expand(batch) for name in self._batched})
+        inside = ComposeTransform(self.transforms).inverse_shape(batch + event)
+        inside = inside[: len(inside) - len(self.base_dist.event_shape)]
+        new.base_dist, new.transforms = self.base_dist.expand(inside), self.transforms
+        Distribution.__init__(new, batch, event, validate_args=False)
         new._validate_args = self._validate_args
         return new
 
@@ -103,16 +100,24 @@ class TransformedDistribution(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
-        event_dim, y = len(self.event_shape), value
-        result: Any = 0.0
+        # dimensions on the right that belong to one event, but not to what a transform maps
+        dims = len(self.event_shape)
+        thinned: Any = 0
+        for transform, x, y in self._undone(value):
+            dims -= transform.codomain.event_dim
+            stretch = transform.log_abs_det_jacobian(x, y)
+            thinned = thinned - _sum_rightmost(stretch, dims)
+            dims += transform.domain.event_dim
+            value = x
+        density = self.base_dist.log_prob(value)
+        return thinned + _sum_rightmost(density, dims - len(self.base_dist.event_shape))
+
+    def _undone(self, y):
+        """Each transform with what it takes and gives, from the result back to the base."""
         for transform in reversed(self.transforms):
             x = transform.inv(y)
-            event_dim += transform.domain.event_dim - transform.codomain.event_dim
-            stretch = transform.log_abs_det_jacobian(x, y)
-            result = result - _sum_rightmost(stretch, event_dim - transform.domain.event_dim)
+            yield transform, x, y
             y = x
-        base = self.base_dist.log_prob(y)
-        return result + _sum_rightmost(base, event_dim - len(self.base_dist.event_shape))
 
     def _follow_sign(self, probability):
         """Falling transforms exchange "up to" and "from": p becomes 1 - p."""
@@ -122,8 +127,7 @@ class TransformedDistribution(Distribution):
         return sign * (probability - 0.5) + 0.5
 
     def cdf(self, value: Tensor) -> Tensor:
-        for transform in reversed(self.transforms):
-            value = transform.inv(value)
+        value = ComposeTransform(self.transforms).inv(value)
         if self._validate_args:
             self.base_dist._validate_sample(value)
         return self._follow_sign(self.base_dist.cdf(value))

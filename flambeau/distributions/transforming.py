@@ -57,9 +57,10 @@ class Transform:
     @property
     def event_dim(self) -> int:
         """How many dimensions on the right belong together."""
-        if self.domain.event_dim == self.codomain.event_dim:
-            return self.domain.event_dim
-        raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
+        before, after = self.domain.event_dim, self.codomain.event_dim
+        if before != after:
+            raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
+        return before
 
     @property
     def inv(self) -> Any:
@@ -77,13 +78,12 @@ class Transform:
         """This transform, or one like it with such a cache."""
         if self._cache_size == cache_size:
             return self
-        if self._arguments is not None:
-            kind: Any = type(self)
-            given = [getattr(self, name) for name in self._arguments]
-            return kind(*given, cache_size=cache_size)
-        if type(self).__init__ is Transform.__init__:
-            return type(self)(cache_size=cache_size)
-        raise NotImplementedError(f"{type(self)}.with_cache is not implemented")
+        kind: Any = type(self)
+        names = () if kind.__init__ is Transform.__init__ else self._arguments
+        if names is None:
+            raise NotImplementedError(f"{kind}.with_cache is not implemented")
+        given = [getattr(self, name) for name in names]
+        return kind(*given, cache_size=cache_size)
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -243,14 +243,10 @@ class ComposeTransform(Transform):
         return reduce(add, terms)
 
     def forward_shape(self, shape: Size) -> Size:
-        for part in self.parts:
-            shape = part.forward_shape(shape)
-        return shape
+        return reduce(lambda found, part: part.forward_shape(found), self.parts, shape)
 
     def inverse_shape(self, shape: Size) -> Size:
-        for part in reversed(self.parts):
-            shape = part.inverse_shape(shape)
-        return shape
+        return reduce(lambda found, part: part.inverse_shape(found), self.parts[::-1], shape)
 
     def __repr__(self) -> str:
         parts = ",\n    ".join(map(repr, self.parts))

@@ -10,7 +10,7 @@ from flambeau.nn import functional as F
 from . import constraints
 from .distribution import Distribution
 from .transforming import Transform
-from .utils import _sum_rightmost, broadcast_all, lazy_property, passed_on
+from .utils import _sum_rightmost, broadcast_all, lazy_property, log_odds, passed_on
 
 __all__ = [
     "AbsTransform",
@@ -66,11 +66,10 @@ class SigmoidTransform(_Rising):
 
     def _inverse(self, y):
         limits = flambeau.finfo(y.dtype)
-        y = y.clamp(min=limits.tiny, max=1 - limits.eps)
-        return y.log() - (-y).log1p()
+        return log_odds(y.clamp(limits.tiny, 1 - limits.eps))
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return -F.softplus(-x) - F.softplus(x)
+        return F.logsigmoid(x) + F.logsigmoid(-x)
 
 
 class SoftplusTransform(_Rising):
@@ -82,10 +81,10 @@ class SoftplusTransform(_Rising):
         return F.softplus(x)
 
     def _inverse(self, y):
-        return (-y).expm1().neg().log() + y
+        return y + (-(-y).expm1()).log()
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return -F.softplus(-x)
+        return F.logsigmoid(x)
 
 
 class TanhTransform(_Rising):
@@ -144,13 +143,14 @@ class PowerTransform(Transform):
         return isinstance(other, PowerTransform) and _same(self.exponent, other.exponent)
 
     def _call(self, x):
-        return x.pow(self.exponent)
+        return x**self.exponent
 
     def _inverse(self, y):
-        return y.pow(1 / self.exponent)
+        return y ** (1 / self.exponent)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return (self.exponent * y / x).abs().log()
+        slope = self.exponent * y / x
+        return slope.abs().log()
 
     def forward_shape(self, shape: Size) -> Size:
         return flambeau.broadcast_shapes(shape, self.exponent.shape)
@@ -201,7 +201,7 @@ class AffineTransform(Transform):
         return _same(self.loc, other.loc) and _same(self.scale, other.scale)
 
     def _call(self, x):
-        return self.loc + self.scale * x
+        return x * self.scale + self.loc
 
     def _inverse(self, y):
         return (y - self.loc) / self.scale
@@ -215,9 +215,8 @@ class AffineTransform(Transform):
         return _sum_rightmost(stretch, self.event_dim).expand(shape)
 
     def forward_shape(self, shape: Size) -> Size:
-        return flambeau.broadcast_shapes(
-            shape, getattr(self.loc, "shape", ()), getattr(self.scale, "shape", ())
-        )
+        own = [t.shape for t in (self.loc, self.scale) if isinstance(t, Tensor)]
+        return flambeau.broadcast_shapes(shape, *own) if own else shape
 
     inverse_shape = forward_shape
 

@@ -66,9 +66,9 @@ class StickBreakingTransform(Transform):
         return (count + 1 - x.new_ones(count).cumsum(-1)).log()
 
     def _call(self, x):
-        z = clipped_sigmoid(x - self._log_pieces_left(x, x.shape[-1]))
-        left = (1 - z).cumprod(-1)
-        return F.pad(z, [0, 1], value=1) * F.pad(left, [1, 0], value=1)
+        parts = clipped_sigmoid(x - self._log_pieces_left(x, x.shape[-1]))
+        remains = (1 - parts).cumprod(-1)  # of the stick, after each break
+        return F.pad(parts, (0, 1), value=1.0) * F.pad(remains, (1, 0), value=1.0)
 
     def _inverse(self, y):
         y = y[..., :-1]
@@ -76,8 +76,8 @@ class StickBreakingTransform(Transform):
         return y.log() - left.log() + self._log_pieces_left(y, y.shape[-1])
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        x = x - self._log_pieces_left(x, x.shape[-1])
-        return (-x + F.logsigmoid(x) + y[..., :-1].log()).sum(-1)
+        z = x - self._log_pieces_left(x, x.shape[-1])
+        return (F.logsigmoid(z) - z + y[..., :-1].log()).sum(-1)
 
     def forward_shape(self, shape: Size) -> Size:
         _check_dimensions(shape, 1)
@@ -138,22 +138,23 @@ class CorrCholeskyTransform(Transform):
     bijective = True
 
     def _call(self, x):
-        eps = flambeau.finfo(x.dtype).eps
-        r = vec_to_tril_matrix(x.tanh().clamp(min=eps - 1, max=1 - eps), diag=-1)
-        left = (1 - r.square()).sqrt().cumprod(-1)
-        r = r + flambeau.eye(r.shape[-1], dtype=r.dtype, device=r.device)
-        return r * F.pad(left[..., :-1], [1, 0], value=1)
+        most = 1 - flambeau.finfo(x.dtype).eps
+        partial = vec_to_tril_matrix(x.tanh().clamp(-most, most), diag=-1)
+        # how much of the length of a row is left for each column and those behind it
+        remains = F.pad((1 - partial.square()).sqrt().cumprod(-1), (1, -1), value=1.0)
+        unit = flambeau.eye(partial.shape[-1], dtype=partial.dtype, device=partial.device)
+        return (partial + unit) * remains
 
     def _inverse(self, y):
-        left = F.pad((1 - y.square().cumsum(-1))[..., :-1], [1, 0], value=1)
-        t = tril_matrix_to_vec(y, diag=-1) / tril_matrix_to_vec(left, diag=-1).sqrt()
-        return (t.log1p() - (-t).log1p()) / 2
+        remains = F.pad(1 - y.square().cumsum(-1), (1, -1), value=1.0)
+        partial = tril_matrix_to_vec(y / remains.sqrt(), diag=-1)
+        return partial.atanh()
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor, intermediates=None) -> Tensor:
         # two triangular parts: breaking sticks, and the slopes of tanh
-        left = tril_matrix_to_vec(1 - y.square().cumsum(-1), diag=-2)
-        slopes = -2 * (x + F.softplus(-2 * x) - math.log(2)).sum(-1)
-        return 0.5 * left.log().sum(-1) + slopes
+        sticks = tril_matrix_to_vec(1 - y.square().cumsum(-1), diag=-2).log() / 2
+        slopes = 2 * (math.log(2) - x - F.softplus(-2 * x))
+        return sticks.sum(-1) + slopes.sum(-1)
 
     def forward_shape(self, shape: Size) -> Size:
         _check_dimensions(shape, 1)

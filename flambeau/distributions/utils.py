@@ -54,7 +54,13 @@ def is_number(value: Any) -> bool:
 
 
 def _standard_normal(shape, dtype, device) -> Tensor:
-    return flambeau.empty(shape, dtype=dtype, device=device).normal_()
+    """Normal numbers with mean 0 and variance 1."""
+    return flambeau.randn(shape, dtype=dtype, device=device)
+
+
+def uniform_like(parameter: Tensor, shape: Any) -> Tensor:
+    """Numbers between 0 and 1, of the dtype and on the device of a parameter."""
+    return flambeau.rand(shape, dtype=parameter.dtype, device=parameter.device)
 
 
 def _sum_rightmost(value: Tensor, dim: int) -> Tensor:
@@ -69,8 +75,8 @@ def _sum_rightmost(value: Tensor, dim: int) -> Tensor:
 
 def clamp_probs(probs: Tensor) -> Tensor:
     """Probabilities away from 0 and 1, so that logarithms stay finite."""
-    eps = flambeau.finfo(probs.dtype).eps
-    return probs.clamp(min=eps, max=1 - eps)
+    step = flambeau.finfo(probs.dtype).eps
+    return probs.clamp(step, 1 - step)
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
@@ -81,7 +87,12 @@ def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
     """Log odds (is_binary) or log probabilities; certainties are clamped first."""
     p = clamp_probs(probs)
-    return p.log() - (-p).log1p() if is_binary else p.log()
+    return log_odds(p) if is_binary else p.log()
+
+
+def log_odds(p: Tensor) -> Tensor:
+    """log(p / (1 - p)), the inverse of sigmoid."""
+    return p.log() - (-p).log1p()
 
 
 # -- values of other objects, values computed once -------------------------------------------------
@@ -105,10 +116,10 @@ class lazy_property:
     def __get__(self, instance: Any, obj_type: Any = None) -> Any:
         if instance is None:
             return _lazy_property_and_property(self.wrapped)
+        compute = self.wrapped
         with flambeau.enable_grad():
-            value = self.wrapped(instance)
-        setattr(instance, self.wrapped.__name__, value)
-        return value
+            instance.__dict__[compute.__name__] = found = compute(instance)
+        return found
 
 
 class _lazy_property_and_property(lazy_property, property):

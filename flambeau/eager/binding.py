@@ -180,10 +180,7 @@ def store_out(op, out, results):
     outs = out if isinstance(out, (tuple, list)) else (out,)
     for o, r in zip(outs, results):
         if o.dtype is not r.dtype and op.options.get("exact_out"):
-            raise RuntimeError(
-                f"Expected out tensor to have dtype {r.dtype.cpp_name}, but got "
-                f"{o.dtype.cpp_name} instead"
-            )
+            raise errors.not_exact_out(r.dtype, o.dtype)
         check_out(op, o, r.shape, r.dtype)
         o.copy_(r)
     return out

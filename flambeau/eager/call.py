@@ -13,10 +13,11 @@ promotion); n any other number (cast to the compute type); f float and i int par
 
 from flambeau import errors
 from flambeau._device import cpu
+from flambeau._dtype import as_64_bits
 from flambeau._layout import LAYOUTS, Layout
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen import scalar
-from flambeau.eager.fragments import addresses, allocated, compile_text
+from flambeau.eager.fragments import addresses, allocated, compile_text, indented
 from flambeau.eager.kernels import pool
 from flambeau.eager.plan import cast_value, describe_run, nest_kernel, plan_nest, scalar_kinds
 from flambeau.eager.plans import Plans
@@ -39,8 +40,17 @@ def call_text(family, names, size):
     call = f"kernel(desc{''.join(f', p{k}' for k in range(family.outputs))}{addresses(tensors)}"
     call += "".join(f", {n}" for n in numbers) + f", {size})"
     if family.error is not None:
-        return f"    if {call} is not None:\n        fail()\n"
-    return f"    {call}\n"
+        text = f"    if {call} is not None:\n        fail()\n"
+    else:
+        text = f"    {call}\n"
+    if "s" in family.pattern or "n" in family.pattern:
+        return guarded(text, f"return wide({', '.join(names)})")
+    return text
+
+
+def guarded(text, wide):
+    """Lines around a call with numbers: wide is what to do with integers beyond 64 bits."""
+    return f"    try:\n{indented(text)}    except OverflowError:\n        {wide}\n"
 
 
 def alike_text(pattern, names):
@@ -286,6 +296,15 @@ class Family:
             self.fail()
         return outs
 
+    def fitted(self, args):
+        """Arguments whose integers fit 64 bits."""
+        tensors = [a for a, c in zip(args, self.pattern) if c == "t"]
+        floating = any(t._layout.dtype.category >= 2 for t in tensors)
+        return [
+            as_64_bits(a, floating) if c in "sn" and type(a) is int else a
+            for a, c in zip(args, self.pattern)
+        ]
+
     def fail(self):
         raise self.error
 
@@ -298,7 +317,10 @@ class Family:
         text += fresh_text(self, names, differentiable if record else (), miss)
         scope = {"plans": self.plans, "sorts": self.sorts, "record": record, "fail": self.fail}
         scope |= dict(extra)
-        return compile_text(text, scope, title or f"{_plain(self.key)} {name} {self.pattern}")[name]
+        title = title or f"{_plain(self.key)} {name} {self.pattern}"
+        scope = compile_text(text, scope, title)
+        scope["wide"] = lambda *args: scope[name](*self.fitted(args))
+        return scope[name]
 
 
 def _plain(key):

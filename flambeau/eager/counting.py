@@ -211,7 +211,7 @@ def _plan_search(key):
     if values.device is not boundaries.device:
         raise errors.different_devices(boundaries.device, values.device)
     dtype = d.promote_types(boundaries.dtype, values.dtype)
-    if dtype.is_complex or dtype in _NO_SEARCH:
+    if (dtype.is_complex or dtype in _NO_SEARCH) and values.numel:
         raise errors.not_implemented("searchsorted_out_cpu", dtype)
     to = dense_layout(values.shape, d.int32 if narrow else d.int64, values.device)
     if not has_work(to):

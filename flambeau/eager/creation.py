@@ -20,7 +20,6 @@ from flambeau.eager.nested import from_data, infer_dtype, plain
 from flambeau.eager.options import (
     device_of,
     dtype_of,
-    fill_number,
     finish,
     fresh_plain,
     into,
@@ -206,7 +205,10 @@ def _full(name, size, value, out, dtype, device, requires_grad):
 
 def _checked(value, dtype):
     """A number to fill with, if the dtype can hold it."""
-    return fill_number(_dtype.check_fits(value, dtype))
+    value = _dtype.check_fits(value, dtype)
+    if type(value) is int:
+        return _dtype.as_64_bits(value, dtype.category >= _dtype.FLOATING)
+    return value
 
 
 def empty_strided(

@@ -156,6 +156,8 @@ def _write(kind=None, numbers=None):
     def write(op, bound):
         input, p, train = bound.values()
         _check_p(p)
+        if not train or p == 0 or not input._layout.numel:
+            return input
         views.check_inplace(input)
         recording = modes.grad and input._requires_grad
         if kind and not recording and train and 0 < p < 1 and _is_walkable(input):

@@ -6,7 +6,8 @@ have their own, faster kind of node in variants.py.
 
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
-from flambeau.autograd.node import Node, edge_of, init_node, save_input, save_output
+from flambeau.autograd.node import Node, edge_of, init_node, save_input, save_output, transposed
+from flambeau.eager.flat import connected
 from flambeau.eager.formula_text import arguments, recorder
 from flambeau.eager.variants import fit
 
@@ -24,15 +25,40 @@ class FormulaNode(Node):
     @property
     def shown(self):
         """PyTorch counts only arguments that may have gradients."""
-        found, k = [], 0
+        places, k = {}, 0
         for name, layout in self.layouts.items():
             count = len(layout) if isinstance(layout, tuple) else 1
-            if name in (self.op.grads or self.layouts):
-                found.extend(range(k, k + count))
+            places[name] = range(k, k + count)
             k += count
-        return found
+        names = [n.removesuffix(".t") for n in self.op.edges] or self.op.grads or places
+        if self.is_bare:
+            names = [n for n in names if self.layouts[n] is not None]
+        return [k for n in names if n in places for k in places[n]]
+
+    @property
+    def next_functions(self):
+        found = super().next_functions
+        turned = [k for k, name in enumerate(self.op.edges) if name.endswith(".t")]
+        if not turned:
+            return found
+        known = self.__dict__.setdefault("_transposed", {})  # who walks twice sees the same nodes
+        found = list(found)
+        for k in turned:
+            k -= self.is_bare
+            known[k] = found[k] = known.get(k) or transposed(found[k])
+        return tuple(found)
+
+    @property
+    def is_bare(self):
+        return type(self).__name__ == self.op.options.get("bare_node")
 
     def apply(self, grads, create_graph):
+        results = self._derivatives(grads)
+        if create_graph and self.op.flat:
+            return connected(self, self.layouts.values(), results)
+        return results
+
+    def _derivatives(self, grads):
         op, arguments = self.op, self.arguments
         if op.joint_grad is not None:
             results = op.joint_grad.function(*arguments["joint"](self, grads))
@@ -136,6 +162,9 @@ def wants_grad(op, bound):
 def record_formula(op, bound, outs):
     """Make the node of a call; outs is a tuple of fresh tensors."""
     cls = node_class(op)
+    bare = op.options.get("bare_node")
+    if bare is not None and not all(isinstance(bound[n], Tensor) for n in op.tensor_names):
+        cls = node_class(op, bare)
     node = object.__new__(cls)
     allowed = differentiable(op)
     edges, layouts = [], {}
@@ -156,7 +185,7 @@ def record_formula(op, bound, outs):
     saved = tuple(_save(n, bound, outs) for n in cls.saved_names)
     node.layouts, node.out_layouts = layouts, tuple(o._layout for o in outs)
     init_node(node, tuple(edges), saved, len(outs))
-    attach_float(node, outs)
+    attach_float(node, outs[: op.smooth])
     return node
 
 
@@ -181,4 +210,6 @@ def quick_recorder(op, run, general):
     """record(*parameters) for a row, written out; None where rows are too unusual for it."""
     if not (op.grads or op.joint_grad) or any(p.kind == "tensors" for p in op.params):
         return None
-    return recorder(op, node_class(op), differentiable(op), run, general)
+    bare = op.options.get("bare_node")
+    classes = node_class(op), bare and node_class(op, bare)
+    return recorder(op, classes, differentiable(op), run, general)

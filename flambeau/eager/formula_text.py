@@ -55,13 +55,16 @@ _UNPACK = """    v{k} = saved[{place}]
 """
 
 
-def recorder(op, node_class, allowed, run, general):
+def recorder(op, classes, allowed, run, general):
     """A function of the row's parameters that runs it and records it.
 
     general(bound) does the same with everything that is unusual.
     """
+    node_class, bare = classes
     names = [p.name for p in op.params]
     tensors = [p for p in op.params if p.kind in ("tensor", "optional")]
+    missing = " or ".join(f"{p.name} is None" for p in tensors if p.kind == "optional")
+    kind = f"Bare if {missing} else Node" if bare and missing else "Node"
     bound = ", ".join(f"'{n}': {n}" for n in names)
     edges = "".join(_edge(p, allowed) + ", " for p in tensors)
     layouts = ", ".join(f"'{p.name}': {_layout(p)}" for p in tensors)
@@ -72,20 +75,21 @@ def recorder(op, node_class, allowed, run, general):
         return general({{{bound}}})
     result = run({", ".join(names)})
     outs = (result,) if isinstance(result, Tensor) else result
-    node = new(Node)
+    node = new({kind})
     node.edges = ({edges})
     node.layouts = {{{layouts}}}
     node.saved = ({saved})
     node.out_layouts = tuple([o._layout for o in outs])
     node.outputs, node.hooks, node.seq = len(outs), None, next_sequence()
     k = 0
-    for o in outs:
+    for o in outs{"" if op.smooth is None else f"[:{op.smooth}]"}:
         if o._layout.dtype.category >= 2:
             o._grad_fn, o._output_nr, o._requires_grad = node, k, True
         k += 1
     return result
 """
     space = {"Tensor": Tensor, "modes": modes, "run": run, "general": general, "Node": node_class}
+    space["Bare"] = bare
     space |= {"new": object.__new__, "next_sequence": next_sequence, "edge_of": edge_of}
     space |= {"SavedInput": SavedInput, "SavedOutput": SavedOutput, "save": _save_any}
     space |= {"PLAIN": _PLAIN}

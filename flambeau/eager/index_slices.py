@@ -151,7 +151,8 @@ def _shapes(target, dim, index, source):
 @writer("index_add")
 def index_add(target, dim, index, source, alpha):
     dim = _checked("index_add", target, dim, index, source)
-    if not source._layout.numel or without_memory(target._layout, index._layout):
+    nothing = not source._layout.numel or (target._layout.ndim > 1 and not target._layout.numel)
+    if nothing or without_memory(target._layout, index._layout):
         return
     if alpha != 1:
         if type(alpha) is float and target.dtype.category < d.FLOATING:

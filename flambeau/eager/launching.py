@@ -9,6 +9,7 @@ from flambeau import errors
 from flambeau._tensor import Tensor
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
+from flambeau.autograd.node import Node, next_sequence
 from flambeau.eager.binding import KEYWORDS, bind, pack_rest, store_out, type_error
 from flambeau.eager.formula import record_formula, wants_grad
 from flambeau.eager.fronts import quick_function
@@ -116,6 +117,33 @@ def _composite_function(op):
     return general if varargs else quick_function(op, body, general)
 
 
+def overwrite(input, compute):
+    """input becomes what compute() gives, which may need the values that are there now."""
+    if modes.grad and input._requires_grad:
+        views.check_inplace(input)
+    since = next_sequence()
+    result = compute()
+    node = result._grad_fn
+    if node is None:
+        return input.copy_(result)
+    _keep_originals(node, input, since)
+    if result.dtype is not input.dtype or result.shape != input.shape:
+        return input.copy_(result)
+    input.detach().copy_(result.detach())
+    views.rebase(input, node)
+    return input
+
+
+def _keep_originals(node, target, since):
+    """Let all nodes made since then keep a copy of a tensor that is about to be written."""
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Node) and node.seq > since:
+            keep_original(node, target)
+            waiting.extend(e[0] for e in node.edges if e is not None)
+
+
 def row_inplace(op):
     """op_ for rows that are not pointwise.
 
@@ -128,22 +156,7 @@ def row_inplace(op):
         bound = bind(op, (input, *args), kwargs)
         if write is not None:
             return write(op, bound)
-        recording = bool(op.grads) and wants_grad(op, bound)
-        if recording:
-            views.check_inplace(input)
-        result = call_row(op, bound)
-        node = result._grad_fn
-        if (
-            not recording
-            or node is None
-            or result.dtype is not input.dtype
-            or result.shape != input.shape
-        ):
-            return input.copy_(result)
-        keep_original(node, input)
-        input.detach().copy_(result.detach())
-        views.rebase(input, node)
-        return input
+        return overwrite(input, lambda: call_row(op, bound))
 
     if hasattr(write, "quick"):
         function = quick_function(op, write.quick(op), function)

@@ -114,7 +114,7 @@ def lu_factor_ex(A, pivot, check_errors):
             f"{list(A.shape)} instead"
         )
     check.has_kernel(A, "lu_cpu")
-    if not pivot:
+    if not pivot and A.numel():
         raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
     lu = columns_of(A)
     pivots, info = lu_in_place(lu)

@@ -137,4 +137,4 @@ def _check(input, weight, bias):
             check_expands(bias, (rows, columns))
         check_added(bias, input, weight)
     check_same_dtype(input.dtype, weight.dtype)
-    refuse(input.dtype, "addmm_impl_cpu_")
+    refuse("addmm_impl_cpu_", input, weight)

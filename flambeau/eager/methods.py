@@ -4,6 +4,9 @@
 themselves by the real thing on their first call, so that import pays only for what is used.
 """
 
+import functools
+
+from flambeau import errors
 from flambeau._tensor import Tensor
 from flambeau.codegen import scalar
 from flambeau.eager import creation
@@ -50,11 +53,41 @@ def _view_copy(name):
     def copied(*args, out=None, **kwargs):
         found = view(*args, **kwargs)
         if isinstance(found, (tuple, list)):
-            return tuple(t.clone() for t in found)
-        return found.clone() if out is None else out.copy_(found)
+            found = tuple(_copied(t, name) for t in found)
+            if out is None:
+                return found
+            for o, t in zip(out, found):
+                o._resize_output(t.shape).copy_(t)
+            return None
+        found = _copied(found, name)
+        if out is None:
+            return found
+        if out.dtype is not found.dtype:
+            raise errors.not_exact_out(found.dtype, out.dtype)
+        if out.shape != found.shape:
+            out._resize_output(found.shape)
+        return out.copy_(found)
 
     copied.__name__ = copied.__qualname__ = name
     return copied
+
+
+def _copied(view, name):
+    """A copy of a view, which hangs in the graph by the view's own node."""
+    node = view._grad_fn
+    if node is None or not view._requires_grad:
+        return view.clone()
+    found = view.detach().clone()
+    if not type(node).__name__.endswith("_copy"):  # parts share a node
+        node.__class__ = _copy_class(type(node), name)
+    found._grad_fn, found._output_nr, found._requires_grad = node, view._output_nr, True
+    return found
+
+
+@functools.cache
+def _copy_class(kind, name):
+    name = "NarrowCopyBackward0" if name == "narrow_copy" else kind.__name__ + "_copy"
+    return type(name, (kind,), {"__slots__": ()})
 
 
 def is_function(name):

@@ -208,10 +208,3 @@ def integer(value, name, argument, position):
             f"{name}(): argument '{argument}' (position {position}) must be int, not {kind}"
         )
     return operator.index(value)
-
-
-def fill_number(value):
-    """A number as the words of a fill kernel take it: integers of 64 bits wrap."""
-    if type(value) is int and value >= 1 << 63:
-        return value - (1 << 64)
-    return value

@@ -4,14 +4,13 @@ PyTorch words the refusal differently from op to op; each launcher module picks 
 """
 
 from flambeau import _dtype as d
+from flambeau import errors
 from flambeau.eager.fronts import quick_function
 from flambeau.eager.launching import LAUNCHERS, call_row
 
 
 def not_exact(wanted, got, name=""):
-    return RuntimeError(
-        f"Expected out tensor to have dtype {wanted.cpp_name}, but got {got.cpp_name} instead"
-    )
+    return errors.not_exact_out(wanted, got)
 
 
 def not_expected(wanted, got, name=""):

@@ -3,9 +3,11 @@
 from flambeau._layout import is_dense_in_some_order, overlaps_itself, same_layout, span
 
 
-def check_overlap(target, tensors):
-    """Refuse writes that would be read again, or that hit one element twice."""
-    if overlaps_itself(target._layout):
+def check_overlap(target, tensors, itself=True):
+    """Refuse writes that would be read again, or that hit one element twice (unless itself is
+    False: some ops let it be).
+    """
+    if itself and overlaps_itself(target._layout):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a "
             "single memory location. Please clone() the tensor before performing the operation."

@@ -7,15 +7,16 @@ which numbers are at defaults that kernels fold. What such a call comes to is re
 """
 
 from flambeau import errors
-from flambeau._layout import broadcast_shape
+from flambeau._layout import broadcast_shape, overlaps_itself
 from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
-from flambeau.autograd.node import Node, SavedInput, SavedOutput, edge_of, init_node
+from flambeau.autograd.node import SavedInput, SavedOutput
+from flambeau.eager import flat
 from flambeau.eager.binding import as_number, bind, check_out
-from flambeau.eager.call import addresses, alike_text, fresh_text, key_text
+from flambeau.eager.call import addresses, alike_text, fresh_text, guarded, key_text
 from flambeau.eager.fragments import SCALARS, compile_text, indented
-from flambeau.eager.overlaps import check_overlap
+from flambeau.eager.overlaps import check_overlap, ranges_meet
 from flambeau.eager.overriding import notice, tried_again
 from flambeau.eager.plans import Plans
 from flambeau.eager.variants import Variant
@@ -90,11 +91,17 @@ class Pointwise:
                 pattern += _LETTERS[p.kind]
             values.append(value)
         if "t" not in pattern:
+            if self.op.options.get("number_pairs"):
+                first = self.op.params[0].name
+                return self._choose({**bound, first: public("tensor")(bound[first])})
             raise TypeError(
                 f"{self.op.name}(): at least one argument must be Tensor, not "
                 f"{type(values[0]).__name__}"
             )
-        return self.variant(pattern, tuple(statics)), values
+        variant = self.variant(pattern, tuple(statics))
+        if int in map(type, values):
+            values = variant.family.fitted(values)
+        return variant, values
 
     # -- into fresh tensors, and into given ones ---------------------------------------------------
     def run(self, variant, values):
@@ -114,9 +121,16 @@ class Pointwise:
         _, dtypes = variant._types(variant.family.operands(values))
         tensors = [v for v in values if isinstance(v, Tensor)]
         shape = broadcast_shape(*[t.shape for t in tensors])
+        meeting = False
         for o, d in zip(outs, dtypes):
+            check_overlap(o, tensors)  # as it is given, before it gets another size
+            resized = o.shape != shape
             check_out(self.op, o, shape, d)
-            check_overlap(o, tensors)
+            meeting |= resized and any(_share(o, t) for t in tensors)
+        if meeting:  # operands must not change while they are read
+            for o, result in zip(outs, variant.family.run_any(values)):
+                o.copy_(result)
+            return out
         variant.family.run_into(outs, values)
         for o in outs:
             o._storage.version += 1
@@ -126,12 +140,15 @@ class Pointwise:
     def write(self, variant, values, target):
         """target becomes the result; in the general case, which may be recorded."""
         recording = modes.grad and any(values[k]._requires_grad for k in variant.differentiable)
-        if recording or (modes.grad and target._requires_grad):
+        wanted = modes.grad and target._requires_grad and not self.op.options.get("loose")
+        if recording or wanted:
             views.check_inplace(target)
         family = variant.family
         kernel, desc = variant.targets[(*family.key_of(values), target._layout)]
-        if self.op.name != "fill":  # every element gets the same
-            check_overlap(target, [v for v in values if isinstance(v, Tensor)])
+        tensors = [v for v in values if isinstance(v, Tensor)]
+        check_overlap(target, tensors, not self.op.options.get("overlapping"))
+        if self.op.name == "masked_fill" and overlaps_itself(target._layout):
+            return _fill_places(*values)
         node = self._record_write(variant, values, target) if recording else None
         place = target._storage.pointer + target._offset
         if kernel(desc, place, *family.native_arguments(values)) is not None:
@@ -142,8 +159,8 @@ class Pointwise:
                 if type(item) is SavedOutput and name == "out" and item.storage is target._storage:
                     item.version = target._storage.version  # saved before it was written
             views.rebase(target, node)
-        elif modes.grad and target._requires_grad:
-            views.rebase(target, _flat_node(self.op, target))
+        elif wanted:
+            views.rebase(target, flat.written(self.op, target))
         return target
 
     def _record_write(self, variant, values, target):
@@ -155,19 +172,15 @@ class Pointwise:
         return node
 
 
-class FlatNode(Node):
-    """History of a write whose result does not depend smoothly on anything (x.eq_(y))."""
-
-    __slots__ = ("layout",)
-
-    def apply(self, grads, create_graph):
-        return (grads[0].new_zeros(self.layout.shape),)
+def _fill_places(target, mask, value):
+    """masked_fill_ where elements share memory: those that the mask leaves out are not written."""
+    value = value if isinstance(value, Tensor) else target.new_full((), value)
+    places = mask.expand(target.shape).nonzero().unbind(1)
+    return public("index_put_")(target, places, value.to(target.dtype))
 
 
-def _flat_node(op, target):
-    node = object.__new__(type(f"{op.name.title()}Backward0", (FlatNode,), {"__slots__": ()}))
-    node.layout = target._layout
-    return init_node(node, (edge_of(target),), ())
+def _share(a, b):
+    return a._storage is b._storage and ranges_meet(a, b)
 
 
 def keep_original(node, target):
@@ -359,6 +372,7 @@ def fresh_scope(variant):
         "sorts": family.sorts,
         "record": variant.record,
         "fail": family.fail,
+        "wide": lambda *args: variant.run(*family.fitted(args)),
     }
 
 
@@ -373,7 +387,7 @@ def write_scope(variant, suffix=""):
 
 def written_text(variant, recorded, target, suffix=""):
     """Lines of an in-place call: look-up, kernel, version. recorded: what to do if somebody
-    differentiates it.
+    differentiates it, and with integers beyond 64 bits.
     """
     tensors = [n for n, c in zip(variant.names, variant.pattern) if c == "t"]
     numbers = [n for n, c in zip(variant.names, variant.pattern) if c != "t"]
@@ -381,10 +395,13 @@ def written_text(variant, recorded, target, suffix=""):
     text = f"    if ({wanted}) and modes.grad:\n        {recorded}\n"
     key = key_text(variant.pattern, variant.names)
     look = alike_text(variant.pattern, variant.names)[1].replace("sorts", f"sorts{suffix}")
-    text += f"    layout0 = {target}._layout\n    found = {look}\n    if found is None:\n"
+    text += f"    layout0 = {target}._layout\n"
+    if variant.op.name == "masked_fill":  # see _fill_places
+        text += f"    if not layout0.is_dense:\n        {recorded}\n"
+    text += f"    found = {look}\n    if found is None:\n"
     text += f"        found = targets{suffix}[{key}, layout0]\n    kernel, desc = found\n"
     text += f"    st = {target}._storage\n    p = st.pointer + {target}._offset\n"
-    for n in tensors if variant.op.name != "fill" else ():
+    for n in tensors if not variant.op.options.get("overlapping") else ():
         if n != target:
             text += f"    if {n}._storage.pointer == st.pointer and {n} is not {target}:\n"
             text += f"        check_overlap({target}, ({n},))\n"
@@ -392,9 +409,10 @@ def written_text(variant, recorded, target, suffix=""):
     call = f"kernel(desc, p{', p' if target in tensors else ''}{places}"
     call += "".join(f", {n}" for n in numbers) + ", layout0.numel)"
     if variant.family.error is not None:
-        text += f"    if {call} is not None:\n        fail()\n"
+        call = f"    if {call} is not None:\n        fail()\n"
     else:
-        text += f"    {call}\n"
+        call = f"    {call}\n"
+    text += guarded(call, recorded) if numbers else call
     return text + f"    st.version += 1\n    return {target}\n"
 
 

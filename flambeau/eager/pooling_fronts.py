@@ -15,7 +15,7 @@ from flambeau.ops.pooling_windows import adaptive, adaptive_sizes, as_two, plain
 from flambeau.ops.table import REQUIRED
 
 _FRONT = """def {name}({params}):
-{first}    try:
+{out}{first}    try:
         found = plans[input._layout, {names}]
     except (AttributeError, TypeError):  # not a tensor, lists, wrong arguments
         found = None
@@ -24,6 +24,9 @@ _FRONT = """def {name}({params}):
     if input._requires_grad and modes.grad:
         return record(input, *found)
     return found[0](input)
+"""
+_OUT = """    if out is not None:
+        return general(input, {names}, out=out)
 """
 # the mean of everything needs no plan of pooling
 _WHOLE = """    if (output_size == 1 or output_size == ones) and isinstance(input, Tensor):
@@ -45,7 +48,10 @@ def _front(find):
         )
         others = ", ".join([p.name for p in op.params[1:]])
         whole = _WHOLE if name.startswith("adaptive_avg") else ""
-        text = _FRONT.format(name=name, params=params, names=others, first=whole)
+        out = ""
+        if "out" in op.variants:
+            params, out = f"{params}, *, out=None", _OUT.format(names=others)
+        text = _FRONT.format(name=name, params=params, names=others, first=whole, out=out)
         plans = Plans(lambda key: find(dims, name, *key), by_default=False)
         space = {f"_d_{p.name}": p.default for p in op.params}
         space |= {"plans": plans, "general": general, "whole_mean": whole_mean, "dims": dims}

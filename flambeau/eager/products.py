@@ -8,6 +8,7 @@ ops/products.py, plans in eager/gemm.py, kernels in codegen/templates/gemm.py.
 
 from math import prod
 
+from flambeau import errors
 from flambeau._layout import (
     Size,
     broadcast_shape,
@@ -205,7 +206,7 @@ def _mm_form(a, b):
         raise RuntimeError("mat2 must be a matrix")
     check_inner(*a.shape, *b.shape)
     check_same_dtype(a.dtype, b.dtype)
-    refuse(a.dtype, "addmm_impl_cpu_")
+    refuse("addmm_impl_cpu_", a, b)
     return as_they_are(a, b)
 
 
@@ -218,7 +219,7 @@ def _bmm_form(a, b):
     check_batches(a, b)
     check_batch_sizes(a, b)
     check_scalar_types(a, b)
-    refuse(a.dtype, "bmm")
+    refuse("bmm", a, b)
     return as_they_are(a, b)
 
 
@@ -234,7 +235,7 @@ def _batched_form(a, b):
         count = prod(broadcast_shape(batch, other))
         raise wrong_batch((count, inner), (count, rows))
     check_scalar_types(a, b)
-    refuse(a.dtype, "bmm")
+    refuse("bmm", a, b)
     return as_they_are(a, b)
 
 
@@ -248,7 +249,7 @@ def _mv_form(a, b):
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     check_vectors(a.shape[:1], a, b)
     check_vector_dtypes(b, a, b)
-    refuse(a.dtype, "addmv_impl_cpu")
+    refuse("addmv_impl_cpu", a, b)
     (rows, n), (step,) = a.shape, b.strides
     return (rows,), rows, 1, n, a.strides, (step, 1), (), ()
 
@@ -272,7 +273,8 @@ def _dot_form(a, b):
             f"inconsistent tensor size, expected tensor [{n}] and src [{m}] to have "
             f"the same number of elements, but got {n} and {m} elements respectively"
         )
-    refuse(a.dtype, "dot")
+    if is_refused(a.dtype):
+        raise errors.not_implemented("dot", a.dtype)
     return (), 1, 1, n, (1, a.strides[0]), (b.strides[0], 1), (), ()
 
 
@@ -305,6 +307,8 @@ def _added(form, input, a, b, beta, alpha):
     dtype = a._layout.dtype
     beta, alpha = _factor(beta, dtype), _factor(alpha, dtype)
     scale = 0 if alpha == 0 else 1 if alpha == 1 else 2
+    if scale == 2 and not a._layout.shape[-1]:
+        scale = 1  # sums of nothing stay 0, whatever alpha is
     layout, plan = ADDED[form, input._layout, a._layout, b._layout, scale, beta != 0]
     if plan is _apart:
         return _apart(input, a, b, beta, alpha)

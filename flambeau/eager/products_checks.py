@@ -1,5 +1,7 @@
 """What matrix products refuse, in PyTorch's words and order; operands are layouts or tensors."""
 
+import math
+
 from flambeau import errors
 
 
@@ -7,8 +9,10 @@ def is_refused(dtype):
     return dtype.category == 0 or dtype.name in ("uint16", "uint32", "uint64")
 
 
-def refuse(dtype, name):
-    if is_refused(dtype):
+def refuse(name, *operands):
+    """There is no kernel for some dtypes; nobody asks for it where there is nothing to do."""
+    dtype = operands[0].dtype
+    if is_refused(dtype) and all(math.prod(t.shape) for t in operands):
         raise errors.not_implemented(name, dtype)
 
 
@@ -111,7 +115,7 @@ def check_added(input, mat1, mat2):
                 f"{name} and mat2 must have the same dtype, but got "
                 f"{t.dtype.scalar_name} and {mat2.dtype.scalar_name}"
             )
-    refuse(mat2.dtype, "addmm_impl_cpu_")
+    refuse("addmm_impl_cpu_", mat2, mat1)
 
 
 def check_baddbmm(input, batch1, batch2):
@@ -125,13 +129,13 @@ def check_baddbmm(input, batch1, batch2):
             f"{names[2]}"
         )
     check_scalar_types(batch1, batch2)
-    refuse(input.dtype, "baddbmm")
+    refuse("baddbmm", batch1, batch2)
 
 
 def check_addmv(input, mat, vec):
     check_vectors(input.shape, mat, vec)
     check_vector_dtypes(input, mat, vec)
-    refuse(mat.dtype, "addmv_impl_cpu")
+    refuse("addmv_impl_cpu", mat, vec)
 
 
 def check_addbmm(input, batch1, batch2):

@@ -90,6 +90,9 @@ def set_float32_matmul_precision(precision):
 def unravel_index(indices, shape):
     """Coordinates of flat indices in a shape."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if indices.dtype.category != _dtype.INTEGER:
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    indices = indices.to(_dtype.int64)
     found = []
     for size in reversed(shape):
         found.append(indices % size)
@@ -103,7 +106,7 @@ def empty_permuted(
     """Uninitialised memory whose dimensions lie in the given order."""
     t = creation.empty([size[k] for k in physical_layout], dtype=dtype, device=device)
     inverse = sorted(range(len(size)), key=lambda k: physical_layout[k])
-    return t.permute(*inverse).requires_grad_(requires_grad)
+    return t.permute(inverse).requires_grad_(requires_grad)
 
 
 def compiled_with_cxx11_abi():

@@ -10,8 +10,10 @@ from flambeau import _dtype
 from flambeau._layout import broadcast_shape
 from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.autograd import views
+from flambeau.autograd.grad_mode import modes
 from flambeau.eager.creation import like_layout, sized
 from flambeau.eager.distributions import fill_randperm
+from flambeau.eager.flat import drawn
 from flambeau.eager.options import finish, fresh_plain, named
 from flambeau.eager.plans import Plans
 from flambeau.eager.random_integers import random_from_to
@@ -210,12 +212,13 @@ def normal(
     requires_grad=False, pin_memory=False,
 ):  # fmt: skip
     """Normal numbers. mean and std are tensors or numbers; two numbers want a size."""
-    if isinstance(std, Tensor):
-        return _normal_around(mean, views.detached(std), generator, out)
-    if isinstance(mean, Tensor):
-        mean = views.detached(mean)
-        told = "normal", (mean.shape,), None, out, mean.dtype, mean.device, False
-        return _sized(*told, generator, normal_, 0.0, float(std)).add_(mean)
+    tensors = [x for x in (mean, std) if isinstance(x, Tensor)]
+    if tensors:
+        found = _normal_around(mean, std, generator, out)
+        if out is None and modes.grad and any(t._requires_grad for t in tensors):
+            number = 2 * isinstance(std, Tensor) + isinstance(mean, Tensor)  # of the overload
+            return drawn(f"NormalBackward{number}", found, tensors)
+        return found
     if not isinstance(size, (tuple, list)):
         kinds = ", ".join(type(x).__name__ for x in (mean, std, size) if x is not None)
         raise TypeError(
@@ -227,7 +230,12 @@ def normal(
 
 
 def _normal_around(mean, std, generator, out):
-    """Standard normal numbers, scaled and shifted; mean is a tensor or a number."""
+    """Standard normal numbers, scaled and shifted; mean or std may be a number."""
+    if not isinstance(std, Tensor):
+        mean = views.detached(mean)
+        told = "normal", (mean.shape,), None, out, mean.dtype, mean.device, False
+        return _sized(*told, generator, normal_, 0.0, float(std)).add_(mean)
+    std = views.detached(std)
     if std.dtype.is_complex:
         raise RuntimeError("normal expects standard deviation to be non-complex")
     if std.device.runtime.computes and not bool((std >= 0).all()):

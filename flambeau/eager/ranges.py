@@ -204,7 +204,19 @@ def _kind(dtype, count):
     return "arange_" + dtype.code, count & -2 * _LANES[dtype.code]
 
 
+def _keeps_shape(out, count):
+    """Has out= as many elements as it takes, in another shape? Then it keeps that."""
+    return out is not None and out._layout.numel == count and out.shape != (count,)
+
+
+def _reshaped_into(out, found):
+    return out.copy_(found.reshape(out.shape))
+
+
 def _spread(name, start, step, count, dtype, device, out, requires_grad):
+    if _keeps_shape(out, count):
+        found = _spread(name, start, step, count, out.dtype, out.device, None, False)
+        return _reshaped_into(out, found)
     if dtype.category in (_dtype.BOOL, _dtype.COMPLEX):
         raise NotImplementedError(f"\"arange_cpu\" not implemented for '{dtype.scalar_name}'")
     plan = new_layout(Size((count,)), dtype, device, name)
@@ -292,6 +304,8 @@ def linspace(
             t = _count_into(t, name, "ffi", float(start), float(end), steps)
             return finish(t, True) if requires_grad else t
     start, end, dtype = _ends("linspace", start, end, steps, dtype, out)
+    if _keeps_shape(out, steps):
+        return _reshaped_into(out, linspace(start, end, steps, dtype=dtype, device=out.device))
     plan = new_layout(Size((steps,)), dtype, device, "linspace")
     out = None if out is None else into(out, plan.shape)
     return finish(linspace_into(start, end, plan, out), requires_grad)
@@ -316,10 +330,10 @@ def _ends(name, start, end, steps, dtype, out):
         ) from None
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    return start, end, _ends_dtype(name, start, end, dtype, out)
+    return start, end, _ends_dtype(name, start, end, steps, dtype, out)
 
 
-def _ends_dtype(name, start, end, dtype, out):
+def _ends_dtype(name, start, end, steps, dtype, out):
     given = dtype if dtype is not None or out is None else out.dtype
     found = dtype_of(given, name)
     if complex in (type(start), type(end)) and not found.is_complex:
@@ -330,7 +344,7 @@ def _ends_dtype(name, start, end, dtype, out):
                 f"passed dtype {found.scalar_name}"
             )
         return _dtype.default_complex()
-    if found is _dtype.bool_:
+    if found is _dtype.bool_ and steps > 1:
         raise NotImplementedError(f"\"{name}_cpu\" not implemented for 'Bool'")
     return found
 
@@ -341,12 +355,13 @@ def linspace_into(start, end, plan, out=None):
     if dtype.is_complex:
         return _complex_linspace(complex(start), complex(end), plan, out)
     start, end = float(_real(start)), float(_real(end))
-    if dtype.category < _dtype.FLOATING:
+    if dtype.category == _dtype.INTEGER:
         start, end = math.trunc(start) * 1.0, math.trunc(end) * 1.0
     if dtype.itemsize == 2 and dtype.category == _dtype.FLOATING:
         return _half_linspace(start, end, plan, out)
-    if steps == 1:
-        end = start  # and no division by zero
+    if steps <= 1:  # not computed: an infinite start stays what it is
+        target = empty_like_layout(plan) if out is None else out
+        return target.fill_(start)
     name = "linspace_f32" if dtype.code == "f32" else "linspace_f64"
     return grid(name, (start, end, steps), plan, out)
 
@@ -422,6 +437,8 @@ def logspace(
     exponents = linspace_into(start, end, new_layout(Size((steps,)), wide, device, "logspace"))
     # __rpow__ casts the base to the exponents' dtype, as PyTorch does
     t = (float(base) ** exponents).to(dtype)
+    if _keeps_shape(out, steps):
+        return _reshaped_into(out, t)
     return finish(t if out is None else into(out, t.shape).copy_(t), requires_grad)
 
 

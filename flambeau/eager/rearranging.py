@@ -113,6 +113,8 @@ def _plan_roll(layout, shifts, dims):
         raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")
     shape, total = layout.sizes, [0] * layout.ndim
     out = dense_layout(shape, layout.dtype, layout.device)
+    if not layout.numel:
+        return out, []
     for s, k in zip(shifts, (wrap_dim(k, layout.ndim) for k in dims)):
         total[k] = (total[k] + s) % max(shape[k], 1)
     # along each dimension two pieces change places: (start in input, start in output, length)
@@ -127,6 +129,7 @@ def _plan_roll(layout, shifts, dims):
 
 @launches("roll")
 def roll(input, shifts, dims):
+    dims = () if dims is None else dims
     if dims == () and (type(shifts) is int or len(shifts) == 1):
         flat = input.contiguous()
         line = dense_layout((flat.numel(),), flat.dtype, flat.device)
@@ -213,6 +216,7 @@ def triangle_places(row, col, offset, dtype, device, layout, lower):
     for label, n in (("row", row), ("col", col)):
         if n < 0:
             raise RuntimeError(f"{label} must be non-negative, got{n}")
+    dtype = dtype or _dtype.int64
     if dtype not in (_dtype.int32, _dtype.int64):
         raise errors.not_implemented(name, dtype)
     below = _count_below(row, col, offset if lower else offset - 1)

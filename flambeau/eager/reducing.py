@@ -539,12 +539,16 @@ def describe(op, dtype, compute, outputs, static, wide=False):
         return cast_state(join(pack(a), pack(b)))
 
     def step(state, x, index, *numbers):
+        if options.get("filter"):
+            x = body(x)
         x = cast_value(x, code)
         if custom_step is not None:
             return cast_state(custom_step(pack(state), x, index, *numbers))
         arguments = [x]
         if options.get("indexed"):
             arguments.append(index)
+        if options.get("filter"):
+            return cast_state(join(pack(state), x))
         return cast_state(join(pack(state), body(*arguments, *numbers, **fixed)))
 
     def finish(state, count, *numbers):

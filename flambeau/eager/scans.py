@@ -13,8 +13,8 @@ from flambeau._memory_format import contiguous_format
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions_places import ScanColumns, ScanRows
 from flambeau.eager import outs
-from flambeau.eager.copying import to_copy
-from flambeau.eager.launching import FRONTS, LAUNCHERS, call_row, launches
+from flambeau.eager.copying import filled, to_copy
+from flambeau.eager.launching import FRONTS, LAUNCHERS, call_row, launches, overwrite
 from flambeau.eager.plan import NO_WORK
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import chunks_of, contiguous, dense_like, dimension, has_work
@@ -106,7 +106,7 @@ def _in_place(op, bound):
             f"Bad in-place call: input tensor dtype {input.dtype.cpp_name} and output "
             f"tensor dtype {dtype.cpp_name} should match"
         )
-    return input.copy_(call_row(op, bound))
+    return overwrite(input, lambda: call_row(op, bound))
 
 
 LAUNCHERS |= {"cumsum_": _in_place, "cumprod_": _in_place}
@@ -125,6 +125,11 @@ FRONTS |= dict.fromkeys(("cummax", "cummin", "logcumsumexp"), outs.exact(outs.no
 
 
 def _extreme(name, input, dim):
+    if not input._layout.numel or not input.ndim:  # dtypes do not count, nor dimensions of nothing
+        if not input.ndim:
+            dimension(input, dim)
+        indices = filled(dense_layout(input._layout.sizes, d.int64, input.device), 0)
+        return getattr(return_types, name)((input.clone(), indices))
     dimension(input, dim)
     if input.dtype.is_complex or input.dtype in (d.uint16, d.uint32, d.uint64):
         raise errors.not_implemented(f"{name}_cpu", input.dtype)
@@ -144,6 +149,6 @@ def cummin(input, dim):
 @launches("logcumsumexp")
 def logcumsumexp(input, dim):
     dimension(input, dim)
-    if not input.dtype.is_floating_point:
+    if not input.dtype.is_floating_point and (input._layout.numel or not input.dtype.is_complex):
         raise errors.not_implemented("logcumsumexp_out_cpu", input.dtype)
     return scan("logcumsumexp", input, dim, (input.dtype,))[0]

@@ -46,7 +46,7 @@ def _plan(name, layout, dim):
     """
     sizes = layout.sizes
     dim = wrap_dim(dim, len(sizes))
-    if not layout.dtype.is_floating_point:
+    if not layout.dtype.is_floating_point and layout.numel:
         last = "lastdim_" if dim >= len(sizes) - 1 else ""
         raise errors.not_implemented(f"{name}_{last}kernel_impl", layout.dtype)
     out = dense_like(layout)

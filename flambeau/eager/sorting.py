@@ -322,7 +322,8 @@ def kthvalue(input, k, dim, keepdim):
     _nonempty("kthvalue", input, dim)
     if not 1 <= k <= (input.shape[dim] if input.ndim else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
-    check_dtype("kthvalue_cpu", input.dtype, d.bool_)
+    if input.ndim:
+        check_dtype("kthvalue_cpu", input.dtype, d.bool_)
     return return_types.kthvalue(_per_row("select_rows", input, dim, keepdim, k - 1, 0))
 
 
@@ -347,7 +348,8 @@ def nanmedian_dim(input, dim, keepdim):
 
 def _median_of_all(input, rule):
     layout, dtype = input._layout, input._layout.dtype
-    check_dtype("median_cpu", dtype, d.bool_)
+    if layout.numel:
+        check_dtype("median_cpu", dtype, d.bool_)
     if not has_work(layout):
         value = float("nan") if dtype.is_floating_point else -(1 << 8 * dtype.itemsize - 1)
         if dtype is d.uint8:
@@ -372,6 +374,9 @@ def nanmedian_all(input):
 def mode(input, dim, keepdim):
     dim = dimension(input, dim)
     _nonempty("mode", input, dim)
+    if not input.ndim:
+        place = filled(dense_layout((), d.int64, input.device), 0)
+        return return_types.mode((input.clone(), place))
     check_dtype("mode_cpu", input.dtype)
     return return_types.mode(_per_row("mode_rows", input, dim, keepdim, 0, 0))
 

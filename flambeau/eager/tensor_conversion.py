@@ -188,6 +188,8 @@ def set_(self, source=None, storage_offset=None, size=None, stride=None):
     memory, dtype, start = _source(source)
     if dtype is not None and dtype is not self.dtype:
         raise _other_type(source, self.dtype)
+    if memory is not self._storage:  # who saved this tensor must see that it is another one now
+        memory.version = max(memory.version, self._storage.version + 1)
     if isinstance(source, Tensor) and size is None:
         self._storage, self._offset, self._layout = memory, source._offset, source._layout
         return self

@@ -7,6 +7,7 @@ from flambeau.eager import creation, dlpack
 from flambeau.eager.attachment import METHODS, method
 from flambeau.eager.binding import as_number
 from flambeau.eager.copying import copy_
+from flambeau.eager.launching import overwrite
 from flambeau.eager.methods import function
 from flambeau.eager.nested import from_numbers
 from flambeau.eager.overriding import notice
@@ -150,7 +151,7 @@ def polygamma(self, n):
 @method
 def polygamma_(self, n):
     """polygamma, in place."""
-    return copy_(self, function("polygamma")(n, self))
+    return overwrite(self, lambda: function("polygamma")(n, self))
 
 
 @method

@@ -22,6 +22,7 @@ from flambeau.autograd.node import (
 )
 from flambeau.codegen import scalar
 from flambeau.eager.call import Family
+from flambeau.eager.flat import connected
 from flambeau.eager.fragments import allocated, compile_text
 from flambeau.eager.overlaps import check_overlap
 from flambeau.eager.plan import result_types
@@ -37,6 +38,7 @@ class PointwiseNode(Node):
     __slots__ = ("layouts", "needs", "number_types")
     variant: "Variant"
     backwards: dict = {}  # the variant's, by set of arguments that need gradients
+    flat = False  # see ops/table.py
 
     def narrow(self, edges):
         self.edges = edges
@@ -48,7 +50,8 @@ class PointwiseNode(Node):
         if backward is None:
             backward = backwards[needs] = Backward(self.variant, needs)
         if create_graph or len(grads) > 1:
-            return backward.on_tensors(self, grads)
+            results = backward.on_tensors(self, grads)
+            return connected(self, self.layouts, results) if self.flat and create_graph else results
         return backward.quick(self, grads[0])
 
 
@@ -375,6 +378,7 @@ class Variant:
                 "variant": self,
                 "backwards": self.backwards,
                 "saved_names": tuple(self.saved_names),
+                "flat": op.flat,
                 "shown": (shown := self._shown(name)),
                 # a number that PyTorch wraps counts as a tensor here, too
                 "frees": -1 in (shown or ()) or any(map(self._is_tensor, self.saved_names)),
@@ -428,7 +432,13 @@ class Variant:
 
     def _shown(self, name):
         """Edges as PyTorch lists them: numbers that it wraps as tensors count, flags do not."""
-        every = [n for n, c in zip(self.names, self.pattern) if c in "ts" and n in self.op.grads]
+        given = dict(zip(self.names, self.pattern))
+        absent = [n for n, value in self.statics if value is None and n in self.op.grads]
+        every = [
+            p.name
+            for p in self.op.params
+            if p.name in self.op.grads and (given.get(p.name, "") in ("t", "s") or p.name in absent)
+        ]
         wraps = isinstance(self.op.node_name, str)
         if not wraps:
             wraps = self.op.node_name(every, dict(self.statics)) == name
@@ -591,7 +601,7 @@ def target_plans(variant):
                 f"output with shape {list(target.shape)} doesn't match the broadcast shape "
                 f"{list(shape)}"
             )
-        if variant.op.name != "fill" and overlaps_itself(target):
+        if not variant.op.options.get("overlapping") and overlaps_itself(target):
             check_overlap(make_tensor(target, None, 0), ())
         return variant.family.into[key]
 

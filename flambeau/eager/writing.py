@@ -15,6 +15,7 @@ from flambeau.eager.launching import LAUNCHERS
 from flambeau.eager.overlaps import check_overlap
 
 WRITERS: dict = {}  # template name -> function that writes its first argument
+OVERLAPPING = ("index_put", "index_fill")  # where PyTorch lets targets overlap themselves
 
 
 def writer(name, keep_order=False):
@@ -40,7 +41,7 @@ def write_row(op, bound):
     recording = wants_grad(op, bound)
     if recording:
         views.check_inplace(target)
-    _check_write(target, list(bound.values())[1:])
+    _check_write(target, list(bound.values())[1:], op.template not in OVERLAPPING)
     node = _record_write(op, bound, target) if recording else None
     WRITERS[op.template](*bound.values())
     target._storage.version += 1
@@ -77,14 +78,14 @@ def _quick_writer(op):
 write_row.quick = _quick_writer  # type: ignore[attr-defined]
 
 
-def _check_write(target, others):
+def _check_write(target, others, itself=True):
     """Nothing that is read may lie where the target is written, not even in the same places."""
     tensors = []
     for value in others:
         for t in value if type(value) is tuple else (value,):
             if isinstance(t, Tensor):
                 tensors.append(t)
-    check_overlap(target, tensors)
+    check_overlap(target, tensors, itself)
     for t in tensors:
         if (
             t._storage.pointer == target._storage.pointer

@@ -4,6 +4,7 @@ A thin namespace over the op table: `rfft` is the row `fft_rfft`. Names are look
 touched. The frequencies that belong to the results are made here.
 """
 
+import math
 from typing import Any
 
 from flambeau._tensor import Tensor
@@ -17,12 +18,13 @@ def fftfreq(n: int, d: float = 1.0, *, out: Tensor | None = None, **options: Any
     found = _ranges.arange(n, **_typed(options))
     high = (n + 1) // 2
     found[high:] -= n
-    return _scaled(found, 1 / (n * d), out, options)
+    return _scaled(found, n * d, out, options)
 
 
 def rfftfreq(n: int, d: float = 1.0, *, out: Tensor | None = None, **options: Any) -> Tensor:
     """The frequencies of rfft's results."""
-    return _scaled(_ranges.arange(n // 2 + 1, **_typed(options)), 1 / (n * d), out, options)
+    found = _ranges.arange(max(int(n / 2) + 1, 0), **_typed(options))
+    return _scaled(found, n * d, out, options)
 
 
 def _typed(options):
@@ -33,9 +35,11 @@ def _typed(options):
     return given
 
 
-def _scaled(numbers, factor, out, options):
-    numbers *= factor
+def _scaled(numbers, span, out, options):
+    numbers *= 1 / span if span else math.copysign(math.inf, span)
     if out is not None:
+        if out.shape != numbers.shape:
+            out._resize_output(numbers.shape)
         return out.copy_(numbers)
     return numbers.requires_grad_() if options.get("requires_grad") else numbers
 

@@ -10,6 +10,7 @@ import re
 import sys
 import warnings
 import zipfile
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
@@ -80,15 +81,14 @@ def load_state_dict_from_url(
         warnings.warn(
             "TORCH_MODEL_ZOO is deprecated, please use env TORCH_HOME instead", stacklevel=2
         )
-    folder = os.path.join(get_dir(), "checkpoints") if model_dir is None else model_dir
-    os.makedirs(folder, exist_ok=True)
-    name = file_name if file_name is not None else os.path.basename(urlparse(url).path)
-    path = os.path.join(folder, name)
-    if not os.path.exists(path):
+    folder = Path(get_dir(), "checkpoints") if model_dir is None else Path(model_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / (urlparse(url).path.rpartition("/")[2] if file_name is None else file_name)
+    if not path.exists():
         sys.stdout.write(f'Downloading: "{url}" to {path}\n')
-        found = HASH_REGEX.search(name) if check_hash else None
-        download_url_to_file(url, path, found.group(1) if found else None, progress)
-    return _load(path, map_location, weights_only)
+        digits = HASH_REGEX.search(path.name) if check_hash else None
+        download_url_to_file(url, str(path), digits and digits[1], progress)
+    return _load(str(path), map_location, weights_only)
 
 
 def _load(path: str, map_location: Any, weights_only: bool) -> Any:

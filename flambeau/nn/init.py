@@ -16,30 +16,21 @@ from flambeau.eager.methods import function
 from flambeau.eager.random_tensors import randperm
 from flambeau.ops.table import public
 
-_LINEAR = (
-    "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d sigmoid".split()
-)
+_CONVOLUTIONS = (f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3))
+_GAINS: dict[str, float] = dict.fromkeys(("linear", "sigmoid", *_CONVOLUTIONS), 1)
+_GAINS |= {"tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
 
 
 def calculate_gain(nonlinearity: str, param: Any = None) -> float:
     """The factor that undoes how a nonlinearity shrinks the spread of what goes through it."""
-    if nonlinearity in _LINEAR:
-        return 1
-    if nonlinearity == "tanh":
-        return 5.0 / 3
-    if nonlinearity == "relu":
-        return math.sqrt(2.0)
-    if nonlinearity == "leaky_relu":
-        if param is None:
-            slope = 0.01
-        elif isinstance(param, (int, float)) and not isinstance(param, bool):
-            slope = param
-        else:
-            raise ValueError(f"negative_slope {param} not a valid number")
-        return math.sqrt(2.0 / (1 + slope**2))
-    if nonlinearity == "selu":
-        return 3.0 / 4
-    raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+    if nonlinearity in _GAINS:
+        return _GAINS[nonlinearity]
+    if nonlinearity != "leaky_relu":
+        raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+    slope = 0.01 if param is None else param
+    if isinstance(slope, bool) or not isinstance(slope, (int, float)):
+        raise ValueError(f"negative_slope {param} not a valid number")
+    return math.sqrt(2.0 / (1 + slope**2))
 
 
 @no_grad()
@@ -143,18 +134,15 @@ def eye_(tensor: Tensor) -> Tensor:
 @no_grad()
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """Weights of a convolution that changes nothing, as far as there are channels."""
-    dimensions = tensor.ndimension()
-    if dimensions not in (3, 4, 5):
+    if tensor.dim() not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
-    sizes = tensor.size()
-    if sizes[0] % groups != 0:
+    outputs, _, *window = tensor.shape
+    per_group, rest = divmod(outputs, groups)
+    if rest:
         raise ValueError("dim 0 must be divisible by groups")
-    per_group = sizes[0] // groups
-    tensor.zero_()
-    middle = tuple(n // 2 for n in sizes[2:])
-    for group in range(groups):
-        for channel in range(min(per_group, sizes[1])):
-            tensor[(group * per_group + channel, channel, *middle)] = 1
+    centre = tensor.zero_()[(..., *(size // 2 for size in window))]
+    for part in centre.split(per_group) if per_group else ():
+        part.diagonal().fill_(1)
     return tensor
 
 
@@ -176,18 +164,20 @@ def _calculate_correct_fan(tensor, mode):
     return _calculate_fan_in_and_fan_out(tensor)[valid.index(mode)]
 
 
+def _xavier_std(tensor, gain):
+    both = sum(_calculate_fan_in_and_fan_out(tensor))
+    return gain * math.sqrt(2.0 / both)
+
+
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform numbers that keep the spread of activations and gradients alike (Glorot)."""
-    fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
-    std = gain * math.sqrt(2.0 / float(fan_in + fan_out))
-    bound = math.sqrt(3.0) * std
+    bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Normal numbers that keep the spread of activations and gradients alike (Glorot)."""
-    fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
-    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / float(fan_in + fan_out)), generator)
+    return normal_(tensor, 0.0, _xavier_std(tensor, gain), generator)
 
 
 def _warn_empty():
@@ -230,18 +220,17 @@ def kaiming_normal_(
 @no_grad()
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
     """Rows, or columns, at right angles to each other and of length gain."""
-    if tensor.ndimension() < 2:
+    if tensor.dim() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
-    if tensor.numel() == 0 or tensor.is_meta:
+    if tensor.is_meta or 0 in tensor.shape:
         return tensor
-    rows = tensor.size(0)
-    columns = tensor.numel() // rows
-    matrix = tensor.new_empty((rows, columns)).normal_(0, 1, generator=generator)
-    wide = rows < columns
-    q, r = function("linalg_qr")(matrix.t() if wide else matrix)
-    q = q * function("diag")(r, 0).sign()  # makes all of them equally likely
-    tensor.copy_((q.t() if wide else q).reshape(tensor.shape))
-    return tensor.mul_(gain)
+    flat = (tensor.shape[0], math.prod(tensor.shape[1:]))
+    tall = tensor.new_empty(flat).normal_(0, 1, generator=generator)
+    wide = flat[0] < flat[1]
+    q, r = function("linalg_qr")(tall.t() if wide else tall)
+    q = q * r.diagonal().sign()  # makes all of them equally likely
+    found = q.t() if wide else q
+    return tensor.copy_(found.reshape(tensor.shape) * gain)
 
 
 @no_grad()

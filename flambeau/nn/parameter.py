@@ -199,3 +199,14 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):
 def is_lazy(param):
     """Does it still wait for a shape?"""
     return isinstance(param, UninitializedTensorMixin)
+
+
+def forget_gradients(params, set_to_none):
+    """Take the gradients of parameters away, or fill them with zeros, cut off from their graph."""
+    for param in params:
+        grad = None if set_to_none else param.grad
+        if grad is not None:
+            grad = grad.detach_() if grad.grad_fn is not None else grad.requires_grad_(False)
+            grad.zero_()
+        elif param.grad is not None:
+            param.grad = None

@@ -42,6 +42,7 @@ _NO_COMPLEX = (NotImplementedError, "clamp is not supported for complex types")
         bool=(RuntimeError, "Boolean inputs not supported for relu"),
     ),
     grad=lambda g, out: m.where(out <= 0, 0, g),
+    flat=True,
 )
 def relu(input):
     """input where positive, else 0."""
@@ -51,7 +52,8 @@ def relu(input):
 def _between(x, low, high):
     low, high = m.cast(low, x.type), m.cast(high, x.type)
     x = m.where(x < low, low, x)
-    return m.where(x > high, high, x)
+    x = m.where(x > high, high, x)
+    return m.where((low != low) | (high != high), low + high, x)  # nan, if one of them is
 
 
 def _check_limits(bound):
@@ -71,6 +73,7 @@ def _check_limits(bound):
     inplace_row="hardtanh_of_result",
     dtypes=refuses("clamp_scalar_cpu", "wide", complex=_NO_COMPLEX),
     grad=lambda g, input, min_val, max_val: m.where((input <= min_val) | (input >= max_val), 0, g),
+    flat=True,
 )
 def hardtanh(input, min_val: Scalar = -1.0, max_val: Scalar = 1.0):
     """input, no less than min_val and no more than max_val."""
@@ -82,6 +85,7 @@ def hardtanh(input, min_val: Scalar = -1.0, max_val: Scalar = 1.0):
     variants="",
     node="HardtanhBackward0",
     grad=lambda g, out, min_val, max_val: m.where((out <= min_val) | (out >= max_val), 0, g),
+    flat=True,
 )
 def hardtanh_of_result(input, min_val: Scalar = -1.0, max_val: Scalar = 1.0):
     """hardtanh, with the derivative told by the result."""
@@ -99,7 +103,9 @@ def relu6(input):
     namespace=NN,
     variants="function inplace",
     dtypes=refuses("threshold_cpu", "bool wide complex"),
+    overlapping=True,
     grad=lambda g, input, threshold: m.where(input <= threshold, 0, g),
+    flat=True,
 )
 def threshold(input, threshold: Scalar, value: Scalar):
     """input where it is above the threshold, else value."""
@@ -113,6 +119,7 @@ def threshold(input, threshold: Scalar, value: Scalar):
     dtypes=_floats("leaky_relu_cpu"),
     inplace_row="leaky_relu_of_result",
     grad=lambda g, input, negative_slope: m.where(input > 0, g, g * negative_slope),
+    flat=True,
 )
 def leaky_relu(input, negative_slope: float = 0.01):
     """input where positive, a small multiple of it elsewhere."""
@@ -134,6 +141,7 @@ def _check_slope(bound):
     node="LeakyReluBackward0",
     prepare=_check_slope,
     grad=lambda g, out, negative_slope: m.where(out > 0, g, g * negative_slope),
+    flat=True,
 )
 def leaky_relu_of_result(input, negative_slope: float = 0.01):
     """leaky_relu, with the derivative told by the result."""
@@ -149,6 +157,7 @@ def leaky_relu_of_result(input, negative_slope: float = 0.01):
         input=lambda g, input, weight: m.where(input > 0, g, weight * g),
         weight=lambda g, input: m.where(input > 0, 0, input * g),
     ),
+    flat=True,
 )
 def prelu_kernel(input, weight):
     """input where positive, weight times it elsewhere."""
@@ -194,6 +203,7 @@ def _lower(dtype):
     variants="",
     dtypes=_floats("hardsigmoid_cpu"),
     grad=lambda g, input: m.where((input > -3) & (input < 3), g / 6, 0),
+    flat=True,
 )
 def hardsigmoid(input):
     """A sigmoid of straight lines."""
@@ -215,9 +225,10 @@ def hardswish(input):
 @pointwise(
     dtype=same,
     namespace=NN,
-    variants="function method",
+    variants="function method out",
     dtypes=_floats("hardshrink_cpu"),
     grad=lambda g, input, lambd: m.where((input >= -lambd) & (input <= lambd), 0, g),
+    flat=True,
 )
 def hardshrink(input, lambd: Scalar = 0.5):
     """0 between -lambd and lambd, elsewhere input."""
@@ -244,10 +255,11 @@ def _check_lambda(bound):
 @pointwise(
     dtype=same,
     namespace=NN,
-    variants="",
+    variants="out",
     dtypes=_floats("softshrink_check"),
     check=_check_lambda,
     grad=lambda g, input, lambd: m.where((input >= -lambd) & (input <= lambd), 0, g),
+    flat=True,
 )
 def softshrink(input, lambd: Scalar = 0.5):
     """input, brought nearer to 0 by lambd."""
@@ -268,7 +280,7 @@ def softshrink(input, lambd: Scalar = 0.5):
 )
 def elu(input, alpha: Scalar = 1.0):
     """input where positive, alpha * (exp(input) - 1) elsewhere."""
-    return m.where(input <= 0, m.expm1(input) * alpha, input)
+    return m.where(input < 0, m.expm1(input) * alpha, input)
 
 
 def _check_alpha(bound):
@@ -289,7 +301,7 @@ def _check_alpha(bound):
 )
 def elu_of_result(input, alpha: Scalar = 1.0):
     """elu, with the derivative told by the result."""
-    return m.where(input <= 0, m.expm1(input) * alpha, input)
+    return m.where(input < 0, m.expm1(input) * alpha, input)
 
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
@@ -343,7 +355,7 @@ def _check_celu(bound):
 )
 def celu(input, alpha: Scalar = 1.0):
     """input where positive, alpha * (exp(input / alpha) - 1) elsewhere."""
-    return m.where(input <= 0, m.expm1(input / alpha) * alpha, input)
+    return m.where(input < 0, m.expm1(input / alpha) * alpha, input)
 
 
 @pointwise(
@@ -354,7 +366,7 @@ def celu(input, alpha: Scalar = 1.0):
 )
 def celu_of_result(input, alpha: Scalar = 1.0):
     """celu, with the derivative told by the result."""
-    return m.where(input <= 0, m.expm1(input / alpha) * alpha, input)
+    return m.where(input < 0, m.expm1(input / alpha) * alpha, input)
 
 
 _TANH_SCALE, _CUBE = math.sqrt(2 / math.pi), 0.044715
@@ -385,7 +397,7 @@ def _check_approximate(bound):
 @pointwise(
     dtype=same,
     namespace=NN,
-    variants="",
+    variants="out",
     dtypes=_floats("GeluKernelImpl"),
     check=_check_approximate,
     settled=True,
@@ -412,8 +424,12 @@ def silu(input):
 
 
 def _mish_gradient(g, input):
-    t = m.tanh(_softplus(input))
-    return g * (t + input * m.sigmoid(input) * (1 - t * t))
+    # tanh(log(1 + e^x)) by sigmoids: softplus is spelled with a kink at 0, which a second
+    # derivative would see
+    s, q = m.sigmoid(input), m.sigmoid(-input)
+    t = s * (1 + q) / (1 + q * q)
+    sech = 2 * q / (1 + q * q)
+    return g * (t + input * s * sech * sech)
 
 
 def _softplus(x):
@@ -433,7 +449,11 @@ def _softplus_gradient(g, input, beta, threshold):
 
 
 @pointwise(
-    dtype=same, namespace=NN, variants="", dtypes=_floats("softplus_cpu"), grad=_softplus_gradient
+    dtype=same,
+    namespace=NN,
+    variants="out",
+    dtypes=_floats("softplus_cpu"),
+    grad=_softplus_gradient,
 )
 def softplus(input, beta: Scalar = 1.0, threshold: Scalar = 20.0):
     """log(1 + exp(beta * input)) / beta; input itself where beta * input is above the threshold."""
@@ -441,19 +461,13 @@ def softplus(input, beta: Scalar = 1.0, threshold: Scalar = 20.0):
     return m.where(z > threshold, input, m.log1p(m.exp(z)) / beta)
 
 
-def _logsigmoid_gradient(g, input):
-    z = m.exp(-m.abs(input))
-    share = z / (1 + z)
-    return g * m.where(input < 0, 1 - share, share)
-
-
 @pointwise(
     dtype=same,
     namespace=NN,
-    variants="",
+    variants="out",
     dtypes=_floats("log_sigmoid_cpu"),
     node="LogSigmoidBackward0",
-    grad=_logsigmoid_gradient,
+    grad=lambda g, input: g * m.sigmoid(-input),
 )
 def logsigmoid(input):
     """log(sigmoid(input)), without overflow."""

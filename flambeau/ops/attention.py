@@ -125,6 +125,7 @@ def _gradients(g, query, key, value, out, out1, attn_mask, keep, dropout_p, is_c
     "attention",
     variants="",
     outputs=2,
+    edges="query key value",
     joint_grad=_gradients,
     node="ScaledDotProductFlashAttentionForCpuBackward0",
 )

@@ -150,25 +150,25 @@ def signbit(input):
 # -- logic and bits --------------------------------------------------------------------------------
 
 
-@pointwise(dtype=real_boolean, dtypes=refuses("logical_not_cpu", "wide"))
+@pointwise(dtype=real_boolean, dtypes=refuses("logical_not_cpu", "wide"), loose=True)
 def logical_not(input):
     """Is it zero?"""
     return input == 0
 
 
-@pointwise(dtype=boolean, dtypes=refuses("logical_and_cpu", "wide"), numbers=False)
+@pointwise(dtype=boolean, dtypes=refuses("logical_and_cpu", "wide"), loose=True, numbers=False)
 def logical_and(input, other):
     """Are both different from zero?"""
     return (input != 0) & (other != 0)
 
 
-@pointwise(dtype=boolean, dtypes=refuses("logical_or_cpu", "wide"), numbers=False)
+@pointwise(dtype=boolean, dtypes=refuses("logical_or_cpu", "wide"), loose=True, numbers=False)
 def logical_or(input, other):
     """Is one of them different from zero?"""
     return (input != 0) | (other != 0)
 
 
-@pointwise(dtype=boolean, dtypes=refuses("logical_xor_cpu", "wide"), numbers=False)
+@pointwise(dtype=boolean, dtypes=refuses("logical_xor_cpu", "wide"), loose=True, numbers=False)
 def logical_xor(input, other):
     """Is exactly one of them different from zero?"""
     return (input != 0) != (other != 0)

@@ -67,13 +67,13 @@ def _picked_gradient(g, input, target, weight, out1, ignore_index, reduction):
 
 
 @template("nll_loss_positions", variants="", outputs=2, node="NllLossBackward0",
-          grad=_picked_gradient)  # fmt: skip
+          grad=_picked_gradient, flat=True)  # fmt: skip
 def _nll_loss(input, target, weight: OptionalTensor, ignore_index: int, reduction: str):
     """Minus the log-probability of each row's class, and the total weight."""
 
 
 @template("nll_loss_positions", variants="", outputs=2, node="NllLoss2DBackward0",
-          grad=_picked_gradient)  # fmt: skip
+          grad=_picked_gradient, flat=True)  # fmt: skip
 def _nll_loss2d(input, target, weight: OptionalTensor, ignore_index: int, reduction: str):
     """The same for batch x classes x positions of any number of dimensions."""
 

@@ -20,7 +20,14 @@ _MODES = (
     "use_mm_for_euclid_dist",
     "donot_use_mm_for_euclid_dist",
 )
+_LARGEST = d.finfo(d.float32).max
 FEW = 25  # rows up to which pairs are walked even if a product is allowed
+
+
+def _order(p, like):
+    """The exponent of a norm, in the precision of its kernel."""
+    p = float(p)
+    return math.inf if p > _LARGEST and like.dtype is d.float32 else p
 
 
 def kind_of(p):
@@ -33,7 +40,7 @@ def term(difference, p, kind):
     """What one pair of coordinates contributes."""
     size = m.abs(difference)
     if kind == "count":
-        return m.where(size != 0, size * 0 + 1, size * 0)
+        return m.where(size > 0, 1, size)  # nan stays
     if kind == "squares":
         return size * size
     return m.pow(size, p) if kind == "power" else size
@@ -89,6 +96,7 @@ def _to_second(g, x1, x2, out, p):
     variants="",
     node="CdistBackward0",
     grad=dict(x1=_to_first, x2=_to_second),
+    flat=True,
 )
 def pair_distances(x1, x2, p: float):
     """Distances of all pairs of rows; the batches of both have the same sizes."""
@@ -96,6 +104,7 @@ def pair_distances(x1, x2, p: float):
 
 @composite(
     variants="",
+    node="EuclideanDistBackward0",
     grad=dict(
         x1=lambda g, x1, x2, out: _euclid(g, x1, x2, out),
         x2=lambda g, x1, x2, out: _euclid(g.mT, x2, x1, out.mT),
@@ -129,7 +138,7 @@ def cdist(
         p: the exponent of the norm, 0 to infinity; 0 counts coordinates that differ.
         compute_mode: whether Euclidean distances may come from a matrix product.
     """
-    p = float(p)
+    p = _order(p, x1)
     if compute_mode not in (*_MODES, None):
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     for t, name in ((x1, "X1"), (x2, "X2")):
@@ -163,7 +172,7 @@ def cdist(
     )
     if p == 2 and by_product and x1.shape[-1]:
         return euclidean_distances(x1, x2)
-    if group_of(x1) == "half":
+    if group_of(x1) == "half" and x1.numel() and x2.numel():
         raise errors.not_implemented("cdist", x1.dtype)
     return pair_distances(x1, x2, p)
 
@@ -203,9 +212,9 @@ def pdist(input, p: float = 2.0):
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     if not input.dtype.is_floating_point:
         raise RuntimeError("pdist only supports floating-point dtypes")
-    p = float(p)
+    p = _order(p, input)
     if not p >= 0:
         raise RuntimeError("pdist only supports non-negative p values")
-    if group_of(input) == "half":
+    if group_of(input) == "half" and input.numel():
         raise errors.not_implemented("pdist", input.dtype)
     return self_distances(input, p)

@@ -101,7 +101,7 @@ def _rrelu_gradient(g, input, noise, lower, upper, training):
     return m.where(input > 0, g, g * ((lower + upper) / 2))
 
 
-@template("rrelu_with_noise", variants="", grad={"input": _rrelu_gradient})
+@template("rrelu_with_noise", variants="", grad={"input": _rrelu_gradient}, flat=True)
 def rrelu_with_noise(
     input,
     noise,

@@ -528,9 +528,15 @@ def _half_neighbours(bound):
     return {d.float16: "nextafter_float16", d.bfloat16: "nextafter_bfloat16"}.get(dtype)
 
 
+_NEIGHBOUR_GRADS = dict(
+    input=lambda g, input, other: m.where(input == other, 0, g),
+    other=nothing,
+)
+
+
 @pointwise(
     dtype=promoted, dtypes=refuses("nextafter_cpu", INTEGRAL + " complex"), numbers=False,
-    prepare=lambda bound: None, overload=_half_neighbours,
+    prepare=lambda bound: None, overload=_half_neighbours, grad=_NEIGHBOUR_GRADS,
 )  # fmt: skip
 def nextafter(input, other):
     """The next floating-point number after input toward other."""
@@ -549,13 +555,13 @@ def _half_step(x, y, step, smallest, normal, largest):
     return m.where(x == y, y, m.where(m.isnan(x) | m.isnan(y), math.nan, moved))
 
 
-@pointwise(dtype=promoted, variants="")
+@pointwise(dtype=promoted, variants="", node="NextafterBackward0", grad=_NEIGHBOUR_GRADS)
 def nextafter_float16(input, other):
     """nextafter among float16 numbers."""
     return _half_step(input, other, 1 << 13, 2.0**-24, 2.0**-14, 65504.0)
 
 
-@pointwise(dtype=promoted, variants="")
+@pointwise(dtype=promoted, variants="", node="NextafterBackward0", grad=_NEIGHBOUR_GRADS)
 def nextafter_bfloat16(input, other):
     """nextafter among bfloat16 numbers."""
     return _half_step(input, other, 1 << 16, 2.0**-133, 2.0**-126, 3.3895313892515355e38)
@@ -652,6 +658,7 @@ def _check_fill(bound):
     check=_check_fill,
     settled=True,
     variants="function inplace",
+    overlapping=True,
     node=lambda tensors, _: f"FillBackward{len(tensors) - 1}",
     grad=dict(input=nothing, value=lambda g: g),
 )

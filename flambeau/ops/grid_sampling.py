@@ -25,12 +25,14 @@ def _gradients(g, input, grid, interpolation_mode, padding_mode, align_corners, 
     )
 
 
-@template("grid_sampler", joint_grad=_gradients, variants="", node="GridSampler2DBackward0")
+@template("grid_sampler", joint_grad=_gradients, variants="", node="GridSampler2DBackward0",
+          flat=True)  # fmt: skip
 def _grid_sampler_2d(input, grid, interpolation_mode: int, padding_mode: int, align_corners: bool):
     """Values of images at the places of a grid."""
 
 
-@template("grid_sampler", joint_grad=_gradients, variants="", node="GridSampler3DBackward0")
+@template("grid_sampler", joint_grad=_gradients, variants="", node="GridSampler3DBackward0",
+          flat=True)  # fmt: skip
 def _grid_sampler_3d(input, grid, interpolation_mode: int, padding_mode: int, align_corners: bool):
     """Values of volumes at the places of a grid."""
 

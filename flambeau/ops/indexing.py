@@ -159,7 +159,7 @@ def _scatter_reduce_grads(g, input, dim, index, src, reduce, include_self, out):
     return own, None, given
 
 
-@template("scatter_reduce", variants=WRITE, joint_grad=_scatter_reduce_grads)
+@template("scatter_reduce", variants=WRITE, edges="input src", joint_grad=_scatter_reduce_grads)
 def scatter_reduce(input, dim: int, index, src, reduce: str, *, include_self: bool = True):
     """A copy of input where the elements of src that index sends to one place are reduced."""
 
@@ -220,9 +220,11 @@ def index_copy(input, dim: int, index, source):
 @template(
     "index_fill",
     variants=WRITE,
+    node="IndexFillBackward1",
+    bare_node="IndexFillBackward0",
     grad=dict(
         input=lambda g, dim, index: g.index_fill(dim, index, 0),
-        value=lambda g, dim, index: g.index_select(dim, index).sum(),
+        value=lambda g, dim, index: g.index_select(dim, index.unique()).sum(),
     ),
 )
 def index_fill(input, dim: int, index, value):
@@ -235,7 +237,7 @@ def _index_reduce_grads(g, input, dim, index, source, reduce, include_self, out)
     return own, None, given
 
 
-@template("index_reduce", variants=WRITE, joint_grad=_index_reduce_grads)
+@template("index_reduce", variants=WRITE, edges="input source", joint_grad=_index_reduce_grads)
 def index_reduce(input, dim: int, index, source, reduce: str, *, include_self: bool = True):
     """A copy of input where the slices of source that index sends to one place are reduced."""
 
@@ -270,7 +272,7 @@ def put(input, index, source, accumulate: bool = False):
 def take_along_dim(input, indices, dim: int = None):
     """gather, with broadcasting; without dim, from the flattened input."""
     name = "torch.take_along_dim()"
-    if indices.dtype.name != "int64":
+    if indices.dtype.name != "int64" and (dim is not None or indices.dtype.name != "int32"):
         raise RuntimeError(
             f"{name}: dtype of indices should be Long but got {indices.dtype.scalar_name}"
         )
@@ -349,6 +351,8 @@ def _check_fits(bound):
     dtypes=_check_masked_fill,
     variants=WRITE,
     prepare=_check_fits,
+    overlapping=True,
+    node=lambda tensors, statics: f"MaskedFillBackward{int('value' in tensors)}",
     grad=dict(
         input=lambda g, mask: m.where(mask != 0, 0, g),
         value=lambda g, mask: m.where(mask != 0, g, 0),

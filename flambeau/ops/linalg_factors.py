@@ -151,7 +151,10 @@ def lu_unpack(LU_data, LU_pivots, unpack_data: bool = True, unpack_pivots: bool 
         )
     P = L = U = None
     if unpack_pivots:
-        P = public("_lu_permutation")(LU_pivots, LU_data.detach(), LU_data.shape[-2])
+        *batch, rows, columns = LU_data.shape
+        pivots = LU_pivots[..., : min(rows, columns)]
+        P = public("_lu_permutation")(pivots, LU_data.detach(), rows)
+        P = P if P.shape[:-2] == tuple(batch) else P.expand(*batch, rows, rows).contiguous()
     if unpack_data:
         L, U = (t.contiguous() for t in _split(LU_data))
     return LuUnpack(LU_data.new_empty(0) if t is None else t for t in (P, L, U))

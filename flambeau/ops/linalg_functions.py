@@ -28,8 +28,7 @@ def linalg_diagonal(A, *, offset: int = 0, dim1: int = -2, dim2: int = -1):
 def _power(A, n):
     check.square(A, "linalg.matrix_power")
     if n == 0:
-        one = public("eye")(A.shape[-1], dtype=A.dtype, device=A.device)
-        return one.expand(A.shape).clone(memory_format=None) if A.ndim > 2 else one
+        return A.clone().copy_(public("eye")(A.shape[-1], dtype=A.dtype, device=A.device))
     if n < 0:
         A, n = public("linalg_inv")(A), -n
     if n == 1:
@@ -219,8 +218,8 @@ def linalg_vander(x, *, N: object = None):
         raise RuntimeError("N must be greater than 1.")
     if x.dtype.category < d.FLOATING:
         x = x.to(d.int64)
-    column = x.unsqueeze(-1)
-    powers = column.expand(*x.shape, n - 1).cumprod(-1)
+    column = (x if x.ndim else x.unsqueeze(0)).unsqueeze(-1)
+    powers = column.expand(*column.shape[:-1], n - 1).cumprod(-1)
     return public("cat")([public("ones_like")(column), powers], -1)
 
 

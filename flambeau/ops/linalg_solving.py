@@ -248,7 +248,7 @@ def _lu_grad_of_solution(gB, LU, pivots, X, left, adjointed):
     return (gA @ adjoint(U)).tril(-1) + (adjoint(L) @ gA).triu()
 
 
-@template("linalg_lu_solve", variants="out", numbers=False, joint_grad=_lu_solve_grad)
+@template("linalg_lu_solve", variants="out", numbers=False, edges="LU B", joint_grad=_lu_solve_grad)
 def linalg_lu_solve(LU, pivots, B, *, left: bool = True, adjoint: bool = False):
     """Solve a system by the LU factors of its matrix."""
 

@@ -53,6 +53,8 @@ def linear_to_weight(g_out, input):
     variants="",
     numbers=False,
     node="AddmmBackward0",
+    bare_node="MmBackward0",
+    edges="bias input weight.t",
     grad=dict(input=_to_input, weight=_to_weight, bias=_to_bias),
 )
 def linear(input, weight, bias: OptionalTensor = None):

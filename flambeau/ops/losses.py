@@ -51,10 +51,8 @@ def reduction_number(reduction, size_average=None, reduce=None):
 
 def old_reduction(size_average, reduce):
     """The name of what size_average and reduce ask for."""
-    if reduce is False:
-        name = "none"
-    else:
-        name = "sum" if size_average is False else "mean"
+    size_average = True if size_average is None else size_average
+    name = "none" if not (reduce or reduce is None) else "mean" if size_average else "sum"
     warn_caller(
         f"size_average and reduce args will be deprecated, please use reduction='{name}' instead."
     )
@@ -431,10 +429,17 @@ def gaussian_nll_loss(
             raise ValueError("var is of incorrect size")
     if reduction not in _NUMBERS:
         raise ValueError(f"{reduction} is not valid")
+    number = _NUMBERS[reduction]
+    dtypes = {getattr(t, "dtype", None) for t in (input, target, var)}
+    if len(dtypes) > 1 or input.dtype.is_complex or eps != eps:
+        v = var.clone()
+        v.detach().clamp_(min=eps)  # gradients do not notice
+        value = (v.log() + (input - target) ** 2 / v) * 0.5
+        return reduce_tensor(value + 0.5 * math.log(2 * math.pi) if full else value, number)
     shape = broadcast_shape(broadcast_shape(input.shape, target.shape), var.shape)
     tensors = [t if t.shape == shape else t.expand(shape) for t in (input, target, var)]
     options = dict(full=full, eps=float(eps))
-    return reduced("gaussian_likelihood", _NUMBERS[reduction], *tensors, **options)
+    return reduced("gaussian_likelihood", number, *tensors, **options)
 
 
 def _one_per_row(shape, var):

@@ -63,8 +63,9 @@ def soft_margin_loss(
 
 
 def _hinge_slope(input, target, margin):
-    attract = m.where(target == -1, input * 0, input * 0 + 1)
-    return attract - m.where((target != 1) & (margin - input >= 0), input * 0 + 1, input * 0)
+    one = m.where(input == input, 1, input)  # in the dtype of input, and nan of nan
+    repel = (target != 1) & (margin - input >= 0)
+    return m.where(target == -1, 0, one) - m.where(repel, one, 0)
 
 
 @loss(
@@ -75,8 +76,8 @@ def _hinge_slope(input, target, margin):
 )
 def hinge(input, target, margin: float):
     """input where the target is 1; what is missing to the margin where it is -1."""
-    near = m.where(target == -1, input * 0, input)
-    return near + m.where(target == 1, input * 0, m.maximum(margin - input, 0.0))
+    near = m.where(target == -1, 0.0, input)
+    return near + m.where(target == 1, 0.0, m.maximum(margin - input, 0.0))
 
 
 def _hinges(input, target, margin, number):
@@ -331,6 +332,7 @@ def multi_margin_gradient(
             g, input, target, p, margin, weight, reduction
         )
     },
+    flat=True,
 )
 def multi_margin(input, target, p: int, margin: float, weight: OptionalTensor, reduction: int):
     """What scores lack to be a margin below the score of the target; target is a column."""
@@ -425,7 +427,12 @@ def _multilabel_gradient(g, input, target, reduction):
     return total * _spread(g, input.shape, reduction)
 
 
-@composite(variants="", node="MultilabelMarginLossBackward0", grad={"input": _multilabel_gradient})
+@composite(
+    variants="",
+    node="MultilabelMarginLossBackward0",
+    grad={"input": _multilabel_gradient},
+    flat=True,
+)
 def multilabel_margin(input, target, reduction: int):
     """What the scores of other classes lack to be 1 below those of the targets."""
     total = input.new_zeros(input.shape[0])
@@ -472,19 +479,20 @@ def multilabel_soft_margin_loss(
         reduction = old_reduction(size_average, reduce)
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")
-    if input.shape != target.shape:
-        target, input = same_shape(target, input)
-    if target.dtype is not input.dtype:
-        common = public("result_type")(input, target)
-        input, target = input.to(common), target.to(common)
-    classes = input.shape[-1]
-    if weight is None and reduction == "mean":
+    classes = input.shape[-1] if input.ndim else 1
+    alike = hasattr(target, "dtype") and (input.dtype, input.shape) == (target.dtype, target.shape)
+    if alike and weight is None and reduction == "mean":
         return logit_loss(input, target, None, None, MEAN)
-    if weight is None and reduction == "sum":
+    if alike and weight is None and reduction == "sum":
         return logit_loss(input, target, None, None, SUM) / classes
-    value = logit_loss(input, target, None, None, NONE)
+    if alike:
+        value = logit_loss(input, target, None, None, NONE)
+    else:
+        near, far = public("logsigmoid")(input), public("logsigmoid")(-input)
+        value = -(target * near + (1 - target) * far)
     value = value if weight is None else value * weight
-    return reduce_tensor(value.sum(-1) / classes, reduction_number(reduction))
+    # broadcast or not: over the dimension that has this number in the input
+    return reduce_tensor(value.sum(input.ndim - 1) / classes, reduction_number(reduction))
 
 
 for _row in (

@@ -192,7 +192,7 @@ def _clamped(difference, delta):
 
 def _huber(difference, delta):
     z = m.abs(difference)
-    return m.where(z <= delta, z * z * 0.5, (z - delta * 0.5) * delta)
+    return m.where(z < delta, z * z * 0.5, (z - delta * 0.5) * delta)
 
 
 @loss(
@@ -319,7 +319,8 @@ def _logit_slope(input, target, pos_weight):
 )
 def weighted_logit_entropy(input, target, weight, pos_weight):
     """logit_entropy times weight, positive targets times pos_weight."""
-    value = (1 - target) * input - (1 + (pos_weight - 1) * target) * _log_sigmoid(input)
+    factor = m.where(pos_weight == 1, 1, 1 + (pos_weight - 1) * target)  # of any target
+    value = (1 - target) * input - factor * _log_sigmoid(input)
     return value * weight
 
 

@@ -52,7 +52,8 @@ def _layer_norm_gradients(g, input, normalized_shape, weight, bias_layout, eps, 
     )
 
 
-@template("native_layer_norm", variants="function", outputs=3, joint_grad=_layer_norm_gradients)
+@template("native_layer_norm", variants="function", outputs=3, smooth=1,
+          joint_grad=_layer_norm_gradients)  # fmt: skip
 def native_layer_norm(
     input, normalized_shape: object, weight: OptionalTensor, bias: OptionalTensor, eps: float
 ):
@@ -293,7 +294,8 @@ def _batch_norm_gradients(
     return (*found, None, None)
 
 
-@template("native_batch_norm", variants="function", outputs=3, joint_grad=_batch_norm_gradients)
+@template("native_batch_norm", variants="function", outputs=3, smooth=1,
+          edges="input weight bias", joint_grad=_batch_norm_gradients)  # fmt: skip
 def native_batch_norm(
     input, weight: OptionalTensor, bias: OptionalTensor, running_mean: OptionalTensor,
     running_var: OptionalTensor, training: bool, momentum: float, eps: float,

@@ -10,11 +10,14 @@ from flambeau import _dtype as d
 from flambeau import errors
 from flambeau.codegen import scalar
 from flambeau.codegen import scalar as m
-from flambeau.ops.reductions import reduced_dims, unsqueezed
+from flambeau.ops.reductions import reduced_count, reduced_dims, unsqueezed
 from flambeau.ops.table import Dims, composite, public, reduction
 
 _PLAIN = "function method out"
 _ENDS = (math.inf, -math.inf)
+
+
+_LARGEST = d.finfo(d.float32).max
 
 
 def _norm_result(dtype, given):
@@ -153,6 +156,8 @@ def _check_identity(input, ord, dim):
 def _vector_norm(input, ord, dim, keepdim, dtype, out=None):
     ord = float(ord)
     _check_norm(input, ord, dim, dtype)
+    if ord and reduced_count(input.shape, dim) == 1:
+        ord = 1.0  # one number: its size, whatever the order
     row = public(
         "_norm_max" if ord == math.inf else "_norm_min" if ord == -math.inf else "_norm_sum"
     )
@@ -161,9 +166,12 @@ def _vector_norm(input, ord, dim, keepdim, dtype, out=None):
         dtype = None
     if dtype is not None:  # the gradient is taken in the wider dtype
         input, dtype = input.to(dtype), None
-    if out is None:
-        return row(input, ord, dim, keepdim, dtype=dtype)
-    return row(input, ord, dim, keepdim, dtype=dtype, out=out)
+    given = {} if out is None else {"out": out}
+    if _LARGEST < abs(ord) < math.inf and input.dtype.to_real() is not d.float64:
+        # infinite in single precision: whatever it is, to the power of 1 / inf
+        found = public("_norm_sum")(input, 1, dim, keepdim, **given)
+        return found**0 if out is None else out.fill_(1)
+    return row(input, ord, dim, keepdim, dtype=dtype, **given)
 
 
 def _linalg(overload, out, arguments):

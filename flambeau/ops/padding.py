@@ -86,6 +86,7 @@ def _edge_row(mode, dims):
         grad=lambda g, input_shape, pad: turned(g, input_shape, pad),
         variants="",
         node=f"{_NAMES[mode]}{dims}DBackward0",
+        flat=mode != "circular",
     )(body)
     turned = template(
         "edge_pad_backward",

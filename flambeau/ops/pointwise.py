@@ -76,6 +76,7 @@ def _no_bool_operand(op, operands):
     check=_check_alpha,
     settled=True,
     first_scalar=True,
+    number_pairs=True,
     grad=dict(input=lambda g: g, other=lambda g, alpha: scaled(g, m.conj(alpha))),
 )
 def add(input, other, *, alpha: Scalar = 1):
@@ -92,6 +93,7 @@ def add(input, other, *, alpha: Scalar = 1):
     settled=True,
     aliases="subtract",
     first_scalar=True,
+    number_pairs=True,
     grad=dict(input=lambda g: g, other=lambda g, alpha: -scaled(g, m.conj(alpha))),
 )
 def sub(input, other, *, alpha: Scalar = 1):
@@ -117,6 +119,7 @@ def rsub(input, other, *, alpha: Scalar = 1):
     dtype=promoted,
     aliases="multiply",
     first_scalar=True,
+    number_pairs=True,
     exact_numbers=True,
     grad=dict(
         input=lambda g, other: g * m.conj(other),
@@ -218,6 +221,7 @@ def _check_mode(bound):
     settled=True,
     aliases="divide true_divide",
     first_scalar=True,
+    number_pairs=True,
     exact_numbers=True,
     overload=lambda bound: bound["rounding_mode"] and f"div_{bound['rounding_mode']}",
     grad=dict(
@@ -276,6 +280,7 @@ def _floor_quotient(a, b):
     node="DivBackward2",
     error=DIVISION_BY_ZERO,
     first_scalar=True,
+    number_pairs=True,
     exact_numbers=True,
     grad=dict(input=lambda g: 0, other=lambda g: 0),
 )
@@ -293,6 +298,7 @@ def div_trunc(input, other):
     node="DivBackward2",
     error=DIVISION_BY_ZERO,
     first_scalar=True,
+    number_pairs=True,
     exact_numbers=True,
     grad=dict(input=lambda g: 0, other=lambda g: 0),
 )
@@ -305,6 +311,7 @@ def div_floor(input, other):
     dtype=promoted,
     dtypes=refuses("div_floor_cpu", "bool wide complex"),
     first_scalar=True,
+    number_pairs=True,
     exact_numbers=True,
     error=DIVISION_BY_ZERO,
     node="NotImplemented",

@@ -6,6 +6,8 @@ which the first has size one. For backward the largest element is remembered as 
 window, one byte, unless the caller asked for indices.
 """
 
+import math
+
 from flambeau import _dtype as d
 from flambeau import errors
 from flambeau.ops import pooling_windows as w
@@ -74,6 +76,7 @@ def _max_row(dims):
         outputs=2,
         node=f"MaxPool{dims}DWithIndicesBackward0",
         grad=lambda g, out1, input_layout, window: back(g, out1, input_layout, window, (2, 3)),
+        flat=True,
     )(body)
 
 
@@ -91,6 +94,7 @@ def _adaptive_max_row(dims):
         outputs=2,
         node=f"AdaptiveMaxPool{dims}DBackward0",
         grad=lambda g, out1, input_layout, window: back(g, out1, input_layout, window, (2,)),
+        flat=True,
     )(body)
 
 
@@ -116,6 +120,7 @@ def _mean_row(dims, prefix, node):
         variants="",
         node=f"{node}{dims}DBackward0",
         grad=lambda g, input_layout, window: back(g, input_layout, window),
+        flat=True,
     )(body)
     return row
 
@@ -141,6 +146,7 @@ def _fractional_row(dims):
         node=f"FractionalMaxPool{dims}DBackward0",
         # which windows there were does not count: indices say it all
         grad=lambda g, out1, input_layout, sizes: back(g, out1, input_layout, adaptive(sizes), ()),
+        flat=True,
     )(body)
 
 
@@ -283,7 +289,7 @@ def avg_pool1d(
     return _avg_pool(1, input, *given)
 
 
-@composite("quick_avg_pool", **_FUNCTIONAL)
+@composite("quick_avg_pool", variants="out", namespace="nn.functional")
 def avg_pool2d(
     input,
     kernel_size: object,
@@ -301,7 +307,7 @@ def avg_pool2d(
     return _avg_pool(2, input, *given)
 
 
-@composite("quick_avg_pool", **_FUNCTIONAL)
+@composite("quick_avg_pool", variants="out", namespace="nn.functional")
 def avg_pool3d(
     input,
     kernel_size: object,
@@ -324,6 +330,9 @@ def _lp_pool(dims, input, norm_type, kernel_size, stride, ceil_mode):
     count = 1
     for k in sizes:
         count *= k
+    if norm_type == math.inf:
+        largest = (max_pool1d, max_pool2d, max_pool3d)[dims - 1]
+        return largest(input.abs(), kernel_size, stride, 0, 1, ceil_mode)
     mean = (avg_pool1d, avg_pool2d, avg_pool3d)[dims - 1]
     out = mean(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
     return (out.sign() * out.abs().relu()).mul(count).pow(1.0 / norm_type)

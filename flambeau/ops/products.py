@@ -213,7 +213,8 @@ def addr(input, vec1, vec2, *, beta: Scalar = 1, alpha: Scalar = 1):
     kinds = {"wide"} & {group_of(t) for t in (input, vec1, vec2)}
     if kinds:
         raise errors.not_implemented("addr_cpu", vec1.dtype)
-    product = vec1.outer(vec2)
+    common = d.promote_types(d.promote_types(input.dtype, vec1.dtype), vec2.dtype)
+    product = vec1.to(common).outer(vec2.to(common))
     if product.dtype.category == 0 and input.dtype.category == 0:
         product = product & bool(alpha)
         return product | input if beta else product
@@ -366,9 +367,9 @@ def contract(a, b, left, right):
     for x, y in zip(left, right):
         first, second = a.shape[x], b.shape[y]
         if first == 1 != second:
-            b = b.sum(y, keepdim=True)
+            b = b.sum(y, keepdim=True, dtype=b.dtype)
         elif second == 1 != first:
-            a = a.sum(x, keepdim=True)
+            a = a.sum(x, keepdim=True, dtype=a.dtype)
         elif first != second:
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {first} in dim {x} and "

@@ -63,7 +63,7 @@ def rot90(input, k: int = 1, dims: Dims = (0, 1)):
 @template(
     "roll", grad=lambda g, shifts, dims: g.roll(_negative(shifts), dims), variants="function method"
 )
-def roll(input, shifts: Dims, dims: Dims = ()):
+def roll(input, shifts: Dims, dims: Dims = ()):  # dims=None: as ()
     """Shift elements along dimensions; those pushed out come in at the other end."""
 
 

@@ -72,12 +72,12 @@ def _tanh_backward(grad, kept, h, before, after):
 
 
 def _relu_forward(x, h, state):
-    y = m.where(x[0] > 0, x[0], 0 * x[0])
+    y = m.where(x[0] <= 0, 0, x[0])
     return (y,), (y, None)
 
 
 def _relu_backward(grad, kept, h, before, after):
-    return (m.where(kept[0] > 0, grad[0], 0 * grad[0]),), None, (None, None)
+    return (m.where(kept[0] <= 0, 0, grad[0]),), None, (None, None)
 
 
 CELLS = {

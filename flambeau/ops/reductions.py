@@ -227,6 +227,7 @@ def _without_nan(x):
     combine=_add,
     wide=True,
     variants=_PLAIN,
+    filter=True,
     check=_real_sum,
     signatures=(_WITH_DTYPE[1].replace("dim,", "dim=None,"),),
     out="nansum",

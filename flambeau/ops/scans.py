@@ -131,10 +131,10 @@ def diff(
     for p in parts:
         if p is not input:
             _check_beside(input, p, dim)
+    if n == 0:  # what is beside does not count then
+        return public("zeros_like")(input).copy_(input)
     if len(parts) > 1:
         input = public("cat")(parts, dim)
-    if n == 0:
-        return input.clone()
     for _ in range(min(n, input.shape[dim])):
         left = max(input.shape[dim] - 1, 0)
         if not left:
@@ -165,28 +165,42 @@ def _spacing(name, y, x, dim):
     return x.diff(dim=dim)
 
 
-def _trapezoids(name, y, x, dx, dim):
-    """Areas between neighbouring sample points, times two."""
+def _sampled(name, y, dx, dim):
+    """The dimension along which y was sampled, counted from the front."""
     if not y.ndim:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     if y.dtype is d.bool_:
         raise RuntimeError(f"{name}: received a bool input for `y`, but bool is not supported")
-    dim = _dimension(dim, y.ndim)
-    step = dx if x is None else _spacing(name, y, x, dim)
+    if isinstance(dx, complex):
+        raise RuntimeError(f"{name}: Currently, we only support dx as a real number.")
+    return _dimension(dim, y.ndim)
+
+
+def _pairs(y, dim):
+    """Sums of neighbours."""
     n = max(y.shape[dim] - 1, 0)
-    return (y.narrow(dim, min(1, y.shape[dim]), n) + y.narrow(dim, 0, n)) * step
+    return y.narrow(dim, min(1, y.shape[dim]), n) + y.narrow(dim, 0, n)
 
 
 @composite(variants="function", bind=True, aliases="trapz")
 def trapezoid(y, x: OptionalTensor = None, *, dx: Scalar = 1, dim: int = -1):
     """The integral of samples y along dim, by the trapezoidal rule."""
-    return _trapezoids("trapezoid", y, x, dx, dim).sum(dim) / 2
+    dim = _sampled("trapezoid", y, dx, dim)
+    if not y.shape[dim]:
+        return y.new_zeros((*y.shape[:dim], *y.shape[dim + 1 :]))
+    if x is None:  # as PyTorch: all of them, less half of the ends
+        ends = (y.select(dim, 0) + y.select(dim, -1)) * 0.5
+        return (y.sum(dim) - ends) * dx
+    return (_spacing("trapezoid", y, x, dim) * _pairs(y, dim)).sum(dim) / 2.0
 
 
 @composite(variants="function", bind=True)
 def cumulative_trapezoid(y, x: OptionalTensor = None, *, dx: Scalar = 1, dim: int = -1):
     """Running integrals of samples y along dim, by the trapezoidal rule."""
-    return _trapezoids("cumulative_trapezoid", y, x, dx, dim).cumsum(dim) / 2
+    dim = _sampled("cumulative_trapezoid", y, dx, dim)
+    if x is None:
+        return (_pairs(y, dim) * (dx / 2.0)).cumsum(dim)
+    return (_spacing("cumulative_trapezoid", y, x, dim) * _pairs(y, dim)).cumsum(dim) / 2.0
 
 
 # -- covariance ------------------------------------------------------------------------------------

@@ -415,7 +415,8 @@ for _letter in "tuvw":
 
 def _polynomial_row(name, value):
     def row(input, n):
-        return value(input, m.floor(n))
+        # degrees are 64-bit integers; what is none counts as negative
+        return value(input, m.where(m.abs(n) < 2.0**63, m.trunc(n), -1))
 
     row.__name__ = "special_" + name
     family, _, letter = name.partition("_polynomial_")

@@ -173,10 +173,9 @@ def istft(
         if onesided:
             raise RuntimeError("Cannot have onesided output if window or input is complex")
         frames = public("fft_ifft")(frames, dim=-1, norm=norm)
-    elif onesided:
-        frames = public("fft_irfft")(frames, n=n_fft, dim=-1, norm=norm)
-    else:
-        frames = public("fft_ifft")(frames, dim=-1, norm=norm).real
+    else:  # of spectra with two sides, the second is taken to be the mirror image of the first
+        half = frames if onesided else frames[..., : n_fft // 2 + 1]
+        frames = public("fft_irfft")(half, n=n_fft, dim=-1, norm=norm)
     whole = n_fft + hop * (frames.shape[1] - 1)
     signal = _overlapped(frames * weights, hop, whole)
     squares = (weights * weights).expand(1, frames.shape[1], n_fft)

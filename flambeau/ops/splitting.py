@@ -229,13 +229,10 @@ def broadcast_tensors(tensors: Tensors):
     return tuple(t if t.shape == shape else t.expand(shape) for t in tensors)
 
 
-@composite(variants="function", varargs="shapes")
-def broadcast_shapes(shapes: object):
+@composite(variants="function")
+def broadcast_shapes(*shapes):
     """The common shape of several shapes."""
-    shapes = [
-        (s,) if isinstance(s, int) else tuple(s)
-        for s in ([shapes] if isinstance(shapes, int) else shapes)
-    ]
+    shapes = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
     found = [1] * max(map(len, shapes), default=0)
     for index, shape in enumerate(shapes):
         for k in range(-1, -1 - len(shape), -1):
@@ -254,28 +251,27 @@ def broadcast_shapes(shapes: object):
 
 
 def _each(tensors, function):
-    if hasattr(tensors, "_layout"):
-        return function(tensors)
-    found = tuple(map(function, listed(tensors)))
-    return found[0] if len(found) == 1 and not isinstance(tensors[0], (tuple, list)) else found
+    if len(tensors) == 1 and hasattr(tensors[0], "_layout"):
+        return function(tensors[0])
+    return tuple(map(function, listed(tensors)))
 
 
-@composite(variants="function", varargs="tensors")
-def atleast_1d(tensors: Tensors):
+@composite(variants="function")
+def atleast_1d(*tensors):
     """Tensors with at least one dimension."""
     return _each(tensors, lambda t: t.reshape(1) if t.ndim == 0 else t)
 
 
-@composite(variants="function", varargs="tensors")
-def atleast_2d(tensors: Tensors):
+@composite(variants="function")
+def atleast_2d(*tensors):
     """Tensors with at least two dimensions."""
     return _each(
         tensors, lambda t: t.reshape(1, 1) if t.ndim == 0 else t.unsqueeze(0) if t.ndim == 1 else t
     )
 
 
-@composite(variants="function", varargs="tensors")
-def atleast_3d(tensors: Tensors):
+@composite(variants="function")
+def atleast_3d(*tensors):
     """Tensors with at least three dimensions."""
 
     def lifted(t):

@@ -39,6 +39,16 @@ def _spread_step(state, x, index, *numbers):
     return n + 1, pivot, first + distance, m.fma(distance, distance, second)
 
 
+def _spread_step_around_finite(state, x, index, *numbers):
+    """The same with a mean that may be infinite: a pivot of inf would make it nan."""
+    n, pivot, first, second = state
+    x = m.cast(x, pivot.type)
+    start = scalar.select(m.abs(x) < math.inf, x, m.const(0, x.type))
+    pivot = scalar.select(n == 0, start, pivot)
+    distance = x - pivot
+    return n + 1, pivot, first + distance, m.fma(distance, distance, second)
+
+
 def _spread_join(a, b):
     """Both around the pivot of a; an empty side leaves the other as it is."""
     n, shift = b[0], b[1] - a[1]
@@ -53,7 +63,9 @@ def _variance(s, count, correction):
     size = m.cast(count, s[3].type)
     squares = m.maximum(m.fma(s[2], -s[2] / m.maximum(size, 1), s[3]), 0)
     # fewer elements than the correction: nan or inf, never a negative variance
-    return squares / m.maximum(size - m.cast(correction, s[3].type), 0)
+    rest = size - m.cast(correction, s[3].type)
+    none, zero = m.const(math.nan, s[3].type), m.const(0, s[3].type)
+    return scalar.select(count == 0, none, squares / scalar.select(rest > 0, rest, zero))
 
 
 def _deviation(s, count, correction):
@@ -114,7 +126,7 @@ def _row(name, outputs=1):
         state=lambda type, code: ("f64" if type == "f32" else type,) * 4,
         init=lambda type, code: (m.const(0, "f64" if type == "f32" else type),) * 4,
         combine=_spread_join,
-        step=_spread_step,
+        step=_spread_step if outputs == 1 else _spread_step_around_finite,
         arguments=("correction",),
         note=_degrees(name),
         variants="",

@@ -82,6 +82,9 @@ class Op:
         "node_name",
         "first_scalar",
         "linear",
+        "flat",
+        "edges",
+        "smooth",
         "error",
         "options",
         "aliases",
@@ -172,12 +175,16 @@ OPTIONS: dict[str, dict[str, type]] = {
         "family": str,  # another kind of kernel around the same body: "total"
         "fold": tuple,
         "inplace_row": str,
+        "loose": bool,  # does autograd not care for its writes?
+        "number_pairs": bool,  # may numbers stand for all tensors? add(1, 2)
         "numbers": bool,  # may numbers stand for tensors?
+        "overlapping": bool,  # may it write an element twice, in place?
         "overload": Function,
         "prepare": Function,
         "settled": bool,
     },
     "template": {
+        "bare_node": str,  # the name of nodes where a tensor is missing or a number
         "exact_out": bool,  # must out= have the result's dtype?
         "numbers": bool,
         "varargs": str,  # the parameter that takes the rest of the arguments: view(2, 3)
@@ -196,6 +203,7 @@ OPTIONS: dict[str, dict[str, type]] = {
         "check": Function,
         "combine": Function,
         "complex_state": bool,
+        "filter": bool,  # does the body see elements before they are cast?
         "finish": Function,
         "indexed": bool,  # does an element's place count?
         "init": Function,
@@ -253,6 +261,9 @@ def _row(
     node=None,
     first_scalar=False,
     linear=False,
+    flat=False,
+    edges="",
+    smooth=None,
     error=None,
     aliases="",
     dtypes=None,
@@ -276,6 +287,7 @@ def _row(
     op.node_name = node or _camel(op.name) + "Backward0"
     op.options, op.aliases = _checked(op.name, kind, options), tuple(aliases.split())
     op.dtypes, op.runtime = dtypes, None
+    op.flat, op.edges, op.smooth = flat, tuple(edges.split()), smooth
     op.function = None
     if op.name in TABLE:
         raise ValueError(f"op {op.name} has two rows")
@@ -301,7 +313,8 @@ static values and whether there are dimensions only (it may be given layouts for
 prepare(bound) may change any, at the price of a slower call; overload(bound) names another row for
 some arguments (div with a rounding_mode); inplace_row names the row whose derivative the in-place
 form uses; numbers=False wants tensors only; fold lists numbers that become constants of the kernel
-(x ** 2); node may be a function of the tensor arguments (PowBackward0 or 1).
+(x ** 2); node may be a function of the tensor arguments (PowBackward0 or 1); flat says that the
+derivative counts as one of the inputs though it is made of steps (so may rows of other kinds).
 """
 
 reduction = _decorator("reduction")
@@ -311,7 +324,12 @@ view = _decorator("view")
 """The body takes a Layout and the arguments and gives (shape, strides, offset in elements)."""
 
 template = _decorator("template")
-"""The decorator names a launcher (eager/...); derivatives work on tensors."""
+"""The decorator names a launcher (eager/...); derivatives work on tensors.
+
+edges lists the parameters that nodes show in next_functions where that is not all that have
+derivatives, in their order: PyTorch's. "weight.t" is shown behind a TBackward0. smooth is the
+number of results that gradients flow through, if not all do.
+"""
 
 composite = _decorator("composite")
 """The body works on tensors with other ops; without `grad` it differentiates by itself."""

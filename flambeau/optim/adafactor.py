@@ -12,7 +12,7 @@ from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import enable_grad, no_grad
 from flambeau.eager.updating import total_norm, update
 from flambeau.optim.optimizer import Optimizer
-from flambeau.optim.ruled import check_tensor_lr, counter, number
+from flambeau.optim.ruled import check_tensor_lr, complete, counter, number
 
 
 def _root_mean_square(t):
@@ -71,12 +71,7 @@ class Adafactor(Optimizer):
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        for group in self.param_groups:
-            group.setdefault("foreach", None)
-            for p in group["params"]:
-                kept = self.state.get(p)
-                if kept and not isinstance(kept["step"], Tensor):
-                    kept["step"] = counter(float(kept["step"]))
+        complete(self, {"foreach": None})
 
     def step(self, closure=None):
         """One step; closure, where given, computes the loss once more first."""

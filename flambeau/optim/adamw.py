@@ -25,19 +25,10 @@ class AdamW(Adam):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
+        way: Any = {"foreach": foreach, "capturable": capturable, "fused": fused}
+        way |= {"maximize": maximize, "differentiable": differentiable}
         super().__init__(
-            params,
-            lr,
-            betas,
-            eps,
-            weight_decay,
-            amsgrad,
-            foreach=foreach,
-            maximize=maximize,
-            capturable=capturable,
-            differentiable=differentiable,
-            fused=fused,
-            decoupled_weight_decay=True,
+            params, lr, betas, eps, weight_decay, amsgrad, decoupled_weight_decay=True, **way
         )
 
     def __setstate__(self, state):

@@ -83,13 +83,12 @@ class Muon(Optimizer):
             adjust_lr_fn=adjust_lr_fn,
         )
         super().__init__(params, defaults)
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.ndim != 2:
-                    raise ValueError(
-                        "Muon only supports 2D parameters whereas we found a parameter with "
-                        f"size: {p.size()}"
-                    )
+        for shape in (p.shape for group in self.param_groups for p in group["params"]):
+            if len(shape) != 2:
+                raise ValueError(
+                    "Muon only supports 2D parameters whereas we found a parameter with size: "
+                    f"{shape}"
+                )
 
     def step(self, closure=None):
         """One step; closure, where given, computes the loss once more first."""

@@ -17,6 +17,7 @@ from flambeau._tensor import Tensor
 from flambeau.autograd.node import RemovableHandle
 from flambeau.eager.interposing import offer
 from flambeau.eager.public import typename
+from flambeau.nn.parameter import forget_gradients
 
 _before_every_step: dict = OrderedDict()
 _after_every_step: dict = OrderedDict()
@@ -104,11 +105,7 @@ class Optimizer:
             self.add_param_group(group)
 
     def __getstate__(self):
-        return {
-            "defaults": self.defaults,
-            "state": self.state,
-            "param_groups": self.param_groups,
-        }
+        return {name: getattr(self, name) for name in ("defaults", "state", "param_groups")}
 
     def __setstate__(self, state):
         self.__dict__.update(state)
@@ -129,41 +126,21 @@ class Optimizer:
         """Optimize more parameters, with options of their own."""
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
-        given = param_group["params"]
-        if isinstance(given, set):
-            raise TypeError(
-                "optimizer parameters need to be organized in ordered collections, but the "
-                "ordering of tensors in sets will change between runs. Please use a list instead."
-            )
-        given = [given] if isinstance(given, Tensor) else list(given)
-        names = [item[0] for item in given if isinstance(item, tuple)]
-        params = [item[1] if isinstance(item, tuple) else item for item in given]
+        names, params = _named(param_group["params"])
         param_group["params"] = params
         if names:
-            if len(names) != len(params):
-                raise ValueError(
-                    "all optimizer params should be with/without names. Some param names are "
-                    "missing"
-                )
             param_group["param_names"] = names
         for param in params:
-            if not isinstance(param, Tensor):
-                raise TypeError(
-                    "optimizer can only optimize Tensors, but one of the params is "
-                    + typename(param)
-                )
-            if not self.defaults.get("differentiable") and not (
-                param.is_leaf or param.retains_grad
-            ):
-                raise ValueError("can't optimize a non-leaf Tensor")
-        for name, default in self.defaults.items():
-            if default is required and name not in param_group:
+            self._check_param(param)
+        absent = {k: v for k, v in self.defaults.items() if k not in param_group}
+        for name, default in absent.items():
+            if default is required:
                 raise ValueError(
                     "parameter group didn't specify a value of required optimization parameter "
                     f"{name}"
                 )
-            param_group.setdefault(name, default)
-        if len(params) != len(set(params)):
+        param_group.update(absent)
+        if len({*params}) < len(params):
             warnings.warn(
                 "optimizer contains a parameter group with duplicate parameters; in future, this "
                 "will cause an error; see github.com/pytorch/pytorch/issues/40967 for more "
@@ -172,6 +149,15 @@ class Optimizer:
             )
         self._check_against_others(param_group)
         self.param_groups.append(param_group)
+
+    def _check_param(self, param):
+        if not isinstance(param, Tensor):
+            raise TypeError(
+                f"optimizer can only optimize Tensors, but one of the params is {typename(param)}"
+            )
+        leaf = param.is_leaf or param.retains_grad
+        if not (leaf or self.defaults.get("differentiable")):
+            raise ValueError("can't optimize a non-leaf Tensor")
 
     def _check_against_others(self, param_group):
         known = set()
@@ -188,18 +174,7 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or fill them with zeros."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                if set_to_none:
-                    p.grad = None
-                    continue
-                if p.grad.grad_fn is not None:
-                    p.grad.detach_()
-                else:
-                    p.grad.requires_grad_(False)
-                p.grad.zero_()
+        forget_gradients(_all_params(self.param_groups), set_to_none)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step of optimization; closure computes the loss anew, if the method needs it."""
@@ -220,21 +195,13 @@ class Optimizer:
         @functools.wraps(func)
         def wrapper(*args, **kwargs):
             self = args[0]
-            own_before, own_after = self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks
-            if own_before or _before_every_step:
-                for hook in (*_before_every_step.values(), *own_before.values()):
-                    result = hook(self, args, kwargs)
-                    if result is None:
-                        continue
-                    if not (isinstance(result, tuple) and len(result) == 2):
-                        raise RuntimeError(
-                            f"{func} must return None or a tuple of (new_args, new_kwargs), but "
-                            f"got {result}."
-                        )
-                    args, kwargs = result
+            before, after = self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks
+            if before or _before_every_step:
+                hooks = (*_before_every_step.values(), *before.values())
+                args, kwargs = _run_pre_hooks(func, hooks, args, kwargs)
             found = func(*args, **kwargs)
-            if own_after or _after_every_step:
-                for hook in (*own_after.values(), *_after_every_step.values()):
+            if after or _after_every_step:
+                for hook in (*after.values(), *_after_every_step.values()):
                     hook(self, args, kwargs)
             return found
 
@@ -273,55 +240,94 @@ class Optimizer:
         for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
         numbers: dict[int, int] = {}
-        groups, start = [], 0
-        for group in self.param_groups:
-            for k, p in enumerate(group["params"], start):
-                numbers.setdefault(id(p), k)
-            start += len(group["params"])
-            packed = {k: v for k, v in group.items() if k != "params"}
-            packed["params"] = [numbers[id(p)] for p in group["params"]]
-            groups.append(packed)
-        state = {numbers[id(k)] if isinstance(k, Tensor) else k: v for k, v in self.state.items()}
-        found = {"state": state, "param_groups": groups}
+        for place, param in enumerate(_all_params(self.param_groups)):
+            numbers.setdefault(id(param), place)
+        groups = [dict(group) for group in self.param_groups]
+        for group in groups:  # the numbers come last, as in files of PyTorch
+            group["params"] = [numbers[id(param)] for param in group.pop("params")]
+        state = {}
+        for key, value in self.state.items():
+            state[numbers[id(key)] if isinstance(key, Tensor) else key] = value
+        found: Any = {"state": state, "param_groups": groups}
         for hook in self._optimizer_state_dict_post_hooks.values():
-            changed = hook(self, found)
-            found = found if changed is None else changed
+            found = _or_else(hook(self, found), found)
         return found
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` gave, matching parameters by their order."""
         state_dict = state_dict.copy()
         for hook in self._optimizer_load_state_dict_pre_hooks.values():
-            changed = hook(self, state_dict)
-            state_dict = state_dict if changed is None else changed
-        groups, saved = self.param_groups, deepcopy(state_dict["param_groups"])
-        if len(groups) != len(saved):
+            state_dict = _or_else(hook(self, state_dict), state_dict)
+        saved = deepcopy(state_dict["param_groups"])
+        self._check_sizes(saved)
+        owners = dict(zip(_all_params(saved), _all_params(self.param_groups)))
+        single = {k for s in saved if s.get("capturable") or s.get("fused") for k in s["params"]}
+        state: dict[Any, Any] = defaultdict(dict)
+        for key, value in state_dict["state"].items():
+            owner = owners.get(key)
+            if owner is None:
+                state[key] = value
+            else:
+                state[owner] = _cast(owner, value, key in single)
+        for old, new in zip(self.param_groups, saved):
+            names = {"param_names": old["param_names"]} if "param_names" in old else {}
+            new.update(names | new, params=old["params"])
+        self.__setstate__({"state": state, "param_groups": saved})
+        for hook in self._optimizer_load_state_dict_post_hooks.values():
+            hook(self)
+
+    def _check_sizes(self, saved):
+        """Do saved groups fit those of this optimizer?"""
+        own, theirs = ([len(g["params"]) for g in groups] for groups in (self.param_groups, saved))
+        if len(own) != len(theirs):
             raise ValueError("loaded state dict has a different number of parameter groups")
-        if any(len(g["params"]) != len(s["params"]) for g, s in zip(groups, saved)):
+        if own != theirs:
             raise ValueError(
                 "loaded state dict contains a parameter group that doesn't match the size of "
                 "optimizer's group"
             )
-        params = dict(
-            zip(
-                chain.from_iterable(s["params"] for s in saved),
-                chain.from_iterable(g["params"] for g in groups),
-            )
+
+
+def _or_else(found, usual):
+    """What a hook gave, or what there was before it."""
+    return usual if found is None else found
+
+
+def _all_params(groups):
+    """The parameters of all groups, one after the other."""
+    return chain.from_iterable(group["params"] for group in groups)
+
+
+def _named(given):
+    """(names, parameters) of what a group lists; no names if they are told without."""
+    if isinstance(given, set):
+        raise TypeError(
+            "optimizer parameters need to be organized in ordered collections, but the ordering of "
+            "tensors in sets will change between runs. Please use a list instead."
         )
-        single = {k for s in saved if s.get("capturable") or s.get("fused") for k in s["params"]}
-        state: dict[Any, Any] = defaultdict(dict)
-        for key, value in state_dict["state"].items():
-            if key in params:
-                state[params[key]] = _cast(params[key], value, key in single)
-            else:
-                state[key] = value
-        for group, new in zip(groups, saved):
-            new["params"] = group["params"]
-            if "param_names" in group:
-                new.setdefault("param_names", group["param_names"])
-        self.__setstate__({"state": state, "param_groups": saved})
-        for hook in self._optimizer_load_state_dict_post_hooks.values():
-            hook(self)
+    listed = [given] if isinstance(given, Tensor) else list(given)
+    named = [item for item in listed if isinstance(item, tuple)]
+    if not named:
+        return [], listed
+    if len(named) < len(listed):
+        raise ValueError(
+            "all optimizer params should be with/without names. Some param names are missing"
+        )
+    return [name for name, _ in named], [param for _, param in named]
+
+
+def _run_pre_hooks(func, hooks, args, kwargs):
+    """The arguments of a step after hooks that may replace them."""
+    for hook in hooks:
+        changed = hook(args[0], args, kwargs)
+        if changed is not None:
+            if not isinstance(changed, tuple) or len(changed) != 2:
+                raise RuntimeError(
+                    f"{func} must return None or a tuple of (new_args, new_kwargs), but got "
+                    f"{changed}."
+                )
+            args, kwargs = changed
+    return args, kwargs
 
 
 def _cast(param, value, single, key=None):

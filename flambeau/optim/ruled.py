@@ -54,6 +54,16 @@ def check_fused(fused, foreach, differentiable):
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
 
 
+def complete(optimizer, options):
+    """Bring old saved groups up to date: options that came later, counts that were no tensors."""
+    for group in optimizer.param_groups:
+        group.update({**options, **group})
+        for param in group["params"]:
+            kept = optimizer.state.get(param) or {}
+            if "step" in kept and not isinstance(kept["step"], Tensor):
+                kept["step"] = counter(float(kept["step"]))
+
+
 class RuleOptimizer(Optimizer):
     """An optimizer that steps by a rule."""
 
@@ -62,13 +72,7 @@ class RuleOptimizer(Optimizer):
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        for group in self.param_groups:
-            for name, value in self.late_options.items():
-                group.setdefault(name, value)
-            for p in group["params"]:
-                kept = self.state.get(p)
-                if kept and "step" in kept and not isinstance(kept["step"], Tensor):
-                    kept["step"] = counter(float(kept["step"]))
+        complete(self, self.late_options)
 
     def _fresh(self, group, param):
         """The state of a parameter before its first step."""

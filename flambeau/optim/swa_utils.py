@@ -40,7 +40,7 @@ _Tensors = tuple[Tensor, ...] | list[Tensor]
 
 
 def _check_decay(decay):
-    if decay < 0.0 or decay > 1.0:
+    if not 0.0 <= decay <= 1.0:
         raise ValueError(
             f"Invalid decay value {decay} provided. Please provide a value in [0,1] range."
         )
@@ -142,17 +142,13 @@ class AveragedModel(Module):
         multi_avg_fn: Callable[[_Tensors, _Tensors, Tensor | int], None] | None = None,
         use_buffers: bool = False,
     ) -> None:
-        super().__init__()
-        if avg_fn is not None and multi_avg_fn is not None:
+        if not (avg_fn is None or multi_avg_fn is None):
             raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided")
-        self.module = deepcopy(model)
-        if device is not None:
-            self.module = self.module.to(device)
-        count = creation.tensor(0, dtype=int64, device=device)
-        self.register_buffer("n_averaged", count)
-        self.avg_fn = avg_fn
-        self.multi_avg_fn = multi_avg_fn
-        self.use_buffers = use_buffers
+        super().__init__()
+        twin = deepcopy(model)
+        self.module = twin if device is None else twin.to(device)
+        self.register_buffer("n_averaged", creation.zeros((), dtype=int64, device=device))
+        self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.module(*args, **kwargs)
@@ -250,16 +246,17 @@ class SWALR(LRScheduler):
         anneal_strategy: Literal["cos", "linear"] = "cos",
         last_epoch: int = -1,
     ) -> None:
-        for rate, group in zip(per_group("swa_lr", optimizer, swa_lr), optimizer.param_groups):
-            group["swa_lr"] = rate
+        goals = per_group("swa_lr", optimizer, swa_lr)
         if anneal_strategy not in _CURVES:
             raise ValueError(
                 f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
             )
-        self._set_anneal_func(anneal_strategy)
-        if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
+        if not (isinstance(anneal_epochs, int) and anneal_epochs >= 0):
             raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
+        for group, goal in zip(optimizer.param_groups, goals):
+            group["swa_lr"] = goal
         self.anneal_epochs = anneal_epochs
+        self._set_anneal_func(anneal_strategy)
         super().__init__(optimizer, last_epoch)
 
     def _set_anneal_func(self, anneal_strategy):

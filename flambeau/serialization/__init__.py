@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import IO, Any
 
 from flambeau._device import device as _device
+from flambeau.config import forced_weights_only as _forced_weights_only
 from flambeau.runtime.cpu import buffer_at as _buffer_at
 from flambeau.serialization import files as _files
 from flambeau.serialization.archive import ArchiveWriter as _ArchiveWriter
@@ -172,8 +173,11 @@ def load(
     """
     if pickle_module is not None and weights_only:
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
-    if weights_only is None:
-        weights_only = pickle_module is None
+    forced = _forced_weights_only()
+    if forced:
+        weights_only = True
+    elif weights_only is None:
+        weights_only = pickle_module is None and forced is None
     if mmap and not _files.is_path(f):
         raise ValueError("f must be a file path in order to use the mmap argument")
     if weights_only and pickle_load_args:

@@ -203,27 +203,26 @@ def main(arguments: list[str]) -> int:
         help="exit with status 1 if load(weights_only=True) would refuse a file",
     )
     options = parser.parse_args(arguments)
-    status, pages = 0, []
-    for path in options.files:
-        try:
-            found = inspect(path)
-        except (Unknown, OSError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            print(f"{shown(path, 200)}: {shown(reason, 500)}", file=sys.stderr)
-            status = 1
-            continue
-        if options.safe and found.refused:
-            status = 1
-        pages.append(found)
-    if options.json:
+    looked_at = [_understood(path) for path in options.files]
+    pages = [page for page in looked_at if page is not None]
+    if pages and options.json:
         data = [_finite(page.as_dict()) for page in pages]
-        if data:
-            print(json.dumps(data[0] if len(options.files) == 1 else data, indent=2))
+        print(json.dumps(data if len(looked_at) > 1 else data[0], indent=2))
     elif pages:
         print("\n\n".join(text_of(page, options.all) for page in pages))
-    if status:
-        sys.exit(status)
+    if None in looked_at or (options.safe and any(page.refused for page in pages)):
+        sys.exit(1)
     return 0
+
+
+def _understood(path):
+    """What a file holds; None, after a word on standard error, if nobody knows."""
+    try:
+        return inspect(path)
+    except (Unknown, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        print(f"{shown(path, 200)}: {shown(reason, 500)}", file=sys.stderr)
+        return None
 
 
 def _finite(value):

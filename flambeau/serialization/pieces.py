@@ -18,9 +18,8 @@ POSSIBLE = hasattr(os, "pwrite") and hasattr(os, "preadv")
 
 
 def _processors():
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    allowed = getattr(os, "sched_getaffinity", None)  # not on every system
+    return (os.cpu_count() or 1) if allowed is None else len(allowed(0))
 
 
 def shared(work, tasks):

@@ -8,6 +8,7 @@ function again and fills them all. `use_reentrant=True`: the function is one nod
 """
 
 import contextlib
+import functools
 import traceback
 import warnings
 import weakref
@@ -455,21 +456,17 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwar
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     if isinstance(functions, flambeau.nn.Sequential):
-        functions = list(functions.children())
-
-    def run(part):
-        def forward(input):
-            for function in part:
-                input = function(input)
-            return input
-
-        return forward
-
+        functions = [*functions.children()]
     size = len(functions) // segments
     last = size * (segments - 1)
+    how = {"use_reentrant": use_reentrant, "preserve_rng_state": preserve}
     for start in range(0, last, size):
         part = functions[start : start + size]
-        input = checkpoint(
-            run(part), input, use_reentrant=use_reentrant, preserve_rng_state=preserve
-        )
-    return run(functions[last:])(input)
+        input = checkpoint(functools.partial(_in_turn, part), input, **how)
+    return _in_turn(functions[last:], input)
+
+
+def _in_turn(functions, value):
+    for function in functions:
+        value = function(value)
+    return value

@@ -148,15 +148,11 @@ def is_namedtuple(obj: Any) -> bool:
 
 
 def is_namedtuple_class(cls: type) -> bool:
-    fields = getattr(cls, "_fields", None)
-    return (
-        isinstance(cls, type)
-        and issubclass(cls, tuple)
-        and isinstance(fields, tuple)
-        and all(isinstance(name, str) for name in fields)
-        and callable(getattr(cls, "_make", None))
-        and callable(getattr(cls, "_asdict", None))
-    )
+    if not (isinstance(cls, type) and issubclass(cls, tuple)):
+        return False
+    fields, *methods = (getattr(cls, name, None) for name in ("_fields", "_make", "_asdict"))
+    named = isinstance(fields, tuple) and all(isinstance(name, str) for name in fields)
+    return named and all(map(callable, methods))
 
 
 def is_namedtuple_instance(obj: Any) -> bool:

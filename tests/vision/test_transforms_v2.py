@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import flambeau
+from flambeau.vision import transforms as v1
 from flambeau.vision import tv_tensors
 from flambeau.vision.transforms import v2
 from tests.vision import transform_cases as shared
@@ -253,6 +254,44 @@ def test_set_return_type():
     assert type(image + 1) is flambeau.Tensor
     with pytest.raises(ValueError, match="return_type must be"):
         tv_tensors.set_return_type("x")
+
+
+# -- beside v1 -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "T.RandomResizedCrop(7, interpolation=T.InterpolationMode.NEAREST)",
+        "T.RandomResizedCrop(7, ratio=(9.0, 10.0), interpolation=T.InterpolationMode.NEAREST)",
+        "T.RandomErasing(1.0, value='random')",
+        "T.RandomErasing(1.0, scale=(0.99, 1.0), ratio=(1.0, 1.0), value=3)",
+        "T.RandomErasing(1.0, value=(1, 2, 3))",
+        "T.RandomAffine(30, (0.1, 0.2), (0.8, 1.2), (-5, 5, -9, 9), fill=5)",
+        "T.RandomAffine((10, 20), shear=8)",
+        "T.RandomPerspective(0.6, 1.0, T.InterpolationMode.NEAREST, fill=(1, 2, 3))",
+        "T.RandomRotation(50, expand=True, center=(2, 3))",
+        "T.RandomEqualize(1.0)",
+        "T.RandomPosterize(3, 1.0)",
+    ],
+)
+def test_v1_and_v2_give_the_same(text):
+    image = cases.INPUTS["image"](flambeau, tv_tensors).as_subclass(flambeau.Tensor)
+    old, new = (eval(text, {"T": version}) for version in (v1, v2))
+    for seed in range(4):
+        answers = []
+        for transform in (old, new):
+            flambeau.manual_seed(seed)
+            answers.append((transform(image).tolist(), flambeau.rand(1).item()))
+        assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("version", [v1, v2])
+@pytest.mark.parametrize("make", ["RandomErasing(0.5, (0.3, 0.2))", "RandomResizedCrop(7, (1, 0))"])
+def test_ranges_out_of_order_are_told_to_the_caller(version, make):
+    with pytest.warns(UserWarning, match=r"should be of kind \(min, max\)") as told:
+        eval(compile(f"T.{make}", "the caller", "eval"), {"T": version})
+    assert told[0].filename == "the caller"
 
 
 # -- compression -----------------------------------------------------------------------------------

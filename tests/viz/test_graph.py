@@ -230,7 +230,7 @@ def test_operations_are_gathered_by_module():
         ("stem", "blocks.0"),
     ]
     block = next(box for box in found.boxes.values() if box.label.startswith("blocks.1\n"))
-    assert block.kind == "module" and block.label.endswith("4 operations")
+    assert block.kind == "module" and block.label.endswith("6 operations")
     assert "AddmmBackward0 x2" in block.detail and "blocks.1.fc.weight (4, 4)" in block.detail
 
 

@@ -3,14 +3,16 @@
 from typing import Any
 
 from flambeau._tensor import Tensor
-from flambeau.eager.creation import empty
 from flambeau.nn import functional as F
 from flambeau.nn import init
+from flambeau.nn.modules.filling import make_parameters
 from flambeau.nn.modules.linear import NonDynamicallyQuantizableLinear
 from flambeau.nn.modules.module import Module
-from flambeau.nn.parameter import Parameter
 
 __all__ = ["MultiheadAttention"]
+
+_SEPARATE = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
+_ADDED = ("bias_k", "bias_v")
 
 
 class MultiheadAttention(Module):
@@ -44,58 +46,38 @@ class MultiheadAttention(Module):
                 f"num_heads={num_heads} instead"
             )
         super().__init__()
-        self.embed_dim = embed_dim
-        self.kdim = embed_dim if kdim is None else kdim
-        self.vdim = embed_dim if vdim is None else vdim
-        self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
-        self.num_heads = num_heads
-        self.dropout = dropout
-        self.batch_first = batch_first
-        self.head_dim = embed_dim // num_heads
-        if self.head_dim * num_heads != embed_dim:
+        self.head_dim, rest = divmod(embed_dim, num_heads)
+        if rest:
             raise AssertionError("embed_dim must be divisible by num_heads")
-
-        def parameter(*shape):
-            return Parameter(empty(shape, device=device, dtype=dtype))
-
-        separate = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
-        if self._qkv_same_embed_dim:  # one matrix, one product
-            self.in_proj_weight = parameter(3 * embed_dim, embed_dim)
-            for name in separate:
-                self.register_parameter(name, None)
+        self.embed_dim, self.num_heads, self.dropout = embed_dim, num_heads, dropout
+        self.batch_first, self.add_zero_attn = batch_first, add_zero_attn
+        self.kdim, self.vdim = (embed_dim if d is None else d for d in (kdim, vdim))
+        widths = (embed_dim, self.kdim, self.vdim)
+        same = self._qkv_same_embed_dim = len({*widths}) == 1
+        shapes: dict[str, Any]
+        if same:  # one matrix, one product
+            shapes = {"in_proj_weight": (3 * embed_dim, embed_dim), **dict.fromkeys(_SEPARATE)}
         else:
-            for name, size in zip(separate, (embed_dim, self.kdim, self.vdim)):
-                self.register_parameter(name, parameter(embed_dim, size))
-            self.register_parameter("in_proj_weight", None)
-        if bias:
-            self.in_proj_bias = parameter(3 * embed_dim)
-        else:
-            self.register_parameter("in_proj_bias", None)
-        self.out_proj = NonDynamicallyQuantizableLinear(
-            embed_dim, embed_dim, bias=bias, device=device, dtype=dtype
-        )
+            shapes = {name: (embed_dim, width) for name, width in zip(_SEPARATE, widths)}
+            shapes["in_proj_weight"] = None
+        shapes["in_proj_bias"] = (3 * embed_dim,) if bias else None
+        make_parameters(self, device, dtype, **shapes)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device, dtype)
         if add_bias_kv:
-            self.bias_k = parameter(1, 1, embed_dim)
-            self.bias_v = parameter(1, 1, embed_dim)
+            make_parameters(self, device, dtype, **dict.fromkeys(_ADDED, (1, 1, embed_dim)))
         else:
             self.bias_k = self.bias_v = None
-        self.add_zero_attn = add_zero_attn
         self._reset_parameters()
 
     def _reset_parameters(self) -> None:
-        if self._qkv_same_embed_dim:
-            init.xavier_uniform_(self.in_proj_weight)
-        else:
-            init.xavier_uniform_(self.q_proj_weight)
-            init.xavier_uniform_(self.k_proj_weight)
-            init.xavier_uniform_(self.v_proj_weight)
+        for name in ("in_proj_weight",) if self._qkv_same_embed_dim else _SEPARATE:
+            init.xavier_uniform_(getattr(self, name))
         if self.in_proj_bias is not None:
-            init.constant_(self.in_proj_bias, 0.0)
-            init.constant_(self.out_proj.bias, 0.0)
-        if self.bias_k is not None:
-            init.xavier_normal_(self.bias_k)
-        if self.bias_v is not None:
-            init.xavier_normal_(self.bias_v)
+            init.zeros_(self.in_proj_bias)
+            init.zeros_(self.out_proj.bias)
+        for name in _ADDED:
+            if getattr(self, name) is not None:
+                init.xavier_normal_(getattr(self, name))
 
     def __setstate__(self, state):
         state.setdefault("_qkv_same_embed_dim", True)  # pickles older than kdim and vdim
@@ -158,12 +140,10 @@ class MultiheadAttention(Module):
         """
         if attn_mask is None:
             return key_padding_mask, None if key_padding_mask is None else 1
-        batch, length, _ = query.shape
-        if attn_mask.dim() == 3:
-            merged = attn_mask.view(batch, -1, length, length)
-        else:
-            merged = attn_mask.view(1, 1, length, length).expand(batch, self.num_heads, -1, -1)
+        n, length = query.shape[:2]
+        whole = (n, self.num_heads, length, length)
+        per_sample = attn_mask.dim() == 3
+        merged = attn_mask.view(n if per_sample else 1, -1, length, length).expand(whole)
         if key_padding_mask is not None:
-            padding = key_padding_mask.view(batch, 1, 1, length)
-            merged = merged + padding.expand(-1, self.num_heads, -1, -1)
+            merged = merged + key_padding_mask.view(n, 1, 1, length)
         return merged, 2

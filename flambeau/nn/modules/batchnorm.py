@@ -4,16 +4,18 @@
 checkpoints are read.
 """
 
+from dataclasses import KW_ONLY, InitVar
 from typing import Any
 
 from flambeau._dtype import int64
 from flambeau._tensor import Tensor
-from flambeau.eager.creation import empty, ones, zeros
+from flambeau.eager.creation import ones, zeros
 from flambeau.nn import functional as F
-from flambeau.nn import init
+from flambeau.nn.modules.declaring import layer, told
+from flambeau.nn.modules.filling import fill_neutral, make_parameters
 from flambeau.nn.modules.lazy import LazyModuleMixin
 from flambeau.nn.modules.module import Module
-from flambeau.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
+from flambeau.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 
 __all__ = [
     "BatchNorm1d",
@@ -26,76 +28,65 @@ __all__ = [
 ]
 
 
+_STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
+
+
+@layer(constants="track_running_stats momentum eps num_features affine")
 class _NormBase(Module):
     """y = (x - mean) / sqrt(var + eps) * weight + bias, per channel."""
 
-    _version = 2
-    __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
+    num_features: int
+    eps: float = 1e-5
+    momentum: float | None = 0.1
+    affine: bool = True
+    track_running_stats: bool = True
+    device: InitVar[Any] = None
+    dtype: InitVar[Any] = None
+    _: KW_ONLY
+    bias: InitVar[bool] = True
 
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        super().__init__()
-        self.num_features = num_features
-        self.eps = eps
-        self.momentum = momentum
-        self.affine = affine
-        self.track_running_stats = track_running_stats
-        for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            made = Parameter(empty(num_features, device=device, dtype=dtype)) if wanted else None
-            self.register_parameter(name, made)
-        if track_running_stats:
-            self.register_buffer("running_mean", zeros(num_features, device=device, dtype=dtype))
-            self.register_buffer("running_var", ones(num_features, device=device, dtype=dtype))
-            self.register_buffer("num_batches_tracked", zeros((), device=device, dtype=int64))
-        else:
-            for name in ("running_mean", "running_var", "num_batches_tracked"):
-                self.register_buffer(name, None)
+    _version = 2
+
+    def _settle(self, device, dtype, bias):
+        channels = (self.num_features,)
+        shape = channels if self.affine else None
+        make_parameters(self, device, dtype, weight=shape, bias=shape if bias else None)
+        made: tuple = (None, None, None)
+        if self.track_running_stats:
+            mean, var = (start(channels, device=device, dtype=dtype) for start in (zeros, ones))
+            made = mean, var, zeros((), device=device, dtype=int64)
+        for name, statistic in zip(_STATISTICS, made):
+            self.register_buffer(name, statistic)
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
         """Forget what was seen."""
         if self.track_running_stats:
-            self.running_mean.zero_()
-            self.running_var.fill_(1)
-            self.num_batches_tracked.zero_()
+            for name, start in zip(_STATISTICS, (0, 1, 0)):
+                getattr(self, name).fill_(start)
 
     def reset_parameters(self) -> None:
         """Weights of one, biases of zero, nothing seen yet."""
         self.reset_running_stats()
-        if self.affine:
-            init.ones_(self.weight)
-            if self.bias is not None:
-                init.zeros_(self.bias)
+        fill_neutral(self.weight, self.bias)
 
     def _check_input_dim(self, input):
         raise NotImplementedError
 
     def extra_repr(self) -> str:
-        return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
-        )
+        options = told(self, "eps", "momentum", "affine")
+        bias, tracks = self.bias is not None, told(self, "track_running_stats")
+        return f"{self.num_features}, {options}, bias={bias}, {tracks}"
 
     def _load_from_state_dict(
         self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
     ):
-        version = local_metadata.get("version")
-        key = prefix + "num_batches_tracked"
-        if (version is None or version < 2) and self.track_running_stats and key not in state_dict:
-            # the first version did not count batches
+        counted = prefix + "num_batches_tracked"
+        old = (local_metadata.get("version") or 1) < 2  # the first version did not count batches
+        if old and self.track_running_stats and counted not in state_dict:
             own = self.num_batches_tracked
             known = own is not None and not own.is_meta
-            state_dict[key] = own if known else zeros((), dtype=int64)
+            state_dict[counted] = own if known else zeros((), dtype=int64)
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
@@ -142,34 +133,27 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
     ) -> None:
         # neither weights nor statistics yet: nothing is made that would be thrown away
         super().__init__(0, eps, momentum, False, False, device, dtype, bias=False)
-        self.affine = affine
-        self.track_running_stats = track_running_stats
-        if affine:
-            self.weight = UninitializedParameter(device=device, dtype=dtype)
-            if bias:
-                self.bias = UninitializedParameter(device=device, dtype=dtype)
+        self.affine, self.track_running_stats = affine, track_running_stats
+        given = {"device": device, "dtype": dtype}
+        for name, wanted in (("weight", affine), ("bias", affine and bias)):
+            if wanted:
+                setattr(self, name, UninitializedParameter(**given))
         if track_running_stats:
-            self.running_mean = UninitializedBuffer(device=device, dtype=dtype)
-            self.running_var = UninitializedBuffer(device=device, dtype=dtype)
+            self.running_mean = UninitializedBuffer(**given)
+            self.running_var = UninitializedBuffer(**given)
             self.num_batches_tracked = zeros((), device=device, dtype=int64)
 
     def reset_parameters(self) -> None:
-        if not self.has_uninitialized_params() and self.num_features != 0:
+        if self.num_features != 0 and not self.has_uninitialized_params():
             super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor) -> None:
-        if not self.has_uninitialized_params():
-            return
-        self.num_features = input.shape[1]
-        waiting: list[Any] = []
-        if self.affine:
-            waiting += [self.weight, self.bias]
-        if self.track_running_stats:
-            waiting += [self.running_mean, self.running_var]
-        for tensor in waiting:
-            if tensor is not None:
-                tensor.materialize((self.num_features,))
-        self.reset_parameters()
+        if self.has_uninitialized_params():
+            self.num_features = input.shape[1]
+            for tensor in (*self._parameters.values(), *self._buffers.values()):
+                if is_lazy(tensor):
+                    tensor.materialize((self.num_features,))
+            self.reset_parameters()
 
 
 def _expect(input, *ranks):
@@ -256,23 +240,15 @@ class SyncBatchNorm(_BatchNorm):
         """The same model with every batch normalisation in it replaced, weights kept."""
         new = module
         if isinstance(module, _BatchNorm):
-            new = SyncBatchNorm(
-                module.num_features,
-                module.eps,
-                module.momentum,
-                module.affine,
-                module.track_running_stats,
-                process_group,
-                bias=module.bias is not None,
-            )
-            if module.affine:
-                new.weight, new.bias = module.weight, module.bias
-            new.running_mean = module.running_mean
-            new.running_var = module.running_var
-            new.num_batches_tracked = module.num_batches_tracked
-            new.training = module.training
+            kept = {name: getattr(module, name) for name in _NormBase._kept}
+            made = SyncBatchNorm(**kept, process_group=process_group, bias=module.bias is not None)
+            # the very tensors, since an optimizer may know them
+            made._parameters.update(module._parameters)
+            made._buffers.update(module._buffers)
+            made.training = module.training
             if hasattr(module, "qconfig"):
-                new.qconfig = module.qconfig
+                made.qconfig = module.qconfig
+            new = made
         for name, child in module.named_children():
             new.add_module(name, cls.convert_sync_batchnorm(child, process_group))
         return new

@@ -97,12 +97,11 @@ class Sequential(_Numbered):
 
     def __init__(self, *args: Any) -> None:
         super().__init__()
-        if len(args) == 1 and isinstance(args[0], OrderedDict):
-            for name, module in args[0].items():
-                self.add_module(name, module)
-        else:
-            for place, module in enumerate(args):
-                self.add_module(str(place), module)
+        named = args[0] if len(args) == 1 else None
+        if not isinstance(named, OrderedDict):
+            named = {str(place): module for place, module in enumerate(args)}
+        for name, module in named.items():
+            self.add_module(name, module)
 
     def forward(self, input: Any) -> Any:
         for module in self._modules.values():

@@ -4,18 +4,16 @@ Shapes: input (N, in_channels, *sizes) or without N; weight (out_channels, in_ch
 *kernel_size), for transposed ones (in_channels, out_channels / groups, *kernel_size).
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from flambeau._tensor import Tensor
-from flambeau.eager.creation import empty
 from flambeau.nn import functional as F
-from flambeau.nn import init
+from flambeau.nn.modules.filling import fill_by_inputs, make_parameters
 from flambeau.nn.modules.lazy import LazyModuleMixin
 from flambeau.nn.modules.module import Module
 from flambeau.nn.modules.utils import _reverse_repeat_tuple, each
-from flambeau.nn.parameter import Parameter, UninitializedParameter
+from flambeau.nn.parameter import UninitializedParameter
 
 __all__ = [
     "Conv1d",
@@ -33,18 +31,37 @@ __all__ = [
 ]
 
 
+_PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+
+
+def _check_groups(groups, **channels):
+    if groups <= 0:
+        raise ValueError("groups must be a positive integer")
+    for name, count in channels.items():
+        if count % groups:
+            raise ValueError(f"{name} must be divisible by groups")
+
+
+def _check_padding(padding, mode, stride):
+    if isinstance(padding, str):
+        if padding not in ("same", "valid"):
+            raise ValueError(
+                f"Invalid padding string {padding!r}, should be one of {{'same', 'valid'}}"
+            )
+        if padding == "same" and set(stride) != {1}:
+            raise ValueError("padding='same' is not supported for strided convolutions")
+    if mode not in _PADDING_MODES:
+        raise ValueError(
+            f"padding_mode must be one of {{{str(_PADDING_MODES)[1:-1]}}}, but got "
+            f"padding_mode='{mode}'"
+        )
+
+
 class _ConvNd(Module):
-    __constants__ = [
-        "stride",
-        "padding",
-        "dilation",
-        "groups",
-        "padding_mode",
-        "output_padding",
-        "in_channels",
-        "out_channels",
-        "kernel_size",
-    ]
+    __constants__ = (
+        "stride padding dilation groups padding_mode output_padding in_channels out_channels "
+        "kernel_size"
+    ).split()
     bias: Any
 
     def __init__(
@@ -64,46 +81,19 @@ class _ConvNd(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        if groups <= 0:
-            raise ValueError("groups must be a positive integer")
-        if in_channels % groups != 0:
-            raise ValueError("in_channels must be divisible by groups")
-        if out_channels % groups != 0:
-            raise ValueError("out_channels must be divisible by groups")
-        if isinstance(padding, str):
-            if padding not in ("same", "valid"):
-                raise ValueError(
-                    f"Invalid padding string {padding!r}, should be one of {{'same', 'valid'}}"
-                )
-            if padding == "same" and any(step != 1 for step in stride):
-                raise ValueError("padding='same' is not supported for strided convolutions")
-        modes = ("zeros", "reflect", "replicate", "circular")
-        if padding_mode not in modes:
-            raise ValueError(
-                f"padding_mode must be one of {{{str(modes)[1:-1]}}}, but got "
-                f"padding_mode='{padding_mode}'"
-            )
-        self.in_channels = in_channels
-        self.out_channels = out_channels
-        self.kernel_size = kernel_size
-        self.stride = stride
-        self.padding = padding
-        self.dilation = dilation
+        _check_groups(groups, in_channels=in_channels, out_channels=out_channels)
+        _check_padding(padding, padding_mode, stride)
+        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
+        self.kernel_size, self.stride, self.dilation = kernel_size, stride, dilation
+        self.padding, self.padding_mode, self.output_padding = padding, padding_mode, output_padding
         self.transposed = transposed
-        self.output_padding = output_padding
-        self.groups = groups
-        self.padding_mode = padding_mode
         # what F.pad takes: (before, after) per dimension, the last dimension first
         self._reversed_padding_repeated_twice = self._sides()
+        first, second = out_channels, in_channels
         if transposed:
-            shape = (in_channels, out_channels // groups, *kernel_size)
-        else:
-            shape = (out_channels, in_channels // groups, *kernel_size)
-        self.weight = Parameter(empty(shape, device=device, dtype=dtype))
-        if bias:
-            self.bias = Parameter(empty(out_channels, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+            first, second = second, first
+        shape = (first, second // groups, *kernel_size)
+        make_parameters(self, device, dtype, weight=shape, bias=(out_channels,) if bias else None)
         self.reset_parameters()
 
     def _sides(self):
@@ -119,12 +109,7 @@ class _ConvNd(Module):
 
     def reset_parameters(self) -> None:
         """Uniform numbers up to 1 / sqrt(in_channels / groups * prod(kernel_size)), for both."""
-        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
-        if self.bias is not None:
-            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
-            if fan_in != 0:
-                bound = 1 / math.sqrt(fan_in)
-                init.uniform_(self.bias, -bound, bound)
+        fill_by_inputs(self.weight, self.bias)
 
     def extra_repr(self) -> str:
         text = (
@@ -144,9 +129,7 @@ class _ConvNd(Module):
         return text
 
     def __setstate__(self, state):
-        super().__setstate__(state)
-        if not hasattr(self, "padding_mode"):  # pickles older than the argument
-            self.padding_mode = "zeros"
+        super().__setstate__({"padding_mode": "zeros", **state})  # pickles older than the argument
 
 
 class _Convolution(_ConvNd):
@@ -169,21 +152,12 @@ class _Convolution(_ConvNd):
         dtype: Any = None,
     ) -> None:
         n = self._dimensions
-        super().__init__(
-            in_channels,
-            out_channels,
-            each(kernel_size, n),
-            each(stride, n),
-            padding if isinstance(padding, str) else each(padding, n),
-            each(dilation, n),
-            False,
-            each(0, n),
-            groups,
-            bias,
-            padding_mode,
-            device,
-            dtype,
-        )
+        if not isinstance(padding, str):
+            padding = each(padding, n)
+        window: Any = each(kernel_size, n), each(stride, n), padding, each(dilation, n), False
+        options: Any = {"groups": groups, "bias": bias, "padding_mode": padding_mode}
+        options |= {"output_padding": (0,) * n, "device": device, "dtype": dtype}
+        super().__init__(in_channels, out_channels, *window, **options)
 
     def _padded(self, input):
         """The input with edges made of what is inside; the convolution then adds none."""
@@ -258,21 +232,12 @@ class _ConvTransposeNd(_ConvNd):
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         n = self._dimensions
-        super().__init__(
-            in_channels,
-            out_channels,
-            each(kernel_size, n),
-            each(stride, n),
-            each(padding, n),
-            each(dilation, n),
-            True,
-            each(output_padding, n),
-            groups,
-            bias,
-            padding_mode,
-            device,
-            dtype,
+        kernel, step, pad, spread = (
+            each(size, n) for size in (kernel_size, stride, padding, dilation)
         )
+        options: Any = {"groups": groups, "bias": bias, "padding_mode": padding_mode}
+        options |= {"output_padding": each(output_padding, n), "device": device, "dtype": dtype}
+        super().__init__(in_channels, out_channels, kernel, step, pad, spread, True, **options)
 
     def _output_padding(self, input, output_size):
         """What to add at the ends so that the output has this size."""
@@ -387,8 +352,7 @@ class _LazyConvXdMixin(LazyModuleMixin):
         if not self.has_uninitialized_params():
             return
         self.in_channels = self._get_in_channels(input)
-        if self.in_channels % self.groups != 0:
-            raise ValueError("in_channels must be divisible by groups")
+        _check_groups(self.groups, in_channels=self.in_channels)
         first, second = self.out_channels, self.in_channels
         if self.transposed:
             first, second = second, first

@@ -2,6 +2,7 @@
 
 from flambeau._tensor import Tensor
 from flambeau.nn import functional as F
+from flambeau.nn.modules.declaring import layer
 from flambeau.nn.modules.module import Module
 
 __all__ = ["CosineSimilarity", "PairwiseDistance"]
@@ -14,23 +15,15 @@ class PairwiseDistance(Module):
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()
-        self.norm = p
-        self.eps = eps
-        self.keepdim = keepdim
+        self.norm, self.eps, self.keepdim = p, eps, keepdim
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
 
 
+@layer("cosine_similarity(x1, x2, dim, eps)", shows="")
 class CosineSimilarity(Module):
     """The cosine of the angle between x1 and x2, along one dimension."""
 
-    __constants__ = ["dim", "eps"]
-
-    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
-        super().__init__()
-        self.dim = dim
-        self.eps = eps
-
-    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        return F.cosine_similarity(x1, x2, self.dim, self.eps)
+    dim: int = 1
+    eps: float = 1e-8

@@ -3,51 +3,41 @@
 from collections.abc import Sequence
 
 from flambeau._tensor import Tensor
+from flambeau.nn.modules.declaring import layer
 from flambeau.nn.modules.module import Module
 
 __all__ = ["Flatten", "Unflatten"]
 
 
+@layer()
 class Flatten(Module):
     """Joins the dimensions from start_dim to end_dim: (N, C, H, W) becomes (N, C * H * W)."""
 
-    __constants__ = ["start_dim", "end_dim"]
-
-    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
-        super().__init__()
-        self.start_dim = start_dim
-        self.end_dim = end_dim
+    start_dim: int = 1
+    end_dim: int = -1
 
     def forward(self, input: Tensor) -> Tensor:
         return input.flatten(self.start_dim, self.end_dim)
 
-    def extra_repr(self) -> str:
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
-
+@layer()
 class Unflatten(Module):
     """Splits one dimension into several."""
 
-    __constants__ = ["dim", "unflattened_size"]
+    dim: int
+    unflattened_size: Sequence[int]
 
-    def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
-        super().__init__()
-        if not isinstance(unflattened_size, (tuple, list)):
-            raise TypeError(
-                "unflattened_size must be a tuple of ints, but found type "
-                f"{type(unflattened_size).__name__}"
-            )
-        for place, size in enumerate(unflattened_size):
+    def _settle(self):
+        sizes = self.unflattened_size
+        if not isinstance(sizes, (tuple, list)):
+            kind = type(sizes).__name__
+            raise TypeError(f"unflattened_size must be a tuple of ints, but found type {kind}")
+        for place, size in enumerate(sizes):
             if not isinstance(size, int):
                 raise TypeError(
                     "unflattened_size must be tuple of ints, but found element of type "
                     f"{type(size).__name__} at pos {place}"
                 )
-        self.dim = dim
-        self.unflattened_size = unflattened_size
 
     def forward(self, input: Tensor) -> Tensor:
         return input.unflatten(self.dim, self.unflattened_size)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

@@ -2,64 +2,28 @@
 
 from typing import Any
 
-from flambeau._tensor import Tensor
-from flambeau.nn import functional as F
+from flambeau.nn.modules.declaring import layer
 from flambeau.nn.modules.module import Module
 
 __all__ = ["Fold", "Unfold"]
 
 
+@layer("fold(input, output_size, kernel_size, dilation, padding, stride)")
 class Fold(Module):
     """Adds up sliding blocks: (N, C * prod(kernel_size), L) becomes (N, C, *output_size)."""
 
-    __constants__ = ["output_size", "kernel_size", "dilation", "padding", "stride"]
-
-    def __init__(
-        self,
-        output_size: Any,
-        kernel_size: Any,
-        dilation: Any = 1,
-        padding: Any = 0,
-        stride: Any = 1,
-    ) -> None:
-        super().__init__()
-        self.output_size = output_size
-        self.kernel_size = kernel_size
-        self.dilation = dilation
-        self.padding = padding
-        self.stride = stride
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.fold(
-            input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride
-        )
-
-    def extra_repr(self) -> str:
-        return (
-            f"output_size={self.output_size}, kernel_size={self.kernel_size}, "
-            f"dilation={self.dilation}, padding={self.padding}, stride={self.stride}"
-        )
+    output_size: Any
+    kernel_size: Any
+    dilation: Any = 1
+    padding: Any = 0
+    stride: Any = 1
 
 
+@layer("unfold(input, kernel_size, dilation, padding, stride)")
 class Unfold(Module):
     """Takes sliding blocks: (N, C, *) becomes (N, C * prod(kernel_size), L)."""
 
-    __constants__ = ["kernel_size", "dilation", "padding", "stride"]
-
-    def __init__(
-        self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
-    ) -> None:
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.dilation = dilation
-        self.padding = padding
-        self.stride = stride
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
-
-    def extra_repr(self) -> str:
-        return (
-            f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, "
-            f"stride={self.stride}"
-        )
+    kernel_size: Any
+    dilation: Any = 1
+    padding: Any = 0
+    stride: Any = 1

@@ -64,16 +64,10 @@ class _InstanceNorm(_NormBase):
         return self._normalized(input)
 
     def _normalized(self, input):
-        return F.instance_norm(
-            input,
-            self.running_mean,
-            self.running_var,
-            self.weight,
-            self.bias,
-            self.training or not self.track_running_stats,
-            self.momentum if self.momentum is not None else 0.0,
-            self.eps,
-        )
+        fresh = not self.track_running_stats or self.training
+        statistics = (self.running_mean, self.running_var)
+        how = (self.weight, self.bias, fresh, self.momentum or 0.0, self.eps)
+        return F.instance_norm(input, *statistics, *how)
 
     def _load_from_state_dict(
         self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs

@@ -27,10 +27,9 @@ class LazyModuleMixin:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._load_hook = self._register_load_state_dict_pre_hook(self._lazy_load_hook)
-        self._initialize_hook = self.register_forward_pre_hook(
-            self._infer_parameters, with_kwargs=True
-        )
+        before_call, before_load = self._infer_parameters, self._lazy_load_hook
+        self._initialize_hook = self.register_forward_pre_hook(before_call, with_kwargs=True)
+        self._load_hook = self._register_load_state_dict_pre_hook(before_load)
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         """As every module does, but what has no shape yet is saved as it is."""
@@ -66,11 +65,10 @@ class LazyModuleMixin:
         module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise RuntimeError(f"module {module._get_name()} has not been fully initialized")
-        module._initialize_hook.remove()
-        module._load_hook.remove()
-        del module._initialize_hook, module._load_hook
-        if module.cls_to_become is not None:
-            module.__class__ = module.cls_to_become
+        for name in ("_initialize_hook", "_load_hook"):
+            module.__dict__.pop(name).remove()
+        become = module.cls_to_become
+        module.__class__ = type(module) if become is None else become
 
     def _replicate_for_data_parallel(self):
         raise RuntimeError(

@@ -1,7 +1,7 @@
 """Losses: one number (or one per sample) that tells how far predictions are from targets.
 
-Each class keeps the options of a function of nn.functional and calls it. Those with margins are in
-loss_margin.py, what all share in loss_reduction.py.
+Each class keeps the options of a function of nn.functional and calls it, as declaring.py explains.
+Those with margins are in loss_margin.py, what all share in loss_reduction.py.
 """
 
 import math
@@ -10,6 +10,7 @@ from typing import Any
 
 from flambeau._tensor import Tensor
 from flambeau.nn import functional as F
+from flambeau.nn.modules.declaring import layer, told
 from flambeau.nn.modules.linear import Linear
 from flambeau.nn.modules.linear_cross_entropy_options import LinearCrossEntropyOptions
 from flambeau.nn.modules.loss_margin import (
@@ -36,137 +37,98 @@ __all__ = [
 # -- of two tensors of one shape -----------------------------------------------------------------
 
 
+@layer("l1_loss(input, target, reduction=reduction)")
 class L1Loss(_Loss):
     """|x - y|."""
 
     __constants__ = ["reduction"]
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.l1_loss(input, target, reduction=self.reduction)
 
-
+@layer("mse_loss(input, target, reduction=reduction)")
 class MSELoss(_Loss):
     """(x - y)^2."""
 
     __constants__ = ["reduction"]
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.mse_loss(input, target, reduction=self.reduction)
 
-
+@layer("smooth_l1_loss(input, target, reduction=reduction, beta=beta)", constants="reduction")
 class SmoothL1Loss(_Loss):
     """(x - y)^2 / (2 beta) where |x - y| < beta, else |x - y| - beta / 2."""
 
-    __constants__ = ["reduction"]
-
-    def __init__(
-        self,
-        size_average: Any = None,
-        reduce: Any = None,
-        reduction: str = "mean",
-        beta: float = 1.0,
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.beta = beta
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
+    size_average: Any = None
+    reduce: Any = None
+    reduction: str = "mean"
+    beta: float = 1.0
 
 
+@layer("huber_loss(input, target, reduction=reduction, delta=delta)")
 class HuberLoss(_Loss):
     """(x - y)^2 / 2 where |x - y| < delta, else delta (|x - y| - delta / 2)."""
 
-    __constants__ = ["reduction", "delta"]
+    reduction: str = "mean"
+    delta: float = 1.0
 
-    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
-        if not isinstance(delta, (float, int)):
-            raise TypeError(f"delta must be a float or int, got: {type(delta)}")
-        super().__init__(reduction=reduction)
-        self.delta = delta
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
+    def _settle(self):
+        if not isinstance(self.delta, (float, int)):
+            raise TypeError(f"delta must be a float or int, got: {type(self.delta)}")
 
 
+@layer()
 class PoissonNLLLoss(_Loss):
     """exp(x) - y x: target y is distributed as Poisson's law says, with logarithm of the rate x."""
 
-    __constants__ = ["log_input", "full", "eps", "reduction"]
-
-    def __init__(
-        self,
-        log_input: bool = True,
-        full: bool = False,
-        size_average: Any = None,
-        eps: float = 1e-8,
-        reduce: Any = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.log_input = log_input
-        self.full = full
-        self.eps = eps
+    log_input: bool = True
+    full: bool = False
+    size_average: Any = None
+    eps: float = 1e-8
+    reduce: Any = None
+    reduction: str = "mean"
 
     def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
+        eps, reduction = self.eps, self.reduction
         return F.poisson_nll_loss(
-            log_input,
-            target,
-            log_input=self.log_input,
-            full=self.full,
-            eps=self.eps,
-            reduction=self.reduction,
+            log_input, target, self.log_input, self.full, eps=eps, reduction=reduction
         )
 
 
+@layer(
+    "gaussian_nll_loss(input, target, var, full=full, eps=eps, reduction=reduction)",
+    takes="input: Tensor, target: Tensor, var: Tensor | float",
+    kw_only=True,
+)
 class GaussianNLLLoss(_Loss):
     """(log(var) + (x - y)^2 / var) / 2: target y is normal around x."""
 
-    __constants__ = ["full", "eps", "reduction"]
-
-    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
-        super().__init__(None, None, reduction)
-        self.full = full
-        self.eps = eps
-
-    def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Tensor:
-        return F.gaussian_nll_loss(
-            input, target, var, full=self.full, eps=self.eps, reduction=self.reduction
-        )
+    full: bool = False
+    eps: float = 1e-6
+    reduction: str = "mean"
 
 
+@layer("kl_div(input, target, reduction=reduction, log_target=log_target)", constants="reduction")
 class KLDivLoss(_Loss):
     """y (log(y) - x), from logarithms x of probabilities to probabilities y."""
 
-    __constants__ = ["reduction"]
-
-    def __init__(
-        self,
-        size_average: Any = None,
-        reduce: Any = None,
-        reduction: str = "mean",
-        log_target: bool = False,
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.log_target = log_target
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
+    size_average: Any = None
+    reduce: Any = None
+    reduction: str = "mean"
+    log_target: bool = False
 
 
+@layer("binary_cross_entropy(input, target, weight, reduction=reduction)")
 class BCELoss(_WeightedLoss):
     """-(y log(x) + (1 - y) log(1 - x)), for probabilities x."""
 
     __constants__ = ["reduction"]
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
 
-
+@layer(
+    "binary_cross_entropy_with_logits(input, target, weight, reduction=reduction,"
+    " pos_weight=pos_weight)"
+)
 class BCEWithLogitsLoss(_Loss):
     """BCELoss of sigmoid(x), without overflow; pos_weight multiplies what positive targets add."""
 
-    weight: Tensor | None
-    pos_weight: Tensor | None
+    _kept = ("reduction", "weight", "pos_weight")
 
     def __init__(
         self,
@@ -177,38 +139,22 @@ class BCEWithLogitsLoss(_Loss):
         pos_weight: Tensor | None = None,
     ) -> None:
         super().__init__(size_average, reduce, reduction)
-        self.register_buffer("weight", weight)
-        self.register_buffer("pos_weight", pos_weight)
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.binary_cross_entropy_with_logits(
-            input, target, self.weight, reduction=self.reduction, pos_weight=self.pos_weight
-        )
+        for name, tensor in (("weight", weight), ("pos_weight", pos_weight)):
+            self.register_buffer(name, tensor)
 
 
 # -- of classes ----------------------------------------------------------------------------------
 
 
+@layer("nll_loss(input, target, weight, ignore_index=ignore_index, reduction=reduction)")
 class NLLLoss(_WeightedLoss):
     """-weight[y] x[y], for logarithms of probabilities x (N, C, ...) and classes y (N, ...)."""
 
-    __constants__ = ["ignore_index", "reduction"]
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: Any = None,
-        ignore_index: int = -100,
-        reduce: Any = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(weight, size_average, reduce, reduction)
-        self.ignore_index = ignore_index
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.nll_loss(
-            input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction
-        )
+    weight: Tensor | None = None
+    size_average: Any = None
+    ignore_index: int = -100
+    reduce: Any = None
+    reduction: str = "mean"
 
 
 class NLLLoss2d(NLLLoss):
@@ -231,36 +177,22 @@ class NLLLoss2d(NLLLoss):
         super().__init__(weight, size_average, ignore_index, reduce, reduction)
 
 
+@layer(
+    "cross_entropy(input, target, weight, ignore_index=ignore_index, reduction=reduction,"
+    " label_smoothing=label_smoothing)"
+)
 class CrossEntropyLoss(_WeightedLoss):
     """-log of the share that softmax gives to the target; logits (N, C, ...), target (N, ...).
 
     A target of floating-point numbers holds a probability for each class, shaped like the logits.
     """
 
-    __constants__ = ["ignore_index", "reduction", "label_smoothing"]
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: Any = None,
-        ignore_index: int = -100,
-        reduce: Any = None,
-        reduction: str = "mean",
-        label_smoothing: float = 0.0,
-    ) -> None:
-        super().__init__(weight, size_average, reduce, reduction)
-        self.ignore_index = ignore_index
-        self.label_smoothing = label_smoothing
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.cross_entropy(
-            input,
-            target,
-            self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
+    weight: Tensor | None = None
+    size_average: Any = None
+    ignore_index: int = -100
+    reduce: Any = None
+    reduction: str = "mean"
+    label_smoothing: float = 0.0
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
@@ -286,21 +218,18 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         label_smoothing: float = 0.0,
         options: LinearCrossEntropyOptions | None = None,
     ) -> None:
-        if weight is not None and weight.shape != (num_classes,):
-            raise RuntimeError(
-                f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}"
-            )
+        if weight is not None and tuple(weight.shape) != (num_classes,):
+            shape = tuple(weight.shape)
+            raise RuntimeError(f"expected weight shape to be {(num_classes,)}, got {shape}")
         if not 0 <= label_smoothing <= 1:
             raise RuntimeError(
                 f"expected label_smoothing to be in range [0, 1], got {label_smoothing}"
             )
         super().__init__(weight, reduction=reduction)
-        self.num_classes = num_classes
-        self.out_features = out_features
-        self.ignore_index = ignore_index
-        self.label_smoothing = label_smoothing
-        rows = math.prod(out_features, start=num_classes)
-        self.linear = Linear(in_features, rows, bias=bias, device=device, dtype=dtype)
+        rows = math.prod((num_classes, *out_features))
+        self.linear = Linear(in_features, rows, bias, device, dtype)
+        self.num_classes, self.out_features = num_classes, out_features
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
         self.options = options
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -318,38 +247,25 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         )
 
     def extra_repr(self) -> str:
+        linear = self.linear
+        rest = told(self, "ignore_index", "label_smoothing", "options")
         return (
-            f"in_features={self.linear.in_features}, num_classes={self.num_classes}, "
-            f"out_features={self.out_features}, bias={self.linear.bias is not None}, "
-            f"reduction={self.reduction}, ignore_index={self.ignore_index}, "
-            f"label_smoothing={self.label_smoothing}, options={self.options}"
+            f"in_features={linear.in_features}, {told(self, 'num_classes', 'out_features')}, "
+            f"bias={linear.bias is not None}, reduction={self.reduction}, {rest}"
         )
 
 
+@layer(
+    "ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)",
+    takes="log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any",
+    constants="blank reduction",
+)
 class CTCLoss(_Loss):
     """-log of the probability of a label sequence, summed over all its alignments with the input.
 
     log_probs (T, N, C), targets (N, S) or all labels in a row.
     """
 
-    __constants__ = ["blank", "reduction"]
-
-    def __init__(
-        self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
-    ) -> None:
-        super().__init__(reduction=reduction)
-        self.blank = blank
-        self.zero_infinity = zero_infinity
-
-    def forward(
-        self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any
-    ) -> Tensor:
-        return F.ctc_loss(
-            log_probs,
-            targets,
-            input_lengths,
-            target_lengths,
-            self.blank,
-            self.reduction,
-            self.zero_infinity,
-        )
+    blank: int = 0
+    reduction: str = "mean"
+    zero_infinity: bool = False

@@ -14,6 +14,7 @@ class _Loss(Module):
     """A loss with a reduction."""
 
     reduction: str
+    _kept: tuple[str, ...] = ("reduction",)
 
     def __init__(
         self, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
@@ -23,11 +24,15 @@ class _Loss(Module):
             reduction = old_reduction(size_average, reduce)
         self.reduction = reduction
 
+    def extra_repr(self) -> str:
+        return ""  # options of losses are not shown
+
 
 class _WeightedLoss(_Loss):
     """A loss with a weight for each class or element, kept as a buffer."""
 
     weight: Tensor | None
+    _kept = ("reduction", "weight")
 
     def __init__(
         self,

@@ -57,6 +57,7 @@ class Module(Registry, Calling, Traversal, State):
     """
 
     dump_patches = False
+    _kept: tuple[str, ...] = ()  # arguments that declaring.py made attributes
 
     def __setstate__(self, state):
         self.__dict__.update(state)
@@ -80,13 +81,11 @@ class Module(Registry, Calling, Traversal, State):
         self._compiled_call_impl = flambeau.compile(self._call_impl, *args, **kwargs)
 
     def _replicate_for_data_parallel(self):
-        replica = self.__new__(type(self))
-        replica.__dict__ = self.__dict__.copy()
-        replica._parameters = {}
-        replica._buffers = replica._buffers.copy()
-        replica._modules = replica._modules.copy()
-        replica._is_replica = True
-        return replica
+        """A twin that shares everything but the dictionaries; parameters come to it later."""
+        twin = object.__new__(type(self))
+        own = {"_buffers": dict(self._buffers), "_modules": dict(self._modules)}
+        vars(twin).update(vars(self), **own, _parameters={}, _is_replica=True)
+        return twin
 
     # -- text --------------------------------------------------------------------------------
     def _get_name(self):
@@ -97,15 +96,10 @@ class Module(Registry, Calling, Traversal, State):
         return ""
 
     def __repr__(self):
-        extra = self.extra_repr()
-        own = extra.split("\n") if extra else []
-        below = [
-            f"({name}): {_addindent(repr(module), 2)}" for name, module in self._modules.items()
-        ]
-        lines = own + below
-        name = self._get_name()
-        if not lines:
-            return name + "()"
-        if len(own) == 1 and not below:
-            return f"{name}({own[0]})"
-        return f"{name}(\n  " + "\n  ".join(lines) + "\n)"
+        inside = self.extra_repr()
+        if self._modules or "\n" in inside:
+            lines = inside.split("\n") if inside else []
+            for name, module in self._modules.items():
+                lines.append(f"({name}): {_addindent(repr(module), 2)}")
+            inside = "".join(f"\n  {line}" for line in lines) + "\n"
+        return f"{self._get_name()}({inside})"

@@ -5,47 +5,44 @@ Batches are in batchnorm.py, single channels in instancenorm.py.
 
 import numbers
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, InitVar
 from typing import Any
 
 from flambeau._tensor import Tensor
-from flambeau.eager.creation import empty
 from flambeau.nn import functional as F
-from flambeau.nn import init
+from flambeau.nn.modules.declaring import layer, told
+from flambeau.nn.modules.filling import fill_neutral, make_parameters
 from flambeau.nn.modules.module import Module
-from flambeau.nn.parameter import Parameter
 from flambeau.ops.table import public
 
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
-class LocalResponseNorm(Module):
-    """x / (k + alpha * mean of x^2 over `size` neighbouring channels) ^ beta."""
-
-    __constants__ = ["size", "alpha", "beta", "k"]
-
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
-        super().__init__()
-        self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+class _Neighbours(Module):
+    size: int
 
     def extra_repr(self) -> str:
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+        return f"{self.size}, {told(self, 'alpha', 'beta', 'k')}"
 
 
-class CrossMapLRN2d(Module):
+@layer("local_response_norm(input, size, alpha, beta, k)")
+class LocalResponseNorm(_Neighbours):
+    """x / (k + alpha * mean of x^2 over `size` neighbouring channels) ^ beta."""
+
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    k: float = 1.0
+
+
+@layer(constants="")
+class CrossMapLRN2d(_Neighbours):
     """The same for (N, C, H, W), where an even `size` counts one channel less."""
 
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
-        super().__init__()
-        self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    k: float = 1
 
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() != 4:
@@ -58,143 +55,92 @@ class CrossMapLRN2d(Module):
         summed = public("cat")((summed[:, : side + 1], later), 1)
         return input * (self.k + summed * (self.alpha / self.size)).pow(-self.beta)
 
-    def extra_repr(self) -> str:
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+class _Affine(Module):
+    """Weight and bias, if any, start as those that change nothing."""
+
+    def reset_parameters(self) -> None:
+        """Weights of one, biases of zero."""
+        fill_neutral(self.weight, self._parameters.get("bias"))
 
 
-def _shape(normalized_shape):
-    if isinstance(normalized_shape, numbers.Integral):
-        return (normalized_shape,)
-    return tuple(normalized_shape)
+def _learned(norm):
+    """Bring normalized_shape into form; the shape of what is learned, None if nothing is."""
+    shape = norm.normalized_shape
+    alone = isinstance(shape, numbers.Integral)
+    norm.normalized_shape = shape = (shape,) if alone else tuple(shape)
+    return shape if norm.elementwise_affine else None
 
 
-class LayerNorm(Module):
+@layer("layer_norm(input, normalized_shape, weight, bias, eps)", takes="input: Tensor")
+class LayerNorm(_Affine):
     """(x - mean) / sqrt(var + eps) * weight + bias, over the last dimensions.
 
     weight and bias have the shape normalized_shape.
     """
 
-    __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
+    normalized_shape: int | Sequence[int]
+    eps: float = 1e-5
+    elementwise_affine: bool = True
+    bias: InitVar[bool] = True
+    device: InitVar[Any] = None
+    dtype: InitVar[Any] = None
 
-    def __init__(
-        self,
-        normalized_shape: int | Sequence[int],
-        eps: float = 1e-5,
-        elementwise_affine: bool = True,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        self.normalized_shape = _shape(normalized_shape)
-        self.eps = eps
-        self.elementwise_affine = elementwise_affine
-        for name, wanted in (("weight", True), ("bias", bias)):
-            made = None
-            if elementwise_affine and wanted:
-                made = Parameter(empty(self.normalized_shape, device=device, dtype=dtype))
-            self.register_parameter(name, made)
+    def _settle(self, bias, device, dtype):
+        shape = _learned(self)
+        make_parameters(self, device, dtype, weight=shape, bias=shape if bias else None)
         self.reset_parameters()
 
-    def reset_parameters(self) -> None:
-        """Weights of one, biases of zero."""
-        if self.elementwise_affine:
-            init.ones_(self.weight)
-            if self.bias is not None:
-                init.zeros_(self.bias)
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
-
     def extra_repr(self) -> str:
-        return (
-            f"{self.normalized_shape}, eps={self.eps}, "
-            f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
-        )
+        options = told(self, "eps", "elementwise_affine")
+        return f"{self.normalized_shape}, {options}, bias={self.bias is not None}"
 
 
-class GroupNorm(Module):
+@layer("group_norm(input, num_groups, weight, bias, eps)", takes="input: Tensor")
+class GroupNorm(_Affine):
     """(x - mean) / sqrt(var + eps), over groups of channels; weight and bias per channel."""
 
-    __constants__ = ["num_groups", "num_channels", "eps", "affine"]
+    num_groups: int
+    num_channels: int
+    eps: float = 1e-5
+    affine: bool = True
+    device: InitVar[Any] = None
+    dtype: InitVar[Any] = None
+    _: KW_ONLY
+    bias: InitVar[bool] = True
 
-    def __init__(
-        self,
-        num_groups: int,
-        num_channels: int,
-        eps: float = 1e-5,
-        affine: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        super().__init__()
-        if num_channels % num_groups != 0:
+    def _settle(self, device, dtype, bias):
+        channels, groups = self.num_channels, self.num_groups
+        if channels % groups:
             raise ValueError(
-                f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})"
+                f"num_channels ({channels}) must be divisible by num_groups ({groups})"
             )
-        self.num_groups = num_groups
-        self.num_channels = num_channels
-        self.eps = eps
-        self.affine = affine
-        for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            made = Parameter(empty(num_channels, device=device, dtype=dtype)) if wanted else None
-            self.register_parameter(name, made)
+        per_channel = (channels,) if self.affine else None
+        make_parameters(self, device, dtype, weight=per_channel, bias=per_channel if bias else None)
         self.reset_parameters()
 
-    def reset_parameters(self) -> None:
-        """Weights of one, biases of zero."""
-        if self.affine:
-            init.ones_(self.weight)
-            if self.bias is not None:
-                init.zeros_(self.bias)
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
-
     def extra_repr(self) -> str:
-        return (
-            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
-            f"bias={self.bias is not None}"
-        )
+        options = told(self, "eps", "affine")
+        bias = self.bias is not None
+        return f"{self.num_groups}, {self.num_channels}, {options}, bias={bias}"
 
 
-class RMSNorm(Module):
+@layer("rms_norm(x, normalized_shape, weight, eps)", takes="x: Tensor")
+class RMSNorm(_Affine):
     """x / sqrt(mean(x^2) + eps) * weight, over the last dimensions.
 
     Without eps, the smallest step of the dtype is taken.
     """
 
-    __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
+    normalized_shape: int | Sequence[int]
+    eps: float | None = None
+    elementwise_affine: bool = True
+    device: InitVar[Any] = None
+    dtype: InitVar[Any] = None
 
-    def __init__(
-        self,
-        normalized_shape: int | Sequence[int],
-        eps: float | None = None,
-        elementwise_affine: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        self.normalized_shape = _shape(normalized_shape)
-        self.eps = eps
-        self.elementwise_affine = elementwise_affine
-        made = None
-        if elementwise_affine:
-            made = Parameter(empty(self.normalized_shape, device=device, dtype=dtype))
-        self.register_parameter("weight", made)
+    def _settle(self, device, dtype):
+        make_parameters(self, device, dtype, weight=_learned(self))
         self.reset_parameters()
 
-    def reset_parameters(self) -> None:
-        """Weights of one."""
-        if self.elementwise_affine:
-            init.ones_(self.weight)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
-
     def extra_repr(self) -> str:
-        return (
-            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
-        )
+        return f"{self.normalized_shape}, {told(self, 'eps', 'elementwise_affine')}"

@@ -1,39 +1,20 @@
 """PixelShuffle and PixelUnshuffle: channels become finer pixels, and pixels become channels."""
 
-from flambeau._tensor import Tensor
-from flambeau.nn import functional as F
+from flambeau.nn.modules.declaring import layer
 from flambeau.nn.modules.module import Module
 
 __all__ = ["PixelShuffle", "PixelUnshuffle"]
 
 
+@layer("pixel_shuffle(input, upscale_factor)")
 class PixelShuffle(Module):
     """(*, C * r * r, H, W) becomes (*, C, H * r, W * r)."""
 
-    __constants__ = ["upscale_factor"]
-
-    def __init__(self, upscale_factor: int) -> None:
-        super().__init__()
-        self.upscale_factor = upscale_factor
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.pixel_shuffle(input, self.upscale_factor)
-
-    def extra_repr(self) -> str:
-        return f"upscale_factor={self.upscale_factor}"
+    upscale_factor: int
 
 
+@layer("pixel_unshuffle(input, downscale_factor)")
 class PixelUnshuffle(Module):
     """(*, C, H * r, W * r) becomes (*, C * r * r, H, W)."""
 
-    __constants__ = ["downscale_factor"]
-
-    def __init__(self, downscale_factor: int) -> None:
-        super().__init__()
-        self.downscale_factor = downscale_factor
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.pixel_unshuffle(input, self.downscale_factor)
-
-    def extra_repr(self) -> str:
-        return f"downscale_factor={self.downscale_factor}"
+    downscale_factor: int

@@ -46,18 +46,11 @@ def _hooked(hooks, module, name, value):
     return value
 
 
-_DICTIONARIES = (
-    "_backward_pre_hooks",
-    "_backward_hooks",
-    "_forward_hooks",
-    "_forward_hooks_with_kwargs",
-    "_forward_hooks_always_called",
-    "_forward_pre_hooks",
-    "_forward_pre_hooks_with_kwargs",
-    "_state_dict_hooks",
-    "_state_dict_pre_hooks",
-    "_load_state_dict_pre_hooks",
-    "_load_state_dict_post_hooks",
+_DICTIONARIES = tuple(
+    "_backward_pre_hooks _backward_hooks _forward_hooks _forward_hooks_with_kwargs "
+    "_forward_hooks_always_called _forward_pre_hooks _forward_pre_hooks_with_kwargs "
+    "_state_dict_hooks _state_dict_pre_hooks _load_state_dict_pre_hooks "
+    "_load_state_dict_post_hooks".split()
 )
 
 
@@ -319,15 +312,12 @@ class Registry:
         buffers[name] = _hooked(buffer_hooks, self, name, value)
 
     def __delattr__(self, name):
-        if name in self._parameters:
-            del self._parameters[name]
-        elif name in self._buffers:
-            del self._buffers[name]
-            self._non_persistent_buffers_set.discard(name)
-        elif name in self._modules:
-            del self._modules[name]
-        else:
-            object.__delattr__(self, name)
+        for kept in (self._parameters, self._buffers, self._modules):
+            if name in kept:
+                del kept[name]
+                self._non_persistent_buffers_set.discard(name)  # there if it was a buffer
+                return
+        object.__delattr__(self, name)
 
     def __dir__(self):
         held = {

@@ -104,14 +104,9 @@ class RNNBase(Module):
         _check_options(input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size)
         if mode not in _MODES:
             raise ValueError("Unrecognized RNN mode: " + mode)
-        self.mode = mode
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.num_layers = num_layers
-        self.bias = bias
-        self.batch_first = batch_first
-        self.dropout = float(dropout)
-        self.bidirectional = bidirectional
+        self.mode, self.input_size, self.hidden_size = mode, input_size, hidden_size
+        self.num_layers, self.bias, self.dropout = num_layers, bias, float(dropout)
+        self.batch_first, self.bidirectional = batch_first, bidirectional
         self.proj_size = proj_size
         self._name_weights()
         gates = _MODES[mode][1] * hidden_size
@@ -232,6 +227,11 @@ class RNNBase(Module):
     def _squeezed(self, hx):
         return hx.squeeze(1)
 
+    def _options(self):
+        """What the op takes behind data and states."""
+        shape = (self.num_layers, self.dropout, self.training, self.bidirectional)
+        return (self._flat_weights, self.bias, *shape)
+
     def _run(self, *arguments):
         """(output, states) from the op."""
         return function(_MODES[self.mode][0])(*arguments)
@@ -251,10 +251,7 @@ class RNNBase(Module):
             input = input.unsqueeze(0 if self.batch_first else 1)
         hx = self._initial(input, None) if hx is None else self._batched(hx, batched)
         self.check_forward_args(input, hx, None)
-        output, hidden = self._run(
-            input, hx, self._flat_weights, self.bias, self.num_layers, self.dropout, self.training,
-            self.bidirectional, self.batch_first,
-        )  # fmt: skip
+        output, hidden = self._run(input, hx, *self._options(), self.batch_first)
         if batched:
             return output, hidden
         return output.squeeze(0 if self.batch_first else 1), self._squeezed(hidden)
@@ -266,10 +263,7 @@ class RNNBase(Module):
         else:
             hx = self.permute_hidden(hx, order)
         self.check_forward_args(data, hx, batch_sizes)
-        output, hidden = self._run(
-            data, batch_sizes, hx, self._flat_weights, self.bias, self.num_layers, self.dropout,
-            self.training, self.bidirectional,
-        )  # fmt: skip
+        output, hidden = self._run(data, batch_sizes, hx, *self._options())
         packed = PackedSequence(output, batch_sizes, order, back)
         return packed, self.permute_hidden(hidden, back)
 
@@ -356,16 +350,9 @@ class LSTM(RNNBase):
     def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
         """Refuse input and states that do not fit."""
         self.check_input(input, batch_sizes)
-        self.check_hidden_size(
-            hidden[0],
-            self.get_expected_hidden_size(input, batch_sizes),
-            "Expected hidden[0] size {}, got {}",
-        )
-        self.check_hidden_size(
-            hidden[1],
-            self.get_expected_cell_size(input, batch_sizes),
-            "Expected hidden[1] size {}, got {}",
-        )
+        for k, expected in enumerate((self.get_expected_hidden_size, self.get_expected_cell_size)):
+            text = f"Expected hidden[{k}] size {{}}, got {{}}"
+            self.check_hidden_size(hidden[k], expected(input, batch_sizes), text)
 
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
         """States in another order of sequences."""

@@ -10,8 +10,8 @@ from flambeau._tensor import Tensor
 from flambeau.eager import creation
 from flambeau.eager.methods import function
 from flambeau.nn import init
+from flambeau.nn.modules.filling import make_parameters
 from flambeau.nn.modules.module import Module
-from flambeau.nn.parameter import Parameter
 
 
 def draw_uniform(module: Any) -> None:
@@ -36,17 +36,11 @@ class RNNCellBase(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.bias = bias
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         gates = num_chunks * hidden_size
         shapes: dict = {"weight_ih": (gates, input_size), "weight_hh": (gates, hidden_size)}
-        shapes["bias_ih"] = shapes["bias_hh"] = (gates,)
-        for name, shape in shapes.items():
-            if bias or name.startswith("weight"):
-                setattr(self, name, Parameter(creation.empty(shape, device=device, dtype=dtype)))
-            else:
-                self.register_parameter(name, None)
+        shapes["bias_ih"] = shapes["bias_hh"] = (gates,) if bias else None
+        make_parameters(self, device, dtype, **shapes)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -1,12 +1,13 @@
 """Tables of vectors: Embedding looks rows up, EmbeddingBag sums, averages or compares them."""
 
+from dataclasses import InitVar
 from typing import Any
 
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import no_grad
 from flambeau.eager.creation import empty
-from flambeau.nn import functional as F
 from flambeau.nn import init
+from flambeau.nn.modules.declaring import layer
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
 
@@ -22,22 +23,38 @@ def _padding_row(padding_idx, num_embeddings, name):
     return padding_idx % num_embeddings
 
 
+def _checked(embeddings):
+    """The sizes and the table of a layer around a table that exists."""
+    if embeddings.dim() != 2:
+        raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+    rows, columns = embeddings.shape
+    return {"num_embeddings": rows, "embedding_dim": columns, "_weight": embeddings}
+
+
+# what the text of a table leaves out, unless it is something else
+_USUAL = {
+    "padding_idx": None,
+    "max_norm": None,
+    "norm_type": 2,
+    "scale_grad_by_freq": False,
+    "sparse": False,
+}
+
+
 class _Table(Module):
     """The weight (num_embeddings, embedding_dim) and its padding row."""
 
     weight: Any
-    padding_idx: int | None
+    _shown: tuple[str, ...]  # options in the text, in order
 
     def _make_weight(self, given, frozen, device, dtype):
         shape = [self.num_embeddings, self.embedding_dim]
-        if given is None:
-            table = empty(shape, device=device, dtype=dtype)
-            self.weight = Parameter(table, requires_grad=not frozen)
-            self.reset_parameters()
-            return
-        if list(given.shape) != shape:
+        if given is not None and list(given.shape) != shape:
             raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
-        self.weight = Parameter(given, requires_grad=not frozen)
+        table = empty(shape, device=device, dtype=dtype) if given is None else given
+        self.weight = Parameter(table, requires_grad=not frozen)
+        if given is None:
+            self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Normal numbers; the padding row is zero."""
@@ -47,9 +64,21 @@ class _Table(Module):
     def _fill_padding_idx_with_zero(self) -> None:
         if self.padding_idx is not None:
             with no_grad():
-                self.weight[self.padding_idx].fill_(0)
+                self.weight[self.padding_idx].zero_()
+
+    def extra_repr(self) -> str:
+        text = f"{self.num_embeddings}, {self.embedding_dim}"
+        for name in self._shown:
+            value = getattr(self, name)
+            if name not in _USUAL or value != _USUAL[name]:
+                text += f", {name}={value!r}"
+        return text
 
 
+@layer(
+    "embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)",
+    takes="input: Tensor",
+)
 class Embedding(_Table):
     """Rows of a table: indices (*) give (*, embedding_dim).
 
@@ -57,64 +86,23 @@ class Embedding(_Table):
     are first shortened to this norm.
     """
 
-    __constants__ = [
-        "num_embeddings",
-        "embedding_dim",
-        "padding_idx",
-        "max_norm",
-        "norm_type",
-        "scale_grad_by_freq",
-        "sparse",
-    ]
+    num_embeddings: int
+    embedding_dim: int
+    padding_idx: int | None = None
+    max_norm: float | None = None
+    norm_type: float = 2.0
+    scale_grad_by_freq: bool = False
+    sparse: bool = False
+    _weight: InitVar[Tensor | None] = None
+    _freeze: InitVar[bool] = False
+    device: InitVar[Any] = None
+    dtype: InitVar[Any] = None
 
-    def __init__(
-        self,
-        num_embeddings: int,
-        embedding_dim: int,
-        padding_idx: int | None = None,
-        max_norm: float | None = None,
-        norm_type: float = 2.0,
-        scale_grad_by_freq: bool = False,
-        sparse: bool = False,
-        _weight: Tensor | None = None,
-        _freeze: bool = False,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
-        self.padding_idx = _padding_row(padding_idx, num_embeddings, "Padding_idx")
-        self.max_norm = max_norm
-        self.norm_type = norm_type
-        self.scale_grad_by_freq = scale_grad_by_freq
+    _shown = ("padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse")
+
+    def _settle(self, _weight, _freeze, device, dtype):
+        self.padding_idx = _padding_row(self.padding_idx, self.num_embeddings, "Padding_idx")
         self._make_weight(_weight, _freeze, device, dtype)
-        self.sparse = sparse
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.embedding(
-            input,
-            self.weight,
-            self.padding_idx,
-            self.max_norm,
-            self.norm_type,
-            self.scale_grad_by_freq,
-            self.sparse,
-        )
-
-    def extra_repr(self) -> str:
-        text = f"{self.num_embeddings}, {self.embedding_dim}"
-        if self.padding_idx is not None:
-            text += f", padding_idx={self.padding_idx}"
-        if self.max_norm is not None:
-            text += f", max_norm={self.max_norm}"
-        if self.norm_type != 2:
-            text += f", norm_type={self.norm_type}"
-        if self.scale_grad_by_freq is not False:
-            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
-        if self.sparse is not False:
-            text += ", sparse=True"
-        return text
 
     @classmethod
     def from_pretrained(
@@ -128,98 +116,39 @@ class Embedding(_Table):
         sparse: bool = False,
     ) -> "Embedding":
         """An embedding around a table that exists; frozen: it does not learn."""
-        if embeddings.dim() != 2:
-            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
-        rows, columns = embeddings.shape
-        return cls(
-            num_embeddings=rows,
-            embedding_dim=columns,
-            _weight=embeddings,
-            _freeze=freeze,
-            padding_idx=padding_idx,
-            max_norm=max_norm,
-            norm_type=norm_type,
-            scale_grad_by_freq=scale_grad_by_freq,
-            sparse=sparse,
-        )
+        options: dict = {"padding_idx": padding_idx, "max_norm": max_norm, "norm_type": norm_type}
+        options |= {"scale_grad_by_freq": scale_grad_by_freq, "sparse": sparse}
+        return cls(**_checked(embeddings), **options, _freeze=freeze)
 
 
+@layer(
+    "embedding_bag(input, weight, offsets, max_norm, norm_type, scale_grad_by_freq, mode, sparse,"
+    " per_sample_weights, include_last_offset, padding_idx)",
+    takes="input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None",
+)
 class EmbeddingBag(_Table):
     """Sums, means or maxima of rows: indices (B, n), or (n) with offsets (B), give
     (B, embedding_dim). No table of all looked-up rows is made.
     """
 
-    __constants__ = [
-        "num_embeddings",
-        "embedding_dim",
-        "max_norm",
-        "norm_type",
-        "scale_grad_by_freq",
-        "mode",
-        "sparse",
-        "include_last_offset",
-        "padding_idx",
-    ]
+    num_embeddings: int
+    embedding_dim: int
+    max_norm: float | None = None
+    norm_type: float = 2.0
+    scale_grad_by_freq: bool = False
+    mode: str = "mean"
+    sparse: bool = False
+    _weight: InitVar[Tensor | None] = None
+    include_last_offset: bool = False
+    padding_idx: int | None = None
+    device: InitVar[Any] = None
+    dtype: InitVar[Any] = None
 
-    def __init__(
-        self,
-        num_embeddings: int,
-        embedding_dim: int,
-        max_norm: float | None = None,
-        norm_type: float = 2.0,
-        scale_grad_by_freq: bool = False,
-        mode: str = "mean",
-        sparse: bool = False,
-        _weight: Tensor | None = None,
-        include_last_offset: bool = False,
-        padding_idx: int | None = None,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
-        self.max_norm = max_norm
-        self.norm_type = norm_type
-        self.scale_grad_by_freq = scale_grad_by_freq
-        self.padding_idx = _padding_row(padding_idx, num_embeddings, "padding_idx")
+    _shown = ("max_norm", "norm_type", "scale_grad_by_freq", "mode", "padding_idx")
+
+    def _settle(self, _weight, device, dtype):
+        self.padding_idx = _padding_row(self.padding_idx, self.num_embeddings, "padding_idx")
         self._make_weight(_weight, False, device, dtype)
-        self.mode = mode
-        self.sparse = sparse
-        self.include_last_offset = include_last_offset
-
-    def forward(
-        self,
-        input: Tensor,
-        offsets: Tensor | None = None,
-        per_sample_weights: Tensor | None = None,
-    ) -> Tensor:
-        return F.embedding_bag(
-            input,
-            self.weight,
-            offsets,
-            self.max_norm,
-            self.norm_type,
-            self.scale_grad_by_freq,
-            self.mode,
-            self.sparse,
-            per_sample_weights,
-            self.include_last_offset,
-            self.padding_idx,
-        )
-
-    def extra_repr(self) -> str:
-        text = f"{self.num_embeddings}, {self.embedding_dim}"
-        if self.max_norm is not None:
-            text += f", max_norm={self.max_norm}"
-        if self.norm_type != 2:
-            text += f", norm_type={self.norm_type}"
-        if self.scale_grad_by_freq is not False:
-            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
-        text += f", mode={self.mode!r}"
-        if self.padding_idx is not None:
-            text += f", padding_idx={self.padding_idx}"
-        return text
 
     @classmethod
     def from_pretrained(
@@ -235,20 +164,9 @@ class EmbeddingBag(_Table):
         padding_idx: int | None = None,
     ) -> "EmbeddingBag":
         """A bag around a table that exists; frozen: it does not learn."""
-        if embeddings.dim() != 2:
-            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
-        rows, columns = embeddings.shape
-        bag = cls(
-            num_embeddings=rows,
-            embedding_dim=columns,
-            _weight=embeddings,
-            max_norm=max_norm,
-            norm_type=norm_type,
-            scale_grad_by_freq=scale_grad_by_freq,
-            mode=mode,
-            sparse=sparse,
-            include_last_offset=include_last_offset,
-            padding_idx=padding_idx,
-        )
-        bag.weight.requires_grad = not freeze
+        options: dict = {"mode": mode, "sparse": sparse, "max_norm": max_norm}
+        options |= {"norm_type": norm_type, "scale_grad_by_freq": scale_grad_by_freq}
+        options |= {"include_last_offset": include_last_offset, "padding_idx": padding_idx}
+        bag = cls(**_checked(embeddings), **options)
+        bag.weight.requires_grad_(not freeze)
         return bag

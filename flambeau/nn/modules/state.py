@@ -5,7 +5,6 @@ so a failed load leaves the module as it was. Modules may override `_save_to_sta
 `_load_from_state_dict`; the copies of those that call the inherited ones wait as well.
 """
 
-import itertools
 import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
@@ -110,14 +109,18 @@ class State:
             " to report this bug."
         )
 
+    def _persistent(self):
+        """(name, tensor) of parameters, then of buffers that are saved."""
+        yield from self._parameters.items()
+        for name, buffer in self._buffers.items():
+            if name not in self._non_persistent_buffers_set:
+                yield name, buffer
+
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         """The parameters and buffers of this module alone."""
-        for name, param in self._parameters.items():
-            if param is not None:
-                destination[prefix + name] = param if keep_vars else param.detach()
-        for name, buffer in self._buffers.items():
-            if buffer is not None and name not in self._non_persistent_buffers_set:
-                destination[prefix + name] = buffer if keep_vars else buffer.detach()
+        for name, tensor in self._persistent():
+            if tensor is not None:
+                destination[prefix + name] = tensor if keep_vars else tensor.detach()
         if type(self).get_extra_state is not State.get_extra_state:
             destination[prefix + EXTRA_STATE] = self.get_extra_state()
 
@@ -133,30 +136,34 @@ class State:
                 FutureWarning,
                 stacklevel=2,
             )
-            destination = args[0] if destination is None else destination
-            prefix = args[1] if len(args) > 1 and prefix == "" else prefix
-            keep_vars = args[2] if len(args) > 2 and keep_vars is False else keep_vars
+            given = {"destination": destination, "prefix": prefix, "keep_vars": keep_vars}
+            for (name, value), plain, old in zip(given.items(), (None, "", False), args):
+                given[name] = old if value == plain else value
+            return self.state_dict(**given)
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()
-        local = {"version": self._version}
-        if hasattr(destination, "_metadata"):
-            destination._metadata[prefix[:-1]] = local
+        return self._write_state(destination, prefix, keep_vars)
+
+    def _write_state(self, destination, prefix, keep_vars):
+        """Everything into a dictionary that exists, with the hooks before and after."""
         for hook in self._state_dict_pre_hooks.values():
             hook(self, prefix, keep_vars)
+        about = {"version": self._version}
+        if hasattr(destination, "_metadata"):
+            destination._metadata[prefix[:-1]] = about
         self._save_to_state_dict(destination, prefix, keep_vars)
-        for name, module in self._modules.items():
-            if module is not None:
-                module.state_dict(
-                    destination=destination, prefix=prefix + name + ".", keep_vars=keep_vars
-                )
+        for name, child in self._modules.items():
+            if child is not None:
+                path = f"{prefix}{name}."
+                child.state_dict(destination=destination, prefix=path, keep_vars=keep_vars)
         for hook in self._state_dict_hooks.values():
-            found = hook(self, destination, prefix, local)
+            changed = hook(self, destination, prefix, about)
+            if changed is None:
+                continue
             if getattr(hook, "_from_public_api", False):
-                if found is not None:
-                    raise RuntimeError("state_dict post-hook must return None")
-            elif found is not None:
-                destination = found
+                raise RuntimeError("state_dict post-hook must return None")
+            destination = changed
         return destination
 
     # -- loading -----------------------------------------------------------------------------
@@ -169,12 +176,7 @@ class State:
                 state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
                 error_msgs,
             )  # fmt: skip
-        kept = {k: v for k, v in self._buffers.items() if k not in self._non_persistent_buffers_set}
-        own = {
-            k: v
-            for k, v in itertools.chain(self._parameters.items(), kept.items())
-            if v is not None
-        }
+        own = {name: tensor for name, tensor in self._persistent() if tensor is not None}
         assign = local_metadata.get("assign_to_params_buffers", False)
         for name, param in own.items():
             key = prefix + name
@@ -260,52 +262,17 @@ class State:
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-        missing: list[str] = []
-        unexpected: list[str] = []
+        keys = _IncompatibleKeys([], [])
         problems: list[str] = []
-        metadata = getattr(state_dict, "_metadata", None)
-        state: Any = OrderedDict(state_dict)
-        if metadata is not None:
-            state._metadata = metadata
-        finish: list = []
-
-        def load(module, local_state, prefix=""):
-            local = {} if metadata is None else metadata.get(prefix[:-1], {})
-            if assign:
-                local["assign_to_params_buffers"] = assign
-            module._load_from_state_dict(
-                local_state, prefix, local, True, missing, unexpected, problems
-            )
-            for name, child in module._modules.items():
-                if child is not None:
-                    below = prefix + name + "."
-                    part = {k: v for k, v in local_state.items() if k.startswith(below)}
-                    load(child, part, below)
-            if module._load_state_dict_post_hooks:
-                finish.append(module)
-
         _pending.append([])
         try:
-            load(self, state)
+            loaded = _offer_state(self, state_dict, assign, keys, problems)
         finally:
             waiting = _pending.pop()
-        # modules that look at the keys themselves did so with strict=True: nothing else to ask
-        keys = _IncompatibleKeys(missing, unexpected)
-        for module in finish:
-            for hook in module._load_state_dict_post_hooks.values():
-                if hook(module, keys) is not None:
-                    raise AssertionError(
-                        "Hooks registered with ``register_load_state_dict_post_hook`` are not "
-                        "expected to return new values, if incompatible_keys need to be modified, "
-                        "it should be done inplace."
-                    )
+        for module in loaded:
+            module._run_load_hooks(keys)
         if strict:
-            if unexpected:
-                listed = ", ".join(f'"{k}"' for k in unexpected)
-                problems.insert(0, f"Unexpected key(s) in state_dict: {listed}. ")
-            if missing:
-                listed = ", ".join(f'"{k}"' for k in missing)
-                problems.insert(0, f"Missing key(s) in state_dict: {listed}. ")
+            problems[:0] = _key_problems(keys)
         if not problems:
             for key, param, value, copy, _ in waiting:
                 _run_copy(key, param, value, copy, problems)
@@ -315,6 +282,49 @@ class State:
                 f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{listed}"
             )
         return keys
+
+    def _run_load_hooks(self, keys):
+        for hook in self._load_state_dict_post_hooks.values():
+            if hook(self, keys) is not None:
+                raise AssertionError(
+                    "Hooks registered with ``register_load_state_dict_post_hook`` are not expected "
+                    "to return new values, if incompatible_keys need to be modified, it should be "
+                    "done inplace."
+                )
+
+
+def _offer_state(root, state_dict, assign, keys, problems):
+    """Show each module its part of a state, parents first; all modules, children first.
+
+    They look at keys with strict=True, whatever the user said: what is missing is listed anyway.
+    """
+    metadata = getattr(state_dict, "_metadata", None)
+    state: Any = OrderedDict(state_dict)
+    if metadata is not None:
+        state._metadata = metadata
+    loaded: list = []
+
+    def visit(module, part, prefix):
+        about = (metadata or {}).get(prefix[:-1], {})
+        if assign:
+            about["assign_to_params_buffers"] = assign
+        module._load_from_state_dict(part, prefix, about, True, *keys, problems)
+        for name, child in module._modules.items():
+            if child is not None:
+                path = f"{prefix}{name}."
+                visit(child, {k: v for k, v in part.items() if k.startswith(path)}, path)
+        loaded.append(module)
+
+    visit(root, state, "")
+    return loaded
+
+
+def _key_problems(keys):
+    """What is said about keys that do not match."""
+    for kind, names in (("Missing", keys.missing_keys), ("Unexpected", keys.unexpected_keys)):
+        if names:
+            listed = ", ".join(f'"{name}"' for name in names)
+            yield f"{kind} key(s) in state_dict: {listed}. "
 
 
 def _run_copy(key, param, value, copy, error_msgs):

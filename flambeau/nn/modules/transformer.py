@@ -81,20 +81,17 @@ class TransformerEncoder(Module):
         mask_check: bool = True,
     ) -> None:
         super().__init__()
-        self.layers = _get_clones(encoder_layer, num_layers)
-        self.num_layers = num_layers
-        self.norm = norm
-        self.enable_nested_tensor = enable_nested_tensor
-        self.use_nested_tensor = enable_nested_tensor
-        self.mask_check = mask_check
+        self.num_layers, self.layers = num_layers, _get_clones(encoder_layer, num_layers)
+        self.norm, self.mask_check = norm, mask_check
         why_not = _why_not_nested(encoder_layer) if enable_nested_tensor else None
+        self.enable_nested_tensor = enable_nested_tensor
+        self.use_nested_tensor = enable_nested_tensor and not why_not
         if why_not:
             warnings.warn(
                 "enable_nested_tensor is True, but self.use_nested_tensor is False because "
                 + why_not,
                 stacklevel=2,
             )
-            self.use_nested_tensor = False
 
     def forward(
         self,
@@ -125,6 +122,15 @@ class TransformerEncoder(Module):
         return not getattr(self, "mask_check", True) or is_left_aligned(padding == 0)
 
 
+def _about(name, mask, padding, is_causal=None):
+    """What a decoder is told about one of its two sequences, by keyword."""
+    return {
+        f"{name}_mask": mask,
+        f"{name}_key_padding_mask": padding,
+        f"{name}_is_causal": is_causal,
+    }
+
+
 class TransformerDecoder(Module):
     """A stack of copies of a decoder layer, and a normalisation at the end."""
 
@@ -132,8 +138,7 @@ class TransformerDecoder(Module):
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
-        self.layers = _get_clones(decoder_layer, num_layers)
-        self.num_layers = num_layers
+        self.num_layers, self.layers = num_layers, _get_clones(decoder_layer, num_layers)
         self.norm = norm
 
     def forward(
@@ -148,19 +153,12 @@ class TransformerDecoder(Module):
         memory_is_causal: bool = False,
     ) -> Tensor:
         length = sequence_length(tgt, self.layers[0].self_attn.batch_first)
-        tgt_is_causal = detect_causal(tgt_mask, tgt_is_causal, length)
+        own = _about("tgt", tgt_mask, tgt_key_padding_mask)
+        own["tgt_is_causal"] = detect_causal(tgt_mask, tgt_is_causal, length)
+        other = _about("memory", memory_mask, memory_key_padding_mask, memory_is_causal)
         x = tgt
         for layer in self.layers:
-            x = layer(
-                x,
-                memory,
-                tgt_mask=tgt_mask,
-                memory_mask=memory_mask,
-                tgt_key_padding_mask=tgt_key_padding_mask,
-                memory_key_padding_mask=memory_key_padding_mask,
-                tgt_is_causal=tgt_is_causal,
-                memory_is_causal=memory_is_causal,
-            )
+            x = layer(x, memory, **own, **other)
         return x if self.norm is None else self.norm(x)
 
 
@@ -208,9 +206,7 @@ class Transformer(Module):
             )
         self.decoder = custom_decoder
         self._reset_parameters()
-        self.d_model = d_model
-        self.nhead = nhead
-        self.batch_first = batch_first
+        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
 
     def forward(
         self,
@@ -226,24 +222,16 @@ class Transformer(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        batch_dim = 0 if self.batch_first else 1
-        if src.ndim == 3 and src.shape[batch_dim] != tgt.shape[batch_dim]:
+        batch = 0 if self.batch_first else 1
+        if src.ndim == 3 and tgt.shape[batch] != src.shape[batch]:
             raise RuntimeError("the batch number of src and tgt must be equal")
-        if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
+        if {src.shape[-1], tgt.shape[-1]} != {self.d_model}:
             raise RuntimeError("the feature number of src and tgt must be equal to d_model")
-        memory = self.encoder(
-            src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
-        )
-        return self.decoder(
-            tgt,
-            memory,
-            tgt_mask=tgt_mask,
-            memory_mask=memory_mask,
-            tgt_key_padding_mask=tgt_key_padding_mask,
-            memory_key_padding_mask=memory_key_padding_mask,
-            tgt_is_causal=tgt_is_causal,
-            memory_is_causal=memory_is_causal,
-        )
+        padding = {"src_key_padding_mask": src_key_padding_mask}
+        memory = self.encoder(src, mask=src_mask, is_causal=src_is_causal, **padding)
+        own = _about("tgt", tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+        other = _about("memory", memory_mask, memory_key_padding_mask, memory_is_causal)
+        return self.decoder(tgt, memory, **own, **other)
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:

@@ -214,14 +214,14 @@ class TransformerDecoderLayer(_Layer):
     ) -> Tensor:
         own = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
         other = (memory, memory_mask, memory_key_padding_mask, memory_is_causal)
-        x = tgt
-        if self.norm_first:
-            x = x + self._sa_block(self.norm1(x), *own)
-            x = x + self._mha_block(self.norm2(x), *other)
-            return x + self._ff_block(self.norm3(x))
-        x = self.norm1(x + self._sa_block(x, *own))
-        x = self.norm2(x + self._mha_block(x, *other))
-        return self.norm3(x + self._ff_block(x))
+        x, first = tgt, self.norm_first
+        for norm, block, told in (
+            (self.norm1, self._sa_block, own),
+            (self.norm2, self._mha_block, other),
+            (self.norm3, self._ff_block, ()),
+        ):
+            x = x + block(norm(x), *told) if first else norm(x + block(x, *told))
+        return x
 
     def _mha_block(self, x, mem, attn_mask, key_padding_mask, is_causal=False):
         found = self.multihead_attn(

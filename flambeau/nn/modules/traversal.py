@@ -9,7 +9,22 @@ from flambeau._memory_format import memory_format as _memory_format
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import no_grad
 from flambeau.eager import creation
-from flambeau.nn.parameter import Parameter, is_lazy
+from flambeau.nn.parameter import Parameter, forget_gradients, is_lazy
+
+
+def _items(place):
+    """What gives the members that a module keeps in one place."""
+    return lambda module: getattr(module, place).items()
+
+
+def _to_floats(name, doc):
+    """A method that converts all floating point numbers by the tensors' method of that name."""
+
+    def convert(self) -> Any:
+        return self._apply(lambda t: getattr(t, name)() if t.is_floating_point() else t)
+
+    convert.__name__, convert.__qualname__, convert.__doc__ = name, f"Module.{name}", doc
+    return convert
 
 
 class Traversal:
@@ -23,90 +38,82 @@ class Traversal:
     # -- iteration ---------------------------------------------------------------------------
     def _named_members(self, get_members_fn, prefix="", recurse=True, remove_duplicate=True):
         """(path, member) of this module and those below it."""
-        seen = set()
-        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
-        for path, module in modules if recurse else [(prefix, self)]:
+        places: Any = ((prefix, self),)
+        if recurse:
+            places = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+        done = set() if remove_duplicate else None
+        for path, module in places:
+            start = path + "." if path else ""
             for name, member in get_members_fn(module):
-                if member is None or member in seen:
+                if member is None or (done is not None and member in done):
                     continue
-                if remove_duplicate:
-                    seen.add(member)
-                yield f"{path}.{name}" if path else name, member
+                yield start + name, member
+                if done is not None:
+                    done.add(member)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """All parameters, each once."""
-        for _, found in self.named_parameters(recurse=recurse):
-            yield found
+        return (found for _, found in self.named_parameters(recurse=recurse))
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
         """All parameters with their paths."""
-        yield from self._named_members(
-            lambda module: module._parameters.items(), prefix, recurse, remove_duplicate
-        )
+        return self._named_members(_items("_parameters"), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """All buffers, each once."""
-        for _, found in self.named_buffers(recurse=recurse):
-            yield found
+        return (found for _, found in self.named_buffers(recurse=recurse))
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """All buffers with their paths."""
-        yield from self._named_members(
-            lambda module: module._buffers.items(), prefix, recurse, remove_duplicate
-        )
+        return self._named_members(_items("_buffers"), prefix, recurse, remove_duplicate)
 
     def children(self) -> Iterator[Any]:
         """The modules right below this one, each once."""
-        for _, module in self.named_children():
-            yield module
+        return (module for _, module in self.named_children())
 
     def named_children(self) -> Iterator[tuple[str, Any]]:
         """The modules right below this one, with their names."""
-        seen = set()
-        for name, module in self._modules.items():
-            if module is not None and module not in seen:
-                seen.add(module)
-                yield name, module
+        return self._named_members(_items("_modules"), recurse=False)
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Any]:
         """This module and all below it."""
-        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
-            yield module
+        return (found for _, found in self.named_modules(remove_duplicate=remove_duplicate))
 
     def named_modules(
         self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Any]]:
         """This module and all below it, with their paths."""
-        memo = set() if memo is None else memo
-        if self in memo:
+        if memo is None:
+            memo = set()
+        elif self in memo:
             return
+        yield prefix, self
         if remove_duplicate:
             memo.add(self)
-        yield prefix, self
-        for name, module in self._modules.items():
-            if module is not None:
-                below = f"{prefix}.{name}" if prefix else name
-                yield from module.named_modules(memo, below, remove_duplicate)
+        start = prefix + "." if prefix else ""
+        below = [(start + n, child) for n, child in self._modules.items() if child is not None]
+        for path, child in below:
+            yield from child.named_modules(memo, path, remove_duplicate)
 
     def apply(self, fn: Callable[[Any], None]) -> Any:
         """fn(module) for every module, from the leaves up."""
-        for module in self.children():
-            module.apply(fn)
+        for child in self.children():
+            child.apply(fn)
         fn(self)
         return self
 
     # -- modes -------------------------------------------------------------------------------
     def train(self, mode: bool = True) -> Any:
         """Training mode for all modules, or evaluation."""
-        if not isinstance(mode, bool):
+        if mode is not True and mode is not False:
             raise ValueError("training mode is expected to be boolean")
+        for child in self.children():
+            child.train(mode)
         self.training = mode
-        for module in self.children():
-            module.train(mode)
         return self
 
     def eval(self) -> Any:
@@ -115,8 +122,8 @@ class Traversal:
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         """Whether parameters get gradients."""
-        for p in self.parameters():
-            p.requires_grad_(requires_grad)
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -130,18 +137,7 @@ class Traversal:
                 "instead.",
                 stacklevel=2,
             )
-        p: Any
-        for p in self.parameters():
-            if p.grad is None:
-                continue
-            if set_to_none:
-                p.grad = None
-                continue
-            if p.grad.grad_fn is not None:
-                p.grad.detach_()
-            else:
-                p.grad.requires_grad_(False)
-            p.grad.zero_()
+        forget_gradients(self.parameters(), set_to_none)
 
     def share_memory(self) -> Any:
         """Move parameters and buffers to memory that processes share."""
@@ -153,27 +149,19 @@ class Traversal:
     # -- conversion --------------------------------------------------------------------------
     def _apply(self, fn, recurse=True):
         """Replace what parameters and buffers hold by fn of it; they stay the same objects."""
-        if recurse:
-            for module in self.children():
-                module._apply(fn)
-        for param in self._parameters.values():
-            if param is None:
-                continue
-            with no_grad():
+        for child in self.children() if recurse else ():
+            child._apply(fn)
+        with no_grad():
+            for param in self._parameters.values():
                 if is_lazy(param):
                     _convert_lazy(param, fn)
-                    continue
-                param.data = fn(param)
-                if param.grad is not None:
-                    wanted = param.grad.requires_grad
-                    grad = fn(param.grad)
-                    param._grad = grad.requires_grad_(wanted)
+                elif param is not None:
+                    _convert(param, fn)
         for name, buffer in self._buffers.items():
-            if buffer is not None:
-                if is_lazy(buffer):
-                    _convert_lazy(buffer, fn)
-                else:
-                    self._buffers[name] = fn(buffer)
+            if is_lazy(buffer):
+                _convert_lazy(buffer, fn)
+            elif buffer is not None:
+                self._buffers[name] = fn(buffer)
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
@@ -226,21 +214,18 @@ class Traversal:
         """Convert all parameters and buffers to one dtype."""
         return self._apply(lambda t: t.type(dst_type))
 
-    def float(self) -> Any:
-        """Floating point numbers of 32 bits."""
-        return self._apply(lambda t: t.float() if t.is_floating_point() else t)
+    float = _to_floats("float", "Floating point numbers of 32 bits.")
+    double = _to_floats("double", "Floating point numbers of 64 bits.")
+    half = _to_floats("half", "Floating point numbers of 16 bits.")
+    bfloat16 = _to_floats("bfloat16", "Floating point numbers of 16 bits with the range of 32.")
 
-    def double(self) -> Any:
-        """Floating point numbers of 64 bits."""
-        return self._apply(lambda t: t.double() if t.is_floating_point() else t)
 
-    def half(self) -> Any:
-        """Floating point numbers of 16 bits."""
-        return self._apply(lambda t: t.half() if t.is_floating_point() else t)
-
-    def bfloat16(self) -> Any:
-        """Floating point numbers of 16 bits with the range of 32."""
-        return self._apply(lambda t: t.bfloat16() if t.is_floating_point() else t)
+def _convert(param, fn):
+    """A parameter and its gradient hold fn of what they held."""
+    param.data = fn(param)
+    grad = param.grad
+    if grad is not None:
+        param._grad = fn(grad).requires_grad_(grad.requires_grad)
 
 
 def _convert_lazy(tensor, fn):

@@ -14,47 +14,59 @@ def each(value, count):
     return tuple(value) if isinstance(value, Iterable) else (value,) * count
 
 
+def _single(x):
+    return each(x, 1)
+
+
+def _pair(x):
+    return each(x, 2)
+
+
+def _triple(x):
+    return each(x, 3)
+
+
+def _quadruple(x):
+    return each(x, 4)
+
+
 def _ntuple(n, name="parse"):
     """each, for n dimensions."""
 
-    def parse(x):
+    def spread(x):
         return each(x, n)
 
-    parse.__name__ = name
-    return parse
-
-
-_single = _ntuple(1, "_single")
-_pair = _ntuple(2, "_pair")
-_triple = _ntuple(3, "_triple")
-_quadruple = _ntuple(4, "_quadruple")
+    spread.__name__ = name
+    return spread
 
 
 def _reverse_repeat_tuple(t, n):
     """What F.pad takes: the last dimension first, each number n times."""
-    return tuple(x for x in reversed(t) for _ in range(n))
+    return tuple(number for number in t[::-1] for _ in range(n))
 
 
 def _list_with_default(out_size, defaults):
     """Sizes, with None replaced by the defaults."""
     if isinstance(out_size, int):
         return out_size
-    if len(defaults) <= len(out_size):
-        raise ValueError(f"Input dimension should be at least {len(out_size) + 1}")
-    last = defaults[-len(out_size) :]
-    return [d if v is None else v for v, d in zip(out_size, last)]
+    count = len(out_size)
+    if not count < len(defaults):
+        raise ValueError(f"Input dimension should be at least {count + 1}")
+    filled = zip(out_size, defaults[len(defaults) - count :])
+    return [own if asked is None else asked for asked, own in filled]
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
     """Take a prefix such as "module." off the keys of a state_dict, in place."""
-    for key in list(state_dict):
-        if key.startswith(prefix):
-            state_dict[key[len(prefix) :]] = state_dict.pop(key)
+    _shorten(state_dict, prefix)
     metadata = getattr(state_dict, "_metadata", None)
-    if metadata is None:
-        return
-    for key in list(metadata):
-        if key == "":
-            continue
-        if key == prefix.replace(".", "") or key.startswith(prefix):
-            metadata[key[len(prefix) :]] = metadata.pop(key)
+    if metadata is not None:
+        module = prefix.replace(".", "")  # its own entry has no dot behind it
+        if module in metadata and module:
+            metadata[module[len(prefix) :]] = metadata.pop(module)
+        _shorten(metadata, prefix)
+
+
+def _shorten(named, prefix):
+    for name in [name for name in named if name and name.startswith(prefix)]:
+        named[name.removeprefix(prefix)] = named.pop(name)

@@ -6,7 +6,6 @@ other weights does the work of both.
 
 import copy
 
-import flambeau
 from flambeau._tensor import Tensor
 from flambeau.nn.parameter import Parameter
 
@@ -26,6 +25,18 @@ def _check(layer, bn):
 def _check_statistics(bn):
     if bn.running_mean is None or bn.running_var is None:
         raise AssertionError("bn.running_mean and bn.running_var must not be None")
+
+
+def _folded(weight, bias, mean, var, eps, gain, shift):
+    """(factor per channel, new bias) of bn(layer(x)) = gain (layer(x) - mean) / std + shift."""
+    scale = (var + eps).rsqrt()
+    if gain is not None:
+        scale = scale * gain
+    moved = -mean * scale if bias is None else (bias - mean) * scale
+    if shift is not None:
+        moved = moved + shift
+    dtype, learns = (weight.dtype, False) if bias is None else (bias.dtype, bias.requires_grad)
+    return scale, Parameter(moved.to(dtype), learns)
 
 
 def fuse_conv_bn_eval(conv, bn, transpose: bool = False):
@@ -51,16 +62,10 @@ def fuse_conv_bn_weights(
     transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
     """The weight and bias of the fused convolution, from running mean, variance and so on."""
-    bias_dtype = conv_w.dtype if conv_b is None else conv_b.dtype
-    conv_b = flambeau.zeros_like(bn_rm) if conv_b is None else conv_b
-    bn_w = flambeau.ones_like(bn_rm) if bn_w is None else bn_w
-    bn_b = flambeau.zeros_like(bn_rm) if bn_b is None else bn_b
-    inverse = flambeau.rsqrt(bn_rv + bn_eps)
-    shape = [1] * conv_w.dim()
-    shape[1 if transpose else 0] = -1
-    weight = (conv_w * (bn_w * inverse).reshape(shape)).to(dtype=conv_w.dtype)
-    bias = ((conv_b - bn_rm) * inverse * bn_w + bn_b).to(dtype=bias_dtype)
-    return Parameter(weight, conv_w.requires_grad), Parameter(bias, conv_b.requires_grad)
+    scale, bias = _folded(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
+    channels = 1 if transpose else 0
+    spread = scale.reshape([-1 if d == channels else 1 for d in range(conv_w.dim())])
+    return Parameter((conv_w * spread).to(conv_w.dtype), conv_w.requires_grad), bias
 
 
 def fuse_linear_bn_eval(linear, bn):
@@ -89,9 +94,6 @@ def fuse_linear_bn_weights(
     bn_b: Tensor,
 ) -> tuple[Parameter, Parameter]:
     """The weight and bias of the fused linear layer."""
-    bias_dtype = linear_w.dtype if linear_b is None else linear_b.dtype
-    linear_b = flambeau.zeros_like(bn_rm) if linear_b is None else linear_b
-    scale = bn_w * flambeau.rsqrt(bn_rv + bn_eps)
-    weight = linear_w * scale.unsqueeze(-1).to(dtype=linear_w.dtype)
-    bias = ((linear_b - bn_rm) * scale + bn_b).to(dtype=bias_dtype)
-    return Parameter(weight, linear_w.requires_grad), Parameter(bias, linear_b.requires_grad)
+    scale, bias = _folded(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
+    weight = linear_w * scale.to(linear_w.dtype).unsqueeze(-1)
+    return Parameter(weight, linear_w.requires_grad), bias

@@ -13,7 +13,13 @@ from flambeau.autograd.grad_mode import no_grad
 from flambeau.nn import functional as F
 from flambeau.nn.modules.module import Module
 from flambeau.nn.utils.parametrize import register_parametrization
-from flambeau.nn.utils.spectral_norm import as_matrix, channel_dim
+from flambeau.nn.utils.spectral_norm import (
+    as_matrix,
+    channel_dim,
+    check_steps,
+    turn,
+    unit_vectors,
+)
 from flambeau.nn.utils.weight_norm import scaled_to
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
@@ -41,10 +47,65 @@ def _make_orthogonal(A):
     return linalg.householder_product(X, tau) * X.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
 
 
+def _whole(tall):
+    """A square orthogonal matrix that begins with the columns of a tall one."""
+    n, k = tall.shape[-2:]
+    if n == k:
+        return tall.clone() if _is_orthogonal(tall) else _make_orthogonal(tall)
+    more = flambeau.randn(*tall.shape[:-2], n, n - k, dtype=tall.dtype, device=tall.device)
+    return _make_orthogonal(flambeau.cat([tall, more], dim=-1))
+
+
+def _reflections(tall):
+    """What _householder takes to this matrix: reflections below the diagonal, signs on it."""
+    packed, tau = flambeau.geqrf(tall)
+    signs = packed.diagonal(dim1=-2, dim2=-1)
+    signs.sign_()
+    signs[tau == 0.0] *= -1  # a reflection by nothing counts the other way
+    return packed
+
+
+def _is_wide(matrix):
+    return matrix.shape[-2] < matrix.shape[-1]
+
+
+# -- maps from tall free matrices to those with orthonormal columns
+
+
+def _householder(X):
+    below = X.tril(-1)
+    tau = 2.0 / (below.square().sum(dim=-2) + 1.0)
+    signs = X.diagonal(dim1=-2, dim2=-1).int()  # they are not learned
+    return linalg.householder_product(below, tau) * signs.unsqueeze(-2)
+
+
+def _by_skew(mapped):
+    """From the lower triangle to a skew matrix, which the map takes to an orthogonal one."""
+
+    def columns(X):
+        n, k = X.shape[-2:]
+        lower = F.pad(X.tril(), (0, n - k))
+        return mapped(lower - lower.mH)[..., :k]
+
+    return columns
+
+
+def _cayley(skew):
+    unit = flambeau.eye(skew.shape[-1], dtype=skew.dtype, device=skew.device)
+    return linalg.solve(unit - skew / 2, unit + skew / 2)
+
+
 class _OrthMaps(Enum):
     matrix_exp = auto()
     cayley = auto()
     householder = auto()
+
+
+_MAPS = {
+    _OrthMaps.matrix_exp: _by_skew(lambda skew: flambeau.matrix_exp(skew)),
+    _OrthMaps.cayley: _by_skew(_cayley),
+    _OrthMaps.householder: _householder,
+}
 
 
 class _Orthogonal(Module):
@@ -62,38 +123,14 @@ class _Orthogonal(Module):
         super().__init__()
         if weight.is_complex() and orthogonal_map == _OrthMaps.householder:
             raise ValueError("The householder parametrization does not support complex tensors.")
-        self.shape = weight.shape
-        self.orthogonal_map = orthogonal_map
+        self.shape, self.orthogonal_map = weight.shape, orthogonal_map
         if use_trivialization:
             self.register_buffer("base", None)
 
     def forward(self, X: Tensor) -> Tensor:
-        wide = X.size(-2) < X.size(-1)
-        X = X.mT if wide else X
-        n, k = X.shape[-2:]
-        if self.orthogonal_map == _OrthMaps.householder:
-            A = X.tril(diagonal=-1)
-            tau = 2.0 / (1.0 + (A * A).sum(dim=-2))
-            # the diagonal holds signs, which are not learned
-            Q = linalg.householder_product(A, tau) * X.diagonal(dim1=-2, dim2=-1).int().unsqueeze(
-                -2
-            )
-        else:
-            X = X.tril()
-            if n != k:
-                rest = X.new_zeros(n, n - k).expand(*X.shape[:-2], -1, -1)
-                X = flambeau.cat([X, rest], dim=-1)
-            A = X - X.mH  # skew: both maps take it to an orthogonal matrix
-            if self.orthogonal_map == _OrthMaps.matrix_exp:
-                Q = flambeau.matrix_exp(A)
-            else:
-                unit = flambeau.eye(n, dtype=A.dtype, device=A.device)
-                Q = linalg.solve(
-                    flambeau.add(unit, A, alpha=-0.5), flambeau.add(unit, A, alpha=0.5)
-                )
-            if n != k:
-                Q = Q[..., :k]
-        if hasattr(self, "base"):
+        wide = _is_wide(X)
+        Q = _MAPS[self.orthogonal_map](X.mT if wide else X)
+        if "base" in self._buffers:
             Q = self.base @ Q
         return Q.mT if wide else Q
 
@@ -104,31 +141,21 @@ class _Orthogonal(Module):
                 f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of "
                 f"shape {Q.shape}."
             )
-        given, wide = Q, Q.size(-2) < Q.size(-1)
-        Q = Q.mT if wide else Q
-        n, k = Q.shape[-2:]
-        if not hasattr(self, "base"):
-            if self.orthogonal_map != _OrthMaps.householder:
-                raise NotImplementedError(
-                    "It is not possible to assign to the matrix exponential or the Cayley "
-                    "parametrizations when use_trivialization=False."
-                )
-            A, tau = flambeau.geqrf(Q)
-            # the diagonal of R tells the signs; a reflection by nothing counts the other way
-            diagonal = A.diagonal(dim1=-2, dim2=-1)
-            diagonal.sign_()
-            diagonal[tau == 0.0] *= -1
-            return A.mT if wide else A
-        if n == k:
-            Q = Q.clone() if _is_orthogonal(Q) else _make_orthogonal(Q)
-        else:
-            more = flambeau.randn(*Q.shape[:-2], n, n - k, dtype=Q.dtype, device=Q.device)
-            Q = _make_orthogonal(flambeau.cat([Q, more], dim=-1))
-        self.base = Q
-        # every map takes minus one on the diagonal to (minus) the unit matrix or to signs only
-        start = flambeau.zeros_like(given)
-        start.diagonal(dim1=-2, dim2=-1).fill_(-1.0)
-        return start
+        wide = _is_wide(Q)
+        tall = Q.mT if wide else Q
+        if "base" in self._buffers:
+            self.base = _whole(tall)
+            # every map takes minus one on the diagonal to (minus) the unit matrix or to signs only
+            start = flambeau.zeros_like(Q)
+            start.diagonal(dim1=-2, dim2=-1).fill_(-1.0)
+            return start
+        if self.orthogonal_map != _OrthMaps.householder:
+            raise NotImplementedError(
+                "It is not possible to assign to the matrix exponential or the Cayley "
+                "parametrizations when use_trivialization=False."
+            )
+        reflections = _reflections(tall)
+        return reflections.mT if wide else reflections
 
 
 def orthogonal(
@@ -144,15 +171,15 @@ def orthogonal(
         raise ValueError(
             f"Expected a matrix or batch of matrices. Got a tensor of {weight.ndim} dimensions."
         )
-    if orthogonal_map is None:
-        square = weight.size(-2) == weight.size(-1)
-        orthogonal_map = "matrix_exp" if square or weight.is_complex() else "householder"
-    kind = getattr(_OrthMaps, orthogonal_map, None)
-    if kind is None:
+    rows, columns = weight.shape[-2:]
+    plain = rows != columns and not weight.is_complex()  # where householder is the quicker one
+    orthogonal_map = orthogonal_map or ("householder" if plain else "matrix_exp")
+    if orthogonal_map not in _OrthMaps.__members__:
         raise ValueError(
             'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". '
             f"Got: {orthogonal_map}"
         )
+    kind = _OrthMaps[orthogonal_map]
     made = _Orthogonal(weight, kind, use_trivialization=use_trivialization)
     return register_parametrization(module, name, made, unsafe=True)
 
@@ -198,35 +225,25 @@ class _SpectralNorm(Module):
         self, weight: Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12
     ) -> None:
         super().__init__()
-        ndim = weight.ndim
-        if not -ndim <= dim < ndim:
+        rank = weight.ndim
+        if dim not in range(-rank, rank):
             raise IndexError(
-                f"Dimension out of range (expected to be in range of [-{ndim}, {ndim - 1}] but got "
+                f"Dimension out of range (expected to be in range of [-{rank}, {rank - 1}] but got "
                 f"{dim})"
             )
-        if n_power_iterations <= 0:
-            raise ValueError(
-                "Expected n_power_iterations to be positive, but got "
-                f"n_power_iterations={n_power_iterations}"
-            )
-        self.dim = dim % ndim
-        self.eps = eps
-        if ndim > 1:
+        check_steps(n_power_iterations)
+        self.dim, self.eps = dim % rank, eps
+        if rank > 1:  # the only singular value of a vector is its length
             self.n_power_iterations = n_power_iterations
             matrix = as_matrix(weight, self.dim)
-            height, width = matrix.size()
-            u = matrix.new_empty(height).normal_(0, 1)
-            v = matrix.new_empty(width).normal_(0, 1)
-            self.register_buffer("_u", F.normalize(u, dim=0, eps=eps))
-            self.register_buffer("_v", F.normalize(v, dim=0, eps=eps))
+            for name, vector in zip(("_u", "_v"), unit_vectors(matrix, eps)):
+                self.register_buffer(name, vector)
             self._power_method(matrix, 15)
 
-    @no_grad()
     def _power_method(self, matrix, steps):
         """Turn u and v towards the first singular vectors."""
-        for _ in range(steps):
-            F.normalize(flambeau.mv(matrix, self._v), dim=0, eps=self.eps, out=self._u)
-            F.normalize(flambeau.mv(matrix.H, self._u), dim=0, eps=self.eps, out=self._v)
+        u, v = self._u, self._v
+        turn(steps, self.eps, (matrix, v, u), (matrix.H, u, v))
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:

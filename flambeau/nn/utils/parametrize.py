@@ -260,24 +260,26 @@ def register_parametrization(
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
-        if not unsafe:
+        chain = module.parametrizations[tensor_name]
+        if unsafe:
+            chain.unsafe = True
+        else:
             _check_next(module, tensor_name, parametrization)
-        module.parametrizations[tensor_name].append(parametrization)
-        module.parametrizations[tensor_name].unsafe |= unsafe
-    elif tensor_name in module._buffers or tensor_name in module._parameters:
-        original = getattr(module, tensor_name)
-        made = ParametrizationList([parametrization], original, unsafe=unsafe)
-        delattr(module, tensor_name)
-        if not is_parametrized(module):
-            _own_class(module)
-            module.parametrizations = ModuleDict()
-        _add_property(module, tensor_name)
-        module.parametrizations[tensor_name] = made
-    else:
+        chain.append(parametrization)
+        return module
+    held = {**module._parameters, **module._buffers}
+    if tensor_name not in held:
         raise ValueError(
             f"Module '{module}' does not have a parameter, a buffer, or a parametrized element "
             f"with name '{tensor_name}'"
         )
+    chain = ParametrizationList([parametrization], held[tensor_name], unsafe=unsafe)
+    delattr(module, tensor_name)
+    if not is_parametrized(module):
+        _own_class(module)
+        module.parametrizations = ModuleDict()
+    module.parametrizations[tensor_name] = chain
+    _add_property(module, tensor_name)
     return module
 
 
@@ -325,27 +327,31 @@ def remove_parametrizations(
     """Make the tensor an ordinary one again: with its present value, or with the original."""
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
-    made = module.parametrizations[tensor_name]
-    if made.is_tensor:
-        original = made.original
-        if leave_parametrized:
-            with no_grad():
-                original.set_(getattr(module, tensor_name))
-    elif leave_parametrized:
-        found = getattr(module, tensor_name)
-        original = Parameter(found) if found.requires_grad else found
-    else:
+    left = _what_remains(module, tensor_name, leave_parametrized)
+    module.parametrizations.pop(tensor_name)
+    delattr(type(module), tensor_name)
+    _register(module, tensor_name, left)
+    if not is_parametrized(module):
+        del module.parametrizations
+        module.__class__ = type(module).__bases__[0]
+    return module
+
+
+def _what_remains(module, name, parametrized):
+    """The tensor without its parametrizations: its present value, or what it was made from."""
+    chain = module.parametrizations[name]
+    if not (parametrized or chain.is_tensor):
         raise ValueError(
             "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is "
             "parametrized in terms of a sequence of tensors."
         )
-    delattr(type(module), tensor_name)
-    del module.parametrizations[tensor_name]
-    _register(module, tensor_name, original)
-    if not is_parametrized(module):
-        delattr(module, "parametrizations")
-        module.__class__ = type(module).__bases__[0]
-    return module
+    if not parametrized:
+        return chain.original
+    value = getattr(module, name)
+    if not chain.is_tensor:
+        return Parameter(value) if value.requires_grad else value
+    with no_grad():  # the same tensor as before, since an optimizer may know it
+        return chain.original.set_(value)
 
 
 def type_before_parametrizations(module: Module) -> type:

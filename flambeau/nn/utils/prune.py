@@ -68,45 +68,27 @@ class BasePruningMethod(ABC):
     def apply(cls, module, name, *args, importance_scores=None, **kwargs):
         """Prune one parameter of a module, on top of earlier prunings of it."""
         method = _joined_with_earlier(module, name, cls(*args, **kwargs))
-        original = getattr(module, name)
-        if importance_scores is None:
-            importance_scores = original
-        elif importance_scores.shape != original.shape:
-            raise AssertionError(
-                f"importance_scores should have the same shape as parameter {name} of {module}, "
-                f"got {importance_scores.shape} vs {original.shape}"
-            )
-        first = not isinstance(method, PruningContainer)
-        if first:
-            module.register_parameter(name + "_orig", original)
-            del module._parameters[name]
-            default_mask = flambeau.ones_like(original)
+        tensor = getattr(module, name)
+        scores = _scores(importance_scores, tensor, f"parameter {name} of {module}")
+        again = isinstance(method, PruningContainer)
+        if again:
+            so_far = getattr(module, name + "_mask").detach().clone()
         else:
-            default_mask = getattr(module, name + "_mask").detach().clone()
-        try:
-            mask = method.compute_mask(importance_scores, default_mask=default_mask)
-            module.register_buffer(name + "_mask", mask)
-            setattr(module, name, method.apply_mask(module))
-            module.register_forward_pre_hook(method)
-        except Exception:
-            if first:  # as if nothing had happened
-                module.register_parameter(name, getattr(module, name + "_orig"))
-                del module._parameters[name + "_orig"]
-            raise
+            so_far = flambeau.ones_like(tensor)
+        mask = method.compute_mask(scores, default_mask=so_far)  # may refuse: nothing is done yet
+        if not again:
+            module._parameters.pop(name)
+            module.register_parameter(name + "_orig", tensor)
+        module.register_buffer(name + "_mask", mask)
+        method(module, None)
+        module.register_forward_pre_hook(method)
         return method
 
     def prune(self, t, default_mask=None, importance_scores=None):
         """A pruned copy of a tensor, whatever module it may belong to."""
-        if importance_scores is None:
-            importance_scores = t
-        elif importance_scores.shape != t.shape:
-            raise AssertionError(
-                "importance_scores should have the same shape as tensor t, got "
-                f"{importance_scores.shape} vs {t.shape}"
-            )
-        if default_mask is None:
-            default_mask = flambeau.ones_like(t)
-        return t * self.compute_mask(importance_scores, default_mask=default_mask)
+        scores = _scores(importance_scores, t, "tensor t")
+        so_far = flambeau.ones_like(t) if default_mask is None else default_mask
+        return self.compute_mask(scores, default_mask=so_far) * t
 
     def remove(self, module):
         """Make pruning permanent: the parameter gets its old name and its zeros for good."""
@@ -120,6 +102,16 @@ class BasePruningMethod(ABC):
         original.data = weight.data
         del module._buffers[name + "_mask"]
         setattr(module, name, original)
+
+
+def _scores(given, tensor, what):
+    """By what elements are judged: by themselves unless told otherwise."""
+    if given is not None and given.shape != tensor.shape:
+        raise AssertionError(
+            f"importance_scores should have the same shape as {what}, got {given.shape} vs "
+            f"{tensor.shape}"
+        )
+    return tensor if given is None else given
 
 
 def _joined_with_earlier(module, name, method):
@@ -262,10 +254,11 @@ class Identity(BasePruningMethod):
         return super().apply(module, name)
 
 
-class RandomUnstructured(BasePruningMethod):
-    """Elements anywhere, at random. amount: a fraction, or a number of elements."""
+class _Elements(BasePruningMethod):
+    """Elements anywhere. amount: a fraction, or a number of elements."""
 
     PRUNING_TYPE = "unstructured"
+    _largest: bool  # whether the first ones in the ranking go, or the last
 
     def __init__(self, amount):
         _check_amount(amount)
@@ -275,31 +268,31 @@ class RandomUnstructured(BasePruningMethod):
         count = _count(self.amount, t.nelement())
         mask = default_mask.clone(memory_format=flambeau.contiguous_format)
         if count:
-            drawn = flambeau.rand_like(t).view(-1)
-            mask.view(-1)[flambeau.topk(drawn, k=count).indices] = 0
+            chosen = self._ranked(t).view(-1).topk(count, largest=self._largest)
+            mask.view(-1)[chosen.indices] = 0
         return mask
+
+
+class RandomUnstructured(_Elements):
+    """Elements anywhere, at random."""
+
+    _largest = True
+
+    def _ranked(self, t):
+        return flambeau.rand_like(t)
 
     @classmethod
     def apply(cls, module, name, amount):
         return super().apply(module, name, amount=amount)
 
 
-class L1Unstructured(BasePruningMethod):
+class L1Unstructured(_Elements):
     """The elements of smallest magnitude (or score), wherever they are."""
 
-    PRUNING_TYPE = "unstructured"
+    _largest = False
 
-    def __init__(self, amount):
-        _check_amount(amount)
-        self.amount = amount
-
-    def compute_mask(self, t, default_mask):
-        count = _count(self.amount, t.nelement())
-        mask = default_mask.clone(memory_format=flambeau.contiguous_format)
-        if count:
-            smallest = flambeau.topk(flambeau.abs(t).view(-1), k=count, largest=False)
-            mask.view(-1)[smallest.indices] = 0
-        return mask
+    def _ranked(self, t):
+        return t.abs()
 
     @classmethod
     def apply(cls, module, name, amount, importance_scores=None):
@@ -379,40 +372,39 @@ class CustomFromMask(BasePruningMethod):
 # -- functions that prune a module and give it back -----------------------------------------------
 
 
+def _pruned(module, method, *args, **kwargs):
+    method.apply(module, *args, **kwargs)
+    return module
+
+
 def identity(module, name):
     """Store a parameter as original and mask without pruning anything."""
-    Identity.apply(module, name)
-    return module
+    return _pruned(module, Identity, name)
 
 
 def random_unstructured(module, name, amount):
     """Prune random elements of a parameter."""
-    RandomUnstructured.apply(module, name, amount)
-    return module
+    return _pruned(module, RandomUnstructured, name, amount)
 
 
 def l1_unstructured(module, name, amount, importance_scores=None):
     """Prune the elements of smallest magnitude of a parameter."""
-    L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
-    return module
+    return _pruned(module, L1Unstructured, name, amount, importance_scores)
 
 
 def random_structured(module, name, amount, dim):
     """Prune random channels of a parameter."""
-    RandomStructured.apply(module, name, amount, dim)
-    return module
+    return _pruned(module, RandomStructured, name, amount, dim)
 
 
 def ln_structured(module, name, amount, n, dim, importance_scores=None):
     """Prune the channels of smallest n-norm of a parameter."""
-    LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
-    return module
+    return _pruned(module, LnStructured, name, amount, n, dim, importance_scores)
 
 
 def custom_from_mask(module, name, mask):
     """Prune a parameter where mask is zero."""
-    CustomFromMask.apply(module, name, mask)
-    return module
+    return _pruned(module, CustomFromMask, name, mask)
 
 
 def global_unstructured(parameters, pruning_method, importance_scores=None, **kwargs):

@@ -7,13 +7,12 @@ follow from call to call. The newer way is `parametrizations.spectral_norm`.
 
 from typing import Any
 
-import flambeau
-from flambeau import linalg
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import no_grad
 from flambeau.nn import functional as F
 from flambeau.nn.modules.module import Module
-from flambeau.nn.parameter import Parameter, is_lazy
+from flambeau.nn.parameter import Parameter
+from flambeau.nn.utils.forward_hooks import refuse_lazy, refuse_second, take_off
 
 __all__ = [
     "SpectralNorm",
@@ -29,6 +28,27 @@ def as_matrix(weight: Tensor, dim: int) -> Tensor:
     if dim != 0:
         weight = weight.permute(dim, *(d for d in range(weight.dim()) if d != dim))
     return weight.flatten(1)
+
+
+def check_steps(n_power_iterations: int) -> None:
+    """At least one step of iteration."""
+    if n_power_iterations <= 0:
+        raise ValueError(
+            f"Expected n_power_iterations to be positive, but got {n_power_iterations=}"
+        )
+
+
+def unit_vectors(matrix: Tensor, eps: float) -> list[Tensor]:
+    """Random vectors of length one: of the height and of the width of a matrix."""
+    drawn = [matrix.new_empty(size).normal_(0, 1) for size in matrix.shape]
+    return [F.normalize(vector, dim=0, eps=eps) for vector in drawn]
+
+
+@no_grad()
+def turn(steps: int, eps: float, *moves: tuple[Tensor, Tensor, Tensor]) -> None:
+    """Power iteration: each move (matrix, x, y) writes the direction of matrix @ x to y."""
+    for matrix, x, y in moves * steps:
+        F.normalize(matrix.mv(x), dim=0, eps=eps, out=y)
 
 
 def channel_dim(module: Module) -> int:
@@ -50,11 +70,7 @@ class SpectralNorm:
     def __init__(
         self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12
     ) -> None:
-        if n_power_iterations <= 0:
-            raise ValueError(
-                "Expected n_power_iterations to be positive, but got "
-                f"n_power_iterations={n_power_iterations}"
-            )
+        check_steps(n_power_iterations)
         self.name, self.dim, self.eps = name, dim, eps
         self.n_power_iterations = n_power_iterations
 
@@ -64,17 +80,15 @@ class SpectralNorm:
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
         """The weight over its largest singular value."""
-        weight = getattr(module, self.name + "_orig")
-        u, v = getattr(module, self.name + "_u"), getattr(module, self.name + "_v")
-        matrix = as_matrix(weight, self.dim)
+        original, u, v = (getattr(module, self.name + end) for end in ("_orig", "_u", "_v"))
+        matrix = as_matrix(original, self.dim)
         if do_power_iteration:
-            with no_grad():
-                for _ in range(self.n_power_iterations):  # in place: DataParallel shares u and v
-                    F.normalize(flambeau.mv(matrix.t(), u), dim=0, eps=self.eps, out=v)
-                    F.normalize(flambeau.mv(matrix, v), dim=0, eps=self.eps, out=u)
-                # copies, since the next forward writes to u and v before this backward has run
-                u, v = u.clone(), v.clone()
-        return weight / flambeau.dot(u, flambeau.mv(matrix, v))
+            # in place, since DataParallel shares u and v
+            turn(self.n_power_iterations, self.eps, (matrix.t(), u, v), (matrix, v, u))
+            # copies, since the next forward writes to them before this backward has run
+            u, v = u.detach().clone(), v.detach().clone()
+        largest = u.dot(matrix.mv(v))
+        return original / largest
 
     def remove(self, module: Module) -> None:
         """Make the weight an ordinary parameter again."""
@@ -90,42 +104,34 @@ class SpectralNorm:
 
     def _solve_v_and_rescale(self, weight_mat, u, target_sigma):
         """The v with u = W v up to scale, and u . W v = target_sigma."""
-        inverse = weight_mat.t().mm(weight_mat).pinverse()
-        v = linalg.multi_dot([inverse, weight_mat.t(), u.unsqueeze(1)]).squeeze(1)
-        return v.mul_(target_sigma / flambeau.dot(u, flambeau.mv(weight_mat, v)))
+        across = weight_mat.t()
+        v = (across @ weight_mat).pinverse() @ across.mv(u)
+        return v * (target_sigma / u.dot(weight_mat.mv(v)))
 
     @staticmethod
     def apply(
         module: Module, name: str, n_power_iterations: int, dim: int, eps: float
     ) -> "SpectralNorm":
         """Rename the parameter, draw u and v, register the hooks."""
-        for hook in module._forward_pre_hooks.values():
-            if isinstance(hook, SpectralNorm) and hook.name == name:
-                raise RuntimeError(
-                    f"Cannot register two spectral_norm hooks on the same parameter {name}"
-                )
+        refuse_second(module, SpectralNorm, name, "spectral_norm")
         made = SpectralNorm(name, n_power_iterations, dim, eps)
         weight = module._parameters[name]
         if weight is None:
             raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
-        if is_lazy(weight):
-            raise ValueError(
-                "The module passed to `SpectralNorm` can't have uninitialized parameters. Make "
-                "sure to run the dummy forward before applying spectral normalization"
-            )
-        with no_grad():
-            height, width = as_matrix(weight, dim).size()
-            u = F.normalize(weight.new_empty(height).normal_(0, 1), dim=0, eps=eps)
-            v = F.normalize(weight.new_empty(width).normal_(0, 1), dim=0, eps=eps)
-        delattr(module, name)
+        refuse_lazy(weight, SpectralNorm, "spectral")
+        vectors = unit_vectors(as_matrix(weight.detach(), dim), eps)
+        del module._parameters[name]
         module.register_parameter(name + "_orig", weight)
         setattr(module, name, weight.data)  # something to read before the first forward
-        module.register_buffer(name + "_u", u)
-        module.register_buffer(name + "_v", v)
-        module.register_forward_pre_hook(made)
-        module._register_state_dict_hook(SpectralNormStateDictHook(made))
-        module._register_load_state_dict_pre_hook(SpectralNormLoadStateDictPreHook(made))
+        for end, vector in zip(("_u", "_v"), vectors):
+            module.register_buffer(name + end, vector)
+        made._attach(module)
         return made
+
+    def _attach(self, module):
+        module.register_forward_pre_hook(self)
+        module._register_state_dict_hook(SpectralNormStateDictHook(self))
+        module._register_load_state_dict_pre_hook(SpectralNormLoadStateDictPreHook(self))
 
 
 class SpectralNormLoadStateDictPreHook:
@@ -137,26 +143,25 @@ class SpectralNormLoadStateDictPreHook:
     def __call__(
         self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
     ) -> None:
-        hook = self.fn
-        version = local_metadata.get("spectral_norm", {}).get(hook.name + ".version")
-        key = prefix + hook.name
+        name, key = self.fn.name, prefix + self.fn.name
+        version = local_metadata.get("spectral_norm", {}).get(f"{name}.version")
         if version is not None and version >= 1:
             return
-        complete = all(key + end in state_dict for end in ("_orig", "_u", "_v"))
-        if version is None and complete and key not in state_dict:
+        found = [end for end in ("_orig", "", "_u", "_v") if key + end in state_dict]
+        if version is None and found == ["_orig", "_u", "_v"]:
             return  # a state without notes on versions, but of the new kind
-        missing = [key + end for end in ("_orig", "", "_u") if key + end not in state_dict]
-        if missing:
-            if strict:
-                missing_keys.extend(missing)
-            return
-        with no_grad():
-            original = state_dict[key + "_orig"]
-            sigma = (original / state_dict.pop(key)).mean()
-            matrix = as_matrix(original, hook.dim)
-            state_dict[key + "_v"] = hook._solve_v_and_rescale(
-                matrix, state_dict[key + "_u"], sigma
-            )
+        missing = [key + end for end in ("_orig", "", "_u") if end not in found]
+        if not missing:
+            self._add_v(state_dict, key)
+        elif strict:
+            missing_keys += missing
+
+    @no_grad()
+    def _add_v(self, state_dict, key):
+        original, u = state_dict[key + "_orig"], state_dict[key + "_u"]
+        largest = (original / state_dict.pop(key)).mean()
+        matrix = as_matrix(original, self.fn.dim)
+        state_dict[key + "_v"] = self.fn._solve_v_and_rescale(matrix, u, largest)
 
 
 class SpectralNormStateDictHook:
@@ -188,20 +193,13 @@ def spectral_norm(
 
 def remove_spectral_norm(module, name: str = "weight"):
     """Undo spectral_norm; the weight keeps its value."""
-    for number, hook in module._forward_pre_hooks.items():
-        if isinstance(hook, SpectralNorm) and hook.name == name:
-            hook.remove(module)
-            del module._forward_pre_hooks[number]
-            break
-    else:
-        raise ValueError(f"spectral_norm of '{name}' not found in {module}")
+    take_off(module, SpectralNorm, name, "spectral_norm")
     _drop(module._state_dict_hooks, SpectralNormStateDictHook, name)
     _drop(module._load_state_dict_pre_hooks, SpectralNormLoadStateDictPreHook, name)
     return module
 
 
 def _drop(hooks, kind, name):
-    for number, hook in hooks.items():
-        if isinstance(hook, kind) and hook.fn.name == name:
-            del hooks[number]
-            return
+    own = [n for n, hook in hooks.items() if isinstance(hook, kind) and hook.fn.name == name]
+    for number in own[:1]:
+        del hooks[number]

@@ -10,7 +10,8 @@ from typing import Any
 import flambeau
 from flambeau._tensor import Tensor
 from flambeau.nn.modules.module import Module
-from flambeau.nn.parameter import Parameter, is_lazy
+from flambeau.nn.parameter import Parameter
+from flambeau.nn.utils.forward_hooks import refuse_lazy, refuse_second, take_off
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 
@@ -29,8 +30,7 @@ class WeightNorm:
     dim: int
 
     def __init__(self, name: str, dim: int) -> None:
-        self.name = name
-        self.dim = -1 if dim is None else dim
+        self.name, self.dim = name, -1 if dim is None else dim
 
     def compute_weight(self, module: Module) -> Any:
         """The weight, from its lengths and directions."""
@@ -46,33 +46,24 @@ class WeightNorm:
             FutureWarning,
             stacklevel=3,
         )
-        for hook in module._forward_pre_hooks.values():
-            if isinstance(hook, WeightNorm) and hook.name == name:
-                raise RuntimeError(
-                    f"Cannot register two weight_norm hooks on the same parameter {name}"
-                )
-        made = WeightNorm(name, dim)
+        refuse_second(module, WeightNorm, name, "weight_norm")
         weight = getattr(module, name)
-        if is_lazy(weight):
-            raise ValueError(
-                "The module passed to `WeightNorm` can't have uninitialized parameters. Make sure "
-                "to run the dummy forward before applying weight normalization"
-            )
-        del module._parameters[name]
+        refuse_lazy(weight, WeightNorm, "weight")
+        made = WeightNorm(name, dim)
         lengths = flambeau.norm_except_dim(weight, 2, made.dim)
-        module.register_parameter(name + "_g", Parameter(lengths.data))
-        module.register_parameter(name + "_v", Parameter(weight.data))
-        setattr(module, name, made.compute_weight(module))
+        del module._parameters[name]
+        for end, tensor in (("_g", lengths), ("_v", weight)):
+            module.register_parameter(name + end, Parameter(tensor.data))
+        made(module, None)  # something to read before the first forward
         module.register_forward_pre_hook(made)
         return made
 
     def remove(self, module: Module) -> None:
         """Make the weight an ordinary parameter again."""
-        weight = self.compute_weight(module)
-        delattr(module, self.name)
-        del module._parameters[self.name + "_g"]
-        del module._parameters[self.name + "_v"]
-        setattr(module, self.name, Parameter(weight.data))
+        weight = self.compute_weight(module).data
+        for end in ("", "_g", "_v"):
+            delattr(module, self.name + end)
+        module.register_parameter(self.name, Parameter(weight))
 
     def __call__(self, module: Module, inputs: Any) -> None:
         setattr(module, self.name, self.compute_weight(module))
@@ -86,9 +77,5 @@ def weight_norm(module, name: str = "weight", dim: int = 0):
 
 def remove_weight_norm(module, name: str = "weight"):
     """Undo weight_norm; the weight keeps its value."""
-    for number, hook in module._forward_pre_hooks.items():
-        if isinstance(hook, WeightNorm) and hook.name == name:
-            hook.remove(module)
-            del module._forward_pre_hooks[number]
-            return module
-    raise ValueError(f"weight_norm of '{name}' not found in {module}")
+    take_off(module, WeightNorm, name, "weight_norm")
+    return module

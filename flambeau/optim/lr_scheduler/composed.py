@@ -12,7 +12,8 @@ from flambeau.optim.optimizer import Optimizer
 def _check_members(name, schedulers, optimizer):
     """All of them step without arguments, on this optimizer."""
     for number, scheduler in enumerate(schedulers):
-        if not hasattr(scheduler, "optimizer"):
+        own = getattr(scheduler, "optimizer", None)
+        if own is None:
             raise TypeError(f"{name} at index {number} should have `optimizer` as its attribute.")
         if isinstance(scheduler, ReduceLROnPlateau):
             raise ValueError(
@@ -20,11 +21,11 @@ def _check_members(name, schedulers, optimizer):
                 "kwargs to be specified when calling `step`, but got one at index "
                 f"{number} in the given schedulers sequence."
             )
-        if scheduler.optimizer is not optimizer:
+        if own is not optimizer:
             raise ValueError(
                 f"{name} expects all schedulers to belong to the same optimizer, but got scheduler "
-                f"{type(scheduler).__name__} at index {number} has {scheduler.optimizer}, which is "
-                f"different from {type(optimizer).__name__}."
+                f"{type(scheduler).__name__} at index {number} has {own}, which is different from "
+                f"{type(optimizer).__name__}."
             )
 
 
@@ -59,45 +60,43 @@ class SequentialLR(_Composed):
         last_epoch: int = -1,
     ) -> None:
         name = type(self).__name__
-        if len(schedulers) < 1:
+        members, turns = len(schedulers), len(milestones)
+        if not members:
             raise ValueError(f"{name} expects at least one scheduler, but got no scheduler.")
         _check_members(name, schedulers, optimizer)
-        if len(milestones) != len(schedulers) - 1:
+        if turns + 1 != members:
             raise ValueError(
                 "Sequential Schedulers expects number of schedulers provided to be one more than "
-                "the number of milestone points, but got number of schedulers "
-                f"{len(schedulers)} and the number of milestones to be equal to {len(milestones)}"
+                f"the number of milestone points, but got number of schedulers {members} and the "
+                f"number of milestones to be equal to {turns}"
             )
-        self._schedulers = schedulers
-        self._milestones = milestones
-        self.last_epoch = last_epoch + 1
-        self.optimizer = optimizer
+        self._schedulers, self._milestones = schedulers, milestones
+        self.optimizer, self.last_epoch = optimizer, last_epoch + 1
         # every member has written its first rates already: start again with the first one alone
+        self.recursive_undo()
         for group in optimizer.param_groups:
             write(group, "lr", group["initial_lr"])
-        self.recursive_undo()
-        self._schedulers[0]._initial_step()
-        self._last_lr = schedulers[0].get_last_lr()
+        first = schedulers[0]
+        first._initial_step()
+        self._last_lr = first.get_last_lr()
 
     def recursive_undo(self, sched: LRScheduler | None = None) -> None:
         """Take back the first step of all members, and of their members."""
-        scheduler = self if sched is None else sched
-        if hasattr(scheduler, "_schedulers"):
-            for member in scheduler._schedulers:
-                self.recursive_undo(member)
-        elif hasattr(scheduler, "last_epoch"):
-            scheduler.last_epoch -= 1
+        undone: Any = self if sched is None else sched
+        below = getattr(undone, "_schedulers", None)
+        for member in below or ():
+            self.recursive_undo(member)
+        if below is None and hasattr(undone, "last_epoch"):
+            undone.last_epoch -= 1
 
     def step(self) -> None:  # type: ignore[override]
         """Go on to the next epoch of the scheduler whose turn it is."""
-        self.last_epoch += 1
-        turn = bisect_right(self._milestones, self.last_epoch)
-        scheduler = self._schedulers[turn]
-        if turn > 0 and self._milestones[turn - 1] == self.last_epoch:
-            scheduler._update_lr(0)
-        else:
-            scheduler.step()
-        self._last_lr = scheduler.get_last_lr()
+        self.last_epoch = epoch = self.last_epoch + 1
+        turn = bisect_right(self._milestones, epoch)
+        current: Any = self._schedulers[turn]
+        starts = turn > 0 and epoch == self._milestones[turn - 1]
+        current._update_lr(0) if starts else current.step()
+        self._last_lr = current.get_last_lr()
 
 
 class ChainedScheduler(_Composed):

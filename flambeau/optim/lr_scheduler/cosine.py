@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from typing import Any
 
 from flambeau._tensor import Tensor
 from flambeau.optim.lr_scheduler.scheduler import LRScheduler
@@ -14,8 +15,7 @@ class CosineAnnealingLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1
     ) -> None:
-        self.T_max = T_max
-        self.eta_min = eta_min
+        self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float | Tensor]:
@@ -45,6 +45,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     `step(epoch)` takes fractions of epochs, so that it can be called after every batch.
     """
 
+    T_cur: float
+
     def __init__(
         self,
         optimizer: Optimizer,
@@ -53,19 +55,17 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         eta_min: float = 0.0,
         last_epoch: int = -1,
     ) -> None:
-        if T_0 <= 0 or not isinstance(T_0, int):
-            raise ValueError(f"Expected positive integer T_0, but got {T_0}")
-        if T_mult < 1 or not isinstance(T_mult, int):
-            raise ValueError(f"Expected integer T_mult >= 1, but got {T_mult}")
+        value: Any
+        for value, wanted in ((T_0, "positive integer T_0"), (T_mult, "integer T_mult >= 1")):
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f"Expected {wanted}, but got {value}")
         if not isinstance(eta_min, (float, int)):
             raise ValueError(
                 f"Expected float or int eta_min, but got {eta_min} of type {type(eta_min)}"
             )
-        self.T_0 = T_0
-        self.T_i = T_0
-        self.T_mult = T_mult
-        self.eta_min = eta_min
-        self.T_cur: float = last_epoch
+        # T_i: the length of the period under way, T_cur: how much of it has passed
+        self.T_0, self.T_i, self.T_mult = T_0, T_0, T_mult
+        self.eta_min, self.T_cur = eta_min, last_epoch
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float | Tensor]:
@@ -81,34 +81,26 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def step(self, epoch: float | None = None) -> None:
         """Go on by one epoch, or to any epoch."""
-        if epoch is None and self.last_epoch < 0:
-            epoch = 0
-        if epoch is None:
-            epoch = self.last_epoch + 1
-            self.T_cur = self.T_cur + 1
-            if self.T_cur >= self.T_i:
-                self.T_cur = self.T_cur % self.T_i
-                self.T_i = self.T_i * self.T_mult
-        elif epoch < 0:
-            raise ValueError(f"Expected non-negative epoch, but got {epoch}")
+        if epoch is None and self.last_epoch >= 0:
+            self.last_epoch += 1
+            self.T_cur += 1
+            if self.T_cur >= self.T_i:  # the next period, which is T_mult times as long
+                self.T_cur, self.T_i = self.T_cur % self.T_i, self.T_i * self.T_mult
         else:
+            epoch = 0 if epoch is None else epoch
+            if epoch < 0:
+                raise ValueError(f"Expected non-negative epoch, but got {epoch}")
+            self.last_epoch = math.floor(epoch)
             self._find(epoch)
-        self.last_epoch = math.floor(epoch)
-        self._get_lr_called_within_step = True
-        try:
-            values = self.get_lr()
-        finally:
-            self._get_lr_called_within_step = False
-        self._write(values)
+        self._write_rates(self.get_lr)
 
     def _find(self, epoch):
         """The period that epoch is in, and the place in it."""
-        if epoch < self.T_0:
-            self.T_i, self.T_cur = self.T_0, epoch
-        elif self.T_mult == 1:
-            self.T_i, self.T_cur = self.T_0, epoch % self.T_0
-        else:
-            passed = epoch / self.T_0 * (self.T_mult - 1) + 1
-            count = int(math.log(passed, self.T_mult))
-            self.T_cur = epoch - self.T_0 * (self.T_mult**count - 1) / (self.T_mult - 1)
-            self.T_i = self.T_0 * self.T_mult**count
+        first, growth = self.T_0, self.T_mult
+        if epoch < first or growth == 1:
+            self.T_i, self.T_cur = first, epoch % first
+            return
+        # n periods before it last first * (growth**n - 1) / (growth - 1) together
+        n = int(math.log(epoch / first * (growth - 1) + 1, growth))
+        self.T_i = first * growth**n
+        self.T_cur = epoch - first * (growth**n - 1) / (growth - 1)

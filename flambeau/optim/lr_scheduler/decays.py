@@ -1,11 +1,10 @@
 """Schedulers that lead from one factor to another within total_iters epochs."""
 
-from flambeau._tensor import Tensor
-from flambeau.optim.lr_scheduler.scheduler import LRScheduler
+from flambeau.optim.lr_scheduler.scheduler import FactorScheduler
 from flambeau.optim.optimizer import Optimizer
 
 
-class ConstantLR(LRScheduler):
+class ConstantLR(FactorScheduler):
     """The initial rate times factor, until total_iters epochs have passed."""
 
     def __init__(
@@ -15,26 +14,21 @@ class ConstantLR(LRScheduler):
         total_iters: int = 5,
         last_epoch: int = -1,
     ) -> None:
-        if factor > 1.0 or factor < 0:
+        if not 0 <= factor <= 1:
             raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
-        self.factor = factor
-        self.total_iters = total_iters
+        self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float | Tensor]:
-        current = self._current()
+    def _growth(self):
         if self.last_epoch == 0:
-            return [lr * self.factor for lr in current]
-        if self.last_epoch != self.total_iters:
-            return current
-        return [lr * (1.0 / self.factor) for lr in current]
+            return self.factor
+        return 1.0 / self.factor if self.last_epoch == self.total_iters else None
 
-    def _get_closed_form_lr(self):
-        over = self.last_epoch >= self.total_iters
-        return [base * (self.factor + over * (1 - self.factor)) for base in self.base_lrs]
+    def _factor(self):
+        return self.factor if self.last_epoch < self.total_iters else 1.0
 
 
-class LinearLR(LRScheduler):
+class LinearLR(FactorScheduler):
     """The initial rate times a factor that goes straight from start_factor to end_factor."""
 
     def __init__(
@@ -45,55 +39,47 @@ class LinearLR(LRScheduler):
         total_iters: int = 5,
         last_epoch: int = -1,
     ) -> None:
-        if start_factor > 1.0 or start_factor <= 0:
+        if not 0 < start_factor <= 1:
             raise ValueError(
                 "Starting multiplicative factor expected to be greater than 0 and less or equal "
                 "to 1."
             )
-        if end_factor > 1.0 or end_factor < 0:
+        if not 0 <= end_factor <= 1:
             raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
-        self.start_factor = start_factor
-        self.end_factor = end_factor
+        self.start_factor, self.end_factor = start_factor, end_factor
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float | Tensor]:
-        current = self._current()
-        if self.last_epoch == 0:
-            return [lr * self.start_factor for lr in current]
-        if self._is_initial or self.last_epoch > self.total_iters:
-            return current
-        # the quotient of two neighbours on the line
+    def _growth(self):
+        epoch, length = self.last_epoch, self.total_iters
+        if epoch == 0:
+            return self.start_factor
+        if epoch > length or self._is_initial:
+            return None
+        rise = self.end_factor - self.start_factor  # within `length` epochs
+        return 1.0 + rise / (length * self.start_factor + (epoch - 1) * rise)
+
+    def _factor(self):
         rise = self.end_factor - self.start_factor
-        before = self.total_iters * self.start_factor + (self.last_epoch - 1) * rise
-        return [lr * (1.0 + rise / before) for lr in current]
-
-    def _get_closed_form_lr(self):
-        rise = self.end_factor - self.start_factor
-        passed = min(self.total_iters, self.last_epoch)
-        factor = self.start_factor + rise * passed / self.total_iters
-        return [base * factor for base in self.base_lrs]
+        return self.start_factor + rise * min(self.last_epoch, self.total_iters) / self.total_iters
 
 
-class PolynomialLR(LRScheduler):
+class PolynomialLR(FactorScheduler):
     """The initial rate times (1 - epoch / total_iters) ** power."""
 
     def __init__(
         self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
     ) -> None:
-        self.total_iters = total_iters
-        self.power = power
+        self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float | Tensor]:
-        current = self._current()
-        if self._is_initial or self.last_epoch > self.total_iters:
-            return current
-        left = 1.0 - self.last_epoch / self.total_iters
-        left_before = 1.0 - (self.last_epoch - 1) / self.total_iters
-        factor = (left / left_before) ** self.power
-        return [lr * factor for lr in current]
+    def _left(self, epoch):
+        return 1.0 - epoch / self.total_iters
 
-    def _get_closed_form_lr(self):
-        passed = min(self.total_iters, self.last_epoch)
-        return [base * (1.0 - passed / self.total_iters) ** self.power for base in self.base_lrs]
+    def _growth(self):
+        if self.last_epoch > self.total_iters or self._is_initial:
+            return None
+        return (self._left(self.last_epoch) / self._left(self.last_epoch - 1)) ** self.power
+
+    def _factor(self):
+        return self._left(min(self.last_epoch, self.total_iters)) ** self.power

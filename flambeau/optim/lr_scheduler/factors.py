@@ -1,13 +1,12 @@
 """Schedulers that multiply by a factor: one of the user's, or a constant at certain epochs."""
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any
 
 from flambeau._tensor import Tensor
-from flambeau.optim.lr_scheduler.scheduler import LRScheduler
+from flambeau.optim.lr_scheduler.scheduler import FactorScheduler, LRScheduler
 from flambeau.optim.optimizer import Optimizer
 
 
@@ -85,28 +84,24 @@ class MultiplicativeLR(_FactorPerGroup):
         return [lr * f(self.last_epoch) for lr, f in zip(current, self.lr_lambdas, strict=True)]
 
 
-class StepLR(LRScheduler):
+class StepLR(FactorScheduler):
     """Times gamma every step_size epochs."""
 
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
-        self.step_size = step_size
-        self.gamma = gamma
+        self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float | Tensor]:
-        current = self._current()
-        if self.last_epoch == 0 or self.last_epoch % self.step_size != 0:
-            return current
-        return [lr * self.gamma for lr in current]
+    def _growth(self):
+        steps, rest = divmod(self.last_epoch, self.step_size)
+        return self.gamma if steps and not rest else None
 
-    def _get_closed_form_lr(self):
-        factor = self.gamma ** (self.last_epoch // self.step_size)
-        return [base * factor for base in self.base_lrs]
+    def _factor(self):
+        return self.gamma ** (self.last_epoch // self.step_size)
 
 
-class MultiStepLR(LRScheduler):
+class MultiStepLR(FactorScheduler):
     """Times gamma at every milestone; a milestone named twice counts twice."""
 
     def __init__(
@@ -116,32 +111,27 @@ class MultiStepLR(LRScheduler):
         gamma: float = 0.1,
         last_epoch: int = -1,
     ) -> None:
-        self.milestones = Counter(milestones)
-        self.gamma = gamma
+        self.milestones, self.gamma = Counter(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float | Tensor]:
-        current = self._current()
-        if self.last_epoch not in self.milestones:
-            return current
-        factor = self.gamma ** self.milestones[self.last_epoch]
-        return [lr * factor for lr in current]
+    def _growth(self):
+        times = self.milestones.get(self.last_epoch)
+        return None if times is None else self.gamma**times
 
-    def _get_closed_form_lr(self):
-        passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
-        return [base * self.gamma**passed for base in self.base_lrs]
+    def _factor(self):
+        passed = sum(times for epoch, times in self.milestones.items() if epoch <= self.last_epoch)
+        return self.gamma**passed
 
 
-class ExponentialLR(LRScheduler):
+class ExponentialLR(FactorScheduler):
     """Times gamma at every epoch."""
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float | Tensor]:
-        current = self._current()
-        return current if self._is_initial else [lr * self.gamma for lr in current]
+    def _growth(self):
+        return None if self._is_initial else self.gamma
 
-    def _get_closed_form_lr(self):
-        return [base * self.gamma**self.last_epoch for base in self.base_lrs]
+    def _factor(self):
+        return self.gamma**self.last_epoch

@@ -39,71 +39,62 @@ class ReduceLROnPlateau(LRScheduler):
     ) -> None:
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
-        self.factor = factor
         check_optimizer(optimizer)
-        self.optimizer = optimizer
+        self.optimizer, self.factor = optimizer, factor
+        several = isinstance(min_lr, (list, tuple))
+        self.default_min_lr = None if several else min_lr
         count = len(optimizer.param_groups)
-        if isinstance(min_lr, (list, tuple)):
-            if len(min_lr) != count:
-                raise ValueError(f"expected {count} min_lrs, got {len(min_lr)}")
-            self.default_min_lr = None
-            self.min_lrs = list(min_lr)
-        else:
-            self.default_min_lr = min_lr
-            self.min_lrs = [min_lr] * count
-        self.patience = patience
-        self.cooldown = cooldown
-        self.eps = eps
-        self.last_epoch = 0
-        self._last_lr = rates(optimizer)
+        self.min_lrs = list(min_lr) if several else [min_lr] * count  # type: ignore[arg-type]
+        if len(self.min_lrs) != count:
+            raise ValueError(f"expected {count} min_lrs, got {len(self.min_lrs)}")
+        self.patience, self.cooldown, self.eps = patience, cooldown, eps
+        self.last_epoch, self._last_lr = 0, rates(optimizer)
         self._init_is_better(mode, threshold, threshold_mode)
         self._reset()
 
     def _reset(self):
-        self.best = self.mode_worse
-        self.cooldown_counter = 0
-        self.num_bad_epochs = 0
+        """As if no measure had been seen."""
+        self.best, self.cooldown_counter, self.num_bad_epochs = self.mode_worse, 0, 0
 
     def step(  # type: ignore[override]
         self, metrics: SupportsFloat, epoch: int | None = None
     ) -> None:
         """Take the measure of another epoch."""
-        current = float(metrics)  # a tensor that keeps a graph alive should not be kept
-        if epoch is None:
-            epoch = self.last_epoch + 1
-        else:
+        if epoch is not None:
             warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
-        self.last_epoch = epoch
-        if self._is_better(current, self.best):
-            self.best = current
-            self.num_bad_epochs = 0
-        else:
-            self.num_bad_epochs += 1
-        if self.in_cooldown:
-            self.cooldown_counter -= 1
-            self.num_bad_epochs = 0
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        measure = float(metrics)  # a tensor that keeps a graph alive should not be kept
+        better = self._is_better(measure, self.best)
+        if better:
+            self.best = measure
+        waits = self.in_cooldown
+        self.cooldown_counter -= waits
+        self.num_bad_epochs = 0 if better or waits else self.num_bad_epochs + 1
         if self.num_bad_epochs > self.patience:
-            self._reduce_lr(epoch)
-            self.cooldown_counter = self.cooldown
-            self.num_bad_epochs = 0
+            self._reduce_lr(self.last_epoch)
+            self.num_bad_epochs, self.cooldown_counter = 0, self.cooldown
         self._last_lr = rates(self.optimizer)
+
+    def _count_anew(self, count):
+        """Groups were added: they have the same least rate, if it was told for all at once."""
+        if self.default_min_lr is None:
+            raise RuntimeError(
+                f"The number of param groups in the `optimizer` ({count}) differs from when "
+                f"`ReduceLROnPlateau` was initialized ({len(self.min_lrs)}), usually due to a new "
+                "param group being added to the optimizer. Please modify the `min_lrs` field to "
+                "match the length of the `optimizer` param groups."
+            )
+        self.min_lrs = [self.default_min_lr] * count
 
     def _reduce_lr(self, epoch):
         groups = self.optimizer.param_groups
-        if len(groups) != len(self.min_lrs):
-            if self.default_min_lr is None:
-                raise RuntimeError(
-                    f"The number of param groups in the `optimizer` ({len(groups)}) differs from "
-                    f"when `ReduceLROnPlateau` was initialized ({len(self.min_lrs)}), usually due "
-                    "to a new param group being added to the optimizer. Please modify the "
-                    "`min_lrs` field to match the length of the `optimizer` param groups."
-                )
-            self.min_lrs = [self.default_min_lr] * len(groups)
+        if len(self.min_lrs) != len(groups):
+            self._count_anew(len(groups))
         for group, least in zip(groups, self.min_lrs):
-            old = float(group["lr"])
-            new = max(old * self.factor, least)
-            if old - new > self.eps:
-                write(group, "lr", new)
+            rate = float(group["lr"])
+            lower = max(least, self.factor * rate)
+            if rate - lower > self.eps:
+                write(group, "lr", lower)
 
     @property
     def in_cooldown(self) -> bool:
@@ -111,25 +102,22 @@ class ReduceLROnPlateau(LRScheduler):
         return self.cooldown_counter > 0
 
     def _is_better(self, a, best):
-        if self.mode == "min":
-            if self.threshold_mode == "rel":
-                return a < best * (1.0 - self.threshold)
-            return a < best - self.threshold
-        if self.threshold_mode == "rel":
-            return a > best * (self.threshold + 1.0)
-        return a > best + self.threshold
+        """Is a measure beyond the best one, by the threshold at least?"""
+        sign = 1 if self.mode == "max" else -1
+        margin = sign * self.threshold
+        limit = best * (1.0 + margin) if self.threshold_mode == "rel" else best + margin
+        return sign * a > sign * limit
 
     def _init_is_better(self, mode, threshold, threshold_mode):
-        if mode not in ("min", "max"):
+        worst = {"min": math.inf, "max": -math.inf}
+        if mode not in worst:
             raise ValueError("mode " + mode + " is unknown!")
         if threshold_mode not in ("rel", "abs"):
             raise ValueError("threshold mode " + threshold_mode + " is unknown!")
-        self.mode_worse = math.inf if mode == "min" else -math.inf
-        self.mode = mode
-        self.threshold = threshold
-        self.threshold_mode = threshold_mode
+        self.mode_worse, self.mode = worst[mode], mode
+        self.threshold, self.threshold_mode = threshold, threshold_mode
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` gave."""
-        self.__dict__.update(state_dict)
+        vars(self).update(state_dict)
         self._init_is_better(self.mode, self.threshold, self.threshold_mode)

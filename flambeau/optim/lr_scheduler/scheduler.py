@@ -132,11 +132,11 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Go on to the next epoch and write its rates."""
+        if epoch is not None:
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
         if self._step_count == 1:
             self._check_order()
         self._step_count += 1
-        if epoch is not None:
-            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
         self._update_lr(epoch)
 
     def _check_order(self):
@@ -160,22 +160,20 @@ class LRScheduler:
             )
 
     def _update_lr(self, epoch=None):
+        """Go to an epoch (None: the next one) and write its rates."""
+        closed = None if epoch is None else getattr(self, "_get_closed_form_lr", None)
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        self._write_rates(closed or self.get_lr)
+
+    def _write_rates(self, compute):
+        """Write what compute() gives; get_lr knows that it was not the user who asked."""
         self._get_lr_called_within_step = True
         try:
-            if epoch is None:
-                self.last_epoch += 1
-                values = self.get_lr()
-            else:
-                self.last_epoch = epoch
-                closed = getattr(self, "_get_closed_form_lr", None)
-                values = self.get_lr() if closed is None else closed()
+            found = compute()
         finally:
             self._get_lr_called_within_step = False
-        self._write(values)
-
-    def _write(self, values):
-        for group, value in zip(self.optimizer.param_groups, values):
-            write(group, "lr", value)
+        for group, rate in zip(self.optimizer.param_groups, found):
+            write(group, "lr", rate)
         self._last_lr: list[Any] = rates(self.optimizer)
 
     def _current(self):
@@ -188,6 +186,29 @@ class LRScheduler:
                 stacklevel=3,
             )
         return rates(self.optimizer)
+
+
+class FactorScheduler(LRScheduler):
+    """Rates that are the initial ones times a factor, the same for all groups.
+
+    Subclasses tell it in two ways: `_factor` is the factor of this epoch, `_growth` what it is to
+    that of the epoch before (None: the same).
+    """
+
+    def _factor(self):
+        raise NotImplementedError
+
+    def _growth(self):
+        raise NotImplementedError
+
+    def get_lr(self) -> list[float | Tensor]:
+        """The rates of this epoch, from those of the epoch before."""
+        before, growth = self._current(), self._growth()
+        return before if growth is None else [rate * growth for rate in before]
+
+    def _get_closed_form_lr(self):
+        factor = self._factor()
+        return [base * factor for base in self.base_lrs]
 
 
 class _LRScheduler(LRScheduler):

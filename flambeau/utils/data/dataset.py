@@ -32,6 +32,12 @@ _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
 
 
+def _samples(dataset: Any, indices: list[Any]) -> list[Any]:
+    """Many samples of a dataset, all at once where it knows how."""
+    at_once = getattr(dataset, "__getitems__", None)
+    return at_once(indices) if callable(at_once) else [dataset[index] for index in indices]
+
+
 class Dataset(Generic[_T_co]):
     """Samples by index: a subclass writes `__getitem__`, and `__len__` unless its sampler knows.
 
@@ -84,7 +90,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
     def __init__(self, *tensors: Tensor) -> None:
         sizes = [tensor.size(0) for tensor in tensors]
-        if any(size != sizes[0] for size in sizes):
+        if len({*sizes}) > 1:
             raise AssertionError(f"Size mismatch between tensors; their first sizes are {sizes}")
         self.tensors = tensors
 
@@ -134,18 +140,13 @@ class StackDataset(Dataset[Any]):
         return self._joined(dataset[index] for dataset in self._parts())
 
     def __getitems__(self, indices: list[Any]) -> list[Any]:
-        columns = []
-        for dataset in self._parts():
-            if callable(getattr(dataset, "__getitems__", None)):
-                items = dataset.__getitems__(indices)
-                if len(items) != len(indices):
-                    raise ValueError(
-                        "Nested dataset's output size mismatch."
-                        f" Expected {len(indices)}, got {len(items)}"
-                    )
-            else:
-                items = [dataset[index] for index in indices]
-            columns.append(items)
+        columns = [_samples(dataset, indices) for dataset in self._parts()]
+        wanted = len(indices)
+        for count in map(len, columns):
+            if count != wanted:
+                raise ValueError(
+                    f"Nested dataset's output size mismatch. Expected {wanted}, got {count}"
+                )
         return [self._joined(values) for values in zip(*columns)]
 
     def __len__(self) -> int:
@@ -234,11 +235,11 @@ class Subset(Dataset[_T_co]):
     indices: Sequence[int]
 
     def __init__(self, dataset: Dataset[_T_co], indices: Sequence[int]) -> None:
-        self.dataset = dataset
-        self.indices = indices
+        self.dataset, self.indices = dataset, indices
         kind = type(self)
+        own = [getattr(kind, n) is not getattr(Subset, n) for n in ("__getitem__", "__getitems__")]
         # Loaders would call the inherited __getitems__ and never see the new __getitem__.
-        if kind.__getitem__ is not Subset.__getitem__ and kind.__getitems__ is Subset.__getitems__:
+        if own == [True, False]:
             raise NotImplementedError(
                 f"{kind.__name__} overrides __getitem__ but not __getitems__. "
                 "When subclassing Subset and overriding __getitem__, you must also override "
@@ -249,15 +250,12 @@ class Subset(Dataset[_T_co]):
             )
 
     def __getitem__(self, idx: Any) -> _T_co:
-        if isinstance(idx, list):
-            return self.dataset[[self.indices[i] for i in idx]]
-        return self.dataset[self.indices[idx]]
+        whole: Any = self.dataset
+        several = isinstance(idx, list)
+        return whole[[*map(self.indices.__getitem__, idx)] if several else self.indices[idx]]
 
     def __getitems__(self, indices: list[int]) -> list[_T_co]:
-        inner = [self.indices[index] for index in indices]
-        if callable(getattr(self.dataset, "__getitems__", None)):
-            return self.dataset.__getitems__(inner)  # type: ignore[attr-defined]
-        return [self.dataset[index] for index in inner]
+        return _samples(self.dataset, [self.indices[index] for index in indices])
 
     def __len__(self) -> int:
         return len(self.indices)

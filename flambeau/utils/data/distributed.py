@@ -49,34 +49,32 @@ class DistributedSampler(Sampler[int]):
             raise ValueError(
                 f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]"
             )
-        self.dataset = dataset
-        self.num_replicas = num_replicas
-        self.rank = rank
-        self.epoch = 0
-        self.drop_last = drop_last
+        self.dataset, self.drop_last = dataset, drop_last
+        self.num_replicas, self.rank, self.epoch = num_replicas, rank, 0
         length = len(dataset)
         if drop_last and length % num_replicas:
             length -= num_replicas
         self.num_samples = math.ceil(length / num_replicas)
         self.total_size = self.num_samples * num_replicas
-        self.shuffle = shuffle
-        self.seed = seed
+        self.shuffle, self.seed = shuffle, seed
+
+    def _order(self) -> list[int]:
+        """The indices of this epoch, the same in every process."""
+        length = len(self.dataset)
+        if not self.shuffle:
+            return [*range(length)]
+        generator = flambeau.Generator().manual_seed(self.epoch + self.seed)
+        return flambeau.randperm(length, generator=generator).tolist()
 
     def __iter__(self) -> Iterator[int]:
-        length = len(self.dataset)
-        if self.shuffle:
-            generator = flambeau.Generator().manual_seed(self.seed + self.epoch)
-            indices = flambeau.randperm(length, generator=generator).tolist()
-        else:
-            indices = list(range(length))
-        if not self.drop_last and length:
-            indices *= math.ceil(self.total_size / length)
-        indices = indices[: self.total_size]
-        if len(indices) != self.total_size:
+        order, wanted = self._order(), self.total_size
+        times = math.ceil(wanted / len(order)) if order and not self.drop_last else 1
+        dealt = (order * times)[:wanted]  # the first ones again, where there are too few
+        if len(dealt) != wanted:
             raise AssertionError(
-                f"Number of indices ({len(indices)}) does not match total_size ({self.total_size})"
+                f"Number of indices ({len(dealt)}) does not match total_size ({wanted})"
             )
-        share = indices[self.rank :: self.num_replicas]
+        share = dealt[self.rank :: self.num_replicas]
         if len(share) != self.num_samples:
             raise AssertionError(
                 f"Number of subsampled indices ({len(share)}) does not match num_samples "

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import flambeau
-from flambeau import Tensor
 
 from .convert import is_named_tuple, rebuilt_mapping, rebuilt_sequence
 
@@ -19,9 +18,9 @@ CALLER = 6
 
 def pin_memory(data: Any, device: Any = None) -> Any:
     """The same batch with its tensors in pinned memory; objects may have a way of their own."""
-    if isinstance(data, Tensor) or hasattr(data, "pin_memory"):
+    if hasattr(data, "pin_memory"):  # tensors too
         return data.pin_memory()
-    if isinstance(data, (str, bytes)):
+    if isinstance(data, (str, bytes)):  # sequences, but not of tensors
         return data
     if isinstance(data, Mapping):
         return rebuilt_mapping(data, lambda key: pin_memory(data[key], device))

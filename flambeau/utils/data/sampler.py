@@ -46,7 +46,7 @@ class SequentialSampler(Sampler[int]):
         self.data_source = data_source
 
     def __iter__(self) -> Iterator[int]:
-        return iter(range(len(self.data_source)))
+        return iter(range(len(self)))
 
     def __len__(self) -> int:
         return len(self.data_source)
@@ -73,10 +73,8 @@ class RandomSampler(Sampler[int]):
         num_samples: int | None = None,
         generator: Generator | None = None,
     ) -> None:
-        self.data_source = data_source
-        self.replacement = replacement
-        self._num_samples = num_samples
-        self.generator = generator
+        self.data_source, self.generator = data_source, generator
+        self.replacement, self._num_samples = replacement, num_samples
         if not isinstance(replacement, bool):
             raise TypeError(
                 f"replacement should be a boolean value, but got replacement={replacement}"
@@ -126,12 +124,11 @@ class SubsetRandomSampler(Sampler[int]):
     indices: Sequence[int]
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
-        self.indices = indices
-        self.generator = generator
+        self.indices, self.generator = indices, generator
 
     def __iter__(self) -> Iterator[int]:
-        for i in flambeau.randperm(len(self.indices), generator=self.generator).tolist():
-            yield self.indices[i]
+        order = flambeau.randperm(len(self.indices), generator=self.generator)
+        yield from map(self.indices.__getitem__, order.tolist())
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -10,12 +10,12 @@ from flambeau._tensor import Tensor
 
 def make_np(x: Any) -> np.ndarray:
     """An array, a tensor or one number as an array; numbers have one element."""
-    if isinstance(x, np.ndarray):
-        return x
-    if np.isscalar(x):
-        return np.array([x])
     if isinstance(x, Tensor):
         return _of_tensor(x)
+    if np.isscalar(x):
+        return np.array([x])
+    if isinstance(x, np.ndarray):
+        return x
     raise NotImplementedError(
         f"Got {type(x)}, but numpy array or torch tensor are expected. "
         "torch.tensor(...) or numpy.array(...) makes one of a list."

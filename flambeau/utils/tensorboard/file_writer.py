@@ -61,9 +61,9 @@ class FileWriter:
 
     def add_event(self, event: Any, step: Any = None, walltime: float | None = None) -> None:
         """Write an Event; step and walltime go into it."""
-        event.wall_time = time.time() if walltime is None else walltime
         if step is not None:
             event.step = int(step)
+        event.wall_time = walltime if walltime is not None else time.time()
         (self.event_writer or self._open()).add_event(event)
 
     def add_summary(
@@ -75,13 +75,15 @@ class FileWriter:
     def add_graph(self, graph_profile: Any, walltime: float | None = None) -> None:
         """Write a GraphDef and the RunMetadata beside it."""
         graph, profile = graph_profile
-        self.add_event(event_pb2.Event(graph_def=graph.SerializeToString()), None, walltime)
-        tagged = event_pb2.TaggedRunMetadata(tag="step1", run_metadata=profile.SerializeToString())
-        self.add_event(event_pb2.Event(tagged_run_metadata=tagged), None, walltime)
+        self.add_onnx_graph(graph, walltime)
+        notes = {"tag": "step1", "run_metadata": profile.SerializeToString()}
+        tagged = event_pb2.TaggedRunMetadata(**notes)
+        self.add_event(event_pb2.Event(tagged_run_metadata=tagged), walltime=walltime)
 
     def add_onnx_graph(self, graph: Any, walltime: float | None = None) -> None:
         """Write a GraphDef."""
-        self.add_event(event_pb2.Event(graph_def=graph.SerializeToString()), None, walltime)
+        definition = graph.SerializeToString()
+        self.add_event(event_pb2.Event(graph_def=definition), walltime=walltime)
 
     def flush(self) -> None:
         """Wait until everything that was added is in the file."""

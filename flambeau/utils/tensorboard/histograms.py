@@ -38,12 +38,16 @@ def histogram_raw(
         bucket_limit=make_list(bucket_limits),
         bucket=make_list(bucket_counts),
     )
-    return Summary(value=[Summary.Value(tag=name, histo=proto)])
+    return _summary(name, proto)
 
 
 def histogram(name: str, values: Any, bins: Any, max_bins: int | None = None) -> Summary:
     """The histogram of all values; bins as for numpy.histogram."""
-    proto = make_histogram(make_np(values).astype(float), bins, max_bins)
+    numbers = make_np(values).astype(float)
+    return _summary(name, make_histogram(numbers, bins, max_bins))
+
+
+def _summary(name, proto):
     return Summary(value=[Summary.Value(tag=name, histo=proto)])
 
 
@@ -52,10 +56,11 @@ def make_histogram(values: np.ndarray, bins: Any, max_bins: int | None = None) -
 
     A proto holds upper limits only, so one empty bin stays in front to tell the lowest limit.
     """
-    if values.size == 0:
+    if not values.size:
         raise ValueError("The input has no element.")
-    values = values.reshape(-1)
-    counts, limits = np.histogram(values, bins=make_np(bins) if isinstance(bins, Tensor) else bins)
+    bins = make_np(bins) if isinstance(bins, Tensor) else bins
+    values = values.ravel()
+    counts, limits = np.histogram(values, bins)
     if max_bins is not None and len(counts) > max_bins:
         counts, limits = _coarser(counts, limits, len(counts) // max_bins)
     filled = np.flatnonzero(counts)
@@ -64,17 +69,11 @@ def make_histogram(values: np.ndarray, bins: Any, max_bins: int | None = None) -
             "The histogram is empty, please file a bug report. (No value lies in any bin.)"
         )
     first, end = int(filled[0]), int(filled[-1]) + 1
-    kept = counts[first:end]
     # If an empty bin lies before the first one, it is that one; it holds nothing either way.
-    return HistogramProto(
-        min=values.min(),
-        max=values.max(),
-        num=len(values),
-        sum=values.sum(),
-        sum_squares=values.dot(values),
-        bucket_limit=limits[first : end + 1].tolist(),
-        bucket=[0, *kept.tolist()],
-    )
+    buckets = {"bucket_limit": limits[first : end + 1].tolist()}
+    buckets["bucket"] = [0, *counts[first:end].tolist()]
+    moments = {"num": values.size, "sum": values.sum(), "sum_squares": values @ values}
+    return HistogramProto(min=values.min(), max=values.max(), **moments, **buckets)
 
 
 def _coarser(counts, limits, together):

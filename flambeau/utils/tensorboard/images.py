@@ -128,17 +128,17 @@ def draw_boxes(disp_image: Any, boxes: np.ndarray, labels: Any = None) -> Any:
 
 def _draw_box(picture, left, top, right, bottom, label, color="Red", thickness=2):
     _, ImageDraw, ImageFont = _pillow()
-    draw = ImageDraw.Draw(picture)
-    corners = [(left, top), (left, bottom), (right, bottom), (right, top), (left, top)]
-    draw.line(corners, width=thickness, fill=color)
-    if not label:
-        return
-    font = ImageFont.load_default()
-    x0, y0, x1, y1 = font.getbbox(label)
-    width, height = x1 - x0, y1 - y0
-    margin = math.ceil(0.05 * height)
-    draw.rectangle([(left, bottom - height - 2 * margin), (left + width, bottom)], fill=color)
-    draw.text((left + margin, bottom - height - margin), label, fill="black", font=font)
+    pen = ImageDraw.Draw(picture)
+    around = [left, top, left, bottom, right, bottom, right, top, left, top]
+    pen.line(around, fill=color, width=thickness)
+    if label:
+        font = ImageFont.load_default()
+        x, y, *end = font.getbbox(label)
+        width, height = end[0] - x, end[1] - y
+        margin = math.ceil(0.05 * height)
+        start = bottom - height - margin
+        pen.rectangle([left, start - margin, left + width, bottom], fill=color)
+        pen.text((left + margin, start), label, font=font, fill="black")
 
 
 # -- figures --------------------------------------------------------------------------------------

@@ -46,13 +46,10 @@ def pr_curve(
 def _summary(tag, data, num_thresholds):
     content = PrCurvePluginData(version=0, num_thresholds=num_thresholds).SerializeToString()
     plugin = SummaryMetadata.PluginData(plugin_name="pr_curves", content=content)
-    proto = TensorProto(
-        dtype="DT_FLOAT",
-        float_val=data.reshape(-1).tolist(),
-        tensor_shape=TensorShapeProto(
-            dim=[TensorShapeProto.Dim(size=size) for size in data.shape[:2]]
-        ),
-    )
+    sizes = [TensorShapeProto.Dim(size=size) for size in data.shape]
+    values = data.ravel().tolist()
+    shape = TensorShapeProto(dim=sizes)
+    proto = TensorProto(float_val=values, dtype="DT_FLOAT", tensor_shape=shape)
     metadata = SummaryMetadata(plugin_data=plugin)
     return Summary(value=[Summary.Value(tag=tag, metadata=metadata, tensor=proto)])
 

@@ -159,29 +159,31 @@ def text(tag: str, text: str) -> Summary:
 
 def audio(tag: str, tensor: Any, sample_rate: int = 44100) -> Summary:
     """Sound of one channel, between -1 and 1, as 16-bit WAV."""
-    array = make_np(tensor).squeeze()
-    if array.size and abs(array).max() > 1:
+    samples = _samples(make_np(tensor).squeeze())
+    about: dict[str, Any] = {"num_channels": 1, "length_frames": len(samples)}
+    about |= {"sample_rate": sample_rate, "content_type": "audio/wav"}
+    proto = Summary.Audio(encoded_audio_string=_wave_file(samples, sample_rate), **about)
+    return Summary(value=[Summary.Value(tag=tag, audio=proto)])
+
+
+def _samples(sound):
+    """Numbers between -1 and 1 as integers of 16 bits."""
+    if np.any(np.abs(sound) > 1):
         print("warning: audio amplitude out of range, auto clipped.")
-        array = array.clip(-1, 1)
-    if array.ndim != 1:
+    if sound.ndim != 1:
         raise AssertionError("input tensor should be 1 dimensional.")
-    if array.dtype == np.float16:
-        array = array.astype(np.float32)  # 32767 is no float16: the loudest sample would overflow
-    samples = (array * np.iinfo(np.int16).max).astype("<i2")
+    # 32767 is no float16: the loudest sample would overflow
+    wide = sound.astype(np.float32) if sound.dtype == np.float16 else sound
+    return (np.clip(wide, -1, 1) * np.iinfo(np.int16).max).astype("<i2")
+
+
+def _wave_file(samples, sample_rate):
+    """The bytes of a WAV file with one channel of 16 bits."""
     file = io.BytesIO()
     with wave.open(file, "wb") as sound:
-        sound.setnchannels(1)
-        sound.setsampwidth(2)
-        sound.setframerate(sample_rate)
+        sound.setparams((1, 2, sample_rate, len(samples), "NONE", "not compressed"))
         sound.writeframes(samples.tobytes())
-    proto = Summary.Audio(
-        sample_rate=sample_rate,
-        num_channels=1,
-        length_frames=samples.shape[-1],
-        encoded_audio_string=file.getvalue(),
-        content_type="audio/wav",
-    )
-    return Summary(value=[Summary.Value(tag=tag, audio=proto)])
+    return file.getvalue()
 
 
 # -- layouts of charts ----------------------------------------------------------------------------

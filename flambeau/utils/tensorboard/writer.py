@@ -82,15 +82,16 @@ class SummaryWriter:
 
     def _get_file_writer(self) -> FileWriter:
         """The writer of the run itself."""
-        if self.all_writers is None or self.file_writer is None:
-            self.file_writer = writer = self._new_file_writer(self.log_dir)
-            self.all_writers = {writer.get_logdir(): writer}
-            if self.purge_step is not None:
-                step, self.purge_step = self.purge_step, None
-                writer.add_event(Event(step=step, file_version="brain.Event:2"))
-                start = SessionLog(status=SessionLog.START)
-                writer.add_event(Event(step=step, session_log=start))
-        return self.file_writer
+        if self.file_writer is not None and self.all_writers is not None:
+            return self.file_writer
+        self.file_writer = writer = self._new_file_writer(self.log_dir)
+        self.all_writers = {writer.get_logdir(): writer}
+        step, self.purge_step = self.purge_step, None
+        if step is not None:  # TensorBoard then leaves out what was written from there on
+            log = SessionLog(status=SessionLog.START)
+            for said in ({"file_version": "brain.Event:2"}, {"session_log": log}):
+                writer.add_event(Event(step=step, **said))
+        return writer
 
     def get_logdir(self) -> Any:
         """The folder of the run."""
@@ -166,15 +167,17 @@ class SummaryWriter:
             hparam_domain_discrete: all values that a hyperparameter may have.
             run_name: name of the run; the time if none is given.
         """
-        if type(hparam_dict) is not dict or type(metric_dict) is not dict:
+        if {type(hparam_dict), type(metric_dict)} != {dict}:
             raise TypeError("hparam_dict and metric_dict should be dictionary.")
+        name = run_name or str(time.time())
         records = summary.hparams(hparam_dict, metric_dict, hparam_domain_discrete)
-        folder = os.path.join(self._get_file_writer().get_logdir(), run_name or str(time.time()))
-        with SummaryWriter(log_dir=folder) as below:
+        above = self._get_file_writer().get_logdir()
+        with SummaryWriter(os.path.join(above, name)) as run:
+            file = run._get_file_writer()
             for record in records:
-                below._get_file_writer().add_summary(record, global_step)
-            for tag, value in metric_dict.items():
-                below.add_scalar(tag, value, global_step)
+                file.add_summary(record, global_step)
+            for tag in metric_dict:
+                run.add_scalar(tag, metric_dict[tag], global_step)
 
     # -- distributions -----------------------------------------------------------------------
 
@@ -304,13 +307,11 @@ class SummaryWriter:
 
         Labels are drawn if there is one for each box.
         """
-        if isinstance(labels, str):
-            labels = [labels]
-        if labels is not None and len(labels) != box_tensor.shape[0]:
-            labels = None
-        record = summary.image_boxes(
-            tag, img_tensor, box_tensor, rescale=rescale, dataformats=dataformats, labels=labels
-        )
+        drawn = [labels] if isinstance(labels, str) else labels
+        if drawn is not None and len(drawn) != len(box_tensor):
+            drawn = None
+        look: dict[str, Any] = {"rescale": rescale, "dataformats": dataformats, "labels": drawn}
+        record = summary.image_boxes(tag, img_tensor, box_tensor, **look)
         self._get_file_writer().add_summary(record, global_step, walltime)
 
     def add_figure(

@@ -312,7 +312,7 @@ class QMNIST(MNIST):
         **kwargs: Any,
     ) -> None:
         self.compat = compat
-        part = what if what is not None else ("test", "train")[bool(train)]
+        part = ("train" if train else "test") if what is None else what
         self.what = verify_str_arg(part, "what", tuple(self.subsets))
         self.data_file = self.training_file = self.test_file = f"{self.what}.pt"
         super().__init__(root, train, **kwargs)

@@ -41,7 +41,7 @@ class USPS(VisionDataset):
         download: bool = False,
     ) -> None:
         super().__init__(root, None, transform, target_transform)
-        url, name, md5 = self.split_list[("test", "train")[bool(train)]]
+        url, name, md5 = self.split_list["train" if train else "test"]
         path = os.path.join(self.root, name)
         if download and not os.path.exists(path):
             download_url(url, self.root, name, md5)

@@ -43,10 +43,11 @@ class IntermediateLayerGetter(nn.ModuleDict):
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         found: dict[str, Tensor] = OrderedDict()
-        for name, module in self.items():
-            x = module(x)
-            if name in self.return_layers:
-                found[self.return_layers[name]] = x
+        called = self.return_layers
+        for name, layer in self.items():
+            x = layer(x)
+            if name in called:
+                found[called[name]] = x
         return found
 
 

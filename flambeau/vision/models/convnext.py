@@ -6,7 +6,6 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor, nn
-from flambeau.nn import functional as F
 
 from ..ops.misc import Conv2dNormActivation, Permute
 from ..ops.stochastic_depth import StochasticDepth
@@ -32,9 +31,7 @@ class LayerNorm2d(nn.LayerNorm):
     """Layer normalization over the channels of images."""
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x.permute(0, 2, 3, 1)
-        x = F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
-        return x.permute(0, 3, 1, 2)
+        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
 class CNBlock(nn.Module):

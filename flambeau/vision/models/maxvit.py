@@ -159,19 +159,18 @@ class PartitionAttentionLayer(nn.Module):
         many = grid_size[0] // partition_size
         self.partition_type, self.grid_size, self.n_partitions = partition_type, grid_size, many
         self.head_dim, self.n_heads = head_dim, in_channels // head_dim
-        # one attends within windows, the other one from window to window
-        self.p, self.g = (many, partition_size)[:: -1 if partition_type == "window" else 1]
+        within = partition_type == "window"  # or from window to window
+        self.p, self.g = (partition_size, many) if within else (many, partition_size)
         swap = _SWAPS[partition_type]
         self.partition_op, self.departition_op = WindowPartition(), WindowDepartition()
         self.partition_swap, self.departition_swap = swap(), swap()
         attention = RelativePositionalMultiHeadAttention(in_channels, head_dim, partition_size**2)
-        rest = nn.Dropout(attention_dropout)
-        self.attn_layer = nn.Sequential(norm_layer(in_channels), attention, rest)
+        layers = norm_layer(in_channels), attention, nn.Dropout(attention_dropout)
+        self.attn_layer = nn.Sequential(*layers)
         wide = mlp_ratio * in_channels
         up, down = nn.Linear(in_channels, wide), nn.Linear(wide, in_channels)
-        rest = nn.Dropout(mlp_dropout)
-        layers = nn.LayerNorm(in_channels), up, activation_layer(), down, rest
-        self.mlp_layer = nn.Sequential(*layers)
+        perceptron = up, activation_layer(), down, nn.Dropout(mlp_dropout)
+        self.mlp_layer = nn.Sequential(nn.LayerNorm(in_channels), *perceptron)
         self.stochastic_dropout = StochasticDepth(p_stochastic_dropout, "row")
 
     def forward(self, x: Tensor) -> Tensor:
@@ -181,8 +180,8 @@ class PartitionAttentionLayer(nn.Module):
                 f"{self.grid_size} and partition size of {self.p}"
             )
         x = self.partition_swap(self.partition_op(x, self.p))
-        x = x + self.stochastic_dropout(self.attn_layer(x))
-        x = x + self.stochastic_dropout(self.mlp_layer(x))
+        for layer in (self.attn_layer, self.mlp_layer):
+            x = x + self.stochastic_dropout(layer(x))
         many = [side // self.p for side in self.grid_size]
         return self.departition_op(self.departition_swap(x), self.p, *many)
 

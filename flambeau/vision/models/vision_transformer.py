@@ -105,9 +105,9 @@ class EncoderBlock(nn.Module):
 
     def forward(self, input: Tensor) -> Tensor:
         _check_words(input)
-        x = self.ln_1(input)
-        x, _ = self.self_attention(x, x, x, need_weights=False)
-        x = self.dropout(x) + input
+        words = self.ln_1(input)
+        seen, _ = self.self_attention(words, words, words, need_weights=False)
+        x = input + self.dropout(seen)
         return x + self.mlp(self.ln_2(x))
 
 
@@ -213,8 +213,8 @@ class VisionTransformer(nn.Module):
             _normal(last, math.sqrt(2.0 / self.hidden_dim), partial(nn.init.normal_, mean=0.0))
         if self.representation_size is not None:
             _normal(self.heads.pre_logits, math.sqrt(1 / self.hidden_dim))
-        nn.init.zeros_(self.heads.head.weight)
-        nn.init.zeros_(self.heads.head.bias)
+        for parameter in self.heads.head.parameters():
+            nn.init.zeros_(parameter)
 
     def _process_input(self, x: Tensor) -> Tensor:
         for name, size in (("height", x.shape[2]), ("width", x.shape[3])):

@@ -91,10 +91,13 @@ def crop_beyond(img, top, left, height, width):
 
 def plain_sides(padding):
     """Left, top, right and bottom, where they are plain numbers of pixels; else None."""
-    given = padding if isinstance(padding, (tuple, list)) else [padding]
-    if len(given) not in (1, 2, 4) or any(type(side) is not int or side < 0 for side in given):
+    given = padding if isinstance(padding, (tuple, list)) else (padding,)
+    if len(given) not in (1, 2, 4):
         return None
-    return arguments.four_sides(padding)
+    for side in given:
+        if type(side) is not int or side < 0:
+            return None
+    return arguments.four_sides(given)
 
 
 def pad(

@@ -182,8 +182,8 @@ class RandomCrop(ListedModule):
     def _padded_crop(self, img):
         left, top, right, bottom = F.F_pil.plain_sides(self.padding)
         canvas = top + img.height + bottom, left + img.width + right
-        i, j, *size = parameters.crop(canvas, self.size)
-        return F.F_pil.crop_beyond(img, i - top, j - left, *size)
+        i, j, height, width = parameters.crop(canvas, self.size)
+        return F.F_pil.crop_beyond(img, i - top, j - left, height, width)
 
 
 _GET_CROP = RandomCrop.get_params

@@ -146,8 +146,10 @@ def _rgb_to_sextants(img: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return flambeau.where(most == red, to_blue - to_green, beyond_red), saturation, most
 
 
-# by sextant of the hue, which of (value, p, q, t) red, green and blue are
-_SEXTANTS = ([0, 2, 1, 1, 3, 0], [3, 0, 0, 2, 1, 1], [1, 1, 3, 0, 0, 2])
+# By sextant of the hue, which of (value, p, q, t) red is; green and blue follow it around the
+# circle at a distance of two sextants each.
+_RED = (0, 2, 1, 1, 3, 0)
+_SEXTANTS = [_RED, _RED[-2:] + _RED[:-2], _RED[-4:] + _RED[:-4]]
 
 
 def _hsv_to_rgb(hue: Tensor, saturation: Tensor, value: Tensor, rising: Callable) -> Tensor:

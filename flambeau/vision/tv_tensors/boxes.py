@@ -3,7 +3,6 @@
 from enum import Enum
 from typing import Any, Self
 
-import flambeau
 from flambeau import Tensor
 from flambeau.vision.tv_tensors.base import TVTensor
 
@@ -79,7 +78,8 @@ class BoundingBoxes(TVTensor):
         requires_grad: bool | None = None,
     ) -> Self:
         tensor = cls._to_tensor(data, dtype, device, requires_grad)
-        if not flambeau.is_floating_point(tensor) and is_rotated_bounding_format(format):
+        is_whole = not tensor.dtype.is_floating_point
+        if is_whole and is_rotated_bounding_format(format):
             raise ValueError(
                 f"Rotated bounding boxes should be floating point tensors, got {tensor.dtype}."
             )

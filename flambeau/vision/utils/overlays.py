@@ -106,12 +106,11 @@ def _visible(keypoints: Tensor, visibility: Tensor | None) -> list[list[bool]]:
         raise ValueError("keypoints must be of shape (num_instances, K, 2)")
     if visibility is None:
         return [[True] * expected[1]] * expected[0]
-    if visibility.ndim == 3:
-        visibility = visibility.squeeze(-1)  # what pred.split([2, 1], dim=-1) gives
-    if visibility.ndim != 2:
-        raise ValueError(
-            f"visibility must be of shape (num_instances, K). Got ndim={visibility.ndim}"
-        )
+    # a third dimension is what pred.split([2, 1], dim=-1) gives
+    visibility = visibility.squeeze(-1) if visibility.ndim == 3 else visibility
+    dimensions = visibility.ndim
+    if dimensions != 2:
+        raise ValueError(f"visibility must be of shape (num_instances, K). Got ndim={dimensions}")
     if list(visibility.shape) != expected:
         raise ValueError(
             "keypoints and visibility must have the same dimensionality for num_instances and K. "

@@ -29,7 +29,7 @@ def _check_fill(fill: Any) -> None:
     if isinstance(fill, dict):
         for value in fill.values():
             _check_fill(value)
-    elif fill is not None and not isinstance(fill, (numbers.Number, tuple, list)):
+    elif not isinstance(fill, (tuple, list, numbers.Number, type(None))):
         raise TypeError(
             "Got inappropriate fill arg, only Numbers, tuples, lists and dicts are allowed."
         )
@@ -64,25 +64,28 @@ def check_padding(padding: Any) -> None:
 
 def _usual_labels(inputs: Any) -> Any:
     """The second of a pair; in a dict, what is called labels, or has a name with label in it."""
-    if isinstance(inputs, (tuple, list)):
-        inputs = inputs[1]
-    if is_pure_tensor(inputs):
-        return inputs
-    if not isinstance(inputs, Mapping):
+    found = inputs[1] if isinstance(inputs, (tuple, list)) else inputs
+    if isinstance(found, Mapping):
+        return found[_labels_key(found)]
+    if not is_pure_tensor(found):
         raise ValueError(
             "When using the default labels_getter, the input passed to forward must be a "
             "dictionary or a two-tuple whose second item is a dictionary or a tensor, "
-            f"but got {inputs} instead."
+            f"but got {found} instead."
         )
-    names = [key for key in inputs if key.lower() == "labels"]
-    names += [key for key in inputs if "label" in key.lower()]
+    return found
+
+
+def _labels_key(sample: Mapping[str, Any]) -> str:
+    names = [key for key in sample if key.lower() == "labels"]
+    names += [key for key in sample if "label" in key.lower()]
     if not names:
         raise ValueError(
             "Could not infer where the labels are in the sample. Try passing a callable as the "
             "labels_getter parameter?"
             "If there are no labels in the sample by design, pass labels_getter=None."
         )
-    return inputs[names[0]]
+    return names[0]
 
 
 def _no_labels(inputs: Any) -> None:

@@ -72,26 +72,25 @@ class RandomCrop(Transform):
         return before, after, whole + before + after
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
-        sides = self.padding or [0] * 4
-        axes = list(zip(query_size(flat_inputs), self.size, sides[2::-2], sides[3::-2]))
-        (top, bottom, height), (left, right, width) = (self._along(*axis) for axis in axes)
-        canvas, (crop_height, crop_width) = (height, width), self.size
+        height, width = query_size(flat_inputs)
+        crop_height, crop_width = self.size
+        left, right, top, bottom = self.padding or (0, 0, 0, 0)
+        top, bottom, height = self._along(height, crop_height, top, bottom)
+        left, right, width = self._along(width, crop_width, left, right)
         if height < crop_height or width < crop_width:
             padded = "" if self.padding is None else "padded "
             raise ValueError(
                 f"Required crop size {(crop_height, crop_width)} is larger than {padded}"
-                f"input image size {canvas}."
+                f"input image size {(height, width)}."
             )
-        # nothing is drawn where there is only one place
-        start = [
-            draws.integer(0, whole - part + 1) if whole > part else 0
-            for whole, part in zip(canvas, self.size)
-        ]
-        place = dict(zip(_PLACE, (*start, crop_height, crop_width)))
-        return {
-            "place": None if canvas == (crop_height, crop_width) else place,
-            "padding": [left, top, right, bottom],
-        }
+        params: dict[str, Any] = {"padding": [left, top, right, bottom], "place": None}
+        spare_rows, spare_columns = height - crop_height, width - crop_width
+        if spare_rows or spare_columns:
+            # nothing is drawn along an axis where there is only one place
+            i = draws.integer(0, spare_rows + 1) if spare_rows else 0
+            j = draws.integer(0, spare_columns + 1) if spare_columns else 0
+            params["place"] = dict(zip(_PLACE, (i, j, crop_height, crop_width)))
+        return params
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         padding, place = params["padding"], params["place"]

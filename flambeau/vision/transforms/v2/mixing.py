@@ -44,11 +44,8 @@ class _Mix(Transform):
             )
         labels = self._labels_getter(sample)
         self._check_labels(labels)
-        params = {
-            "labels": labels,
-            "batch_size": labels.shape[0],
-            **self.make_params([inpt for inpt, is_wanted in zip(flat, wanted) if is_wanted]),
-        }
+        params = self.make_params([inpt for inpt, is_wanted in zip(flat, wanted) if is_wanted])
+        params.update(labels=labels, batch_size=len(labels))
         out = [
             self.transform(inpt, params) if is_wanted or inpt is labels else inpt
             for inpt, is_wanted in zip(flat, wanted)

@@ -30,8 +30,9 @@ class Transform(nn.Module):
     _v1_transform_cls: Any = None
 
     def __init_subclass__(cls) -> None:
-        if cls._v1_transform_cls is not None and hasattr(cls._v1_transform_cls, "get_params"):
-            cls.get_params = staticmethod(cls._v1_transform_cls.get_params)  # type: ignore[attr-defined]
+        get_params = getattr(cls._v1_transform_cls, "get_params", None)
+        if get_params is not None:
+            cls.get_params = staticmethod(get_params)  # type: ignore[attr-defined]
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,0 +1,138 @@
+"""Calls at the edges of what ops take: numbers beyond 64 bits, nothing, infinities, any out=.
+
+Each snippet is an expression over `torch`, `F` (torch.nn.functional), `T` (torch.tensor), `inf` and
+`nan`; what it prints was recorded from PyTorch (tests/golden/record_edges.py).
+"""
+
+NUMBERS = [
+    *(f"torch.full((2,), {n}, dtype=torch.{d})" for n in ("2**63", "2**64 - 1", "-2**63")
+      for d in ("float32", "float64")),
+    "torch.full((2,), 2**64, dtype=torch.float64)",
+    "torch.full((2,), 2**63, dtype=torch.int64)",
+    "torch.full_like(T([3.]), 2**63)",
+    *(f"torch.ones(2, dtype=torch.{d}) {op} 2**63" for d in ("float32", "int64", "uint8", "float16")
+      for op in "+ * < ==".split()),
+    "torch.ones(2).add_(2**63)",
+    "torch.ones(2).fill_(2**63)",
+    "torch.ones(2) ** 2**63",
+    "torch.ones(2).clamp(max=2**63)",
+    "torch.where(T([True, False]), 2**63, T([1., 2.]))",
+    "torch.ones(2).masked_fill(T([True, False]), 2**63)",
+    "torch.floor_divide(2**63, T([0., 1., 2.]))",
+    "F.threshold(T([5., 1.]), 2**63, 2)",
+    "F.hardshrink(T([5., 1.]), 2**63)",
+    "torch.histc(T([-8., 1.]), 3, 0, 2**63)",
+    "torch.ones(2) * (-2**63 - 1)",
+    "torch.ones(2) + 2**64",
+    "torch.autograd.grad((T([1., 2.], requires_grad=True) * 2**63).sum(), [], allow_unused=True)",
+    "torch.add(2.5, 2)", "torch.sub(7, 2, alpha=3)", "torch.mul(2, True)", "torch.div(1, 2)",
+    "torch.div(7, 2, rounding_mode='floor')", "torch.floor_divide(7, 2)", "torch.true_divide(1, 2)",
+    "torch.add(2, 3, out=torch.zeros(()))",
+]  # fmt: skip
+
+VALUES = [
+    "torch.nansum(T([nan, 2.]), dtype=torch.int32)",
+    "torch.nansum(T([[nan, 2.], [0., 1.]]), -1, dtype=torch.int64)",
+    "torch.addr(torch.full((1, 1), 0.1, dtype=torch.float64), T([.1]), T([.3])).item()",
+    "torch.addmm(torch.ones(2, 2), torch.ones(2, 0), torch.ones(0, 2), alpha=1e308)",
+    "torch.baddbmm(torch.ones(1, 2, 2), torch.ones(1, 2, 0), torch.ones(1, 0, 2), alpha=1e308)",
+    "F.hinge_embedding_loss(T([inf, 1.]), T([1., -1.]))",
+    "torch.var_mean(T([1., 2., inf]))", "torch.std_mean(T([1., 2., -inf]))",
+    "torch.var(torch.zeros(5, 0), correction=-1)", "torch.var_mean(torch.zeros(0), correction=-5)",
+    "torch.std(T([1., 2., 4.]), correction=nan)",
+    "F.lp_pool2d(T([[[[1., -3.], [2., 0.]]]]), inf, 2)",
+    "F.multilabel_soft_margin_loss(T([1., 2., 3.]), T([[0., 1., 0.]]))",
+    "F.multilabel_soft_margin_loss(T([1., 2., 3.]), 0.5)",
+    "F.multilabel_soft_margin_loss(T([[1., 2.]]), T([[1, 0]]), T([1., 2.]))",
+    "torch.unravel_index(T([5], dtype=torch.int16), (2, 4))",
+    "torch.unravel_index(T([0.5]), (2, 4))",
+    "torch.linalg.vander(T(2.), N=3)",
+    "torch.atleast_1d([T(1.)])", "torch.atleast_2d(T(1.))", "torch.atleast_3d(T(1.), T(2.))",
+    "torch.vstack([torch.ones(1, 2, 3)]).shape", "torch.dstack([torch.ones(1, 2, 3, 1)]).shape",
+    *(f"torch.special.{p}(T([[.5], [.2]]), T([-1.5, -.5, 1., 3.7, nan, inf]))" for p in
+      ("chebyshev_polynomial_t", "hermite_polynomial_h", "laguerre_polynomial_l")),
+    "torch.celu(T([0., -1., 1., -0.]), alpha=inf)", "F.elu(T([0., -1., 1.]), alpha=inf)",
+    "F.hardtanh(T([-8., .2, 3.]), -.5, nan)", "F.hardtanh(T([-8., .2, 3.]), nan, 0.)",
+    "F.huber_loss(T([1., 2.]), T([inf, 3.]), delta=inf, reduction='none')",
+    "torch.cdist(T([[inf, 1.]]), T([[1., 1.]]), p=0.)",
+    "F.pdist(T([[inf, 1.], [2., 1.], [nan, 1.]]), p=0.)",
+    "torch.cdist(T([[3., 1.]]), T([[1., 1.]]), p=1e308)",
+    "torch.norm(T([.5, .7]), 1e308)",
+    "torch.linalg.vector_norm(T([.5], dtype=torch.float64), 1e308)",
+    "torch.linalg.vector_norm(T([2., .7]), -1e39, out=torch.zeros(0))",
+    "F.normalize(T([[.5, .7]]), p=1e308)", "torch.renorm(T([[.5, .7], [2., 3.]]), 1e308, 0, .1)",
+    "torch.trapz(T([[248, 252], [249, 248]], dtype=torch.uint8), dx=3.)",
+    "torch.trapezoid(T([0., -1.5, 0.]), T([[.25]]))", "torch.trapezoid(T([[-8., inf], [2.5, 1.]]))",
+    "torch.cumulative_trapezoid(T([-8., -2.]), T([[-8., -.5, 3.], [-3., 5., 1.]]))",
+    "torch.trapezoid(torch.zeros(2, 0, dtype=torch.int64), T([[5, 7, 6]]))",
+    "torch.linspace(-inf, 3, 1)", "torch.linspace(0, 50, 1, dtype=torch.bool)",
+    "torch.linspace(3, 50, 2, dtype=torch.bool)", "torch.logspace(0, -3, 1, -1, dtype=torch.bool)",
+    "torch.fft.fftfreq(0)", "torch.fft.fftfreq(4, d=0.)", "torch.fft.rfftfreq(-1)",
+    "torch.diff(T([1., 2.]), n=0, append=T([3.]))", "torch.tril_indices(2, 2, dtype=None)",
+    "F.poisson_nll_loss(T([1., 2.]), T([1, 2]), True, False, -0., 1)",
+    "F.mse_loss(T([1., 2.]), T([1., 5.]), reduce=0)",
+    "F.gaussian_nll_loss(T([1., 2.]), T(3., dtype=torch.float64), T(.5), reduction='none')",
+    "F.gaussian_nll_loss(T([1., 2.]), 1, T(.5), reduction='none')",
+    "F.gaussian_nll_loss(T([1.]), T([3.]), T([7.]), full=True, eps=nan)",
+    "torch.tensordot(torch.ones(1, 1, 1).int(), torch.ones(2, 1, 2).int())",
+    "torch.ones(2, 3).take_along_dim(T([[1, 2]], dtype=torch.int32))",
+    "torch.roll(T([1, 2, 3]), 1, None)", "torch.broadcast_shapes((3, 5))",
+    "torch.broadcast_shapes(3, (2, 1))", "torch.broadcast_shapes(3, 5)",
+    "list(torch.UntypedStorage([1, 2, 300]))", "list(torch.UntypedStorage([1, 2]).fill_(300))",
+    "list(torch.UntypedStorage([1, 2, 3]).clone())",
+    "torch.UntypedStorage([1]).copy_(torch.UntypedStorage([1, 2]))",
+]  # fmt: skip
+
+OUTS = [
+    "torch.view_copy(torch.ones(1), [1], out=torch.zeros(0))",
+    "torch.t_copy(torch.ones(1, 2), out=torch.zeros(0))",
+    "torch.t_copy(torch.ones(1, 2), out=torch.zeros(0, dtype=torch.int64))",
+    "torch.unsqueeze_copy(T([1, 2]), 0, out=torch.zeros(5, dtype=torch.int64))",
+    "torch.expand_copy(T([[1.]]), [2, 2], out=torch.zeros(1))",
+    "torch.fft.fftfreq(4, d=2., out=torch.zeros(0))",
+    "torch.range(1, 1, out=T(0.))", "torch.linspace(0, 4, 4, out=torch.zeros(2, 2))",
+    "torch.logspace(0, 3, 4, out=torch.zeros(2, 2))", "torch.arange(4, out=torch.zeros(2, 2))",
+    "F.gelu(T([1.]), out=torch.zeros(0))", "F.softplus(T([1.]), out=torch.zeros(0))",
+    "F.softshrink(T([1.]), out=torch.zeros(0))", "F.hardshrink(T([1.]), out=torch.zeros(0))",
+    "F.logsigmoid(T([1.]), out=torch.zeros(0))",
+    "F.avg_pool2d(torch.ones(1, 1, 2, 2), 2, out=torch.zeros(0))",
+    "F.avg_pool3d(torch.ones(1, 1, 2, 2, 2), 2, out=torch.zeros(0))",
+    "torch.neg((x := torch.arange(6.))[2:].view(2, 2), out=x.as_strided((3, 2), (1, 1)))",
+    "torch.add((x := torch.arange(6.))[1:5], 1, out=x[0:4])",
+]  # fmt: skip
+
+NOTHING = [
+    *(f"torch.{call}" for d in ("bool", "float16") for call in (
+        f"linalg.eigh(torch.zeros(0, 3, 3, dtype=torch.{d}))",
+        f"linalg.lu(torch.zeros(0, 3, 2, dtype=torch.{d}))",
+        f"linalg.svdvals(torch.zeros(2, 3, 0, dtype=torch.{d}))",
+        f"linalg.qr(torch.zeros(0, 3, 3, dtype=torch.{d}))",
+        f"matmul(torch.zeros(2, 0, dtype=torch.{d}), torch.zeros(0, 2, dtype=torch.{d}))",
+        f"softmax(torch.zeros(0, 2, dtype=torch.{d}), -1)",
+    )),
+    "torch.softmax(torch.zeros(0, 2, dtype=torch.int64), 1)",
+    "torch.linalg.lu_factor(torch.zeros(0, 3, 2), pivot=False)",
+    "torch.searchsorted(torch.zeros(0, dtype=torch.bool), torch.zeros(0, dtype=torch.bool))",
+    "torch.median(torch.zeros(0, dtype=torch.bool))",
+    "torch.kthvalue(T(True), 1, 0)", "torch.mode(T(1 + 2j), 0)", "torch.cummin(T(1 + 2j), 0)",
+    "torch.zeros(2, 0).cummax(77)", "torch.roll(torch.zeros(0, 0), 0, 2)",
+    "torch.index_add(torch.zeros(0, 3), 0, T([5]), torch.zeros(1, 3))",
+    "F.adaptive_avg_pool1d(torch.zeros(0, 2, 4, dtype=torch.complex64), 2)",
+    "torch.dot(torch.zeros(0, dtype=torch.bool), torch.zeros(0, dtype=torch.bool))",
+]  # fmt: skip
+
+WRITES = [
+    "(x := torch.zeros(1).expand(3)).masked_fill_(T([True, False, False]), 2.)",
+    "torch.zeros(1).expand(3).index_fill_(0, T([1]), 2.)",
+    "torch.zeros(1).expand(3).index_put_((T([1]),), T(3.))",
+    "torch.zeros(1).expand(3).add_(1)",
+    "F.threshold(torch.zeros(1).expand(3), 1., 7., inplace=True)",
+    "T([1., 0.], requires_grad=True).logical_not_()",
+    "T([1., 0.], requires_grad=True).logical_and_(T([1., 1.]))",
+    "T([1., 0.], requires_grad=True).eq_(1.)",
+    "F.dropout(T([1.], requires_grad=True), 0.5, False, True)",
+    "F.alpha_dropout(T([1.], requires_grad=True), 0.0, True, True)",
+    "F.dropout(T([1.], requires_grad=True), 0.5, True, True)",
+]
+
+SNIPPETS = [*NUMBERS, *VALUES, *OUTS, *NOTHING, *WRITES]
