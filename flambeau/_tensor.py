@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from flambeau._layout import dense_layout
-from flambeau.storage import Storage
+from flambeau.storage import Storage, new_storage
 
 _new = object.__new__
 
@@ -254,6 +254,15 @@ def make_natively(made):
 def empty_tensor(shape, dtype, device):
     """A new dense tensor with uninitialised memory."""
     return empty_like_layout(dense_layout(shape, dtype, device))
+
+
+HUGE = 1 << 34  # bytes of a result that may not be had
+
+
+def check_room(layout):
+    """Say now that there is no memory for a result, before anything else is done for it."""
+    if layout.nbytes >= HUGE:
+        new_storage(layout.nbytes, layout.device)
 
 
 def alias(t, layout, offset):

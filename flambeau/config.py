@@ -2,6 +2,8 @@
 
 FLAMBEAU_CACHE_DIR   where compiled kernels are kept (empty: nowhere, compile in memory only)
 FLAMBEAU_NUM_THREADS how many threads kernels use (default: the cores this process may run on)
+FLAMBEAU_CHECK       1: look at every launch and at the bytes around its memory; 2: stop at the very
+                     instruction that leaves it (for finding bugs in kernels; slow)
 FLAMBEAU_CACHE_MB    how much freed memory the allocator may keep at most, in megabytes
 
 PyTorch's TORCH_FORCE_WEIGHTS_ONLY_LOAD and TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD mean the same here.
@@ -26,6 +28,11 @@ def num_threads():
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def check_level():
+    value = os.environ.get("FLAMBEAU_CHECK", "")
+    return int(value) if value.isdigit() else 0
 
 
 def cache_bytes():

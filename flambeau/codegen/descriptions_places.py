@@ -44,6 +44,7 @@ class Triangle(NamedTuple):
     """The places of a triangle in a matrix."""
 
     chunks: Word
+    first: Word  # row that has any
     rows: Word
     columns: Word
     offset: Word

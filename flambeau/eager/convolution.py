@@ -8,7 +8,7 @@ and derivatives are in ops/convolution.py, the cutting of work is in convolution
 
 from flambeau import _dtype
 from flambeau._layout import dense_layout, make_layout, ordered_strides
-from flambeau._tensor import empty_like_layout, empty_tensor
+from flambeau._tensor import check_room, empty_like_layout, empty_tensor
 from flambeau.eager import convolution_matrices as matrices
 from flambeau.eager.convolution_checks import check
 from flambeau.eager.convolution_plans import (
@@ -150,6 +150,7 @@ def _planned(out, source, weight, bias, stride, padding, dilation, groups, backw
     """A function of (out, source, weight, bias) for these layouts."""
     if out.numel == 0 or not out.device.runtime.computes:
         return _nothing
+    check_room(out)  # before strides and taps are listed
     if source.numel == 0 or weight.numel == 0:
         return _zeros
     if weight.is_contiguous and not source.is_contiguous:

@@ -41,7 +41,8 @@ def unfold_blocks(input, kernel_size, dilation, padding, stride, blocks):
     facts = (kernel_size, dilation, padding, stride)
     layout, kernel, desc = UNFOLDED[input._layout, facts, blocks]
     out = empty_like_layout(layout)
-    kernel(desc, out._storage.pointer, address(contiguous(input)))
+    source = contiguous(input)  # kept until the kernel is done
+    kernel(desc, out._storage.pointer, address(source))
     return out
 
 
@@ -69,7 +70,8 @@ def fold_blocks(input, output_size, kernel_size, dilation, padding, stride, bloc
     facts = (kernel_size, dilation, padding, stride)
     layout, kernel, desc, scratch = FOLDED[input._layout, output_size, facts, blocks]
     out, room = empty_like_layout(layout), empty_like_layout(scratch)
-    kernel(desc, out._storage.pointer, address(contiguous(input)), room._storage.pointer)
+    source = contiguous(input)
+    kernel(desc, out._storage.pointer, address(source), room._storage.pointer)
     return out
 
 

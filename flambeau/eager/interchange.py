@@ -230,4 +230,7 @@ def _nest(values, shape):
 
 
 def _empty_nest(shape):
-    return [_empty_nest(shape[1:]) for _ in range(shape[0])] if shape else []
+    found = [None] * shape[0] if shape else []  # where there is no room for it, this says so
+    for k in range(len(found)):
+        found[k] = _empty_nest(shape[1:])
+    return found

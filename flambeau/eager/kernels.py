@@ -118,6 +118,8 @@ def load_kernel(ir, name="kernel", nest=None):
     names = ("entry", "body") if "void @body(" in ir else ("entry",)
     addresses = load_functions(ir, names)
     kernel = cpu.builtin(name, addresses["entry"])
+    if CHECKS is not None:
+        kernel = CHECKS.watched(kernel, name, nest)
     _bodies[id(kernel)] = addresses.get("body"), kernel
     return kernel
 
@@ -147,9 +149,21 @@ def _host_target():
     return _compiler().host().target
 
 
-device.runtimes["cpu"] = base.Runtime(host_allocator.pool_for, building_for(_host_target))
+def _checks():
+    """What looks at every launch, if the environment asks for it."""
+    if not config.check_level():
+        return None
+    from flambeau.eager.checking import Checks  # which nothing else needs
+
+    return Checks(host_allocator, config.check_level())
+
+
+CHECKS = _checks()
+_pool_for = host_allocator.pool_for if CHECKS is None else CHECKS.install()
+device.runtimes["cpu"] = base.Runtime(_pool_for, building_for(_host_target))
 device.runtimes["meta"] = base.Shapes()
-_layout.POOLS[device("cpu")] = host_allocator.few
+if CHECKS is None:
+    _layout.POOLS[device("cpu")] = host_allocator.few
 
 
 def body_of(kernel):

@@ -44,8 +44,8 @@ def _written(out, array):
     return out
 
 
-def _has_nan(t):
-    return t.isnan().any().item()
+def _is_finite(t):
+    return t.isfinite().all().item()
 
 
 _NO_CONVERGENCE = (
@@ -81,17 +81,29 @@ def svd(A, full_matrices, compute_uv, driver):
             S,
             unit_columns(shapes[2], A.dtype, A.device),
         )
+    if not _is_finite(A):  # some versions of LAPACK would never come back
+        return _svd_of_infinities(A, shapes, compute_uv)
     found = lapack.svd(_array(A), full_matrices, compute_uv)
-    values = None if found is None else found[1] if compute_uv else found
-    if values is None or values.min() != values.min():
-        if _has_nan(A):
-            raise check.LinAlgError(_NOT_FINITE)
-        if values is None:
-            raise check.LinAlgError(_NO_CONVERGENCE)
+    if found is None:
+        raise check.LinAlgError(_NO_CONVERGENCE)
+    values = found[1] if compute_uv else found
     S = _values(values, shapes[1], real, A.device)
     if not compute_uv:
         return _nothing(A), S, _nothing(A)
     U, Vh = (_vectors(found[i], shapes[i], A.dtype, A.device) for i in (0, 2))
+    return U, S, Vh
+
+
+def _svd_of_infinities(A, shapes, compute_uv):
+    """Values that are no numbers; with vectors, only where there is but one value."""
+    if A.isnan().any().item():
+        raise check.LinAlgError(_NOT_FINITE)
+    if compute_uv and shapes[1][-1] > 1:
+        raise check.LinAlgError(_NO_CONVERGENCE)
+    S = fill_into(empty_tensor(Size(shapes[1]), A.dtype.to_real(), A.device), float("nan"))
+    if not compute_uv:
+        return _nothing(A), S, _nothing(A)
+    U, Vh = (unit_columns(shapes[i], A.dtype, A.device) for i in (0, 2))
     return U, S, Vh
 
 
@@ -111,12 +123,14 @@ def eigh(A, UPLO, compute_v):
         values = empty_tensor(A.shape[:-1], real, A.device)
         vectors = empty_columns(A.shape, A.dtype, A.device) if compute_v else _nothing(A)
         return values, vectors
+    if not _is_finite(A):
+        values = fill_into(empty_tensor(A.shape[:-1], real, A.device), float("nan"))
+        if not compute_v:
+            return values, _nothing(A)
+        vectors = empty_columns(A.shape, A.dtype, A.device)
+        return values, fill_into(vectors, float("nan"))
     found = lapack.eigh(_array(A), triangle, compute_v)
     if found is None:
-        if not A.isfinite().all().item():
-            values = fill_into(empty_tensor(A.shape[:-1], real, A.device), float("nan"))
-            vectors = empty_columns(A.shape, A.dtype, A.device)
-            return values, fill_into(vectors, float("nan"))
         raise check.LinAlgError(
             "linalg.eigh: The algorithm failed to converge because the input matrix is "
             "ill-conditioned or has too many repeated eigenvalues (error code: 1)."
@@ -138,7 +152,7 @@ def eig(input, compute_v, name):
     if not is_real_work(input):
         values = empty_tensor(input.shape[:-1], dtype, input.device)
         return values, empty_columns(input.shape, dtype, input.device)
-    if not input.isfinite().all().item():
+    if not _is_finite(input):
         raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
     found = lapack.eig(_array(input), compute_v)
     if found is None:

@@ -223,9 +223,14 @@ def triangle_places(row, col, offset, dtype, device, layout, lower):
     count = below if lower else row * col - below
     device = _device.device(device) if device is not None else _device.default_device()
     out = empty_tensor(Size((2, count)), dtype, device)
-    if count:
+    if count and device.runtime.computes:
+        # rows without elements are not walked, and a diagonal outside is one at the corner
+        offset = max(-row, min(offset, col))
+        first, rows = (max(0, -offset), row) if lower else (0, min(row, max(0, col - offset)))
         kernel = device.runtime.kernel("triangle", "joining:build_triangle", dtype.code)
-        kernel(packed(Triangle(1, row, col, offset, int(lower), count)), out._storage.pointer)
+        kernel(
+            packed(Triangle(1, first, rows, col, offset, int(lower), count)), out._storage.pointer
+        )
     return out
 
 
@@ -233,7 +238,8 @@ def _count_below(rows, columns, offset):
     """How many elements lie on or below a diagonal."""
     first = max(0, -offset)  # rows above it have none
     full = min(rows, max(0, columns - offset))  # rows from here on have all
-    partial = sum(range(first + offset + 1, full + offset + 1)) if full > first else 0
+    # each row has one more than the one above it
+    partial = (full - first) * (first + full + 2 * offset + 1) // 2 if full > first else 0
     return partial + max(0, rows - max(full, first)) * columns
 
 

@@ -312,6 +312,8 @@ def _cut(layout, dims, indexed):
     rs, (rst,) = collapse(
         [layout.sizes[d] for d in reduced], [[layout.strides[d] * size for d in reduced]]
     )
+    if 0 in rs:  # nothing to walk, however many rows of nothing there are
+        rs, rst = [0], [size]
     if not rs:
         rs, rst = [1 if layout.numel or not dims else 0], [size]
     columns = (

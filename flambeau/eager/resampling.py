@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from flambeau import _dtype
 from flambeau._layout import collapse, contiguous_strides, make_layout, ordered_strides
-from flambeau._tensor import empty_like_layout
+from flambeau._tensor import check_room, empty_like_layout
 from flambeau.codegen.descriptions_images import Resampling
 from flambeau.eager.copying import CHANNELS_LAST, copy_into
 from flambeau.eager.launching import launches
@@ -149,6 +149,7 @@ def _plan(key):
     source, step, out = _layouts(layout, shape, len(sizes), last)
     if not has_work(out):
         return Plan(layout, out)
+    check_room(out)  # before tables are made for it
     dtype, nearest = layout.dtype, kind.startswith("nearest")
     is_bytes, wide = dtype is _dtype.uint8, dtype.code in _WIDE
     exact = dtype is _dtype.float64 or (is_bytes and not nearest)

@@ -291,7 +291,8 @@ def _best(values, indices, source, rows, n, k, largest):
 def _per_row(name, input, dim, keepdim, *facts):
     """Run a kernel that gives one value and one index per row."""
     plan = PER_ROW[name, input._layout, dim, keepdim, facts]
-    return _run(plan, address(as_rows(input, dim)[2]))
+    rows = as_rows(input, dim)[2]  # kept until the kernel is done
+    return _run(plan, address(rows))
 
 
 def _plan_per_row(key):

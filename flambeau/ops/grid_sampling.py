@@ -6,6 +6,7 @@ tensors: the same taps, gathered and added up by index. Resampling to another si
 `resampling.py`.
 """
 
+import math
 import warnings
 
 from flambeau.ops.table import composite, public, remembered, template
@@ -261,10 +262,15 @@ def _lifted(weight):
 # -- regular grids ---------------------------------------------------------------------------------
 
 
+_MANY = 1 << 28
+
+
 def _base(like, size, align_corners):
     """The places of a regular grid, with a one appended: (places, dimensions + 1)."""
     spatial = list(size[2:])
     dims = len(spatial)
+    if math.prod(spatial) > _MANY:  # can there be such a grid? Lines come first
+        like.new_empty((size[0], *spatial, dims + 1))
     columns = []
     for d in range(dims):
         n = spatial[dims - 1 - d]

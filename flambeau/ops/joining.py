@@ -6,7 +6,10 @@ views.
 
 import itertools
 
+from flambeau import errors
 from flambeau.ops.table import Tensors, composite, public, template
+
+MOST_DIMS = 64
 
 
 def _cat_backward(g, layouts, dim):
@@ -178,6 +181,8 @@ def combinations(input, r: int = 2, with_replacement: bool = False):
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
         return input.new_empty((0,))
+    if r > MOST_DIMS or input.numel() ** r > errors.LARGEST:
+        raise RuntimeError("numel: integer multiplication overflow")
     grids = meshgrid(*[input] * r, indexing="ij")
     places = public("arange")(input.numel(), device=input.device)
     indices = meshgrid(*[places] * r, indexing="ij")

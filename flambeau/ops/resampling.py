@@ -125,7 +125,7 @@ def _resolve(input, size, scale_factor, mode, align_corners, recompute, antialia
     if recompute and scales is None:
         raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
     if scales is not None and (recompute or mode == "area"):
-        size, scales = [int(n * s) for n, s in zip(spatial, scales)], None
+        size, scales = _scaled(spatial, scales), None
     if antialias and not (mode in ("bilinear", "bicubic", "lanczos") and dims == 2):
         raise ValueError(
             "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires "
@@ -212,7 +212,14 @@ def _numbers(name, size, scales, align_corners, mode, spatial):
             f"{name.removeprefix('_')}() received an invalid combination of arguments - got "
             f"({got}), but expected one of:"
         ) from None
-    return tuple(int(n * s) for n, s in zip(spatial, scales)), scales
+    return tuple(_scaled(spatial, scales)), scales
+
+
+def _scaled(spatial, scales):
+    found = [n * s for n, s in zip(spatial, scales)]
+    if not all(-errors.LARGEST < size < errors.LARGEST for size in found):
+        raise RuntimeError("value cannot be converted to type int64_t without overflow")
+    return [int(size) for size in found]
 
 
 _LETTERS = ("", "W", "HW", "DHW")

@@ -11,7 +11,7 @@ from flambeau.codegen import scalar as m
 from flambeau.ops.elementary import sgn_of
 from flambeau.ops.rules import floating, promoted
 from flambeau.ops.support import INTEGRAL, not_implemented_derivative, refuses
-from flambeau.ops.table import composite, pointwise
+from flambeau.ops.table import composite, pointwise, public
 
 SQRT_PI = math.sqrt(math.pi)
 SPECIAL = "function out"  # functions of torch.special are not methods
@@ -221,10 +221,21 @@ def polygamma(n: object, input):
 
 
 def _mvlgamma_slope(g, input, p):
-    slope = input.digamma()
+    return g * _over_halves(input, p, "digamma")
+
+
+def _over_halves(input, p, name):
+    """The sum of a function at input - j / 2 for j below p."""
+    if p > _FEW_HALVES:  # all at once: what cannot be kept is refused at once, too
+        halves = public("arange")(p, dtype=input.lgamma().dtype, device=input.device) / 2
+        return getattr(input.unsqueeze(-1) - halves, name)().sum(-1)
+    total = getattr(input, name)()
     for j in range(1, p):
-        slope = slope + (input - j / 2).digamma()
-    return g * slope
+        total = total + getattr(input - j / 2, name)()
+    return total
+
+
+_FEW_HALVES = 64
 
 
 @composite(grad=_mvlgamma_slope)
@@ -234,10 +245,7 @@ def mvlgamma(input, p: int):
         raise RuntimeError("The input tensor may not be a boolean tensor.")
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
-    total = input.lgamma()
-    for j in range(1, p):
-        total = total + (input - j / 2).lgamma()
-    return total + p * (p - 1) / 4 * math.log(math.pi)
+    return _over_halves(input, p, "lgamma") + p * (p - 1) / 4 * math.log(math.pi)
 
 
 def _igamma_slope(g, input, other):
@@ -370,37 +378,94 @@ for _name, _text in _PLAIN.items():
 # -- polynomials -----------------------------------------------------------------------------------
 
 
-def _recurrence(n, first, second, following):
-    """The n-th of a sequence: first, second, then following(k, last, last but one) from k = 1."""
+def _recurrence(n, first, second, following, known=None, value=None):
+    """The n-th of a sequence: first, second, then following(k, last, last but one) from k = 1.
+
+    known: where there is no need to go there step by step, because value is the n-th.
+    """
+
+    def going(k, before, last):
+        more = (m.cast(k, n.type) < n) & (last == last)
+        return more if known is None else more & ~known
 
     def step(_, k, before, last):
-        return k + 1, last, following(k, last, before)
+        return k + 1, last, following(m.cast(k, n.type), last, before)
 
     one = m.const(1, n.type)
-    _, _, last = m.repeat_while(1 << 30, lambda k, *_: k < n, step, one, one * first, second)
-    zero = m.const(0, n.type)
-    return m.where(n < 0, zero, m.where(n < 1, one * first, last))
+    start = m.const(1, "i64"), one * first, one * second
+    _, _, last = m.repeat_while(1 << 40, going, step, *start)
+    found = last if known is None else m.where(known, value, last)
+    found = m.where(n < 1, one * first, found)
+    return m.where(n < 0, m.const(0, n.type), found)
 
 
-def _chebyshev(second):
-    return lambda x, n: _recurrence(n, 1, second(x), lambda k, p, q: (x + x) * p - q)
+_STEPS = 128.0  # of Chebyshev polynomials; those of higher degrees have closed forms
+_MANY = float(1 << 22)  # of others; from there on their limits are as good
+
+
+def _odd(n):
+    return n - 2 * m.floor(n / 2) > 0.5
+
+
+def _chebyshev(second, inside, right, left):
+    """inside(angle, n) is the value between -1 and 1, right(n) at 1, left(n) at -1 for even n."""
+
+    def polynomial(x, n):
+        known = (n > _STEPS) & (m.abs(x) <= 1)
+        end = m.where(_odd(n), -left(n), left(n))
+        value = m.where(x == 1, right(n), m.where(x == -1, end, inside(m.acos(x), n)))
+        return _recurrence(n, 1, second(x), lambda k, p, q: (x + x) * p - q, known, value)
+
+    return polynomial
+
+
+def _legendre(x, n):
+    angle = m.acos(x)
+    known = (n > _MANY) & (m.abs(x) <= 1)
+    end = m.where((x < 0) & _odd(n), x, m.abs(x))
+    near = m.bessel_j0((n + 0.5) * angle) * m.sqrt(angle / m.sin(angle))
+    value = m.where(m.abs(x) == 1, end, near)
+    return _recurrence(
+        n, 1, x, lambda k, p, q: ((k + k + 1) * x * p - k * q) / (k + 1), known, value
+    )
+
+
+def _laguerre(x, n):
+    known = (n > _MANY) & (x >= 0)
+    value = m.exp(x / 2) * m.bessel_j0(2 * m.sqrt(x * (n + 0.5)))
+    return _recurrence(
+        n, 1, 1 - x, lambda k, p, q: ((k + k + (1 - x)) * p - k * q) / (k + 1), known, value
+    )
 
 
 _POLYNOMIALS = {
-    "chebyshev_polynomial_t": _chebyshev(lambda x: x),
-    "chebyshev_polynomial_u": _chebyshev(lambda x: x + x),
-    "chebyshev_polynomial_v": _chebyshev(lambda x: x + x - 1),
-    "chebyshev_polynomial_w": _chebyshev(lambda x: x + x + 1),
+    "chebyshev_polynomial_t": _chebyshev(
+        lambda x: x, lambda a, n: m.cos(n * a), lambda n: n * 0 + 1, lambda n: n * 0 + 1
+    ),
+    "chebyshev_polynomial_u": _chebyshev(
+        lambda x: x + x,
+        lambda a, n: m.sin((n + 1) * a) / m.sin(a),
+        lambda n: n + 1,
+        lambda n: n + 1,
+    ),
+    "chebyshev_polynomial_v": _chebyshev(
+        lambda x: x + x - 1,
+        lambda a, n: m.cos((n + 0.5) * a) / m.cos(a / 2),
+        lambda n: n * 0 + 1,
+        lambda n: n + n + 1,
+    ),
+    "chebyshev_polynomial_w": _chebyshev(
+        lambda x: x + x + 1,
+        lambda a, n: m.sin((n + 0.5) * a) / m.sin(a / 2),
+        lambda n: n + n + 1,
+        lambda n: n * 0 + 1,
+    ),
     "hermite_polynomial_h": lambda x, n: _recurrence(
         n, 1, x + x, lambda k, p, q: (x + x) * p - (k + k) * q
     ),
     "hermite_polynomial_he": lambda x, n: _recurrence(n, 1, x, lambda k, p, q: x * p - k * q),
-    "laguerre_polynomial_l": lambda x, n: _recurrence(
-        n, 1, 1 - x, lambda k, p, q: ((k + k + (1 - x)) * p - k * q) / (k + 1)
-    ),
-    "legendre_polynomial_p": lambda x, n: _recurrence(
-        n, 1, x, lambda k, p, q: ((k + k + 1) * x * p - k * q) / (k + 1)
-    ),
+    "laguerre_polynomial_l": _laguerre,
+    "legendre_polynomial_p": _legendre,
 }
 
 

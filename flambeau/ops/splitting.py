@@ -7,11 +7,20 @@ the same pieces, but autograd does not treat them as views.
 
 import itertools
 
+from flambeau import errors
 from flambeau._layout import Size, broadcast_shape, wrap_dim
 from flambeau.ops import table
 from flambeau.ops.joining import cat, stack
 from flambeau.ops.table import Dims, Tensors, composite
 from flambeau.ops.views import ints, slice
+
+MOST = 1 << 28  # tensors that one call may give
+
+
+def check_count(count):
+    """More pieces than there can be are refused before the first is made."""
+    if count > MOST:
+        raise errors.OutOfMemoryError("std::bad_alloc")
 
 
 def _pieces(layout, dim, sizes):
@@ -39,6 +48,7 @@ def _even(layout, split_size, dim):
                 f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}"
             )
         return [0]
+    check_count(size // split_size)
     return [min(split_size, size - k) for k in range(0, size, split_size)] or [0]
 
 
@@ -142,6 +152,7 @@ def unbind(input, dim: int = 0):
     dim = wrap_dim(dim, input.ndim)
     shape, strides = input.sizes, input.strides
     rest, steps = shape[:dim] + shape[dim + 1 :], strides[:dim] + strides[dim + 1 :]
+    check_count(shape[dim])
     return [(rest, steps, k * strides[dim]) for k in range(shape[dim])]
 
 
@@ -161,6 +172,7 @@ def tensor_split(input, indices_or_sections: object, dim: int = 0):
         return tuple(slice(input, dim, a, b) for a, b in zip([0, *where], ends))
     if where <= 0:
         raise RuntimeError(f"number of sections must be larger than 0, got {where}")
+    check_count(where)
     least, larger = divmod(size, where)
     ends = [k * least + min(k, larger) for k in range(where + 1)]
     return tuple(slice(input, dim, a, b) for a, b in itertools.pairwise(ends))

@@ -187,6 +187,13 @@ def text_of(found: Inspection, everything: bool = False) -> str:
     return "\n".join(lines)
 
 
+_FLAGS = {
+    "json": "everything, for programs",
+    "all": "every tensor and value",
+    "safe": "exit with status 1 if load(weights_only=True) would refuse a file",
+}
+
+
 def main(arguments: list[str]) -> int:
     """The command; 0 if the file was understood, 1 if not."""
     parser = argparse.ArgumentParser(
@@ -195,13 +202,8 @@ def main(arguments: list[str]) -> int:
         "(also old ones), TorchScript, safetensors, pickle, npy and npz.",
     )
     parser.add_argument("files", nargs="+", metavar="FILE")
-    parser.add_argument("--json", action="store_true", help="everything, for programs")
-    parser.add_argument("--all", action="store_true", help="every tensor and value")
-    parser.add_argument(
-        "--safe",
-        action="store_true",
-        help="exit with status 1 if load(weights_only=True) would refuse a file",
-    )
+    for name, text in _FLAGS.items():
+        parser.add_argument(f"--{name}", action="store_true", help=text)
     options = parser.parse_args(arguments)
     looked_at = [_understood(path) for path in options.files]
     pages = [page for page in looked_at if page is not None]

@@ -92,7 +92,7 @@ def build_triangle(type):
     d = kernel.described(Triangle)
     size, zero = 8 if type == I64 else 4, fn.value(0, I64)
     place = fn.var(zero)
-    with fn.loop(0, d.rows) as row:
+    with fn.loop(d.first, d.rows) as row:
         edge = fn.max(fn.min(row + d.offset + d.lower, d.columns), zero)
         below = d.lower != 0
         begin, end = fn.select(below, zero, edge), fn.select(below, edge, d.columns)

@@ -350,6 +350,9 @@ def _walk(m, sizes, strides, ndim):
         item, step = m.item(sizes, k), m.item(strides, k)
         m.leave_unless(m.is_a(item, "PyLong_Type") & m.is_a(step, "PyLong_Type"))
         size, stride = m.integer(item), m.integer(step)
+        with fn.when((size == -1) | (stride == -1)):  # which may mean: beyond 64 bits
+            m.exact(item)
+            m.exact(step)
         limit, small = fn.value(HUGE, I64), fn.value(1 << 22, I64)
         m.leave_unless((size >= 0) & (size < limit) & (stride < limit) & (stride > -HUGE))
         m.leave_unless((numel.get() < small) | (size < small))

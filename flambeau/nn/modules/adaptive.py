@@ -15,6 +15,7 @@ from flambeau.nn import functional as F
 from flambeau.nn.modules.container import ModuleList, Sequential
 from flambeau.nn.modules.linear import Linear
 from flambeau.nn.modules.module import Module
+from flambeau.ops.table import public
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 
@@ -120,13 +121,12 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def _get_full_log_prob(self, input, head_output):
         """Log-probabilities of all classes, from the logits of the head."""
-        head = F.log_softmax(head_output, 1)
-        out = input.new_empty((head.shape[0], self.n_classes))
-        out[:, : self.shortlist_size] = head[:, : self.shortlist_size]
-        for k, (first, end) in enumerate(pairwise(self.cutoffs)):
-            cluster = head[:, self.shortlist_size + k].unsqueeze(1)
-            out[:, first:end] = F.log_softmax(self.tail[k](input), 1) + cluster
-        return out
+        shortlist, clusters = head_output.log_softmax(1).tensor_split([self.shortlist_size], 1)
+        inside = [
+            network(input).log_softmax(1) + cluster
+            for network, cluster in zip(self.tail, clusters.split(1, 1))
+        ]
+        return public("cat")([shortlist, *inside], 1)
 
     def log_prob(self, input: Tensor) -> Tensor:
         """Log-probabilities of all classes: (N, n_classes)."""

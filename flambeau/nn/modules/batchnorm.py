@@ -238,17 +238,20 @@ class SyncBatchNorm(_BatchNorm):
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
         """The same model with every batch normalisation in it replaced, weights kept."""
-        new = module
-        if isinstance(module, _BatchNorm):
-            kept = {name: getattr(module, name) for name in _NormBase._kept}
-            made = SyncBatchNorm(**kept, process_group=process_group, bias=module.bias is not None)
-            # the very tensors, since an optimizer may know them
-            made._parameters.update(module._parameters)
-            made._buffers.update(module._buffers)
-            made.training = module.training
-            if hasattr(module, "qconfig"):
-                made.qconfig = module.qconfig
-            new = made
+        norm = isinstance(module, _BatchNorm)
+        found = SyncBatchNorm._like(module, process_group) if norm else module
         for name, child in module.named_children():
-            new.add_module(name, cls.convert_sync_batchnorm(child, process_group))
-        return new
+            found.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return found
+
+    @staticmethod
+    def _like(norm, process_group):
+        """One with the options and the very tensors of another: an optimizer may know them."""
+        options = {name: getattr(norm, name) for name in _NormBase._kept}
+        made = SyncBatchNorm(**options, process_group=process_group, bias=norm.bias is not None)
+        made._parameters.update(norm._parameters)
+        made._buffers.update(norm._buffers)
+        made.training = norm.training
+        if hasattr(norm, "qconfig"):
+            made.qconfig = norm.qconfig
+        return made

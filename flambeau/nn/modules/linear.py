@@ -114,10 +114,10 @@ class LazyLinear(LazyModuleMixin, Linear):
         waiting = self.has_uninitialized_params()
         if self.in_features == 0:  # or shapes came from a state_dict
             self.in_features = input.shape[-1] if waiting else self.weight.shape[-1]
-        if not waiting:
-            return
-        with no_grad():
-            self.weight.materialize((self.out_features, self.in_features))
-            if self.bias is not None:
-                self.bias.materialize((self.out_features,))
-            self.reset_parameters()
+        if waiting:
+            shape = (self.out_features, self.in_features)
+            with no_grad():
+                for tensor, sizes in ((self.weight, shape), (self.bias, shape[:1])):
+                    if tensor is not None:
+                        tensor.materialize(sizes)
+                self.reset_parameters()

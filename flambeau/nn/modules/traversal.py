@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator
+from operator import methodcaller
 from typing import Any
 
 from flambeau import _device, _dtype
@@ -21,7 +22,8 @@ def _to_floats(name, doc):
     """A method that converts all floating point numbers by the tensors' method of that name."""
 
     def convert(self) -> Any:
-        return self._apply(lambda t: getattr(t, name)() if t.is_floating_point() else t)
+        change = methodcaller(name)
+        return self._apply(lambda t: change(t) if t.is_floating_point() else t)
 
     convert.__name__, convert.__qualname__, convert.__doc__ = name, f"Module.{name}", doc
     return convert
@@ -144,7 +146,7 @@ class Traversal:
         for tensor in (*self.parameters(), *self.buffers()):
             if is_lazy(tensor):
                 tensor.share_memory_()  # which says why it cannot
-        return self._apply(lambda t: t.share_memory_())
+        return self._apply(methodcaller("share_memory_"))
 
     # -- conversion --------------------------------------------------------------------------
     def _apply(self, fn, recurse=True):
@@ -167,21 +169,7 @@ class Traversal:
     def to(self, *args: Any, **kwargs: Any) -> Any:
         """to(device), to(dtype), to(tensor), to(memory_format=...): convert all of the module."""
         device, dtype, blocking, format = _parse_to(*args, **kwargs)
-        if dtype is not None:
-            if not (dtype.is_floating_point or dtype.is_complex):
-                raise TypeError(
-                    "nn.Module.to only accepts floating point or complex dtypes, but got desired "
-                    f"dtype={dtype}"
-                )
-            if dtype.is_complex:
-                warnings.warn(
-                    "Complex modules are a new feature under active development whose design may "
-                    "change, and some modules might not work as expected when using complex "
-                    "tensors as parameters or buffers. Please file an issue at "
-                    "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml if a "
-                    "complex module does not work as expected.",
-                    stacklevel=2,
-                )
+        _check_new_dtype(dtype)
 
         def convert(t):
             new = dtype if t.is_floating_point() or t.is_complex() else None
@@ -204,20 +192,39 @@ class Traversal:
 
     def cpu(self) -> Any:
         """Move to the processor's memory."""
-        return self._apply(lambda t: t.cpu())
+        return self._apply(methodcaller("cpu"))
 
     def cuda(self, device: Any = None) -> Any:
         """Move to a GPU."""
-        return self._apply(lambda t: t.cuda(device))
+        return self._apply(methodcaller("cuda", device))
 
     def type(self, dst_type: Any) -> Any:
         """Convert all parameters and buffers to one dtype."""
-        return self._apply(lambda t: t.type(dst_type))
+        return self._apply(methodcaller("type", dst_type))
 
     float = _to_floats("float", "Floating point numbers of 32 bits.")
     double = _to_floats("double", "Floating point numbers of 64 bits.")
     half = _to_floats("half", "Floating point numbers of 16 bits.")
     bfloat16 = _to_floats("bfloat16", "Floating point numbers of 16 bits with the range of 32.")
+
+
+def _check_new_dtype(dtype):
+    """What learns is no whole number; complex numbers come with a warning."""
+    if dtype is None or dtype.is_floating_point:
+        return
+    if not dtype.is_complex:
+        raise TypeError(
+            "nn.Module.to only accepts floating point or complex dtypes, but got desired "
+            f"dtype={dtype}"
+        )
+    warnings.warn(
+        "Complex modules are a new feature under active development whose design may change, and "
+        "some modules might not work as expected when using complex tensors as parameters or "
+        "buffers. Please file an issue at "
+        "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml if a complex module "
+        "does not work as expected.",
+        stacklevel=3,
+    )
 
 
 def _convert(param, fn):

@@ -22,9 +22,13 @@ def _check(layer, bn):
         raise AssertionError("Fusion only for eval!")
 
 
-def _check_statistics(bn):
+def _with_norm(layer, bn, fuse, *more):
+    """The layer with weights that do the work of bn too."""
     if bn.running_mean is None or bn.running_var is None:
         raise AssertionError("bn.running_mean and bn.running_var must not be None")
+    norm = (bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias)
+    layer.weight, layer.bias = fuse(layer.weight, layer.bias, *norm, *more)
+    return layer
 
 
 def _folded(weight, bias, mean, var, eps, gain, shift):
@@ -43,12 +47,7 @@ def fuse_conv_bn_eval(conv, bn, transpose: bool = False):
     """A convolution that gives what bn(conv(x)) gives; transpose: for transposed ones."""
     _check(conv, bn)
     fused = copy.deepcopy(conv)
-    _check_statistics(bn)
-    fused.weight, fused.bias = fuse_conv_bn_weights(
-        fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias,
-        transpose,
-    )  # fmt: skip
-    return fused
+    return _with_norm(fused, bn, fuse_conv_bn_weights, transpose)
 
 
 def fuse_conv_bn_weights(
@@ -77,11 +76,7 @@ def fuse_linear_bn_eval(linear, bn):
             "To fuse, linear.out_features == bn.num_features or bn.num_features == 1, got "
             f"linear.out_features={linear.out_features} and bn.num_features={bn.num_features}"
         )
-    _check_statistics(bn)
-    fused.weight, fused.bias = fuse_linear_bn_weights(
-        fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
-    )
-    return fused
+    return _with_norm(fused, bn, fuse_linear_bn_weights)
 
 
 def fuse_linear_bn_weights(

@@ -36,9 +36,10 @@ def _tensor_of(module, name):
 
 
 def _is_orthogonal(Q):
-    n, k = Q.shape[-2:]
-    unit = flambeau.eye(k, dtype=Q.dtype, device=Q.device)
-    return flambeau.allclose(Q.mH @ Q, unit, atol=10.0 * n * flambeau.finfo(Q.dtype).eps)
+    products = Q.mH @ Q
+    unit = flambeau.eye(products.shape[-1], dtype=Q.dtype, device=Q.device)
+    rounding = flambeau.finfo(Q.dtype).eps * Q.shape[-2]
+    return flambeau.allclose(products, unit, atol=10 * rounding)
 
 
 def _make_orthogonal(A):

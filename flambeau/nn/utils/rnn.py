@@ -51,20 +51,21 @@ class PackedSequence(PackedSequence_):
         sorted_indices: Tensor | None = None,
         unsorted_indices: Tensor | None = None,
     ):
-        if unsorted_indices is None:
-            unsorted_indices = invert_permutation(sorted_indices)
-        if batch_sizes is None:
-            if not (isinstance(data, (list, tuple)) and len(data) == 2):
-                raise AssertionError("Expected data to be a list or tuple of length 2")
-            data, batch_sizes = data
-        elif batch_sizes.device.type != "cpu":
+        if batch_sizes is not None and batch_sizes.device.type != "cpu":
             raise ValueError(
                 "batch_sizes should always be on CPU. Instances of PackedSequence should never be "
                 "created manually. They should be instantiated by functions like pack_sequence and "
                 "pack_padded_sequences in nn.utils.rnn. "
                 "https://pytorch.org/docs/stable/nn.html#torch.nn.utils.rnn.pack_sequence"
             )
-        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
+        both = data if batch_sizes is None else (data, batch_sizes)
+        if not isinstance(both, (list, tuple)) or len(both) != 2:
+            raise AssertionError("Expected data to be a list or tuple of length 2")
+        back = unsorted_indices
+        if back is None:
+            back = invert_permutation(sorted_indices)
+        rows, sizes = both
+        return super().__new__(cls, rows, sizes, sorted_indices, back)
 
     def _with(self, data, change):
         order, back = self.sorted_indices, self.unsorted_indices
@@ -81,10 +82,9 @@ class PackedSequence(PackedSequence_):
 
     def to(self, *args: Any, **kwargs: Any):
         """With data of another dtype or on another device, as Tensor.to says it."""
-        data = self.data.to(*args, **kwargs)
-        if data is self.data:
-            return self
-        return self._with(data, lambda t: t.to(data.device))
+        moved = self.data.to(*args, **kwargs)
+        same = moved is self.data
+        return self if same else self._with(moved, lambda t: t.to(moved.device))
 
     def cuda(self, *args: Any, **kwargs: Any):
         """On a GPU."""

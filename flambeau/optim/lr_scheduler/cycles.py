@@ -26,6 +26,19 @@ def write_momentum(group, use_beta1, value):
         group["momentum"] = value
 
 
+def momentum_bounds(optimizer, base_momentum, max_momentum):
+    """The least and the largest momentum of every group."""
+    tops = per_group("max_momentum", optimizer, max_momentum)
+    return per_group("base_momentum", optimizer, base_momentum), tops
+
+
+def start_momentum(optimizer, use_beta1, bottoms, tops):
+    """Groups start with the largest momentum, and note both bounds."""
+    for group, bottom, top in zip(optimizer.param_groups, bottoms, tops):
+        write_momentum(group, use_beta1, top)
+        group.update(max_momentum=top, base_momentum=bottom)
+
+
 def _triangular(x):
     return 1.0
 
@@ -61,36 +74,28 @@ class CyclicLR(LRScheduler):
     ) -> None:
         check_optimizer(optimizer)
         self.optimizer = optimizer
-        base_lrs = per_group("base_lr", optimizer, base_lr)
-        if last_epoch == -1:
-            for lr, group in zip(base_lrs, optimizer.param_groups):
-                write(group, "lr", lr)
+        bottoms = per_group("base_lr", optimizer, base_lr)
         self.max_lrs = per_group("max_lr", optimizer, max_lr)
-        up = float(step_size_up)
-        down = up if step_size_down is None else float(step_size_down)
-        self.total_size = up + down
-        self.step_ratio = up / self.total_size
-        if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
+        if scale_fn is None and mode not in ("triangular", "triangular2", "exp_range"):
             raise ValueError("mode is invalid and scale_fn is None")
-        self.mode = mode
-        self.gamma = gamma
+        for group, bottom in zip(optimizer.param_groups, bottoms if last_epoch == -1 else ()):
+            write(group, "lr", bottom)
+        up = float(step_size_up)
+        self.total_size = up + (up if step_size_down is None else float(step_size_down))
+        self.step_ratio = up / self.total_size
+        self.mode, self.gamma = mode, gamma
         self._scale_fn_custom = scale_fn
         self.scale_mode = scale_mode
         self._init_scale_fn()
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             self.use_beta1 = check_momentum(optimizer)
-            self.base_momentums = per_group("base_momentum", optimizer, base_momentum)
-            self.max_momentums = per_group("max_momentum", optimizer, max_momentum)
+            momenta = momentum_bounds(optimizer, base_momentum, max_momentum)
+            self.base_momentums, self.max_momentums = momenta
             if last_epoch == -1:
-                for top, bottom, group in zip(
-                    self.max_momentums, self.base_momentums, optimizer.param_groups
-                ):
-                    write_momentum(group, self.use_beta1, top)
-                    group["max_momentum"] = top
-                    group["base_momentum"] = bottom
+                start_momentum(optimizer, self.use_beta1, *momenta)
         super().__init__(optimizer, last_epoch)
-        self.base_lrs = base_lrs
+        self.base_lrs = bottoms
 
     def _init_scale_fn(self):
         if self._scale_fn_custom is not None:

@@ -4,7 +4,12 @@ import math
 from typing import Literal
 
 from flambeau._tensor import Tensor
-from flambeau.optim.lr_scheduler.cycles import check_momentum, write_momentum
+from flambeau.optim.lr_scheduler.cycles import (
+    check_momentum,
+    momentum_bounds,
+    start_momentum,
+    write_momentum,
+)
 from flambeau.optim.lr_scheduler.scheduler import LRScheduler, check_optimizer, per_group
 from flambeau.optim.optimizer import Optimizer
 
@@ -80,7 +85,7 @@ class OneCycleLR(LRScheduler):
         ]
         if not three_phase:
             self._schedule_phases[1:] = [_phase(self.total_steps - 1, high, last, light, heavy)]
-        if pct_start < 0 or pct_start > 1 or not isinstance(pct_start, float):
+        if not (isinstance(pct_start, float) and 0 <= pct_start <= 1):
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in _CURVES:
             raise ValueError(
@@ -96,13 +101,9 @@ class OneCycleLR(LRScheduler):
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             self.use_beta1 = check_momentum(optimizer)
-            tops = per_group("max_momentum", optimizer, max_momentum)
-            bottoms = per_group("base_momentum", optimizer, base_momentum)
+            momenta = momentum_bounds(optimizer, base_momentum, max_momentum)
             if last_epoch == -1:
-                for top, bottom, group in zip(tops, bottoms, optimizer.param_groups):
-                    write_momentum(group, self.use_beta1, top)
-                    group["max_momentum"] = top
-                    group["base_momentum"] = bottom
+                start_momentum(optimizer, self.use_beta1, *momenta)
         super().__init__(optimizer, last_epoch)
 
     def _anneal_func(self, start, end, part):
@@ -118,18 +119,20 @@ class OneCycleLR(LRScheduler):
                 f"Tried to step {number} times. The specified number of total steps is "
                 f"{self.total_steps}"
             )
-        start: float = 0
-        for phase in self._schedule_phases:
-            if number <= phase["end_step"] or phase is self._schedule_phases[-1]:
-                break
-            start = phase["end_step"]
-        part = (number - start) / (phase["end_step"] - start)
-        found = []
-        for group in self.optimizer.param_groups:
-            found.append(self._anneal_func(group[phase["start_lr"]], group[phase["end_lr"]], part))
-            if self.cycle_momentum:
-                momentum = self._anneal_func(
-                    group[phase["start_momentum"]], group[phase["end_momentum"]], part
-                )
-                write_momentum(group, self.use_beta1, momentum)
-        return found
+        phase, part = self._place(number)
+
+        def annealed(group, what):
+            ends = (group[phase[f"{end}_{what}"]] for end in ("start", "end"))
+            return self._anneal_func(*ends, part)
+
+        groups = self.optimizer.param_groups
+        for group in groups if self.cycle_momentum else ():
+            write_momentum(group, self.use_beta1, annealed(group, "momentum"))
+        return [annealed(group, "lr") for group in groups]
+
+    def _place(self, number):
+        """The phase that a step belongs to, and how much of it has passed."""
+        ends = [phase["end_step"] for phase in self._schedule_phases]
+        k = next((k for k, end in enumerate(ends) if number <= end), len(ends) - 1)
+        start = ends[k - 1] if k else 0
+        return self._schedule_phases[k], (number - start) / (ends[k] - start)

@@ -183,13 +183,12 @@ class ConcatDataset(Dataset[_T_co]):
         return self.cumulative_sizes[-1]
 
     def __getitem__(self, idx: int) -> _T_co:
-        if idx < 0:
-            if -idx > len(self):
-                raise ValueError("absolute value of index should not exceed dataset length")
-            idx += len(self)
-        number = bisect_right(self.cumulative_sizes, idx)
+        place = idx if idx >= 0 else idx + len(self)
+        if place < 0:
+            raise ValueError("absolute value of index should not exceed dataset length")
+        number = bisect_right(self.cumulative_sizes, place)
         before = self.cumulative_sizes[number - 1] if number else 0
-        return self.datasets[number][idx - before]
+        return self.datasets[number][place - before]
 
     @property
     def cummulative_sizes(self) -> list[int]:
