@@ -198,8 +198,13 @@ def new_tensor(layout):
     return make_tensor(layout, storage, 0)
 
 
-def new_view(input, layout, offset, recording):
-    """A tensor over the memory of input, without history; offset in bytes."""
+def new_view(input, layout, offset, recording, *arguments):
+    """A tensor over the memory of input, without history; offset in bytes.
+
+    None where arguments of a call would be taken for others: True or 1.0 for 1.
+    """
+    if arguments and are_odd(arguments):
+        return None
     out = make_tensor(layout, input._storage, offset)
     above = input._view
     kind = "plain" if above is None else above.kind
@@ -209,6 +214,25 @@ def new_view(input, layout, offset, recording):
     return out
 
 
+def are_odd(arguments):
+    """Is there a bool or a float, or a tuple that begins with a bool or holds a float?"""
+    for a in arguments:
+        if isinstance(a, (bool, float)):
+            return True
+        if type(a) is tuple and a:
+            kinds = list(map(type, a))
+            if kinds[0] is bool or float in kinds or (tuple in kinds and are_odd(a)):
+                return True
+    return False
+
+
+def new_reduced(layout, args, kwargs):
+    """A new tensor for the result of a reduction; None where a dim is odd or keepdim an int."""
+    dim = args[0] if args else kwargs.get("dim")
+    keepdim = args[1] if len(args) > 1 else kwargs.get("keepdim")
+    return None if are_odd((dim,)) or type(keepdim) is int else new_tensor(layout)
+
+
 def not_yet(*args):
     """What native code does is not done, for want of it."""
 
@@ -216,6 +240,7 @@ def not_yet(*args):
 MAKERS = {
     "_fresh": new_tensor,
     "_share": new_view,
+    "_reduced": new_reduced,
     "_subscript": not_yet,  # (input, key, recording)
     "_reshaped": not_yet,  # (input, sizes, recording)
     "_turned": not_yet,  # (input, dim0, dim1, recording)
@@ -233,6 +258,8 @@ NEEDED = {
     "new_tensor": new_tensor,
     "plain": "plain",
     "no_grad": "no_grad",
+    "dim": "dim",
+    "keepdim": "keepdim",
 }
 
 

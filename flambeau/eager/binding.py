@@ -4,11 +4,10 @@
 deal with out=. Public functions are built in pointwise.py, reducing.py, viewing.py, launching.py.
 """
 
-import operator
-
 from flambeau import errors
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
+from flambeau.eager.arguments import fits, is_int, number, taken, wrong
 from flambeau.ops.table import REQUIRED
 
 NUMBERS = (bool, int, float, complex)
@@ -26,10 +25,8 @@ KEYWORDS = {
 
 
 def type_error(op, param, position, value, wanted="Tensor"):
-    where = f" (position {position})" if position else ""
-    return TypeError(
-        f"{op.name}(): argument '{param}'{where} must be {wanted}, not {type(value).__name__}"
-    )
+    name = op.name.removeprefix("functional_")
+    return TypeError(wrong(name, param, position, wanted, value))
 
 
 def bind(op, args, kwargs):
@@ -66,7 +63,30 @@ def bind(op, args, kwargs):
                         f"{op.name}() missing {len(missing)} required positional arguments: {text}"
                     )
                 bound[p.name] = p.default
-    return {p.name: _normal(op, k, p, bound[p.name]) for k, p in enumerate(params)}
+    # PyTorch's functions in Python hand everything on by position; tensors mostly come so, too
+    all_places = op.name.startswith("functional_") or op.name == "pad"
+    return {
+        p.name: _normal(
+            op,
+            p,
+            bound[p.name],
+            k,
+            k + 1 if all_places or k < len(args) or p.kind == "optional" else 0,
+        )
+        for k, p in enumerate(params)
+    }
+
+
+def judged(op, error, values):
+    """What to raise where a call with these arguments failed: the parser's complaint is first."""
+    try:
+        for k, p in enumerate(op.params):
+            if p.wants and p.name in values:
+                _normal(op, p, values[p.name], k, k + 1)
+    except (TypeError, ValueError) as complaint:
+        complaint.__suppress_context__ = True
+        return complaint
+    return error
 
 
 def pack_rest(op, args):
@@ -77,9 +97,14 @@ def pack_rest(op, args):
             f"{op.name}() takes {len(op.params)} positional arguments but {len(args)} were given"
         )
     k = [p.name for p in op.params].index(name)
-    if len(args) > k + 1 or (len(args) == k + 1 and not isinstance(args[k], (tuple, list))):
+    if len(args) > k + 1 or (len(args) == k + 1 and _begins(op.params[k], args[k])):
         return (*args[:k], tuple(args[k:]))
     return ((),) if k == 0 and not args else args
+
+
+def _begins(p, value):
+    """Is a lone argument the first of several, rather than all of them or something wrong?"""
+    return not isinstance(value, (tuple, list)) and (p.wants != "ints" or is_int(value))
 
 
 def _native_name(value):
@@ -91,62 +116,55 @@ def _native_name(value):
     return f"{kind.__module__}.{kind.__name__}"
 
 
-def _normal(op, k, p, value):
+def _normal(op, p, value, k, position):
+    if value is p.default:
+        return value
     kind = p.kind
     if kind == "tensor":
         if isinstance(value, Tensor):
             return value
-        welcome = (k > 0 and op.options.get("numbers", True)) or op.first_scalar
-        if type(value) in NUMBERS and welcome:
-            return value
-        number = as_number(value) if welcome else None
-        if number is None:
-            raise type_error(op, p.name, k + 1, value)
-        return number
+        welcome = (k > 0 and _takes_numbers(op)) or op.first_scalar
+        found = as_number(value) if welcome else None
+        if found is None:
+            raise type_error(op, p.name, position, value)
+        return number(found)
     if kind == "optional":
         if value is None or isinstance(value, Tensor):
             return value
-        number = as_number(value)
-        if number is None:
-            raise type_error(op, p.name, k + 1, value)
-        return number
-    if kind == "float":
-        return _float(op, k, p, value)
-    if kind == "int":
-        return value if type(value) is int or value is None else _index(op, k, p, value)
-    if kind == "scalar":
-        number = value if type(value) in NUMBERS or value is None else as_number(value)
-        if number is None and value is not None:
-            raise type_error(op, p.name, k + 1, value, "Number")
-        return number
+        found = as_number(value) if _takes_numbers(op) else None
+        if found is None:
+            raise type_error(op, p.name, position, value)
+        return number(found)
     if kind == "tensors":
-        if isinstance(value, Tensor):
-            raise type_error(op, p.name, k + 1, value, "tuple of Tensors")
-        for n, v in enumerate(value):
-            if not isinstance(v, Tensor):
-                raise TypeError(
-                    f"expected Tensor as element {n} in argument {k}, but got {_native_name(v)}"
-                )
-        return tuple(value)
+        return _tensors(op, p.name, value, k, position)
+    if p.wants:
+        return _wanted(op, p, value, position)
     return tuple(value) if type(value) is list else value
 
 
-def _float(op, k, p, value):
-    if type(value) is float or value is None:
-        return value
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise type_error(op, p.name, k + 1, value, "float") from None
+def _takes_numbers(op):
+    return op.options.get("numbers", op.kind == "pointwise")
 
 
-def _index(op, k, p, value):
-    if isinstance(value, float):
-        raise type_error(op, p.name, k + 1, value, "int")
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise type_error(op, p.name, k + 1, value, "int") from None
+def _wanted(op, p, value, position):
+    """An argument of a parameter that says what it wants."""
+    if value is None and p.may_be_none:
+        return None
+    if not fits(p.wants, value):
+        raise type_error(op, p.name, position, value, p.wants)
+    value = taken(op.name, p.name, p.wants, value)
+    return float(value) if p.kind == "float" else value
+
+
+def _tensors(op, name, value, k, position):
+    if not isinstance(value, (tuple, list)):
+        raise type_error(op, name, position, value, "Tensors")
+    for n, v in enumerate(value):
+        if not isinstance(v, Tensor):
+            raise TypeError(
+                f"expected Tensor as element {n} in argument {k}, but got {_native_name(v)}"
+            )
+    return tuple(value)
 
 
 def as_number(value):
@@ -163,10 +181,21 @@ def as_number(value):
     return None
 
 
+def take_out(op, out):
+    """Complain about an out= that the row does not take, or that is of another kind."""
+    if "out" not in op.variants:
+        raise TypeError(f"{op.name}() got an unexpected keyword argument 'out'")
+    word = "Tensor" if op.outputs == 1 else "Tensors"
+    if not fits(word, out):
+        if word == "Tensors":
+            _tensors(op, "out", out, len(op.params), 0)
+        raise type_error(op, "out", 0, out, word)
+    if word == "Tensors" and len(out) != op.outputs:
+        raise TypeError(f"expected tuple of {op.outputs} elements but got {len(out)}")
+
+
 def check_out(op, out, shape, dtype):
     """Make out fit for a result: resize it if needed, refuse what cannot be cast."""
-    if not isinstance(out, Tensor):
-        raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(out).__name__}")
     if dtype.category > out.dtype.category:
         raise errors.cannot_cast(dtype, out.dtype)
     if out._requires_grad and modes.grad:

@@ -14,7 +14,7 @@ promotion); n any other number (cast to the compute type); f float and i int par
 from flambeau import errors
 from flambeau._device import cpu
 from flambeau._dtype import as_64_bits
-from flambeau._layout import LAYOUTS, Layout
+from flambeau._layout import LAYOUTS, Layout, broadcast_shape
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen import scalar
 from flambeau.eager.fragments import addresses, allocated, compile_text, indented
@@ -159,9 +159,13 @@ class Family:
         mark = tuple([(k.dtype, k.device, not k.ndim) if type(k) is Layout else k for k in key])
         found = self.kinds[mark]
         if found is None:
-            if self.check is not None:
-                self.check(key)
-            found = self.kinds[mark] = Kind(self, key)
+            try:
+                if self.check is not None:
+                    self.check(key)
+                found = self.kinds[mark] = Kind(self, key)
+            except NotImplementedError:  # that there is no kernel is said last
+                broadcast_shape(*[k.shape for k in key if type(k) is Layout])
+                raise
         return found
 
     def _dense(self, key):

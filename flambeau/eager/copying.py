@@ -20,6 +20,7 @@ from flambeau.autograd.engine import set_ones
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node
 from flambeau.codegen import scalar
+from flambeau.eager.arguments import argument
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches
 from flambeau.eager.overlaps import check_overlap, ranges_meet
@@ -151,6 +152,8 @@ class CopyBackwards(Node):
 
 def copy_(input, src, non_blocking=False):
     """Copy the elements of src into this tensor, casting and broadcasting, and return it."""
+    if non_blocking is not False:
+        argument("copy_", "non_blocking", 2, "bool", non_blocking)
     if isinstance(src, Tensor):
         st = input._storage
         found = _CHECKED[input._layout, src._layout]

@@ -13,6 +13,7 @@ from flambeau._tensor import Tensor, empty_like_layout, make_tensor
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.eager import interchange
 from flambeau.eager.admission import reach
+from flambeau.eager.arguments import argument as asked
 from flambeau.eager.copying import fill_into, filled, formatted_layout
 from flambeau.eager.dlpack import from_dlpack as from_dlpack
 from flambeau.eager.dlpack import to_dlpack as to_dlpack
@@ -45,7 +46,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     if known and device is None and default_device() is cpu:
         t = plain(data, dtype)
         if t is not None:
-            return finish(t, requires_grad) if requires_grad else t
+            return t if requires_grad is False else finish(t, requires_grad)
     _warn_copy(data, "torch.tensor(sourceTensor)")
     dtype = None if dtype is None else dtype_of(dtype, "tensor")
     return finish(from_data(data, dtype, device_of(device, "tensor")), requires_grad)
@@ -154,7 +155,7 @@ def sized(name, sizes, size, out, dtype, device, requires_grad, fill=None, memor
     if fill is not None:
         fill(t)
         t._storage.version += out is not None
-    return finish(t, requires_grad)
+    return finish(t, requires_grad, name)
 
 
 def empty(
@@ -165,7 +166,7 @@ def empty(
     if size is out is memory_format is None:
         t = fresh_plain(sizes, dtype, device)
         if t is not None:
-            return finish(t, True) if requires_grad else t
+            return t if requires_grad is False else finish(t, requires_grad, "empty")
     return sized(
         "empty", sizes, size, out, dtype, device, requires_grad, memory_format=memory_format
     )
@@ -191,7 +192,7 @@ def _full(name, size, value, out, dtype, device, requires_grad):
         t = fresh_plain((size,), found, device)
         if t is not None:
             fill_into(t, value)
-            return finish(t, True) if requires_grad else t
+            return t if requires_grad is False else finish(t, requires_grad, name)
     value = number(value, name, "fill_value", 2)
     shape = size_tuple(size, name)
     if dtype is None and out is None:
@@ -216,6 +217,7 @@ def empty_strided(
 ):
     """A tensor with uninitialised memory and the given strides."""
     shape = size_tuple(size, "empty_strided")
+    stride = asked("empty_strided", "stride", 2, "int list", stride)
     if len(shape) != len(stride):
         raise RuntimeError(
             f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides "
@@ -224,7 +226,8 @@ def empty_strided(
     dtype = dtype_of(dtype)
     nbytes = reach(shape, stride, 0, dtype.itemsize)
     plan = make_layout(shape, tuple(stride), dtype, device_of(device, "empty_strided"))
-    return finish(make_tensor(plan, new_storage(nbytes, plan.device), 0), requires_grad)
+    t = make_tensor(plan, new_storage(nbytes, plan.device), 0)
+    return finish(t, requires_grad, "empty_strided")
 
 
 def like_layout(input, dtype, device, memory_format, name):
@@ -271,7 +274,7 @@ def _constant(word, value):
             t = fresh_plain(sizes, dtype, device)
             if t is not None:
                 fill_into(t, value)
-                return finish(t, True) if requires_grad else t
+                return t if requires_grad is False else finish(t, requires_grad, word)
         return sized(word, sizes, size, out, dtype, device, requires_grad, fill)
 
     def like_another(
@@ -280,9 +283,9 @@ def _constant(word, value):
     ):  # fmt: skip
         if type(input) is Tensor and dtype is device is memory_format is None:
             t = filled(_LIKE[input._layout], value)
-            return finish(t, True) if requires_grad else t
+            return t if requires_grad is False else finish(t, requires_grad, word + "_like")
         plan = like_layout(input, dtype, device, memory_format, word + "_like")
-        return finish(filled(plan, value), requires_grad)
+        return finish(filled(plan, value), requires_grad, word + "_like")
 
     def method(
         self, *sizes, size=None, dtype=None, device=None, requires_grad=False, layout=None,
@@ -291,7 +294,7 @@ def _constant(word, value):
         dtype, device = dtype or self._layout.dtype, device or self._layout.device
         t = fresh_plain(sizes, dtype, device) if size is None else None
         if t is not None:
-            return finish(fill_into(t, value), requires_grad)
+            return finish(fill_into(t, value), requires_grad, "new_" + word)
         return sized("new_" + word, sizes, size, None, dtype, device, requires_grad, fill)
 
     return (
@@ -310,7 +313,7 @@ def scalar_tensor(
 ):
     """A 0-d tensor."""
     s = number(s, "scalar_tensor", "s", 1)
-    return full((), s, dtype=dtype_of(dtype), device=device, requires_grad=requires_grad)
+    return _full("scalar_tensor", (), s, None, dtype_of(dtype), device, requires_grad)
 
 
 # -- new_* methods ---------------------------------------------------------------------------------

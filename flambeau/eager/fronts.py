@@ -8,22 +8,46 @@ unusual goes to the general function. Speed outranks prose in the generated text
 
 import keyword
 
+from flambeau._dtype import dtype
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import edge_of, init_node
+from flambeau.eager.binding import judged
 from flambeau.eager.formula import node_class, quick_recorder
 from flambeau.eager.fragments import allocated, compile_text, indented
+from flambeau.ops.table import REQUIRED
 
 _PLAIN = {
     "tensor": "isinstance({n}, Tensor)",
     "optional": "({n} is None or isinstance({n}, Tensor))",
-    "float": "type({n}) is float",
-    "int": "(type({n}) is int or {n} is None)",
-    "scalar": "type({n}) in NUMBERS",
     "static": "type({n}) is not list",
     "tensors": "(type({n}) is list or type({n}) is tuple)",
 }
+_TYPED = {
+    "bool": "({n} is True or {n} is False)",
+    "int": "type({n}) is int",
+    "ints": "(type({n}) is int or isinstance({n}, tuple) and ({n} in tuples or tuples.learn({n})))",
+    "int list": "isinstance({n}, tuple) and ({n} in tuples or tuples.learn({n}))",
+    "float": "type({n}) is float",
+    "Scalar": "type({n}) in NUMBERS",
+    "str": "type({n}) is str",
+    "dtype": "type({n}) is dtype",
+}
+_INT = frozenset((int,))
 _NUMBERS = frozenset((bool, int, float, complex))
+
+
+class _Tuples(set):
+    """Tuples of ints that were found to be such."""
+
+    def learn(self, value):
+        """Is this one, too?"""
+        if not _INT.issuperset(map(type, value)):
+            return False
+        if len(self) > 256:
+            self.clear()
+        self.add(value)
+        return True
 
 
 def quick_function(op, run, general, record=None):
@@ -43,9 +67,24 @@ def quick_function(op, run, general, record=None):
     names = [_written(p) for p in params]
     quick = quick_recorder(op, run, record) if record is not None else None
     text += _call_text(op, names, record is not None, quick is not None)
-    space = {"Tensor": Tensor, "NUMBERS": _NUMBERS, "modes": modes, "run": run, "general": general}
-    space |= {"record": quick or record, **{f"_d_{p.name}": p.default for p in params}}
+    space = {**_space(op, run, general), "record": quick or record}
     return compile_text(text, space, f"{op.name} front")[op.name]
+
+
+def _space(op, run, general):
+    """What the text of a front refers to."""
+    return {
+        "Tensor": Tensor,
+        "NUMBERS": _NUMBERS,
+        "dtype": dtype,
+        "tuples": _Tuples([p.default for p in op.params if type(p.default) is tuple]),
+        "modes": modes,
+        "run": run,
+        "general": general,
+        "needed": lambda value: () if value is REQUIRED else (value,),
+        "judged": lambda error, values: judged(op, error, values),
+        **{f"_d_{p.name}": p.default for p in op.params},
+    }
 
 
 def _written(p):
@@ -86,9 +125,8 @@ def _list_function(op, run, general):
         "    except AttributeError:  # not all of them are tensors\n"
         f"        return general({first}, {others})\n"
     )
-    space = {"run": run, "general": general, "record": _record_list, "cls": cls}
-    space |= {"NUMBERS": _NUMBERS, "plans": getattr(run, "plans", None)}
-    space |= {f"_d_{p.name}": p.default for p in op.params}
+    space = {**_space(op, run, general), "record": _record_list, "cls": cls}
+    space |= {"plans": getattr(run, "plans", None)}
     return compile_text(text, space, f"{op.name} front")[op.name]
 
 
@@ -134,21 +172,27 @@ def _plain_text(op):
             parts.append("/")
     parts += ["out=None"] if starred else ["*", "out=None"]
     conditions = " and ".join(_condition(p) for p in op.params)
-    given = ", ".join(f"('{p.name}', {_written(p)}, _d_{p.name})" for p in op.params)
+    # what must be there goes on by position, which complaints tell; the rest by name
+    needed, named = [], list(op.params)
+    while named and named[0].default is REQUIRED and not named[0].keyword_only:
+        needed.append(f"*needed({_written(named.pop(0))})")
+    given = "".join(f"('{p.name}', {_written(p)}, _d_{p.name}), " for p in named)
     return (
         f"def {op.name}({', '.join(parts)}, **kwargs):\n"
         f"    if kwargs or out is not None or not ({conditions}):\n"
-        f"        given = {{n: v for n, v, d in ({given},) if v is not d}}\n"
+        f"        given = {{n: v for n, v, d in ({given}) if v is not d}}\n"
         "        if out is not None:\n"
         "            given['out'] = out\n"
-        "        return general(**given, **kwargs)\n"
+        f"        return general({''.join(n + ', ' for n in needed)}**given, **kwargs)\n"
     )
 
 
 def _condition(p):
     """Is an argument of the plain type that the row wants?"""
-    found = _PLAIN[p.kind].format(n=_written(p))
-    return f"({found} or {_written(p)} is None)" if p.default is None else found
+    text = _TYPED[p.wants] if p.wants else _PLAIN[p.kind]
+    found = text.format(n=_written(p))
+    none = p.may_be_none or p.default is None
+    return f"({_written(p)} is None or {found})" if none else found
 
 
 def _packing_text(op):
@@ -159,16 +203,18 @@ def _packing_text(op):
         f"    if kwargs or not args or not isinstance({first}, Tensor):\n"
         f"        return general({first}, *args, **kwargs)\n"
         f"    {rest} = args[0] if type(args[0]) is tuple and len(args) == 1 else args\n"
-        f"    if type({rest}[0] if {rest} else None) is list:\n"
+        f"    if not {rest} or type({rest}[0]) is not int or (len({rest}) > 1 and not (\n"
+        f"            type({rest}[-1]) is int and ({rest} in tuples or tuples.learn({rest})))):\n"
         f"        return general({first}, *args)\n"
     )
 
 
 def _call_text(op, names, recording, quick):
     arguments = ", ".join(names)
+    by_name = "{" + ", ".join(f"'{p.name}': {n}" for p, n in zip(op.params, names)) + "}"
     if not recording:  # the body of a composite, which has its own keyword-only parameters
         arguments = ", ".join(f"{p.name}={p.name}" if p.keyword_only else p.name for p in op.params)
-        return f"    return run({arguments})\n"
+        return _judged_text(op, f"return run({arguments})\n", by_name)
     tensors = [p for p in op.params if p.kind in ("tensor", "optional")]
     needs = " or ".join(
         f"{p.name}._requires_grad"
@@ -176,10 +222,16 @@ def _call_text(op, names, recording, quick):
         else f"({p.name} is not None and {p.name}._requires_grad)"
         for p in tensors
     )
-    by_name = ", ".join(f"'{p.name}': {n}" for p, n in zip(op.params, names))
-    bound = arguments if quick else "{" + by_name + "}"
+    bound = arguments if quick else by_name
+    text = f"if ({needs}) and modes.grad:\n    return record({bound})\nreturn run({arguments})\n"
+    return _judged_text(op, text, by_name)
+
+
+def _judged_text(op, text, by_name):
+    """Lines that run a row; integers that are too large are found where something else was."""
+    if not any(p.wants in ("int", "ints", "int list") for p in op.params):
+        return indented(text)
     return (
-        f"    if ({needs}) and modes.grad:\n"
-        f"        return record({bound})\n"
-        f"    return run({arguments})\n"
+        f"    try:\n{indented(indented(text))}"
+        f"    except Exception as error:\n        raise judged(error, {by_name})\n"
     )

@@ -350,6 +350,7 @@ class Place:
             function.__closure__,
         )
         self.copy.__kwdefaults__ = function.__kwdefaults__
+        self.copy.__qualname__ = function.__qualname__
         self.copy.__annotations__ = function.__annotations__
         self.kind, self.key, self.row, self.is_on = offered.kind, offered.key, "", False
         naming = offered.naming
@@ -530,6 +531,12 @@ def offer(function: Any, naming: Naming | None = None, kind: str = "op", key: st
         return
     with _lock:
         _exchange(function, _offers.setdefault(function, offered), _armed, _armed_for)
+
+
+def own_code(function: Any) -> Any:
+    """The code of a function, also while it is exchanged."""
+    place = _offers.get(function)
+    return place.copy.__code__ if type(place) is Place else function.__code__
 
 
 def _exchange(function, offered, kinds, handlers):

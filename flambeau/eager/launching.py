@@ -10,7 +10,7 @@ from flambeau._tensor import Tensor
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, next_sequence
-from flambeau.eager.binding import KEYWORDS, bind, pack_rest, store_out, type_error
+from flambeau.eager.binding import KEYWORDS, bind, pack_rest, store_out, take_out
 from flambeau.eager.formula import record_formula, wants_grad
 from flambeau.eager.fronts import quick_function
 from flambeau.eager.overriding import answering
@@ -56,6 +56,8 @@ def row_function(op):
 
     def function(*args, out=None, **kwargs):
         bound = bind(op, args, kwargs)
+        if out is not None:
+            take_out(op, out)
         result = call_row(op, bound)
         if out is not None:
             if wants_grad(op, bound):
@@ -98,15 +100,9 @@ def _composite_function(op):
             args = pack_rest(op, args)
         if kwargs:
             kwargs = {n if n in names else KEYWORDS.get(n, n): v for n, v in kwargs.items()}
-        if len(args) + len(kwargs) < len(names) or kwargs or len(args) > len(names):
-            bind(op, args, kwargs)  # for its complaints
-        if (
-            args
-            and op.params[0].kind == "tensor"
-            and not isinstance(args[0], Tensor)
-            and not op.first_scalar
-        ):
-            raise type_error(op, names[0], 1, args[0])
+        bind(op, args, kwargs)  # for its complaints
+        if out is not None:
+            take_out(op, out)
         result = body(*args, **kwargs)
         if out is None:
             return result
@@ -123,6 +119,8 @@ def overwrite(input, compute):
         views.check_inplace(input)
     since = next_sequence()
     result = compute()
+    if result.dtype.category > input.dtype.category:
+        raise errors.cannot_cast(result.dtype, input.dtype)
     node = result._grad_fn
     if node is None:
         return input.copy_(result)

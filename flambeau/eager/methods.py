@@ -12,6 +12,7 @@ from flambeau.codegen import scalar
 from flambeau.eager import creation
 from flambeau.eager.interposing import offer
 from flambeau.eager.launching import row_function, row_inplace
+from flambeau.eager.method_forms import method_form
 from flambeau.eager.pointwise import pointwise_function, pointwise_inplace, pointwise_operator
 from flambeau.eager.reducing import reduction_function
 from flambeau.eager.viewing import view_function, view_inplace
@@ -108,6 +109,11 @@ def public_names():
     return [name for name in {*TABLE, *_aliases} if is_function(name)]
 
 
+def _method(name):
+    """The method of Tensor of a row (or of an alias of one)."""
+    return method_form(function(name), TABLE[_aliases.get(name, name)])
+
+
 def inplace_function(name):
     """op_ of a row."""
     found = _functions.get(name + "_")
@@ -196,7 +202,7 @@ def attach():
         for name in (op.name, *op.aliases):
             _aliases[name] = op.name
             if "method" in op.variants and name not in Tensor.__dict__:
-                setattr(Tensor, name, _Stub(name, lambda n=name: function(n)))
+                setattr(Tensor, name, _Stub(name, lambda n=name: _method(n)))
             if "property" in op.variants and name not in Tensor.__dict__:
                 setattr(Tensor, name, _Stub(name, lambda n=name: property(function(n))))
             if "inplace" in op.variants and name + "_" not in Tensor.__dict__:

@@ -4,13 +4,13 @@ Each function here turns one kind of argument into a value or complains about it
 The functions themselves are in creation.py and ranges.py.
 """
 
-import operator
-
 from flambeau import _device, _dtype, errors
 from flambeau._device import cpu, default_device
 from flambeau._dtype import default_dtype
 from flambeau._layout import Size, dense_layout
 from flambeau._tensor import Tensor
+from flambeau.eager.arguments import argument as asked
+from flambeau.eager.arguments import is_int, wrong
 from flambeau.eager.fragments import follow_makers
 from flambeau.eager.plans import Plans
 
@@ -21,14 +21,6 @@ _PYTHON = {
     bool: _dtype.bool_,
     complex: _dtype.complex128,
 }
-
-
-def _is_integer(value):
-    return (hasattr(value, "__index__") and not isinstance(value, (bool, Tensor))) or (
-        isinstance(value, Tensor)
-        and value._layout.numel == 1
-        and value._layout.dtype.category <= _dtype.INTEGER
-    )
 
 
 def size_from(size, name="empty", argument="size"):
@@ -44,15 +36,9 @@ def size_from(size, name="empty", argument="size"):
                 "but expected (tuple of ints size)"
             )
         raise TypeError(f'{name}() missing 1 required positional arguments: "{argument}"')
-    elif not _is_integer(size[0]):
-        kind = errors.kind_name(size[0])
-        raise TypeError(
-            f"{name}(): argument '{argument}' (position 1) must be tuple of ints, not {kind}"
-        )
-    try:
-        shape = Size(map(operator.index, size))
-    except TypeError:
-        raise _not_a_size(size, name, argument) from None
+    elif not is_int(size[0]):
+        raise TypeError(wrong(name, argument, 1, "ints", size[0]))
+    shape = Size(asked(name, argument, 1, "int list", size))
     for s in shape:
         if s < 0:
             raise negative_size(s, shape, name)
@@ -96,20 +82,6 @@ def _kind(key):
 KINDS = Plans(_kind, mixed=True)
 
 
-def _not_a_size(size, name, argument):
-    place, bad = next((k, s) for k, s in enumerate(size) if not _is_integer(s))
-    kind = errors.kind_name(bad)
-    if place == 0:
-        return TypeError(
-            f"{name}(): argument '{argument}' (position 1) must be tuple of ints, "
-            f"but found element of type {kind} at pos 0"
-        )
-    return TypeError(
-        f"{name}(): argument '{argument}' failed to unpack the object at pos {place + 1} "
-        f'with error "type must be tuple of ints,but got {kind}"'
-    )
-
-
 def negative_size(size, shape, name):
     if name == "zeros":
         return RuntimeError("zeros: Dimension size must be non-negative.")
@@ -119,11 +91,7 @@ def negative_size(size, shape, name):
 def size_tuple(size, name, argument="size", position=1):
     """A size that must be a tuple or list."""
     if not isinstance(size, (tuple, list)):
-        kind = errors.kind_name(size)
-        raise TypeError(
-            f"{name}(): argument '{argument}' (position {position}) must be tuple of ints, "
-            f"not {kind}"
-        )
+        raise TypeError(wrong(name, argument, position, "int list", size))
     return size_from((size,), name, argument)
 
 
@@ -153,8 +121,10 @@ def new_layout(shape, dtype, device, name="zeros"):
     return dense_layout(shape, dtype_of(dtype, name), device_of(device, name))
 
 
-def finish(t, requires_grad):
+def finish(t, requires_grad, name="tensor"):
     """Make a new tensor a leaf that wants gradients, if it is to be one."""
+    if requires_grad is not False:
+        asked(name, "requires_grad", 0, "bool", requires_grad)
     if requires_grad:
         if t._layout.dtype.category < _dtype.FLOATING:
             raise RuntimeError(
@@ -194,17 +164,9 @@ def number(value, name, argument, position):
     for kind in (int, float, complex):
         if isinstance(value, kind):
             return kind(value)
-    kind = errors.kind_name(value)
-    raise TypeError(
-        f"{name}(): argument '{argument}' (position {position}) must be Number, not {kind}"
-    )
+    raise TypeError(wrong(name, argument, position, "Scalar", value))
 
 
 def integer(value, name, argument, position):
     """An argument that must be an integer."""
-    if not _is_integer(value):
-        kind = errors.kind_name(value)
-        raise TypeError(
-            f"{name}(): argument '{argument}' (position {position}) must be int, not {kind}"
-        )
-    return operator.index(value)
+    return asked(name, argument, position, "int", value)

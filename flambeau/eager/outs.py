@@ -5,6 +5,7 @@ PyTorch words the refusal differently from op to op; each launcher module picks 
 
 from flambeau import _dtype as d
 from flambeau import errors
+from flambeau.eager.binding import bind, take_out
 from flambeau.eager.fronts import quick_function
 from flambeau.eager.launching import LAUNCHERS, call_row
 
@@ -24,6 +25,8 @@ def checked(check):
         def general(*args, out=None, **kwargs):
             if out is None:
                 return function(*args, **kwargs)
+            bind(op, args, kwargs)
+            take_out(op, out)
             return check(op, function, args, kwargs, out)
 
         return quick_function(

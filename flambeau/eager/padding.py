@@ -148,6 +148,11 @@ def _constant_boxes(layout, pad):
 
 @launches("constant_pad")
 def constant_pad(input, pad, value):
+    if len(pad) > 2 * input._layout.ndim:
+        raise RuntimeError(
+            "Length of pad should be no more than twice the number of dimensions of the input. "
+            f"Pad length is {len(pad)} while the input has {input._layout.ndim} dimensions."
+        )
     return _padded(input, pad, "constant", _number(value, input._layout.dtype))
 
 

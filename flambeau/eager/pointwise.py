@@ -6,14 +6,17 @@ which numbers are at defaults that kernels fold. What such a call comes to is re
 (`Pointwise.resolve`) and kept as a route, which is again a hot path, over the plans of its variant.
 """
 
+from functools import reduce
+
 from flambeau import errors
+from flambeau._dtype import FLOATING, check_fits, promote_types
 from flambeau._layout import broadcast_shape, overlaps_itself
 from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import SavedInput, SavedOutput
 from flambeau.eager import flat
-from flambeau.eager.binding import as_number, bind, check_out
+from flambeau.eager.binding import as_number, bind, check_out, take_out
 from flambeau.eager.call import addresses, alike_text, fresh_text, guarded, key_text
 from flambeau.eager.fragments import SCALARS, compile_text, indented
 from flambeau.eager.overlaps import check_overlap, ranges_meet
@@ -73,6 +76,12 @@ class Pointwise:
             return calls_of(TABLE[name]).resolve(
                 {p.name: bound[p.name] for p in TABLE[name].params}
             )
+        for p in self.op.params:
+            value = bound[p.name]
+            if p.kind == "scalar" and value is not p.default:
+                tensors = [v for v in bound.values() if isinstance(v, Tensor)]
+                if type(value) is not float or any(t.dtype.category >= FLOATING for t in tensors):
+                    check_number(value, *tensors)  # of others rows complain themselves
         return self, *self._choose(bound)
 
     def _choose(self, bound):
@@ -118,15 +127,25 @@ class Pointwise:
         outs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
         if modes.grad and any(values[k]._requires_grad for k in variant.differentiable):
             raise errors.out_requires_grad(self.op.name)
-        _, dtypes = variant._types(variant.family.operands(values))
+        operands, refusal = variant.family.operands(values), None
+        try:
+            _, dtypes = variant._types(operands)
+        except NotImplementedError as error:  # that there is no kernel is said last
+            (_, dtypes), refusal = variant.promoted(operands), error
         tensors = [v for v in values if isinstance(v, Tensor)]
         shape = broadcast_shape(*[t.shape for t in tensors])
         meeting = False
         for o, d in zip(outs, dtypes):
+            if self.op.options.get("exact_out") and o.dtype is not d:
+                raise RuntimeError(
+                    f"Found dtype {o.dtype.scalar_name} but expected {d.scalar_name}"
+                )
             check_overlap(o, tensors)  # as it is given, before it gets another size
             resized = o.shape != shape
             check_out(self.op, o, shape, d)
             meeting |= resized and any(_share(o, t) for t in tensors)
+        if refusal is not None:
+            raise refusal
         if meeting:  # operands must not change while they are read
             for o, result in zip(outs, variant.family.run_any(values)):
                 o.copy_(result)
@@ -225,6 +244,8 @@ class Routes:
         parts = []
         for p in self.op.params:
             parts.append(p.name if p.kind == "static" else f"type({p.name})")
+            if _has_twins(p):
+                parts.append(f"type({p.name})")
             if _folds(p):
                 parts.append(f"{p.name} == _d_{p.name}")
         return ", ".join(parts)
@@ -296,6 +317,7 @@ class Routes:
         before = tuple(bound.values())
         calls, variant, arguments = self.calls.resolve(bound)
         if out is not None:
+            take_out(op, out)
             return calls.into(variant, arguments, out)
         result = calls.run(variant, arguments)
         same = all(a is b for a, b in zip(before, bound.values()))
@@ -327,6 +349,8 @@ class Routes:
             ):
                 return
             key.append(v if p.kind == "static" else type(v))
+            if _has_twins(p):
+                key.append(type(v))
             if _folds(p):
                 key.append(v == p.default)
         types = tuple(Tensor if isinstance(v, Tensor) else type(v) for v in values)
@@ -337,12 +361,20 @@ class Routes:
         self.known[tuple(key) if len(key) > 1 else key[0]] = run
 
     # -- text of routes --------------------------------------------------------------------------
+    def _guards(self, values):
+        known = list(zip(self.op.params, values))
+        tensors = ", ".join(p.name for p, v in known if isinstance(v, Tensor))
+        numbers = [(p.name, type(v)) for p, v in known if p.kind == "scalar"]
+        unusual = f"return unusual(({', '.join(self.names)},))"
+        return "".join(guard_text(name, kind, tensors, unusual) for name, kind in numbers)
+
     def _build(self, calls, variant, values):
         names = ", ".join(self.names)
         text = f"def run({names}):\n"
         for p, v in zip(self.op.params, values):
             if p.kind == "float" and type(v) in (int, bool):
                 text += f"    {p.name} = float({p.name})\n"
+        text += self._guards(values)
         for k in range(len(self.checks)):
             bound = ", ".join(f"'{n}': {n}" for n in self.names)
             text += f"    bound = {{{bound}}}\n    check{k}(bound)\n"
@@ -356,8 +388,38 @@ class Routes:
             text += fresh_text(variant.family, variant.names, variant.differentiable, unusual)
         scope = {"unusual": self.unusual, **fresh_scope(variant), **write_scope(variant)}
         scope |= {f"check{k}": check for k, check in enumerate(self.checks)}
+        scope["is_large"] = is_large
         form = "_ route" if self.inplace else " route"
         return compile_text(text, scope, f"{self.op.name}{form} {variant.pattern}")["run"]
+
+
+def check_number(value, *tensors):
+    """Complain about a number that the dtype of the tensors cannot hold."""
+    if value is None or not tensors:
+        return
+    check_fits(value, reduce(promote_types, [t._layout.dtype for t in tensors]))
+
+
+def is_large(value, *tensors):
+    """Is this a number that the dtype of the tensors cannot hold?"""
+    try:
+        check_number(value, *tensors)
+    except RuntimeError:
+        return True
+    return False
+
+
+def guard_text(name, kind, tensors, otherwise):
+    """Lines that leave where a number is too large; one that fits every dtype costs a look."""
+    if kind not in (int, float):
+        return ""
+    within = f"{kind(-128)} <= {name} <= {kind(127)}"
+    return f"    if not {within} and is_large({name}, {tensors}):\n        {otherwise}\n"
+
+
+def _has_twins(p):
+    """Is this a static parameter whose values equal others in dictionaries, as 1 does True?"""
+    return p.kind == "static" and p.wants in ("int", "bool")
 
 
 def _looks(op):
@@ -554,8 +616,14 @@ def _direct_inplace(op, routes, name):
     unusual = f"return _unusual(({', '.join((target, other, *rest))},))"
     with_tensor, with_number = calls.variant("tt"), calls.variant("ts")
     text += f"    if type({other}) in SCALARS:\n"
+    if op.name == "fill":
+        check = f"check_number({other}, {target})"
+        text += f"        if type({other}) is float:\n"
+        text += indented(indented(guard_text(other, float, target, check)))
+        text += f"        else:\n{indented(indented(guard_text(other, int, target, check)))}"
     text += indented(written_text(with_number, unusual, target, "_number"))
     text += f"    if not isinstance({other}, Tensor):\n        {unusual}\n"
     text += written_text(with_tensor, unusual, target)
     scope = {**routes.scope(), **write_scope(with_number, "_number"), **write_scope(with_tensor)}
+    scope |= {"check_number": check_number, "is_large": is_large}
     return compile_text(text, scope, name)[name]

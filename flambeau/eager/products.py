@@ -21,6 +21,7 @@ from flambeau._tensor import Tensor, alias, empty_like_layout
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import gemm
+from flambeau.eager.binding import bind, take_out
 from flambeau.eager.formula import wants_grad
 from flambeau.eager.fronts import quick_function
 from flambeau.eager.launching import FRONTS, LAUNCHERS, call_row, launches
@@ -425,8 +426,10 @@ def _exact_out(op, general):
     def checked(*args, out=None, **kwargs):
         if out is None:
             return general(*args, **kwargs)
+        bind(op, args, kwargs)
+        take_out(op, out)
         given = next((a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)), None)
-        if isinstance(out, Tensor) and given is not None and out.dtype is not given.dtype:
+        if given is not None and out.dtype is not given.dtype:
             raise _OUT[op.template](given.dtype, out.dtype)
         return general(*args, out=out, **kwargs)
 

@@ -6,6 +6,7 @@ from flambeau import _dtype
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import creation
+from flambeau.eager.arguments import argument, asked_tensor, is_int
 from flambeau.eager.legacy import TYPED
 
 
@@ -37,15 +38,15 @@ def is_complex(input):
 
 
 def is_nonzero(input):
-    return bool(input)
+    return bool(asked_tensor("is_nonzero", input))
 
 
 def is_same_size(input, other):
-    return input.shape == other.shape
+    return input.shape == argument("is_same_size", "other", 2, "Tensor", other).shape
 
 
 def is_inference(input):
-    return input.is_inference()
+    return asked_tensor("is_inference", input).is_inference()
 
 
 def is_signed(input):
@@ -54,19 +55,20 @@ def is_signed(input):
 
 def detach(input):
     """The same memory outside the graph."""
-    return input.detach()
+    return asked_tensor("detach", input).detach()
 
 
 def detach_(input):
-    return input.detach_()
+    return asked_tensor("detach_", input).detach_()
 
 
 def zero_(input):
-    return input.zero_()
+    return asked_tensor("zero_", input).zero_()
 
 
 def resize_as_(input, the_template, *, memory_format=None):
-    return input.resize_as_(the_template)
+    argument("resize_as_", "the_template", 2, "Tensor", the_template)
+    return asked_tensor("resize_as_", input).resize_as_(the_template)
 
 
 def is_anomaly_enabled():
@@ -89,9 +91,12 @@ def set_float32_matmul_precision(precision):
 
 def unravel_index(indices, shape):
     """Coordinates of flat indices in a shape."""
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
     if indices.dtype.category != _dtype.INTEGER:
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    for size in shape:
+        if not is_int(size):
+            raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(size)}")
     indices = indices.to(_dtype.int64)
     found = []
     for size in reversed(shape):
@@ -104,9 +109,24 @@ def empty_permuted(
     size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False
 ):
     """Uninitialised memory whose dimensions lie in the given order."""
-    t = creation.empty([size[k] for k in physical_layout], dtype=dtype, device=device)
-    inverse = sorted(range(len(size)), key=lambda k: physical_layout[k])
-    return t.permute(inverse).requires_grad_(requires_grad)
+    size = argument("empty_permuted", "size", 1, "int list", size)
+    order = argument("empty_permuted", "physical_layout", 2, "int list", physical_layout)
+    argument("empty_permuted", "requires_grad", 0, "bool", requires_grad)
+    if len(order) != len(size):
+        raise RuntimeError(
+            "Number of dimensions in size does not match the length of the physical_layout; i.e. "
+            f"len(size) = {len(size)} is not equal to len(physical_layout) = {len(order)}"
+        )
+    for place, k in enumerate(order):
+        if not 0 <= k < len(size):
+            raise RuntimeError(
+                f"Dimension out of range (expected to be between 0 and {len(size) - 1}, but got "
+                f"{k} at index {place})."
+            )
+        if order.count(k) > 1:
+            raise RuntimeError("Duplicate dim not allowed")
+    t = creation.empty([size[k] for k in order], dtype=dtype, device=device)
+    return t.permute([order.index(k) for k in range(len(size))]).requires_grad_(requires_grad)
 
 
 def compiled_with_cxx11_abi():
@@ -122,10 +142,12 @@ def set_warn_always(mode):
 
 
 def is_conj(input):
+    asked_tensor("is_conj", input)
     return False
 
 
 def is_neg(input):
+    asked_tensor("is_neg", input)
     return False
 
 

@@ -4,13 +4,12 @@ Plain calls have a plan: layout, kernel and its numbers. All others make an empt
 `out`) and fill it by the functions of `sampling.py` and `random_integers.py`.
 """
 
-import operator
-
 from flambeau import _dtype
 from flambeau._layout import broadcast_shape
 from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
+from flambeau.eager.arguments import argument
 from flambeau.eager.creation import like_layout, sized
 from flambeau.eager.distributions import fill_randperm
 from flambeau.eager.flat import drawn
@@ -77,7 +76,7 @@ def _drawn_into(t, draw, name, generator, requires_grad):
     else:
         check_generator(name, generator)
     run(generator.pointer, t._storage.pointer, *numbers)
-    return finish(t, True) if requires_grad else t
+    return t if requires_grad is False else finish(t, requires_grad, name)
 
 
 def _sized(name, sizes, size, out, dtype, device, requires_grad, generator, fill, *numbers):
@@ -95,7 +94,7 @@ def _like(name, input, dtype, device, format, requires_grad, generator, fill, *n
     check_generator(name, generator)
     t = empty_like_layout(like_layout(input, dtype, device, format, name))
     fill(t, *numbers, generator)
-    return finish(t, requires_grad)
+    return finish(t, requires_grad, name)
 
 
 def _drawn(word, draw, fill, kind):
@@ -162,20 +161,9 @@ def randint(
 def _bounds(name, low, high):
     """(low, high) from (high, None) or (low, high)."""
     if high is None:
-        return 0, _integer(name, "high", 1, low)
-    return 0 if low is None else _integer(name, "low", 1, low), _integer(name, "high", 2, high)
-
-
-def _integer(name, argument, position, value):
-    kind = type(value).__name__
-    if isinstance(value, (float, tuple, list)) or value is None:
-        raise TypeError(
-            f"{name}(): argument '{argument}' (position {position}) must be int, not {kind}"
-        )
-    value = operator.index(value)
-    if not -(2**63) <= value < 2**63:
-        raise ValueError("Overflow when unpacking long long")
-    return value
+        return 0, argument(name, "high", 1, "int", low)
+    low = 0 if low is None else argument(name, "low", 1, "int", low)
+    return low, argument(name, "high", 2, "int", high)
 
 
 def randperm(
@@ -188,7 +176,7 @@ def randperm(
         t = _drawn_into(t, _permutation, "randperm", generator, requires_grad)
         if t is not None:
             return t
-    n = _integer("randperm", "n", 1, n)
+    n = argument("randperm", "n", 1, "int", n)
     dtype = dtype or (_dtype.int64 if out is None else None)
     told = "randperm", (n,), None, out, dtype, device, requires_grad
     return _sized(*told, generator, fill_randperm, n)

@@ -16,9 +16,9 @@ from flambeau.autograd.node import edge_of, init_node, save_input, save_output
 from flambeau.codegen import scalar
 from flambeau.codegen.descriptions import Reducing
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
-from flambeau.eager.binding import bind, store_out, type_error
+from flambeau.eager.binding import bind, store_out, take_out, type_error
 from flambeau.eager.formula import attach_float, node_class
-from flambeau.eager.fragments import allocated, compile_text
+from flambeau.eager.fragments import compile_text
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import FRONTS
 from flambeau.eager.outs import not_exact
@@ -387,10 +387,13 @@ _TEXT = """def {name}(input=REQUIRED, *args, out=None, **kwargs):
     except (AttributeError, TypeError):
         call = None
     if call is None or out is not None:
-        return slow(input, args, out, kwargs)
+        return slow(input, args, kwargs, out=out)
     if kernel is None:
         return several(call, input)
-{allocated}
+    out0 = _reduced(layout0, args, kwargs)
+    if out0 is None:
+        return slow(input, args, kwargs)
+    p0 = out0._storage.pointer
     kernel(desc, p0, input._storage.pointer + input._offset, n)
     if input._requires_grad and modes.grad and differentiable:
         call.record(input, (out0,))
@@ -421,7 +424,7 @@ class Reducer:
         }
         # places count in row-major order, sums may take elements as they lie
         order = " and layout.is_dense" if options.get("indexed") else ""
-        text = _TEXT.format(name=op.name, allocated=allocated(1), order=order)
+        text = _TEXT.format(name=op.name, order=order)
         self.function = compile_text(text, scope, op.name)[op.name]
 
     def arguments(self, args, kwargs, out=None):
@@ -471,13 +474,15 @@ class Reducer:
             call.kind.record(input, outs)
         return outs[0] if len(outs) == 1 else tuple(outs)
 
-    def slow(self, input, args, out, kwargs):
+    def slow(self, input, args, kwargs, out=None):
         if notice(type(input)):
             return public(self.name)(input, *args, **kwargs)
         given = args if input is REQUIRED else (input, *args)
         input, overload, bound = self.arguments(given, kwargs, out)
         outs = None if out is None else out if isinstance(out, (tuple, list)) else (out,)
         if outs is not None:
+            if self.overloads is None and "out" in self.op.variants:
+                take_out(self.op, out)
             _fit_out(self.op, input, bound, outs)
         call = Call(Kind(self.op, input._layout, overload, bound), input._layout)
         if outs is None:

@@ -6,22 +6,14 @@ argument if only one overload has the right number of them, else about the combi
 slow path: callers remember what it found, or come here only after something failed.
 """
 
-import operator
 from typing import Any, NamedTuple
 
-from flambeau._dtype import dtype as DType
 from flambeau._tensor import Tensor
+from flambeau.eager.arguments import NAMES, fits, taken, type_name, wrong
 from flambeau.eager.launching import FRONTS
 from flambeau.eager.overriding import notice
-from flambeau.errors import kind_name
 from flambeau.ops.table import public
 
-_NAMES = {
-    "Scalar": "Number",
-    "ints": "tuple of ints",
-    "dtype": "torch.dtype",
-    "Tensors": "tuple of Tensors",
-}
 _ALIASES = {"dim": "axis", "keepdim": "keepdims", "input": "x", "other": "x2"}  # NumPy's spellings
 
 
@@ -113,65 +105,16 @@ class Overloads:
                 else:
                     bound[p.name] = p.default
                     continue
-            if not (value is None and p.optional) and not _fits(p.kind, value):
+            if not (value is None and p.optional) and not fits(p.kind, value):
                 if complain:
-                    raise TypeError(_wrong(self.name, p, position, value))
+                    raise TypeError(wrong(self.name, p.name, position, p.kind, value))
                 return None
-            bound[p.name] = _plain(p.kind, value)
+            bound[p.name] = taken(self.name, p.name, p.kind, value)
         if used < len(kwargs):
             if complain:
                 raise TypeError(_leftover(self.name, signature, len(args), kwargs))
             return None
         return bound
-
-
-def is_int(value):
-    if type(value) is int:
-        return True
-    if isinstance(value, (bool, float, str)) or value is None:
-        return False
-    if isinstance(value, Tensor):
-        return value._layout.numel == 1 and value.dtype.category < 2 and value.dtype.category > 0
-    return hasattr(value, "__index__") and not hasattr(value, "__len__")
-
-
-def _is_number(value):
-    if isinstance(value, Tensor):
-        return value._layout.ndim == 0 and not value._requires_grad
-    return isinstance(value, (bool, int, float, complex)) or (
-        hasattr(value, "item") and getattr(value, "shape", None) == ()
-    )
-
-
-def _fits(kind, value):
-    if kind == "Tensor":
-        return isinstance(value, Tensor)
-    if kind == "int":
-        return is_int(value)
-    if kind == "ints":
-        return is_int(value) or (isinstance(value, (tuple, list)) and all(map(is_int, value)))
-    if kind == "bool":
-        return isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")
-    if kind in ("Scalar", "float"):
-        return _is_number(value) and (kind == "Scalar" or not isinstance(value, complex))
-    if kind == "dtype":
-        return isinstance(value, DType)
-    if kind == "str":
-        return isinstance(value, str)
-    return isinstance(value, (tuple, list)) and all(isinstance(v, Tensor) for v in value)
-
-
-def _plain(kind, value):
-    """Arguments as rows want them: ints as ints, lists as tuples, 0-d tensors as numbers."""
-    if kind == "ints" and isinstance(value, (tuple, list)):
-        return tuple(map(operator.index, value))
-    if kind in ("int", "ints") and value is not None:
-        return operator.index(value)
-    if kind == "bool":
-        return bool(value)
-    if kind in ("Scalar", "float") and hasattr(value, "item"):
-        return value.item()
-    return value
 
 
 def _too_many(name, signature, given):
@@ -197,19 +140,6 @@ def _missing(name, signature, given, kwargs):
     )
 
 
-def _wrong(name, p, position, value):
-    where = f" (position {position})" if position else ""
-    wanted = _NAMES.get(p.kind, p.kind)
-    if p.kind == "ints" and isinstance(value, (tuple, list)):
-        at = next(k for k, v in enumerate(value) if not is_int(v))
-        inside = kind_name(value[at])
-        return (
-            f"{name}(): argument '{p.name}'{where} must be {wanted}, but found element of type "
-            f"{inside} at pos {at}"
-        )
-    return f"{name}(): argument '{p.name}'{where} must be {wanted}, not {_type_name(value)}"
-
-
 def _leftover(name, signature, given, kwargs):
     names = [p.name for p in signature.parameters]
     for k in kwargs:
@@ -221,27 +151,21 @@ def _leftover(name, signature, given, kwargs):
     return f"{name}() got an unexpected keyword argument '{next(iter(kwargs))}'"
 
 
-def _type_name(value):
-    if type(value) is Tensor:
-        return "Tensor"
-    return "torch.dtype" if isinstance(value, DType) else kind_name(value)
-
-
 def _described(args, kwargs):
-    parts = [_type_name(a) for a in args] + [f"{k}={_type_name(v)}" for k, v in kwargs.items()]
+    parts = [type_name(a) for a in args] + [f"{k}={type_name(v)}" for k, v in kwargs.items()]
     return f"({', '.join(parts)}{'' if args or not kwargs else ', '})"
 
 
 def _shown(text):
     return ", ".join(
-        _NAMES.get(p.rstrip("?"), p) if p == "*" else _piece(p) for p in text.split(", ")
+        NAMES.get(p.rstrip("?"), p) if p == "*" else _piece(p) for p in text.split(", ")
     )
 
 
 def _piece(piece):
     left, equals, default = piece.partition("=")
     kind, name = left.split(" ")
-    return f"{_NAMES.get(kind.rstrip('?'), kind.rstrip('?'))} {name}" + (
+    return f"{NAMES.get(kind.rstrip('?'), kind.rstrip('?'))} {name}" + (
         f" = {default}" if equals else ""
     )
 
@@ -263,19 +187,19 @@ def overloaded(op, general):
             key = tuple(map(type, args))
             found = known.get(key)
             if found is None:
-                return slow(key, args, kwargs)
+                return slow(key, args)
             return choose(found[0], None, args + found[3])
         key = (*map(type, args), *kwargs, *map(type, kwargs.values()))
         found = known.get(key)
         if found is None:
-            return slow(key, args, kwargs)
+            return slow(key, args, **kwargs)
         overload, defaults, places, _ = found
         values = [*args, *defaults[len(args) :]]
         for name, value in kwargs.items():
             values[places[name]] = value
         return choose(overload, None, tuple(values))
 
-    def slow(key, args, kwargs):
+    def slow(key, args, /, **kwargs):
         if any(notice(type(v)) for v in (*args, *kwargs.values())):
             return public(op.name)(*args, **kwargs)
         if kwargs and kwargs.get("out", 0) is None:

@@ -9,6 +9,7 @@ from flambeau._memory_format import (
 )
 from flambeau._tensor import Tensor
 from flambeau.eager import creation, interchange
+from flambeau.eager.arguments import argument
 from flambeau.eager.attachment import METHODS, PROPERTIES, method, prop
 from flambeau.eager.copying import CHANNELS_LAST
 from flambeau.eager.interchange import item
@@ -27,10 +28,7 @@ def stride(self, dim=None):
 
 
 def _dim(self, dim, name):
-    if not hasattr(dim, "__index__"):
-        raise TypeError(
-            f"{name}(): argument 'dim' (position 1) must be int, not {type(dim).__name__}"
-        )
+    dim = argument(name, "dim", 1, "int", dim)
     if not self._layout.ndim:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     return wrap_dim(dim, self._layout.ndim)
@@ -74,11 +72,12 @@ def is_signed(self):
 
 @method
 def is_same_size(self, other):
-    return self.shape == other.shape
+    return self.shape == argument("is_same_size", "other", 1, "Tensor", other).shape
 
 
 @method
 def is_set_to(self, tensor):
+    argument("is_set_to", "tensor", 1, "Tensor", tensor)
     return (
         self._storage.pointer == tensor._storage.pointer
         and self._layout is tensor._layout

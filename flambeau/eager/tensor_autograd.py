@@ -8,6 +8,7 @@ from flambeau import _dtype
 from flambeau._tensor import Tensor, alias, extra_of, make_tensor
 from flambeau.autograd import backward as autograd_backward
 from flambeau.autograd.node import add_hook, current_grad_fn
+from flambeau.eager.arguments import argument
 from flambeau.eager.attachment import PROPERTIES, method
 from flambeau.storage import root_of, twin
 
@@ -76,7 +77,7 @@ PROPERTIES["requires_grad"] = property(lambda self: self._requires_grad, _set_re
 @method
 def requires_grad_(self, requires_grad=True):
     """Record (or stop recording) operations on this leaf."""
-    value = bool(requires_grad)
+    value = argument("requires_grad_", "requires_grad", 1, "bool", requires_grad)
     if value == self._requires_grad:
         return self
     if not value and current_grad_fn(self) is not None:

@@ -411,6 +411,10 @@ class Variant:
     def _types(self, operands):
         if self.op.dtypes is not None:
             self.op.dtypes(self.op, operands)
+        return self.promoted(operands)
+
+    def promoted(self, operands):
+        """(compute dtype, those of the results), whether there are such kernels or not."""
         compute, result = result_types(self.op.rule, operands)
         return compute, result if isinstance(result, tuple) else (result,) * self.op.outputs
 
@@ -590,12 +594,20 @@ def target_plans(variant):
 
     def make(key):
         *arguments, target = key
-        variant.family.kind(arguments)  # for its complaints
+        try:
+            variant.family.kind(arguments)  # for its complaints
+        except NotImplementedError:  # that there is no kernel is said last
+            fit(arguments, target)
+            raise
+        fit(arguments, target)
+        return variant.family.into[key]
+
+    def fit(arguments, target):
         operands = [k for k, c in zip(arguments, variant.family.keyed) if c != "n"]
-        _, dtypes = variant._types(operands)
-        if dtypes[0].category > target.dtype.category:
-            raise errors.cannot_cast(dtypes[0], target.dtype)
+        result = variant.promoted(operands)[1][0]
         shape = broadcast_shape(*[k.shape for k in arguments if type(k) is Layout])
+        if result.category > target.dtype.category:
+            raise errors.cannot_cast(result, target.dtype)
         if shape != target.shape:
             raise RuntimeError(
                 f"output with shape {list(target.shape)} doesn't match the broadcast shape "
@@ -603,6 +615,5 @@ def target_plans(variant):
             )
         if not variant.op.options.get("overlapping") and overlaps_itself(target):
             check_overlap(make_tensor(target, None, 0), ())
-        return variant.family.into[key]
 
     return Plans(make, mixed=True)

@@ -14,7 +14,7 @@ from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node, next_sequence
 from flambeau.eager.admission import check_place
-from flambeau.eager.binding import bind, pack_rest, type_error
+from flambeau.eager.binding import bind, judged, pack_rest, type_error
 from flambeau.eager.fragments import compile_text, indented
 from flambeau.eager.overriding import as_written, notice
 from flambeau.eager.plans import Plans
@@ -180,18 +180,22 @@ def _function_text(op):
     text += f"    if {first} is None or kwargs:\n        if plan is None or kwargs:\n"
     text += f"            return slow(input, {arguments}, kwargs)\n"
     text += "        return otherwise(input, *plan)\n"
+    # True and 1.0 find the plans of 1: the maker of views looks at the types of arguments
+    ints = [p.name for p in op.params[1:] if p.wants in ("int", "ints")]
+    looked = ", args" if op.options.get("varargs") else "".join(f", {n}" for n in ints)
+    odd = f"    if out is None:\n        return slow(input, {arguments}, kwargs)\n" * bool(looked)
     fresh = "    out._view = None\n" if op.options.get("fresh") else ""
     if multi:
         kind = "" if fresh else '        out._view.kind = "multi"\n'
         text += "    outs, at = [], input._offset\n    for layout, delta in parts:\n"
-        text += "        out = _share(input, layout, at + delta, modes.grad)\n"
-        text += indented(fresh) + kind + "        outs.append(out)\n"
+        text += f"        out = _share(input, layout, at + delta, modes.grad{looked})\n"
+        text += indented(odd + fresh) + kind + "        outs.append(out)\n"
         return (
             text
             + "    if input._requires_grad:\n        record(plan, input, *outs)\n"
             + "    return tuple(outs)\n"
         )
-    text += "    out = _share(input, layout, input._offset + delta, modes.grad)\n"
+    text += f"    out = _share(input, layout, input._offset + delta, modes.grad{looked})\n{odd}"
     if "aligned" in op.options:
         text += "    if out._offset % layout.itemsize:\n        misaligned(input, layout)\n"
     text += fresh + "    if input._requires_grad:\n        record(plan, input, out)\n"
@@ -204,6 +208,8 @@ class Viewer:
     def __init__(self, op):
         self.op, self.options = op, op.options
         self.packs = "varargs" in op.options
+        self.names = [p.name for p in op.params[1:]]
+        self.lists = [p.wants == "int list" for p in op.params[1:]]
         self.plans = Plans(self._plan, by_default=False, mixed=True)
 
     def _plan(self, key):
@@ -220,14 +226,21 @@ class Viewer:
                 raise TypeError("to be bound")
         else:
             layout, *args = key
-            for a in args:
-                if type(a) is not int and not _keepable(a):
+            for a, lists in zip(args, self.lists):
+                if (type(a) is not int and not _keepable(a)) or (lists and type(a) is int):
                     raise TypeError("to be bound")
-        found = self.op.body(layout, *args)
+        found = self._asked(layout, args)
         if found is None:
             return None, None, args
         plan = make_plan(self.op, layout, args, found)
         return (plan.parts, None, plan) if self.options.get("multi") else (*plan.parts[0], plan)
+
+    def _asked(self, layout, values):
+        """What the body says; integers that are too large are found where something else was."""
+        try:
+            return self.op.body(layout, *values)
+        except Exception as error:
+            raise judged(self.op, error, dict(zip(self.names, values)))  # noqa: B904
 
     def _packed(self, layout, args):
         """All arguments after the first, where the rest of a call is one argument."""
@@ -245,10 +258,12 @@ class Viewer:
             kwargs = {("size" if n == "dtype" else n): v for n, v in kwargs.items()}
         if not self.options.get("varargs"):
             # the generated function passes every argument on, those left at their defaults too
-            kwargs = {
-                p.name: a for p, a in zip(self.op.params[1:], args) if a is not p.default
-            } | kwargs
-            args = ()
+            rest = [(p, a) for p, a in zip(self.op.params[1:], args) if a is not p.default]
+            count = sum(p.default is REQUIRED for p, _ in rest)
+            named = {p.name: a for p, a in rest[count:]}
+            for name in named.keys() & kwargs.keys():
+                raise TypeError(f"{self.op.name}() got multiple values for argument '{name}'")
+            kwargs, args = named | kwargs, (*args[:count], *args[len(self.names) :])
         return tuple(bind(self.op, (input, *args), kwargs).values())[1:]
 
     def slow(self, input, args, kwargs):
@@ -261,7 +276,7 @@ class Viewer:
             if all(map(_keepable, plain)):  # unhashable, but the same as tuples
                 return self.function(input, *plain)
         values = self.values(input, args, kwargs)
-        found = self.op.body(input._layout, *values)
+        found = self._asked(input._layout, values)
         if found is None:
             return self.options["otherwise"](input, *values)
         return self.outputs(make_plan(self.op, input._layout, values, found), input)
@@ -370,9 +385,9 @@ def view_inplace(op):
         view_function(op)
 
     def write(input, *args, **kwargs):
+        values = op.runtime.values(input, args, kwargs)
         if input._requires_grad and modes.grad:
             views.check_inplace(input)
-        values = op.runtime.values(input, args, kwargs)
         name = node_name(op, input._layout, values, inplace=True)
         if op.options.get("absolute"):
             plan, offset = absolute_plan(op, *_place(input), values, name)

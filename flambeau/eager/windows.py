@@ -6,6 +6,7 @@ from flambeau import _dtype
 from flambeau._layout import Size
 from flambeau.codegen import scalar
 from flambeau.eager import creation
+from flambeau.eager.arguments import argument
 from flambeau.eager.options import dtype_of, finish, new_layout
 from flambeau.eager.ranges import grid, traced
 
@@ -15,6 +16,8 @@ def _window(name, length, periodic, dtype, device, requires_grad, kind, numbers)
     dtype = dtype_of(dtype, name)
     if not dtype.is_floating_point:
         raise RuntimeError(f"{name} expects floating point dtypes, got: {dtype}")
+    length = argument(name, "window_length", 1, "int", length)
+    argument(name, "periodic", 2, "bool", periodic)
     if length < 0:
         raise RuntimeError(
             f"{name} requires non-negative window_length, got window_length={length}"

@@ -244,7 +244,7 @@ _LARGEST = {
 
 
 def _check_lambda(bound):
-    if not bound["lambd"] >= 0:
+    if not 0 <= bound["lambd"] < float("inf"):
         dtype = bound["input"].dtype
         raise RuntimeError(
             f"lambda must be in range [0, {_LARGEST.get(dtype.name)}] for input dtype "

@@ -348,7 +348,7 @@ def scaled_dot_product_attention(
     attn_mask: OptionalTensor = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
-    scale: object = None,
+    scale: float | None = None,
     enable_gqa: bool = False,
 ):
     """softmax(query @ key.T * scale + mask) @ value, over the last two dimensions.

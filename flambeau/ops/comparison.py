@@ -174,7 +174,9 @@ def logical_xor(input, other):
     return (input != 0) != (other != 0)
 
 
-@pointwise(dtype=promoted, dtypes=refuses("bitwise_not_cpu", "wide half float complex"))
+@pointwise(
+    dtype=promoted, dtypes=refuses("bitwise_not_cpu", "wide half float complex"), exact_out=True
+)
 def bitwise_not(input):
     """Every bit inverted; for booleans, not."""
     return ~input

@@ -9,7 +9,7 @@ and call `convolution`. Kernels: codegen/templates/conv*.py; launchers: eager/co
 
 import warnings
 
-from flambeau.ops.table import OptionalTensor, composite, public, template
+from flambeau.ops.table import Ints, OptionalTensor, composite, public, template
 
 
 def _spread(value, dims):
@@ -79,7 +79,7 @@ def _convolution_gradients(g, input, weight, stride, padding, dilation, transpos
     return to_input, to_weight, to_bias
 
 
-@template("convolution", variants="function", numbers=False, joint_grad=_convolution_gradients)
+@template("convolution", variants="function", joint_grad=_convolution_gradients)
 def convolution(
     input,
     weight,
@@ -97,7 +97,6 @@ def convolution(
 @template(
     "convolution_to_input",
     variants="",
-    numbers=False,
     node="ConvolutionBackwardBackward0",
     grad=dict(
         input=lambda g, input_shape, weight, stride, padding, dilation, groups: _convolved(
@@ -127,7 +126,6 @@ def convolution_to_input(
 @template(
     "convolution_to_weight",
     variants="",
-    numbers=False,
     node="ConvolutionBackwardBackward0",
     grad=dict(
         input=lambda g, input_shape, other, stride, padding, dilation, groups: convolution_to_input(
@@ -165,7 +163,6 @@ def _weight_and_bias_gradients(gs, input, other, stride, padding, dilation, grou
 @template(
     "convolution_to_weight_and_bias",
     variants="",
-    numbers=False,
     outputs=2,
     node="ConvolutionBackwardBackward0",
     joint_grad=_weight_and_bias_gradients,
@@ -261,7 +258,7 @@ def _padding_in_words(padding, dims, input, weight, stride, dilation):
     return input, tuple(t // 2 for t in total)
 
 
-_OPTIONS = dict(variants="function", namespace="nn.functional", numbers=False)
+_OPTIONS = dict(variants="function", namespace="nn.functional")
 
 
 @composite(**_OPTIONS)
@@ -269,9 +266,9 @@ def conv1d(
     input,
     weight,
     bias: OptionalTensor = None,
-    stride: tuple = 1,
+    stride: Ints = 1,
     padding: tuple = 0,
-    dilation: tuple = 1,
+    dilation: Ints = 1,
     groups: int = 1,
 ):
     """Convolution of a signal (N, C, L) or (C, L) with weights (M, C / groups, K)."""
@@ -283,9 +280,9 @@ def conv2d(
     input,
     weight,
     bias: OptionalTensor = None,
-    stride: tuple = 1,
+    stride: Ints = 1,
     padding: tuple = 0,
-    dilation: tuple = 1,
+    dilation: Ints = 1,
     groups: int = 1,
 ):
     """Convolution of images (N, C, H, W) or (C, H, W) with weights (M, C / groups, KH, KW)."""
@@ -297,9 +294,9 @@ def conv3d(
     input,
     weight,
     bias: OptionalTensor = None,
-    stride: tuple = 1,
+    stride: Ints = 1,
     padding: tuple = 0,
-    dilation: tuple = 1,
+    dilation: Ints = 1,
     groups: int = 1,
 ):
     """Convolution of volumes (N, C, D, H, W) or (C, D, H, W) with weights of five dimensions."""
@@ -319,11 +316,11 @@ def conv_transpose1d(
     input,
     weight,
     bias: OptionalTensor = None,
-    stride: tuple = 1,
-    padding: tuple = 0,
-    output_padding: tuple = 0,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    output_padding: Ints = 0,
     groups: int = 1,
-    dilation: tuple = 1,
+    dilation: Ints = 1,
 ):
     """The gradient of conv1d, taken for an op of its own; weights are (C, M / groups, K)."""
     return _transposed(
@@ -337,11 +334,11 @@ def conv_transpose2d(
     input,
     weight,
     bias: OptionalTensor = None,
-    stride: tuple = 1,
-    padding: tuple = 0,
-    output_padding: tuple = 0,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    output_padding: Ints = 0,
     groups: int = 1,
-    dilation: tuple = 1,
+    dilation: Ints = 1,
 ):
     """The gradient of conv2d, taken for an op of its own; weights are (C, M / groups, KH, KW)."""
     return _transposed(
@@ -355,11 +352,11 @@ def conv_transpose3d(
     input,
     weight,
     bias: OptionalTensor = None,
-    stride: tuple = 1,
-    padding: tuple = 0,
-    output_padding: tuple = 0,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    output_padding: Ints = 0,
     groups: int = 1,
-    dilation: tuple = 1,
+    dilation: Ints = 1,
 ):
     """The gradient of conv3d, taken for an op of its own."""
     return _transposed(
@@ -368,7 +365,7 @@ def conv_transpose3d(
     )  # fmt: skip
 
 
-@composite(variants="function", namespace="nn.functional", numbers=False)
+@composite(variants="function", namespace="nn.functional")
 def conv_tbc(input, weight, bias, pad: int = 0):
     """Convolution over time of (time, batch, channels) with weights (K, channels in, out)."""
     if input.ndim != 3:

@@ -82,14 +82,14 @@ def unique_consecutive(
 # -- search ----------------------------------------------------------------------------------------
 
 
-@template("searchsorted", variants="function out")
+@template("searchsorted", variants="function out", numbers=True)
 def searchsorted(
     sorted_sequence,
     input,
     *,
     out_int32: bool = False,
     right: bool = False,
-    side: object = None,
+    side: str | None = None,
     sorter: OptionalTensor = None,
 ):
     """Where values would go into a sorted sequence (its last dimension) to keep it sorted."""
@@ -100,7 +100,7 @@ def bucketize(input, boundaries, *, out_int32: bool = False, right: bool = False
     """The bucket of each value, between sorted boundaries."""
 
 
-@composite(variants="function out", first_scalar=True, bind=True)
+@composite(variants="function out", first_scalar=True, bind=True, exact_out=True)
 def isin(elements, test_elements, *, assume_unique: bool = False, invert: bool = False):
     """Which elements are among the test elements."""
     are_tensors = [hasattr(t, "_layout") for t in (elements, test_elements)]
@@ -249,7 +249,7 @@ def _edges(input, bins, range):
     return public("linspace")(low, high, bins + 1, dtype=input.dtype, device=input.device)
 
 
-@composite(variants="function method out", bind=True)
+@composite(variants="function method out", bind=True, outputs=2)
 def histogram(
     input,
     bins: object,

@@ -125,7 +125,7 @@ def _euclid(g, x1, x2, distance):
     return x1 * share.sum(-1, keepdim=True) - share.matmul(x2)
 
 
-@composite(variants="function", numbers=False)
+@composite(variants="function")
 def cdist(
     x1,
     x2,
@@ -139,7 +139,7 @@ def cdist(
         compute_mode: whether Euclidean distances may come from a matrix product.
     """
     p = _order(p, x1)
-    if compute_mode not in (*_MODES, None):
+    if compute_mode not in _MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     for t, name in ((x1, "X1"), (x2, "X2")):
         if t.ndim < 2:
@@ -167,9 +167,7 @@ def cdist(
         x1 = x1.expand(*batch, *x1.shape[-2:])
     if tuple(x2.shape[:-2]) != tuple(batch):
         x2 = x2.expand(*batch, *x2.shape[-2:])
-    by_product = compute_mode == _MODES[1] or (
-        compute_mode in (_MODES[0], None) and max(rows) > FEW
-    )
+    by_product = compute_mode == _MODES[1] or (compute_mode == _MODES[0] and max(rows) > FEW)
     if p == 2 and by_product and x1.shape[-1]:
         return euclidean_distances(x1, x2)
     if group_of(x1) == "half" and x1.numel() and x2.numel():
@@ -202,7 +200,7 @@ def self_distances(input, p: float):
     """Distances of all pairs of rows i < j of one matrix, row after row."""
 
 
-@composite(variants="function", namespace="nn.functional", numbers=False)
+@composite(variants="function", namespace="nn.functional")
 def pdist(input, p: float = 2.0):
     """Distances by the p-norm between all pairs of rows of a matrix.
 

@@ -91,7 +91,7 @@ def _native_gradient(g, out1, p, train):
     outputs=2,
     grad={"input": _native_gradient},
 )
-def native_dropout(input, p: float, train: object):
+def native_dropout(input, p: float, train: bool | None):
     """(dropout of input, the mask of what was kept)."""
 
 

@@ -12,7 +12,7 @@ from flambeau import return_types
 from flambeau.codegen import scalar as m
 from flambeau.ops.rules import floating, magnitude, promoted, same
 from flambeau.ops.support import INTEGRAL, group_of, refuses
-from flambeau.ops.table import composite, pointwise
+from flambeau.ops.table import Count, composite, pointwise
 
 LN2, LN10 = math.log(2), math.log(10)
 
@@ -35,6 +35,7 @@ _NEGATED_BOOL = (
     aliases="negative",
     grad=lambda g: -g,
     dtypes=refuses("neg_cpu", "wide", bool=(RuntimeError, _NEGATED_BOOL)),
+    exact_out=True,
 )
 def neg(input):
     """The opposite of each element."""
@@ -69,6 +70,7 @@ def _sign(x):
     aliases="absolute",
     dtypes=refuses("abs_cpu", "bool wide"),
     grad=lambda g, input: g * sgn_of(input),
+    exact_out=True,
 )
 def abs(input):
     """Absolute value of each element."""
@@ -87,6 +89,7 @@ def abs(input):
             "Please use torch.sgn instead.",
         ),
     ),
+    exact_out=True,
 )
 def sign(input):
     """-1, 0 or 1, as each element is negative, zero or positive."""
@@ -109,7 +112,7 @@ def real_part_of(x):
     )
 
 
-@pointwise(dtype=promoted, dtypes=refuses("sign_cpu", "wide"), grad=_sgn_gradient)
+@pointwise(dtype=promoted, dtypes=refuses("sign_cpu", "wide"), grad=_sgn_gradient, exact_out=True)
 def sgn(input):
     """The sign; for complex numbers the number of size one in the same direction."""
     return sgn_of(input)
@@ -138,19 +141,19 @@ def _rounding(name):
     return refuses(f"{name}_vml_cpu", "bool", complex=(NotImplementedError, text))
 
 
-@pointwise(dtype=promoted, dtypes=_rounding("floor"), grad=nothing)
+@pointwise(dtype=promoted, dtypes=_rounding("floor"), grad=nothing, exact_out=True)
 def floor(input):
     """The largest integer that is not larger."""
     return m.floor(input) if m.is_float(input.type) else input
 
 
-@pointwise(dtype=promoted, dtypes=_rounding("ceil"), grad=nothing)
+@pointwise(dtype=promoted, dtypes=_rounding("ceil"), grad=nothing, exact_out=True)
 def ceil(input):
     """The smallest integer that is not smaller."""
     return m.ceil(input) if m.is_float(input.type) else input
 
 
-@pointwise(dtype=promoted, dtypes=_rounding("trunc"), aliases="fix", grad=nothing)
+@pointwise(dtype=promoted, dtypes=_rounding("trunc"), aliases="fix", grad=nothing, exact_out=True)
 def trunc(input):
     """The integer part."""
     return m.trunc(input) if m.is_float(input.type) else input
@@ -162,7 +165,7 @@ def trunc(input):
     grad=nothing,
     overload=lambda bound: "round_decimals" if bound["decimals"] else None,
 )
-def round(input, *, decimals: object = 0):
+def round(input, *, decimals: Count = 0):
     """The nearest integer (of two, the even one), or the nearest number with so many decimals."""
     return m.rint(input) if m.is_float(input.type) else input
 
@@ -174,7 +177,7 @@ def round(input, *, decimals: object = 0):
     node="RoundBackward1",
     grad=nothing,
 )
-def round_decimals(input, *, decimals: object = 0):
+def round_decimals(input, *, decimals: Count = 0):
     """The nearest number with so many decimals."""
     scale = 10.0 ** builtin_abs(decimals)
     if decimals > 0:
@@ -186,7 +189,12 @@ def builtin_abs(x):
     return x if x >= 0 else -x
 
 
-@pointwise(dtype=promoted, dtypes=refuses("frac_cpu", INTEGRAL + " complex"), grad=lambda g: g)
+@pointwise(
+    dtype=promoted,
+    dtypes=refuses("frac_cpu", INTEGRAL + " complex"),
+    grad=lambda g: g,
+    exact_out=True,
+)
 def frac(input):
     """What is left of the integer part."""
     return input - m.trunc(input)
@@ -601,7 +609,7 @@ def frexp_kernel(input):
     return m.where(odd, input, m.frexp_mantissa(input)), exponent
 
 
-@composite(variants="function method out")
+@composite(variants="function method out", outputs=2)
 def frexp(input):
     """mantissa and exponent: input is mantissa * 2 ** exponent, the mantissa from 0.5 to 1."""
     return return_types.frexp(m.tensor_word("frexp_kernel")(input))

@@ -69,8 +69,8 @@ def embedding_renorm_(self, indices, max_norm: float, norm_type: float):
 def functional_embedding(
     input,
     weight,
-    padding_idx: object = None,
-    max_norm: object = None,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
     norm_type: float = 2.0,
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
@@ -163,7 +163,7 @@ def embedding_bag(
     sparse: bool = False,
     per_sample_weights: OptionalTensor = None,
     include_last_offset: bool = False,
-    padding_idx: object = None,
+    padding_idx: int | None = None,
 ):
     """Sums, means or maxima (mode 0, 1, 2) of the rows that bags of indices name.
 
@@ -273,14 +273,14 @@ def functional_embedding_bag(
     input,
     weight,
     offsets: OptionalTensor = None,
-    max_norm: object = None,
+    max_norm: float | None = None,
     norm_type: float = 2.0,
     scale_grad_by_freq: bool = False,
     mode: str = "mean",
     sparse: bool = False,
     per_sample_weights: OptionalTensor = None,
     include_last_offset: bool = False,
-    padding_idx: object = None,
+    padding_idx: int | None = None,
 ):
     """Sums, means or maxima of the rows that bags of indices name.
 

@@ -280,13 +280,13 @@ def _place_check(name):
 
 
 @reduction(**_TOP, **_PLACE, check=_place_check("argmax"), refuses=("argmax_cpu", "wide"))
-def argmax(input, dim: object = None, keepdim: bool = False):
+def argmax(input, dim: int | None = None, keepdim: bool = False):
     """Where the largest element is."""
     return input
 
 
 @reduction(**_BOTTOM, **_PLACE, check=_place_check("argmin"), refuses=("argmin_cpu", "wide"))
-def argmin(input, dim: object = None, keepdim: bool = False):
+def argmin(input, dim: int | None = None, keepdim: bool = False):
     """Where the smallest element is."""
     return input
 
@@ -389,6 +389,7 @@ def _both(overload, out, arguments):
     variants=_PLAIN,
     choose=_both,
     signatures=("Tensor input, *, int? dim=None, bool keepdim=False, Tensors out=None",),
+    outputs=2,
 )
-def aminmax(input, *, dim: object = None, keepdim: bool = False):
+def aminmax(input, *, dim: int | None = None, keepdim: bool = False):
     """Smallest and largest element."""

@@ -7,7 +7,7 @@ the other. Shuffles move elements between channels and places. Kernels: `eager/f
 import operator
 
 from flambeau import errors
-from flambeau.ops.table import composite, public, remembered, template
+from flambeau.ops.table import Ints, composite, public, remembered, template
 
 NN = "nn.functional"
 
@@ -81,10 +81,10 @@ def _refuse_integers(name, dtype):
 )
 def im2col(
     input,
-    kernel_size: object,
-    dilation: object,
-    padding: object,
-    stride: object,
+    kernel_size: Ints,
+    dilation: Ints,
+    padding: Ints,
+    stride: Ints,
     blocks: object,
 ):
     """Columns of blocks."""
@@ -100,11 +100,11 @@ def im2col(
 )
 def col2im(
     input,
-    output_size: object,
-    kernel_size: object,
-    dilation: object,
-    padding: object,
-    stride: object,
+    output_size: Ints,
+    kernel_size: Ints,
+    dilation: Ints,
+    padding: Ints,
+    stride: Ints,
     blocks: object,
 ):
     """Sums of blocks."""

@@ -8,7 +8,7 @@ import math
 
 from flambeau import _dtype as d
 from flambeau._layout import wrap_dim
-from flambeau.ops.table import composite, public, template
+from flambeau.ops.table import Ints, composite, public, template
 
 _COMPLEX = {d.float32: d.complex64, d.float64: d.complex128}
 
@@ -170,37 +170,37 @@ def _real(input, n, dim, norm, forward, name):
 
 
 @composite(variants="function out")
-def fft_fft(input, n: object = None, dim: int = -1, norm: object = None):
+def fft_fft(input, n: int | None = None, dim: int = -1, norm: str | None = None):
     """The discrete Fourier transform along dim."""
     return _full(input, n, dim, norm, True, "fft")
 
 
 @composite(variants="function out")
-def fft_ifft(input, n: object = None, dim: int = -1, norm: object = None):
+def fft_ifft(input, n: int | None = None, dim: int = -1, norm: str | None = None):
     """The inverse of fft."""
     return _full(input, n, dim, norm, False, "ifft")
 
 
 @composite(variants="function out")
-def fft_rfft(input, n: object = None, dim: int = -1, norm: object = None):
+def fft_rfft(input, n: int | None = None, dim: int = -1, norm: str | None = None):
     """The first half of the transform of real numbers: the rest mirrors it."""
     return _half(input, n, dim, norm, True, "rfft")
 
 
 @composite(variants="function out")
-def fft_irfft(input, n: object = None, dim: int = -1, norm: object = None):
+def fft_irfft(input, n: int | None = None, dim: int = -1, norm: str | None = None):
     """The inverse of rfft."""
     return _real(input, n, dim, norm, False, "irfft")
 
 
 @composite(variants="function out")
-def fft_hfft(input, n: object = None, dim: int = -1, norm: object = None):
+def fft_hfft(input, n: int | None = None, dim: int = -1, norm: str | None = None):
     """The real transform of a signal of which half is given: the rest mirrors it."""
     return _real(input, n, dim, norm, True, "hfft")
 
 
 @composite(variants="function out")
-def fft_ihfft(input, n: object = None, dim: int = -1, norm: object = None):
+def fft_ihfft(input, n: int | None = None, dim: int = -1, norm: str | None = None):
     """The inverse of hfft."""
     return _half(input, n, dim, norm, False, "ihfft")
 
@@ -255,73 +255,73 @@ def _real_n(input, s, dim, norm, forward, name):
 
 
 @composite(variants="function out")
-def fft_fftn(input, s: object = None, dim: object = None, norm: object = None):
+def fft_fftn(input, s: Ints = None, dim: Ints = None, norm: str | None = None):
     """The transform along several dimensions."""
     return _full_n(input, s, dim, norm, True, "fftn")
 
 
 @composite(variants="function out")
-def fft_ifftn(input, s: object = None, dim: object = None, norm: object = None):
+def fft_ifftn(input, s: Ints = None, dim: Ints = None, norm: str | None = None):
     """The inverse of fftn."""
     return _full_n(input, s, dim, norm, False, "ifftn")
 
 
 @composite(variants="function out")
-def fft_rfftn(input, s: object = None, dim: object = None, norm: object = None):
+def fft_rfftn(input, s: Ints = None, dim: Ints = None, norm: str | None = None):
     """The first half, along the last dimension, of the transform of real numbers."""
     return _half_n(input, s, dim, norm, True, "rfftn")
 
 
 @composite(variants="function out")
-def fft_irfftn(input, s: object = None, dim: object = None, norm: object = None):
+def fft_irfftn(input, s: Ints = None, dim: Ints = None, norm: str | None = None):
     """The inverse of rfftn."""
     return _real_n(input, s, dim, norm, False, "irfftn")
 
 
 @composite(variants="function out")
-def fft_hfftn(input, s: object = None, dim: object = None, norm: object = None):
+def fft_hfftn(input, s: Ints = None, dim: Ints = None, norm: str | None = None):
     """The real transform along several dimensions of a signal given by half."""
     return _real_n(input, s, dim, norm, True, "hfftn")
 
 
 @composite(variants="function out")
-def fft_ihfftn(input, s: object = None, dim: object = None, norm: object = None):
+def fft_ihfftn(input, s: Ints = None, dim: Ints = None, norm: str | None = None):
     """The inverse of hfftn."""
     return _half_n(input, s, dim, norm, False, "ihfftn")
 
 
 @composite(variants="function out")
-def fft_fft2(input, s: object = None, dim: object = (-2, -1), norm: object = None):
+def fft_fft2(input, s: Ints = None, dim: Ints = (-2, -1), norm: str | None = None):
     """The transform along two dimensions."""
     return _full_n(input, s, dim, norm, True, "fftn")
 
 
 @composite(variants="function out")
-def fft_ifft2(input, s: object = None, dim: object = (-2, -1), norm: object = None):
+def fft_ifft2(input, s: Ints = None, dim: Ints = (-2, -1), norm: str | None = None):
     """The inverse of fft2."""
     return _full_n(input, s, dim, norm, False, "ifftn")
 
 
 @composite(variants="function out")
-def fft_rfft2(input, s: object = None, dim: object = (-2, -1), norm: object = None):
+def fft_rfft2(input, s: Ints = None, dim: Ints = (-2, -1), norm: str | None = None):
     """rfftn along two dimensions."""
     return _half_n(input, s, dim, norm, True, "rfftn")
 
 
 @composite(variants="function out")
-def fft_irfft2(input, s: object = None, dim: object = (-2, -1), norm: object = None):
+def fft_irfft2(input, s: Ints = None, dim: Ints = (-2, -1), norm: str | None = None):
     """irfftn along two dimensions."""
     return _real_n(input, s, dim, norm, False, "irfftn")
 
 
 @composite(variants="function out")
-def fft_hfft2(input, s: object = None, dim: object = (-2, -1), norm: object = None):
+def fft_hfft2(input, s: Ints = None, dim: Ints = (-2, -1), norm: str | None = None):
     """hfftn along two dimensions."""
     return _real_n(input, s, dim, norm, True, "hfftn")
 
 
 @composite(variants="function out")
-def fft_ihfft2(input, s: object = None, dim: object = (-2, -1), norm: object = None):
+def fft_ihfft2(input, s: Ints = None, dim: Ints = (-2, -1), norm: str | None = None):
     """ihfftn along two dimensions."""
     return _half_n(input, s, dim, norm, False, "ihfftn")
 
@@ -337,12 +337,12 @@ def _shifted(input, dim, back):
 
 
 @composite(variants="function")
-def fft_fftshift(input, dim: object = None):
+def fft_fftshift(input, dim: Ints = None):
     """The zero frequency moved to the middle."""
     return _shifted(input, dim, 0)
 
 
 @composite(variants="function")
-def fft_ifftshift(input, dim: object = None):
+def fft_ifftshift(input, dim: Ints = None):
     """The inverse of fftshift."""
     return _shifted(input, dim, 1)

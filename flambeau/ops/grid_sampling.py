@@ -9,7 +9,7 @@ tensors: the same taps, gathered and added up by index. Resampling to another si
 import math
 import warnings
 
-from flambeau.ops.table import composite, public, remembered, template
+from flambeau.ops.table import IntList, composite, public, remembered, template
 
 _CHANGED = (
     "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. "
@@ -100,7 +100,7 @@ def grid_sample(
     grid,
     mode: str = "bilinear",
     padding_mode: str = "zeros",
-    align_corners: object = None,
+    align_corners: bool | None = None,
 ):
     """Values of images or volumes at places of a grid, -1 .. 1 along each dimension.
 
@@ -298,7 +298,7 @@ def _theta_gradient(g, size, align_corners):
 
 
 @composite(variants="function", grad=_theta_gradient)
-def affine_grid_generator(theta, size: object, align_corners: bool):
+def affine_grid_generator(theta, size: IntList, align_corners: bool):
     """The places of a regular grid, moved by affine maps."""
     if len(size) not in (4, 5):
         raise RuntimeError("AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
@@ -307,7 +307,7 @@ def affine_grid_generator(theta, size: object, align_corners: bool):
 
 
 @composite(variants="", namespace="nn.functional")
-def affine_grid(theta, size: object, align_corners: object = None):
+def affine_grid(theta, size: IntList, align_corners: bool | None = None):
     """A grid for grid_sample: the places of a regular grid, moved by a batch of affine maps.
 
     Args:

@@ -7,7 +7,7 @@ mixture take their shares of the tokens.
 from itertools import pairwise
 
 from flambeau import _dtype as d
-from flambeau.ops.table import OptionalTensor, composite, public
+from flambeau.ops.table import DType, OptionalTensor, composite, public
 
 
 def _check(mat_a, mat_b, offs, bias, out_dtype):
@@ -56,7 +56,7 @@ def grouped_mm(
     *,
     offs: OptionalTensor = None,
     bias: OptionalTensor = None,
-    out_dtype: object = None,
+    out_dtype: DType = None,
 ):
     """Products of groups: rows of mat_a, columns of mat_b, or parts of the sums.
 

@@ -14,7 +14,8 @@ from flambeau.codegen import scalar as m
 from flambeau.ops.rules import same
 from flambeau.ops.table import Dims, OptionalTensor, Scalar, composite, pointwise, public, template
 
-READ, WRITE = "function method", "function method inplace"
+READ, WRITE = "function method out", "function method inplace"
+INTO = WRITE + " out"
 
 
 def zeros(g, shape):
@@ -56,6 +57,7 @@ def index_put(input, indices: tuple, values, accumulate: bool = False):
     "gather",
     variants=READ,
     grad=lambda g, input_shape, dim, index: zeros(g, input_shape).scatter_add_(dim, index, g),
+    exact_out=True,
 )
 def gather(input, dim: int, index, *, sparse_grad: bool = False):
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on."""
@@ -97,7 +99,13 @@ def _corner(shape, device):
         yield public("arange")(n, device=device).reshape([n if d == k else 1 for d in range(ndim)])
 
 
-@template("scatter", variants=WRITE, grad=dict(input=_scatter_input, src=_scatter_src))
+@template(
+    "scatter",
+    variants=INTO,
+    numbers=True,
+    grad=dict(input=_scatter_input, src=_scatter_src),
+    exact_out=True,
+)
 def scatter(
     input, dim: int, index, src: OptionalTensor = None, value: Scalar = None, *, reduce: str = None
 ):
@@ -106,11 +114,12 @@ def scatter(
 
 @template(
     "scatter_add",
-    variants=WRITE,
+    variants=INTO,
     grad=dict(
         input=lambda g: g,
         src=lambda g, dim, index, src_shape: padded(g.gather(dim, index), src_shape),
     ),
+    exact_out=True,
 )
 def scatter_add(input, dim: int, index, src):
     """A copy of input with src[i][j] added to out[index[i][j]][j] for dim 0, and so on."""
@@ -159,7 +168,13 @@ def _scatter_reduce_grads(g, input, dim, index, src, reduce, include_self, out):
     return own, None, given
 
 
-@template("scatter_reduce", variants=WRITE, edges="input src", joint_grad=_scatter_reduce_grads)
+@template(
+    "scatter_reduce",
+    variants=INTO,
+    edges="input src",
+    joint_grad=_scatter_reduce_grads,
+    exact_out=True,
+)
 def scatter_reduce(input, dim: int, index, src, reduce: str, *, include_self: bool = True):
     """A copy of input where the elements of src that index sends to one place are reduced."""
 
@@ -181,6 +196,7 @@ def spread_index(index, dim, shape):
     grad=lambda g, input_shape, dim, index: zeros(g, input_shape).index_add_(
         dim, index, g if input_shape else g.reshape(())
     ),
+    exact_out=True,
 )
 def index_select(input, dim: int, index):
     """The slices of input that a vector of indices names."""
@@ -188,13 +204,14 @@ def index_select(input, dim: int, index):
 
 @template(
     "index_add",
-    variants=WRITE,
+    variants=INTO,
     grad=dict(
         input=lambda g: g,
         source=lambda g, dim, index, alpha, source_shape: (
             _slices(g, dim, index, source_shape) * alpha
         ),
     ),
+    exact_out=True,
 )
 def index_add(input, dim: int, index, source, *, alpha: Scalar = 1):
     """A copy of input with alpha * source added to the slices that index names."""
@@ -207,11 +224,12 @@ def _slices(g, dim, index, shape):
 
 @template(
     "index_copy",
-    variants=WRITE,
+    variants=INTO,
     grad=dict(
         input=lambda g, dim, index: g.index_fill(dim, index, 0),
         source=lambda g, dim, index, source_shape: _slices(g, dim, index, source_shape),
     ),
+    exact_out=True,
 )
 def index_copy(input, dim: int, index, source):
     """A copy of input with the slices that index names replaced by those of source."""
@@ -220,6 +238,7 @@ def index_copy(input, dim: int, index, source):
 @template(
     "index_fill",
     variants=WRITE,
+    numbers=True,
     node="IndexFillBackward1",
     bare_node="IndexFillBackward0",
     grad=dict(
@@ -237,7 +256,13 @@ def _index_reduce_grads(g, input, dim, index, source, reduce, include_self, out)
     return own, None, given
 
 
-@template("index_reduce", variants=WRITE, edges="input source", joint_grad=_index_reduce_grads)
+@template(
+    "index_reduce",
+    variants=INTO,
+    edges="input source",
+    joint_grad=_index_reduce_grads,
+    exact_out=True,
+)
 def index_reduce(input, dim: int, index, source, reduce: str, *, include_self: bool = True):
     """A copy of input where the slices of source that index sends to one place are reduced."""
 
@@ -268,7 +293,7 @@ def put(input, index, source, accumulate: bool = False):
     """A copy of input with the elements at flat positions replaced by (or increased by) source."""
 
 
-@composite(variants=READ)
+@composite(variants=READ, exact_out=True)
 def take_along_dim(input, indices, dim: int = None):
     """gather, with broadcasting; without dim, from the flattened input."""
     name = "torch.take_along_dim()"
@@ -401,7 +426,7 @@ def nonzero_rows(input):
     """Coordinates of the elements that are not zero, one per row."""
 
 
-@composite(variants="function method")
+@composite(variants="function method out")
 def nonzero(input, *, as_tuple: bool = False):
     """Coordinates of the elements that are not zero: a matrix, or one vector per dimension."""
     if not as_tuple:

@@ -78,20 +78,20 @@ def _lu_factor_grad(g, out0, out1):
 
 
 @template(
-    "linalg_lu_factor_ex", variants="", numbers=False, outputs=3, grad=_lu_factor_grad,
+    "linalg_lu_factor_ex", variants="", outputs=3, grad=_lu_factor_grad,
     node="LinalgLuFactorExBackward0",
 )  # fmt: skip
 def _linalg_lu_factor_ex(A, pivot: bool = True, check_errors: bool = False):
     """(packed factors, pivots, info)."""
 
 
-@composite(variants="", numbers=False, bind=True, exact_out=True)
+@composite(variants="out", bind=True, exact_out=True, outputs=3)
 def linalg_lu_factor_ex(A, *, pivot: bool = True, check_errors: bool = False):
     """Packed LU factors, pivots, and which matrices are singular."""
     return LuFactorEx(public("_linalg_lu_factor_ex")(A, pivot, check_errors))
 
 
-@composite(variants="", numbers=False, bind=True, exact_out=True)
+@composite(variants="out", bind=True, exact_out=True, outputs=2)
 def linalg_lu_factor(A, *, pivot: bool = True):
     """Packed LU factors and pivots."""
     LU, pivots, info = public("_linalg_lu_factor_ex")(A, pivot, False)
@@ -99,7 +99,7 @@ def linalg_lu_factor(A, *, pivot: bool = True):
     return LuFactor((LU, pivots))
 
 
-@composite(variants="", numbers=False, bind=True, exact_out=True)
+@composite(variants="out", bind=True, exact_out=True, outputs=3)
 def linalg_lu(A, *, pivot: bool = True):
     """P, L, U with A = P L U."""
     if A.ndim < 2:
@@ -113,7 +113,6 @@ def linalg_lu(A, *, pivot: bool = True):
 
 @composite(
     variants="",
-    numbers=False,
     outputs=3,
     node="LinalgLuBackward0",
     joint_grad=lambda raw_gs, out0, out1, out2: _plu_grad(*raw_gs[1:], out0.detach(), out1, out2),
@@ -124,7 +123,7 @@ def _linalg_lu(A, pivot: bool):
     return _unpacked(LU, pivots)
 
 
-@template("linalg_permutation", variants="", numbers=False)
+@template("linalg_permutation", variants="")
 def _lu_permutation(LU_pivots, LU_data, rows: int):
     """Permutation matrices of pivots."""
 
@@ -135,7 +134,7 @@ def _unpacked(LU, pivots):
     return P, L.contiguous(), U.contiguous()
 
 
-@composite(variants="function out", numbers=False, bind=True)
+@composite(variants="function out", bind=True, outputs=3)
 def lu_unpack(LU_data, LU_pivots, unpack_data: bool = True, unpack_pivots: bool = True):
     """P, L and U from packed factors and pivots."""
     if LU_data.ndim < 2:
@@ -174,20 +173,20 @@ def _cholesky_grad(g, out, upper):
 
 
 @template(
-    "linalg_cholesky_ex", variants="", numbers=False, outputs=2, grad=_cholesky_grad,
+    "linalg_cholesky_ex", variants="", outputs=2, grad=_cholesky_grad,
     node="LinalgCholeskyExBackward0",
 )  # fmt: skip
 def _linalg_cholesky_ex(input, upper: bool = False, check_errors: bool = False):
     """(factor, info)."""
 
 
-@composite(variants="", numbers=False, bind=True, exact_out=True)
+@composite(variants="out", bind=True, exact_out=True, outputs=2)
 def linalg_cholesky_ex(input, *, upper: bool = False, check_errors: bool = False):
     """Cholesky factors, and which matrices are not positive-definite."""
     return CholeskyEx(public("_linalg_cholesky_ex")(input, upper, check_errors))
 
 
-@composite(variants="", numbers=False, exact_out=True)
+@composite(variants="out", exact_out=True)
 def linalg_cholesky(input, *, upper: bool = False):
     """L with L Lᴴ = A (or U with Uᴴ U = A)."""
     found, info = public("_linalg_cholesky_ex")(input, upper, False)
@@ -195,12 +194,12 @@ def linalg_cholesky(input, *, upper: bool = False):
     return found
 
 
-@template("cholesky", variants="", numbers=False, grad=_cholesky_grad, node="CholeskyBackward0")
+@template("cholesky", variants="", grad=_cholesky_grad, node="CholeskyBackward0")
 def _cholesky(input, upper: bool = False):
     """The same under its old name."""
 
 
-@composite(variants=_PLAIN, numbers=False)
+@composite(variants=_PLAIN)
 def cholesky(input, upper: bool = False):
     """L with L Lᵀ = A (or U with Uᵀ U = A)."""
     warn_once(
@@ -213,7 +212,7 @@ def cholesky(input, upper: bool = False):
     return public("_cholesky")(input, upper)
 
 
-@composite(variants=_PLAIN, numbers=False)
+@composite(variants=_PLAIN)
 def cholesky_solve(input, input2, upper: bool = False):
     """Solve A X = B by the Cholesky factor of A."""
     for name, t in (("b", input), ("u", input2)):
@@ -231,7 +230,7 @@ def _by_factor(factor, B, upper):
     return _triangular(last, _triangular(first, B, False), True)
 
 
-@composite(variants=_PLAIN, numbers=False)
+@composite(variants=_PLAIN)
 def cholesky_inverse(input, upper: bool = False):
     """The inverse of A from its Cholesky factor."""
     check.square(input, "cholesky_inverse")
@@ -246,7 +245,7 @@ def cholesky_inverse(input, upper: bool = False):
     return _by_factor(input, one.expand(input.shape), upper)
 
 
-@composite(variants=_PLAIN, numbers=False, bind=True)
+@composite(variants=_PLAIN, bind=True, outputs=2)
 def triangular_solve(
     input, A, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ):

@@ -16,7 +16,7 @@ from flambeau.ops.table import Tensors, composite, public
 _PLAIN = "function method out"
 
 
-@composite(variants="", numbers=False)
+@composite(variants="")
 def linalg_diagonal(A, *, offset: int = 0, dim1: int = -2, dim2: int = -1):
     """The diagonal of matrices, a view."""
     return A.diagonal(offset, dim1, dim2)
@@ -43,13 +43,13 @@ def _power(A, n):
     return found
 
 
-@composite(variants="", numbers=False)
+@composite(variants="out")
 def linalg_matrix_power(input, n: int):
     """Products of n copies of a matrix, or of its inverse."""
     return _power(input, n)
 
 
-@composite(variants=_PLAIN, numbers=False)
+@composite(variants=_PLAIN)
 def matrix_power(input, n: int):
     """Products of n copies of a matrix, or of its inverse."""
     return _power(input, n)
@@ -112,7 +112,7 @@ def _exponential_grad(g, input):
     return public("linalg_matrix_exp")(cat([upper, lower], -2)).narrow(-2, 0, n).narrow(-1, n, n)
 
 
-@composite(variants="", numbers=False, grad=lambda g, input: _exponential_grad(g, input))
+@composite(variants="", grad=lambda g, input: _exponential_grad(g, input))
 def linalg_matrix_exp(input):
     """The exponential of square matrices."""
     check.square(input, "linalg.matrix_exp")
@@ -122,7 +122,7 @@ def linalg_matrix_exp(input):
     return _exponential(input)
 
 
-@composite(variants="function method", numbers=False)
+@composite(variants="function method")
 def matrix_exp(input):
     """The exponential of square matrices."""
     return public("linalg_matrix_exp")(input)
@@ -195,7 +195,7 @@ def linalg_multi_dot(tensors: Tensors):
     return multiply(0, len(chain) - 1).view((*rows, *columns))
 
 
-@composite(variants="out", numbers=False)
+@composite(variants="out")
 def linalg_vecdot(x, y, *, dim: int = -1):
     """Products of vectors along a dimension, the first conjugated."""
     check.floating(x, "linalg.vecdot")
@@ -205,8 +205,8 @@ def linalg_vecdot(x, y, *, dim: int = -1):
     return (m.conj(x) * y).sum(dim)
 
 
-@composite(variants="", numbers=False, bind=True)
-def linalg_vander(x, *, N: object = None):
+@composite(variants="", bind=True)
+def linalg_vander(x, *, N: int | None = None):
     """Powers 0, 1, ... N - 1 of the elements, along a new last dimension."""
     if x.dtype in check.HALF or x.dtype is d.bool_:
         raise RuntimeError(
@@ -253,13 +253,13 @@ def _low_rank(A, q, rounds, M):
     return (V, S, U) if wide else (U, S, V)
 
 
-@composite(variants="function", bind=True, numbers=False)
+@composite(variants="function", bind=True)
 def svd_lowrank(A, q: object = 6, niter: object = 2, M: object = None):
     """U, S, V of a matrix that is nearly of rank q, by random projections."""
     return _low_rank(A, 6 if q is None else q, 2 if niter is None else niter, M)
 
 
-@composite(variants="function", bind=True, numbers=False)
+@composite(variants="function", bind=True)
 def pca_lowrank(A, q: object = None, center: bool = True, niter: int = 2):
     """Principal components: svd_lowrank of the centred matrix."""
     rows, columns = A.shape[-2:]

@@ -7,7 +7,7 @@ from flambeau.return_types import linalg_ldl_factor_ex as LdlFactorEx
 
 
 @template(
-    "linalg_ldl_factor_ex", variants="", numbers=False, outputs=3, node="NotImplemented",
+    "linalg_ldl_factor_ex", variants="", outputs=3, node="NotImplemented",
     grad=not_implemented_derivative("linalg_ldl_factor_ex"),
 )  # fmt: skip
 def _linalg_ldl_factor_ex(
@@ -16,14 +16,14 @@ def _linalg_ldl_factor_ex(
     """(packed factors, pivots, info)."""
 
 
-@composite(variants="", numbers=False, bind=True)
+@composite(variants="out", bind=True, outputs=3)
 def linalg_ldl_factor_ex(input, *, hermitian: bool = False, check_errors: bool = False):
     """A = L D Lᵀ (or Lᴴ), packed, with pivots and error codes."""
     name = "torch.linalg.ldl_factor_ex"
     return LdlFactorEx(public("_linalg_ldl_factor_ex")(input, hermitian, check_errors, name))
 
 
-@composite(variants="", numbers=False, bind=True)
+@composite(variants="out", bind=True, outputs=2)
 def linalg_ldl_factor(input, *, hermitian: bool = False):
     """A = L D Lᵀ (or Lᴴ), packed, with pivots."""
     found = public("_linalg_ldl_factor_ex")(input, hermitian, True, "torch.linalg.ldl_factor")
@@ -34,7 +34,7 @@ _REFUSED = not_implemented_derivative("linalg_ldl_solve")
 
 
 @template(
-    "linalg_ldl_solve", variants="out", numbers=False, node="NotImplemented",
+    "linalg_ldl_solve", variants="out", node="NotImplemented",
     grad=dict(LD=_REFUSED, B=_REFUSED),
 )  # fmt: skip
 def linalg_ldl_solve(LD, pivots, B, *, hermitian: bool = False):

@@ -68,7 +68,7 @@ def _check(A, n):
         )
 
 
-@composite(variants="function", bind=True, numbers=False)
+@composite(variants="function", bind=True)
 def lobpcg(
     A,
     k: object = None,

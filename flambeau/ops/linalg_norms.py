@@ -9,7 +9,7 @@ import math
 from flambeau import _dtype as d
 from flambeau._layout import wrap_dim
 from flambeau.ops import linalg_checks as check
-from flambeau.ops.table import Dims, composite, public
+from flambeau.ops.table import Dims, DType, IntList, composite, public
 
 _NAME = "linalg.matrix_norm"
 _BY_SUMS = (1, -1, math.inf, -math.inf)
@@ -92,10 +92,10 @@ def _extreme(values, dim, largest, keepdim=True):
 def linalg_matrix_norm(
     input,
     ord: object = "fro",
-    dim: Dims = (-2, -1),
+    dim: IntList = (-2, -1),
     keepdim: bool = False,
     *,
-    dtype: object = None,
+    dtype: DType = None,
 ):
     """A norm of matrices: fro, nuc, 1, -1, 2, -2, inf or -inf."""
     if ord is None or isinstance(dim, int):
@@ -112,7 +112,7 @@ def linalg_matrix_norm(
 
 @composite(variants="out", bind=True)
 def linalg_norm(
-    input, ord: object = None, dim: Dims = None, keepdim: bool = False, *, dtype: object = None
+    input, ord: object = None, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None
 ):
     """A norm of vectors or matrices, as the dimensions say."""
     if isinstance(ord, str):
@@ -136,7 +136,7 @@ def linalg_norm(
     return public("linalg_vector_norm")(input, order, dims, keepdim, dtype=dtype)
 
 
-@composite(variants="function", bind=True)
+@composite(variants="function out", bind=True)
 def nuclear_norm(input, dim: Dims = None, keepdim: bool = False):
     """The sum of singular values."""
     if isinstance(dim, bool):  # nuclear_norm(input, keepdim)
@@ -144,7 +144,7 @@ def nuclear_norm(input, dim: Dims = None, keepdim: bool = False):
     return _matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, None)
 
 
-@composite(variants="function", bind=True)
+@composite(variants="function out", bind=True)
 def frobenius_norm(input, dim: Dims, keepdim: bool = False):
     """The square root of the sum of squares over one or two dimensions."""
     dims = (dim,) if isinstance(dim, int) else tuple(dim)

@@ -59,20 +59,20 @@ def _qr_grad(raw_gs, A_shape, out0, out1, mode):
 
 
 @template(
-    "linalg_qr", variants="", numbers=False, outputs=2, joint_grad=_qr_grad,
+    "linalg_qr", variants="", outputs=2, joint_grad=_qr_grad,
     node="LinalgQrBackward0",
 )  # fmt: skip
 def _linalg_qr(A, mode: str = "reduced"):
     """(Q, R)."""
 
 
-@composite(variants="", numbers=False, bind=True, exact_out=True)
+@composite(variants="out", bind=True, exact_out=True, outputs=2)
 def linalg_qr(A, mode: str = "reduced"):
     """Q with orthonormal columns and R upper triangular, A = Q R."""
     return LinalgQr(public("_linalg_qr")(A, mode))
 
 
-@composite(variants=_PLAIN, numbers=False, bind=True)
+@composite(variants=_PLAIN, bind=True, outputs=2)
 def qr(input, some: bool = True):
     """Q with orthonormal columns and R upper triangular, A = Q R."""
     warn_once(
@@ -88,14 +88,12 @@ def _no_derivative(g):
     raise NotImplementedError("the derivative for 'geqrf' is not implemented.")
 
 
-@template(
-    "geqrf", variants="", numbers=False, outputs=2, grad=_no_derivative, node="GeqrfBackward0"
-)
+@template("geqrf", variants="", outputs=2, grad=_no_derivative, node="GeqrfBackward0")
 def _geqrf(input):
     """(R above reflectors, their factors)."""
 
 
-@composite(variants=_PLAIN, numbers=False, bind=True)
+@composite(variants=_PLAIN, bind=True, outputs=2)
 def geqrf(input):
     """QR as LAPACK packs it: R, the reflectors below it, and their factors."""
     return Geqrf(public("_geqrf")(input))
@@ -138,7 +136,7 @@ def apply_inner(V, tau, right, transposed):
     return solve(system, tau.unsqueeze(-1) * right, upper=True, unitriangular=True)
 
 
-@composite(variants="out", numbers=False, bind=True)
+@composite(variants="out", bind=True)
 def linalg_householder_product(input, tau):
     """The first columns of a product of reflectors, as geqrf leaves them."""
     name = "torch.linalg.householder_product"
@@ -165,13 +163,13 @@ def linalg_householder_product(input, tau):
     return found.transpose(-2, -1).contiguous().transpose(-2, -1)
 
 
-@composite(variants=_PLAIN, numbers=False)
+@composite(variants=_PLAIN)
 def orgqr(input, input2):
     """The first columns of a product of reflectors, as geqrf leaves them."""
     return public("linalg_householder_product")(input, input2)
 
 
-@composite(variants=_PLAIN, numbers=False)
+@composite(variants=_PLAIN)
 def ormqr(input, input2, input3, left: bool = True, transpose: bool = False):
     """A matrix times the full orthogonal factor that geqrf left (or its adjoint)."""
     tau, other = input2, input3
@@ -257,9 +255,7 @@ def _by_singular_values(A, B, rcond):
     return adjoint(Vh) @ (scale * (adjoint(U) @ B)), keep.sum(-1), S
 
 
-@composite(
-    variants="", numbers=False, outputs=4, joint_grad=_lstsq_grad, node="LinalgLstsqBackward0"
-)
+@composite(variants="", outputs=4, joint_grad=_lstsq_grad, node="LinalgLstsqBackward0")
 def _linalg_lstsq(input, other, rcond: object, driver: str):
     """(solution, residuals, rank, singular values) for matrices of one batch shape."""
     rows, columns = input.shape[-2:]
@@ -279,8 +275,8 @@ def _linalg_lstsq(input, other, rcond: object, driver: str):
     return X, residuals, rank, values
 
 
-@composite(variants="out", numbers=False, bind=True)
-def linalg_lstsq(input, b, rcond: object = None, *, driver: object = None):
+@composite(variants="out", bind=True, outputs=4)
+def linalg_lstsq(input, b, rcond: float | None = None, *, driver: str | None = None):
     """Least squares: X that makes |A X - B| small, the shortest where there are several."""
     name = "torch.linalg.lstsq"
     if input.ndim < 2:

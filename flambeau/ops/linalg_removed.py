@@ -6,7 +6,7 @@ from flambeau.ops.table import composite, public
 from flambeau.return_types import _lu_with_info as LuWithInfo
 
 
-@composite(variants="function", numbers=False, bind=True)
+@composite(variants="function", bind=True)
 def _lu_with_info(input, pivot: bool = True, check_errors: bool = True):
     """Packed LU factors, pivots and error codes."""
     warn_once(
@@ -22,7 +22,7 @@ def _lu_with_info(input, pivot: bool = True, check_errors: bool = True):
     return LuWithInfo((LU, pivots, info))
 
 
-@composite(variants="function method", numbers=False, bind=True)
+@composite(variants="function method out", bind=True)
 def lu(input, pivot: bool = True, get_infos: bool = False):
     """Packed LU factors and pivots, and error codes if asked."""
     LU, pivots, info = public("_lu_with_info")(input, pivot, False)

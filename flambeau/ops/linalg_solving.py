@@ -10,7 +10,7 @@ from math import prod
 from flambeau import _dtype as d
 from flambeau.codegen import scalar as m
 from flambeau.ops import linalg_checks as check
-from flambeau.ops.table import composite, public, template
+from flambeau.ops.table import IntList, composite, public, template
 from flambeau.return_types import linalg_inv_ex as InvEx
 from flambeau.return_types import linalg_slogdet as LinalgSlogdet
 from flambeau.return_types import linalg_solve_ex as SolveEx
@@ -49,7 +49,7 @@ def _solved_grad(g, A, LU, pivots, X, left, adjointed, wants_matrix):
 
 
 @template(
-    "linalg_factored_solve", variants="function", numbers=False, joint_grad=_again_grad,
+    "linalg_factored_solve", variants="function", joint_grad=_again_grad,
     node="LinalgSolveExBackward0",
 )  # fmt: skip
 def _linalg_factored_solve(A, LU, pivots, B, left: bool, adjoint: bool):
@@ -57,7 +57,7 @@ def _linalg_factored_solve(A, LU, pivots, B, left: bool, adjoint: bool):
 
 
 @template(
-    "linalg_solve_ex", variants="function", numbers=False, outputs=4,
+    "linalg_solve_ex", variants="function", outputs=4,
     joint_grad=lambda g, A, out0, out1, out2, left, needs: _solved_grad(
         g, A, out1, out2, out0, left, False, needs[0]
     ),
@@ -79,27 +79,27 @@ def _solve(A, B, left, check_errors, name):
     return (X.squeeze(-1) if vector else X), info
 
 
-@composite(variants="", numbers=False, bind=True, exact_out=True)
+@composite(variants="out", bind=True, exact_out=True, outputs=2)
 def linalg_solve_ex(A, B, *, left: bool = True, check_errors: bool = False):
     """Solve A X = B (or X A = B); info says which matrices were singular."""
     return SolveEx(_solve(A, B, left, check_errors, "torch.linalg.solve_ex"))
 
 
-@composite(variants="", numbers=False, exact_out=True)
+@composite(variants="out", exact_out=True)
 def linalg_solve(A, B, *, left: bool = True):
     """Solve A X = B (or X A = B)."""
     return _solve(A, B, left, True, "torch.linalg.solve")[0]
 
 
 @template(
-    "linalg_inv_ex", variants="", numbers=False, outputs=2, node="LinalgInvExBackward0",
+    "linalg_inv_ex", variants="", outputs=2, node="LinalgInvExBackward0",
     grad=lambda g, out: -(adjoint(out) @ g @ adjoint(out)),
 )  # fmt: skip
 def _linalg_inv_ex(A, check_errors: bool = False):
     """Inverses and error codes."""
 
 
-@composite(variants="", numbers=False, bind=True, exact_out=True)
+@composite(variants="out", bind=True, exact_out=True, outputs=2)
 def linalg_inv_ex(A, *, check_errors: bool = False):
     """Inverses; info says which matrices were singular."""
     return InvEx(public("_linalg_inv_ex")(A, check_errors))
@@ -111,13 +111,13 @@ def _inverse(A, name="linalg.inv"):
     return found
 
 
-@composite(variants="", numbers=False, exact_out=True)
+@composite(variants="out", exact_out=True)
 def linalg_inv(A):
     """Inverses of square matrices."""
     return _inverse(A)
 
 
-@composite(variants=_PLAIN, numbers=False, exact_out=True)
+@composite(variants=_PLAIN, exact_out=True)
 def inverse(input):
     """Inverses of square matrices."""
     return _inverse(input)
@@ -143,18 +143,18 @@ def _det_grad(g, A, out0, out1, out2):
     return _again(A, LU, out2, scale.diag_embed(), True, True)
 
 
-@template("linalg_det", variants="", numbers=False, outputs=3, grad=_det_grad)
+@template("linalg_det", variants="", outputs=3, grad=_det_grad)
 def _linalg_det(A):
     """(determinants, LU, pivots)."""
 
 
-@composite(variants="", numbers=False, exact_out=True)
+@composite(variants="out", exact_out=True)
 def linalg_det(A):
     """Determinants of square matrices."""
     return public("_linalg_det")(A)[0]
 
 
-@composite(variants="function method", numbers=False, exact_out=True)
+@composite(variants="function method", exact_out=True)
 def det(input):
     """Determinants of square matrices."""
     return public("_linalg_det")(input)[0]
@@ -176,24 +176,24 @@ def _slogdet_grad(raw_gs, A, out0, out2, out3):
     return (_again(A, out2, out3, scale.diag_embed(), True, True),)
 
 
-@template("linalg_slogdet", variants="", numbers=False, outputs=4, joint_grad=_slogdet_grad)
+@template("linalg_slogdet", variants="", outputs=4, joint_grad=_slogdet_grad)
 def _linalg_slogdet(A):
     """(signs, logarithms of absolute determinants, LU, pivots)."""
 
 
-@composite(variants="", numbers=False, bind=True, exact_out=True)
+@composite(variants="out", bind=True, exact_out=True, outputs=2)
 def linalg_slogdet(A):
     """Determinants as a sign and the logarithm of an absolute value."""
     return LinalgSlogdet(public("_linalg_slogdet")(A)[:2])
 
 
-@composite(variants="function method", numbers=False, bind=True, exact_out=True)
+@composite(variants="function method out", bind=True, exact_out=True, outputs=2)
 def slogdet(input):
     """Determinants as a sign and the logarithm of an absolute value."""
     return Slogdet(public("_linalg_slogdet")(input)[:2])
 
 
-@composite(variants="function method", numbers=False)
+@composite(variants="function method")
 def logdet(input):
     """Logarithms of determinants; nan where a determinant is negative."""
     check.square(input, "logdet")
@@ -221,7 +221,7 @@ def _triangular_grad(g, input, out, upper, left, unitriangular, needs):
     return _triangle(gA, upper, unitriangular), gB
 
 
-@template("linalg_solve_triangular", variants="out", numbers=False, joint_grad=_triangular_grad)
+@template("linalg_solve_triangular", variants="out", joint_grad=_triangular_grad)
 def linalg_solve_triangular(
     input, B, *, upper: bool, left: bool = True, unitriangular: bool = False
 ):
@@ -248,12 +248,14 @@ def _lu_grad_of_solution(gB, LU, pivots, X, left, adjointed):
     return (gA @ adjoint(U)).tril(-1) + (adjoint(L) @ gA).triu()
 
 
-@template("linalg_lu_solve", variants="out", numbers=False, edges="LU B", joint_grad=_lu_solve_grad)
+@template(
+    "linalg_lu_solve", variants="out", edges="LU B", joint_grad=_lu_solve_grad, exact_out=True
+)
 def linalg_lu_solve(LU, pivots, B, *, left: bool = True, adjoint: bool = False):
     """Solve a system by the LU factors of its matrix."""
 
 
-@composite(variants=_PLAIN, numbers=False)
+@composite(variants=_PLAIN, exact_out=True)
 def lu_solve(input, LU_data, LU_pivots):
     """Solve a system by the LU factors of its matrix."""
     return public("linalg_lu_solve")(LU_data, LU_pivots, input)
@@ -262,7 +264,7 @@ def lu_solve(input, LU_data, LU_pivots):
 # -- systems of tensors ---------------------------------------------------------------------------
 
 
-@composite(variants="out", numbers=False)
+@composite(variants="out")
 def linalg_tensorinv(input, ind: int = 2):
     """The inverse with respect to tensordot: the first `ind` dimensions against the others."""
     if ind <= 0:
@@ -277,8 +279,8 @@ def linalg_tensorinv(input, ind: int = 2):
     return found.reshape(end + start)
 
 
-@composite(variants="out", numbers=False, bind=True)
-def linalg_tensorsolve(input, other, dims: object = None):
+@composite(variants="out", bind=True)
+def linalg_tensorsolve(input, other, dims: IntList = None):
     """X with tensordot(input, X, X.ndim) = other."""
     if dims is not None:
         dims = [dims] if isinstance(dims, int) else list(dims)

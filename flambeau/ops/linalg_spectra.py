@@ -89,24 +89,24 @@ def _svd_inner(gU, gVh, U, S, Vh):
     return inner
 
 
-@template("linalg_svd", variants="function", numbers=False, outputs=3, joint_grad=_svd_grad)
+@template("linalg_svd", variants="function", outputs=3, joint_grad=_svd_grad)
 def _linalg_svd(A, full_matrices: bool = False, compute_uv: bool = True, driver: object = None):
     """(U, S, Vh); without vectors where compute_uv is False."""
 
 
-@composite(variants="", numbers=False, bind=True, exact_out=True)
-def linalg_svd(A, full_matrices: bool = True, *, driver: object = None):
+@composite(variants="out", bind=True, exact_out=True, outputs=3)
+def linalg_svd(A, full_matrices: bool = True, *, driver: str | None = None):
     """U, S, Vh with A = U diag(S) Vh."""
     return LinalgSvd(public("_linalg_svd")(A, full_matrices, True, driver))
 
 
-@composite(variants="", numbers=False, exact_out=True)
-def linalg_svdvals(A, *, driver: object = None):
+@composite(variants="out", exact_out=True)
+def linalg_svdvals(A, *, driver: str | None = None):
     """Singular values, the largest first."""
     return public("_linalg_svd")(A, False, A.requires_grad, driver)[1]
 
 
-@composite(variants=_PLAIN, numbers=False, bind=True)
+@composite(variants=_PLAIN, bind=True, outputs=3)
 def svd(input, some: bool = True, compute_uv: bool = True):
     """U, S, V with A = U diag(S) Vᴴ."""
     if input.ndim < 2:
@@ -148,18 +148,18 @@ def _eigh_grad(raw_gs, out0, out1):
     return (found + adjoint(found)) * 0.5
 
 
-@template("linalg_eigh", variants="function", numbers=False, outputs=2, joint_grad=_eigh_grad)
+@template("linalg_eigh", variants="function", outputs=2, joint_grad=_eigh_grad)
 def _linalg_eigh(A, UPLO: str = "L", compute_v: bool = True):
     """(values, vectors) of Hermitian matrices, of which one triangle is read."""
 
 
-@composite(variants="", numbers=False, bind=True, exact_out=True)
+@composite(variants="out", bind=True, exact_out=True, outputs=2)
 def linalg_eigh(input, UPLO: str = "L"):
     """Eigenvalues and eigenvectors of Hermitian matrices."""
     return Eigh(public("_linalg_eigh")(input, UPLO, True))
 
 
-@composite(variants="", numbers=False, exact_out=True)
+@composite(variants="out", exact_out=True)
 def linalg_eigvalsh(input, UPLO: str = "L"):
     """Eigenvalues of Hermitian matrices, the smallest first."""
     return public("_linalg_eigh")(input, UPLO, input.requires_grad)[0]
@@ -188,20 +188,20 @@ def _eig_grad(raw_gs, input_layout, out0, out1):
 
 
 @template(
-    "linalg_eig", variants="", numbers=False, outputs=2, joint_grad=_eig_grad,
+    "linalg_eig", variants="", outputs=2, joint_grad=_eig_grad,
     node="LinalgEigBackward0",
 )  # fmt: skip
 def _linalg_eig(input, compute_v: bool = True, name: str = "eig"):
     """(values, vectors) of square matrices."""
 
 
-@composite(variants="", numbers=False, bind=True)
+@composite(variants="out", bind=True, outputs=2)
 def linalg_eig(input):
     """Eigenvalues and eigenvectors of square matrices, complex ones."""
     return Eig(public("_linalg_eig")(input, True, "eig"))
 
 
-@composite(variants="", numbers=False)
+@composite(variants="out")
 def linalg_eigvals(input):
     """Eigenvalues of square matrices, complex ones."""
     return public("_linalg_eig")(input, input.requires_grad, "eigvals")[0]
@@ -240,7 +240,7 @@ def _check_single_or_double(input):
         raise RuntimeError("This function doesn't handle types other than float and double")
 
 
-@composite(variants="", numbers=False, bind=True)
+@composite(variants="out", bind=True)
 def linalg_matrix_rank(
     input, tol: object = None, hermitian: bool = False, *, atol: object = None, rtol: object = None
 ):
@@ -281,7 +281,7 @@ def pinv_grad(g, A, P):
 
 
 @composite(
-    variants="", numbers=False, grad=lambda g, input, out: pinv_grad(g, input, out),
+    variants="", grad=lambda g, input, out: pinv_grad(g, input, out),
     node="LinalgPinvBackward0",
 )  # fmt: skip
 def _linalg_pinv(input, atol: object, rtol: object, hermitian: bool):
@@ -302,7 +302,7 @@ def _linalg_pinv(input, atol: object, rtol: object, hermitian: bool):
     return (left * scale.unsqueeze(-2)) @ right
 
 
-@composite(variants="", numbers=False, bind=True)
+@composite(variants="out", bind=True)
 def linalg_pinv(
     input,
     rcond: object = None,
@@ -325,7 +325,7 @@ def linalg_pinv(
     return public("_linalg_pinv")(input, atol, rtol, hermitian)
 
 
-@composite(variants="function method", numbers=False)
+@composite(variants="function method")
 def pinverse(input, rcond: float = 1e-15):
     """Moore-Penrose pseudoinverses."""
     return public("linalg_pinv")(input, rcond)

@@ -36,7 +36,6 @@ def _to_bias(g, bias_shape):
 @template(
     "linear_to_weight",
     variants="",
-    numbers=False,
     node="MmBackward0",
     grad=dict(
         g_out=lambda g, input: linear(m.conj(input), g),
@@ -50,8 +49,7 @@ def linear_to_weight(g_out, input):
 @template(
     "linear",
     namespace=NN,
-    variants="",
-    numbers=False,
+    variants="out",
     node="AddmmBackward0",
     bare_node="MmBackward0",
     edges="bias input weight.t",
@@ -98,7 +96,7 @@ def _check_bilinear(input1, input2, weight, bias):
         )
 
 
-@composite(namespace=NN, variants="function", numbers=False)
+@composite(namespace=NN, variants="function")
 def bilinear(input1, input2, weight, bias: OptionalTensor = None):
     """input1 @ weight[k] @ input2 for each k, plus bias: a product of both inputs per result."""
     _check_bilinear(input1, input2, weight, bias)

@@ -19,7 +19,7 @@ from flambeau.ops.losses import (
 )
 from flambeau.ops.losses_rows import MEAN, NONE, SUM, first_dtype, loss, reduced
 from flambeau.ops.rules import promoted
-from flambeau.ops.table import OptionalTensor, composite, public, template
+from flambeau.ops.table import OptionalTensor, Scalar, composite, public, template
 
 NN = "nn.functional"
 TINY = 1e-12  # keeps the cosine of vectors of zeros away from a division by zero
@@ -361,7 +361,7 @@ def _check_types(function, input, target, weight=None):
 def multi_margin_loss(
     input,
     target,
-    p: object = 1,
+    p: Scalar = 1,
     margin: float = 1.0,
     weight: OptionalTensor = None,
     size_average: object = None,

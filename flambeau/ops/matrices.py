@@ -38,10 +38,10 @@ def trace(input):
     return input.diagonal().sum()
 
 
-@composite(variants="out", numbers=False, node="LinalgCrossBackward0", bind=True, grad=dict(
+@composite(variants="out", node="LinalgCrossBackward0", bind=True, grad=dict(
     input=lambda g, other, dim: public("linalg_cross")(m.conj(other), g, dim=dim),
     other=lambda g, input, dim: public("linalg_cross")(g, m.conj(input), dim=dim),
-))  # fmt: skip
+), exact_out=True)  # fmt: skip
 def linalg_cross(input, other, *, dim: int = -1):
     """Vector product along a dimension of size 3."""
     if input.ndim != other.ndim:
@@ -62,8 +62,8 @@ def linalg_cross(input, other, *, dim: int = -1):
     return a.roll(-1, dim) * b.roll(-2, dim) - a.roll(-2, dim) * b.roll(-1, dim)
 
 
-@composite(variants="function method out", bind=True, numbers=False)
-def cross(input, other, dim: object = None):
+@composite(variants="function method out", bind=True, exact_out=True)
+def cross(input, other, dim: int | None = None):
     """Vector product along a dimension of size 3 (the first such one unless told)."""
     if dim is None:
         dim = next((k for k, s in enumerate(input.shape) if s == 3), None)
@@ -79,7 +79,7 @@ def cross(input, other, dim: object = None):
 
 
 @composite(variants="function")
-def vander(x, N: object = None, increasing: bool = False):
+def vander(x, N: int | None = None, increasing: bool = False):
     """Matrix of powers of a vector."""
     if x.ndim != 1:
         raise RuntimeError("x must be a one-dimensional tensor.")

@@ -7,7 +7,7 @@ change what an element is. Views that only change the shape are in views.py.
 from flambeau import _dtype as d
 from flambeau._layout import maybe_overlaps
 from flambeau.ops import table
-from flambeau.ops.table import Dims, composite, public
+from flambeau.ops.table import IntList, composite, public
 from flambeau.ops.views import ints
 
 # -- any strides -----------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ def _end(shape, strides, start):
     variants="function method inplace",
     absolute=True,
 )
-def as_strided(input, size: Dims, stride: Dims, storage_offset: int = None):
+def as_strided(input, size: IntList, stride: IntList, storage_offset: int = None):
     """Any view of the storage; storage_offset counts from its start."""
     size, stride = ints("as_strided", "size", size), ints("as_strided", "stride", stride)
     if len(size) != len(stride):

@@ -10,7 +10,7 @@ import math
 
 from flambeau import _dtype as d
 from flambeau import errors
-from flambeau.ops.table import OptionalTensor, composite, template
+from flambeau.ops.table import IntList, OptionalTensor, composite, template
 
 NN = "nn.functional"
 
@@ -55,7 +55,7 @@ def _layer_norm_gradients(g, input, normalized_shape, weight, bias_layout, eps, 
 @template("native_layer_norm", variants="function", outputs=3, smooth=1,
           joint_grad=_layer_norm_gradients)  # fmt: skip
 def native_layer_norm(
-    input, normalized_shape: object, weight: OptionalTensor, bias: OptionalTensor, eps: float
+    input, normalized_shape: IntList, weight: OptionalTensor, bias: OptionalTensor, eps: float
 ):
     """layer_norm, and the mean and 1/deviation of each row."""
 
@@ -74,7 +74,7 @@ def _sizes(name, shape):
 @composite(variants="function", namespace=NN)
 def layer_norm(
     input,
-    normalized_shape: object,
+    normalized_shape: IntList,
     weight: OptionalTensor = None,
     bias: OptionalTensor = None,
     eps: float = 1e-5,
@@ -119,7 +119,9 @@ def _fused_rms_norm(input, normalized_shape: object, weight: OptionalTensor, eps
 
 
 @composite(variants="function", namespace=NN)
-def rms_norm(input, normalized_shape: object, weight: OptionalTensor = None, eps: object = None):
+def rms_norm(
+    input, normalized_shape: IntList, weight: OptionalTensor = None, eps: float | None = None
+):
     """Rows (the last dimensions) divided by the root of their mean square, then weight."""
     if type(normalized_shape) is not tuple:
         normalized_shape = _sizes("rms_norm", normalized_shape)
@@ -294,7 +296,7 @@ def _batch_norm_gradients(
     return (*found, None, None)
 
 
-@template("native_batch_norm", variants="function", outputs=3, smooth=1,
+@template("native_batch_norm", variants="function out", outputs=3, smooth=1,
           edges="input weight bias", joint_grad=_batch_norm_gradients)  # fmt: skip
 def native_batch_norm(
     input, weight: OptionalTensor, bias: OptionalTensor, running_mean: OptionalTensor,

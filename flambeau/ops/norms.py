@@ -11,7 +11,7 @@ from flambeau import errors
 from flambeau.codegen import scalar
 from flambeau.codegen import scalar as m
 from flambeau.ops.reductions import reduced_count, reduced_dims, unsqueezed
-from flambeau.ops.table import Dims, composite, public, reduction
+from flambeau.ops.table import Dims, DType, Scalar, composite, public, reduction
 
 _PLAIN = "function method out"
 _ENDS = (math.inf, -math.inf)
@@ -181,7 +181,7 @@ def _linalg(overload, out, arguments):
 
 @composite(
     "overloads",
-    variants="",
+    variants="out",
     choose=_linalg,
     signatures=(
         "Tensor input, Scalar ord=2, ints? dim=None, bool keepdim=False, *, dtype dtype=None, "
@@ -189,12 +189,12 @@ def _linalg(overload, out, arguments):
     ),
 )
 def linalg_vector_norm(
-    input, ord: object = 2, dim: Dims = None, keepdim: bool = False, *, dtype: object = None
+    input, ord: Scalar = 2, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None
 ):
     """The ord-norm of vectors."""
 
 
-@composite("norm", variants="function method", bind=True)
+@composite("norm", variants="function method out", bind=True)
 def norm(
     input,
     p: object = "fro",
@@ -224,7 +224,6 @@ def dist_grad(g, input, other, out, p):
 @composite(
     variants="function method",
     node="DistBackward0",
-    numbers=False,
     grad=dict(
         input=lambda g, input, other, out, p: dist_grad(g, input, other, out, p),
         other=lambda g, input, other, out, p: -dist_grad(g, input, other, out, p),
@@ -263,12 +262,13 @@ def renorm_grad(g, input, p, dim, maxnorm):
     variants="function method inplace out",
     node="RenormBackward0",
     grad=lambda g, input, p, dim, maxnorm: renorm_grad(g, input, p, dim, maxnorm),
+    exact_out=True,
 )
-def renorm(input, p: object, dim: int, maxnorm: object):
+def renorm(input, p: Scalar, dim: int, maxnorm: Scalar):
     """Scale every slice along dim whose p-norm is above maxnorm down to it."""
     if p <= 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
-    if maxnorm < 0:
+    if not maxnorm >= 0:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     if input.ndim < 2:
         raise RuntimeError(

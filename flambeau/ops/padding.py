@@ -5,7 +5,7 @@ taken from the other end (circular). Derivatives add the sides to what they were
 `eager/padding.py`.
 """
 
-from flambeau.ops.table import composite, remembered, template
+from flambeau.ops.table import IntList, Scalar, composite, remembered, template
 from flambeau.ops.views import ints
 
 
@@ -19,7 +19,7 @@ def _negative(pad):
     variants="function",
     node="ConstantPadNdBackward0",
 )
-def constant_pad_nd(input, pad: object, value: object = 0):
+def constant_pad_nd(input, pad: IntList, value: Scalar = 0):
     """value around the tensor; negative widths cut."""
 
 
@@ -101,7 +101,7 @@ _EDGES = {(mode, dims): _edge_row(mode, dims) for mode in _NAMES for dims in (1,
 
 
 @composite(variants="", namespace="nn.functional")
-def pad(input, pad: object, mode: str = "constant", value: object = None):
+def pad(input, pad: IntList, mode: str = "constant", value: float | None = None):
     """A tensor with elements added around it, from the last dimension backward.
 
     Args:

@@ -12,7 +12,7 @@ from flambeau import _dtype as d
 from flambeau import errors
 from flambeau.ops import pooling_windows as w
 from flambeau.ops.pooling_windows import adaptive, as_two
-from flambeau.ops.table import composite, public, template
+from flambeau.ops.table import Ints, composite, public, template
 
 _FUNCTIONAL = {"variants": "", "namespace": "nn.functional"}
 _SHARED = {"variants": "function", "namespace": "nn.functional"}
@@ -188,10 +188,10 @@ def _max_pool(dims, input, given, return_indices):
 @composite("quick_max_pool", **_SHARED)
 def max_pool1d(
     input,
-    kernel_size: object,
-    stride: object = None,
-    padding: object = 0,
-    dilation: object = 1,
+    kernel_size: Ints,
+    stride: Ints = None,
+    padding: Ints = 0,
+    dilation: Ints = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
 ):
@@ -210,10 +210,10 @@ def max_pool1d(
 @composite("quick_max_pool", **_SHARED)
 def max_pool2d(
     input,
-    kernel_size: object,
-    stride: object = None,
-    padding: object = 0,
-    dilation: object = 1,
+    kernel_size: Ints,
+    stride: Ints = None,
+    padding: Ints = 0,
+    dilation: Ints = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
 ):
@@ -224,10 +224,10 @@ def max_pool2d(
 @composite("quick_max_pool", **_SHARED)
 def max_pool3d(
     input,
-    kernel_size: object,
-    stride: object = None,
-    padding: object = 0,
-    dilation: object = 1,
+    kernel_size: Ints,
+    stride: Ints = None,
+    padding: Ints = 0,
+    dilation: Ints = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
 ):
@@ -271,9 +271,9 @@ def _avg_pool(dims, input, kernel_size, stride, padding, ceil_mode, include_pad,
 @composite("quick_avg_pool", **_SHARED)
 def avg_pool1d(
     input,
-    kernel_size: object,
-    stride: object = None,
-    padding: object = 0,
+    kernel_size: Ints,
+    stride: Ints = None,
+    padding: Ints = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ):
@@ -292,12 +292,12 @@ def avg_pool1d(
 @composite("quick_avg_pool", variants="out", namespace="nn.functional")
 def avg_pool2d(
     input,
-    kernel_size: object,
-    stride: object = None,
-    padding: object = 0,
+    kernel_size: Ints,
+    stride: Ints = None,
+    padding: Ints = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
-    divisor_override: object = None,
+    divisor_override: int | None = None,
 ):
     """The mean of each window over the last two dimensions; see avg_pool1d.
 
@@ -310,12 +310,12 @@ def avg_pool2d(
 @composite("quick_avg_pool", variants="out", namespace="nn.functional")
 def avg_pool3d(
     input,
-    kernel_size: object,
-    stride: object = None,
-    padding: object = 0,
+    kernel_size: Ints,
+    stride: Ints = None,
+    padding: Ints = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
-    divisor_override: object = None,
+    divisor_override: int | None = None,
 ):
     """The mean of each window over the last three dimensions; see avg_pool2d."""
     given = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override

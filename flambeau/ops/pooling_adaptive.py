@@ -13,7 +13,7 @@ from flambeau.ops.pooling import (
     _UNPOOL,
 )
 from flambeau.ops.pooling_windows import adaptive, adaptive_sizes, check_lines, check_not_empty
-from flambeau.ops.table import OptionalTensor, composite
+from flambeau.ops.table import Ints, OptionalTensor, composite
 
 _EMPTY = "(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
 
@@ -31,7 +31,7 @@ def _line_size(name, output_size):
 
 
 @composite(variants="function", namespace="nn.functional")
-def adaptive_avg_pool1d(input, output_size: object):
+def adaptive_avg_pool1d(input, output_size: Ints):
     """Means of output_size windows that share the last dimension out."""
     size = _line_size("adaptive_avg_pool1d", output_size)
     check_lines("adaptive_avg_pool1d", input.shape)
@@ -39,13 +39,13 @@ def adaptive_avg_pool1d(input, output_size: object):
 
 
 @composite("quick_adaptive", **_FUNCTIONAL)
-def adaptive_avg_pool2d(input, output_size: object):
+def adaptive_avg_pool2d(input, output_size: Ints):
     """Means of windows that share the last two dimensions out; None keeps a size."""
     return _adaptive_mean(input, adaptive_sizes(output_size, input.shape[-2:]), 2)
 
 
 @composite("quick_adaptive", **_FUNCTIONAL)
-def adaptive_avg_pool3d(input, output_size: object):
+def adaptive_avg_pool3d(input, output_size: Ints):
     """Means of windows that share the last three dimensions out; None keeps a size."""
     return _adaptive_mean(input, adaptive_sizes(output_size, input.shape[-3:]), 3)
 
@@ -109,7 +109,7 @@ def _check_result(shape, outs):
 
 
 @composite(variants="function")
-def adaptive_max_pool1d(input, output_size: object):
+def adaptive_max_pool1d(input, output_size: Ints):
     """(largest elements of output_size windows that share the last dimension out, indices)"""
     size = _line_size("adaptive_max_pool1d", output_size)
     check_lines("adaptive_max_pool1d", input.shape)
@@ -119,21 +119,21 @@ def adaptive_max_pool1d(input, output_size: object):
 
 
 @composite(**_FUNCTIONAL)
-def functional_adaptive_max_pool1d(input, output_size: object, return_indices: bool = False):
+def functional_adaptive_max_pool1d(input, output_size: Ints, return_indices: bool = False):
     """The largest elements of windows that share the last dimension out."""
     found = adaptive_max_pool1d(input, output_size)
     return found if return_indices else found[0]
 
 
 @composite("quick_adaptive", **_FUNCTIONAL)
-def adaptive_max_pool2d(input, output_size: object, return_indices: bool = False):
+def adaptive_max_pool2d(input, output_size: Ints, return_indices: bool = False):
     """The largest elements of windows that share the last two dimensions out."""
     found = _adaptive_largest(input, adaptive_sizes(output_size, input.shape[-2:]), 2)
     return found if return_indices else found[0]
 
 
 @composite("quick_adaptive", **_FUNCTIONAL)
-def adaptive_max_pool3d(input, output_size: object, return_indices: bool = False):
+def adaptive_max_pool3d(input, output_size: Ints, return_indices: bool = False):
     """The largest elements of windows that share the last three dimensions out."""
     found = _adaptive_largest(input, adaptive_sizes(output_size, input.shape[-3:]), 3)
     return found if return_indices else found[0]
@@ -345,7 +345,7 @@ def max_unpool2d(
     kernel_size: object,
     stride: object = None,
     padding: object = 0,
-    output_size: object = None,
+    output_size: Ints = None,
 ):
     """Zeros with the elements of input at the places max_pool2d found them."""
     outs, stride = _unpooled_sizes(2, input, kernel_size, stride, padding, output_size)
@@ -357,9 +357,9 @@ def max_unpool3d(
     input,
     indices,
     kernel_size: object,
-    stride: object = None,
-    padding: object = 0,
-    output_size: object = None,
+    stride: Ints = None,
+    padding: Ints = 0,
+    output_size: Ints = None,
 ):
     """Zeros with the elements of input at the places max_pool3d found them."""
     outs, stride = _unpooled_sizes(3, input, kernel_size, stride, padding, output_size)

@@ -52,7 +52,6 @@ def _to_right(g, left, layout):
 @template(
     "mm",
     variants=_PLAIN,
-    numbers=False,
     grad=dict(
         input=lambda g, mat2, input_layout: _to_left(g, mat2, input_layout),
         mat2=lambda g, input, mat2_layout: _to_right(g, input, mat2_layout),
@@ -65,7 +64,6 @@ def mm(input, mat2):
 @template(
     "bmm",
     variants=_PLAIN,
-    numbers=False,
     grad=dict(
         input=lambda g, mat2: g.bmm(_adjoint(mat2)), mat2=lambda g, input: _adjoint(input).bmm(g)
     ),
@@ -77,7 +75,6 @@ def bmm(input, mat2):
 @template(
     "mv",
     variants=_PLAIN,
-    numbers=False,
     grad=dict(
         input=lambda g, vec: g.outer(m.conj(vec)), vec=lambda g, input: _adjoint(input).mv(g)
     ),
@@ -89,7 +86,6 @@ def mv(input, vec):
 @template(
     "dot",
     variants=_PLAIN,
-    numbers=False,
     grad=dict(
         input=lambda g, tensor: g * m.conj(tensor), tensor=lambda g, input: g * m.conj(input)
     ),
@@ -100,7 +96,6 @@ def dot(input, tensor):
 
 @composite(
     variants=_PLAIN,
-    numbers=False,
     grad=dict(input=lambda g, other: m.conj(g) * other, other=lambda g, input: g * input),
 )
 def vdot(input, other):
@@ -108,7 +103,7 @@ def vdot(input, other):
     return m.conj(input).dot(other)
 
 
-@composite(variants=_PLAIN, aliases="ger", numbers=False)
+@composite(variants=_PLAIN, aliases="ger")
 def outer(input, vec2):
     """All products of the elements of two vectors."""
     for name, t in (("self", input), ("vec2", vec2)):
@@ -123,7 +118,6 @@ def outer(input, vec2):
 @template(
     "addmm",
     variants=_ALL,
-    numbers=False,
     grad=dict(
         input=lambda g, beta: _scaled(g, beta),
         mat1=lambda g, mat2, mat1_layout, alpha: _scaled(_to_left(g, mat2, mat1_layout), alpha),
@@ -137,7 +131,6 @@ def addmm(input, mat1, mat2, *, beta: Scalar = 1, alpha: Scalar = 1):
 @template(
     "baddbmm",
     variants=_ALL,
-    numbers=False,
     grad=dict(
         input=lambda g, beta: _scaled(g, beta),
         batch1=lambda g, batch2, alpha: _scaled(g.bmm(_adjoint(batch2)), alpha),
@@ -155,7 +148,6 @@ def _repeated(g, batch):
 @template(
     "addbmm",
     variants=_ALL,
-    numbers=False,
     grad=dict(
         input=lambda g, beta: _scaled(g, beta),
         batch1=lambda g, batch2, alpha: _scaled(_repeated(g, batch2).bmm(_adjoint(batch2)), alpha),
@@ -169,7 +161,6 @@ def addbmm(input, batch1, batch2, *, beta: Scalar = 1, alpha: Scalar = 1):
 @template(
     "addmv",
     variants=_ALL,
-    numbers=False,
     grad=dict(
         input=lambda g, beta: _scaled(g, beta),
         mat=lambda g, vec, alpha: _scaled(g.outer(m.conj(vec)), alpha),
@@ -193,7 +184,6 @@ def _check_factor(value, name, *tensors):
 
 @composite(
     variants=_ALL,
-    numbers=False,
     grad=dict(
         input=lambda g, beta: _scaled(g, beta),
         vec1=lambda g, vec2, alpha: _scaled(g.mv(m.conj(vec2).to(g.dtype)), alpha),
@@ -229,7 +219,7 @@ def addr(input, vec1, vec2, *, beta: Scalar = 1, alpha: Scalar = 1):
 # -- matmul ---------------------------------------------------------------------------------------
 
 
-@composite(variants=_PLAIN, namespace="linalg", numbers=False)
+@composite(variants=_PLAIN, namespace="linalg")
 def matmul(input, other):
     """Matrix product; batch dimensions broadcast, vectors are rows or columns as needed."""
     a, b = input.ndim, other.ndim
@@ -291,7 +281,6 @@ def _summed_batch(product, shape):
 @template(
     "batched_product",
     variants="",
-    numbers=False,
     node="UnsafeViewBackward0",
     grad=dict(
         input=lambda g, other, input_shape: _summed_batch(
@@ -309,7 +298,7 @@ def _batched_product(input, other):
 # -- products over other dimensions ---------------------------------------------------------------
 
 
-@composite(variants=_PLAIN, numbers=False)
+@composite(variants=_PLAIN)
 def inner(input, other):
     """Products over the last dimensions."""
     if input.ndim == 0 or other.ndim == 0:
@@ -322,7 +311,7 @@ def inner(input, other):
     return contract(input, other, [-1], [-1])
 
 
-@composite(variants="function", bind=True)
+@composite(variants="function out", bind=True)
 def tensordot(a, b, dims: object = 2, out: object = None):
     """Sum of products over several dimensions of two tensors."""
     if hasattr(dims, "_layout"):
@@ -389,7 +378,7 @@ def contract(a, b, left, right):
     return x.mm(y).reshape(rows + columns)
 
 
-@composite(variants="function")
+@composite(variants="function out")
 def chain_matmul(*matrices, out=None):
     """Product of several matrices, in the cheapest order."""
     warn_once(
@@ -437,7 +426,7 @@ def _chain(ms):
     return multiply(0, n - 1)
 
 
-@composite(variants=_PLAIN, numbers=False)
+@composite(variants=_PLAIN)
 def kron(input, other):
     """Kronecker product."""
     ndim = max(input.ndim, other.ndim)

@@ -7,7 +7,7 @@ index tensor; a flip is a copy from a layout with negative strides.
 from flambeau import _dtype as d
 from flambeau._layout import wrap_dim
 from flambeau._memory_format import contiguous_format
-from flambeau.ops.table import Dims, composite, template
+from flambeau.ops.table import Dims, DType, IntList, composite, template
 from flambeau.ops.views import ints, placed, slice
 
 
@@ -103,12 +103,12 @@ def tile(input, dims: Dims):
 # -- triangles and diagonals ----------------------------------------------------------------------
 
 
-@template("triangle", grad=lambda g, diagonal: g.tril(diagonal))
+@template("triangle", grad=lambda g, diagonal: g.tril(diagonal), exact_out=True)
 def tril(input, diagonal: int = 0, _lower: bool = True):
     """The elements on and below a diagonal, zeros above it."""
 
 
-@template("triangle", grad=lambda g, diagonal: g.triu(diagonal))
+@template("triangle", grad=lambda g, diagonal: g.triu(diagonal), exact_out=True)
 def triu(input, diagonal: int = 0, _lower: bool = False):
     """The elements on and above a diagonal, zeros below it."""
 
@@ -119,7 +119,7 @@ def tril_indices(
     col: int,
     offset: int = 0,
     *,
-    dtype: object = d.int64,
+    dtype: DType = d.int64,
     device: object = None,
     layout: object = None,
     _lower: bool = True,
@@ -133,7 +133,7 @@ def triu_indices(
     col: int,
     offset: int = 0,
     *,
-    dtype: object = d.int64,
+    dtype: DType = d.int64,
     device: object = None,
     layout: object = None,
     _lower: bool = False,
@@ -160,7 +160,7 @@ def _diagonal_copy(input, offset: int = 0):
     return input.diagonal(offset).clone(memory_format=contiguous_format)
 
 
-@composite(variants="function method out")
+@composite(variants="function method out", exact_out=True)
 def diag(input, diagonal: int = 0):
     """A matrix from its diagonal, or the diagonal of a matrix."""
     if input.ndim not in (1, 2):
@@ -221,13 +221,14 @@ def select_scatter(input, src, dim: int, index: int):
 
 
 @composite(
-    variants="function method",
+    variants="function method out",
     grad=dict(
         input=lambda g, dim, start, end, step: _without(
             g, lambda z: slice(z, dim, start, end, step)
         ),
         src=lambda g, dim, start, end, step: slice(g, dim, start, end, step),
     ),
+    exact_out=True,
 )
 def slice_scatter(input, src, dim: int = 0, start: int = None, end: int = None, step: int = 1):
     """input with src in a slice of a dimension."""
@@ -245,6 +246,6 @@ def slice_scatter(input, src, dim: int = 0, start: int = None, end: int = None, 
         ),
     ),
 )
-def as_strided_scatter(input, src, size: Dims, stride: Dims, storage_offset: int = None):
+def as_strided_scatter(input, src, size: IntList, stride: IntList, storage_offset: int = None):
     """input with src in a strided part of it."""
     return _written(input, src, lambda z: z.as_strided(size, stride, storage_offset))

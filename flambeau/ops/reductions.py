@@ -11,7 +11,7 @@ import math
 from flambeau import _dtype as d
 from flambeau.codegen import scalar
 from flambeau.codegen import scalar as m
-from flambeau.ops.table import Dims, public, reduction
+from flambeau.ops.table import Dims, DType, public, reduction
 
 # -- dimensions -----------------------------------------------------------------------------------
 
@@ -102,7 +102,7 @@ _PLAIN = "function method out"
     refuses=("sum_cpu", "wide"),
     grad=lambda g, input_shape, dim, keepdim: restore_dims(g, input_shape, dim, keepdim),
 )
-def sum(input, dim: Dims = None, keepdim: bool = False, *, dtype: object = None):
+def sum(input, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None):
     """Sum over the given dimensions."""
     return input
 
@@ -129,7 +129,7 @@ def _divide(s, count):
         restore_dims(g, input_shape, dim, keepdim) / reduced_count(input_shape, dim)
     ),
 )
-def mean(input, dim: Dims = None, keepdim: bool = False, *, dtype: object = None):
+def mean(input, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None):
     """Mean over the given dimensions."""
     return input
 
@@ -168,7 +168,7 @@ def prod_grad(g, input, out, dim, keepdim):
     refuses=("prod_out_cpu", "wide"),
     grad=lambda g, input, out, dim, keepdim: prod_grad(g, input, out, dim, keepdim),
 )
-def prod(input, dim: object = None, keepdim: bool = False, *, dtype: object = None):
+def prod(input, dim: int = None, keepdim: bool = False, *, dtype: DType = None):
     """Product over a dimension, or of all elements."""
     return input
 
@@ -234,6 +234,6 @@ def _without_nan(x):
     refuses=("sum_cpu", "wide"),
     grad=lambda g, input, dim, keepdim: restore_dims(g, input.shape, dim, keepdim) * ~input.isnan(),
 )
-def nansum(input, dim: Dims = None, keepdim: bool = False, *, dtype: object = None):
+def nansum(input, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None):
     """Sum over the given dimensions, nan counted as zero."""
     return _without_nan(input)

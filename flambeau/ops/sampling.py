@@ -65,7 +65,7 @@ for _row in (uniform_, random_):
 # -- draws with tensors of parameters ------------------------------------------------------------
 
 
-@template("bernoulli", variants="function method", grad={"input": NOTHING})
+@template("bernoulli", variants="function method out", grad={"input": NOTHING})
 def bernoulli(input, p: object = None, *, generator: object = None):
     """Ones with the probabilities in input (or with probability p), and zeros."""
 
@@ -112,7 +112,7 @@ def _sample_dirichlet(input, generator: object = None):
     """Rows from Dirichlet distributions with the concentrations in input's rows."""
 
 
-@template("multinomial", variants="function method")
+@template("multinomial", variants="function method out")
 def multinomial(input, num_samples: int, replacement: bool = False, *, generator: object = None):
     """Indices of columns drawn with the weights in each row of input.
 

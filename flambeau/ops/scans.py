@@ -7,7 +7,7 @@ trapezoid, cov and gradient are written with other ops. Derivatives work on tens
 from flambeau import _dtype as d
 from flambeau import errors
 from flambeau.codegen import scalar as m
-from flambeau.ops.table import OptionalTensor, Scalar, composite, public, template
+from flambeau.ops.table import DType, OptionalTensor, Scalar, composite, public, template
 
 
 def reversed_sum(g, dim):
@@ -16,7 +16,7 @@ def reversed_sum(g, dim):
 
 
 @template("cumsum", grad=lambda g, dim: reversed_sum(g, dim), linear=True)
-def cumsum(input, dim: int, *, dtype: object = None):
+def cumsum(input, dim: int, *, dtype: DType = None):
     """Sums of the elements up to each one along dim."""
 
 
@@ -60,7 +60,7 @@ def _cumprod_by_parts(g, input, dim):
 
 
 @template("cumprod", grad=_cumprod_backward)
-def cumprod(input, dim: int, *, dtype: object = None):
+def cumprod(input, dim: int, *, dtype: DType = None):
     """Products of the elements up to each one along dim."""
 
 

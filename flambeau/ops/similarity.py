@@ -31,7 +31,7 @@ def local_response_norm(input, size: int, alpha: float = 1e-4, beta: float = 0.7
     return input / (mean * alpha + k).pow(beta)
 
 
-@composite(variants="", namespace=NN)
+@composite(variants="out", namespace=NN)
 def normalize(input, p: object = 2.0, dim: object = 1, eps: float = 1e-12):
     """input divided by its p-norm along dim, which counts as eps at least."""
     return input / input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)

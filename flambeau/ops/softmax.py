@@ -6,7 +6,7 @@ rows say the same in other ops, for second derivatives. The public functions cas
 
 import warnings
 
-from flambeau.ops.table import composite, template
+from flambeau.ops.table import DType, composite, template
 
 
 @composite("softmax_backward", variants="function")
@@ -52,13 +52,13 @@ _PLAIN = "function method out"
 
 
 @composite(variants=_PLAIN, namespace="special", exact_out=True)
-def softmax(input, dim: int, dtype: object = None):
+def softmax(input, dim: int, dtype: DType = None):
     """Exponentials along dim, scaled to sum to one."""
     return _softmax(input if dtype is None else _cast(input, dtype), dim, False)
 
 
 @composite(variants=_PLAIN, namespace="special", exact_out=True)
-def log_softmax(input, dim: int, dtype: object = None):
+def log_softmax(input, dim: int, dtype: DType = None):
     """Logarithm of softmax, without overflow."""
     return _log_softmax(input if dtype is None else _cast(input, dtype), dim, False)
 
@@ -76,7 +76,7 @@ def _implicit_dim(name, ndim, stacklevel):
 
 
 @composite(variants="", namespace="nn.functional")
-def functional_softmax(input, dim: int = None, _stacklevel: int = 3, dtype: object = None):
+def functional_softmax(input, dim: int = None, _stacklevel: int = 3, dtype: DType = None):
     """Exponentials along dim, scaled to sum to one."""
     if dim is None:
         dim = _implicit_dim("softmax", input.ndim, _stacklevel)
@@ -84,7 +84,7 @@ def functional_softmax(input, dim: int = None, _stacklevel: int = 3, dtype: obje
 
 
 @composite(variants="", namespace="nn.functional")
-def functional_log_softmax(input, dim: int = None, _stacklevel: int = 3, dtype: object = None):
+def functional_log_softmax(input, dim: int = None, _stacklevel: int = 3, dtype: DType = None):
     """Logarithm of softmax, without overflow."""
     if dim is None:
         dim = _implicit_dim("log_softmax", input.ndim, _stacklevel)
@@ -92,7 +92,7 @@ def functional_log_softmax(input, dim: int = None, _stacklevel: int = 3, dtype: 
 
 
 @composite(variants="", namespace="nn.functional")
-def softmin(input, dim: int = None, _stacklevel: int = 3, dtype: object = None):
+def softmin(input, dim: int = None, _stacklevel: int = 3, dtype: DType = None):
     """softmax of -input."""
     if dim is None:
         dim = _implicit_dim("softmin", input.ndim, _stacklevel)

@@ -28,13 +28,13 @@ def sort(input, dim: int = -1, descending: bool = False, *, stable: object = Fal
     """The elements along dim in order, and where each was. Always stable."""
 
 
-@composite(variants="function method", bind=True)
+@composite(variants="function method out", bind=True)
 def argsort(input, dim: int = -1, descending: bool = False, *, stable: bool = False):
     """The positions that put the elements along dim in order."""
     return sort(input.detach(), dim, descending, stable=stable)[1]
 
 
-@composite(variants=_NO_INPLACE)
+@composite(variants=_NO_INPLACE, exact_out=True)
 def msort(input):
     """The elements along the first dimension in order."""
     return sort(input, 0)[0]
@@ -85,13 +85,13 @@ def _nanmedian_dim(input, dim: int, keepdim: bool):
     """The median along dim of what is a number."""
 
 
-@composite(variants=_NO_INPLACE, bind=True)
+@composite(variants=_NO_INPLACE, bind=True, outputs=2)
 def median(input, dim: int = None, keepdim: bool = False):
     """The median (the lower of two), nan if there is one; along dim, also where it is."""
     return _median_all(input) if dim is None else _median_dim(input, dim, keepdim)
 
 
-@composite(variants=_NO_INPLACE, bind=True)
+@composite(variants=_NO_INPLACE, bind=True, outputs=2)
 def nanmedian(input, dim: int = None, keepdim: bool = False):
     """The median (the lower of two) of the numbers; along dim, also where it is."""
     return _nanmedian_all(input) if dim is None else _nanmedian_dim(input, dim, keepdim)

@@ -11,7 +11,7 @@ from flambeau.codegen import scalar as m
 from flambeau.ops.elementary import sgn_of
 from flambeau.ops.rules import floating, promoted
 from flambeau.ops.support import INTEGRAL, not_implemented_derivative, refuses
-from flambeau.ops.table import composite, pointwise, public
+from flambeau.ops.table import Count, composite, pointwise, public
 
 SQRT_PI = math.sqrt(math.pi)
 SPECIAL = "function out"  # functions of torch.special are not methods
@@ -213,7 +213,7 @@ def _check_order(bound):
     prepare=_check_order,
     grad=dict(input=lambda g, n, input: g * m.polygamma(n + 1, input)),
 )
-def polygamma(n: object, input):
+def polygamma(n: Count, input):
     """The n-th derivative of the digamma function."""
     if n == 0:
         return m.digamma(input)

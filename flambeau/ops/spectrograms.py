@@ -34,16 +34,16 @@ def _shown(kind, shape, window, options):
 @composite(variants="function method")
 def stft(
     input,
-    n_fft: object,
-    hop_length: object = None,
-    win_length: object = None,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
     window: OptionalTensor = None,
-    center: object = True,
-    pad_mode: object = "reflect",
-    normalized: object = False,
-    onesided: object = None,
-    return_complex: object = None,
-    align_to_window: object = None,
+    center: bool = True,
+    pad_mode: str = "reflect",
+    normalized: bool = False,
+    onesided: bool | None = None,
+    return_complex: bool | None = None,
+    align_to_window: bool | None = None,
 ):
     """Spectra of overlapping frames of a signal: (batch, frequencies, frames)."""
     hop = n_fft // 4 if hop_length is None else hop_length
@@ -126,15 +126,15 @@ def _overlapped(frames, hop, length):
 @composite(variants="function method")
 def istft(
     input,
-    n_fft: object,
-    hop_length: object = None,
-    win_length: object = None,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
     window: OptionalTensor = None,
-    center: object = True,
-    normalized: object = False,
-    onesided: object = None,
-    length: object = None,
-    return_complex: object = False,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: int | None = None,
+    return_complex: bool = False,
 ):
     """The signal whose short-time spectra are given."""
     hop = n_fft // 4 if hop_length is None else hop_length

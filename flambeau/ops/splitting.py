@@ -9,9 +9,10 @@ import itertools
 
 from flambeau import errors
 from flambeau._layout import Size, broadcast_shape, wrap_dim
+from flambeau.errors import kind_name
 from flambeau.ops import table
 from flambeau.ops.joining import cat, stack
-from flambeau.ops.table import Dims, Tensors, composite
+from flambeau.ops.table import IntList, Ints, Tensors, composite
 from flambeau.ops.views import ints, slice
 
 MOST = 1 << 28  # tensors that one call may give
@@ -87,7 +88,7 @@ def _split(input, split_size: int, dim: int = 0):
 
 
 @table.view(grad=lambda gs, dim: cat(gs, dim), multi=True, variants="function method")
-def split_with_sizes(input, split_sizes: Dims, dim: int = 0):
+def split_with_sizes(input, split_sizes: IntList, dim: int = 0):
     """Pieces of the given sizes along dim."""
     return _given_split(input, split_sizes, dim)
 
@@ -99,13 +100,13 @@ def unsafe_split(input, split_size: int, dim: int = 0):
 
 
 @table.view(grad=lambda gs, dim: cat(gs, dim), multi=True, fresh=True, variants="function method")
-def unsafe_split_with_sizes(input, split_sizes: Dims, dim: int = 0):
+def unsafe_split_with_sizes(input, split_sizes: IntList, dim: int = 0):
     """split_with_sizes, whose results do not count as views."""
     return _given_split(input, split_sizes, dim)
 
 
 @composite(variants="function method")
-def split(input, split_size_or_sections: object, dim: int = 0):
+def split(input, split_size_or_sections: Ints, dim: int = 0):
     """Pieces along dim, of one size or of the given sizes."""
     if isinstance(split_size_or_sections, (tuple, list)):
         return split_with_sizes(input, tuple(split_size_or_sections), dim)
@@ -204,19 +205,19 @@ def _along(name, dims, dim):
 
 
 @composite(variants="function method")
-def hsplit(input, indices_or_sections: object):
+def hsplit(input, indices_or_sections: Ints):
     """tensor_split along the second dimension (the first of a vector)."""
     return _along("hsplit", 1, 1)(input, indices_or_sections)
 
 
 @composite(variants="function method")
-def vsplit(input, indices_or_sections: object):
+def vsplit(input, indices_or_sections: Ints):
     """tensor_split along the first dimension."""
     return _along("vsplit", 2, 0)(input, indices_or_sections)
 
 
 @composite(variants="function method")
-def dsplit(input, indices_or_sections: object):
+def dsplit(input, indices_or_sections: Ints):
     """tensor_split along the third dimension."""
     return _along("dsplit", 3, 2)(input, indices_or_sections)
 
@@ -265,7 +266,11 @@ def broadcast_shapes(*shapes):
 def _each(tensors, function):
     if len(tensors) == 1 and hasattr(tensors[0], "_layout"):
         return function(tensors[0])
-    return tuple(map(function, listed(tensors)))
+    found = listed(tensors)
+    for k, t in enumerate(found):
+        if not hasattr(t, "_layout"):
+            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {kind_name(t)}")
+    return tuple(map(function, found))
 
 
 @composite(variants="function")

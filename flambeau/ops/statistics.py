@@ -17,7 +17,7 @@ from flambeau.ops.reductions import (
     restore_dims,
     unsqueezed,
 )
-from flambeau.ops.table import Dims, composite, public, reduction, template
+from flambeau.ops.table import Dims, DType, Scalar, composite, public, reduction, template
 
 _PLAIN = "function method out"
 
@@ -284,10 +284,10 @@ def _compute(name, input, dim, correction, keepdim, out):
 def var(
     input,
     dim: Dims = None,
-    unbiased: object = None,
+    unbiased: bool | None = None,
     keepdim: bool = False,
     *,
-    correction: object = None,
+    correction: Scalar | None = None,
 ):
     """Variance over the given dimensions."""
 
@@ -296,10 +296,10 @@ def var(
 def std(
     input,
     dim: Dims = None,
-    unbiased: object = None,
+    unbiased: bool | None = None,
     keepdim: bool = False,
     *,
-    correction: object = None,
+    correction: Scalar | None = None,
 ):
     """Standard deviation over the given dimensions."""
 
@@ -311,10 +311,10 @@ _NO_OUT = tuple(s.removesuffix(", Tensor out=None").removesuffix(", *") for s in
 def var_mean(
     input,
     dim: Dims = None,
-    unbiased: object = None,
+    unbiased: bool | None = None,
     keepdim: bool = False,
     *,
-    correction: object = None,
+    correction: Scalar | None = None,
 ):
     """Variance and mean over the given dimensions."""
 
@@ -323,10 +323,10 @@ def var_mean(
 def std_mean(
     input,
     dim: Dims = None,
-    unbiased: object = None,
+    unbiased: bool | None = None,
     keepdim: bool = False,
     *,
-    correction: object = None,
+    correction: Scalar | None = None,
 ):
     """Standard deviation and mean over the given dimensions."""
 
@@ -360,7 +360,7 @@ def _nanmean(overload, out, arguments):
         "Tensor input, ints? dim=None, bool keepdim=False, *, dtype dtype=None, Tensor out=None",
     ),
 )
-def nanmean(input, dim: Dims = None, keepdim: bool = False, *, dtype: object = None):
+def nanmean(input, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None):
     """Mean over the given dimensions of the elements that are not nan."""
 
 

@@ -14,6 +14,7 @@ the result, `x_layout` only the layout of argument x; every other name is an arg
 from collections.abc import Callable
 from functools import lru_cache
 from types import FunctionType as Function
+from types import NoneType
 from typing import Any, NamedTuple
 
 TABLE: dict = {}
@@ -35,13 +36,34 @@ class Dims:
     """Annotation: None, a dimension or several."""
 
 
+class Ints:
+    """Annotation: an int or several."""
+
+
+class IntList:
+    """Annotation: several ints."""
+
+
+class Count:
+    """Annotation: an int that is a constant of kernels."""
+
+
+class DType:
+    """Annotation: a dtype or None."""
+
+
 class Param(NamedTuple):
-    """One parameter of a row. kind: tensor, float, int, scalar, static, tensors or optional."""
+    """One parameter of a row. kind: tensor, float, int, scalar, static, tensors or optional.
+
+    wants: what PyTorch's parser lets through, "" for anything; may_be_none: None as well?
+    """
 
     name: str
     kind: str
     default: Any
     keyword_only: bool
+    wants: str = ""
+    may_be_none: bool = False
 
 
 REQUIRED: Any = type("REQUIRED", (), {"__repr__": lambda self: "REQUIRED"})()
@@ -51,6 +73,18 @@ _KINDS = {
     Scalar: "scalar",
     Tensors: "tensors",
     OptionalTensor: "optional",
+}
+_WANTED = {
+    bool: "bool",
+    int: "int",
+    Count: "int",
+    float: "float",
+    str: "str",
+    Scalar: "Scalar",
+    Dims: "ints",
+    Ints: "ints",
+    IntList: "int list",
+    DType: "dtype",
 }
 
 
@@ -142,9 +176,17 @@ def _params(body):
             _KINDS.get(notes.get(n), "static") if n in notes else "tensor",
             defaults.get(n, REQUIRED),
             n in keyword,
+            *_wanted(notes.get(n), defaults.get(n, REQUIRED)),
         )
         for n in positional + keyword
     )
+
+
+def _wanted(note, default):
+    """Of an annotation: which word of PyTorch's parser it is, and whether None will do."""
+    kinds = getattr(note, "__args__", (note,))  # those of `int | None`
+    word = next((_WANTED[k] for k in kinds if k in _WANTED), "")
+    return word, default is None or NoneType in kinds or note in (Dims, DType)
 
 
 def names_of(function):
@@ -171,6 +213,7 @@ OPTIONS: dict[str, dict[str, type]] = {
     "pointwise": {
         "alone": Function,  # what a call with the first argument alone does (where)
         "check": Function,
+        "exact_out": bool,  # must out= have the result's dtype?
         "exact_numbers": bool,  # are numbers not rounded to half types before the body?
         "family": str,  # another kind of kernel around the same body: "total"
         "fold": tuple,
@@ -312,9 +355,10 @@ at arguments that are not at their defaults, settled=True says that it looks at 
 static values and whether there are dimensions only (it may be given layouts for tensors);
 prepare(bound) may change any, at the price of a slower call; overload(bound) names another row for
 some arguments (div with a rounding_mode); inplace_row names the row whose derivative the in-place
-form uses; numbers=False wants tensors only; fold lists numbers that become constants of the kernel
-(x ** 2); node may be a function of the tensor arguments (PowBackward0 or 1); flat says that the
-derivative counts as one of the inputs though it is made of steps (so may rows of other kinds).
+form uses; numbers=False wants tensors only (other kinds do unless they say numbers=True); fold
+lists numbers that become constants of the kernel (x ** 2); node may be a function of the tensor
+arguments (PowBackward0 or 1); flat says that the derivative counts as one of the inputs though it
+is made of steps (so may rows of other kinds).
 """
 
 reduction = _decorator("reduction")

@@ -31,6 +31,8 @@ def ints(op, name, values):
     for k, v in enumerate(values):
         if type(v) is not int:
             try:
+                if type(v) is bool and k == 0:
+                    raise TypeError
                 operator.index(v)
             except TypeError:
                 what = (
@@ -86,7 +88,7 @@ def _view_otherwise(input, size):
     natively="_reshaped",
     otherwise=_view_otherwise,
 )
-def view(input, size: Dims = None):
+def view(input, size: object = None):
     """The same memory in another shape, or read as another dtype."""
     if isinstance(size, d.dtype) or (
         type(size) is tuple and len(size) == 1 and isinstance(size[0], d.dtype)

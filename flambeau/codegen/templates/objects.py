@@ -14,12 +14,12 @@ from flambeau.codegen.loops import I1, I64, PTR, Module, V
 RECENT = 1 << 11  # layouts that are found without a dictionary
 HUGE = 1 << 40  # sizes and strides beyond this are left to Python's integers
 _STATICS = (
-    "PyTuple_Type PyList_Type PyLong_Type PySlice_Type _Py_TrueStruct _Py_FalseStruct "
-    "_Py_EllipsisObject"
+    "PyTuple_Type PyList_Type PyLong_Type PyFloat_Type PyBool_Type PySlice_Type "
+    "_Py_TrueStruct _Py_FalseStruct _Py_EllipsisObject"
 )
 CONSTANTS = (
     "Layout Size sorts pools known older room worked_out complete turn Tensor Storage Pool "
-    "new_tensor View plain no_grad host"
+    "new_tensor View plain no_grad host dim keepdim"
 ).split()
 
 
@@ -35,16 +35,18 @@ def build(slots):
     for name, count, body in (*_BUILTINS, *objects_viewed.BUILTINS, *objects_joined.BUILTINS):
         parameters = [(PTR, "self"), (PTR, "args"), (I64, "count")]
         fn = module.function(name, parameters, result=PTR)
-        own, args, _ = fn.params
+        own, args, number = fn.params
         given = [fn.load(fn.gep(args, k, PTR), PTR) for k in range(count)]
-        body(Maker(fn, own, slots), *given)
+        maker = Maker(fn, own, slots)
+        maker.args, maker.count = args, number
+        body(maker, *given)
     known = "".join(f"@{name} = external global i8\n" for name in _STATICS.split())
     recent = f"@recent = internal global [{RECENT} x ptr] zeroinitializer\n"
     return known + recent + module_text(module)
 
 
 VIEWS = ("subscript", "reshaped", "turned", "permuted", "unsqueezed", "expanded")
-NAMES = ("layout", "fresh", "share", *VIEWS, "sized", "joined")
+NAMES = ("layout", "fresh", "share", *VIEWS, "sized", "joined", "reduced")
 
 
 class Maker:
@@ -113,6 +115,10 @@ class Maker:
 
     def is_a(self, item, name):
         return self.fn.pure(f"icmp eq {self.kind(item)}, @{name}", I1)
+
+    def is_odd(self, item):
+        """Is this True or 1.0, which dictionaries take for 1?"""
+        return self.is_a(item, "PyFloat_Type") | self.is_a(item, "PyBool_Type")
 
     def is_tensor(self, item):
         kind, cls = self.kind(item), self.constant("Tensor")
@@ -427,7 +433,42 @@ def _share(m, input, layout, offset, recording):
     fn.ret(made)
 
 
+def _leave_if_odd(m, item, depth):
+    """Leave to Python what is odd, and tuples that begin with a bool or hold a float."""
+    fn = m.fn
+    m.leave_unless(~m.is_odd(item))
+    with fn.when(m.is_a(item, "PyTuple_Type")), fn.loop(0, m.length(item)) as k:
+        inner = m.item(item, k)
+        is_first = m.is_a(inner, "PyBool_Type") & (k == 0)
+        m.leave_unless(~(m.is_a(inner, "PyFloat_Type") | is_first))
+        if depth:
+            with fn.when(m.is_a(inner, "PyTuple_Type")):
+                _leave_if_odd(m, inner, depth - 1)
+
+
+def _reduced(m, layout, args, kwargs):
+    """A tensor for the result of a reduction; None where its dim is odd or its keepdim an int."""
+    fn, given = m.fn, m.length(args)
+    with fn.when(given > 0):
+        m.leave_unless(~m.is_odd(m.item(args, 0)))
+    with fn.when(given > 1):
+        m.leave_unless(~m.is_a(m.item(args, 1), "PyLong_Type"))
+    with fn.when(fn.call("PyDict_Size", I64, kwargs, pure=False) > 0):
+        dim, keepdim = (
+            fn.call("PyDict_GetItem", PTR, kwargs, m.constant(name), pure=False)
+            for name in ("dim", "keepdim")
+        )
+        with fn.when(dim != m.nothing):
+            m.leave_unless(~m.is_odd(dim))
+        with fn.when(keepdim != m.nothing):
+            m.leave_unless(~m.is_a(keepdim, "PyLong_Type"))
+    fn.ret(m.inner("fresh", layout))
+
+
 def _view(m, input, layout, offset, recording):
+    """A view; None where further arguments, those of the call, are odd."""
+    with m.fn.loop(4, m.count) as k:
+        _leave_if_odd(m, m.fn.load(m.fn.gep(m.args, k, PTR), PTR), 1)
     m.fn.ret(m.inner("share", input, layout, m.own_reference(offset), recording))
 
 
@@ -443,4 +484,5 @@ _BUILTINS = (
     ("layout", 1, lambda m, facts: m.fn.ret(m.inner("missing", facts))),
     ("fresh", 1, lambda m, layout: m.fn.ret(m.inner("fresh", layout))),
     ("share", 4, _view),
+    ("reduced", 3, _reduced),
 )

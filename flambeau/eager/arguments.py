@@ -1,0 +1,131 @@
+"""What may stand for a parameter, as PyTorch's argument parser sees it, and how it says no.
+
+Words for parameters: Tensor, Tensors, int, ints (one or several), int list (several), bool, float,
+Scalar, str, dtype. A bool is no int here and an int no bool, though Python thinks otherwise.
+"""
+
+import operator
+
+from flambeau._dtype import dtype as DType
+from flambeau._tensor import Tensor
+from flambeau.errors import kind_name
+
+NAMES = {
+    "Scalar": "Number",
+    "ints": "tuple of ints",
+    "int list": "tuple of ints",
+    "dtype": "torch.dtype",
+    "Tensors": "tuple of Tensors",
+}
+_LONG = range(-(1 << 63), 1 << 63)
+_LISTS = ("ints", "int list")
+
+
+def is_int(value):
+    if type(value) is int:
+        return True
+    if isinstance(value, (bool, float, str)) or value is None:
+        return False
+    if isinstance(value, Tensor):
+        return value._layout.numel == 1 and value.dtype.category < 2 and value.dtype.category > 0
+    return hasattr(value, "__index__") and not hasattr(value, "__len__")
+
+
+def _is_number(value):
+    if isinstance(value, Tensor):
+        return value._layout.ndim == 0 and not value._requires_grad
+    return isinstance(value, (bool, int, float, complex)) or (
+        hasattr(value, "item") and getattr(value, "shape", None) == ()
+    )
+
+
+def fits(word, value):
+    """May this value stand for a parameter of that kind?"""
+    if word == "Tensor":
+        return isinstance(value, Tensor)
+    if word == "int":
+        return is_int(value)
+    if word in _LISTS:
+        if isinstance(value, (tuple, list)):
+            return not value or is_int(value[0])  # the others are looked at as they are unpacked
+        return word == "ints" and is_int(value)
+    if word == "bool":
+        return isinstance(value, bool)
+    if word in ("Scalar", "float"):
+        return _is_number(value) and (word == "Scalar" or not isinstance(value, complex))
+    if word == "dtype":
+        return isinstance(value, DType)
+    if word == "str":
+        return isinstance(value, str)
+    return isinstance(value, (tuple, list)) and all(isinstance(v, Tensor) for v in value)
+
+
+def taken(function, name, word, value):
+    """A value that fits as rows want it: ints as ints, lists as tuples, 0-d tensors as numbers."""
+    if value is None:
+        return None
+    if word == "int" or (word == "ints" and not isinstance(value, (tuple, list))):
+        return _long(operator.index(value))
+    if word in _LISTS:
+        return tuple([_element(function, name, k, v) for k, v in enumerate(value)])
+    if word in ("Scalar", "float"):
+        return number(value.item() if hasattr(value, "item") else value)
+    return value
+
+
+def number(value):
+    """A number; integers that no C type of 64 bits can hold are none."""
+    if type(value) is int and not -(1 << 63) <= value < 1 << 64:
+        raise OverflowError(
+            "int too big to convert" if value > 0 else "can't convert negative int to unsigned"
+        )
+    return value
+
+
+def _long(value):
+    """Integers of PyTorch have 64 bits."""
+    if value not in _LONG:
+        raise ValueError("Overflow when unpacking long long")
+    return value
+
+
+def _element(function, name, k, value):
+    """An element of a list of ints; a bool will do, except as the first."""
+    try:
+        if not is_int(value) and type(value) is not bool:
+            raise TypeError(f"type must be tuple of ints,but got {kind_name(value)}")
+        return _long(operator.index(value))
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{function}(): argument '{name}' failed to unpack the object at pos {k + 1} with "
+            f'error "{error}"'
+        ) from None
+
+
+def argument(function, name, position, word, value):
+    """The value of a parameter as rows want it, or PyTorch's complaint."""
+    if not fits(word, value):
+        raise TypeError(wrong(function, name, position, word, value))
+    return taken(function, name, word, value)
+
+
+def asked_tensor(function, input):
+    return argument(function, "input", 1, "Tensor", input)
+
+
+def wrong(function, name, position, word, value):
+    """The complaint about a value that does not fit."""
+    where = f" (position {position})" if position else ""
+    wanted = NAMES.get(word, word)
+    if word in _LISTS and isinstance(value, (tuple, list)):
+        return (
+            f"{function}(): argument '{name}'{where} must be {wanted}, but found element of type "
+            f"{type_name(value[0])} at pos 0"
+        )
+    return f"{function}(): argument '{name}'{where} must be {wanted}, not {type_name(value)}"
+
+
+def type_name(value):
+    if type(value) is Tensor:
+        return "Tensor"
+    return "torch.dtype" if isinstance(value, DType) else kind_name(value)
