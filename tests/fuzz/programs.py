@@ -110,6 +110,10 @@ def made(lib, number, shape, dtype, form):
 
 def _spelling(name):
     """How users reach a row: an expression; None if they do not."""
+    functional = flambeau.nn.functional
+    if name.startswith("functional_"):
+        short = name.removeprefix("functional_")
+        return f"torch.nn.functional.{short}" if hasattr(functional, short) else None
     spaces = {
         "special_": ("torch.special", flambeau.special),
         "linalg_": ("torch.linalg", flambeau.linalg),
@@ -121,7 +125,7 @@ def _spelling(name):
             return f"{written}.{short}"
     if hasattr(flambeau, name):
         return f"torch.{name}"
-    if hasattr(flambeau.nn.functional, name):
+    if hasattr(functional, name):
         return f"torch.nn.functional.{name}"
     return f"torch.Tensor.{name}" if hasattr(flambeau.Tensor, name) else None
 
