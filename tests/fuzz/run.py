@@ -105,19 +105,20 @@ def outcomes(package, seed, first, count):
         command += ["--seed", str(seed), "--first", str(at), "--calls", str(last - at)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         silent = False
-        with selectors.DefaultSelector() as ready:
-            ready.register(process.stdout, selectors.EVENT_READ)
-            while at < last:
-                if not ready.select(SILENCE):
-                    silent = True
-                    process.kill()
-                    break
-                line = process.stdout.readline()
-                if not line:
-                    break
-                yield pickle.loads(base64.b64decode(line))
-                at += 1
-        note = process.communicate()[1].decode(errors="replace")[-300:]
+        try:
+            with selectors.DefaultSelector() as ready:
+                ready.register(process.stdout, selectors.EVENT_READ)
+                while at < last:
+                    silent = not ready.select(SILENCE)
+                    line = b"" if silent else process.stdout.readline()
+                    if not line:
+                        break
+                    at += 1
+                    yield pickle.loads(base64.b64decode(line))
+        finally:
+            if silent or at >= last:
+                process.kill()
+            note = process.communicate()[1].decode(errors="replace")[-300:]
         if at < last:
             yield at, ("hang" if silent else "crash", f"{process.returncode}: {note}"), []
             at += 1
@@ -181,10 +182,11 @@ def findings(seed, first, count, oracle=False):
     """What is wrong with so many calls, one by one."""
     from tests.fuzz.programs import program
 
-    expected = outcomes("torch", seed, first, count) if oracle else None
-    for number, result, harm in outcomes("flambeau", seed, first, count):
-        theirs = next(expected)[1] if expected is not None else None
-        found = judged(result, harm, theirs)
+    streams = [outcomes("flambeau", seed, first, count)]
+    if oracle:
+        streams.append(outcomes("torch", seed, first, count))
+    for (number, result, harm), *theirs in zip(*streams, strict=True):
+        found = judged(result, harm, theirs[0][1] if theirs else None)
         if found is not None:
             call = program(seed, number)
             yield Finding(found[0], call.op, number, call.text, found[1])
