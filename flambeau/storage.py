@@ -76,6 +76,10 @@ def grow_storage(storage, nbytes, device=cpu):
     if nbytes <= storage.nbytes:
         return
     owner = getattr(storage, "owner", None)
+    if type(owner) is Storage and owner.pointer == storage.pointer:  # a twin: both grow
+        grow_storage(owner, nbytes, device)
+        storage.pointer, storage.nbytes = owner.pointer, owner.nbytes
+        return
     if owner is not None and type(owner) is not Kept:
         raise RuntimeError("Trying to resize storage that is not resizable")
     bigger = new_storage(nbytes, device)

@@ -49,8 +49,8 @@ def test_a_module_and_a_piece_of_code_do_too(tmp_path):
     (tmp_path / "program.py").write_text(SCRIPT)
     done = python("-m", "program", "c", cwd=tmp_path)
     assert done.stdout == "__main__ ['c'] 2.0\n", done.stderr
-    done = python("-c", "import torch, sys; print(torch.__name__, sys.argv)", "d")
-    assert done.stdout == "flambeau ['-c', 'd']\n", done.stderr
+    done = python("-c", "import torch, sys; print(torch.__name__, torch.__spec__.name)", "d")
+    assert done.stdout == "torch flambeau\n", done.stderr
 
 
 def test_the_exit_status_is_the_scripts(tmp_path):

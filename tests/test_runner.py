@@ -27,7 +27,8 @@ def test_children_get_flambeau_too(tmp_path):
         tmp_path,
         "import subprocess, sys, torch\n"
         "code = 'import torch.nn, torchvision, torchviz\\n'\n"
-        "code += 'for module in torch, torch.nn, torchvision, torchviz: print(module.__name__)'\n"
+        "code += 'for module in torch, torch.nn, torchvision, torchviz:'\n"
+        "code += '    print(module.__spec__.name)'\n"
         "for _ in range(2):\n"
         "    print(subprocess.check_output([sys.executable, '-c', code], text=True).strip())\n",
     )
@@ -138,7 +139,7 @@ def test_a_report_may_be_empty(tmp_path):
 @pytest.mark.oracle
 def test_an_installed_torch_stays_itself(tmp_path):
     pytest.importorskip("torch")
-    (tmp_path / "plain.py").write_text("import torch, flambeau; print(torch.__name__)\n")
+    (tmp_path / "plain.py").write_text("import torch, flambeau; print(torch.__spec__.name)\n")
     done = subprocess.run(
         [sys.executable, "plain.py"], env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=tmp_path,
         capture_output=True, text=True,

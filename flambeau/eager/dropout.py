@@ -205,7 +205,9 @@ def rrelu(input, lower, upper, training, generator):
 
 @launches("native_dropout")
 def native_dropout(input, p, train):
-    if train is False or input._layout.numel == 0:
+    if input._layout.numel == 0:
+        return _empty_like(input), _empty_like(input)
+    if train is False:
         out = _empty_like(input)
         copy_into(out, input)
         return out, _empty_like(input, d.bool_).fill_(True)

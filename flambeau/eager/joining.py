@@ -133,6 +133,8 @@ def _plan_cat(key):
             return found
     first = _first_piece(layouts)
     shape, ndim = first.sizes, first.ndim
+    if shape == (0,):  # so are all pieces: nothing, along any dimension
+        dim = 0
     dim = wrap_dim(dim, ndim)
     head, tail, sizes, plain = shape[:dim], shape[dim + 1 :], [], True
     for k, layout in enumerate(layouts):

@@ -86,6 +86,12 @@ def solve_ex(A, B, left):
 
 @launches_unrecorded("linalg_factored_solve")
 def solve_again(A, LU, pivots, B, left, adjoint):
+    if LU.dtype.category < d.FLOATING or LU.dtype is not B.dtype or pivots.dtype is not d.int32:
+        raise RuntimeError("factors must be floating, as what they solve for, and pivots int32")
+    if LU.ndim < 2 or B.ndim < 2 or LU.shape[-2] != LU.shape[-1]:
+        raise RuntimeError("factors and right-hand sides must be matrices, those of factors square")
+    if pivots.shape != LU.shape[:-1] or B.shape[-2 if left else -1] != LU.shape[-1]:
+        raise RuntimeError("pivots and right-hand sides do not fit the factors")
     return factored_solve(LU, pivots, B, left, adjoint)
 
 

@@ -153,6 +153,10 @@ def eig(input, compute_v, name):
         values = empty_tensor(input.shape[:-1], dtype, input.device)
         return values, empty_columns(input.shape, dtype, input.device)
     if not _is_finite(input):
+        if not compute_v:
+            whole = input.isfinite().flatten(-2).all(-1)[..., None]
+            found, _ = eig(input.masked_fill(~whole[..., None], 0), False, name)
+            return found.masked_fill(~whole, complex("nan+nanj")), found.new_empty(0)
         raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
     found = lapack.eig(_array(input), compute_v)
     if found is None:

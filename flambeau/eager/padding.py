@@ -87,7 +87,7 @@ def _rows(layout, out, widths):
             return None
         order = CHANNELS_LAST[layout.ndim]
         sizes, sides = [sizes[k] for k in order], [widths[k] for k in order]
-    if (len(sizes) > 3 and max(sides[:-3]) != (0, 0)) or not sizes:
+    if any(side != (0, 0) for side in sides[:-3]) or not sizes:
         return None
     words, rows = [], prod(sizes[:-3])
     for k in range(-3, 0):
@@ -200,7 +200,7 @@ def _check_edges(layout, pad, mode):
             if shape[dim] + low + high < 0:
                 raise RuntimeError("Negative padding value is resulting in an empty dimension")
     out = [shape[ndim - dims + k] + pad[-2 * k - 2] + pad[-2 * k - 1] for k in range(dims)]
-    if min(out) < 1 and mode != "circular":
+    if max(out) < 1 and mode != "circular":
         old = ", ".join(f"{c}: {n}" for c, n in zip(letters, shape[-dims:]))
         new = " ".join(f"{c}: {n}" for c, n in zip(letters, out))
         raise RuntimeError(f"input ({old}) is too small. Calculated output {new}")

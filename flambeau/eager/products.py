@@ -307,9 +307,8 @@ def _added(form, input, a, b, beta, alpha):
     """beta * input + alpha * (a @ b), in one kernel; with beta 0 even nan does not count."""
     dtype = a._layout.dtype
     beta, alpha = _factor(beta, dtype), _factor(alpha, dtype)
-    scale = 1 if alpha == 1 else 2
-    if alpha == 0 and a._layout.ndim == 2:
-        scale = 0  # as BLAS does: nan in the product does not count then
+    # 0: the product does not count, not even as nan; so for single products only
+    scale = 1 if alpha == 1 else 2 if alpha or a._layout.ndim > 2 else 0
     if scale == 2 and not a._layout.shape[-1]:
         scale = 1  # sums of nothing stay 0, whatever alpha is
     layout, plan = ADDED[form, input._layout, a._layout, b._layout, scale, beta != 0]
@@ -341,7 +340,7 @@ def _plan_added(key):
     layout = dense_layout((m,) if vector else (*batch, m, n), a.dtype, a.device)
     if layout.numel == 0 or not a.device.runtime.computes:
         return layout, None
-    if scale == 0:
+    if scale == 0:  # as BLAS does: nan in the product does not count then
         k, scale = 0, 1
     elif not batch and _is_long(m, n, k, a.dtype):
         return layout, _apart

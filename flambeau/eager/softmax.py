@@ -82,12 +82,27 @@ def _forward(name):
     return launch
 
 
+def _check_alike(grad_output, output, name):
+    if grad_output.shape != output.shape:
+        raise RuntimeError(
+            "Expected tensor for argument #1 'grad' to have same size as tensor for argument #2 "
+            f"'output'; but {list(grad_output.shape)} does not equal {list(output.shape)} (while "
+            f"checking arguments for {name})"
+        )
+    if grad_output.dtype is not output.dtype:
+        raise RuntimeError(
+            f"expected scalar type {output.dtype.scalar_name} but found "
+            f"{grad_output.dtype.scalar_name}"
+        )
+
+
 def _backward(name):
     plans = _plans(name)
 
     def launch(grad_output, output, dim, input_dtype):
         layout, kernel, described = plans[output._layout, dim]
         if grad_output._layout is not output._layout or kernel is None:
+            _check_alike(grad_output, output, name)
             output, grad_output = contiguous(output), contiguous(grad_output)
             layout, kernel, described = plans[output._layout, dim]
         out = empty_like_layout(layout)

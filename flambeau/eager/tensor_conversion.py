@@ -260,6 +260,8 @@ def resize_(self, *shape, memory_format=None):
         raise RuntimeError("numel: integer multiplication overflow") from None
     if self._requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
+    if shape == self.shape and memory_format is None:
+        return self
     layout = make_layout(shape, contiguous_strides(shape), self.dtype, self.device)
     if memory_format is not None:
         layout = formatted_layout(layout, memory_format)

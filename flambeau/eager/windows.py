@@ -2,7 +2,7 @@
 
 import math
 
-from flambeau import _dtype
+from flambeau import _dtype, errors
 from flambeau._layout import Size
 from flambeau.codegen import scalar
 from flambeau.eager import creation
@@ -14,7 +14,7 @@ from flambeau.eager.ranges import grid, traced
 def _window(name, length, periodic, dtype, device, requires_grad, kind, numbers):
     """numbers(the last place): what the grid is told."""
     dtype = dtype_of(dtype, name)
-    if not dtype.is_floating_point:
+    if dtype.category < _dtype.FLOATING:
         raise RuntimeError(f"{name} expects floating point dtypes, got: {dtype}")
     length = argument(name, "window_length", 1, "int", length)
     argument(name, "periodic", 2, "bool", periodic)
@@ -24,6 +24,8 @@ def _window(name, length, periodic, dtype, device, requires_grad, kind, numbers)
         )
     if length < 2:
         return creation.ones(length, dtype=dtype, device=device, requires_grad=requires_grad)
+    if dtype.is_complex:
+        raise errors.not_implemented("arange_cpu", dtype)
     wide = "f64" if dtype is _dtype.float64 else "f32"
     layout = new_layout(Size((length,)), dtype, device, name)
     numbers = numbers(length if periodic else length - 1)

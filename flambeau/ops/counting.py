@@ -197,7 +197,7 @@ def _check_histogram(input, weight):
     if not input.dtype.is_floating_point:
         raise errors.not_implemented("histogramdd", input.dtype)
     if weight is not None:
-        if weight.shape != input.shape:
+        if weight.numel() != input.numel():
             raise RuntimeError(
                 "torch.histogramdd: if weight tensor is provided it should have the same shape as "
                 "the input tensor excluding its innermost dimension, but got input with shape "
@@ -252,7 +252,7 @@ def _edges(input, bins, range):
 @composite(variants="function method out", bind=True, outputs=2)
 def histogram(
     input,
-    bins: object,
+    bins: object = 100,
     *,
     range: object = None,
     weight: OptionalTensor = None,

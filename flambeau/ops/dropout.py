@@ -89,6 +89,7 @@ def _native_gradient(g, out1, p, train):
     "native_dropout",
     variants="function",
     outputs=2,
+    smooth=1,
     grad={"input": _native_gradient},
 )
 def native_dropout(input, p: float, train: bool | None):

@@ -179,7 +179,7 @@ def round(input, *, decimals: Count = 0):
 )
 def round_decimals(input, *, decimals: Count = 0):
     """The nearest number with so many decimals."""
-    scale = 10.0 ** builtin_abs(decimals)
+    scale = math.inf if builtin_abs(decimals) > 308 else 10.0 ** builtin_abs(decimals)
     if decimals > 0:
         return m.rint(input * scale) / scale
     return m.rint(input / scale) * scale

@@ -413,7 +413,12 @@ def functional_poisson_nll_loss(
 
 @composite(namespace=NN, variants="")
 def gaussian_nll_loss(
-    input, target, var: object, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+    input,
+    target: object,
+    var: object,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
 ):
     """Minus the log likelihood of targets around input, with the variances var."""
     if isinstance(var, float):

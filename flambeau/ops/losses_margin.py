@@ -416,7 +416,7 @@ def _comparisons(input, target):
     for k in range(longest):
         place = target[:, k : k + 1].clamp(min=0)
         short = (1 - input.gather(1, place) + input).clamp(min=0)
-        yield place, short * others * valid[:, k : k + 1]
+        yield place, m.where((others * valid[:, k : k + 1]) != 0, short, 0)
 
 
 def _multilabel_gradient(g, input, target, reduction):
@@ -468,7 +468,7 @@ def multilabel_margin_loss(
 @composite(namespace=NN, variants="")
 def multilabel_soft_margin_loss(
     input,
-    target,
+    target: object,
     weight: OptionalTensor = None,
     size_average: object = None,
     reduce: object = None,

@@ -310,6 +310,15 @@ def _check_momentum(name, momentum):
         raise TypeError(f"{name}(): argument 'momentum' (position 7) must be float, not NoneType")
 
 
+def _batch_norm(input, weight, bias, *rest):
+    if input.numel():
+        return native_batch_norm(input, weight, bias, *rest)[0]
+    # nothing is normalised, whatever the sizes of the rest; gradients are zeros
+    out = input.clone()
+    out = out if weight is None else out * weight.select(0, 0)
+    return out if bias is None else out + bias.select(0, 0)
+
+
 @composite(variants="function")
 def batch_norm(
     input, weight: OptionalTensor, bias: OptionalTensor, running_mean: OptionalTensor,
@@ -318,9 +327,7 @@ def batch_norm(
 ):  # fmt: skip
     """Channels brought to mean 0 and variance 1, then weight and bias."""
     _check_momentum("batch_norm", momentum)
-    return native_batch_norm(
-        input, weight, bias, running_mean, running_var, training, momentum, eps
-    )[0]
+    return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
 @composite(variants="", namespace=NN)
@@ -347,9 +354,7 @@ def functional_batch_norm(
             )
     if momentum is None:
         _check_momentum("batch_norm", momentum)
-    return native_batch_norm(
-        input, weight, bias, running_mean, running_var, training, momentum, eps
-    )[0]
+    return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
 # -- instance_norm ---------------------------------------------------------------------------------

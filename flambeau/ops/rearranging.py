@@ -5,9 +5,9 @@ index tensor; a flip is a copy from a layout with negative strides.
 """
 
 from flambeau import _dtype as d
-from flambeau._layout import wrap_dim
+from flambeau._layout import is_dense_in_some_order, wrap_dim
 from flambeau._memory_format import contiguous_format
-from flambeau.ops.table import Dims, DType, IntList, composite, template
+from flambeau.ops.table import Dims, DType, IntList, composite, public, template
 from flambeau.ops.views import ints, placed, slice
 
 
@@ -235,15 +235,22 @@ def slice_scatter(input, src, dim: int = 0, start: int = None, end: int = None, 
     return _written(input, src, lambda z: slice(z, dim, start, end, step))
 
 
+def _laid_out(g, layout):
+    """A gradient in memory as a copy of what has this layout: places in memory are what counts."""
+    if layout.is_contiguous or not is_dense_in_some_order(layout):
+        return g.contiguous()
+    return public("empty_strided")(layout.shape, layout.strides, dtype=g.dtype).copy_(g)
+
+
 @composite(
     variants="function method",
     grad=dict(
-        input=lambda g, size, stride, storage_offset: _without(
-            g.contiguous(), lambda z: z.as_strided(size, stride, storage_offset)
+        input=lambda g, input_layout, size, stride, storage_offset: _without(
+            _laid_out(g, input_layout), lambda z: z.as_strided(size, stride, storage_offset)
         ),
-        src=lambda g, size, stride, storage_offset: g.contiguous().as_strided(
-            size, stride, storage_offset
-        ),
+        src=lambda g, input_layout, size, stride, storage_offset: _laid_out(
+            g, input_layout
+        ).as_strided(size, stride, storage_offset),
     ),
 )
 def as_strided_scatter(input, src, size: IntList, stride: IntList, storage_offset: int = None):

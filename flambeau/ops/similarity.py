@@ -20,12 +20,16 @@ def local_response_norm(input, size: int, alpha: float = 1e-4, beta: float = 0.7
         )
     if not input.numel():
         return input
+    if size <= 0:
+        raise RuntimeError(f"kernel size should be greater than zero, but got kH: {size} kW: 1")
     squares = (input * input).unsqueeze(1)
     channels = input.shape[1]
     padding = [0] * (2 * (ndim - 2)) + [size // 2, (size - 1) // 2]
     squares = public("pad")(squares, padding)
-    total = squares.narrow(2, 0, channels)
-    for shift in range(1, size):
+    # windows further away see nothing but the zeros around
+    first, last = max(0, size // 2 - channels), min(size, size // 2 + channels)
+    total = squares.narrow(2, first, channels)
+    for shift in range(first + 1, last):
         total = total + squares.narrow(2, shift, channels)
     mean = (total / size).squeeze(1)
     return input / (mean * alpha + k).pow(beta)

@@ -92,7 +92,7 @@ def functional_log_softmax(input, dim: int = None, _stacklevel: int = 3, dtype: 
 
 
 @composite(variants="", namespace="nn.functional")
-def softmin(input, dim: int = None, _stacklevel: int = 3, dtype: DType = None):
+def softmin(input, dim: int = None, _stacklevel: object = 3, dtype: DType = None):
     """softmax of -input."""
     if dim is None:
         dim = _implicit_dim("softmin", input.ndim, _stacklevel)

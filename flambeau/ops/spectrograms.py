@@ -6,6 +6,7 @@ rest. The inverse adds the frames up where they overlap, and divides by what the
 
 import warnings
 
+from flambeau import _dtype as d
 from flambeau.ops.table import OptionalTensor, composite, public
 
 
@@ -14,6 +15,8 @@ def _window(input, window, win_length, n_fft):
     if window is None:
         dtype = input.real.dtype if input.dtype.is_complex else input.dtype
         window = input.new_ones(win_length, dtype=dtype)
+    if window.dtype is d.bool_:
+        window = window.to(input.real.dtype if input.dtype.is_complex else input.dtype)
     if win_length < n_fft:
         left = (n_fft - win_length) // 2
         window = public("constant_pad_nd")(window, (left, n_fft - win_length - left), 0)

@@ -15,7 +15,7 @@ from flambeau.ops.joining import cat, stack
 from flambeau.ops.table import IntList, Ints, Tensors, composite
 from flambeau.ops.views import ints, slice
 
-MOST = 1 << 28  # tensors that one call may give
+MOST = 1 << 26  # tensors that one call may give
 
 
 def check_count(count):
@@ -121,6 +121,7 @@ def _chunked(layout, chunks, dim):
     dim = wrap_dim(dim, layout.ndim)
     size = layout.sizes[dim]
     # an empty dimension still gives the number of pieces that was asked for
+    check_count(1 if size else chunks)
     sizes = _even(layout, -(-size // chunks), dim) if size else (0,) * chunks
     return _pieces(layout, dim, sizes)
 

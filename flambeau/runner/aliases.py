@@ -87,8 +87,8 @@ def alias() -> None:
         return
     sys.meta_path.insert(0, Finder())
     sys.modules["torch"] = flambeau
-    # programs compare this number with PyTorch's releases
-    flambeau.__version__ = version.pytorch
+    # programs compare this number with PyTorch's releases, and ask modules for their names
+    flambeau.__version__, flambeau.__name__ = version.pytorch, "torch"
     inherited = os.environ.get("PYTHONPATH", "")
     if PATH not in inherited.split(os.pathsep):
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [PATH, inherited]))

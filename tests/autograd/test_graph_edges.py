@@ -127,6 +127,7 @@ GRADIENTS = {  # checked by differences
     "torch.cholesky_inverse(x.tril() + 2 * torch.eye(2, dtype=x.dtype))": (2, 2),
     "torch.cholesky_solve(x[:, :1], x.tril() + 2 * torch.eye(2, dtype=x.dtype))": (2, 2),
     "torch.as_strided_scatter(x, x[1] ** 2, (2,), (2,), 1)": (2, 2),
+    "torch.as_strided_scatter(x.T, x[1] ** 2, (2,), (2,), 1)": (2, 2),
     "torch.linalg.vector_norm(x, 2.5)": (1,),
     "F.hinge_embedding_loss(x, T([1., -1., 1.], dtype=x.dtype), margin=9.)": (3,),
     "F.gaussian_nll_loss(x, 1, x + 1)": (3,),

@@ -119,6 +119,18 @@ NOTHING = [
     "torch.index_add(torch.zeros(0, 3), 0, T([5]), torch.zeros(1, 3))",
     "F.adaptive_avg_pool1d(torch.zeros(0, 2, 4, dtype=torch.complex64), 2)",
     "torch.dot(torch.zeros(0, dtype=torch.bool), torch.zeros(0, dtype=torch.bool))",
+    "torch.native_dropout(torch.zeros(0, 2, requires_grad=True), 0.5, True)",
+    "F.batch_norm(torch.zeros(0), torch.zeros(7), None, training=True)",
+    "torch.cat([torch.zeros(0), torch.zeros(0)], dim=5)",
+    "torch.baddbmm(torch.ones(1, 2, 2), torch.ones(1, 2, 2), torch.ones(1, 2, 2), alpha=0)",
+    "torch.baddbmm(*[torch.ones(1, 2, 2).int()] * 3, alpha=0)",
+    "torch.round(T([1.5]), decimals=400)",
+    "torch.arange(12).as_strided((2, 3), (1, 2)).resize_(2, 3).stride()",
+    "torch.any(torch.ones(2, 2), dim=[0, True])",
+    "torch.linalg.eigvals(T([[[1., 0.], [0., 1.]], [[inf, 1.], [0., 1.]]]))",
+    "F.grid_sample(torch.ones(1, 1, 2, 2, 2), T([[[[[nan, 0., 0.]]]]]), align_corners=False)",
+    "torch.istft(torch.arange(40).remainder(5).to(torch.complex64).view(10, 4), 10, center=False, "
+    "window=torch.ones(10))",
 ]  # fmt: skip
 
 WRITES = [

@@ -3,7 +3,7 @@
 import pytest
 
 import flambeau as torch
-from flambeau.nn import functional as F  # noqa: F401  # in the claims below
+from flambeau.nn import functional as F
 
 
 def ones(*shape):
@@ -65,6 +65,11 @@ CLAIMS = {
     "torch.native_group_norm(ones(2, 6, 3), None, None, -2, 6, -3, 2, 1e-5)": "X.numel()",
     "torch.native_group_norm(ones(2, 6, 3), None, None, 2, 6, 3, 4, 1e-5)": "divisible by",
     "torch.native_group_norm(ones(2, 6, 3), None, None, 2, 6, 3, 0, 1e-5)": "greater than 0, got 0",
+    "torch._log_softmax_backward_data(ones(2, 2), ones(1, 3), 0, torch.float32)": (
+        "Expected tensor for argument #1 'grad' to have same size as tensor for argument #2"
+    ),
+    "torch._softmax_backward_data(ones(2, 2), ones(2, 2).double(), 0, torch.float32)": "expected",
+    "F.local_response_norm(ones(2, 3, 4), -1)": "kernel size should be greater than zero",
     # pivots
     "torch.linalg.ldl_solve(torch.eye(3), ints(77, 1, 1), ones(3, 1))": (
         "must all satisfy |pivot| <= LD.size(-2). Did you properly pass the result of ldl_factor?"
@@ -97,6 +102,20 @@ def layer(function, states, *weights, layers=1):
 
 def eyes(count):
     return torch.eye(3).expand(count, 3, 3)
+
+
+def test_outer_dimensions_may_be_cut():
+    x = torch.arange(24.0).reshape(4, 3, 1, 2, 1)
+    assert F.pad(x, [0] * 6 + [-1, -1]).flatten().tolist() == x[:, 1:2].flatten().tolist()
+    assert F.pad(x, [0] * 8 + [-3, 1], value=9.0).flatten().tolist() == [*range(18, 24), *[9.0] * 6]
+
+
+def test_rows_are_kept_until_a_kernel_has_read_them():
+    x = torch.randn(5, 8)
+    for _ in range(20):
+        values, indices = x.kthvalue(2, 0)
+        assert torch.equal(values, x.sort(0).values[1])
+        assert torch.equal(x.gather(0, indices[None])[0], values)
 
 
 @pytest.mark.parametrize("claim", CLAIMS)

@@ -115,6 +115,8 @@ class _Sampler:
             convert(fn, fn.select(ok, tap, self.number(0)), self.type, "i64")
             for tap, ok in zip(taps, inside)
         ]
+        if self.pattern.dims == 3:  # what is outside does not count there, not even as nan
+            weights = [fn.select(ok, w, self.number(0)) for ok, w in zip(inside, weights)]
         return _Axis(indices, inside, weights, slopes, factor)
 
     def unnormalised(self, x, size):
@@ -133,9 +135,13 @@ class _Sampler:
         if padding == "reflection":
             x, slope = self.reflected(x, size)
         low, high = x > 0.0, x < size - 1.0
-        # written so that nan becomes 0
-        x = fn.select(low, x, self.number(0))
-        x = fn.select(x < size - 1.0, x, size - 1.0)
+        # nan becomes 0 in planes and the last place in volumes, as in PyTorch
+        if self.pattern.dims == 3:
+            x = fn.select(high, x, size - 1.0)
+            x = fn.select(x > 0.0, x, self.number(0))
+        else:
+            x = fn.select(low, x, self.number(0))
+            x = fn.select(x < size - 1.0, x, size - 1.0)
         inner = fn.select(low & high, self.number(1), self.number(0))
         return x, inner if slope is None else inner * slope
 
