@@ -31,7 +31,9 @@ class device:
         if isinstance(type, device):
             return type
         if isinstance(type, int) and not isinstance(type, bool):
-            type, index = "cuda", type
+            if type < 0:
+                raise RuntimeError("Device index must not be negative")
+            raise RuntimeError("Cannot access accelerator device when none is available.")
         found = cls._known.get((type, index))
         if found is None:
             found = cls._parse(type, index)

@@ -47,6 +47,9 @@ class UntypedStorage:
         if isinstance(storage, (list, tuple)):
             values = _bytes_of(storage)
             storage = len(values)
+        if isinstance(storage, (float, complex, str)):
+            kind = type(storage).__name__
+            raise RuntimeError(f"torch.UntypedStorage(): Expected a sequence type, but got {kind}")
         if not isinstance(storage, Storage):
             storage = new_storage(_count(storage), self.device)
         self._storage = storage

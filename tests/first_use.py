@@ -18,7 +18,8 @@ WORDS = {  # what parameters of these names are given; others get 0, 0.5 or 1
     "output_size": 2, "kernel_size": 2, "size": (3, 3), "shape": (9,), "normalized_shape": (4,),
     "num_groups": 1, "stride": 1, "pad": (1, 1), "groups": 1, "dilation": 1, "upscale_factor": 1,
     "downscale_factor": 1, "sections": 3, "chunks": 1, "split_size_or_sections": 1,
-    "repeats": (2, 2, 2, 2, 2), "driver": None, "reduce": "sum", "dims": (0,),
+    "repeats": (2, 2, 2, 2, 2), "driver": None, "reduce": "sum", "dims": (0,), "train": True,
+    "align_corners": False, "training": True,
 }  # fmt: skip
 INDICES = "index indices target pivots LU_pivots".split()
 MASKS = "condition mask".split()
@@ -81,6 +82,10 @@ CALLS = {  # rows that want more than plain arguments
     "diagonal_scatter": f"torch.diagonal_scatter({X}, {V})",
     "select_scatter": f"torch.select_scatter({X}, {V}, 0, 0)",
     "as_strided_scatter": f"torch.as_strided_scatter({X}, {V}, (3,), (1,))",
+    "lstm_cell": "torch.nn.LSTMCell(3, 2)(torch.ones(1, 3))",
+    "gru_cell": "torch.nn.GRUCell(3, 2)(torch.ones(1, 3))",
+    "grid_sampler_3d": "torch.grid_sampler_3d(torch.ones(1, 1, 2, 2, 2), "
+    "torch.ones(1, 1, 1, 1, 3), 0, 0, False)",
     "lstm": "torch.nn.LSTM(2, 3)(torch.ones(2, 1, 2))",
     "gru": "torch.nn.GRU(2, 3)(torch.ones(2, 1, 2))",
     "rnn_tanh": "torch.nn.RNN(2, 3)(torch.ones(2, 1, 2))",
@@ -169,7 +174,7 @@ def _plain_value(p, shape, whole, torch):
         return torch.zeros(shape, dtype=torch.int64) if is_whole else torch.full(shape, 0.5)
     if p.kind == "tensors":
         return (torch.full(shape, 0.5),) * 2
-    return WORDS.get(p.name, {"int": 0, "float": 0.5, "scalar": 1}.get(p.kind, 0))
+    return WORDS.get(p.name, {"int": 0, "float": 0.5, "scalar": 1, "bool": False}.get(p.kind, 0))
 
 
 def use(name):

@@ -7,7 +7,10 @@ once per tensor; arguments that are lists are walked alongside. Our own optimize
 
 from flambeau._tensor import Tensor
 from flambeau.eager import methods
+from flambeau.eager.arguments import argument
 from flambeau.eager.interposing import offer
+from flambeau.eager.signatures import described
+from flambeau.ops.table import REQUIRED, TABLE
 
 PREFIX = "_foreach_"
 # these take numbers as well as tensors, which the plain ops do not
@@ -36,7 +39,17 @@ def norm(self, ord=2, dtype=None):
 def _over_lists(name, method, three):
     """A function over lists. `three`: tensors, tensors and a value by position or by name."""
 
+    least, most = _wanted(name, three)
+
     def foreach(self, *others, **named):
+        given = len(others) + len(named.keys() - set(_KEYWORDS))
+        if not least <= given <= most:
+            raise TypeError(
+                f"{name}() received an invalid combination of arguments - got "
+                f"{described((self, *others), named)}"
+            )
+        if name == "_foreach_copy_":
+            argument(name, "src", 2, "Tensors", others[0] if others else named["src"])
         count = len(self)
         if not count:
             raise RuntimeError("Tensor list must have at least one tensor.")
@@ -61,6 +74,18 @@ def _over_lists(name, method, three):
     foreach.__name__ = foreach.__qualname__ = name
     offer(foreach, "aten::" + name)
     return foreach
+
+
+def _wanted(name, three):
+    """(least, most): how many arguments a function takes besides its list and keywords."""
+    base = name.removeprefix(PREFIX).removesuffix("_")
+    if base in ("copy", *_ALSO_NUMBERS):
+        return 1, 1
+    row = TABLE.get(base)
+    if row is None:
+        return 0, 9
+    plain = [p for p in row.params[1:] if not p.keyword_only]
+    return sum(p.default is REQUIRED for p in plain), len(plain) + three
 
 
 def _column(value, count):

@@ -13,6 +13,7 @@ from flambeau.autograd.node import Node, next_sequence
 from flambeau.eager.binding import KEYWORDS, bind, pack_rest, store_out, take_out
 from flambeau.eager.formula import record_formula, wants_grad
 from flambeau.eager.fronts import quick_function
+from flambeau.eager.overlaps import check_apart
 from flambeau.eager.overriding import answering
 from flambeau.eager.pointwise import keep_original
 
@@ -58,6 +59,8 @@ def row_function(op):
         bound = bind(op, args, kwargs)
         if out is not None:
             take_out(op, out)
+            if op.options.get("apart"):
+                check_apart(out, bound[op.params[0].name])
         result = call_row(op, bound)
         if out is not None:
             if wants_grad(op, bound):

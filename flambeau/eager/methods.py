@@ -10,6 +10,7 @@ from flambeau import errors
 from flambeau._tensor import Tensor
 from flambeau.codegen import scalar
 from flambeau.eager import creation
+from flambeau.eager.arguments import argument
 from flambeau.eager.interposing import offer
 from flambeau.eager.launching import row_function, row_inplace
 from flambeau.eager.method_forms import method_form
@@ -57,13 +58,13 @@ def _view_copy(name):
             found = tuple(_copied(t, name) for t in found)
             if out is None:
                 return found
-            for o, t in zip(out, found):
+            for o, t in zip(argument(name, "out", 0, "Tensors", out), found):
                 o._resize_output(t.shape).copy_(t)
             return None
         found = _copied(found, name)
         if out is None:
             return found
-        if out.dtype is not found.dtype:
+        if argument(name, "out", 0, "Tensor", out).dtype is not found.dtype:
             raise errors.not_exact_out(found.dtype, out.dtype)
         if out.shape != found.shape:
             out._resize_output(found.shape)

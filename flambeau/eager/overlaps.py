@@ -23,11 +23,21 @@ def check_overlap(target, tensors, itself=True):
             and is_dense_in_some_order(target._layout)
             and ranges_meet(t, target)
         ):
-            raise RuntimeError(
-                "unsupported operation: some elements of the input tensor and the written-to "
-                "tensor refer to a single memory location. Please clone() the tensor before "
-                "performing the operation."
-            )
+            raise _shared()
+
+
+def check_apart(target, tensors):
+    """Refuse to write what is read at all, even element by element."""
+    for t in tensors:
+        if t._storage.pointer == target._storage.pointer and ranges_meet(t, target):
+            raise _shared()
+
+
+def _shared():
+    return RuntimeError(
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer "
+        "to a single memory location. Please clone() the tensor before performing the operation."
+    )
 
 
 def ranges_meet(a, b):

@@ -6,6 +6,7 @@ go to the body of the row. Plans and launchers are in `pooling.py`.
 """
 
 from flambeau.eager import pooling
+from flambeau.eager.arguments import fits
 from flambeau.eager.fragments import compile_text
 from flambeau.eager.launching import FRONTS
 from flambeau.eager.plans import Plans
@@ -52,7 +53,7 @@ def _front(find):
         if "out" in op.variants:
             params, out = f"{params}, *, out=None", _OUT.format(names=others)
         text = _FRONT.format(name=name, params=params, names=others, first=whole, out=out)
-        plans = Plans(lambda key: find(dims, name, *key), by_default=False)
+        plans = Plans(lambda key: find(dims, name, *_looked_at(op, key)), by_default=False)
         space = {f"_d_{p.name}": p.default for p in op.params}
         space |= {"plans": plans, "general": general, "whole_mean": whole_mean, "dims": dims}
         space |= {"record": _record_line if dims == 1 else _record, "ones": (1,) * dims}
@@ -60,6 +61,14 @@ def _front(find):
         return compile_text(text, space, f"{name} front")[name]
 
     return build
+
+
+def _looked_at(op, key):
+    """The key of a plan, unless an argument is of a wrong type."""
+    for p, value in zip(op.params[1:], key[1:]):
+        if p.wants and value is not p.default and not fits(p.wants, value):
+            raise TypeError("to be bound")
+    return key
 
 
 def _record(input, run, row, statics):

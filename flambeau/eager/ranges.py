@@ -178,7 +178,7 @@ def _bounds(name, start, end, step):
 
 
 def check_range(start, end, step):
-    if step == 0:
+    if step == 0 or step != step:
         raise RuntimeError("step must be nonzero")
     if not (math.isfinite(start) and math.isfinite(end)):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
@@ -356,6 +356,8 @@ def linspace_into(start, end, plan, out=None):
         return _complex_linspace(complex(start), complex(end), plan, out)
     start, end = float(_real(start)), float(_real(end))
     if dtype.category == _dtype.INTEGER:
+        for x in (start, end):
+            _dtype.check_fits(x, dtype)
         start, end = math.trunc(start) * 1.0, math.trunc(end) * 1.0
     if dtype.itemsize == 2 and dtype.category == _dtype.FLOATING:
         return _half_linspace(start, end, plan, out)

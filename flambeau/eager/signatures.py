@@ -79,7 +79,7 @@ class Overloads:
             self._match(likely[0], args, kwargs, True)
         raise TypeError(
             f"{self.name}() received an invalid combination of arguments - got "
-            f"{_described(args, kwargs)}, "
+            f"{described(args, kwargs)}, "
             "but expected one of:\n" + "".join(f" * ({_shown(t)})\n" for t in self.texts)
         )
 
@@ -151,7 +151,7 @@ def _leftover(name, signature, given, kwargs):
     return f"{name}() got an unexpected keyword argument '{next(iter(kwargs))}'"
 
 
-def _described(args, kwargs):
+def described(args, kwargs):
     parts = [type_name(a) for a in args] + [f"{k}={type_name(v)}" for k, v in kwargs.items()]
     return f"({', '.join(parts)}{'' if args or not kwargs else ', '})"
 

@@ -11,6 +11,7 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node
 from flambeau.eager import creation
 from flambeau.eager.admission import reach
+from flambeau.eager.arguments import argument
 from flambeau.eager.attachment import METHODS, method
 from flambeau.eager.copying import WHOLE, copy_, fill_into, formatted_layout
 from flambeau.eager.methods import function
@@ -73,6 +74,8 @@ _TO_OPTIONS = (
 @method
 def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None):
     """to(dtype), to(device), to(device, dtype), to(other): convert dtype and device."""
+    if copy is not False:
+        argument("to", "copy", 0, "bool", copy)
     if len(args) == 1 and dtype is device is memory_format is None and not copy:
         (wanted,) = args  # mostly the device that the tensor is on
         here = self._layout.device

@@ -227,7 +227,10 @@ class Viewer:
         else:
             layout, *args = key
             for a, lists in zip(args, self.lists):
-                if (type(a) is not int and not _keepable(a)) or (lists and type(a) is int):
+                if type(a) is int:
+                    if lists or not -(1 << 63) <= a < 1 << 63:
+                        raise TypeError("to be bound")
+                elif not _keepable(a):
                     raise TypeError("to be bound")
         found = self._asked(layout, args)
         if found is None:
@@ -278,7 +281,7 @@ class Viewer:
         values = self.values(input, args, kwargs)
         found = self._asked(input._layout, values)
         if found is None:
-            return self.options["otherwise"](input, *values)
+            return self.options.get("otherwise", _no_view)(input, *values)
         return self.outputs(make_plan(self.op, input._layout, values, found), input)
 
     def outputs(self, plan, input):
@@ -302,6 +305,13 @@ class Viewer:
         raise self.options["aligned"](input, layout)
 
 
+def _no_view(input, *values):
+    raise RuntimeError(
+        "view size is not compatible with input tensor's size and stride (at least one dimension "
+        "spans across two contiguous subspaces). Use .reshape(...) instead."
+    )
+
+
 def _keepable(argument):
     """May a plan's key hold this argument?"""
     kind = type(argument)
@@ -322,7 +332,7 @@ def view_function(op):
         space = {
             "plans": viewer.plans,
             "slow": viewer.slow,
-            "otherwise": op.options.get("otherwise"),
+            "otherwise": op.options.get("otherwise", _no_view),
             "record": record,
             "misaligned": viewer.misaligned,
             **{f"_d_{p.name}": p.default for p in op.params},

@@ -170,6 +170,10 @@ def embedding_bag(
     Returns the result, the bag of each place, the sizes of bags and the rows of maxima.
     """
     _refuse_sparse("embedding_bag", weight, sparse)
+    if weight.ndim != 2:
+        raise RuntimeError(
+            f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}"
+        )
     padding = _padding(weight, padding_idx)
     out, places, sizes, whose = bags(
         weight,

@@ -29,12 +29,18 @@ def _cat_backward(g, layouts, dim):
     grad=dict(tensors=lambda g, tensors_layout, dim: _cat_backward(g, tensors_layout, dim)),
     variants="function out",
     aliases="concat concatenate",
+    apart=True,
 )
 def cat(tensors: Tensors, dim: int = 0):
     """The tensors one after the other along dim."""
 
 
-@template("stack", grad=dict(tensors=lambda g, dim: g.unbind(dim)), variants="function out")
+@template(
+    "stack",
+    grad=dict(tensors=lambda g, dim: g.unbind(dim)),
+    variants="function out",
+    apart=True,
+)
 def stack(tensors: Tensors, dim: int = 0):
     """Tensors of one shape along a new dimension."""
 

@@ -411,7 +411,7 @@ def functional_poisson_nll_loss(
     return _poisson(input, target, log_input, full, eps, number)
 
 
-@composite(namespace=NN, variants="")
+@composite(namespace=NN, variants="", numbers=True)
 def gaussian_nll_loss(
     input,
     target: object,

@@ -465,7 +465,7 @@ def multilabel_margin_loss(
     return found if number != NONE or input.ndim == 2 else found.reshape(())
 
 
-@composite(namespace=NN, variants="")
+@composite(namespace=NN, variants="", numbers=True)
 def multilabel_soft_margin_loss(
     input,
     target: object,

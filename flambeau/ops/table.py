@@ -227,6 +227,7 @@ OPTIONS: dict[str, dict[str, type]] = {
         "settled": bool,
     },
     "template": {
+        "apart": bool,  # must out= share no memory with the tensors of the first argument?
         "bare_node": str,  # the name of nodes where a tensor is missing or a number
         "exact_out": bool,  # must out= have the result's dtype?
         "numbers": bool,

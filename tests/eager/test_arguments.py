@@ -57,6 +57,16 @@ torch.ones(2).bool().square_() | RuntimeError | result type Long can't be cast t
 i.bitwise_xor_(x + 0j) | RuntimeError | result type ComplexFloat can't be cast to the desired output
 torch.atan2(x + 0j, b) | RuntimeError | The size of tensor a (3) must match the size of tensor b (2)
 torch.lt(x + 0j, x) | NotImplementedError | "lt_cpu" not implemented for 'ComplexFloat'
+torch.cat([x, x[:1]], out=x) | RuntimeError | unsupported operation: some elements of the input
+torch.UntypedStorage(1.5) | RuntimeError | torch.UntypedStorage(): Expected a sequence type, but got
+torch.UntypedStorage(-1) | RuntimeError |
+torch.arange(1, -4, float('nan')) | RuntimeError | step must be nonzero
+torch.device(1) | RuntimeError | Cannot access accelerator device when none is available.
+torch._foreach_mul([]) | TypeError | _foreach_mul() received an invalid combination of arguments
+torch._foreach_copy_([x], x) | TypeError | _foreach_copy_(): argument 'src' (position 2) must be
+F.max_pool2d(x[None], 2, True) | TypeError | max_pool2d(): argument 'stride'
+torch.unbind_copy(x, 0, out=x) | TypeError | unbind_copy(): argument 'out' must be tuple of Tensors
+torch.diagonal(x, 10**30) | ValueError | Overflow when unpacking long long
 torch.renorm(x, 2, 0, float('nan')) | RuntimeError | renorm: expected maxnorm to be >= 0 but got nan
 torch.cdist(x, x, 1.0, None) | ValueError | None is not a valid value for compute_mode
 torch.constant_pad_nd(x[0], [0, 1, 0, 1]) | RuntimeError | Length of pad should be no more than twic
