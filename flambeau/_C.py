@@ -1,10 +1,12 @@
 """`torch._C`: the few names of PyTorch's compiled part that libraries call by it."""  # noqa: N999
 
-from types import SimpleNamespace
+import importlib
+from typing import Any
 
 from flambeau._tensor import Tensor
 from flambeau.eager import interposing
 from flambeau.eager.overriding import ARGUMENTS, disabled
+from flambeau.nn import functional
 from flambeau.nn.modules.traversal import _parse_to
 from flambeau.overrides import DisableTorchFunction as DisableTorchFunction
 from flambeau.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
@@ -14,7 +16,24 @@ from flambeau.overrides import has_torch_function_unary as _has_torch_function_u
 from flambeau.overrides import has_torch_function_variadic as _has_torch_function_variadic
 from flambeau.random import Generator as Generator
 
-_nn = SimpleNamespace(_parse_to=_parse_to)
+
+class _Functions:
+    """Functions by the names that PyTorch's builtins have; graphs of `torch.fx` say them."""
+
+    def __init__(self, space: str, **others: Any) -> None:
+        self._space = "flambeau." + space
+        self._prefix = "" if space == "nn.functional" else space + "_"
+        vars(self).update(others)
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith(self._prefix):
+            raise AttributeError(name)
+        space = importlib.import_module(self._space)
+        return getattr(space, name.removeprefix(self._prefix))
+
+
+_nn = _Functions("nn.functional", _parse_to=_parse_to, log_sigmoid=functional.logsigmoid)
+_linalg, _fft, _special = _Functions("linalg"), _Functions("fft"), _Functions("special")
 _TensorMeta = type(Tensor)
 _disabled_torch_function_impl = disabled  # for classes: `__torch_function__ = ...`
 _OVERRIDES = (_has_torch_function, _has_torch_function_unary, _has_torch_function_variadic)

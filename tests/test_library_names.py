@@ -165,9 +165,6 @@ def test_library_refuses():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: flambeau.fx.GraphModule(flambeau.nn.Module(), None),
-        lambda: flambeau.fx.Tracer(),
-        lambda: flambeau.fx.symbolic_trace(flambeau.nn.Linear(1, 1)),
         lambda: flambeau._dynamo.OptimizedModule(flambeau.nn.Linear(1, 1), None),
         lambda: distributed_tensor().DTensor(),
         lambda: flex().create_block_mask(None),

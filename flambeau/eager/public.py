@@ -25,7 +25,10 @@ def numel(input):
 
 
 def _assert(condition, message):
-    """`assert` as a function, for code that is traced elsewhere."""
+    """`assert` as a function, which is recorded where values are not known."""
+    answers = getattr(type(condition), "__torch_function__", None)
+    if answers is not None and not isinstance(condition, Tensor):
+        return answers(_assert, (type(condition),), (condition, message), {})
     assert condition, message
 
 

@@ -1,71 +1,64 @@
-"""`torch.fx` as far as libraries mark functions for it; graphs are not recorded yet.
+"""`torch.fx`: programs as graphs that can be read, changed and run.
 
-Its classes are there to be asked for: nothing is an instance of them, and making one is refused.
+`symbolic_trace` records a module or a function; the result is a module with a `graph` and the
+`code` made from it. What is in which file is in docs/design/011-fx.md. Names load when first used,
+as libraries import this package for `wrap` alone.
 """
 
-from typing import Any, NoReturn
+import importlib
+from typing import Any
 
-from flambeau.nn import Module
+from flambeau.fx.wrapping import wrap as wrap
+
+_HOMES = {
+    "Graph": "graph",
+    "CodeGen": "graph",
+    "GraphModule": "graph_module",
+    "Interpreter": "interpreter",
+    "Transformer": "interpreter",
+    "Node": "node",
+    "map_arg": "node",
+    "has_side_effect": "node",
+    "Proxy": "proxy",
+    "PH": "_symbolic_trace",
+    "ProxyableClassMeta": "_symbolic_trace",
+    "Tracer": "_symbolic_trace",
+    "symbolic_trace": "_symbolic_trace",
+    "replace_pattern": "subgraph_rewriter",
+    "immutable_dict": "immutable_collections",
+    "immutable_list": "immutable_collections",
+}
+_MODULES = frozenset(
+    "_pytree _symbolic_trace annotate config experimental graph graph_module immutable_collections "
+    "interpreter node operator_schemas passes proxy subgraph_rewriter tensor_type "
+    "traceback".split()
+)
 
 __all__ = [
+    "symbolic_trace",
+    "Tracer",
+    "wrap",
     "Graph",
     "GraphModule",
     "Interpreter",
+    "Transformer",
     "Node",
     "Proxy",
-    "Tracer",
-    "Transformer",
-    "symbolic_trace",
-    "wrap",
+    "replace_pattern",
+    "has_side_effect",
+    "map_arg",
 ]
 
 
-def wrap(fn_or_name: Any) -> Any:
-    """Marks a function that a recorded graph calls as a whole; it comes back as it is."""
-    if not (callable(fn_or_name) or isinstance(fn_or_name, str)):
-        raise RuntimeError(
-            "Unsupported type for global function! Must be either a callable or string name"
-        )
-    return fn_or_name
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(f"flambeau.fx.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in _MODULES:
+        return importlib.import_module(f"flambeau.fx.{name}")
+    raise AttributeError(f"module 'torch.fx' has no attribute {name!r}")
 
 
-class _Unmade:
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _refuse(type(self).__name__)
-
-
-def _refuse(name: str) -> NoReturn:
-    raise NotImplementedError(f"torch.fx.{name} is not implemented in flambeau yet")
-
-
-class Graph(_Unmade):
-    """A recorded program."""
-
-
-class Node(_Unmade):
-    """One step of it."""
-
-
-class Proxy(_Unmade):
-    """A value that is being recorded."""
-
-
-class Tracer(_Unmade):
-    """Records modules."""
-
-
-class Interpreter(_Unmade):
-    """Runs a graph step by step."""
-
-
-class Transformer(Interpreter):
-    """Runs a graph to make another."""
-
-
-class GraphModule(_Unmade, Module):
-    """A module made from a graph."""
-
-
-def symbolic_trace(root: Any, concrete_args: dict | None = None) -> NoReturn:
-    """Record a module as a graph: not there yet."""
-    _refuse("symbolic_trace")
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *_MODULES})

@@ -70,6 +70,9 @@ def threshold(input: _Any, threshold: float, value: float, inplace: bool = False
     return _rows["threshold_" if inplace else "threshold"](input, threshold, value)
 
 
+_threshold = threshold  # its name in graphs of torch.fx
+
+
 def hardsigmoid(input: _Any, inplace: bool = False) -> _Any:
     """A sigmoid made of straight lines."""
     return _rows["hardsigmoid_" if inplace else "hardsigmoid"](input)

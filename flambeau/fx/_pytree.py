@@ -1,0 +1,25 @@
+"""Trees of arguments, taken apart as a spec says."""
+
+from typing import Any
+
+from flambeau.utils import _pytree as pytree
+
+__all__ = ["register_pytree_flatten_spec", "tree_flatten_spec"]
+
+_flatten: dict[type, Any] = {}
+
+
+def register_pytree_flatten_spec(
+    cls: type, flatten_fn_spec: Any, flatten_fn_exact_match_spec: Any = None
+) -> None:
+    """Say how instances of a class are taken apart by a spec."""
+    _flatten[cls] = flatten_fn_spec
+
+
+def tree_flatten_spec(tree: Any, spec: pytree.TreeSpec) -> list[Any]:
+    """The leaves of a tree that has the structure of a spec."""
+    if spec.type in _flatten:
+        children = _flatten[spec.type](tree, spec)
+        inner = zip(children, spec.children())
+        return [leaf for child, part in inner for leaf in tree_flatten_spec(child, part)]
+    return spec.flatten_up_to(tree)
