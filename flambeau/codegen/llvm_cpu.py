@@ -186,6 +186,10 @@ def add_entry(
     fn = module.function(name, [(PTR, "self"), (PTR, "args"), (I64, "count")], result=PTR)
     _, args, given = fn.params
     block = fn.alloca(I64, len(kinds) + 1 + spare, 8)
+    with fn.when(given < len(kinds)):  # what is not there must not be read
+        fn.call("PyErr_BadArgument", "i32", pure=False)
+        fn.line("ret ptr null")
+        fn.open(fn.label("dead"))
     wrong = V(fn, I1, "false")
     for k, kind in enumerate(kinds):
         item = fn.load(fn.gep(args, k, PTR), PTR)

@@ -5,6 +5,7 @@ element is in `CELLS` (recurrence.py). Sequences have loops of their own.
 """
 
 from flambeau import errors
+from flambeau._dtype import INTEGER
 from flambeau.ops.recurrence import CELLS
 from flambeau.ops.table import OptionalTensor, Tensors, composite, public, template
 
@@ -51,6 +52,11 @@ def _cell(kind, input, hidden, cell, w_ih, w_hh, b_ih, b_hh):
         raise errors.dimension_out_of_range(1, 1) from None
     linear = public("linear")
     x, h = linear(input, w_ih, b_ih), linear(hidden, w_hh, b_hh)
+    if x.dtype.category <= INTEGER:
+        if kind not in ("rnn_tanh", "rnn_relu"):
+            name = x.dtype.scalar_name
+            raise RuntimeError(f"result type Float can't be cast to the desired output type {name}")
+        return public(kind.removeprefix("rnn_"))(x + h), None
     return _rnn_step(x, h, hidden, cell, kind)
 
 

@@ -31,4 +31,7 @@ def _gradients(g, v, length, dim):
 @composite(variants="function", joint_grad=_gradients, node="WeightNormInterfaceBackward0")
 def _weight_norm(v, length, dim: int = 0):
     """v with each slice along dim (-1: all of it) scaled to the given length."""
-    return v * (length / public("norm_except_dim")(v, 2, dim))
+    norms = public("norm_except_dim")(v, 2, dim)
+    if length.shape != norms.shape and length.numel() == norms.numel():
+        length = length.reshape(norms.shape)  # one number for each slice, however it lies
+    return v * (length / norms)

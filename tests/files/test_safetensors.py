@@ -359,7 +359,7 @@ PROGRAM = """
 import sys, torch
 from safetensors import safe_open
 from safetensors.torch import load, load_file, load_model, save, save_file, save_model
-assert torch.__name__ == "flambeau"
+assert torch.__spec__.name == "flambeau"
 path = sys.argv[1]
 made = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(2, dtype=torch.bfloat16)}
 save_file(made, path, {"format": "pt"})

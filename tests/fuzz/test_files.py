@@ -25,7 +25,7 @@ from flambeau.serialization import inspecting
 from flambeau.serialization import safetensors as s
 from flambeau.serialization.checksums import joined
 from flambeau.vision.datasets import idx, pickled_arrays
-from tests.files import fuzzing
+from tests.fuzz import files as fuzzing
 
 CLEAN = {
     "zip": {RuntimeError, pickle.UnpicklingError, EOFError},

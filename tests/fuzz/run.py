@@ -1,0 +1,220 @@
+"""Run random calls in worker processes and say what went wrong.
+
+    python -m tests.fuzz.run --seed 1 --calls 10000 [--oracle] [--first N] [--show 5]
+
+A worker makes one call after the other and writes down what each came to. One that dies or stays
+silent for too long loses its call, and another goes on after it: crashes and hangs are findings
+like others. With --oracle the same programs run in PyTorch, and results are compared. A finding
+names its number: `--first NUMBER --calls 1` with the same seed makes that call again.
+"""
+
+import argparse
+import base64
+import contextlib
+import json
+import pickle
+import selectors
+import subprocess
+import sys
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+SILENCE = 60  # seconds after which a call hangs
+# Errors that say something about us instead of about the arguments. (PyTorch has some assertions.)
+RAW = {
+    "AttributeError", "KeyError", "UnboundLocalError", "NameError", "error",
+    "SystemError", "ZeroDivisionError", "RecursionError", "StopIteration", "ImportError",
+    "ModuleNotFoundError", "UnicodeDecodeError", "BufferError", "InvalidStateError",
+}  # fmt: skip
+
+
+class Finding(NamedTuple):
+    """What is wrong with a call, and how it reads."""
+
+    kind: str
+    op: str
+    number: int
+    text: str
+    note: str
+
+
+def _plain(value):
+    """Results as arrays and texts, which travel between processes."""
+    if hasattr(value, "numpy") and hasattr(value, "dtype"):
+        kind = str(value.dtype).removeprefix("torch.").removeprefix("flambeau.")
+        t = value.detach()
+        if t.is_complex():
+            t = t.resolve_conj()
+        t = t.resolve_neg() if hasattr(t, "resolve_neg") else t
+        t = t.float() if kind == "bfloat16" else t
+        return ("tensor", kind, np.array(t.cpu().numpy()))
+    if isinstance(value, (tuple, list)):
+        return ("several", [_plain(v) for v in value])
+    if isinstance(value, (bool, int, float, complex, str)) or value is None:
+        return ("value", value)
+    return ("text", type(value).__name__)
+
+
+def worker(package, seed, first, count):
+    """Make calls and write one line for each to stdout."""
+    from tests.fuzz.programs import made, program
+
+    if package == "flambeau":
+        import flambeau as torch
+        from tests.fuzz import guarded
+
+        guarded.guard()
+    else:
+        import torch
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(2 if package == "flambeau" else 1)
+    for number in range(first, first + count):
+        call = program(seed, number)
+        torch.manual_seed(number)
+        space = {"torch": torch, "made": made}
+        try:
+            exec(compile(call.text, f"<call {number}>", "exec"), space)
+            result = "ok", _plain(space["out"])
+            if package == "flambeau":
+                _go_back(space["out"])
+        except Exception as error:  # which one is the result
+            result = "error", type(error).__name__, str(error)[:200]
+        space.clear()
+        harm = guarded.broken() if package == "flambeau" else []
+        line = base64.b64encode(pickle.dumps((number, result, harm))).decode()
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+
+def _go_back(out):
+    """Gradients of a result; that there are none is PyTorch's business as well as ours."""
+    if getattr(out, "requires_grad", False):
+        with contextlib.suppress(RuntimeError, NotImplementedError):
+            out.sum().abs().backward()
+
+
+def outcomes(package, seed, first, count):
+    """(number, result, harm) of each call; results of lost ones are ("crash" or "hang", note)."""
+    at, last = first, first + count
+    while at < last:
+        command = [sys.executable, "-m", "tests.fuzz.run", "--worker", package]
+        command += ["--seed", str(seed), "--first", str(at), "--calls", str(last - at)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        silent = False
+        try:
+            with selectors.DefaultSelector() as ready:
+                ready.register(process.stdout, selectors.EVENT_READ)
+                while at < last:
+                    silent = not ready.select(SILENCE)
+                    line = b"" if silent else process.stdout.readline()
+                    if not line:
+                        break
+                    at += 1
+                    yield pickle.loads(base64.b64decode(line))
+        finally:
+            if silent or at >= last:
+                process.kill()
+            note = process.communicate()[1].decode(errors="replace")[-300:]
+        if at < last:
+            yield at, ("hang" if silent else "crash", f"{process.returncode}: {note}"), []
+            at += 1
+
+
+TOLERANCE = {"float16": 1e-2, "bfloat16": 6e-2, "float32": 2e-4, "complex64": 1e-3}
+
+
+def unlike(ours, theirs):
+    """How two results differ; an empty text if they do not."""
+    if ours[0] != theirs[0]:
+        return f"{ours[0]} for {theirs[0]}"
+    if ours[0] == "several":
+        if len(ours[1]) != len(theirs[1]):
+            return f"{len(ours[1])} results for {len(theirs[1])}"
+        return next(filter(None, map(unlike, ours[1], theirs[1])), "")
+    if ours[0] == "tensor":
+        (_, kind, a), (_, wanted, b) = ours, theirs
+        if kind != wanted or a.shape != b.shape:
+            return f"{kind}{list(a.shape)} for {wanted}{list(b.shape)}"
+        if a.dtype.kind in "biu":
+            same = a == b
+        else:
+            limit = TOLERANCE.get(kind, 1e-6)
+            with np.errstate(all="ignore"):
+                same = (a == b) | (np.isnan(a) & np.isnan(b))
+                same |= np.abs(a - b) <= limit * (1 + np.abs(b))
+        if not same.all():
+            k = np.flatnonzero(~same.ravel())[0]
+            return f"{a.ravel()[k]} for {b.ravel()[k]}"
+    if ours[0] == "value" and ours[1] != theirs[1] and ours[1] == ours[1]:
+        both = isinstance(ours[1], (int, float)) and isinstance(theirs[1], (int, float))
+        if not both or abs(ours[1] - theirs[1]) > 1e-4 * (1 + abs(theirs[1])):
+            return f"{ours[1]!r} for {theirs[1]!r}"
+    return ""
+
+
+def judged(result, harm, theirs):
+    """(kind of finding, note) of a call; None if nothing is wrong. theirs: PyTorch's result."""
+    if harm:
+        return "writes outside", str(harm[:3])
+    if result[0] in ("crash", "hang"):
+        return result
+    if result[0] == "error" and result[1] in RAW and (theirs is None or theirs[:2] != result[:2]):
+        return "raw error", f"{result[1]}: {result[2]}"
+    if theirs is None or theirs[0] in ("crash", "hang") or theirs[1] == "AttributeError":
+        return None  # PyTorch has no such function, or is no help
+    if result[0] != theirs[0]:
+        if result[0] == "ok":
+            return "accepts", f"{theirs[1]}: {theirs[2]}"
+        return "refuses", f"{result[1]}: {result[2]}"
+    if result[0] == "error":
+        if result[1] == theirs[1]:
+            return None
+        return "other error", f"{result[1]} for {theirs[1]}: {theirs[2]}"
+    note = unlike(result[1], theirs[1])
+    return ("differs", note) if note else None
+
+
+def findings(seed, first, count, oracle=False):
+    """What is wrong with so many calls, one by one."""
+    from tests.fuzz.programs import program
+
+    streams = [outcomes("flambeau", seed, first, count)]
+    if oracle:
+        streams.append(outcomes("torch", seed, first, count))
+    for (number, result, harm), *theirs in zip(*streams, strict=True):
+        found = judged(result, harm, theirs[0][1] if theirs else None)
+        if found is not None:
+            call = program(seed, number)
+            yield Finding(found[0], call.op, number, call.text, found[1])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--calls", type=int, default=1000)
+    parser.add_argument("--oracle", action="store_true", help="compare with PyTorch")
+    parser.add_argument("--show", type=int, default=5, help="examples of each kind of finding")
+    parser.add_argument("--json", help="write all findings to this file, a line each")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        return worker(options.worker, options.seed, options.first, options.calls)
+    counts, lines = Counter(), []
+    for f in findings(options.seed, options.first, options.calls, options.oracle):
+        counts[f.kind] += 1
+        lines.append(json.dumps(f._asdict()) + "\n")
+        if counts[f.kind] <= options.show:
+            print(f"-- {f.kind}: {f.op}, number {f.number}\n{f.text}\n{f.note}\n", flush=True)
+    if options.json:
+        Path(options.json).write_text("".join(lines))
+    print(f"{options.calls} calls, seed {options.seed}: {dict(counts) or 'nothing found'}")
+    return None
+
+
+if __name__ == "__main__":
+    main()
