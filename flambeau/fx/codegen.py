@@ -296,7 +296,7 @@ class CodeGen:
             w.namespace._rename_object(obj, name)
         for name, obj in self.additional_globals():
             w.reach(name, obj)
-        ended, comments = _last_uses(nodes), _Comments()
+        ended, comments = _last_uses(nodes), _Comments(additional_meta or [])
         output = lambda value: self.generate_output(value, w.spell)
         numbers: list[int | None] = []
         for index, node in enumerate(nodes):
@@ -336,7 +336,8 @@ def _deletions(node, ended, w):
 class _Comments:
     """Where nodes come from, said once for those that follow each other."""
 
-    def __init__(self) -> None:
+    def __init__(self, keys: list[str]) -> None:
+        self.keys = keys  # of meta, which are shown as well
         self.last: str | None = None
 
     def of(self, node: Node) -> str:
@@ -345,6 +346,8 @@ class _Comments:
         said = "# No stacktrace found for following nodes"
         if node.stack_trace:
             said = _place(node.stack_trace) or said
+        shown = [f"# {key}: {node.meta[key]}" for key in self.keys if key in node.meta]
+        said = " ".join([*shown, said])
         if said == self.last:
             return ""
         self.last = said

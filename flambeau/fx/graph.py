@@ -109,11 +109,9 @@ class Graph:
         self._graph_namespace = _Namespace()
         self._root = Node(self, "", "root", "", (), {})
         self._insert: Callable[[Node], None] = self._root.prepend
-        self._owners = 0
         self._owning_module = owning_module
         self._tracer_cls, self._tracer_extras = tracer_cls, tracer_extras
         self._codegen = CodeGen()
-        self._co_fields: dict[str, Any] = {}
 
     @property
     def owning_module(self) -> "GraphModule | None":

@@ -275,7 +275,12 @@ class GraphModule(Module):
         """The code of this module and of graph modules in it, as classes; printed as well."""
         from flambeau.fx.readable import class_text
 
-        text = class_text(self, include_stride=include_stride, include_device=include_device)
+        text = class_text(
+            self,
+            include_stride=include_stride,
+            include_device=include_device,
+            additional_meta=additional_meta,
+        )
         if print_output:
             print(text)
         return text

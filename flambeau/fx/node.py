@@ -1,7 +1,7 @@
 """Node: one step of a graph, and functions that walk through arguments."""
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import flambeau
@@ -374,11 +374,3 @@ def _writes(target):
     packet = getattr(target, "overloadpacket", None)
     name = getattr(packet, "__name__", "")
     return name.endswith("_") and not name.endswith("__")
-
-
-def nodes_of(values: Iterable[Any]) -> list[Node]:
-    """All nodes in some arguments, each once."""
-    found: dict[Node, None] = {}
-    for value in values:
-        map_arg(value, lambda node: found.setdefault(node))
-    return list(found)

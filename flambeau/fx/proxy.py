@@ -20,6 +20,7 @@ from flambeau.fx import traceback as fx_traceback
 from flambeau.fx.codegen import magic_methods, reflectable_magic_methods
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Argument, Node, Target, base_types, map_aggregate
+from flambeau.fx.operator_schemas import check_for_mutable_operation
 from flambeau.fx.recording import as_recorded
 
 __all__ = [
@@ -107,6 +108,8 @@ class TracerBase:
         type_expr: Any = None,
     ) -> Node:
         """Put a node into the graph; subclasses may look at it, or change it."""
+        if kind == "call_function" and self.check_mutable_operations and callable(target):
+            check_for_mutable_operation(target, args, kwargs)
         node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
         scope = getattr(self, "scope", None)
         if scope is not None:

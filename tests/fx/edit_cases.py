@@ -348,7 +348,11 @@ def readable(n):
     n.part("fx.passes.shape_prop").ShapeProp(made).propagate(torch.ones(2, 3))
     metas = [(v.name, str(v.meta.get("tensor_meta"))) for v in made.graph.nodes]
     inner = fx.GraphModule({"inner": made}, _calling_inner(n))
-    return [made.print_readable(print_output=False), metas, inner.print_readable(False)]
+    plain = [made.print_readable(print_output=False), metas, inner.print_readable(False)]
+    node = made.graph.output_node().prev
+    node.meta["val"], node.meta["number"] = torch.ones(2, 3), 7
+    node.stack_trace = 'File "a.py", line 3, in f\n    y = relu(x)'
+    return [*plain, made.print_readable(False, True, True, additional_meta=["number"])]
 
 
 def _calling_inner(n):
