@@ -12,6 +12,7 @@ from typing import Any
 from flambeau._tensor import Tensor
 from flambeau.eager import creation, methods, random_tensors, windows
 from flambeau.eager.attachment import METHODS
+from flambeau.ops.table import TABLE
 
 # -- which overload --------------------------------------------------------------------------------
 
@@ -184,7 +185,10 @@ def _function(name):
     for module in (creation, random_tensors, windows):
         if name in module.PUBLIC:
             return getattr(module, name)
-    return METHODS.get(name) or getattr(Tensor, name, None)
+    found = METHODS.get(name) or getattr(Tensor, name, None)
+    if found is None and name in TABLE:  # a function of torch.nn.functional
+        found = methods.function(name)
+    return found
 
 
 class _Namespace:

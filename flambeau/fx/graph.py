@@ -453,10 +453,12 @@ def _warn_of_missing(module, path):
 
 
 def _check_path(module, node):
+    above: list[str] = []
     for name in node.target.split("."):
         if not hasattr(module, name):
             raise RuntimeError(
                 f"Node {node} target {node.target} references nonexistent attribute {name} of "
-                f"{module._get_name() if hasattr(module, '_get_name') else type(module).__name__}"
+                f"{'.'.join(above)}"
             )
         module = getattr(module, name)
+        above.append(name)

@@ -414,6 +414,100 @@ def arguments_by_name(n):
     ]  # fmt: skip
 
 
+@edit
+def missing_modules(n):
+    nn, graph = n.nn, n.fx.Graph()
+    graph.output(graph.call_module("one", (graph.placeholder("x"),)))
+    graph.get_attr("a.b")
+    root = nn.Module()
+    root.one, root.a = nn.ReLU(), nn.Module()
+    root.a.b = nn.Parameter(n.torch.ones(1))
+    made = n.fx.GraphModule(root, graph)
+    del made.one
+    said = [attempt(made.graph.lint)]
+    made.one = nn.ReLU()
+    del made.a.b
+    return [*said, attempt(made.graph.lint)]
+
+
+@edit
+def taken_apart(n):
+    """A function replaced by what it is made of, by recording that with proxies."""
+    rules = {n.F.relu: lambda x, inplace: (x > 0) * x}
+    old = n.fx.Tracer().trace(MODULES["nested"](n))
+    old_relu = n.fx.symbolic_trace(lambda x: n.F.relu(x) + n.F.relu(x * 2)).graph
+    texts = []
+    for graph in (old, old_relu):
+        new, values = n.fx.Graph(), {}
+        tracer = n.part("fx.proxy").GraphAppendingTracer(new)
+        for node in graph.nodes:
+            if node.op == "call_function" and node.target in rules:
+                args = [n.fx.Proxy(values[arg], tracer) for arg in node.args]
+                values[node] = rules[node.target](*args, **node.kwargs).node
+            else:
+                values[node] = new.node_copy(node, lambda arg, values=values: values[arg])
+        texts.append(str(new))
+    return texts
+
+
+@edit
+def observed(n):
+    """A module put after every call of a module; dropout taken out; what is unused goes."""
+    nn = n.nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.d = nn.Linear(2, 2), nn.Dropout()
+            self.register_buffer("b", n.torch.ones(2))
+            self.many = nn.ParameterList([nn.Parameter(n.torch.ones(2))])
+            self.named = nn.ModuleDict({"k": nn.Linear(2, 2)})
+
+        def forward(self, x):
+            return self.named["k"](self.d(self.a(x))) * self.many[0] + self.b
+
+    made = n.fx.symbolic_trace(Net())
+    first = made.code
+    for node in list(made.graph.nodes):
+        if node.op == "call_module" and isinstance(made.get_submodule(node.target), nn.Dropout):
+            node.replace_all_uses_with(node.args[0])
+            made.graph.erase_node(node)
+    made.add_submodule("seen.x", nn.Identity())
+    for node in list(made.graph.nodes):
+        if node.op == "call_module":
+            with made.graph.inserting_after(node):
+                new = made.graph.call_module("seen.x", (node,))
+            node.replace_all_uses_with(new, lambda user, new=new: user is not new)
+    made.delete_all_unused_submodules()
+    made.recompile()
+    made.graph.lint()
+
+    class Buffers(n.fx.Tracer):
+        proxy_buffer_attributes = True
+
+    return [first, str(made), str(Buffers().trace(Net()))]
+
+
+@edit
+def hooked(n):
+    """Hooks of leaves run with them, those of other modules are recorded."""
+    nn = n.nn
+
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.act = nn.ReLU()
+
+        def forward(self, x):
+            return self.act(self.act(x))
+
+    model = nn.Sequential(Twice(), nn.Linear(2, 2))
+    model[0].register_forward_hook(lambda module, args, out: out * 2)
+    model[0].register_forward_pre_hook(lambda module, args: (args[0] + 1,))
+    model[1].register_forward_hook(lambda module, args, out: out * 3)
+    return [n.fx.symbolic_trace(model).code]
+
+
 def edited(torch, name):
     with contextlib.redirect_stdout(None):
         return EDITS[name](names(torch))

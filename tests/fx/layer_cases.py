@@ -52,3 +52,75 @@ def done(torch, text):
     except Exception as error:
         result = f"{type(error).__name__}: {error}"
     return [result, str(graph)]
+
+
+# -- ops, as make_fx records them ------------------------------------------------------------------
+
+OPS = """
+lambda x, w: torch.relu(x @ w).sum() * 2
+lambda x: (x + 1).exp() / 3
+lambda x: x.sum(1).mean().sqrt()
+lambda x, y: torch.where(x > 0, x, y)
+lambda x: x.max(0)
+lambda x: x.clone().add_(1).mul_(2)
+lambda x: [x.cos(), {'s': x.sin()}]
+lambda x: torch.cat([x, x]).view(-1)
+lambda x: x.relu() + x.sigmoid() * x.tanh()
+lambda x: x.view(2, 6).t() @ x.view(2, 6)
+lambda x: x.permute(1, 0).contiguous()
+lambda x: x.unsqueeze(0).squeeze(0).expand(2, 3, 4)
+lambda x: x[0]
+lambda x: x[:, 1:3]
+lambda x: x.mean((0, 1), keepdim=True)
+lambda x: x.amax(1)
+lambda x: x.argmax(1)
+lambda x: x.topk(2)
+lambda x: x.sort()
+lambda x: x.cumsum(0)
+lambda x: torch.clamp(x, 0, 1)
+lambda x: torch.clamp_min(x, 0)
+lambda x: torch.stack([x, x], 1)
+lambda x: torch.bmm(x[None], x.t()[None])
+lambda x: x.to(torch.float64)
+lambda x: x.double().float()
+lambda x: x.masked_fill(x > 0, 0)
+lambda x: F.gelu(x)
+lambda x: F.silu(x)
+lambda x: F.layer_norm(x, (4,))
+lambda x: F.mse_loss(x, x + 1)
+lambda x: F.hardtanh(x)
+lambda x: F.elu(x)
+lambda x: x.gather(1, x.argmax(1, keepdim=True))
+lambda x: x.exp().log().sqrt().rsqrt().abs().neg().sin().erf()
+lambda x: x // 2
+lambda x: x % 2
+lambda x: 1 - x
+lambda x: 2 / x
+lambda x: x == 1
+lambda x: (x > 1) & (x < 2)
+lambda x: x.split(1)
+lambda x: x.unbind()
+lambda x: x.repeat(2, 1)
+lambda x: x.tril()
+lambda x: x.norm()
+lambda x: x.prod()
+lambda x: x.sum(-1, keepdim=True)
+lambda x: x.any()
+lambda x: x.min(1)[0]
+lambda x: x.pow(3)
+lambda x: x ** 0.5
+lambda x: x.addcmul(x, x, value=2)
+lambda x: torch.lerp(x, x, 0.5)
+lambda x: x.detach()
+lambda x: x.clone()
+""".strip().splitlines()
+
+
+def ops(torch, text):
+    """The code of what make_fx records."""
+    n = names(torch)
+    make_fx = n.part("fx.experimental.proxy_tensor").make_fx
+    function = eval(text, vars(n))
+    count = function.__code__.co_argcount
+    given = [torch.ones(3, 4), torch.ones(4, 3) if "@ w" in text else torch.ones(3, 4)]
+    return make_fx(function)(*given[:count]).code

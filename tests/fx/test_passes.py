@@ -1,5 +1,8 @@
 """Passes keep what a module computes; make_fx records ops, backward included."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 import flambeau
@@ -19,8 +22,10 @@ from flambeau.fx.passes.shape_prop import ShapeProp
 from flambeau.fx.passes.split_module import split_module
 from flambeau.testing import assert_close
 from flambeau.utils._pytree import tree_leaves
+from tests.fx import layer_cases
 
 F = nn.functional
+GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "fx.json").read_text())["ops"]
 
 
 def network():
@@ -186,37 +191,15 @@ def test_recorded_ops_compute_the_same_for_other_values(name):
         assert_close(tree_leaves(made(value)), wanted)
 
 
-SIMPLE = {
-    "lambda x, w: torch.relu(x @ w).sum() * 2": "2, 3; 3, 2",
-    "lambda x: (x + 1).exp() / 3": "4",
-    "lambda x: x.sum(1).mean().sqrt()": "2, 3",
-    "lambda x: torch.nn.functional.softmax(x, 0)": "4",
-    "lambda x, y: torch.where(x > 0, x, y)": "4; 4",
-    "lambda x: x.max(0)": "2, 3",
-    "lambda x: x.clone().add_(1).mul_(2)": "3",
-    "lambda d: d['a'] + d['b']": "dict",
-    "lambda x: [x.cos(), {'s': x.sin()}]": "2",
-    "lambda x: torch.cat([x, x]).view(-1)": "2, 2",
-}
-
-
-def recorded(torch, text):
-    import importlib
-
-    make = importlib.import_module(torch.__name__ + ".fx.experimental.proxy_tensor").make_fx
-    shapes = SIMPLE[text]
-    if shapes == "dict":
-        given = [{"a": torch.ones(2), "b": torch.ones(2)}]
-    else:
-        given = [torch.ones(*map(int, shape.split(","))) for shape in shapes.split(";")]
-    return make(eval(text, {"torch": torch}))(*given).code
+@pytest.mark.parametrize("text", GOLDEN)
+def test_recorded_ops_read_as_in_pytorch(text):
+    assert layer_cases.ops(flambeau, text) == GOLDEN[text]
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("text", SIMPLE)
-def test_recorded_ops_read_as_in_pytorch(text):
+def test_the_record_is_what_pytorch_says():
     torch = pytest.importorskip("torch")
-    assert recorded(flambeau, text) == recorded(torch, text)
+    assert {text: layer_cases.ops(torch, text) for text in GOLDEN} == GOLDEN
 
 
 @pytest.mark.parametrize("read", [lambda x: x.sum().item(), lambda x: x if x.sum() > 0 else -x])

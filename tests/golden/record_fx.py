@@ -25,6 +25,7 @@ def main():
             for text in (*layer_cases.LAYERS, *layer_cases.LEAVES)
         },
         "done": {text: layer_cases.done(torch, text) for text in layer_cases.DONE},
+        "ops": {text: layer_cases.ops(torch, text) for text in layer_cases.OPS},
         "edits": {name: edit_cases.edited(torch, name) for name in edit_cases.EDITS},
     }
     (HERE / "fx.json").write_text(json.dumps(found, indent=1, default=sorted) + "\n")

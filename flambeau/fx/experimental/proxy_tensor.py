@@ -13,8 +13,9 @@ from typing import Any
 from flambeau._tensor import Tensor
 from flambeau.eager import interposing
 from flambeau.eager.dispatching import _Below, _on_tensors
-from flambeau.eager.overloads import namespace, overload_of
+from flambeau.eager.overloads import OpOverload, namespace, overload_of
 from flambeau.fx.codegen import _PyTreeCodeGen, _PyTreeInfo
+from flambeau.fx.experimental.op_calls import as_aten, index_steps
 from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import Node, map_aggregate
@@ -75,13 +76,32 @@ class ProxyTorchDispatchMode(_Below):
         short = target.__name__.partition(".")[0]
         result = function(*args, **kwargs)
         if known or not tensors or _draws(short):  # else it is a constant of constants
-            self._record(target, short, args, kwargs, result)
+            self._record(name, target, args, kwargs, result)
         return result
 
-    def _record(self, target, short, args, kwargs, result):
-        given, named = self.argument(_as_lists(short, args)), dict(self.argument(kwargs))
+    def _record(self, name, target, args, kwargs, result):
+        short = target.__name__.partition(".")[0]
+        if target is operator.getitem and self._record_index(args, result):
+            return
+        if isinstance(target, OpOverload):
+            args, kwargs = as_aten(name, short, args, kwargs)
+        given, named = self.argument(args), dict(self.argument(kwargs))
         node = self.graph.create_node("call_function", target, given, named, short)
         self._track_result(result, node)
+
+    def _record_index(self, args, result):
+        """An index that is made of ops of aten; False if it is not."""
+        tensor, index = args
+        steps = index_steps(tensor.ndim, index)
+        if not steps:
+            return False
+        node = self._leaf(tensor)
+        for op, rest in steps:
+            short, _, overload = op.partition(".")
+            target = getattr(getattr(namespace("aten"), short), overload)
+            node = self.graph.create_node("call_function", target, (node, *rest), {}, short)
+        self.track(result, node)
+        return True
 
     def _track_result(self, result, node):
         if isinstance(result, Tensor):
@@ -157,31 +177,6 @@ class _Again(_Below):
 
     def around(self, name: interposing.Name, function: Callable, args: tuple, kwargs: dict) -> Any:
         return self.mode.around(name, function, args, kwargs)
-
-
-# ops whose sizes, or dimensions, are one list
-_SIZES = frozenset("view reshape expand permute repeat flip".split())
-_FROM_SIZES = frozenset("zeros ones empty rand randn".split())
-_DIMS = frozenset("sum mean amax amin logsumexp var std".split())
-
-
-def _as_lists(name, args):
-    """Arguments as aten has them: sizes and dimensions are lists."""
-    if name in _SIZES and len(args) > 1:
-        listed = _listed(args[1:])
-        return args if listed is None else (args[0], listed)
-    if name in _FROM_SIZES:
-        listed = _listed(args)
-        return args if listed is None else (listed,)
-    if name in _DIMS and len(args) > 1 and isinstance(args[1], int):
-        return args[0], [args[1]], *args[2:]
-    return args
-
-
-def _listed(sizes):
-    if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
-        sizes = sizes[0]
-    return list(sizes) if all(isinstance(n, int) for n in sizes) else None
 
 
 def _target(name, args, kwargs):
