@@ -12,7 +12,7 @@ from flambeau._dtype import dtype
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import edge_of, init_node
-from flambeau.eager.binding import judged
+from flambeau.eager.binding import bind, judged
 from flambeau.eager.formula import node_class, quick_recorder
 from flambeau.eager.fragments import allocated, compile_text, indented
 from flambeau.ops.table import REQUIRED
@@ -154,7 +154,11 @@ def kernel_unless_recorded(run):
                 for a in args:
                     if isinstance(a, Tensor) and a._requires_grad:
                         return op.body(*args)
-            return run(*args)
+            try:
+                return run(*args)
+            except AttributeError:
+                bind(op, args, {})  # for its complaints about what is no tensor
+                raise
 
         return function
 

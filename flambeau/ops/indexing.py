@@ -363,6 +363,9 @@ def check_fits(value, dtype):
 
 def _check_fits(bound):
     value, dtype = bound["value"], bound["input"].dtype
+    if not hasattr(bound["mask"], "shape"):
+        kind = type(bound["mask"]).__name__
+        raise TypeError(f"masked_fill(): argument 'mask' (position 2) must be Tensor, not {kind}")
     if isinstance(value, (int, float, complex)):
         check_fits(value, dtype)
     elif value.dtype.is_complex and not dtype.is_complex:
@@ -483,6 +486,11 @@ def repeat_interleave(input, repeats: object = None, dim: int = None, *, output_
             .expand(shape)
             .clone(memory_format=contiguous_format)
             .flatten(dim, dim + 1)
+        )
+    if not hasattr(repeats, "ndim"):
+        raise TypeError(
+            "repeat_interleave() received an invalid combination of arguments - got (Tensor, "
+            f"{type(repeats).__name__}), but expected (Tensor input, Tensor repeats)"
         )
     if repeats.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")

@@ -11,7 +11,7 @@ from flambeau import _dtype as d
 from flambeau.codegen import scalar as m
 from flambeau.ops import linalg_checks as check
 from flambeau.ops.linalg_solving import adjoint
-from flambeau.ops.table import Tensors, composite, public
+from flambeau.ops.table import OptionalTensor, Tensors, composite, public
 
 _PLAIN = "function method out"
 
@@ -254,7 +254,7 @@ def _low_rank(A, q, rounds, M):
 
 
 @composite(variants="function", bind=True)
-def svd_lowrank(A, q: object = 6, niter: object = 2, M: object = None):
+def svd_lowrank(A, q: object = 6, niter: object = 2, M: OptionalTensor = None):
     """U, S, V of a matrix that is nearly of rank q, by random projections."""
     return _low_rank(A, 6 if q is None else q, 2 if niter is None else niter, M)
 

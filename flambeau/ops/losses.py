@@ -425,6 +425,9 @@ def gaussian_nll_loss(
         var = input.new_full(input.shape, var)
     elif isinstance(var, (int, complex)):
         public("any")(var < 0)  # for its complaint
+    elif not hasattr(var, "shape"):
+        kind = type(var).__name__
+        raise TypeError(f"'<' not supported between instances of '{kind}' and 'int'")
     if var.shape != input.shape:
         if input.shape[:-1] == var.shape:
             var = var.unsqueeze(-1)

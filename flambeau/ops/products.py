@@ -330,6 +330,8 @@ def tensordot(a, b, dims: object = 2, out: object = None):
     left, right = ([x] if isinstance(x, int) else list(x) for x in dims)
     if len(left) != len(right):
         raise RuntimeError("both dimension lists should have same length")
+    if out is not None and not hasattr(out, "dtype"):
+        raise TypeError(f"tensordot(): argument 'out' must be Tensor, not {type(out).__name__}")
     found = contract(a, b, left, right)
     if out is None:
         return found

@@ -8,6 +8,7 @@ generators and seeds in `flambeau/random.py`, dropout in `dropout.py`.
 
 from flambeau.codegen import scalar as m
 from flambeau.ops.rules import promoted
+from flambeau.ops.support import refuses
 from flambeau.ops.table import pointwise, public, template
 
 NOTHING = lambda g: g.new_zeros(g.shape)  # what was drawn does not depend on the input
@@ -80,13 +81,21 @@ def binomial(count, prob, generator: object = None):
     """How many of count trials of probability prob succeed."""
 
 
-@pointwise(dtype=promoted, variants="function")
+@pointwise(
+    dtype=promoted,
+    variants="function",
+    dtypes=refuses("_standard_gamma_grad_cpu", "bool int wide complex"),
+)
 def _standard_gamma_grad(input, output):
     """How far samples of gamma distributions move with their shapes (codegen/slopelib.py)."""
     return m.gamma_slope(input, output)
 
 
-@pointwise(dtype=promoted, variants="function")
+@pointwise(
+    dtype=promoted,
+    variants="function",
+    dtypes=refuses("_dirichlet_grad_cpu", "bool int wide complex"),
+)
 def _dirichlet_grad(x, alpha, total):
     """The same for Dirichlet samples x; total is the sum of a row of alpha."""
     return m.beta_slope(x, alpha, total)
