@@ -216,7 +216,7 @@ def index_copy(target, dim, index, source):
         a.pop(dim)
     if b:
         b.pop(dim)
-    if a != b and given.ndim:
+    if a != b:
         raise RuntimeError(
             f"{start}Source/destination tensor must have same slice shapes. Destination slice "
             f"shape: {' '.join(map(str, a))} at dimension {dim} and source slice shape: "
