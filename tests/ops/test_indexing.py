@@ -382,6 +382,6 @@ def test_any_key_does_what_it_does_in_pytorch(key, dtype):
 
 @pytest.mark.parametrize("shape, dim", [((2, 0, 2), -1), ((2, 3), 1)])
 def test_a_single_number_is_no_slice_for_index_copy(shape, dim):
-    index, source = flambeau.zeros((), dtype=flambeau.int64), flambeau.ones(())
+    index, source = torch.zeros((), dtype=torch.int64), torch.ones(())
     with pytest.raises(RuntimeError, match="must have same slice shapes"):
-        flambeau.index_copy(flambeau.ones(shape), dim, index, source)
+        torch.index_copy(torch.ones(shape), dim, index, source)
