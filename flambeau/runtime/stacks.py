@@ -1,7 +1,9 @@
-"""Room for the compiler: LLVM recurses deeply, and threads may have very small stacks.
+"""Room and peace for the compiler: LLVM recurses deeply, and must not be left half-way.
 
 `threading.stack_size` lets a program have threads of 64 KB, where compiling a larger kernel would
-run over the end of the stack.
+run over the end of the stack. And in the main thread Control-C (or any handler of a signal) may
+raise in the midst of llvmlite, whose lock would then stay locked for good. So both have it done by
+a thread of its own.
 """
 
 import ctypes
@@ -14,8 +16,10 @@ _lock = threading.Lock()  # threading.stack_size speaks for all threads that sta
 
 
 def with_room(act, *args):
-    """act(*args), on a thread with a larger stack where this one's is small."""
-    return act(*args) if stack_bytes() >= ENOUGH else _elsewhere(act, args)
+    """act(*args), on another thread where this one's stack is small or signals may interrupt."""
+    if threading.current_thread() is not threading.main_thread() and stack_bytes() >= ENOUGH:
+        return act(*args)
+    return _elsewhere(act, args)
 
 
 def stack_bytes():
@@ -62,9 +66,18 @@ def _elsewhere(act, args):
         previous = threading.stack_size(_OWN)
         try:
             thread.start()
+        except RuntimeError:  # the interpreter is about to end
+            return act(*args)
         finally:
             threading.stack_size(previous)
-    thread.join()
+    interruption = None
+    while thread.is_alive():
+        try:
+            thread.join()
+        except BaseException as error:  # it is raised once the compiler is done
+            interruption = error
+    if interruption is not None:
+        raise interruption
     ((result, error),) = found
     if error is not None:
         raise error
