@@ -74,8 +74,8 @@ def _elsewhere(act, args):
     while thread.is_alive():
         try:
             thread.join()
-        except BaseException as error:  # it is raised once the compiler is done
-            interruption = error
+        except BaseException as raised:  # and raised again once the compiler is done
+            interruption = raised
     if interruption is not None:
         raise interruption
     ((result, error),) = found
