@@ -6,7 +6,7 @@ and B are needed. Eigenvalues are differentiable, as Rayleigh quotients of the v
 """
 
 from flambeau import _dtype as d
-from flambeau.ops.table import composite, public
+from flambeau.ops.table import OptionalTensor, composite, public
 
 MOST_ROUNDS = 1000
 
@@ -72,10 +72,10 @@ def _check(A, n):
 def lobpcg(
     A,
     k: object = None,
-    B: object = None,
-    X: object = None,
+    B: OptionalTensor = None,
+    X: OptionalTensor = None,
     n: object = None,
-    iK: object = None,
+    iK: OptionalTensor = None,
     niter: object = None,
     tol: object = None,
     largest: object = None,
