@@ -91,6 +91,12 @@ class Guards:
             nbytes = self.live[start][0]
         return (start, nbytes) if address <= start + nbytes else None
 
+    def broken(self) -> list:
+        """What is wrong with any block, in use or given back, since this was asked last."""
+        with self.lock:
+            found, self.damage[:] = self.damage[:], []
+            return found + [hurt for start in self.starts if (hurt := self.hurt(start))]
+
     def hurt(self, start: int) -> str:
         """What is wrong with the guards of a block; empty if nothing is."""
         nbytes = self.live[start][0]

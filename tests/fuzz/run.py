@@ -12,6 +12,7 @@ import argparse
 import base64
 import contextlib
 import json
+import os
 import pickle
 import selectors
 import subprocess
@@ -19,6 +20,7 @@ import sys
 import warnings
 from collections import Counter
 from pathlib import Path
+from subprocess import PIPE
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +48,7 @@ class Finding(NamedTuple):
     note: str
 
 
-def _plain(value):
+def plain(value):
     """Results as arrays and texts, which travel between processes."""
     if hasattr(value, "numpy") and hasattr(value, "dtype"):
         kind = str(value.dtype).removeprefix("torch.").removeprefix("flambeau.")
@@ -57,7 +59,7 @@ def _plain(value):
         t = t.float() if kind == "bfloat16" else t
         return ("tensor", kind, np.array(t.cpu().numpy()))
     if isinstance(value, (tuple, list)):
-        return ("several", [_plain(v) for v in value])
+        return ("several", [plain(v) for v in value])
     if isinstance(value, (bool, int, float, complex, str)) or value is None:
         return ("value", value)
     return ("text", type(value).__name__)
@@ -69,9 +71,7 @@ def worker(package, seed, first, count):
 
     if package == "flambeau":
         import flambeau as torch
-        from tests.fuzz import guarded
-
-        guarded.guard()
+        from flambeau.eager.kernels import CHECKS
     else:
         import torch
     warnings.simplefilter("ignore")
@@ -82,13 +82,13 @@ def worker(package, seed, first, count):
         space = {"torch": torch, "made": made}
         try:
             exec(compile(call.text, f"<call {number}>", "exec"), space)
-            result = "ok", _plain(space["out"])
+            result = "ok", plain(space["out"])
             if package == "flambeau":
                 _go_back(space["out"])
         except Exception as error:  # which one is the result
             result = "error", type(error).__name__, str(error)[:200]
         space.clear()
-        harm = guarded.broken() if package == "flambeau" else []
+        harm = CHECKS.guards.broken() if package == "flambeau" else []
         line = base64.b64encode(pickle.dumps((number, result, harm))).decode()
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
@@ -101,13 +101,18 @@ def _go_back(out):
             out.sum().abs().backward()
 
 
+def checked():
+    """An environment in which every launch is looked at, and memory lies between guards."""
+    return os.environ | {"FLAMBEAU_CHECK": "1"}
+
+
 def outcomes(package, seed, first, count):
     """(number, result, harm) of each call; results of lost ones are ("crash" or "hang", note)."""
     at, last = first, first + count
     while at < last:
         command = [sys.executable, "-m", "tests.fuzz.run", "--worker", package]
         command += ["--seed", str(seed), "--first", str(at), "--calls", str(last - at)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = subprocess.Popen(command, stdout=PIPE, stderr=PIPE, env=checked())
         silent = False
         try:
             with selectors.DefaultSelector() as ready:
@@ -164,8 +169,8 @@ def judged(op, result, harm, theirs):
     """(kind of finding, note) of a call; None if nothing is wrong. theirs: PyTorch's result."""
     if result[:2] == ("error", "ZeroDivisionError") and op in DIVIDE:
         return None
-    if harm:
-        return "writes outside", str(harm[:3])
+    if harm or result[:2] == ("error", "LaunchError"):
+        return "writes outside", str(harm[:3] or result[2])
     if result[0] in ("crash", "hang"):
         return result
     if result[0] == "error" and result[1] in RAW and (theirs is None or theirs[:2] != result[:2]):

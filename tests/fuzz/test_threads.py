@@ -6,12 +6,14 @@ import sys
 
 import pytest
 
+from tests.fuzz.run import checked
+
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 
 
 def _told(seed):
     command = [sys.executable, "-X", "faulthandler", "-m", "tests.fuzz.threads", str(seed)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=checked())
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout
 

@@ -1,6 +1,6 @@
 """Threads that all compute, a process that forks meanwhile, and signals that interrupt: one story.
 
-    python -m tests.fuzz.threads SEED
+    FLAMBEAU_CHECK=1 python -m tests.fuzz.threads SEED
 
 Every thread makes its own random calls (programs.py) and keeps what they gave; the main thread
 forks children that compute a little, and is interrupted again and again by a timer whose handler
@@ -17,9 +17,9 @@ import time
 import warnings
 
 import flambeau as torch
-from tests.fuzz import guarded
+from flambeau.eager.kernels import CHECKS
 from tests.fuzz.programs import made, program
-from tests.fuzz.run import _plain, unlike
+from tests.fuzz.run import plain, unlike
 
 CALLS, THREADS, CHILDREN = 40, 4, 6
 DRAWS = ("rand", "drop", "bernoulli", "normal", "multinomial", "exponential", "rrelu", "gumbel")
@@ -38,7 +38,7 @@ def outcome(seed, number):
         raise
     except Exception as error:  # which one is the outcome
         return "error", type(error).__name__, str(error)[:200]
-    return _plain(space["out"])
+    return plain(space["out"])
 
 
 def numbers_of(seed, thread):
@@ -58,7 +58,7 @@ def child(seed, number):
         for k in range(3):
             outcome(seed, number + k)
         x = torch.ones(300, 300)
-        good = (x @ x)[0, 0].item() == 300 and not guarded.broken()
+        good = (x @ x)[0, 0].item() == 300 and not CHECKS.guards.broken()
         os._exit(0 if good else 3)
     except BaseException:
         os._exit(4)
@@ -70,7 +70,6 @@ def interrupt(signum, frame):
 
 def main(seed):
     warnings.simplefilter("ignore")
-    guarded.guard()
     torch.set_num_threads(2)
     rng, results, children, interrupted = random.Random(seed), {}, [], 0
 
@@ -110,7 +109,7 @@ def main(seed):
         if result[0] != again[0] or (result[0] != "error" and unlike(result, again)):
             note = f"{result[:3]} for {again[:3]}"
             bad.append(f"call {number} differs: {note}\n{program(seed, number).text}")
-    bad += [f"a block was written over: {where}" for where in guarded.broken()]
+    bad += [f"a block was written over: {where}" for where in CHECKS.guards.broken()]
     print(f"{len(results)} calls in {THREADS} threads, {len(children)} children, "
           f"{interrupted} interruptions")  # fmt: skip
     print("\n".join(bad))
