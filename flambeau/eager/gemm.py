@@ -17,6 +17,7 @@ from flambeau.eager.copying import copy_into
 from flambeau.eager.kernels import load_functions, pool
 from flambeau.eager.plans import Plans
 from flambeau.runtime.cpu import packed
+from flambeau.runtime.stacks import alone
 
 SMALL = 1 << 29  # multiplications, times bytes, up to which packing both operands does not pay
 FEW = 1 << 16  # multiplications up to which a product in pairs is not worth its scratch
@@ -53,7 +54,7 @@ def _registers(code):
     return Registers(tiles.lanes(code), tiles.pairs(code), tallest, widths, narrower)
 
 
-REGISTERS = Plans(_registers, by_default=False)
+REGISTERS = Plans(lambda code: alone(_registers, code), by_default=False)
 
 
 class Schedule:
@@ -78,14 +79,16 @@ class Schedule:
         """The address of a tile function; each height is compiled when it is first met."""
         found = self.tiles.get(height)
         if found is None:
-            from flambeau.codegen.templates.gemm import build_tile
-
-            ir = build_tile(height, *self.key[:-1])
-            found = self.tiles[height] = load_functions(ir, ("tile",))["tile"]
+            found = self.tiles[height] = alone(self._new_tile, height)
         return found
 
+    def _new_tile(self, height):
+        from flambeau.codegen.templates.gemm import build_tile
 
-SCHEDULES = Plans(lambda key: Schedule(*key), by_default=False)
+        return load_functions(build_tile(height, *self.key[:-1]), ("tile",))["tile"]
+
+
+SCHEDULES = Plans(lambda key: alone(Schedule, *key), by_default=False)
 
 
 class Plan:
