@@ -233,6 +233,14 @@ def new_reduced(layout, args, kwargs):
     return None if are_odd((dim,)) or type(keepdim) is int else new_tensor(layout)
 
 
+def are_integers(items):
+    """Is this a tuple of nothing but integers? True is none, though it is equal to 1."""
+    return isinstance(items, tuple) and _INT.issuperset(map(type, items))
+
+
+_INT = frozenset((int,))
+
+
 def not_yet(*args):
     """What native code does is not done, for want of it."""
 
@@ -241,6 +249,7 @@ MAKERS = {
     "_fresh": new_tensor,
     "_share": new_view,
     "_reduced": new_reduced,
+    "_integers": are_integers,
     "_subscript": not_yet,  # (input, key, recording)
     "_reshaped": not_yet,  # (input, sizes, recording)
     "_turned": not_yet,  # (input, dim0, dim1, recording)

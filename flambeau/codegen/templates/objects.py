@@ -46,7 +46,7 @@ def build(slots):
 
 
 VIEWS = ("subscript", "reshaped", "turned", "permuted", "unsqueezed", "expanded")
-NAMES = ("layout", "fresh", "share", *VIEWS, "sized", "joined", "reduced")
+NAMES = ("layout", "fresh", "share", *VIEWS, "sized", "joined", "reduced", "integers")
 
 
 class Maker:
@@ -480,9 +480,20 @@ _INNER = (
     ("fresh", (PTR,), _fresh),
     ("share", (PTR,) * 4, _share),
 )
+def _integers(m, items):
+    """Is this a tuple of nothing but integers? True is none, though it is equal to 1."""
+    fn, no = m.fn, V(m.fn, PTR, "@_Py_FalseStruct")
+    with fn.when(~(m.is_a(items, "PyTuple_Type") | (m.kind(items) == m.constant("Size")))):
+        m.leave(m.own_reference(no))
+    with fn.loop(0, m.length(items)) as k, fn.when(~m.is_a(m.item(items, k), "PyLong_Type")):
+        m.leave(m.own_reference(no))
+    fn.ret(m.own_reference(V(fn, PTR, "@_Py_TrueStruct")))
+
+
 _BUILTINS = (
     ("layout", 1, lambda m, facts: m.fn.ret(m.inner("missing", facts))),
     ("fresh", 1, lambda m, layout: m.fn.ret(m.inner("fresh", layout))),
     ("share", 4, _view),
     ("reduced", 3, _reduced),
+    ("integers", 1, _integers),
 )
