@@ -28,11 +28,14 @@ _TYPED = {
     "int": "type({n}) is int",
     "ints": "(type({n}) is int or _integers({n}))",
     "int list": "_integers({n})",
+    "ints or str": "(type({n}) is int or type({n}) is str or _integers({n}))",
+    "indices": "type({n}) is tuple",
     "float": "type({n}) is float",
     "Scalar": "type({n}) in NUMBERS",
     "str": "type({n}) is str",
     "dtype": "type({n}) is dtype",
 }
+WHOLE = ("int", "ints", "int list", "ints or str")
 _NUMBERS = frozenset((bool, int, float, complex))
 
 
@@ -141,8 +144,8 @@ def kernel_unless_recorded(run):
                         return op.body(*args)
             try:
                 return run(*args)
-            except AttributeError:
-                bind(op, args, {})  # for its complaints about what is no tensor
+            except (AttributeError, TypeError):
+                bind(op, args, {})  # for its complaints, which come first
                 raise
 
         return function
@@ -217,7 +220,7 @@ def _call_text(op, names, recording, quick):
 
 def _judged_text(op, text, by_name):
     """Lines that run a row; integers that are too large are found where something else was."""
-    if not any(p.wants in ("int", "ints", "int list") for p in op.params):
+    if not any(p.wants in (*WHOLE, "indices") for p in op.params):
         return indented(text)
     return (
         f"    try:\n{indented(indented(text))}"

@@ -390,11 +390,11 @@ _TEXT = """def {name}(input=REQUIRED, *args, out=None, **kwargs):
         call = None
     if call is None or out is not None:
         return slow(input, args, kwargs, out=out)
-    if kernel is None:
-        return several(call, input)
     out0 = _reduced(layout0, args, kwargs)
     if out0 is None:
         return slow(input, args, kwargs)
+    if kernel is None:
+        return several(call, input)
     p0 = out0._storage.pointer
     kernel(desc, p0, input._storage.pointer + input._offset, n)
     if input._requires_grad and modes.grad and differentiable:

@@ -664,6 +664,7 @@ def _check_fill(bound):
 @pointwise(
     dtype=same,
     check=_check_fill,
+    fitting=True,
     settled=True,
     variants="function inplace",
     overlapping=True,

@@ -202,7 +202,7 @@ def _numbers(name, size, scales, align_corners, mode, spatial):
     """Size and scales as tuples of numbers; the size follows from scales if there are any."""
     try:
         if scales is None:
-            return tuple(operator.index(n) for n in size), None
+            return tuple(operator.index(None if n is True or n is False else n) for n in size), None
         scales = tuple(float(s) for s in scales)
     except (TypeError, ValueError):
         flag = () if mode.startswith("nearest") else ("bool",)

@@ -44,6 +44,14 @@ class IntList:
     """Annotation: several ints."""
 
 
+class Indices:
+    """Annotation: a sequence of tensors and None."""
+
+
+class Padding:
+    """Annotation: an int, several, or a word."""
+
+
 class Count:
     """Annotation: an int that is a constant of kernels."""
 
@@ -84,6 +92,8 @@ _WANTED = {
     Dims: "ints",
     Ints: "ints",
     IntList: "int list",
+    Padding: "ints or str",
+    Indices: "indices",
     DType: "dtype",
 }
 
@@ -152,8 +162,11 @@ def public(name):
 
 
 def remembered(function):
-    """Remember what a function of layouts and plain arguments finds; the oldest is forgotten."""
-    known = lru_cache(4096)(function)
+    """Remember what a function of layouts and plain arguments finds; the oldest is forgotten.
+
+    1, 1.0 and True are different arguments; in tuples they are not.
+    """
+    known = lru_cache(4096, typed=True)(function)
 
     def find(*arguments):
         try:
@@ -215,22 +228,26 @@ OPTIONS: dict[str, dict[str, type]] = {
         "check": Function,
         "exact_out": bool,  # must out= have the result's dtype?
         "exact_numbers": bool,  # are numbers not rounded to half types before the body?
+        "fitting": bool,  # must numbers fit the dtype that they are written to?
         "family": str,  # another kind of kernel around the same body: "total"
         "fold": tuple,
         "inplace_row": str,
         "loose": bool,  # does autograd not care for its writes?
         "number_pairs": bool,  # may numbers stand for all tensors? add(1, 2)
         "numbers": bool,  # may numbers stand for tensors?
+        "numbers_for": tuple,  # for which of them, if not for all
         "overlapping": bool,  # may it write an element twice, in place?
         "overload": Function,
         "prepare": Function,
         "settled": bool,
+        "sparing": bool,  # does it leave some elements as they are?
     },
     "template": {
         "apart": bool,  # must out= share no memory with the tensors of the first argument?
         "bare_node": str,  # the name of nodes where a tensor is missing or a number
         "exact_out": bool,  # must out= have the result's dtype?
         "numbers": bool,
+        "numbers_for": tuple,
         "varargs": str,  # the parameter that takes the rest of the arguments: view(2, 3)
     },
     "composite": {

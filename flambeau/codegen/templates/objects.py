@@ -46,7 +46,7 @@ def build(slots):
 
 
 VIEWS = ("subscript", "reshaped", "turned", "permuted", "unsqueezed", "expanded")
-NAMES = ("layout", "fresh", "share", *VIEWS, "sized", "joined", "reduced", "integers")
+NAMES = ("layout", "fresh", "share", *VIEWS, "sized", "joined", "reduced", "integers", "even")
 
 
 class Maker:
@@ -447,10 +447,13 @@ def _leave_if_odd(m, item, depth):
 
 
 def _reduced(m, layout, args, kwargs):
-    """A tensor for the result of a reduction; None where its dim is odd or its keepdim an int."""
+    """A tensor for the result of a reduction; None where its dim is odd or its keepdim an int.
+
+    Without a layout it is only True.
+    """
     fn, given = m.fn, m.length(args)
     with fn.when(given > 0):
-        m.leave_unless(~m.is_odd(m.item(args, 0)))
+        _leave_if_odd(m, m.item(args, 0), 0)
     with fn.when(given > 1):
         m.leave_unless(~m.is_a(m.item(args, 1), "PyLong_Type"))
     with fn.when(fn.call("PyDict_Size", I64, kwargs, pure=False) > 0):
@@ -459,9 +462,11 @@ def _reduced(m, layout, args, kwargs):
             for name in ("dim", "keepdim")
         )
         with fn.when(dim != m.nothing):
-            m.leave_unless(~m.is_odd(dim))
+            _leave_if_odd(m, dim, 0)
         with fn.when(keepdim != m.nothing):
             m.leave_unless(~m.is_a(keepdim, "PyLong_Type"))
+    with fn.when(layout == m.none):
+        m.leave(m.own_reference(V(fn, PTR, "@_Py_TrueStruct")))
     fn.ret(m.inner("fresh", layout))
 
 
@@ -480,6 +485,8 @@ _INNER = (
     ("fresh", (PTR,), _fresh),
     ("share", (PTR,) * 4, _share),
 )
+
+
 def _integers(m, items):
     """Is this a tuple of nothing but integers? True is none, though it is equal to 1."""
     fn, no = m.fn, V(m.fn, PTR, "@_Py_FalseStruct")
@@ -490,10 +497,18 @@ def _integers(m, items):
     fn.ret(m.own_reference(V(fn, PTR, "@_Py_TrueStruct")))
 
 
+def _even(m):
+    """True unless an argument is odd, or a tuple that holds such; then None."""
+    with m.fn.loop(0, m.count) as k:
+        _leave_if_odd(m, m.fn.load(m.fn.gep(m.args, k, PTR), PTR), 0)
+    m.fn.ret(m.own_reference(V(m.fn, PTR, "@_Py_TrueStruct")))
+
+
 _BUILTINS = (
     ("layout", 1, lambda m, facts: m.fn.ret(m.inner("missing", facts))),
     ("fresh", 1, lambda m, layout: m.fn.ret(m.inner("fresh", layout))),
     ("share", 4, _view),
     ("reduced", 3, _reduced),
     ("integers", 1, _integers),
+    ("even", 0, _even),
 )
