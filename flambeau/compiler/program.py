@@ -134,6 +134,8 @@ class _Maker:
         outs = list(result)
         if not all(isinstance(o, Tensor) for o in outs):
             raise Spoiled("a result is no tensor")
+        forward.moves()  # is everything known?
+        forward.fuse(lambda which: True)
         memory = _Memory(forward, outs)
         backward = None
         if any(self.wants):
@@ -163,6 +165,8 @@ class _Maker:
         found = run.run(
             lambda: autograd.grad(roots, wanted, grads, retain_graph=True, allow_unused=True)
         )
+        run.moves()
+        run.fuse(lambda which: True)
         return _Backward(run, found, layouts, len(leaves), len(forward.fresh))
 
 

@@ -20,11 +20,13 @@ All tapes share the arena, and one of them runs at a time; a second thread runs 
 import bisect
 import ctypes
 import os
+import struct
 import threading
 from typing import Any, NamedTuple
 
 from flambeau import random as _random
 from flambeau._tensor import Tensor
+from flambeau.compiler import fusing
 from flambeau.eager import kernels
 from flambeau.runtime import cpu, tapes, touching
 from flambeau.runtime.allocator import host_allocator
@@ -191,6 +193,13 @@ class Recording:
             if not launch.quiet:
                 raise Spoiled(f"{cpu.name_of(launch.definition)} gives a number to Python")
             for place, value in enumerate(launch.arguments):
+                if type(value) is bytes and any(
+                    r.find(word) is not None
+                    for word in struct.unpack(f"{len(value) // 8}Q", value[: len(value) & -8])
+                    for r in (given, fresh, fixed)
+                    if word >= LOWEST
+                ):
+                    raise Spoiled(f"{cpu.name_of(launch.definition)} has an address among its words")
                 if type(value) is not int or value < LOWEST:
                     continue
                 which = given.find(value)
@@ -206,6 +215,27 @@ class Recording:
                         f"{cpu.name_of(launch.definition)} is given memory that nobody knows"
                     )
         return found
+
+    def fuse(self, is_kept: Any) -> None:
+        """Join pointwise launches. is_kept(number of a fresh block): is it needed afterwards?"""
+        arena = _Ranges([(b.start, b.size) for b in self.arena])
+        fresh = _Ranges([(b.start, b.size) for b in self.fresh])
+        given = _Ranges([(first, size) for _, first, size in self.bases])
+
+        def block_of(address):
+            if address < LOWEST:
+                return None
+            for kind, ranges in (("base", given), ("fresh", fresh), ("arena", arena)):
+                which = ranges.find(address)
+                if which is not None:
+                    return kind, which
+            return "unknown", 0
+
+        def is_needed(block):
+            kind, which = block
+            return kind != "arena" and (kind != "fresh" or is_kept(which))
+
+        self.launches = fusing.fused(self.launches, block_of, is_needed)
 
     def find(self, t: Tensor) -> Place | None:
         """Where a tensor of the result lies; None if it does not move (a constant)."""

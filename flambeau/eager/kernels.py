@@ -30,6 +30,7 @@ _clock: kernel_clock.KernelClock | None = None
 # By identity of a kernel, which is kept: the hash of a builtin follows its address, and that
 # changes while kernels are timed.
 _bodies: dict = {}
+nests: dict = {}  # of pointwise kernels, by the address of their definition
 compile_log = None  # a list collects (milliseconds, hit) per kernel while somebody measures
 
 
@@ -118,6 +119,8 @@ def load_kernel(ir, name="kernel", nest=None):
     names = ("entry", "body") if "void @body(" in ir else ("entry",)
     addresses = load_functions(ir, names)
     kernel = cpu.builtin(name, addresses["entry"])
+    if nest is not None:
+        nests[kernel.__self__] = nest
     if CHECKS is not None:
         kernel = CHECKS.watched(kernel, name, nest)
     _bodies[id(kernel)] = addresses.get("body"), kernel
