@@ -23,7 +23,7 @@ from flambeau.runtime.cpu import packed
 from flambeau.runtime.tapes import Launch
 
 OPERANDS = 14  # of a joined kernel, at most
-COST = 600  # instructions per element, about, at most
+COST = 300  # instructions per element, about, at most
 HALVES = ("f16", "bf16")
 BARRED = ("check", "coordinate")  # words that know more than their element
 ITEMSIZE = {
@@ -56,7 +56,7 @@ class Other:
         self.launch = launch
         self.reads = self.writes = frozenset(blocks)
 
-    def launches(self, live):
+    def launches(self, live, again=None):
         return self.launch
 
 
@@ -118,19 +118,27 @@ class Group:
         return copy.minds(outs, ins, block_of)
 
     # -- the kernel --------------------------------------------------------------------------------
-    def values(self):
-        """(operand -> expression of its last value, loads, numbers)."""
+    def values(self, again=None):
+        """(operand -> expression of its last value, loads, numbers).
+
+        again: `Again`, which computes values that were not kept; None loads them all.
+        """
         state: dict = {}
         loads: list = []
         numbers: list = []
-        for _, nest, outs, ins, given in self.members:
-            exchanged = []
-            for o in ins:
-                value = state.get(o)
+
+        def value_of(o):
+            value = state.get(o)
+            if value is None:
+                value = None if again is None else again.value(o, self.sizes, value_of, numbers)
                 if value is None:
-                    value = state[o] = scalar.Expr("argument", (), _compute(o.code))
+                    value = scalar.Expr("argument", (), _compute(o.code))
                     loads.append(Load(o, value))
-                exchanged.append(value)
+                state[o] = value
+            return value
+
+        for _, nest, outs, ins, given in self.members:
+            exchanged = [value_of(o) for o in ins]
             for kind, number in zip(nest.scalars, given):
                 value = scalar.Expr("argument", (), "f64" if kind == "f" else "i64")
                 numbers.append((kind, number, value))
@@ -140,14 +148,16 @@ class Group:
                 state[o] = scalar.narrowed(value, o.code) if o.code in HALVES else value
         return state, loads, numbers
 
-    def launches(self, live):
-        """One launch for all members. live(block, operand): is what was written read later?"""
+    def launches(self, live, again=None):
+        """One launch for all members. live(block): is what was written there read later?"""
         stored = [o for o, block in self.written.items() if live(block)]
-        if len(self.members) == 1 and len(stored) == len(self.written):
-            return self.members[0][0]
         if not stored:
             return None
-        state, loads, numbers = self.values()
+        if again is not None and not any(again.has(o, self.sizes) for o in self.operands):
+            again = None
+        if again is None and len(self.members) == 1 and len(stored) == len(self.written):
+            return self.members[0][0]
+        state, loads, numbers = self.values(again)
         return launch_of(self.sizes, [(o, state[o]) for o in stored], loads, numbers)
 
 
@@ -454,38 +464,156 @@ def _taken(group, sizes, nest, outs, ins, numbers, launch, block_of):
     return True
 
 
-def fused(launches: list, block_of: Any, is_kept: Any) -> list:
-    """The same work in fewer launches.
+class Plan:
+    """Launches in groups.
 
-    block_of(address): the block it lies in, None if it is no address. is_kept(block): is what it
-    holds needed after the last launch?
+    block_of(address): the block that it lies in, None if it is no address.
     """
 
-    def blocks_of(launch):
-        return {
-            block
-            for value in launch.arguments
-            if type(value) is int and (block := block_of(value)) is not None
-        }
+    def __init__(self, launches: list, block_of: Any) -> None:
+        def blocks_of(launch):
+            return {
+                block
+                for value in launch.arguments
+                if type(value) is int and (block := block_of(value)) is not None
+            }
 
-    order = _grouped(launches, block_of, blocks_of)
-    found = []
-    for k, entry in enumerate(order):
+        self.order = _grouped(launches, block_of, blocks_of)
 
-        def live(block, k=k):
-            if is_kept(block):
-                return True
-            for later in order[k + 1 :]:
-                if block in later.reads:
+    def launches(self, is_kept: Any, again: "Again | None" = None) -> list:
+        """The same work in fewer launches. is_kept(block): is it needed after the last one?"""
+        found = []
+        for k, entry in enumerate(self.order):
+
+            def live(block, k=k):
+                if is_kept(block):
                     return True
-                if block in later.writes:
-                    return type(later) is not Group or not _covers(later, block, order[k])
-            return False
+                for later in self.order[k + 1 :]:
+                    if block in later.reads:
+                        return True
+                    if block in later.writes:
+                        return type(later) is not Group or not _covers(later, block, self.order[k])
+                return False
 
-        launch = entry.launches(live)
-        if launch is not None:
-            found.append(launch)
-    return found
+            launch = entry.launches(live, again)
+            if launch is not None:
+                found.append(launch)
+        return found
+
+    def written_once(self) -> set:
+        """Blocks that a single entry of the plan writes, as far as one knows."""
+        found: set = set()
+        twice: set = set()
+        for entry in self.order:
+            twice |= found & entry.writes
+            found |= entry.writes
+        return found - twice
+
+    def needed(self) -> tuple[set, dict]:
+        """(blocks that others than groups are given or groups change, block -> loads of it)."""
+        fixed: set = set()
+        loads: dict = {}
+        for entry in self.order:
+            if type(entry) is Other:
+                fixed |= entry.reads
+                continue
+            fixed |= entry.writes
+            for o, block in entry.operands.items():
+                loads.setdefault(block, []).append((o, entry.sizes))
+        return fixed, loads
+
+
+class Again:
+    """Values of a first plan that a second one computes once more in place of loading them.
+
+    A block qualifies if one group of the first plan wrote it, from memory that will be there
+    unchanged, and if only groups of the second plan read it: then it need not be kept at all.
+    """
+
+    def __init__(self, first: Plan, second: Plan, may_go: Any, stays: Any) -> None:
+        """may_go(block): may it be missing after the first plan? stays(block): will it be there?"""
+        self.origins: dict = {}  # flat operand -> (group, operand, block)
+        self.stays = stays
+        once = first.written_once()
+        for entry in first.order:
+            if type(entry) is Group and len(entry.sizes) == 1:
+                for o, block in entry.written.items():
+                    if block in once and may_go(block):
+                        self.origins[o] = entry, o, block
+        self.known: dict = {}  # group -> what it computes
+        self.gone = {block for _, _, block in self.origins.values()}
+        fixed, loads = second.needed()
+        self.gone -= fixed
+        while True:
+            lost = {b for b in self.gone if not self._can(b, loads.get(b, ()))}
+            if not lost:
+                break
+            self.gone -= lost
+
+    def _can(self, block, loads):
+        """Can all loads of a block be done without, from what stays?"""
+        for o, sizes in loads:
+            if not self.has(o, sizes):
+                return False
+        for entry, _, b in self.origins.values():
+            if b != block:
+                continue
+            if sum(cost(n.values) for _, n, *_ in entry.members) > COST // 2:
+                return False
+            for o, read in entry.operands.items():
+                if o in entry.written:
+                    continue
+                if read in self.gone:
+                    if not self.has(o, entry.sizes):
+                        return False
+                elif not self.stays(read):
+                    return False
+        return True
+
+    def _flat(self, o, sizes):
+        return _spread(o, sizes, (math.prod(sizes),)) if _is_flat(o, sizes) else None
+
+    def has(self, o: Operand, sizes: tuple) -> bool:
+        found = self.origins.get(self._flat(o, sizes))
+        return found is not None and found[2] in self.gone
+
+    def value(self, o: Operand, sizes: tuple, value_of: Any, numbers: list) -> Any:
+        """The value of an operand from that of others; None if it is there to be loaded."""
+        if not self.has(o, sizes):
+            return None
+        entry, flat, _ = self.origins[self._flat(o, sizes)]
+        known = self.known.get(id(entry))
+        if known is None:
+            known = self.known[id(entry)] = entry.values()
+        state, loads, given = known
+        needed = _leaves([state[flat]])
+        exchange = {
+            id(load.expression): value_of(_spread(load.operand, entry.sizes, sizes))
+            for load in loads
+            if id(load.expression) in needed
+        }
+        for kind, number, expression in given:
+            if id(expression) in needed:
+                fresh = scalar.Expr("argument", (), expression.type)
+                numbers.append((kind, number, fresh))
+                exchange[id(expression)] = fresh
+        return _exchanged(state[flat], exchange)
+
+
+def _exchanged(value, exchange):
+    """An expression with others in place of its leaves."""
+    memo: dict = dict(exchange)
+
+    def visit(e):
+        found = memo.get(id(e))
+        if found is None:
+            found = e
+            if e.args:
+                found = scalar.Expr(e.op, tuple(map(visit, e.args)), e.type, e.data)
+            memo[id(e)] = found
+        return found
+
+    return visit(value)
 
 
 def _covers(later, block, earlier):

@@ -21,6 +21,7 @@ from flambeau._tensor import Tensor, empty_like_layout, make_tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import FREED, Node, _modified, edge_of, init_node
 from flambeau.compiler import recording
+from flambeau.compiler.fusing import Again
 from flambeau.compiler.recording import Recording, Spoiled, base_of
 from flambeau.eager.copying import filled
 
@@ -135,11 +136,15 @@ class _Maker:
         if not all(isinstance(o, Tensor) for o in outs):
             raise Spoiled("a result is no tensor")
         forward.moves()  # is everything known?
-        forward.fuse(lambda which: True)
+        names = [("input", k) for k in range(len(leaves))]
+        plan = forward.plan(names, "saved")
         memory = _Memory(forward, outs)
-        backward = None
+        backward, gone = None, frozenset()
         if any(self.wants):
-            backward = self._backward(forward, leaves, outs, memory)
+            backward, gone = self._backward(forward, plan, leaves, outs, memory)
+        forward.launches = plan.launches(lambda block: block[0] != "arena" and block not in gone)
+        if gone:
+            memory = _Memory(forward, outs)
         return Entry(self, forward, outs, memory, backward)
 
     def _leaf(self, k, x):
@@ -150,11 +155,11 @@ class _Maker:
         t._requires_grad = self.wants[k]
         return t
 
-    def _backward(self, forward, leaves, outs, memory):
+    def _backward(self, forward, plan, leaves, outs, memory):
         wanted = [t for t, wants in zip(leaves, self.wants) if wants]
         roots = [o for o in outs if o._requires_grad]
         if not roots:
-            return None
+            return None, frozenset()
         if memory.shares:
             raise Spoiled("results that want gradients share memory")
         layouts = [_dense(o._layout) for o in roots]
@@ -165,9 +170,20 @@ class _Maker:
         found = run.run(
             lambda: autograd.grad(roots, wanted, grads, retain_graph=True, allow_unused=True)
         )
-        run.moves()
-        run.fuse(lambda which: True)
-        return _Backward(run, found, layouts, len(leaves), len(forward.fresh))
+        used = {base for base, *_ in run.moves()}
+        names = [("input", k) for k in range(len(leaves))]
+        names += [("saved", k) for k in range(len(forward.fresh))]
+        names += [("gradient", k) for k in range(len(grads))]
+        back = run.plan(names, "result")
+        again = Again(
+            plan,
+            back,
+            lambda block: block[0] == "saved" and block[1] not in memory.used,
+            lambda block: block[0] == "saved"
+            or (block[0] == "input" and block[1] in used and block[1] not in self.written),
+        )
+        run.launches = back.launches(lambda block: block[0] != "arena", again)
+        return _Backward(run, found, layouts, len(leaves), len(forward.fresh)), again.gone
 
 
 def _dense(layout):
@@ -199,9 +215,11 @@ class _Memory:
                 r, place = results[ks[0]], self.found[ks[0]]
                 if place.offset == 0 and r._layout.nbytes == r._storage.nbytes:
                     self.whole[base - count] = ks[0]
+        self.used = {base - count for base in users if base >= count}
         self.places, self.size = {}, 0
+        touched = {base - count for base, *_ in run.moves()} | self.used
         for which, block in enumerate(run.fresh):
-            if which not in self.whole:
+            if which not in self.whole and which in touched:
                 self.places[which] = self.size
                 self.size += (block.size + LINE - 1) & -LINE
 
@@ -215,12 +233,18 @@ class _Backward:
 
     def __init__(self, run, found, layouts, inputs, fresh):
         self.run, self.found, self.layouts = run, found, layouts
-        self.memory = _Memory(run, found)
+        self.counts = inputs, fresh
+        self.first_grad = inputs + fresh
+        self.note_used()
+
+    def note_used(self):
+        """Which arguments, and what the way there left behind, are read."""
+        run, (inputs, fresh) = self.run, self.counts
+        self.memory = _Memory(run, self.found)
         used = {base for base, *_ in run.moves()}
         used |= {place.base for place in self.memory.found if place is not None}
         self.inputs = [k for k in range(inputs) if k in used]
         self.fresh = [k for k in range(fresh) if inputs + k in used]
-        self.first_grad = inputs + fresh
 
 
 class Entry:

@@ -216,8 +216,8 @@ class Recording:
                     )
         return found
 
-    def fuse(self, is_kept: Any) -> None:
-        """Join pointwise launches. is_kept(number of a fresh block): is it needed afterwards?"""
+    def plan(self, names: list, fresh_name: str) -> fusing.Plan:
+        """The launches in groups. Blocks are (what a base is called, ...), (fresh_name, number)."""
         arena = _Ranges([(b.start, b.size) for b in self.arena])
         fresh = _Ranges([(b.start, b.size) for b in self.fresh])
         given = _Ranges([(first, size) for _, first, size in self.bases])
@@ -225,17 +225,16 @@ class Recording:
         def block_of(address):
             if address < LOWEST:
                 return None
-            for kind, ranges in (("base", given), ("fresh", fresh), ("arena", arena)):
+            which = given.find(address)
+            if which is not None:
+                return names[which]
+            for kind, ranges in ((fresh_name, fresh), ("arena", arena)):
                 which = ranges.find(address)
                 if which is not None:
                     return kind, which
             return "unknown", 0
 
-        def is_needed(block):
-            kind, which = block
-            return kind != "arena" and (kind != "fresh" or is_kept(which))
-
-        self.launches = fusing.fused(self.launches, block_of, is_needed)
+        return fusing.Plan(self.launches, block_of)
 
     def find(self, t: Tensor) -> Place | None:
         """Where a tensor of the result lies; None if it does not move (a constant)."""
