@@ -24,9 +24,9 @@ from flambeau.compiler import recording
 from flambeau.compiler.fusing import Again
 from flambeau.compiler.recording import Recording, Spoiled, base_of
 from flambeau.eager.copying import filled
+from flambeau.runtime import cpu
 
 ENTRIES = 64  # sets of layouts that a program remembers
-LINE = 64
 
 
 def compile_graph(gm: fx.GraphModule, inputs: Any, options: dict | None = None) -> Any:
@@ -132,6 +132,9 @@ class _Maker:
         leaves = [self._leaf(k, x) for k, x in enumerate(self.inputs)]
         forward = Recording([base_of(t) for t in leaves])
         result = forward.run(lambda: self.run(*leaves))
+        for k, (x, t) in enumerate(zip(self.inputs, leaves)):
+            if not self.wants[k] and not same_bytes(x, t):
+                self.written.setdefault(k, 0)  # without saying so: running statistics
         outs = list(result)
         if not all(isinstance(o, Tensor) for o in outs):
             raise Spoiled("a result is no tensor")
@@ -148,12 +151,14 @@ class _Maker:
         return Entry(self, forward, outs, memory, backward)
 
     def _leaf(self, k, x):
-        """What stands for an argument in a dry run."""
-        if k in self.written:
-            return x.detach().clone()
-        t = make_tensor(x._layout, x._storage, x._offset)
-        t._requires_grad = self.wants[k]
-        return t
+        """What stands for an argument in a dry run: a copy, if it might be written to."""
+        if self.wants[k]:
+            t = make_tensor(x._layout, x._storage, x._offset)
+            t._requires_grad = True
+            return t
+        t = empty_like_layout(_bytes(x._storage.nbytes))
+        x._layout.device.runtime.copy(t._storage.pointer, x._storage.pointer, x._storage.nbytes)
+        return make_tensor(x._layout, t._storage, x._offset)
 
     def _backward(self, forward, plan, leaves, outs, memory):
         wanted = [t for t, wants in zip(leaves, self.wants) if wants]
@@ -184,6 +189,12 @@ class _Maker:
         )
         run.launches = back.launches(lambda block: block[0] != "arena", again)
         return _Backward(run, found, layouts, len(leaves), len(forward.fresh)), again.gone
+
+
+def same_bytes(a, b):
+    """Do the storages of two tensors hold the same?"""
+    n = a._storage.nbytes
+    return n == 0 or cpu.buffer_at(a._storage.pointer, n) == cpu.buffer_at(b._storage.pointer, n)
 
 
 def _dense(layout):
@@ -221,7 +232,7 @@ class _Memory:
         for which, block in enumerate(run.fresh):
             if which not in self.whole and which in touched:
                 self.places[which] = self.size
-                self.size += (block.size + LINE - 1) & -LINE
+                self.size += recording.padded(block.size)
 
     def tape(self):
         """The tape on bases, whole results in their order, and the piece of bytes."""
@@ -288,7 +299,7 @@ class _ForwardText:
             "init": init_node,
             "new": object.__new__,
             "failed": _failed,
-            "keep": entry,
+            "arena": recording.ARENA,
         }
         names = [f"x{k}" for k in range(len(maker.inputs))]
         lines = [f"def play({', '.join(names)}):"]
@@ -299,7 +310,7 @@ class _ForwardText:
         if memory.size:
             lines.append(f"    rest = fresh({self.given(_bytes(memory.size))})")
             bases.append("rest")
-        lines.append(f"    done = replay({', '.join(bases)})")
+        lines.append(f"    done = replay({', '.join(bases)}, arena.memory)")
         lines.append("    if done is not None:")
         if maker.written:
             lines.append("        if done is not False:")
@@ -465,6 +476,7 @@ class Way:
         bases += [empty_like_layout(layout) for layout in self.fresh_layouts]
         if self.scratch is not None:
             bases.append(empty_like_layout(self.scratch))
+        bases.append(recording.ARENA.memory)
         while (done := self.tape.replay(*bases)) is not None:
             if done is not False:
                 _failed(done)

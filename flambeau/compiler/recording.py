@@ -1,20 +1,21 @@
 """Recording what a piece of a program launches, so that it can be launched again natively.
 
-A run is recorded with memory of its own: the free lists of all pools are exchanged for those of the
-*arena*, so that what the run frees again belongs to the arena, and to nobody else, for good. When
+A run is recorded with memory of its own: the free lists of all pools are emptied for its time, so
+that a block that is free at the end was used for temporaries of the run and for nothing else. When
 it is over, every address that a kernel was given must lie in one of
 
 - a *base*: a tensor that is handed in at each replay (an argument, something saved), at some
   distance from its beginning;
 - a *fresh* block: memory that was taken during the run and not given back (a result, or what a
   derivative will need). Each replay brings new memory for it;
-- the arena: temporaries; they lie where they lay;
+- a *temporary* block: it was given back. Temporaries of all tapes lie in the *arena*, one piece of
+  memory that every tape lays out for itself;
 - memory that stays where it is: the state of the generator.
 
 Anything else spoils the recording, and so does whatever touches memory without being a kernel or
 gives a number to Python. A program whose recording is spoiled runs op by op.
 
-All tapes share the arena, and one of them runs at a time; a second thread runs op by op meanwhile.
+One tape plays at a time, because of the arena; a second thread runs op by op meanwhile.
 """
 
 import bisect
@@ -24,15 +25,19 @@ import struct
 import threading
 from typing import Any, NamedTuple
 
+from flambeau import _dtype
 from flambeau import random as _random
-from flambeau._tensor import Tensor
+from flambeau._device import device
+from flambeau._layout import dense_layout
+from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.compiler import fusing
 from flambeau.eager import kernels
 from flambeau.runtime import cpu, tapes, touching
-from flambeau.runtime.allocator import host_allocator
+from flambeau.runtime.allocator import PAGE, STAGGER, host_allocator
 from flambeau.storage import Storage
 
 LOWEST = 1 << 32  # integers below this are no addresses
+LINE = 64  # bytes
 
 _lock = threading.Lock()  # one recording at a time
 
@@ -59,7 +64,7 @@ class _Arena:
     """Memory of temporaries of all tapes."""
 
     def __init__(self):
-        self.free: dict = {}  # pool -> addresses
+        self.memory = None  # a tensor of bytes
         self.busy = ctypes.c_int64(0)
         self.addresses: dict = {}
         if hasattr(os, "register_at_fork"):
@@ -68,6 +73,12 @@ class _Arena:
     def _forked(self):
         """Who ran in the parent does not run here."""
         self.busy.value = 0
+
+    def reserve(self, nbytes):
+        """Let there be room for a tape."""
+        if self.memory is None or self.memory._storage.nbytes < nbytes:
+            layout = dense_layout((max(nbytes, LINE),), _dtype.uint8, device("cpu"))
+            self.memory = empty_like_layout(layout)
 
     def native(self, name):
         """The address of a native function of tapes."""
@@ -149,13 +160,10 @@ class Recording:
             self.spoiled = "memory is read or written outside of kernels"
 
     def _exchange_pools(self, blocks):
-        """Hand out the arena's memory from now on. Blocks go one by one: threads may be at it."""
+        """Empty the pools, block by block: other threads may be at it."""
         saved = {}
         for pool in list(host_allocator.pools.values()):
-            saved[pool.size] = pool, _drained(pool)
-            mine = ARENA.free.pop(pool.size, [])
-            blocks.update((start, pool.size) for start in mine)
-            pool.extend(mine)
+            saved[pool.size] = _drained(pool)
 
         def miss(pool):
             start = type(host_allocator).miss(host_allocator, pool)
@@ -163,30 +171,32 @@ class Recording:
             blocks.update((more, pool.size) for more in list(pool))
             return start
 
+        # nothing is given back to the system, nor to another size, while it may be on the tape
         host_allocator.miss = miss
+        host_allocator._release = lambda nbytes: nbytes
+        host_allocator._near = lambda size: None
         return saved
 
     def _restore_pools(self, saved, blocks):
-        del host_allocator.miss
+        del host_allocator.miss, host_allocator._release, host_allocator._near
         free = set()
         for pool in list(host_allocator.pools.values()):
-            mine = _drained(pool)
-            ARENA.free[pool.size] = mine
-            free.update((start, pool.size) for start in mine)
-            if pool.size in saved:
-                pool.extend(saved[pool.size][1])
+            free.update((start, pool.size) for start in list(pool))
+            pool.extend(saved.get(pool.size, ()))
         self.fresh = [Block(*b) for b in sorted(blocks - free)]
-        self.arena = [Block(*b) for b in sorted(free)]
+        self.temporary = [Block(*b) for b in sorted(free & blocks)]
 
     # -- where addresses lie -----------------------------------------------------------------------
 
     def moves(self) -> list:
-        """(base, bytes, launch, argument) of all addresses that follow a base or a fresh block.
+        """(base, bytes, launch, argument) of all addresses.
 
-        Fresh blocks are counted behind the bases. Spoiled if an address is unknown.
+        Fresh blocks are counted behind the bases, temporary ones behind those. Spoiled if an
+        address is unknown.
         """
         found = []
-        fixed = _Ranges([(b.start, b.size) for b in self.arena])
+        count = len(self.bases)
+        spare = _Ranges([(b.start, b.size) for b in self.temporary])
         fresh = _Ranges([(b.start, b.size) for b in self.fresh])
         given = _Ranges([(first, size) for _, first, size in self.bases])
         for k, launch in enumerate(self.launches):
@@ -196,7 +206,7 @@ class Recording:
                 if type(value) is bytes and any(
                     r.find(word) is not None
                     for word in struct.unpack(f"{len(value) // 8}Q", value[: len(value) & -8])
-                    for r in (given, fresh, fixed)
+                    for r in (given, fresh, spare)
                     if word >= LOWEST
                 ):
                     raise Spoiled(f"{cpu.name_of(launch.definition)} has an address among its words")
@@ -208,9 +218,13 @@ class Recording:
                     continue
                 which = fresh.find(value)
                 if which is not None:
-                    by = value - self.fresh[which].start
-                    found.append((len(self.bases) + which, by, k, place))
-                elif fixed.find(value) is None and value != _random.default_generator.pointer:
+                    found.append((count + which, value - self.fresh[which].start, k, place))
+                    continue
+                which = spare.find(value)
+                if which is not None:
+                    by = value - self.temporary[which].start
+                    found.append((count + len(self.fresh) + which, by, k, place))
+                elif value != _random.default_generator.pointer:
                     raise Spoiled(
                         f"{cpu.name_of(launch.definition)} is given memory that nobody knows"
                     )
@@ -218,7 +232,7 @@ class Recording:
 
     def plan(self, names: list, fresh_name: str) -> fusing.Plan:
         """The launches in groups. Blocks are (what a base is called, ...), (fresh_name, number)."""
-        arena = _Ranges([(b.start, b.size) for b in self.arena])
+        spare = _Ranges([(b.start, b.size) for b in self.temporary])
         fresh = _Ranges([(b.start, b.size) for b in self.fresh])
         given = _Ranges([(first, size) for _, first, size in self.bases])
 
@@ -228,7 +242,7 @@ class Recording:
             which = given.find(address)
             if which is not None:
                 return names[which]
-            for kind, ranges in ((fresh_name, fresh), ("arena", arena)):
+            for kind, ranges in ((fresh_name, fresh), ("arena", spare)):
                 which = ranges.find(address)
                 if which is not None:
                     return kind, which
@@ -254,20 +268,30 @@ class Recording:
 
         Its bases are ours (or what `number` says: base -> (base of the tape, bytes behind), `own`
         of them), then the fresh blocks in `whole`, then one piece of memory in which the other
-        fresh blocks lie at `places`.
+        fresh blocks lie at `places`, and the arena.
         """
         count = len(self.bases)
         own = count if own is None else own
         where = {k: (k, 0) for k in range(count)} if number is None else dict(number)
         where |= {count + which: (own + k, 0) for k, which in enumerate(whole)}
         where |= {count + which: (own + len(whole), at) for which, at in places.items()}
-        moves = []
-        for base, by, launch, place in self.moves():
+        arena, size = own + len(whole) + bool(places), 0
+        first, found, moves = count + len(self.fresh), self.moves(), []
+        for base, *_ in found:
+            if base >= first and base not in where:
+                where[base] = arena, size
+                size += padded(self.temporary[base - first].size)
+        for base, by, launch, place in found:
             to, shift = where[base]
             moves.append((to, by + shift, launch, place))
-        total = own + len(whole) + bool(places)
+        ARENA.reserve(size)
         replay, busy = ARENA.native("replay"), ctypes.addressof(ARENA.busy)
-        return tapes.Tape(replay, busy, self.launches, moves, total)
+        return tapes.Tape(replay, busy, self.launches, moves, arena + 1)
+
+
+def padded(size):
+    """Bytes from one block to the next: not all of them begin at the same place in a page."""
+    return (size + LINE - 1 & -LINE) + (STAGGER if size >= PAGE else 0)
 
 
 def _drained(pool):
