@@ -98,6 +98,11 @@ class _Arena:
 ARENA = _Arena()
 
 
+def is_active() -> bool:
+    """Does somebody record at this moment?"""
+    return _lock.locked()
+
+
 def can_record() -> bool:
     """Are there tapes on this machine, in this process?"""
     return kernels.CHECKS is None and tapes.integers_are_known() and not cpu.on_new
