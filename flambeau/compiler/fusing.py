@@ -338,7 +338,7 @@ def parsed(launch):
     if _words_of(nest) & set(BARRED):
         return None
     given = launch.arguments
-    words = struct.unpack(f"{len(given[0]) // 8}q", given[0])
+    words = words_of(given[0])
     addresses = given[1 : 1 + len(pattern)]
     numbers = given[1 + len(pattern) : 1 + len(pattern) + len(nest.scalars)]
     if words[0] == 0:
@@ -368,6 +368,12 @@ def parsed(launch):
     return sizes, nest, operands[:count], operands[count:], numbers
 
 
+def words_of(description):
+    """The words of a packed description."""
+    return struct.unpack(f"{len(description) // 8}q", description[: len(description) & -8])
+
+
+_UNKNOWN = ("unknown", 0)
 _words: dict = {}
 
 
@@ -472,11 +478,11 @@ class Plan:
 
     def __init__(self, launches: list, block_of: Any) -> None:
         def blocks_of(launch):
-            return {
-                block
-                for value in launch.arguments
-                if type(value) is int and (block := block_of(value)) is not None
-            }
+            numbers = [a for a in launch.arguments if type(a) is int]
+            for a in launch.arguments:
+                if type(a) is bytes:
+                    numbers += words_of(a)
+            return {block for n in numbers if (block := block_of(n)) not in (None, _UNKNOWN)}
 
         self.order = _grouped(launches, block_of, blocks_of)
 
@@ -534,6 +540,10 @@ class Again:
         """may_go(block): may it be missing after the first plan? stays(block): will it be there?"""
         self.origins: dict = {}  # flat operand -> (group, operand, block)
         self.stays = stays
+        self.place = {id(entry): k for k, entry in enumerate(first.order)}
+        self.last = {b: -1 for entry in first.order for b in entry.reads}
+        for k, entry in enumerate(first.order):
+            self.last.update(dict.fromkeys(entry.writes, k))
         once = first.written_once()
         for entry in first.order:
             if type(entry) is Group and len(entry.sizes) == 1:
@@ -561,8 +571,10 @@ class Again:
             if sum(cost(n.values) for _, n, *_ in entry.members) > COST // 2:
                 return False
             for o, read in entry.operands.items():
-                if o in entry.written:
+                if read not in entry.reads:
                     continue
+                if self.last[read] >= self.place[id(entry)]:
+                    return False  # it was written over since
                 if read in self.gone:
                     if not self.has(o, entry.sizes):
                         return False

@@ -21,7 +21,6 @@ One tape plays at a time, because of the arena; a second thread runs op by op me
 import bisect
 import ctypes
 import os
-import struct
 import threading
 from typing import Any, NamedTuple
 
@@ -119,6 +118,8 @@ class Recording:
         self.spoiled: str | None = None
         self.launches: list = []
         self.fresh: list = []  # blocks
+        self.temporary: list = []
+        self._ranges: _Ranges | None = None
         self.result: Any = None
 
     def run(self, function: Any) -> Any:
@@ -194,64 +195,52 @@ class Recording:
     # -- where addresses lie -----------------------------------------------------------------------
 
     def moves(self) -> list:
-        """(base, bytes, launch, argument) of all addresses.
+        """(base, bytes, launch, argument, word) of all addresses; word: see `tapes.Tape`.
 
         Fresh blocks are counted behind the bases, temporary ones behind those. Spoiled if an
         address is unknown.
         """
         found = []
-        count = len(self.bases)
-        spare = _Ranges([(b.start, b.size) for b in self.temporary])
-        fresh = _Ranges([(b.start, b.size) for b in self.fresh])
-        given = _Ranges([(first, size) for _, first, size in self.bases])
         for k, launch in enumerate(self.launches):
             if not launch.quiet:
                 raise Spoiled(f"{cpu.name_of(launch.definition)} gives a number to Python")
             for place, value in enumerate(launch.arguments):
-                if type(value) is bytes and any(
-                    r.find(word) is not None
-                    for word in struct.unpack(f"{len(value) // 8}Q", value[: len(value) & -8])
-                    for r in (given, fresh, spare)
-                    if word >= LOWEST
-                ):
-                    raise Spoiled(f"{cpu.name_of(launch.definition)} has an address among its words")
-                if type(value) is not int or value < LOWEST:
-                    continue
-                which = given.find(value)
-                if which is not None:
-                    found.append((which, value - self.bases[which][0], k, place))
-                    continue
-                which = fresh.find(value)
-                if which is not None:
-                    found.append((count + which, value - self.fresh[which].start, k, place))
-                    continue
-                which = spare.find(value)
-                if which is not None:
-                    by = value - self.temporary[which].start
-                    found.append((count + len(self.fresh) + which, by, k, place))
-                elif value != _random.default_generator.pointer:
-                    raise Spoiled(
-                        f"{cpu.name_of(launch.definition)} is given memory that nobody knows"
-                    )
+                if type(value) is bytes:
+                    for word, number in enumerate(fusing.words_of(value)):
+                        if number >= LOWEST and (at := self._at(number)) is not None:
+                            found.append((*at, k, place, word))
+                elif type(value) is int and value >= LOWEST:
+                    at = self._at(value)
+                    if at is not None:
+                        found.append((*at, k, place, None))
+                    elif value != _random.default_generator.pointer:
+                        raise Spoiled(
+                            f"{cpu.name_of(launch.definition)} is given memory that nobody knows"
+                        )
         return found
 
+    def _at(self, address):
+        """(number of a base or block, bytes behind its beginning) of an address."""
+        if self._ranges is None:
+            spans = [(first, size) for _, first, size in self.bases]
+            spans += [(b.start, b.size) for b in (*self.fresh, *self.temporary)]
+            self._ranges = _Ranges(spans)
+        which = self._ranges.find(address)
+        if which is None:
+            return None
+        begins = self.bases[which][0] if which < len(self.bases) else self._ranges.spans[which][0]
+        return which, address - begins
+
     def plan(self, names: list, fresh_name: str) -> fusing.Plan:
-        """The launches in groups. Blocks are (what a base is called, ...), (fresh_name, number)."""
-        spare = _Ranges([(b.start, b.size) for b in self.temporary])
-        fresh = _Ranges([(b.start, b.size) for b in self.fresh])
-        given = _Ranges([(first, size) for _, first, size in self.bases])
+        """The launches in groups. Blocks are called as the bases are, or (fresh_name, number)."""
+        names = names + [(fresh_name, k) for k in range(len(self.fresh))]
+        names += [("arena", k) for k in range(len(self.temporary))]
 
         def block_of(address):
             if address < LOWEST:
                 return None
-            which = given.find(address)
-            if which is not None:
-                return names[which]
-            for kind, ranges in ((fresh_name, fresh), ("arena", spare)):
-                which = ranges.find(address)
-                if which is not None:
-                    return kind, which
-            return "unknown", 0
+            at = self._at(address)
+            return ("unknown", 0) if at is None else names[at[0]]
 
         return fusing.Plan(self.launches, block_of)
 
@@ -286,9 +275,9 @@ class Recording:
             if base >= first and base not in where:
                 where[base] = arena, size
                 size += padded(self.temporary[base - first].size)
-        for base, by, launch, place in found:
+        for base, by, *place in found:
             to, shift = where[base]
-            moves.append((to, by + shift, launch, place))
+            moves.append((to, by + shift, *place))
         ARENA.reserve(size)
         replay, busy = ARENA.native("replay"), ctypes.addressof(ARENA.busy)
         return tapes.Tape(replay, busy, self.launches, moves, arena + 1)
@@ -319,21 +308,22 @@ def _diverting(address):
 class _Ranges:
     """Which of some pieces of memory an address lies in: the first of those given."""
 
-    def __init__(self, ranges):
-        self.order = sorted(range(len(ranges)), key=lambda k: ranges[k])
-        self.starts = [ranges[k][0] for k in self.order]
-        self.ranges = ranges
+    def __init__(self, spans):
+        self.spans = spans
+        self.order = sorted(range(len(spans)), key=lambda k: spans[k][0])
+        self.starts = [spans[k][0] for k in self.order]
 
     def find(self, address):
         k = bisect.bisect_right(self.starts, address) - 1
-        if k < 0:
-            return None
-        start, size = self.ranges[self.order[k]]
-        if address >= start + size:
-            return None
-        while k > 0 and self.starts[k - 1] == start:
+        found = None
+        while k >= 0:
+            start, size = self.spans[self.order[k]]
+            if address < start + size and (found is None or self.order[k] < found):
+                found = self.order[k]
+            if k == 0 or (self.starts[k - 1] != start and size):
+                return found
             k -= 1
-        return self.order[k]
+        return None
 
 
 def base_of(t: Tensor) -> tuple:

@@ -146,20 +146,28 @@ bases.end:
   %movep = getelementptr i64, ptr %basep, i64 %bases
   br label %moves.loop
 moves.loop:
-  %m = phi i64 [ 0, %bases.end ], [ %m1, %moves.body ]
+  %m = phi i64 [ 0, %bases.end ], [ %m1, %moves.next ]
   %mmore = icmp ult i64 %m, %moves
   br i1 %mmore, label %moves.body, label %moves.end
 moves.body:
-  %mw = mul i64 %m, 3
+  %mw = mul i64 %m, 4
   %mp0 = getelementptr i64, ptr %movep, i64 %mw
   %mp1 = getelementptr i64, ptr %mp0, i64 1
   %mp2 = getelementptr i64, ptr %mp0, i64 2
+  %mp3 = getelementptr i64, ptr %mp0, i64 3
   %which = load i64, ptr %mp0
   %by = load i64, ptr %mp1
   %number = load ptr, ptr %mp2
   %fromp = getelementptr i64, ptr %basep, i64 %which
   %from = load i64, ptr %fromp
   %value = add i64 %from, %by
+  %kind = load i64, ptr %mp3
+  %raw = icmp ne i64 %kind, 0
+  br i1 %raw, label %moves.word, label %moves.number
+moves.word:
+  store i64 %value, ptr %number
+  br label %moves.next
+moves.number:
   %low = and i64 %value, {(1 << DIGIT) - 1}
   %low32 = trunc i64 %low to i32
   %high = lshr i64 %value, {DIGIT}
@@ -168,10 +176,12 @@ moves.body:
   %d1 = getelementptr i8, ptr %number, i64 {DIGITS + 4}
   store i32 %low32, ptr %d0
   store i32 %high32, ptr %d1
+  br label %moves.next
+moves.next:
   %m1 = add i64 %m, 1
   br label %moves.loop
 moves.end:
-  %msize = mul i64 %moves, 3
+  %msize = mul i64 %moves, 4
   %launchp = getelementptr i64, ptr %movep, i64 %msize
   br label %run.loop
 run.loop:
@@ -253,19 +263,27 @@ def _taken(place: int) -> Any:
 class Tape:
     """Launches that `replay(*tensors)` makes again: with None, or False if the arena was busy.
 
-    moves: (number of a tensor, bytes behind its begin, launch, argument) for each address that
-    follows a tensor. What else a kernel returns (a status, an error) ends the replay.
+    moves: (number of a tensor, bytes behind its begin, launch, argument, word) for each address
+    that follows a tensor; word is None, or which of the words of a packed argument it is. What else
+    a kernel returns (a status, an error) ends the replay.
     """
 
     def __init__(self, address: int, busy: int, launches: list, moves: list, bases: int):
         self.kept: list = [launches]
         words = [busy, len(launches), len(moves), bases, *[0] * bases]
         arguments = [list(launch.arguments) for launch in launches]
-        for base, by, launch, place in moves:
-            number = MARK | len(self.kept)
-            self.kept.append(number)
-            arguments[launch][place] = number
-            words += (base, by, id(number))
+        copies: dict = {}
+        for base, by, launch, place, word in moves:
+            if word is None:
+                number = MARK | len(self.kept)
+                self.kept.append(number)
+                arguments[launch][place] = number
+                words += (base, by, id(number), 0)
+                continue
+            if (launch, place) not in copies:  # words of our own, which nobody else reads
+                copies[launch, place] = bytes(bytearray(arguments[launch][place]))
+                arguments[launch][place] = copies[launch, place]
+            words += (base, by, cpu.place_of(copies[launch, place]) + 8 * word, 1)
         for launch, given in zip(launches, arguments):
             block = (ctypes.c_void_p * max(1, len(given)))(*map(id, given))
             self.kept += (given, block)
