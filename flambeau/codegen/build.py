@@ -16,7 +16,6 @@ from flambeau.codegen.llvm_names import COMPUTE_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, PTR, Module, bytes_of, vector
 from flambeau.codegen.target import current
 
-
 LONG = 120  # words in a body that is done for several vectors at a time
 
 

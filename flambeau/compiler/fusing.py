@@ -1,11 +1,11 @@
 """Fewer launches: pointwise kernels that follow each other become one.
 
 A recording is a list of launches with addresses. For pointwise kernels everything is known: the
-expression of each result, and where each operand lies for every element (address, strides, sizes).
-So two of them can be joined if they walk over the same elements, and if nothing that happens between
-them minds. What the first one wrote and the second one reads is then a value in a register, rounded
-as memory would have rounded it; it is stored only if somebody reads it later. Results have the same
-bits as before.
+expression of each result, and where each operand lies for every element (address, strides,
+sizes). So two of them can be joined if they walk over the same elements, and if nothing that
+happens between them minds. What the first one wrote and the second one reads is then a value in a
+register, rounded as memory would have rounded it; it is stored only if somebody reads it later.
+Results have the same bits as before.
 
 Nothing else is known of other kernels than which blocks they are given: they may read and write all
 of these.
@@ -74,13 +74,9 @@ class Group:
     def spread(self, sizes):
         """The same group, as a walk over more dimensions."""
         for k, (launch, nest, outs, ins, numbers) in enumerate(self.members):
-            outs, ins = (
-                [_spread(o, self.sizes, sizes) for o in ops] for ops in (outs, ins)
-            )
+            outs, ins = ([_spread(o, self.sizes, sizes) for o in ops] for ops in (outs, ins))
             self.members[k] = launch, nest, outs, ins, numbers
-        self.operands = {
-            _spread(o, self.sizes, sizes): b for o, b in self.operands.items()
-        }
+        self.operands = {_spread(o, self.sizes, sizes): b for o, b in self.operands.items()}
         self.written = {_spread(o, self.sizes, sizes): b for o, b in self.written.items()}
         self.sizes = sizes
 
@@ -298,9 +294,7 @@ def _dense_steps(sizes, itemsize):
 
 
 def _is_flat(operand, sizes):
-    return not any(operand.steps) or operand.steps == _dense_steps(
-        sizes, ITEMSIZE[operand.code]
-    )
+    return not any(operand.steps) or operand.steps == _dense_steps(sizes, ITEMSIZE[operand.code])
 
 
 def _spread(operand, sizes, wider):
@@ -430,9 +424,7 @@ def _joined(order, sizes, nest, outs, ins, numbers, launch, block_of):
                     if not may_rise:
                         order.append(order.pop(at))
                     return group
-        may_rise = may_rise and not (
-            reads & group.writes or writes & (group.reads | group.writes)
-        )
+        may_rise = may_rise and not (reads & group.writes or writes & (group.reads | group.writes))
         passed.append(group)
         if tried >= BACK:
             break
@@ -441,9 +433,7 @@ def _joined(order, sizes, nest, outs, ins, numbers, launch, block_of):
 
 def _may_sink(group, passed):
     """May a group run after all of these?"""
-    return not any(
-        group.writes & (p.reads | p.writes) or group.reads & p.writes for p in passed
-    )
+    return not any(group.writes & (p.reads | p.writes) or group.reads & p.writes for p in passed)
 
 
 def _taken(group, sizes, nest, outs, ins, numbers, launch, block_of):

@@ -86,7 +86,7 @@ class Entry:
         self.text = _Text(plain, leaves, outs, memory, self.tape.replay, written)
         if backward is not None:
             self.text.record(wants, Way(len(leaves), outs, memory, backward))
-        self.play = self.text.function(("def play", "{inputs}", "{body}"))
+        self.play = self.text.function("play")
 
     def front(self, key, slow):
         """`play` for inputs as the key has them; slow takes all others."""
@@ -97,8 +97,8 @@ class Entry:
         for k, (layout, wants) in enumerate(facts):
             conditions.append(f"x{k}._layout is {text.given(layout)}")
             conditions.append(f"x{k}._requires_grad is {wants}")
-        head = f"    if not ({' and '.join(conditions)}):\n        return slow({text.inputs})\n"
-        return text.function(("def front", "{inputs}", head + "{body}"))
+        head = f"if not ({' and '.join(conditions)}):", f"    return slow({text.inputs})"
+        return text.function("front", head)
 
 
 class _Text:
@@ -184,15 +184,10 @@ class _Text:
             self.lines.append(f"o{root}._output_nr = {k}")
             self.lines.append(f"o{root}._requires_grad = True")
 
-    def function(self, parts):
-        head, _, body = parts
-        lines = [*self.lines, f"return ({_tuple(f'o{k}' for k in range(len(self.outs)))})"]
-        body = body.replace("{body}", "".join(f"    {line}\n" for line in lines))
-        text = f"{head}({self.inputs}):\n{body}"
-        title = f"<compiled program {next(_numbers)}>"
-        linecache.cache[title] = (len(text), None, text.splitlines(True), title)
-        exec(compile(text, title, "exec"), self.space)
-        return self.space[head.split()[1]]
+    def function(self, name, head=()):
+        results = _tuple(f"o{k}" for k in range(len(self.outs)))
+        lines = [*head, *self.lines, f"return ({results})"]
+        return compiled(name, self.inputs, lines, self.space)
 
 
 def _tuple(items):
@@ -243,51 +238,106 @@ class Way:
             number[own.count + which] = mine + k, 0
         for which, at in own.places.items():
             number[own.count + which] = mine + len(own.whole), at
-        self.results = []
+        fresh = [backward.found[k]._layout for k in own.whole.values()]
+        if own.size:
+            fresh.append(plain_bytes(own.size))
+        results = []
         for r, place in zip(backward.found, own.found):
             if r is not None and place is None:
                 raise Spoiled("a gradient is memory that nobody knows")
-            if r is None:
-                self.results.append(None)
-                continue
-            base, shift = number[place.base]
-            self.results.append((base, r._layout, shift + place.offset))
-        self.fresh = [backward.found[k]._layout for k in own.whole.values()]
-        if own.size:
-            self.fresh.append(plain_bytes(own.size))
+            base, shift = (0, 0) if place is None else number[place.base]
+            results.append(r if r is None else (base, r._layout, shift + place.offset))
+        self.go = self._compiled(fresh, results)
 
-    def go(self, saved, versions, grads):
-        """Gradients of the inputs that want some."""
+    def _compiled(self, fresh, results):
+        """def go(saved, versions, grads): gradients of the inputs that want some."""
+        space = {
+            "make": make_tensor,
+            "fresh": empty_like_layout,
+            "fit": _fitting,
+            "arena": recording.ARENA,
+            "replay": self.tape.replay,
+            "check": self.check,
+            "failed": failed,
+            "wait": time.sleep,
+        }
+
+        def given(value):
+            name = f"v{len(space)}"
+            space[name] = value
+            return name
+
+        count, kept = len(self.inputs), len(self.kept)
+        lines = [f"{_tuple(f's{k}' for k in range(count + kept + 1))} = saved"]
+        versions = [f"s{k}._storage.version" for k in range(count)]
+        versions += [f"s{count + k}.version" for k in range(kept)]
+        if versions:
+            lines.append(f"if ({_tuple(versions)}) != versions:")
+            lines.append("    check(saved, versions)")
+        layouts = []  # of bases, by place
+        for k in range(count):
+            lines.append(f"b{k} = s{k}")
+        for k, layout in enumerate(self.kept_layouts, count):
+            lines.append(f"b{k} = make({given(layout)}, s{k}, 0)")
+        at = count + kept
+        if self.has_rest:
+            lines.append(f"b{at} = make({given(plain_bytes(0))}, s{at}, 0)")
+            at += 1
+        layouts = {}
+        for k, layout in enumerate(self.layouts):
+            name = given(layout)
+            lines.append(f"b{at} = grads[{k}]")
+            lines.append(f"if b{at} is None or b{at}._layout is not {name}:")
+            lines.append(f"    b{at} = fit(b{at}, {name})")
+            layouts[at] = layout
+            at += 1
+        for layout in fresh:
+            lines.append(f"b{at} = fresh({given(layout)})")
+            layouts[at] = layout
+            at += 1
+        bases = ", ".join(f"b{k}" for k in range(at))
+        lines += [
+            f"while (done := replay({bases}, arena.memory)) is not None:",
+            "    if done is not False:",
+            "        failed(done)",
+            "    wait(0)",  # another thread plays a tape
+        ]
+        found = []
+        for result in results:
+            if result is None:
+                found.append("None")
+                continue
+            base, layout, offset = result
+            if layouts.get(base) is layout and not offset:
+                found.append(f"b{base}")
+            else:
+                name = given(layout)
+                found.append(f"make({name}, b{base}._storage, b{base}._offset + {offset})")
+        lines.append(f"return [{', '.join(found)}]")
+        return compiled("go", "saved, versions, grads", lines, space)
+
+    def check(self, saved, versions):
+        """Complain of what was written since."""
         count = len(self.inputs)
-        bases = list(saved[:count])
-        for t, version in zip(bases, versions):
-            if t._storage.version != version:
+        for k, version in enumerate(versions):
+            t = saved[k]
+            if k >= count:
+                if t.version != version:
+                    layout = self.kept_layouts[k - count]
+                    raise RuntimeError(_modified(layout, t.version, version, None, 0))
+            elif t._storage.version != version:
                 raise RuntimeError(
                     _modified(t._layout, t._storage.version, version, t._grad_fn, t._output_nr)
                 )
-        for k, layout in enumerate(self.kept_layouts):
-            storage, version = saved[count + k], versions[count + k]
-            if storage.version != version:
-                raise RuntimeError(_modified(layout, storage.version, version, None, 0))
-            bases.append(make_tensor(layout, storage, 0))
-        if self.has_rest:
-            bases.append(make_tensor(plain_bytes(saved[-1].nbytes), saved[-1], 0))
-        bases += [_fitting(g, layout) for g, layout in zip(grads, self.layouts)]
-        bases += [empty_like_layout(layout) for layout in self.fresh]
-        while (done := self.tape.replay(*bases, recording.ARENA.memory)) is not None:
-            if done is not False:
-                failed(done)
-            time.sleep(0)  # another thread plays a tape
-        found = []
-        for result in self.results:
-            if result is not None:
-                base, layout, offset = result
-                t = bases[base]
-                if t._layout is not layout or offset:
-                    t = make_tensor(layout, t._storage, t._offset + offset)
-                result = t
-            found.append(result)
-        return found
+
+
+def compiled(name, parameters, lines, space):
+    """The function of some lines; tracebacks show them."""
+    text = f"def {name}({parameters}):\n" + "".join(f"    {line}\n" for line in lines)
+    title = f"<compiled program {next(_numbers)}>"
+    linecache.cache[title] = (len(text), None, text.splitlines(True), title)
+    exec(compile(text, title, "exec"), space)
+    return space[name]
 
 
 def _fitting(grad, layout):

@@ -171,8 +171,10 @@ class _Dry:
             plan,
             back,
             lambda block: block[0] == "saved" and block[1] not in memory.used,
-            lambda block: block[0] == "saved"
-            or (block[0] == "input" and block[1] in used and block[1] not in self.written),
+            lambda block: (
+                block[0] == "saved"
+                or (block[0] == "input" and block[1] in used and block[1] not in self.written)
+            ),
         )
         run.launches = back.launches(lambda block: block[0] != "arena", again)
         return playing.Backward(run, found, grads), again.gone

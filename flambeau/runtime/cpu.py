@@ -46,8 +46,8 @@ def builtin(name, address, own=None):
     _kept.append(definition)
     place = ctypes.addressof(definition)
     number = _numbers[place] = place
-    for told in on_new:
-        told(definition)
+    for tell in on_new:
+        tell(definition)
     return _new(place, id(number), None)
 
 

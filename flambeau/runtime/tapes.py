@@ -290,6 +290,4 @@ class Tape:
             own = cpu.own_of(launch.definition)
             words += (launch.definition, id(own), len(given), ctypes.addressof(block))
         self.words = (ctypes.c_int64 * len(words))(*words)
-        self.replay, self.definition = cpu.bound(
-            "replay", address, ctypes.addressof(self.words)
-        )
+        self.replay, self.definition = cpu.bound("replay", address, ctypes.addressof(self.words))

@@ -31,7 +31,7 @@ def program(seed):
     fresh: list = []  # names of tensors that may be written to
     lines = []
     for k in range(rng.randint(2, 14)):
-        name, pick = f"t{k}", lambda: rng.choice((names + fresh)[-6:])  # noqa: B023
+        name, pick = f"t{k}", lambda: rng.choice((names + fresh)[-6:])
         lines.append(_line(rng, name, pick, fresh, k))
         if lines[-1].startswith(name):
             fresh.append(name)
@@ -78,8 +78,7 @@ def _line(rng, name, pick, fresh, k):
             f"{name} = F.dropout({a}.float(), 0.5)",
             f"{name} = torch.rand_like({a}.float())",
             f"{name} = torch.cat([{a}, {a}], -1)[..., :{a}.shape[-1]] if {a}.dim() else {a} - 1",
-            f"{name} = {a}.float() @ torch.ones_like({a}).float().mT "
-            f"if {a}.dim() > 1 else {a} * 3",
+            f"{name} = {a}.float() @ torch.ones_like({a}).float().mT if {a}.dim() > 1 else {a} * 3",
             f"{name} = F.layer_norm({a}.float(), {a}.shape[-1:]) if {a}.dim() else {a} / 3",
             f"{name} = {a}.flip(0) if {a}.dim() else -{a}",
             f"{name} = {a}.detach() * 2",
@@ -115,7 +114,7 @@ def outcome(function, xs, wants, seed):
         roots = [o for o in outs if o.requires_grad]
         if wants and roots:
             total = sum((o.double() * 0.5).sum() for o in roots)
-            found += [g for g in torch.autograd.grad(total, xs, allow_unused=True)]
+            found += list(torch.autograd.grad(total, xs, allow_unused=True))
     except Exception as error:
         return type(error).__name__, str(error)
     return found + [x.detach().clone() for x in xs] + [torch.rand(1)]
@@ -128,9 +127,11 @@ def same(a, b):
         if left is None or right is None:
             if left is not right and bool((left if right is None else right).any()):
                 return False
-        elif left.dtype != right.dtype or not torch.equal(
-            left.nan_to_num(), right.nan_to_num()
-        ) or not torch.equal(left != left, right != right):
+        elif (
+            left.dtype != right.dtype
+            or not torch.equal(left.nan_to_num(), right.nan_to_num())
+            or not torch.equal(left != left, right != right)
+        ):
             return False
     return True
 
