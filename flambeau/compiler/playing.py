@@ -33,6 +33,12 @@ def failed(status: Any) -> None:
     raise RuntimeError(f"a kernel of a compiled program reported {status}")
 
 
+def complain(status: Any, plain: Any, inputs: tuple) -> None:
+    """A kernel found something wrong: let the op say so, on copies of what it was given."""
+    plain(*[x.detach().clone() for x in inputs])
+    failed(status)
+
+
 class Memory:
     """Where the results of a recording lie, and how fresh memory is handed out at a replay.
 
@@ -116,7 +122,7 @@ class _Text:
             "edge_of": edge_of,
             "init": init_node,
             "new": object.__new__,
-            "failed": failed,
+            "complain": complain,
             "wait": time.sleep,
             "modes": modes,
             "arena": recording.ARENA,
@@ -134,7 +140,7 @@ class _Text:
         lines += [
             f"while (done := replay({', '.join(bases)}, arena.memory)) is not None:",
             "    if done is not False:",
-            "        failed(done)",
+            f"        complain(done, plain, ({_tuple(self.names)}))",
             "    wait(0)",  # another thread plays a tape
         ]
         lines += [f"x{k}._storage.version += {times}" for k, times in written.items() if times]

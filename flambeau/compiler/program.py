@@ -25,6 +25,7 @@ from flambeau.eager.copying import filled
 from flambeau.nn import Parameter
 from flambeau.runtime import cpu
 
+TRIES = 3  # recordings that memory of somebody else may spoil
 ENTRIES = 64  # sets of layouts that a program remembers
 PLAIN_TYPES = frozenset((Tensor, Parameter))
 
@@ -62,7 +63,7 @@ class Program:
             if recording.is_active():
                 return self.run(*inputs)  # somebody records what we do
             entry = self.entries[key] = self._recorded(entry, inputs, grad)
-        if entry is PLAIN:
+        if type(entry) is not playing.Entry:
             return self.run(*inputs)
         self.entries.move_to_end(key)
         self.front = entry.front(key, self.slow)
@@ -85,6 +86,9 @@ class Program:
             wants = tuple(grad and x._requires_grad for x in inputs)
             return _Dry(self.run, inputs, wants, seen.written).entry()
         except Spoiled as why:
+            seen.tries += 1
+            if why.again and seen.tries < TRIES:
+                return seen
             self.reasons.append(str(why))
         except Exception as error:  # what is wrong shows when it is run for real
             self.reasons.append(f"{type(error).__name__} while recording: {error}")
@@ -95,7 +99,7 @@ class _Seen:
     """Layouts that were met once. written: inputs that the graph changed, and how often."""
 
     def __init__(self, written):
-        self.written = written
+        self.written, self.tries = written, 0
 
 
 PLAIN = object()  # in place of an entry: op by op

@@ -19,7 +19,7 @@ One tape plays at a time, because of the arena; a second thread runs op by op me
 """
 
 import bisect
-import ctypes
+import gc
 import os
 import threading
 from typing import Any, NamedTuple
@@ -56,7 +56,11 @@ class Block(NamedTuple):
 
 
 class Spoiled(Exception):
-    """A run cannot be repeated by its launches."""
+    """A run cannot be repeated by its launches. again: it may be worth another try."""
+
+    def __init__(self, why: str, again: bool = False) -> None:
+        super().__init__(why)
+        self.again = again
 
 
 class _Arena:
@@ -64,14 +68,14 @@ class _Arena:
 
     def __init__(self):
         self.memory = None  # a tensor of bytes
-        self.busy = ctypes.c_int64(0)
+        self.busy = tapes.Flag()
         self.addresses: dict = {}
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
 
     def _forked(self):
         """Who ran in the parent does not run here."""
-        self.busy.value = 0
+        self.busy.lower()
 
     def reserve(self, nbytes):
         """Let there be room for a tape."""
@@ -126,9 +130,9 @@ class Recording:
         """Run function(), recorded; Spoiled if it cannot be repeated."""
         recorder_address, none_address = ARENA.native("recorder"), ARENA.native("none")
         with _lock:
-            if ARENA.busy.value or cpu.on_new:
-                raise Spoiled("others run or are timed at this moment")
-            ARENA.busy.value = 1
+            if ARENA.busy.is_up() or cpu.on_new:
+                raise Spoiled("others run or are timed at this moment", True)
+            ARENA.busy.put_up()
             blocks: set = set()
             saved = self._exchange_pools(blocks)
             thread = threading.get_ident()
@@ -142,9 +146,13 @@ class Recording:
             natives = cpu.others("joined")  # it copies by itself, or answers None
             for definition in natives:
                 definition.function = none_address
+            collecting = gc.isenabled()
+            gc.disable()  # what it frees would be handed out, as if it were of the run
             try:
                 self.result = function()
             finally:
+                if collecting:
+                    gc.enable()
                 for definition in natives:
                     definition.function = definition.entry
                 cpu.on_new.remove(divert)
@@ -153,7 +161,7 @@ class Recording:
                 touching.told.remove(self._touched)
                 launches = recorder.launches()
                 self._restore_pools(saved, blocks)
-                ARENA.busy.value = 0
+                ARENA.busy.lower()
         if launches is None:
             raise Spoiled("there are too many launches")
         if self.spoiled:
@@ -190,7 +198,7 @@ class Recording:
             free.update((start, pool.size) for start in list(pool))
             pool.extend(saved.get(pool.size, ()))
         self.fresh = [Block(*b) for b in sorted(blocks - free)]
-        self.temporary = [Block(*b) for b in sorted(free & blocks)]
+        self.temporary = [Block(*b) for b in sorted(free)]
 
     # -- where addresses lie -----------------------------------------------------------------------
 
@@ -214,9 +222,8 @@ class Recording:
                     if at is not None:
                         found.append((*at, k, place, None))
                     elif value != _random.default_generator.pointer:
-                        raise Spoiled(
-                            f"{cpu.name_of(launch.definition)} is given memory that nobody knows"
-                        )
+                        name = cpu.name_of(launch.definition)
+                        raise Spoiled(f"{name} is given memory that nobody knows", True)
         return found
 
     def _at(self, address):
@@ -279,8 +286,7 @@ class Recording:
             to, shift = where[base]
             moves.append((to, by + shift, *place))
         ARENA.reserve(size)
-        replay, busy = ARENA.native("replay"), ctypes.addressof(ARENA.busy)
-        return tapes.Tape(replay, busy, self.launches, moves, arena + 1)
+        return tapes.Tape(ARENA.native("replay"), ARENA.busy, self.launches, moves, arena + 1)
 
 
 def padded(size):

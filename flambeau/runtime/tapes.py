@@ -221,6 +221,23 @@ run.end:
 NAMES = tuple(f"flambeau_tape_{name}" for name in ("state", "none", "recorder", "replay"))
 
 
+class Flag:
+    """A word that says whether somebody plays a tape; native code reads and writes it."""
+
+    def __init__(self) -> None:
+        self.word = ctypes.c_int64(0)
+        self.address = ctypes.addressof(self.word)
+
+    def is_up(self) -> bool:
+        return bool(self.word.value)
+
+    def put_up(self) -> None:
+        self.word.value = 1
+
+    def lower(self) -> None:
+        self.word.value = 0
+
+
 class Launch:
     """One launch: a kernel's definition, its arguments, and whether it gave None."""
 
@@ -268,9 +285,9 @@ class Tape:
     a kernel returns (a status, an error) ends the replay.
     """
 
-    def __init__(self, address: int, busy: int, launches: list, moves: list, bases: int):
-        self.kept: list = [launches]
-        words = [busy, len(launches), len(moves), bases, *[0] * bases]
+    def __init__(self, address: int, busy: Flag, launches: list, moves: list, bases: int):
+        self.kept: list = [launches, busy]
+        words = [busy.address, len(launches), len(moves), bases, *[0] * bases]
         arguments = [list(launch.arguments) for launch in launches]
         copies: dict = {}
         for base, by, launch, place, word in moves:
