@@ -27,7 +27,7 @@ def taped(function, *inputs):
     return program
 
 
-@pytest.mark.parametrize("seed", range(0, 40))
+@pytest.mark.parametrize("seed", range(40))
 def test_random_programs_give_the_same_bits(seed):
     wrong, _ = random_programs.check(seed)
     assert wrong is None, wrong
