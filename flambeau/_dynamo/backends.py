@@ -10,9 +10,7 @@ _registered: dict[str, Callable] = {}
 _DEBUG = ("eager", "aot_eager")
 
 
-def register_backend(
-    compiler_fn: Any = None, name: str | None = None, tags: Any = ()
-) -> Any:
+def register_backend(compiler_fn: Any = None, name: str | None = None, tags: Any = ()) -> Any:
     """Make a function a backend under its name, or another; also a decorator."""
     if compiler_fn is None:
         return lambda function: register_backend(function, name, tags)
@@ -65,4 +63,4 @@ def inductor(gm: Any, example_inputs: list, options: dict | None = None) -> Call
         return gm.forward
 
 
-inductor.takes_options = True  # type: ignore[attr-defined]
+inductor.takes_options = True

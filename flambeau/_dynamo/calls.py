@@ -180,7 +180,7 @@ class Calls:
         """A method of a builtin class, such as object.__init__ or dict.get of a subclass."""
         if function is object.__init__ and not args and not kwargs:
             return None
-        raise Break(f"{function.__qualname__} of {owner.describe() if isinstance(owner, Symbolic) else owner}")  # fmt: skip
+        raise Break(f"a call of {function.__qualname__}")
 
     def call_special_with(self: Any, owner: Any, name: str, args: tuple, kwargs: dict) -> Any:
         """A method with two underscores, with all arguments."""
@@ -271,7 +271,7 @@ class Calls:
         fields = dataclasses.fields(cls)
         given = [f for f in fields if f.init]
         positional = [f.name for f in given if not f.kw_only]
-        if len(args) > len(positional) or getattr(cls, "__dataclass_params__").frozen:
+        if len(args) > len(positional) or cls.__dataclass_params__.frozen:
             raise Break(f"an object of {cls.__qualname__} is made")
         values = dict(zip(positional, args)) | kwargs
         if len(values) != len(args) + len(kwargs) or not values.keys() <= {f.name for f in given}:
@@ -282,9 +282,7 @@ class Calls:
             if f.name in values:
                 made.fields[f.name] = values[f.name]
             elif f.default is not dataclasses.MISSING:
-                made.fields[f.name] = self.wrap(
-                    f.default, ("attr", guards.known(f), "default")
-                )
+                made.fields[f.name] = self.wrap(f.default, ("attr", guards.known(f), "default"))
             elif f.default_factory is not dataclasses.MISSING:
                 made.fields[f.name] = self.call(f.default_factory, (), {})
             elif f.init:

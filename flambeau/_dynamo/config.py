@@ -1,5 +1,7 @@
 """`torch._dynamo.config`: settings of reading programs."""
 
+import functools
+
 suppress_errors = False
 cache_size_limit = recompile_limit = 8
 accumulated_cache_size_limit = accumulated_recompile_limit = 256
@@ -32,26 +34,29 @@ reading_limit = 400_000  # steps of reading, after which a program is too long t
 
 def patch(changes=None, /, **more):
     """Other settings inside of a `with`, or of a function as a decorator."""
-    return _Patch({**(changes or {}), **more})
+    return Patch(globals(), {**(changes or {}), **more})
 
 
-class _Patch:
-    def __init__(self, changes):
-        self.changes, self.saved = changes, []
+class Patch:
+    """Names of a module with other values for a while."""
+
+    def __init__(self, space, changes):
+        unknown = [name for name in changes if name not in space]
+        if unknown:
+            raise AttributeError(f"{space['__name__']}.{unknown[0]} does not exist")
+        self.space, self.changes, self.saved = space, changes, []
 
     def __enter__(self):
-        self.saved.append({name: globals()[name] for name in self.changes})
-        globals().update(self.changes)
+        self.saved.append({name: self.space[name] for name in self.changes})
+        self.space.update(self.changes)
 
     def __exit__(self, *error):
-        globals().update(self.saved.pop())
+        self.space.update(self.saved.pop())
 
     def __call__(self, function):
-        import functools
-
         @functools.wraps(function)
         def patched(*args, **kwargs):
-            with _Patch(self.changes):
+            with Patch(self.space, self.changes):
                 return function(*args, **kwargs)
 
         return patched

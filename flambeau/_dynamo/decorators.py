@@ -35,7 +35,7 @@ def _each(fn, word):
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """A function that graphs call as a whole: it works on tensors of any device, without effects."""
+    """A function that graphs call as a whole: it has no effects, and works on meta tensors."""
     return _each(fn, "in graph")
 
 
@@ -106,5 +106,3 @@ def _graph_break(reader: Any, msg: str = "") -> None:
 @known.known(mark_dynamic, mark_static, mark_static_address)
 def _mark(reader: Any, *args: Any, **kwargs: Any) -> None:
     """Says nothing that matters here."""
-
-

@@ -1,6 +1,7 @@
 """`torch.compile` itself, and what it makes of functions and modules."""
 
 import functools
+import inspect
 import types
 from collections.abc import Callable
 from typing import Any
@@ -90,7 +91,7 @@ def _compiled_function(settings, function):
         run = settings.run_function
     elif isinstance(function, types.MethodType):
         run = settings.run_method
-    elif isinstance(getattr(type(function), "__call__", None), types.FunctionType):
+    elif isinstance(inspect.getattr_static(type(function), "__call__"), types.FunctionType):
         target, run = function.__call__, settings.run_method
     else:
         target, run = _calling(function), settings.run_function
@@ -99,9 +100,9 @@ def _compiled_function(settings, function):
     def compiled(*args, **kwargs):
         return run(target, args, kwargs)
 
-    compiled._torchdynamo_orig_callable = function  # type: ignore[attr-defined]
-    compiled._torchdynamo_settings = settings  # type: ignore[attr-defined]
-    compiled.get_compiler_config = lambda: dict(settings.options)  # type: ignore[attr-defined]
+    compiled._torchdynamo_orig_callable = function
+    compiled._torchdynamo_settings = settings
+    compiled.get_compiler_config = lambda: dict(settings.options)
     if isinstance(function, types.FunctionType):
         marks.compiled_from(compiled, function)
     return compiled

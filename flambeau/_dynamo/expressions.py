@@ -28,6 +28,7 @@ COMPARING = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
     ast.Gt: operator.gt, ast.GtE: operator.ge,
 }  # fmt: skip
+_CONVERSIONS: dict[str, Any] = {"s": str, "r": repr, "a": ascii}
 
 
 class Expressions:
@@ -203,7 +204,7 @@ class Expressions:
         return False
 
     # -- comprehensions --------------------------------------------------------------------------
-    def _each(self, node, scope) -> Iterator[Comprehension]:
+    def _each(self: Any, node: Any, scope: Scope) -> Iterator[Comprehension]:
         """The scopes in which the element of a comprehension is found."""
         from flambeau._dynamo.programs import bound_in
 
@@ -275,7 +276,7 @@ class Expressions:
         if holds_symbols(value) or not self.is_plain(value):
             raise Break("the text of a tensor or an object")
         if node.conversion != -1:
-            value = {"s": str, "r": repr, "a": ascii}[chr(node.conversion)](value)
+            value = _CONVERSIONS[chr(node.conversion)](value)
         form = "" if node.format_spec is None else self.evaluate(node.format_spec, scope)
         return format(value, form)
 

@@ -49,10 +49,9 @@ class _Plain(ast.NodeTransformer):
             node.func = ast.Call(_name("__fl_compiled"), [node.func], [])
         return node
 
-    def _left_alone(self, node: Any) -> Any:
-        return node
-
-    visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = visit_ClassDef = _left_alone
+    def visit(self, node: ast.AST) -> Any:
+        inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+        return node if isinstance(node, inner) else super().visit(node)
 
 
 def _name(text):
@@ -85,9 +84,9 @@ def split_reason(program: Program, rest: list[ast.stmt]) -> str | None:
         return "it leaves a loop"
     rebound = bound_in(rest[1:])
     for node in own_nodes(rest[0]):
-        if isinstance(node, (ast.FunctionDef, ast.Lambda, ast.GeneratorExp)):
-            if used_in([node]) & rebound:  # type: ignore[list-item]
-                return "a function in it sees variables that change later"
+        escapes = isinstance(node, (ast.FunctionDef, ast.Lambda, ast.GeneratorExp))
+        if escapes and used_in([node]) & rebound:
+            return "a function in it sees variables that change later"
     return None
 
 
@@ -110,6 +109,8 @@ class Fragment:
         free = tuple(n for n in program.free if n not in names)
         changed = _Plain(self.first)
         body = [changed.visit(copy.deepcopy(s)) for s in statements]
+        if program.names.globals:
+            body.insert(0, ast.copy_location(ast.Global(sorted(program.names.globals)), body[0]))
         ending = ast.parse(f"return {FELL}, __fl_locals()").body
         for node in ast.walk(ending[0]):
             if hasattr(node, "lineno"):
@@ -128,9 +129,7 @@ class Fragment:
         ast.copy_location(function, statements[0])
         tree = nested(function, (*free, *_OURS))
         try:
-            outer = compile(
-                tree, program.filename, "exec", flags=program.flags, dont_inherit=True
-            )
+            outer = compile(tree, program.filename, "exec", flags=program.flags, dont_inherit=True)
         except SyntaxError as error:
             raise Break(f"a statement that cannot stand alone: {error}") from error
         self.code = inner_code(inner_code(outer))

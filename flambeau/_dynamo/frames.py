@@ -136,6 +136,7 @@ class EntryMaker:
         """The entry."""
         reader, piece, found = self._read()
         builder = Builder(reader)
+        ending: list[str] | None
         if piece.ending == "return":
             try:
                 ending = ["return " + builder.expression(piece.value)]
@@ -185,8 +186,8 @@ class EntryMaker:
         """The last lines of an entry that ends before the end; None if it cannot be split."""
         if split_reason(self.program, piece.rest) is not None:
             return None
-        first = next(iter(self.program.node.args.args), None)
-        alive = live_names(piece.rest, first and first.arg)
+        parameters = [a.arg for a in self.program.node.args.args]
+        alive = live_names(piece.rest, parameters[0] if parameters else None)
         bound = piece.scope.variables
         names = tuple(sorted(n for n in alive if n in bound))
         try:
@@ -196,8 +197,8 @@ class EntryMaker:
             return None
         constant = builder.guards.constant
         if test is not None:
-            after = Branch(self.settings, self.program, piece.rest, names)
-            return [f"return {constant(after)}(fn, {test}, ({values}))"]
+            branch = Branch(self.settings, self.program, piece.rest, names)
+            return [f"return {constant(branch)}(fn, {test}, ({values}))"]
         after = Continuation(self.settings, self.program, piece.rest, names)
         return [f"return {constant(after)}(fn, ({values}))"]
 

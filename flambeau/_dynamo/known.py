@@ -34,7 +34,7 @@ from flambeau._layout import Size
 from flambeau._tensor import Tensor
 from flambeau.autograd import grad_mode
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager import public
+from flambeau.eager import methods, public
 
 KNOWN: dict[Any, Callable] = {}
 PURE = frozenset(
@@ -121,8 +121,7 @@ def _issubclass(reader, value, kinds):
 def _callable(reader, value):
     if isinstance(value, (MadeFunction, BoundMethod, Partial)):
         return True
-    kind = type_of(value)
-    return hasattr(kind, "__call__")
+    return inspect.getattr_static(type_of(value), "__call__", None) is not None
 
 
 @known(len)
@@ -162,11 +161,6 @@ def _super(reader, cls, owner):
 @known(bool)
 def _bool(reader, value=False):
     return reader.truth(value)
-
-
-@known(int, float, str, repr, format, complex)
-def _refuse_symbols(reader, *args, **kwargs):
-    raise AssertionError  # replaced below, for each by itself
 
 
 def _plainly(function):
@@ -342,8 +336,8 @@ def _iterating(function, count=1):
 for _name in ("islice", "combinations", "permutations", "pairwise", "cycle"):
     _function = getattr(itertools, _name)
     KNOWN[_function] = _iterating(_function)
-for _function in (itertools.count, itertools.repeat):
-    KNOWN[_function] = lambda reader, *args, f=_function: f(*args)
+KNOWN[itertools.count] = lambda reader, *args: itertools.count(*args)
+KNOWN[itertools.repeat] = lambda reader, *args: itertools.repeat(*args)
 
 
 @known(copy.copy)
@@ -367,8 +361,7 @@ def _operator(function):
 
 
 for _name in (
-    "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift iadd isub imul "
-    "itruediv"
+    "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift iadd isub imul itruediv"
 ).split():
     KNOWN[getattr(operator, _name)] = _operator(getattr(operator, _name))
 KNOWN[operator.getitem] = lambda reader, owner, key: reader.item(owner, key)
@@ -389,8 +382,7 @@ def _effect(reader, *args, **kwargs):
     raise Break("a call of a builtin function that does more than compute (print, open, ...)")
 
 
-for _function in (math.sqrt, math.floor, math.ceil, math.log, math.exp, math.prod):
-    KNOWN[_function] = _plainly(_function)
+KNOWN.update({f: _plainly(f) for f in (math.sqrt, math.floor, math.ceil, math.log, math.prod)})
 
 # -- of torch --------------------------------------------------------------------------------------
 
@@ -413,6 +405,17 @@ def _is_complex(reader, input):
 @known(public.numel)
 def _numel(reader, input):
     return reader.tensor_method(input, "numel", (), {})
+
+
+@known(public._assert)
+def _assert(reader, condition, message=""):
+    if isinstance(condition, Symbolic) or not condition:
+        raise Break("an assertion does not hold, or depends on values")
+
+
+@known(methods.function)
+def _row_function(reader, name):
+    return methods.function(name)  # the public function of a row, always the same
 
 
 @known(grad_mode.is_grad_enabled)

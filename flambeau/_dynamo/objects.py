@@ -43,7 +43,7 @@ FUNCTIONS: tuple[type, ...] = (
 )  # fmt: skip
 CONTAINERS: tuple[type, ...] = (list, dict, tuple, set, frozenset, OrderedDict, deque)
 _PLAIN = frozenset({*VALUES, *SINGLE, *CONTAINERS, slice})
-_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _READING = {
     list: frozenset("index count copy __len__ __getitem__ __contains__ __iter__".split()),
     dict: frozenset("get keys values items copy __len__ __getitem__ __contains__".split()),
@@ -151,7 +151,7 @@ class Objects:
     # -- what is plain ---------------------------------------------------------------------------
     def is_plain(self: Any, value: Any, deep: bool = True) -> bool:
         """May Python's own functions be called on it? They run no code of the program."""
-        kind = type(value)
+        kind: Any = type(value)
         if kind in CONTAINERS and deep:
             items = value.values() if isinstance(value, dict) else value
             return all(isinstance(v, Symbolic) or self.is_plain(v) for v in items)
@@ -261,9 +261,9 @@ class Objects:
         found = inspect.getattr_static(cls, name, None)
         if name == "__dict__":
             raise Break("the __dict__ of an object")
-        if isinstance(found, property) or isinstance(found, types.MemberDescriptorType):
-            if isinstance(found, property):
-                return self._class_attribute(cls, owner, name)
+        if isinstance(found, property):
+            return self._class_attribute(cls, owner, name)
+        if isinstance(found, types.MemberDescriptorType):
             if not hasattr(obj, name):
                 raise Break(f"{owner.describe()} has no attribute {name}")
             self.guards.same_object(("attr", self.guards.known(cls), name), found)
@@ -330,7 +330,7 @@ class Objects:
             raise Break("hasattr of a tensor")
         if isinstance(owner, Outside):
             obj = owner.obj
-            cls = type(obj)
+            cls: Any = type(obj)
             if cls.__getattribute__ is not object.__getattribute__:
                 raise Break("hasattr of an object with its own way to read attributes")
             own = getattr(cls, "__getattr__", None)
@@ -345,8 +345,8 @@ class Objects:
             if isinstance(obj, Module):
                 for kind in ("_parameters", "_buffers", "_modules"):
                     self.guards.lacks(("item", ("dict", owner.source), kind), name)
-            self.guards.require(f"not hasattr({self.guards.constant(cls)}, {name!r})"
-                                if inspect.getattr_static(cls, name, None) is None else "True")  # fmt: skip
+            if inspect.getattr_static(cls, name, None) is None:
+                self.guards.require(f"not hasattr({self.guards.constant(cls)}, {name!r})")
             return False
         if isinstance(owner, MadeObject):
             return name in owner.fields or hasattr(owner.cls, name)
@@ -360,8 +360,9 @@ class Objects:
         """owner.name = value, for objects that the program made."""
         if not isinstance(owner, MadeObject):
             raise Break(f"the attribute {name} of an object from outside is changed")
-        found = inspect.getattr_static(owner.cls, name, None)
-        if owner.cls.__setattr__ is not object.__setattr__ or hasattr(type(found), "__set__"):
+        cls: Any = owner.cls
+        found = inspect.getattr_static(cls, name, None)
+        if cls.__setattr__ is not object.__setattr__ or hasattr(type(found), "__set__"):
             raise Break(f"{owner.describe()} has its own way to set attributes")
         owner.fields[name] = value
 
@@ -456,7 +457,7 @@ class Objects:
         return self.native(iter, value)
 
 
-_ITERATORS = (
+_ITERATORS: tuple[type, ...] = (
     type(iter([])), type(iter(())), type(iter({})), type(iter({}.values())),
     type(iter({}.items())), type(iter(set())), type(iter(range(0))), type(iter("")), enumerate,
     zip, map, filter, reversed, type(reversed([])), types.GeneratorType,

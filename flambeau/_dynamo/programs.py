@@ -5,6 +5,7 @@ it was imported, or code that a tool has rewritten, is not read.
 """
 
 import __future__
+
 import ast
 import functools
 import linecache
@@ -64,27 +65,59 @@ def _find(code, function):
     lines = linecache.getlines(code.co_filename, function.__globals__)
     if not lines:
         raise Break(f"the text of {code.co_qualname} is not to be found")
-    flags = code.co_flags & _FUTURES
-    for node in _functions_of(code.co_filename, "".join(lines)).get(code.co_firstlineno, ()):
-        name = node.name if isinstance(node, ast.FunctionDef) else "<lambda>"
-        if name == code.co_name and _same(code, _compiled(node, code, flags)):
-            return Program(node, code.co_filename, flags, code.co_freevars)
-    raise Break(f"the text of {code.co_qualname} is not what its code was made of")
+    text = "".join(lines)
+    place = code.co_firstlineno, code.co_name
+    if not any(_same(code, found) for found in _codes_of(code.co_filename, text).get(place, ())):
+        raise Break(f"the text of {code.co_qualname} is not what its code was made of")
+    nodes = _functions_of(code.co_filename, text).get(place, ())
+    if code.co_name == "<lambda>":
+        nodes = [node for node in nodes if _is_within(code, node.body)]
+    if len(nodes) != 1:
+        raise Break(f"there are several functions where {code.co_qualname} is")
+    return Program(nodes[0], code.co_filename, code.co_flags & _FUTURES, code.co_freevars)
+
+
+def _is_within(code, node):
+    """Was this code made of this expression?"""
+    places = [p for p in code.co_positions() if None not in p and p[2:] != (0, 0)]
+    last = max(places, default=None, key=lambda p: (p[1] - p[0], p[3] - p[2]))
+    spans = {(p[0], p[2]) for p in places}, {(p[1], p[3]) for p in places}
+    if last is None:
+        return False
+    start, end = min(spans[0]), max(spans[1])
+    return start >= (node.lineno, node.col_offset) and end == (node.end_lineno, node.end_col_offset)
 
 
 @functools.lru_cache(maxsize=64)
 def _functions_of(filename, text):
-    """Functions and lambdas of a file, by the line they begin in."""
-    try:
-        tree = ast.parse(text, filename)
-    except SyntaxError as error:
-        raise Break(f"{filename} cannot be parsed") from error
-    found: dict[int, list[ast.AST]] = {}
-    for node in ast.walk(tree):
+    """Functions and lambdas of a file, by the line they begin in and their name."""
+    found: dict[tuple, list[ast.AST]] = {}
+    for node in ast.walk(_tree_of(filename, text)):
         if isinstance(node, (ast.FunctionDef, ast.Lambda)):
             decorators = getattr(node, "decorator_list", ())
             first = min([node.lineno, *(d.lineno for d in decorators)])
-            found.setdefault(first, []).append(node)
+            name = getattr(node, "name", "<lambda>")
+            found.setdefault((first, name), []).append(node)
+    return found
+
+
+@functools.lru_cache(maxsize=64)
+def _tree_of(filename, text):
+    try:
+        return ast.parse(text, filename)
+    except SyntaxError as error:
+        raise Break(f"{filename} cannot be parsed") from error
+
+
+@functools.lru_cache(maxsize=64)
+def _codes_of(filename, text):
+    """The code objects of a file, by the line they begin in and their name."""
+    found: dict[tuple, list[types.CodeType]] = {}
+    todo = [compile(_tree_of(filename, text), filename, "exec", dont_inherit=True)]
+    while todo:
+        code = todo.pop()
+        found.setdefault((code.co_firstlineno, code.co_name), []).append(code)
+        todo.extend(c for c in code.co_consts if isinstance(c, types.CodeType))
     return found
 
 
@@ -93,7 +126,7 @@ def inner_code(outer: types.CodeType) -> types.CodeType:
     return next(c for c in outer.co_consts if isinstance(c, types.CodeType))
 
 
-def nested(node: ast.AST, free: tuple[str, ...]) -> ast.Module:
+def nested(node: ast.stmt, free: tuple[str, ...]) -> ast.Module:
     """A module with a function whose variables are free in what is nested in it."""
     arguments = ast.arguments(
         posonlyargs=[], args=[ast.arg(name) for name in free], kwonlyargs=[], kw_defaults=[],
@@ -105,43 +138,13 @@ def nested(node: ast.AST, free: tuple[str, ...]) -> ast.Module:
     return ast.fix_missing_locations(ast.Module(body=[outer], type_ignores=[]))
 
 
-def _compiled(node, code, flags):
-    """The code that a tree gives, in a function that has the variables of its closure."""
-    if isinstance(node, ast.Lambda):
-        inside = ast.copy_location(ast.Expr(node), node)
-    else:
-        fields = {name: getattr(node, name, None) for name in node._fields}
-        inside = ast.copy_location(ast.FunctionDef(**{**fields, "decorator_list": []}), node)
-        inside.args = _without_defaults(node.args)
-        inside.returns = None
-    if isinstance(node, ast.Lambda):
-        inside.value = ast.copy_location(ast.Lambda(_without_defaults(node.args), node.body), node)
-    tree = nested(inside, code.co_freevars)
-    outer = compile(tree, code.co_filename, "exec", flags=flags, dont_inherit=True)
-    return inner_code(inner_code(outer))
-
-
-def _without_defaults(arguments):
-    """Parameters whose defaults are all None: they are no part of the function's own code."""
-    none = ast.Constant(None)
-    return ast.arguments(
-        posonlyargs=[ast.arg(a.arg) for a in arguments.posonlyargs],
-        args=[ast.arg(a.arg) for a in arguments.args],
-        vararg=arguments.vararg and ast.arg(arguments.vararg.arg),
-        kwonlyargs=[ast.arg(a.arg) for a in arguments.kwonlyargs],
-        kw_defaults=[d and none for d in arguments.kw_defaults],
-        kwarg=arguments.kwarg and ast.arg(arguments.kwarg.arg),
-        defaults=[none for _ in arguments.defaults],
-    )
-
-
 def _same(one, other):
     """Do two code objects do the same with the same names and constants?"""
     if one.co_code != other.co_code or len(one.co_consts) != len(other.co_consts):
         return False
-    if one.co_varnames != other.co_varnames or set(one.co_freevars) != set(other.co_freevars):
+    if one.co_varnames != other.co_varnames or one.co_freevars != other.co_freevars:
         return False
-    if [n for n in one.co_names if "__" not in n] != [n for n in other.co_names if "__" not in n]:
+    if one.co_names != other.co_names:
         return False
     return all(map(_same_constant, one.co_consts, other.co_consts))
 
@@ -149,8 +152,6 @@ def _same(one, other):
 def _same_constant(a, b):
     if isinstance(a, types.CodeType):
         return isinstance(b, types.CodeType) and _same(a, b)
-    if isinstance(a, str) and isinstance(b, str) and "<locals>" in a + b:
-        return True  # the qualified name of something nested
     return type(a) is type(b) and repr(a) == repr(b)
 
 

@@ -51,6 +51,7 @@ class Reader(Statements, Expressions, Calls, Objects, Tensors):
         self.origins: dict[int, tuple] = {}
         self.argument_names: dict[tuple, str] = {}
         self.stack: list = []
+        self.first_node: Any = None
         self.steps = self.count = 0
         self.writes = self.switches = self.has_steps = False
         self.written: set[int] = set()
@@ -121,8 +122,8 @@ class Reader(Statements, Expressions, Calls, Objects, Tensors):
             except Break as found:
                 raise self._told(found, scope) from None
             except Exception as error:  # a fault of ours is no fault of the program
-                found = Break(f"{type(error).__name__} while reading: {error}")
-                raise self._told(found, scope) from error
+                fault = Break(f"{type(error).__name__} while reading: {error}")
+                raise self._told(fault, scope) from error
             self.reached += 1
         return Piece("return", None, [], scope)
 

@@ -102,9 +102,8 @@ class Settings:
             if not _is_compilable(function.__func__):
                 return function
             return lambda *args, **kwargs: self.run_method(function, args, kwargs)
-        if isinstance(function, Module) and marks.original_of(function) is None:
-            if marks.mark_of(type(function).forward) != "disabled":
-                return lambda *args, **kwargs: self.run_module(function, args, kwargs)
+        if isinstance(function, Module) and _may_compile(function):
+            return lambda *args, **kwargs: self.run_module(function, args, kwargs)
         return function
 
     # -- graphs ----------------------------------------------------------------------------------
@@ -122,8 +121,7 @@ class Settings:
                 return module.forward
             raise BackendCompilerFailed(compiler, error) from error
         if not callable(found):
-            error = TypeError(f"{found!r} is not a function")
-            raise BackendCompilerFailed(compiler, error)
+            raise BackendCompilerFailed(compiler, TypeError(f"{found!r} is not a function"))
         return found
 
     def tell_break(self, found: Break, fn: Any) -> None:
@@ -136,6 +134,11 @@ class Settings:
         """The guards of a new entry."""
         if self.listener is not None:
             self.listener.guarded(lines)
+
+
+def _may_compile(module):
+    disabled = marks.mark_of(type(module).forward) == "disabled"
+    return marks.original_of(module) is None and not disabled
 
 
 def _is_compilable(function):

@@ -61,7 +61,11 @@ class Statements:
     def execute_Pass(self: Any, node: Any, scope: Scope) -> None:
         pass
 
-    execute_Global = execute_Nonlocal = execute_Pass
+    def execute_Global(self: Any, node: Any, scope: Scope) -> None:
+        pass
+
+    def execute_Nonlocal(self: Any, node: Any, scope: Scope) -> None:
+        pass
 
     def execute_Return(self: Any, node: Any, scope: Scope) -> None:
         raise Returned(None if node.value is None else self.evaluate(node.value, scope))
@@ -232,10 +236,12 @@ class Statements:
     def execute_Try(self: Any, node: Any, scope: Scope) -> None:
         # an op may fail when the graph runs, which a handler would have to see
         before = self.count
-        self.execute_all(node.body, scope)
-        self.execute_all(node.orelse, scope)
-        if self.count != before:
-            raise Break("try around ops")
+        try:
+            self.execute_all(node.body, scope)
+            self.execute_all(node.orelse, scope)
+        finally:  # also on the way out of a function or a loop
+            if self.count != before or (node.finalbody and sys.exc_info()[0] is not None):
+                raise Break("try around ops")
         self.execute_all(node.finalbody, scope)
 
     # -- functions -------------------------------------------------------------------------------

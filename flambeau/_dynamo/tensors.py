@@ -13,7 +13,14 @@ from typing import Any
 import flambeau
 from flambeau import _device, _dtype
 from flambeau._dynamo.exc import Break
-from flambeau._dynamo.values import BoundMethod, Outside, Partial, Symbolic, TensorValue
+from flambeau._dynamo.values import (
+    BoundMethod,
+    Outside,
+    Partial,
+    Symbolic,
+    TensorValue,
+    holds_symbols,
+)
 from flambeau._layout import Size
 from flambeau._memory_format import layout, memory_format
 from flambeau._tensor import Tensor
@@ -24,7 +31,8 @@ from flambeau.nn.parameter import Buffer, Parameter
 META = _device.device("meta")
 CPU = _device.device("cpu")
 _ARGUMENTS = (
-    int, float, bool, str, complex, type(None), type(...), Size, _dtype.dtype, memory_format, layout,
+    int, float, bool, str, complex, type(None), type(...), Size, _dtype.dtype, memory_format,
+    layout,
 )  # fmt: skip
 # questions about shape and dtype
 _QUESTIONS = frozenset(
@@ -113,7 +121,7 @@ class Tensors:
         if tensor._requires_grad:
             word = "is" if tensor._grad_fn is None else "is not"
             guards.require(f"{variable}._grad_fn {word} None")
-        value = TensorValue(self.graph.placeholder(_name_of(self, source)), self._fake_of(tensor))
+        value = TensorValue(self._placeholder(_name_of(self, source)), self._fake_of(tensor))
         value.source, value.real, value.cls = source, tensor, type(tensor)
         value.number = len(self.inputs)
         value.node.meta["example_value"] = value.fake
@@ -121,6 +129,13 @@ class Tensors:
         self.inputs_by_id[id(tensor)] = value
         self.by_fake[id(value.fake)] = value
         return value
+
+    def _placeholder(self, name):
+        """An input, after the inputs that are there and before all else."""
+        if self.first_node is None:
+            return self.graph.placeholder(name)
+        with self.graph.inserting_before(self.first_node):
+            return self.graph.placeholder(name)
 
     def _fake_of(self, tensor):
         """A tensor without memory that is like another."""
@@ -155,12 +170,11 @@ class Tensors:
         """A call of a method of a tensor."""
         if name in _QUESTIONS:
             given = tuple(a.fake if isinstance(a, TensorValue) else a for a in args)
-            return self.native(getattr(Tensor, name), owner.fake, *given, **kwargs) \
-                if not given and not kwargs else self._ask(owner, name, given, kwargs)  # fmt: skip
-        if name in ("cpu",) and not args and not kwargs:
+            return self._ask(owner, name, given, kwargs)
+        if name == "cpu" and not args and not kwargs:
             return owner
         if name == "type" and (args or kwargs):
-            return self._record("call_method", name, Tensor.type, (owner, *args), kwargs)
+            return self._record("call_method", name, getattr(Tensor, name), (owner, *args), kwargs)
         if name in _REFUSED:
             raise Break(f"Tensor.{name}()")
         function = getattr(Tensor, name, None)
@@ -169,6 +183,9 @@ class Tensors:
         return self._record("call_method", name, function, (owner, *args), kwargs)
 
     def _ask(self, owner, name, args, kwargs):
+        """A question about shape or dtype."""
+        if holds_symbols((args, kwargs)):
+            raise Break(f"Tensor.{name}() of tensors")
         try:
             return getattr(owner.fake, name)(*args, **kwargs)
         except Exception as error:
@@ -214,8 +231,7 @@ class Tensors:
         writes = any(v.fake._storage.version != old for v, old in zip(found, versions))
         writes = writes or _writes_by_name(name, function, args, kwargs)
         node_args, node_kwargs = self._noded(args), self._noded(kwargs)
-        create = getattr(self.graph, op)
-        node = create(target, node_args, node_kwargs)
+        node = self.added(getattr(self.graph, op)(target, node_args, node_kwargs))
         self.count += 1
         if writes:
             node.meta["writes"] = True
@@ -224,6 +240,12 @@ class Tensors:
         if any((v.fake._requires_grad, v.fake._grad_fn) != old for v, old in zip(found, facts)):
             self.writes = True
         return self.result_of(node, result, name)
+
+    def added(self: Any, node: Any) -> Any:
+        """A node that was just made; the first of them is where inputs end."""
+        if self.first_node is None:
+            self.first_node = node
+        return node
 
     def _settled(self, value):
         """Arguments without lists from outside."""
@@ -240,7 +262,7 @@ class Tensors:
             return slice(*(self._settled(v) for v in (value.start, value.stop, value.step)))
         if isinstance(value, TensorValue) or type(value) in _ARGUMENTS or value is getattr:
             return value
-        if isinstance(value, _device.device) or isinstance(value, range):
+        if isinstance(value, (_device.device, range)):
             return value
         if isinstance(value, tuple) and hasattr(type(value), "_fields"):
             return tuple(self._settled(v) for v in value)
@@ -312,7 +334,7 @@ class Tensors:
         """Recording on or off from here on, now and in the graph."""
         if modes.grad is not mode:
             modes.grad = mode
-            self.graph.call_function(flambeau._C._set_grad_enabled, (mode,))
+            self.added(self.graph.call_function(flambeau._C._set_grad_enabled, (mode,)))
             self.switches = True
 
     def enter_grad(self: Any, switch: Any) -> bool:

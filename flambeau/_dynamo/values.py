@@ -53,7 +53,7 @@ class TensorValue(Symbolic):
 
     def __init__(self, node: Any, fake: Any) -> None:
         self.node, self.fake = node, fake
-        self.source: tuple | None = None  # where it comes from, if from outside
+        self.source: Any = None  # where it comes from, if from outside
         self.number = -1  # which input of the graph
         self.real: Any = None  # the tensor itself, if it comes from outside
         self.cls: type = type(fake)

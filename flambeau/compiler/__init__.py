@@ -62,8 +62,9 @@ class set_stance:
                  "eager_then_compile", "aot_eager_then_compile")  # fmt: skip
         if stance not in known:
             raise RuntimeError(f"invalid torch.compile stance '{stance}'")
-        self.config = importlib.import_module("flambeau._dynamo.config")
-        self.before, self.config.disable = self.config.disable, stance == "force_eager"
+        self.config: Any = importlib.import_module("flambeau._dynamo.config")
+        self.before = self.config.disable
+        setattr(self.config, "disable", stance == "force_eager")  # noqa: B010
 
     def __enter__(self) -> None:
         pass
