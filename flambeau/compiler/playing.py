@@ -11,7 +11,7 @@ import linecache
 import time
 from typing import Any
 
-from flambeau import _dtype
+from flambeau import _dtype, autograd
 from flambeau._device import device
 from flambeau._layout import dense_layout
 from flambeau._tensor import empty_like_layout, make_tensor
@@ -91,7 +91,8 @@ class Entry:
         self.tape = run.tape(list(memory.whole), memory.places)
         self.text = _Text(plain, leaves, outs, memory, self.tape.replay, written)
         if backward is not None:
-            self.text.record(wants, Way(len(leaves), outs, memory, backward))
+            again = None if written or run.draws() else plain
+            self.text.record(wants, Way(again, wants, outs, memory, backward))
         self.play = self.text.function("play")
 
     def front(self, key, slow):
@@ -179,6 +180,8 @@ class _Text:
         inputs = [f"x{k}" for k in way.inputs]
         kept = [f"o{self.memory.whole[which]}._storage" for which in way.kept]
         held = [*inputs, *kept, "rest._storage" if self.memory.size else "None"]
+        held.append(f"({_tuple(self.names)})")
+        held.append(f"({_tuple(f'{x}._storage.version' for x in self.names)})")
         versions = [*(f"{x}._storage.version" for x in inputs), *(f"{o}.version" for o in kept)]
         self.space["Node"] = type(
             "CompiledFunctionBackward", (CompiledNode,), {"__slots__": (), "way": way}
@@ -210,9 +213,7 @@ class CompiledNode(Node):
         if self.saved is None:
             raise RuntimeError(FREED)
         if create_graph:
-            raise RuntimeError(
-                "torch.compile with aot_autograd does not currently support double backward"
-            )
+            return self.way.recorded(*self.saved[-2:], grads)
         return self.way.go(self.saved, self.versions, grads)
 
 
@@ -223,7 +224,8 @@ class Way:
     the rest of the way there, the gradients, then fresh memory of its own.
     """
 
-    def __init__(self, count, outs, memory, backward):
+    def __init__(self, plain, wants, outs, memory, backward):
+        self.plain, self.wants, count = plain, wants, len(wants)
         used, own = backward.used, backward.memory
         self.inputs = [k for k in range(count) if k in used]
         self.kept = [which for which in memory.whole if count + which in used]
@@ -274,7 +276,7 @@ class Way:
             return name
 
         count, kept = len(self.inputs), len(self.kept)
-        lines = [f"{_tuple(f's{k}' for k in range(count + kept + 1))} = saved"]
+        lines = [f"{_tuple(f's{k}' for k in range(count + kept + 1))}_, _ = saved"]
         versions = [f"s{k}._storage.version" for k in range(count)]
         versions += [f"s{count + k}.version" for k in range(kept)]
         if versions:
@@ -321,6 +323,25 @@ class Way:
                 found.append(f"make({name}, b{base}._storage, b{base}._offset + {offset})")
         lines.append(f"return [{', '.join(found)}]")
         return compiled("go", "saved, versions, grads", lines, space)
+
+    def recorded(self, inputs, versions, grads):
+        """The same as ops that are recorded in turn: the graph is run once more."""
+        for t, version in zip(inputs, versions):
+            if t._storage.version != version:
+                raise RuntimeError(
+                    _modified(t._layout, t._storage.version, version, t._grad_fn, t._output_nr)
+                )
+        if self.plain is None:
+            raise RuntimeError(
+                "torch.compile with aot_autograd does not currently support double backward "
+                "through a program that draws random numbers or writes to its arguments"
+            )
+        outs = self.plain(*inputs)
+        roots = [o for o in outs if o._requires_grad]
+        pairs = [(o, g) for o, g in zip(roots, grads) if g is not None]
+        wanted = [x for x, wants in zip(inputs, self.wants) if wants]
+        roots, grads = zip(*pairs)
+        return list(autograd.grad(roots, wanted, grads, create_graph=True, allow_unused=True))
 
     def check(self, saved, versions):
         """Complain of what was written since."""

@@ -226,6 +226,11 @@ class Recording:
                         raise Spoiled(f"{name} is given memory that nobody knows", True)
         return found
 
+    def draws(self) -> bool:
+        """Were random numbers drawn?"""
+        state = _random.default_generator.pointer
+        return any(type(a) is int and a == state for x in self.launches for a in x.arguments)
+
     def _at(self, address):
         """(number of a base or block, bytes behind its beginning) of an address."""
         if self._ranges is None:
