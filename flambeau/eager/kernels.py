@@ -92,7 +92,7 @@ def _start_pool():
 
 def _make_natively():
     """From the first kernel on, native code makes layouts, tensors and views."""
-    from flambeau.codegen.templates import objects  # with llvmlite
+    from flambeau.codegen.templates import makers, objects  # with llvmlite
     from flambeau.eager import fragments  # which reads rows' modes, and comes later
 
     classes = (_layout.Layout, _dtype.dtype, _tensor.Tensor, _tensor.View, Storage, Pool)
@@ -104,7 +104,7 @@ def _make_natively():
     slots += [(("slice", name), place) for name, place in cpu.slice_offsets().items()]
     addresses = _linked(objects.build(slots), objects.NAMES)
     named = _layout.NEEDED | _tensor.NEEDED | {"Pool": Pool, "host": device("cpu")}
-    own = tuple([named[name] for name in objects.CONSTANTS])
+    own = tuple([named[name] for name in makers.CONSTANTS])
     made = {name: cpu.builtin(name, addresses[name], own) for name in objects.NAMES}
     _layout.make_natively(made.pop("layout"))
     _tensor.make_natively(made)
