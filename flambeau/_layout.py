@@ -115,40 +115,59 @@ _new = object.__new__
 _new_size = tuple.__new__
 
 
-class _Known(dict):
-    """Facts -> the one layout with these facts.
+def make_layout(shape, strides, dtype, device):
+    """The layout with these facts; the same facts give the same object while it is in use.
 
-    A layout that nobody asked for while `ROOM` others came into being is forgotten here. Somebody
-    may still hold it, so two layouts may then have the same facts: plans are merely made again, and
-    who must know asks `same_layout`. Native code takes the place of __missing__ as soon as there is
-    some (codegen/templates/objects.py).
+    Native code remembers some thousand layouts (codegen/templates/objects_layouts.py). One that was
+    not asked for while many others were is forgotten there. Somebody may still hold it, so two
+    layouts may have the same facts: plans are merely made again, and who must know asks
+    `same_layout`.
     """
+    return _found(shape, strides, dtype, device) or _odd(shape, strides, dtype, device)
+
+
+def _odd(shape, strides, dtype, device):
+    """The same for numbers that native code does not know: True, integers of NumPy."""
+    shape, strides = tuple(Size(shape)), tuple(strides)
+    return _found(shape, strides, dtype, device) or worked_out((shape, strides, dtype, device))
+
+
+def dense_layout(shape, dtype, device):
+    """A row-major layout."""
+    return _dense(shape, dtype, device) or make_layout(
+        shape, contiguous_strides(shape), dtype, device
+    )
+
+
+class _First(dict):
+    """Facts -> the one layout with these facts, until there is native code."""
 
     def __missing__(self, facts):
-        found = OLDER.get(facts)
-        if found is None:
-            found = worked_out(facts)
         if len(self) >= ROOM:
-            turn()
-        self[facts] = found
+            self.clear()
+        found = self[facts] = worked_out(facts)
         return found
 
 
 ROOM = 1 << 10
-OLDER: dict = {}  # layouts of the generation before
-LAYOUTS = _Known()
+_first = _First()
 
 
-def make_layout(shape, strides, dtype, device):
-    """The layout with these facts; the same facts give the same object."""
-    return LAYOUTS[shape, strides, dtype, device]
+def _found(*facts):
+    return _first[facts]
 
 
-def turn():
-    """Known layouts become the older generation, and what was that is forgotten."""
-    OLDER.clear()
-    OLDER.update(LAYOUTS)
-    LAYOUTS.clear()
+def _dense(shape, dtype, device):
+    return None
+
+
+def make_natively(layout, dense, enter):
+    """Let native code find and make layouts."""
+    global _found, _dense
+    for known in _first.values():
+        enter(known)
+    _first.clear()
+    _found, _dense = layout, dense
 
 
 def same_layout(a, b):
@@ -250,23 +269,9 @@ NEEDED = {  # by native code
     "Size": Size,
     "sorts": _sorts,
     "pools": POOLS,
-    "known": LAYOUTS,
-    "older": OLDER,
-    "room": ROOM,
     "worked_out": worked_out,
     "complete": complete,
-    "turn": turn,
 }
-
-
-def make_natively(missing):
-    """Let native code do what _Known.__missing__ does."""
-    _Known.__missing__ = missing
-
-
-def dense_layout(shape, dtype, device):
-    """A row-major layout."""
-    return make_layout(shape, contiguous_strides(shape), dtype, device)
 
 
 def is_dense_in_some_order(layout):

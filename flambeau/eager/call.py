@@ -14,7 +14,7 @@ promotion); n any other number (cast to the compute type); f float and i int par
 from flambeau import errors
 from flambeau._device import cpu
 from flambeau._dtype import as_64_bits
-from flambeau._layout import LAYOUTS, Layout, broadcast_shape
+from flambeau._layout import Layout, broadcast_shape, make_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen import scalar
 from flambeau.eager.fragments import addresses, allocated, compile_text, indented
@@ -336,7 +336,7 @@ def _plain(key):
 def _with_dtype(layout, dtype):
     if layout.dtype is dtype:
         return layout
-    return LAYOUTS[layout.sizes, layout.strides, dtype, layout.device]
+    return make_layout(layout.sizes, layout.strides, dtype, layout.device)
 
 
 def _run_of(layouts):

@@ -188,9 +188,7 @@ def plan(like, m, n, k, c, a, b, scaled=False, activation="", addends=(), sizes=
     a_row, a_k = _unit(a, m, k)
     b_k, b_column = _unit(b, k, n)
     batch, dtype = prod(sizes), like.dtype
-    mode, vectors = schedules.chosen(
-        m, n, k, a_k, b_k, b_column, batch, SMALL, *REGISTERS[dtype]
-    )
+    mode, vectors = schedules.chosen(m, n, k, a_k, b_k, b_column, batch, SMALL, *REGISTERS[dtype])
     if mode == BLOCKED and (batch > 1 or k * n > max(HELD, 64 * k)):
         return _piecewise
     access = "".join(["s" if n == 1 else _ACCESS.get(st[1], "n") for st in addends])

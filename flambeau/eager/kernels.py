@@ -106,7 +106,7 @@ def _make_natively():
     named = _layout.NEEDED | _tensor.NEEDED | {"Pool": Pool, "host": device("cpu")}
     own = tuple([named[name] for name in makers.CONSTANTS])
     made = {name: cpu.builtin(name, addresses[name], own) for name in objects.NAMES}
-    _layout.make_natively(made.pop("layout"))
+    _layout.make_natively(*[made.pop(name) for name in objects.LAYOUTS])
     _tensor.make_natively(made)
     fragments.use_makers()
 

@@ -1,14 +1,15 @@
 """What native makers of objects are written with: CPython's functions, by short names.
 
-The makers are in objects.py (layouts, tensors), objects_viewed.py and objects_joined.py.
+The makers are in objects.py (tensors), objects_layouts.py, objects_viewed.py and objects_joined.py.
 """
 
 from flambeau.codegen.loops import I1, I64, PTR, V
 
+RECENT, WAYS = 1 << 12, 4  # layouts that are remembered; those among which one looks for its own
 HUGE = 1 << 40  # sizes and strides beyond this are left to Python's integers
 DIMS = 12  # of tensors, and items between brackets; beyond that Python counts
 CONSTANTS = (
-    "Layout Size sorts pools known older room worked_out complete turn Tensor Storage Pool "
+    "Layout Size sorts pools worked_out complete Tensor Storage Pool "
     "new_tensor View plain no_grad host dim keepdim"
 ).split()
 
@@ -54,11 +55,9 @@ class Maker:
     def number(self, value):
         return self.fn.call("PyLong_FromLongLong", PTR, self.fn.value(value, I64), pure=False)
 
-    def numbers(self, cells, count):
+    def numbers(self, cells, count, *held):
         """A tuple of the first of an array of integers."""
-        made = self.fn.call("PyTuple_New", PTR, count, pure=False)
-        with self.fn.when(made == self.nothing):
-            self.leave(self.nothing)
+        made = self.made(self.fn.call("PyTuple_New", PTR, count, pure=False), *held)
         with self.fn.loop(0, count) as k:
             self.fill(made, k, self.number(self.fn.load(self.fn.gep(cells, k, I64), I64)))
         return made
