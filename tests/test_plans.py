@@ -9,6 +9,7 @@ import pytest
 
 import flambeau
 from flambeau import _layout, _tensor
+from flambeau._natively import PATIENCE
 from flambeau._tensor import MAKERS
 from flambeau.codegen.templates.makers import RECENT
 from flambeau.eager import fragments
@@ -222,11 +223,11 @@ def test_a_new_size_passes_no_more_places_than_one_that_was_met():
 
 def test_a_new_layout_passes_few_places():
     base = flambeau.ones(64, 64)
-    a, b = base[:8, :8], base[8:16, 8:16]
-    a + b
+    for k in range(2, 2 + PATIENCE):  # arithmetic of planners is native after a few calls
+        base[:8, :k] + base[8:16, 8 : 8 + k]
     c, d = base[:9, :7], base[20:29, 8:15]
     places, changes = _frames(lambda: c + d)
-    assert places <= 32 and changes <= 18, (places, changes)
+    assert places <= 22 and changes <= 14, (places, changes)
 
 
 @pytest.mark.parametrize("count", [5000, pytest.param(300_000, marks=pytest.mark.slow)])

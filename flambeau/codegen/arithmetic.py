@@ -143,36 +143,38 @@ class _Body:
             for target, value in zip(targets, values):
                 self.assign(target, value)
             return
-        if isinstance(line.value, (ast.List, ast.ListComp)):
-            self.assign_list(line)
+        if self.is_list(line.value):
+            (target,) = line.targets
+            self.assign(target, self.listed(line.value))
             return
         value = self.number(line.value)
         for target in line.targets:
             self.assign(target, value)
-
-    def assign_list(self, line):
-        ((target,), made) = line.targets, self.listed(line.value)
-        known = self.locals.get(target.id)
-        if isinstance(known, _Cells):
-            known.length.set(0)
-            self.extend_by(known, made)
-        elif known is not None or self.fn.known[1:]:
-            raise Unsupported(f"the list {target.id} begins inside a branch of {self.tree.name}")
-        else:
-            self.locals[target.id] = made
 
     def on_AugAssign(self, line):
         load = ast.copy_location(ast.parse(ast.unparse(line.target), mode="eval").body, line.target)
         self.assign(line.target, self.arithmetic(line.op, self.number(load), line.value, line))
 
     def assign(self, target, value):
-        if isinstance(target, ast.Subscript):
+        if isinstance(value, _Cells):
+            self.assign_list(target.id, value)
+        elif isinstance(target, ast.Subscript):
             cells = self.cells(target.value)
             self.fn.store(value, self.item_place(cells, self.number(target.slice)))
         elif target.id in self.locals:
             self.locals[target.id].set(value)
         else:
             self.locals[target.id] = self.fn.var(value)
+
+    def assign_list(self, name, made):
+        known = self.locals.get(name)
+        if isinstance(known, _Cells):
+            known.length.set(0)
+            self.extend_by(known, made)
+        elif known is not None or self.fn.known[1:]:
+            raise Unsupported(f"the list {name} begins inside a branch of {self.tree.name}")
+        else:
+            self.locals[name] = made
 
     def on_If(self, line):
         self.declare([*line.body, *line.orelse])
@@ -268,6 +270,16 @@ class _Body:
     def new_list(self):
         return _Cells(self.fn, self.fn.alloca(I64, MOST, align=8), self.fn.value(0, I64))
 
+    def is_list(self, node):
+        """Is this expression a list, as far as its form tells?"""
+        if isinstance(node, ast.Subscript):
+            return isinstance(node.slice, ast.Slice)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if self.owner.source_of(self.scope, node.func.id) is None:
+                return node.func.id == "list"
+            return self.owner.called(self.scope, node.func.id).results == ["list"]
+        return isinstance(node, (ast.List, ast.ListComp))
+
     def cells(self, node):
         found = self.locals.get(node.id) if isinstance(node, ast.Name) else None
         return found if isinstance(found, _Cells) else self.listed(node)
@@ -304,6 +316,18 @@ class _Body:
             self.append(line.cells, self.number(line.value))
 
     def extend(self, made, node):
+        if isinstance(node, ast.Call) and node.func.id in ("list", "tuple"):
+            self.extend(made, node.args[0])
+            return
+        if isinstance(node, ast.Call) and node.func.id == "range":
+            loop = ast.For(ast.Name("_", ast.Store()), node, [], [])
+            loop.body = [_Append(made, ast.Name("_", ast.Load()), [])]
+            self.on_For(loop)
+            return
+        if isinstance(node, ast.Call) and self.is_list(node):
+            (found,) = self.taken(*self.call(node))
+            self.extend_by(made, found)
+            return
         if isinstance(node, ast.Call):
             for word in self.words(node):
                 self.append(made, word)
@@ -365,9 +389,9 @@ class _Body:
             return [self.number(item) for item in node.elts]
         if isinstance(node, ast.Call):
             found, results = self.call(node)
-            if any(kind != "int" for kind in found.results) or len(found.results) != count:
+            if len(found.results) != count:
                 self.unknown(node)
-            return [self.fn.load(self.fn.gep(results, k, I64), I64) for k in range(count)]
+            return self.taken(found, results)
         cells = self.cells(node)
         self.refuse_if(cells.length.get() != count)
         return [self.fn.load(cells.place(k), I64) for k in range(count)]
@@ -487,6 +511,19 @@ class _Body:
         done = self.fn.call(found.fn.name, I64, *values, results, pure=False)
         self.refuse_if(done == 0)
         return found, results
+
+    def taken(self, found, results):
+        """The results of a call, which lie one after the other."""
+        values, at = [], 0
+        for kind in found.results:
+            first = self.fn.load(self.fn.gep(results, at, I64), I64)
+            if kind == "int":
+                values.append(first)
+                at += 1
+            else:
+                values.append(_Cells(self.fn, self.fn.gep(results, at + 1, I64), first))
+                at += MOST + 1
+        return values
 
     def arithmetic(self, op, left, right, node):
         name, fn = type(op).__name__, self.fn

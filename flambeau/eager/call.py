@@ -19,7 +19,14 @@ from flambeau._tensor import empty_like_layout
 from flambeau.codegen import scalar
 from flambeau.eager.fragments import addresses, allocated, compile_text, indented
 from flambeau.eager.kernels import pool
-from flambeau.eager.plan import cast_value, describe_run, nest_kernel, plan_nest, scalar_kinds
+from flambeau.eager.plan import (
+    cast_value,
+    describe_run,
+    facts_of,
+    nest_kernel,
+    plan_nest,
+    scalar_kinds,
+)
 from flambeau.eager.plans import Plans
 from flambeau.runtime.cpu import packed
 
@@ -94,7 +101,17 @@ def fresh_text(family, names, differentiable, miss):
 class Kind:
     """A family for given dtypes on a device: what is computed, and its kernels."""
 
-    __slots__ = ("key", "trace", "scalars", "dtypes", "codes", "steps", "runtime", "kernels")
+    __slots__ = (
+        "key",
+        "trace",
+        "scalars",
+        "dtypes",
+        "codes",
+        "steps",
+        "facts",
+        "runtime",
+        "kernels",
+    )
 
     def __init__(self, family, marks):
         compute, self.dtypes = family.types([m for m, c in zip(marks, family.keyed) if c != "n"])
@@ -109,17 +126,16 @@ class Kind:
         self.runtime = common_device(layouts).runtime
         operands = (*self.dtypes, *(layout.dtype for layout in layouts))
         self.codes = [d.code for d in operands]
-        self.steps = tuple(d.itemsize for d in operands)
-        self.kernels = {}  # (access of each operand, number of dimensions) -> kernel, chunk
+        self.facts = self.steps, _ = facts_of(operands)
+        self.kernels = {}  # mark of a walk, or accesses of a run -> kernel, elements per chunk
 
     def run_kernel(self, accesses):
         """(kernel, elements per chunk) for one run of elements; accesses: of the inputs."""
-        mark = (*"c" * len(self.dtypes), *accesses, 1)
-        found = self.kernels.get(mark)
+        found = self.kernels.get(accesses)
         if found is None:
-            pattern = tuple(zip(self.codes, mark))
+            pattern = tuple(zip(self.codes, "c" * len(self.dtypes) + accesses))
             outputs, inputs = pattern[: len(self.dtypes)], pattern[len(self.dtypes) :]
-            found = self.kernels[mark] = nest_kernel(
+            found = self.kernels[accesses] = nest_kernel(
                 self.runtime, self.key, self.trace, outputs, inputs, self.scalars, 0
             )
         return found
@@ -209,8 +225,8 @@ class Family:
             outs = [_with_dtype(first, d) for d in kind.dtypes]
         else:
             facts = kind.key, kind.trace, layouts, kind.scalars, kind.dtypes
-            memo = {"memo": kind.kernels} if self.elementwise else {}
-            outs, kernel, desc = self.plan_nest(*facts, device=common_device(layouts), **memo)
+            known = {"kind": kind} if self.elementwise else {}
+            outs, kernel, desc = self.plan_nest(*facts, device=common_device(layouts), **known)
         return (*outs, kernel, desc)
 
     def _given(self, key):

@@ -5,8 +5,8 @@ never the number of threads, so a product has the same bits on any machine with 
 Modes are numbers, as `MODES` counts them.
 """
 
+from flambeau._natively import natively
 from flambeau.codegen.descriptions import Product
-from flambeau.eager.natively import natively
 from flambeau.runtime.cpu import packed
 
 MODES = ("direct", "dots", "columns", "panels", "blocked")

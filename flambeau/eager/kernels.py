@@ -9,7 +9,7 @@ import os
 import threading
 import time
 
-from flambeau import _dtype, _layout, _tensor, config
+from flambeau import _dtype, _layout, _natively, _tensor, config
 from flambeau._device import device
 from flambeau.codegen import cache, dump, object_files
 from flambeau.codegen import target as targets
@@ -109,6 +109,16 @@ def _make_natively():
     _layout.make_natively(*[made.pop(name) for name in objects.LAYOUTS])
     _tensor.make_natively(made)
     fragments.use_makers()
+    _natively.loads = _arithmetic
+
+
+def _arithmetic(function, source_of):
+    """A function on integers as a builtin."""
+    from flambeau.codegen import arithmetic  # with llvmlite
+
+    name = function.__name__
+    ir = arithmetic.build(function, source_of, name)
+    return cpu.builtin(name, load_functions(ir, (name,))[name], function)
 
 
 def load_kernel(ir, name="kernel", nest=None):
