@@ -188,19 +188,22 @@ class Family:
         """(kernel, description) for operands of one layout without gaps, of any size, if all
         results have that layout, too; else None. key: the sort of the layout, types of numbers.
         """
-        found = self.shaped[key]
-        sort = key[0] if type(key) is tuple else key
+        sort, *types = key if type(key) is tuple else (key,)
+        if sort is None:
+            return None
+        numbers = iter(types)
+        found = self.shaped[tuple([sort if c == "t" else next(numbers) for c in self.keyed])]
         if found is None or any(d is not sort.dtype for d in found[2]):
             return None
         return found[:2]
 
     def _shaped(self, key):
-        """(kernel, description, dtypes of the results) of the same; None where there is no such."""
-        sort, *types = key if type(key) is tuple else (key,)
-        if sort is None or not self.elementwise or not sort.device.runtime.computes:
+        """(kernel, description, dtypes of the results) for operands of one shape without gaps, by
+        their sorts; None where there is no such kernel.
+        """
+        kind = self.kind(key)
+        if not self.elementwise or not kind.runtime.computes:
             return None
-        numbers = iter(types)
-        kind = self.kind([sort if c == "t" else next(numbers) for c in self.keyed])
         kernel, chunk = kind.run_kernel("c" * self.keyed.count("t"))
         pool().ensure_workers()
         return kernel, packed((0, chunk, *kind.steps)), kind.dtypes
@@ -209,14 +212,12 @@ class Family:
         """(layout of each result, kernel, description) for a key of layouts and types."""
         if type(key) is not tuple:
             key = (key,)
+        sorts = sorts_of(key)
+        found = self.shaped[sorts] if sorts is not None else None
         layouts = [k for k in key if type(k) is Layout]
-        first = layouts[0]
-        if first.sort is not None and layouts.count(first) == len(layouts):
-            types = [k for k in key if type(k) is not Layout]
-            found = self.shaped[(first.sort, *types) if types else first.sort]
-            if found is not None:
-                kernel, desc, dtypes = found
-                return (*[_with_dtype(first, d) for d in dtypes], kernel, desc)
+        if found is not None:
+            kernel, desc, dtypes = found
+            return (*[_with_dtype(layouts[0], d) for d in dtypes], kernel, desc)
         kind = self.kind(key)
         whole = _run_of(layouts) if self.elementwise and kind.runtime.computes else None
         if whole is not None:
@@ -239,6 +240,8 @@ class Family:
             and kind.runtime.computes
             and tuple([o.dtype for o in outs]) == kind.dtypes
         ):
+            if sorts_of((*key, *outs)) is not None:
+                return self.shaped[sorts_of(key)][:2]
             whole = _run_of((*outs, *layouts))
             if whole is not None and whole[1].startswith("c" * len(outs)):
                 return kind.describe(outs[0].numel, whole[1][len(outs) :])
@@ -303,7 +306,7 @@ class Family:
         """Compute into given tensors (which have the right shape)."""
         kernel, desc = self.into[(*self.key_of(args), *(o._layout for o in outs))]
         pointers = [o._storage.pointer + o._offset for o in outs]
-        if kernel(desc, *pointers, *self.native_arguments(args)) is not None:
+        if kernel(desc, *pointers, *self.native_arguments(args), outs[0].numel()) is not None:
             self.fail()
 
     def run_any(self, args):
@@ -353,6 +356,22 @@ def _with_dtype(layout, dtype):
     if layout.dtype is dtype:
         return layout
     return make_layout(layout.sizes, layout.strides, dtype, layout.device)
+
+
+def sorts_of(key):
+    """The key with sorts in place of layouts, if those have one shape and no gaps; else None."""
+    sizes, found = None, []
+    for k in key:
+        if type(k) is Layout:
+            if not k.is_dense or k.sort is None:
+                return None
+            if sizes is None:
+                sizes = k.sizes
+            elif k.sizes != sizes:
+                return None
+            k = k.sort
+        found.append(k)
+    return tuple(found)
 
 
 def _run_of(layouts):
