@@ -430,8 +430,8 @@ def merged(shape: tuple, strides: tuple, count):
     Returned are strides of all operands along the first dimension, then along the next.
     """
     rank = len(shape)
-    sizes = []
-    steps = []
+    sizes: list[int] = []
+    steps: list[int] = []
     for d in range(rank):
         size = shape[d]
         if size == 1:

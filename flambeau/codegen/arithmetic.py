@@ -151,6 +151,9 @@ class _Body:
         for target in line.targets:
             self.assign(target, value)
 
+    def on_AnnAssign(self, line):
+        self.on_Assign(ast.copy_location(ast.Assign([line.target], line.value), line))
+
     def on_AugAssign(self, line):
         load = ast.copy_location(ast.parse(ast.unparse(line.target), mode="eval").body, line.target)
         self.assign(line.target, self.arithmetic(line.op, self.number(load), line.value, line))

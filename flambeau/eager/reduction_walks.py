@@ -116,8 +116,8 @@ def joined(ks: tuple, kout: tuple, pieces, results, count):
     outer = list(ks)
     outs = list(kout)
     if ks:
-        outer = ks[:-1]
-        outs = kout[:-1]
+        outer = list(ks[:-1])
+        outs = list(kout[:-1])
     head = [*Reducing(rows, max(length, 1), rows, 1, pieces, length, 0, count, out_stride, results)]
     steps = [s * length for s in contiguous_strides(outer)]
     return packed([*head, *outer, *steps, *outs, pieces, results])

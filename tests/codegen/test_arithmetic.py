@@ -47,7 +47,7 @@ def expressions(a, b, c):
 @natively
 def merged(sizes: tuple, x: tuple, y: tuple):
     """Lists that grow and change."""
-    out = []
+    out: list[int] = []
     first = []
     second = []
     for k in range(len(sizes) - 1, -1, -1):
