@@ -23,9 +23,9 @@ LAYERS = [
     "_tensor eager autograd random printing _typed_storage",
     "tracing",
     "nn optim utils func serialization amp cpu cuda linalg fft special distributions profiler "
-    "testing multiprocessing hub backends compiler functional types accelerator mps xpu "
-    "distributed overrides _C _ops _dynamo library _checks _higher_order_ops",
-    "quantization ao onnx jit fx vision viz",
+    "testing multiprocessing hub backends functional types accelerator mps xpu "
+    "distributed overrides _C _ops library _checks _higher_order_ops",
+    "quantization ao onnx jit fx compiler _dynamo _inductor _logging vision viz",
     "__init__ __main__ runner",
 ]
 LEVEL = {name: level for level, line in enumerate(LAYERS) for name in line.split()}
