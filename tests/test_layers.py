@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).parent.parent / "flambeau"
 
 # A name is a file or a folder right under flambeau/.
 LAYERS = [
-    "config errors _dtype _layout _memory_format return_types torch_version version",
+    "config errors _dtype _natively _layout _memory_format return_types torch_version version",
     "codegen runtime _device storage",
     "ops",
     "_tensor eager autograd random printing _typed_storage",
@@ -37,7 +37,7 @@ SPEAK_PUBLIC_API = "autograd.functional autograd.gradcheck"
 ONLY = {
     "codegen": "config errors _dtype _layout codegen",
     "runtime": "config errors _dtype _layout runtime _device storage",
-    "ops": "config errors _dtype _layout _memory_format return_types ops codegen.scalar",
+    "ops": "config errors _dtype _natively _layout _memory_format return_types ops codegen.scalar",
 }
 
 # Packages of others: the only places that may name them.
