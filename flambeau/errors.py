@@ -50,11 +50,20 @@ def not_broadcastable(a, b, dim):
     )
 
 
-def not_exact_out(wanted, got):
-    """For ops that do not cast into out=."""
-    return RuntimeError(
-        f"Expected out tensor to have dtype {wanted.cpp_name}, but got {got.cpp_name} instead"
+def combination(name, given, forms, **named):
+    """No overload takes these arguments; forms: those there are."""
+    kinds = [kind_name(x) for x in given] + [f"{k}={kind_name(v)}" for k, v in named.items()]
+    return TypeError(
+        f"{name}() received an invalid combination of arguments - got ({', '.join(kinds)}), but "
+        "expected one of:\n" + "".join(f" * ({form})\n" for form in forms)
     )
+
+
+def not_exact_out(wanted, got, text=True):
+    """For ops that do not cast into out=; some have words of their own for it."""
+    if text is True:
+        text = "Expected out tensor to have dtype {wanted.cpp_name}, but got {got.cpp_name} instead"
+    return RuntimeError(text.format(wanted=wanted, got=got))
 
 
 def cannot_cast(source, target):

@@ -208,8 +208,9 @@ def store_out(op, out, results):
     """Results into out=: one tensor or a tuple of them."""
     outs = out if isinstance(out, (tuple, list)) else (out,)
     for o, r in zip(outs, results):
-        if o.dtype is not r.dtype and op.options.get("exact_out"):
-            raise errors.not_exact_out(r.dtype, o.dtype)
+        exact = op.options.get("exact_out")
+        if exact and o.dtype is not r.dtype:
+            raise errors.not_exact_out(r.dtype, o.dtype, exact)
         check_out(op, o, r.shape, r.dtype)
         o.copy_(r)
     return out

@@ -26,6 +26,7 @@ from flambeau.eager.variants import Variant
 from flambeau.ops.table import REQUIRED, TABLE, public
 
 _NOTHING = type(None)
+_FOUND = "Found dtype {got.scalar_name} but expected {wanted.scalar_name}"
 _ROUTABLE = {  # types of arguments that a route may be known by
     "tensor": SCALARS,
     "optional": SCALARS | {_NOTHING},
@@ -136,10 +137,9 @@ class Pointwise:
         shape = broadcast_shape(*[t.shape for t in tensors])
         meeting = False
         for o, d in zip(outs, dtypes):
-            if self.op.options.get("exact_out") and o.dtype is not d:
-                raise RuntimeError(
-                    f"Found dtype {o.dtype.scalar_name} but expected {d.scalar_name}"
-                )
+            exact = self.op.options.get("exact_out")
+            if exact and o.dtype is not d:
+                raise errors.not_exact_out(d, o.dtype, _FOUND if exact is True else exact)
             check_overlap(o, tensors)  # as it is given, before it gets another size
             resized = o.shape != shape
             check_out(self.op, o, shape, d)

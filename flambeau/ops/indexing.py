@@ -274,6 +274,8 @@ def index_reduce(input, dim: int, index, source, reduce: str, *, include_self: b
     "take",
     variants=READ,
     grad=lambda g, input_shape, index: zeros(g, input_shape).put_(index, g, accumulate=True),
+    exact_out="take(): self and out expected to have the same dtype, but got self.dtype = "
+    "{wanted.scalar_name} and out.dtype = {got.scalar_name}",
 )
 def take(input, index):
     """The elements at flat positions."""
@@ -400,7 +402,12 @@ def _masked_select_backward(g, input_shape, mask):
     return _spread(zeros(g, whole).masked_scatter_(mask, g), input_shape)
 
 
-@template("masked_select", variants="function method out", grad=_masked_select_backward)
+@template(
+    "masked_select",
+    variants="function method out",
+    grad=_masked_select_backward,
+    exact_out="masked_select(): self and result must have the same scalar type",
+)
 def masked_select(input, mask):
     """The elements where mask is true, as a vector."""
 
@@ -429,7 +436,11 @@ def nonzero_rows(input):
     """Coordinates of the elements that are not zero, one per row."""
 
 
-@composite(variants="function method out")
+@composite(
+    variants="function method out",
+    exact_out="nonzero: Expected out tensor to have scalar type {wanted.scalar_name} but got "
+    "scalar type{got.scalar_name}",
+)
 def nonzero(input, *, as_tuple: bool = False):
     """Coordinates of the elements that are not zero: a matrix, or one vector per dimension."""
     if not as_tuple:

@@ -88,7 +88,12 @@ def _extreme(values, dim, largest, keepdim=True):
     return values.amax(dim, keepdim) if largest else values.amin(dim, keepdim)
 
 
-@composite(variants="out", bind=True)
+@composite(
+    variants="out",
+    bind=True,
+    exact_out="linalg.matrix_norm expected out tensor dtype {wanted.scalar_name} but got: "
+    "{got.scalar_name}",
+)
 def linalg_matrix_norm(
     input,
     ord: object = "fro",
@@ -110,7 +115,12 @@ def linalg_matrix_norm(
     return _matrix_norm(input, ord, dim, keepdim, dtype)
 
 
-@composite(variants="out", bind=True)
+@composite(
+    variants="out",
+    bind=True,
+    exact_out="linalg.norm expected out tensor dtype {wanted.scalar_name} but got: "
+    "{got.scalar_name}",
+)
 def linalg_norm(
     input, ord: object = None, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None
 ):

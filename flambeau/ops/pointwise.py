@@ -460,7 +460,12 @@ def square(input):
     return input**2
 
 
-@composite(variants="function method inplace out", first_scalar=True)
+@composite(
+    variants="function method inplace out",
+    first_scalar=True,
+    exact_out="the output given to float_power has dtype {got.scalar_name} but the operation's "
+    "result requires dtype {wanted.scalar_name}",
+)
 def float_power(input, exponent):
     """input to the power of exponent, in double precision."""
     operands = (input, exponent)

@@ -298,7 +298,13 @@ def _batched_product(input, other):
 # -- products over other dimensions ---------------------------------------------------------------
 
 
-@composite(variants=_PLAIN)
+_TENSORDOT_OUT = (
+    "tensordot: Expected the output tensor to have dtype {wanted.scalar_name}, but got an output "
+    "tensor with dtype {got.scalar_name}"
+)
+
+
+@composite(variants=_PLAIN, exact_out=_TENSORDOT_OUT)
 def inner(input, other):
     """Products over the last dimensions."""
     if input.ndim == 0 or other.ndim == 0:
@@ -311,7 +317,7 @@ def inner(input, other):
     return contract(input, other, [-1], [-1])
 
 
-@composite(variants="function out", bind=True)
+@composite(variants="function out", bind=True, exact_out=_TENSORDOT_OUT)
 def tensordot(a, b, dims: object = 2, out: object = None):
     """Sum of products over several dimensions of two tensors."""
     if hasattr(dims, "_layout"):

@@ -209,11 +209,11 @@ def _camel(name):
 
 # What rows of a kind may say besides, and of which type it must be; see the decorators below and
 # ops/reductions.py, ops/views.py.
-OPTIONS: dict[str, dict[str, type]] = {
+OPTIONS: dict[str, dict[str, Any]] = {
     "pointwise": {
         "alone": Function,  # what a call with the first argument alone does (where)
         "check": Function,
-        "exact_out": bool,  # must out= have the result's dtype?
+        "exact_out": bool | str,  # must out= have the result's dtype? And what is said if not
         "exact_numbers": bool,  # are numbers not rounded to half types before the body?
         "family": str,  # another kind of kernel around the same body: "total"
         "fold": tuple,
@@ -229,14 +229,14 @@ OPTIONS: dict[str, dict[str, type]] = {
     "template": {
         "apart": bool,  # must out= share no memory with the tensors of the first argument?
         "bare_node": str,  # the name of nodes where a tensor is missing or a number
-        "exact_out": bool,  # must out= have the result's dtype?
+        "exact_out": bool | str,
         "numbers": bool,
         "varargs": str,  # the parameter that takes the rest of the arguments: view(2, 3)
     },
     "composite": {
         "bind": bool,  # are arguments bound and checked before the body?
         "choose": Function,  # runs the overload that fits
-        "exact_out": bool,
+        "exact_out": bool | str,
         "numbers": bool,
         "signatures": tuple,  # overloads, as PyTorch's parser lists them
         "varargs": str,
