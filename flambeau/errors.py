@@ -50,6 +50,17 @@ def not_broadcastable(a, b, dim):
     )
 
 
+def complex_order(name):
+    return RuntimeError(f"{name}: Expected a non-complex scalar as the order of norm.")
+
+
+def not_differentiable(function, argument):
+    return RuntimeError(
+        f"The function '{function}' is not differentiable with respect to argument '{argument}'. "
+        "This input cannot have requires_grad True."
+    )
+
+
 def combination(name, given, forms, **named):
     """No overload takes these arguments; forms: those there are."""
     kinds = [kind_name(x) for x in given] + [f"{k}={kind_name(v)}" for k, v in named.items()]

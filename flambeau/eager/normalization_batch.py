@@ -129,10 +129,7 @@ def _check(input, weight, bias, running_mean, running_var, training):
 def _check_running(running_mean, running_var):
     for name, t in (("running_mean", running_mean), ("running_var", running_var)):
         if t is not None and t._requires_grad and modes.grad:
-            raise RuntimeError(
-                "The function 'native_batch_norm' is not differentiable with respect to argument "
-                f"'{name}'. This input cannot have requires_grad True."
-            )
+            raise errors.not_differentiable("native_batch_norm", name)
 
 
 # -- forward ---------------------------------------------------------------------------------------

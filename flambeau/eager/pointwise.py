@@ -9,7 +9,7 @@ which numbers are at defaults that kernels fold. What such a call comes to is re
 from functools import reduce
 
 from flambeau import errors
-from flambeau._dtype import FLOATING, check_fits, promote_types
+from flambeau._dtype import FLOATING, check_fits, int64, promote_types
 from flambeau._layout import broadcast_shape, overlaps_itself
 from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd import views
@@ -26,6 +26,11 @@ from flambeau.eager.variants import Variant
 from flambeau.ops.table import REQUIRED, TABLE, public
 
 _NOTHING = type(None)
+_SCALAR_FORMS = (
+    "Tensor input, Tensor other, *, Tensor out = None",
+    "Number self, Tensor other",
+    "Tensor input, Number other, *, Tensor out = None",
+)
 _FOUND = "Found dtype {got.scalar_name} but expected {wanted.scalar_name}"
 _ROUTABLE = {  # types of arguments that a route may be known by
     "tensor": SCALARS,
@@ -102,6 +107,9 @@ class Pointwise:
             values.append(value)
         if "t" not in pattern:
             if self.op.options.get("number_pairs"):
+                for value in values:
+                    if type(value) is int:
+                        check_fits(value, int64)
                 first = self.op.params[0].name
                 return self._choose({**bound, first: public("tensor")(bound[first])})
             raise TypeError(
@@ -268,7 +276,8 @@ class Routes:
                 "except TypeError:",
                 "    _route = None",
                 f"if _route is None{extra}{' or out is not None' if out else ''}:",
-                f"    return _unusual(({values},){', rest, kwargs' if extra else ''}"
+                f"    return _unusual(({values},){', rest' if extra else ''}"
+                f"{', kwargs' if 'kwargs' in extra else ''}"
                 f"{', out=out' if out else ''})",
                 f"return _route({values})",
             )
@@ -318,6 +327,8 @@ class Routes:
         calls, variant, arguments = self.calls.resolve(bound)
         if out is not None:
             take_out(op, out)
+            if op.first_scalar == "fresh" and not isinstance(arguments[0], Tensor):
+                raise errors.combination(op.name, arguments, _SCALAR_FORMS, out=out)
             return calls.into(variant, arguments, out)
         result = calls.run(variant, arguments)
         same = all(a is b for a, b in zip(before, bound.values()))
@@ -486,7 +497,7 @@ def _signature(op):
     parts, scope, starred = [], {}, False
     for p in op.params:
         if p.keyword_only and not starred:
-            parts.append("*")
+            parts.append("*rest" if op.options.get("loose_alpha") else "*")
             starred = True
         if p.default is REQUIRED:
             parts.append(p.name)
@@ -527,6 +538,8 @@ def _direct(op, calls, routes, ts, folded, numbers):
     signature, scope = _signature(op)
     out = "out" in op.variants
     conditions = ["out is not None"] if out else []
+    more = bool(op.options.get("loose_alpha"))
+    conditions += ["rest"] if more else []
     conditions += [f"{p.name} is not _d_{p.name}" for p in folded]
     conditions += [
         f"{p.name} is None" for p in op.params if p.kind in ("float", "int") and p.default is None
@@ -536,7 +549,8 @@ def _direct(op, calls, routes, ts, folded, numbers):
     pattern = "".join(letters[p.kind] for p in moving)
     head = ""
     if conditions:
-        head = f"    if {' or '.join(conditions)}:\n" + routes.dispatch_text(" " * 8, out=out)
+        leave = routes.dispatch_text(" " * 8, " or rest" if more else "", out)
+        head = f"    if {' or '.join(conditions)}:\n" + leave
     if len(ts) == 2 and pattern.startswith("tt") and numbers:
         head += f"    if type({ts[1].name}) in SCALARS and isinstance({ts[0].name}, Tensor):\n"
         head += f"        return with_number({', '.join(p.name for p in moving)})\n"
@@ -606,13 +620,16 @@ def pointwise_inplace(op):
 def _direct_inplace(op, routes, name):
     calls = calls_of(op)
     target, other, *rest = [p.name for p in op.params]
+    more = bool(op.options.get("loose_alpha"))
+    star = "*rest, " if more else "*, "
     signature = f"{target}, {other}" + "".join(
-        f", {'*, ' if k == 0 else ''}{n}=_d_{n}" for k, n in enumerate(rest)
+        f", {star if k == 0 else ''}{n}=_d_{n}" for k, n in enumerate(rest)
     )
     text = f"def {name}({signature}):\n"
     if rest:
-        conditions = " or ".join(f"{n} is not _d_{n}" for n in rest)
-        text += f"    if {conditions}:\n" + routes.dispatch_text(" " * 8)
+        conditions = " or ".join([*["rest"][:more], *(f"{n} is not _d_{n}" for n in rest)])
+        text += f"    if {conditions}:\n"
+        text += routes.dispatch_text(" " * 8, " or rest" if more else "")
     unusual = f"return _unusual(({', '.join((target, other, *rest))},))"
     with_tensor, with_number = calls.variant("tt"), calls.variant("ts")
     text += f"    if type({other}) in SCALARS:\n"

@@ -18,7 +18,7 @@ from flambeau.eager.plans import Plans
 from flambeau.eager.random_integers import random_from_to
 from flambeau.eager.sampling import HALF_AND_UP, check_generator, kernel, normal_, uniform_
 from flambeau.errors import combination
-from flambeau.ops.table import REQUIRED
+from flambeau.ops.table import MISSING
 from flambeau.random import default_generator
 
 _BOUNDS = frozenset((int, type(None)))
@@ -192,13 +192,13 @@ def randperm(
 
 
 def randint_like(
-    input, low=REQUIRED, high=REQUIRED, *, dtype=None, layout=None, device=None,
+    input, low=MISSING, high=MISSING, *, dtype=None, layout=None, device=None,
     requires_grad=False, memory_format=None, pin_memory=False, generator=None,
 ):  # fmt: skip
     """Integers from [low, high), in the shape of input: randint_like(input, [low,] high)."""
     if high is None:
         raise combination("randint_like", (input, low, high), _LIKE_FORMS)
-    low, high = (None if x is REQUIRED else x for x in (low, high))
+    low, high = (None if x is MISSING else x for x in (low, high))
     bounds = _bounds("randint_like", low, high)
     told = "randint_like", input, dtype, device, memory_format, requires_grad
     return _like(*told, generator, random_from_to, *bounds)

@@ -24,7 +24,7 @@ from flambeau.eager.options import (
 )
 from flambeau.eager.plan import describe_run, nest_kernel, plan_nest
 from flambeau.eager.plans import Plans
-from flambeau.ops.table import REQUIRED
+from flambeau.ops.table import MISSING
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
 
@@ -97,23 +97,23 @@ def _count_into(t, name, kinds, *numbers):
 
 
 def arange(
-    start=REQUIRED, end=REQUIRED, step=1, *, out=None, dtype=None, layout=None, device=None,
+    start=MISSING, end=MISSING, step=1, *, out=None, dtype=None, layout=None, device=None,
     requires_grad=False, pin_memory=False,
 ):  # fmt: skip
     """start, start + step, ... up to but without end."""
     if out is None:
-        first, last = (0, start) if end is REQUIRED else (start, end)
+        first, last = (0, start) if end is MISSING else (start, end)
         t = _plain_range(first, last, step, dtype, device)
         if t is not None:
             return finish(t, True) if requires_grad else t
-    if end is REQUIRED:
-        if start is REQUIRED:
+    if end is MISSING:
+        if start is MISSING:
             raise TypeError(
                 "arange() received an invalid combination of arguments - got (), "
                 "but expected (Number start, Number end, Number step)"
             )
-        start, end = 0, start
-    elif start is REQUIRED:
+        start, end = 0, number(start, "arange", "end", 1)
+    elif start is MISSING:
         start = 0
     start, end, step = _bounds("arange", start, end, step)
     if dtype is None:

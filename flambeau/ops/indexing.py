@@ -107,7 +107,7 @@ def _corner(shape, device):
     exact_out=True,
 )
 def scatter(
-    input, dim: int, index, src: OptionalTensor = None, value: Scalar = None, *, reduce: str = None
+    input, dim: int, index, src: OptionalTensor = None, *, value: Scalar = None, reduce: str = None
 ):
     """A copy of input with out[index[i][j]][j] = src[i][j] for dim 0, and so on."""
 
@@ -304,7 +304,7 @@ def take_along_dim(input, indices, dim: int = None):
             f"{name}: dtype of indices should be Long but got {indices.dtype.scalar_name}"
         )
     if dim is None:
-        return input.reshape(-1).gather(0, indices.reshape(-1) % max(input.numel(), 1))
+        return input.reshape(-1).gather(0, indices.reshape(-1))
     if input.ndim != indices.ndim:
         raise RuntimeError(
             f"{name}: input and indices should have the same number of dimensions, but got "

@@ -200,7 +200,7 @@ def linalg_multi_dot(tensors: Tensors):
     return multiply(0, len(chain) - 1).view((*rows, *columns))
 
 
-@composite(variants="out")
+@composite(variants="out", bind=True)
 def linalg_vecdot(x, y, *, dim: int = -1):
     """Products of vectors along a dimension, the first conjugated."""
     check.floating(x, "linalg.vecdot")

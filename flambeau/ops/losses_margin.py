@@ -14,11 +14,11 @@ from flambeau.ops.losses import (
     old_reduction,
     reduce_tensor,
     reduction_number,
-    refuse_gradient,
     same_shape,
 )
 from flambeau.ops.losses_rows import MEAN, NONE, SUM, first_dtype, loss, reduced
 from flambeau.ops.rules import promoted
+from flambeau.ops.support import refuse_gradient
 from flambeau.ops.table import OptionalTensor, Scalar, composite, public, template
 
 NN = "nn.functional"
@@ -388,8 +388,9 @@ def multi_margin_loss(
             f"inconsistent weight size, expected {classes} but got {list(weight.shape)}"
         )
     _check_types("multi_margin_loss_cpu_kernel", input, target, weight)
+    refuse_gradient("multi_margin_loss", weight=weight)
     scores = input.reshape(samples, classes)
-    found = multi_margin(scores, target.reshape(-1, 1), p, float(margin), weight, number)
+    found = multi_margin(scores, target.reshape(-1, 1), int(p), float(margin), weight, number)
     return found if number != NONE or target.ndim else found.reshape(())
 
 

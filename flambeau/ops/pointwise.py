@@ -75,6 +75,7 @@ def _no_bool_operand(op, operands):
     dtypes=refuses("add_stub", "wide"),
     check=_check_alpha,
     settled=True,
+    loose_alpha=("input", "alpha", "other"),
     first_scalar=True,
     number_pairs=True,
     grad=dict(input=lambda g: g, other=lambda g, alpha: scaled(g, m.conj(alpha))),
@@ -91,6 +92,7 @@ def add(input, other, *, alpha: Scalar = 1):
     dtypes=every(_no_bool_operand, refuses("add_stub", "wide")),
     check=_check_alpha,
     settled=True,
+    loose_alpha=("input", "alpha", "other"),
     aliases="subtract",
     first_scalar=True,
     number_pairs=True,
@@ -106,6 +108,7 @@ def sub(input, other, *, alpha: Scalar = 1):
     dtypes=every(_no_bool_operand, refuses("add_stub", "wide")),
     check=_check_alpha,
     settled=True,
+    loose_alpha=("input", "other", "alpha"),
     variants="function",
     node=lambda tensors, _: f"RsubBackward{2 - len(tensors)}",
     grad=dict(input=lambda g, alpha: -scaled(g, m.conj(alpha)), other=lambda g: g),
@@ -334,7 +337,7 @@ def _remainder_node(tensors, _):
 @pointwise(
     dtype=promoted,
     dtypes=refuses("remainder_cpu", "bool wide complex"),
-    first_scalar=True,
+    first_scalar="fresh",
     error=DIVISION_BY_ZERO,
     node=_remainder_node,
     grad=dict(

@@ -254,7 +254,9 @@ def broadcast_shapes(*shapes):
                 raise ValueError("Attempting to broadcast a dimension with negative length!")
             if shape[k] == 1 or shape[k] == found[k]:
                 continue
-            if found[k] != 1:
+            if shape[k] > errors.LARGEST:
+                raise ValueError("Overflow when unpacking long long")
+            if found[k] != 1 or shape[k] != shape[k]:
                 raise RuntimeError(
                     f"Attempting to broadcast a dimension of length {shape[k]} at {k}! Mismatching "
                     f"argument at index {index} had {shape}; but expected shape should be "

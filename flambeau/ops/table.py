@@ -66,6 +66,8 @@ class Param(NamedTuple):
     may_be_none: bool = False
 
 
+# the default of parameters for which None is not the same as nothing
+MISSING: Any = type("MISSING", (), {"__repr__": lambda self: "..."})()
 REQUIRED: Any = type("REQUIRED", (), {"__repr__": lambda self: "REQUIRED"})()
 _KINDS = {
     float: "float",
@@ -218,6 +220,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "family": str,  # another kind of kernel around the same body: "total"
         "fold": tuple,
         "inplace_row": str,
+        "loose_alpha": tuple,  # order of three arguments without names, the second a number
         "loose": bool,  # does autograd not care for its writes?
         "number_pairs": bool,  # may numbers stand for all tensors? add(1, 2)
         "numbers": bool,  # may numbers stand for tensors?
@@ -237,6 +240,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "bind": bool,  # are arguments bound and checked before the body?
         "choose": Function,  # runs the overload that fits
         "exact_out": bool | str,
+        "lone_list": bool,  # may one list stand for all of varargs?
         "numbers": bool,
         "signatures": tuple,  # overloads, as PyTorch's parser lists them
         "varargs": str,
