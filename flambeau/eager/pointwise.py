@@ -9,7 +9,15 @@ which numbers are at defaults that kernels fold. What such a call comes to is re
 from functools import reduce
 
 from flambeau import errors
-from flambeau._dtype import FLOATING, check_fits, int64, promote_types
+from flambeau._dtype import (
+    FLOATING,
+    bfloat16,
+    check_fits,
+    float16,
+    float32,
+    int64,
+    promote_types,
+)
 from flambeau._layout import broadcast_shape, overlaps_itself
 from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd import views
@@ -82,12 +90,17 @@ class Pointwise:
             return calls_of(TABLE[name]).resolve(
                 {p.name: bound[p.name] for p in TABLE[name].params}
             )
+        fits = options.get("fits")
         for p in self.op.params:
             value = bound[p.name]
-            if p.kind == "scalar" and value is not p.default:
+            if (p.kind == "scalar" and value is not p.default) or (fits and _is_number(value)):
                 tensors = [v for v in bound.values() if isinstance(v, Tensor)]
-                if type(value) is not float or any(t.dtype.category >= FLOATING for t in tensors):
-                    check_number(value, *tensors)  # of others rows complain themselves
+                floats = self.op.name == "fill" or any(
+                    t.dtype.category >= FLOATING for t in tensors
+                )
+                if type(value) is not float or floats:
+                    exact = bool(options.get("exact_numbers"))
+                    check_number(value, *tensors, exact=exact)  # of others rows complain
         return self, *self._choose(bound)
 
     def _choose(self, bound):
@@ -375,7 +388,8 @@ class Routes:
     def _guards(self, values):
         known = list(zip(self.op.params, values))
         tensors = ", ".join(p.name for p, v in known if isinstance(v, Tensor))
-        numbers = [(p.name, type(v)) for p, v in known if p.kind == "scalar"]
+        fits = self.op.options.get("fits")
+        numbers = [(p.name, type(v)) for p, v in known if p.kind == "scalar" or fits]
         unusual = f"return unusual(({', '.join(self.names)},))"
         return "".join(guard_text(name, kind, tensors, unusual) for name, kind in numbers)
 
@@ -404,11 +418,15 @@ class Routes:
         return compile_text(text, scope, f"{self.op.name}{form} {variant.pattern}")["run"]
 
 
-def check_number(value, *tensors):
-    """Complain about a number that the dtype of the tensors cannot hold."""
+def check_number(value, *tensors, exact=False):
+    """Complain about a number that the dtype of the tensors cannot hold.
+
+    exact: is it not rounded to half types?
+    """
     if value is None or not tensors:
         return
-    check_fits(value, reduce(promote_types, [t._layout.dtype for t in tensors]))
+    dtype = reduce(promote_types, [t._layout.dtype for t in tensors])
+    check_fits(value, float32 if exact and dtype in (float16, bfloat16) else dtype)
 
 
 def is_large(value, *tensors):
@@ -418,6 +436,10 @@ def is_large(value, *tensors):
     except RuntimeError:
         return True
     return False
+
+
+def _is_number(value):
+    return isinstance(value, (int, float, complex))
 
 
 def guard_text(name, kind, tensors, otherwise):
@@ -533,6 +555,15 @@ def pointwise_function(op):
     return function
 
 
+def _fitting_text(op, name, tensor):
+    """Lines that leave where a number may not lie within the dtype of a tensor."""
+    values = "".join(p.name + ", " for p in op.params)
+    return (
+        f"    if (type({name}) is complex or not -128 <= {name} <= 127) and isinstance({tensor}, "
+        f"Tensor) and is_large({name}, {tensor}):\n        return _unusual(({values}))\n"
+    )
+
+
 def _direct(op, calls, routes, ts, folded, numbers):
     """A function with the hot path of its most usual call inside; other calls have routes."""
     signature, scope = _signature(op)
@@ -553,8 +584,15 @@ def _direct(op, calls, routes, ts, folded, numbers):
         head = f"    if {' or '.join(conditions)}:\n" + leave
     if len(ts) == 2 and pattern.startswith("tt") and numbers:
         head += f"    if type({ts[1].name}) in SCALARS and isinstance({ts[0].name}, Tensor):\n"
+        if op.options.get("fits"):
+            head += indented(_fitting_text(op, ts[1].name, ts[0].name))
         head += f"        return with_number({', '.join(p.name for p in moving)})\n"
         scope["with_number"] = calls.variant(pattern.replace("tt", "ts", 1)).run
+    if op.options.get("fits"):
+        for p in moving:
+            if p.kind == "float":
+                head += _fitting_text(op, p.name, ts[0].name)
+        scope["is_large"] = is_large
     variant = calls.variant(pattern)
     return variant.family.compile_run(
         [p.name for p in moving],
@@ -633,7 +671,7 @@ def _direct_inplace(op, routes, name):
     unusual = f"return _unusual(({', '.join((target, other, *rest))},))"
     with_tensor, with_number = calls.variant("tt"), calls.variant("ts")
     text += f"    if type({other}) in SCALARS:\n"
-    if op.name == "fill":
+    if op.options.get("fits"):
         check = f"check_number({other}, {target})"
         text += f"        if type({other}) is float:\n"
         text += indented(indented(guard_text(other, float, target, check)))

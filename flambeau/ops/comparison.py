@@ -371,6 +371,7 @@ def _high_gradient(g, input, min, max):
 
 @pointwise(
     dtype=promoted,
+    fits=True,
     dtypes=_clamp_dtypes,
     check=_check_bounds,
     settled=True,
@@ -391,6 +392,7 @@ def clamp(input, min: OptionalTensor = None, max: OptionalTensor = None):
 
 @pointwise(
     dtype=promoted,
+    fits=True,
     dtypes=_one_bound("clamp_min", "maximum"),
     node=_clamp_node("ClampMin"),
     grad=dict(
@@ -405,6 +407,7 @@ def clamp_min(input, min):
 
 @pointwise(
     dtype=promoted,
+    fits=True,
     dtypes=_one_bound("clamp_max", "minimum"),
     node=_clamp_node("ClampMax"),
     grad=dict(

@@ -661,15 +661,12 @@ def _check_fill(bound):
             "fill only supports 0-dimension value tensor "
             f"but got tensor with {value.ndim} dimensions."
         )
-    if type(value) is complex and not bound["input"].dtype.is_complex:
-        kind = {"float32": "float", "float64": "double"}.get(bound["input"].dtype.name)
-        name = kind or bound["input"].dtype.name
-        raise RuntimeError(f"value cannot be converted to type {name} without overflow")
 
 
 @pointwise(
     dtype=same,
     check=_check_fill,
+    fits=True,
     settled=True,
     variants="function inplace",
     overlapping=True,

@@ -5,6 +5,7 @@ that computes them; those that compare the scores of a row with each other work 
 with derivatives of their own, so that what a row of comparisons needs is gone when it is done.
 """
 
+from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._layout import broadcast_shape
 from flambeau.codegen import scalar as m
@@ -84,6 +85,7 @@ def _hinges(input, target, margin, number):
     if input.dtype.is_floating_point and target.dtype.is_floating_point:
         if input.shape != target.shape:
             target, input = same_shape(target, input)
+        d.check_fits(margin, input.dtype)
         return reduced("hinge", number, input, target, margin=float(margin))
     near = m.where(target == -1, 0, input)
     value = near + m.where(target == 1, 0, (margin - input).clamp(min=0))

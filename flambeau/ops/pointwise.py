@@ -192,6 +192,7 @@ def _lerp_dtypes(op, operands):
 @pointwise(
     dtype=same,
     dtypes=_lerp_dtypes,
+    fits=True,
     node=lambda tensors, _: f"LerpBackward{len(tensors) - 2}",
     exact_numbers=True,
     grad=dict(

@@ -6,6 +6,7 @@ composites: matmul, tensordot, einsum (which has a file of its own), kron and ch
 
 import itertools
 import math
+from functools import reduce
 
 from flambeau import _dtype as d
 from flambeau import errors
@@ -178,8 +179,9 @@ def _check_factor(value, name, *tensors):
         raise RuntimeError(
             f"For integral input tensors, argument {name} must not be a floating point number."
         )
-    if isinstance(value, complex) and not any(t.dtype.is_complex for t in tensors):
-        raise d.overflow(tensors[0].dtype)
+    if not whole:
+        common = reduce(d.promote_types, [t.dtype for t in tensors])
+        d.check_fits(value, common)
 
 
 @composite(

@@ -218,6 +218,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "exact_out": bool | str,  # must out= have the result's dtype? And what is said if not
         "exact_numbers": bool,  # are numbers not rounded to half types before the body?
         "family": str,  # another kind of kernel around the same body: "total"
+        "fits": bool,  # must numbers in the place of tensors lie within the dtype?
         "fold": tuple,
         "inplace_row": str,
         "loose_alpha": tuple,  # order of three arguments without names, the second a number
