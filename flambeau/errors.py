@@ -32,6 +32,10 @@ def dimension_out_of_range(dim, ndim):
     )
 
 
+def no_dimensions(dim):
+    return IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+
+
 def negative_dimension(sizes):
     first = next(s for s in sizes if s < 0)
     return RuntimeError(f"Trying to create tensor with negative dimension {first}: {list(sizes)}")

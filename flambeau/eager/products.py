@@ -249,7 +249,7 @@ def mv(input, vec):
 
 def _mv_form(a, b):
     if not a.ndim:
-        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+        raise errors.no_dimensions(0)
     check_vectors(a.shape[:1], a, b)
     check_vector_dtypes(b, a, b)
     refuse("addmv_impl_cpu", a, b)

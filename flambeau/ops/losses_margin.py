@@ -482,7 +482,9 @@ def multilabel_soft_margin_loss(
         reduction = old_reduction(size_average, reduce)
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")
-    classes = input.shape[-1] if input.ndim else 1
+    if not input.ndim:
+        raise errors.no_dimensions(-1)
+    classes = input.shape[-1]
     alike = hasattr(target, "dtype") and (input.dtype, input.shape) == (target.dtype, target.shape)
     if alike and weight is None and reduction == "mean":
         return logit_loss(input, target, None, None, MEAN)

@@ -274,11 +274,14 @@ def _unpooled_sizes(dims, input, kernel_size, stride, padding, output_size):
     if stride is None:
         stride = kernel
     stride = tuple(stride) if isinstance(stride, (tuple, list)) else (stride,) * dims
+    # as many dimensions as the kernel has; PyTorch trips over more than the others know of
     usual = [
-        (input.shape[k - dims] - 1) * stride[k] + kernel[k] - 2 * padding[k] for k in range(dims)
+        (input.shape[k - len(kernel)] - 1) * stride[k] + kernel[k] - 2 * padding[k]
+        for k in range(len(kernel))
     ]
     if output_size is None:
         return tuple(usual), stride
+    dims = len(kernel)
     if len(output_size) == dims + 2:
         output_size = output_size[2:]
     if len(output_size) != dims:

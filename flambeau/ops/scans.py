@@ -176,7 +176,7 @@ def _spacing(name, y, x, dim):
 def _sampled(name, y, dx, dim):
     """The dimension along which y was sampled, counted from the front."""
     if not y.ndim:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+        raise errors.no_dimensions(dim)
     if y.dtype is d.bool_:
         raise RuntimeError(f"{name}: received a bool input for `y`, but bool is not supported")
     if isinstance(dx, complex):

@@ -150,7 +150,7 @@ def unsafe_chunk(input, chunks: int, dim: int = 0):
 def unbind(input, dim: int = 0):
     """The positions of a dimension, one tensor each."""
     if not input.ndim:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+        raise errors.no_dimensions(dim)
     dim = wrap_dim(dim, input.ndim)
     shape, strides = input.sizes, input.strides
     rest, steps = shape[:dim] + shape[dim + 1 :], strides[:dim] + strides[dim + 1 :]

@@ -155,7 +155,7 @@ def public(name):
 
 def remembered(function):
     """Remember what a function of layouts and plain arguments finds; the oldest is forgotten."""
-    known = lru_cache(4096)(function)
+    known = lru_cache(4096, typed=True)(function)  # 1 is not True
 
     def find(*arguments):
         try:
