@@ -1,0 +1,99 @@
+"""Where ops of aten differ from the functions here: tables for aten_calls.py."""
+
+from typing import Any
+
+# op -> its name for an argument: the name here
+RENAMED: dict[str, dict[str, str]] = {
+    **dict.fromkeys(
+        "dropout alpha_dropout feature_dropout feature_alpha_dropout".split(),
+        {"train": "training"},
+    ),
+    **dict.fromkeys(("embedding", "embedding_bag"), {"indices": "input"}),
+    "split": {"split_size": "split_size_or_sections"},
+    "split_with_sizes": {"split_sizes": "split_size_or_sections"},
+    **dict.fromkeys(
+        "tensor_split hsplit vsplit dsplit".split(),
+        {"sections": "indices_or_sections", "indices": "indices_or_sections",
+         "tensor_indices_or_sections": "indices_or_sections"},
+    ),
+    "pad_sequence": {"sequences": "tensors"},
+    "linalg_lstsq": {"b": "other"},
+    "fill_": {"value": "value"},
+    "searchsorted": {"self": "input"},
+    "arange": {"end": "end"},
+    **dict.fromkeys(
+        "uniform_ random_".split(), {"from": "from_"},
+    ),
+    **dict.fromkeys(
+        "special_airy_ai special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1 "
+        "special_spherical_bessel_j0".split(),
+        {"x": "input"},
+    ),
+}  # fmt: skip
+
+# parameters of functions here that ops do not have; they do not change what is computed
+IGNORED = frozenset(
+    "size_average reduce _stacklevel inplace _lower return_indices out requires_grad names "
+    "max_norm norm_type kwargs unbiased".split()
+)
+
+# what PyTorch's functions in Python add to the call of the op
+ADDED: dict[str, dict[str, Any]] = {
+    "batch_norm": {"cudnn_enabled": False},
+    "instance_norm": {"cudnn_enabled": False},
+    "layer_norm": {"cudnn_enable": False},
+    "group_norm": {"cudnn_enabled": False},
+}
+
+# a number as second argument is made a tensor
+TENSOR_FIRST = frozenset(
+    "add sub mul div add_ sub_ mul_ div_ true_divide multiply subtract divide floor_divide "
+    "floor_divide_ true_divide_ multiply_ subtract_ divide_ bitwise_left_shift "
+    "bitwise_right_shift logaddexp maximum minimum atan2 logical_and logical_or logical_xor "
+    "copysign xlogy".split()
+)
+
+# overloads that are asked first, where the order of lines does not say it
+PREFERRED: dict[str, tuple[str, ...]] = {
+    "var": ("dim", "correction"),
+    "std": ("dim", "correction"),
+    "var_mean": ("dim", "correction"),
+    "std_mean": ("dim", "correction"),
+    "embedding_bag": ("padding_idx",),
+    "conv_transpose2d": ("input",),
+    "flatten": ("using_ints",),
+    "sum": ("default", "dim_IntList"),
+    "mean": ("default", "dim"),
+    "empty": ("memory_format",),
+    "arange": ("default", "start", "start_step"),
+}
+
+# operators that have ops of their own
+OPERATORS = {
+    "__and__": "__and__",
+    "__rand__": "__and__",
+    "__or__": "__or__",
+    "__ror__": "__or__",
+    "__xor__": "__xor__",
+    "__rxor__": "__xor__",
+    "__lshift__": "__lshift__",
+    "__rshift__": "__rshift__",
+    "__iand__": "__iand__",
+    "__ior__": "__ior__",
+    "__ixor__": "__ixor__",
+    "__rsub__": "rsub",
+}
+
+REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+BAGS = {"sum": 0, "mean": 1, "max": 2}
+
+# functions that make tensors say where
+FACTORIES = frozenset(
+    "arange empty empty_strided eye full linspace logspace ones scalar_tensor zeros rand randint "
+    "randn randperm normal tril_indices triu_indices bartlett_window blackman_window "
+    "hamming_window hann_window kaiser_window".split()
+)
+LIKE = frozenset(
+    "empty_like full_like ones_like zeros_like rand_like randn_like randint_like new_zeros "
+    "new_ones new_full new_empty new_empty_strided".split()
+)

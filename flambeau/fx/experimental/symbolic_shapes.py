@@ -1,0 +1,588 @@
+"""Sizes that may change: `SymInt`, and the environment that knows what is asked of them.
+
+A symbol has the value of the example and a few others, its samples. An expression is known by its
+values: comparisons are answered by the example, and where a sample would answer differently, the
+answer becomes a constraint that samples are drawn under from then on (`Retry`).
+"""
+
+import math
+import operator
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from flambeau.fx.experimental.expressions import Expr, fitted
+
+__all__ = [
+    "GuardOnDataDependentSymNode",
+    "ShapeEnv",
+    "SymBool",
+    "SymFloat",
+    "SymInt",
+    "ValueRanges",
+    "is_symbolic",
+]
+
+_COMPARISONS: dict[str, Callable] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+class GuardOnDataDependentSymNode(RuntimeError):
+    """A branch depends on a value that is only known when the program runs."""
+
+
+class Retry(Exception):
+    """What was recorded so far assumed too much; record again with what is known now."""
+
+    def __init__(self, candidates: list["Constraint"] | None = None) -> None:
+        super().__init__("sizes are constrained")
+        self.candidates = candidates  # one of which may help; None: the environment has changed
+
+
+class ValueRanges(NamedTuple):
+    """From the smallest to the largest value."""
+
+    lower: int
+    upper: float
+
+    def __repr__(self) -> str:
+        return f"VR[{self.lower}, {'int_oo' if self.upper == math.inf else int(self.upper)}]"
+
+    __str__ = __repr__
+
+
+class Constraint(NamedTuple):
+    """What must hold: left compared with 0, as in s0 - 4 == 0."""
+
+    left: Expr
+    comparison: str
+
+    def holds(self, env: dict[str, int]) -> bool:
+        return bool(_COMPARISONS[self.comparison](self.left.value(env), 0))
+
+    def __str__(self) -> str:
+        number = self.left.terms.get((), 0)
+        return f"{self.left - number} {self.comparison} {-number}"
+
+
+class Symbol:
+    """A size of an input, or a value that is only known when the program runs."""
+
+    def __init__(self, name: str, hint: int, lower: int, upper: float, wanted: str) -> None:
+        self.name, self.hint, self.lower, self.upper = name, hint, lower, upper
+        self.wanted = wanted  # the name of a Dim, "" for Dim.AUTO, "DYNAMIC"
+        self.sources: list[tuple[str, int]] = []  # inputs and dimensions
+        self.is_unbacked = name.startswith("u")
+
+
+class ShapeEnv:
+    """Symbols, what must hold for them, and samples that they are tried with."""
+
+    count = 4  # samples besides the example, at least
+
+    def __init__(self) -> None:
+        self.symbols: dict[str, Symbol] = {}
+        self.constraints: list[Constraint] = []
+        self.samples: list[dict[str, int]] = []
+        self.recorder: Any = None
+        self.unbacked = 0
+
+    # -- symbols -----------------------------------------------------------------------------
+    def create(self, hint: int, lower: int, upper: float, wanted: str = "") -> Expr:
+        """A symbol for a size."""
+        number = sum(not s.is_unbacked for s in self.symbols.values())
+        symbol = Symbol(f"s{number}", hint, lower, upper, wanted)
+        self.symbols[symbol.name] = symbol
+        return Expr.symbol(symbol.name)
+
+    def create_unbacked(self, hint: int, lower: int, upper: float) -> Expr:
+        """A symbol for a value that is computed; its samples are drawn at once."""
+        name, self.unbacked = f"u{self.unbacked}", self.unbacked + 1
+        if name not in self.symbols:
+            self.symbols[name] = Symbol(name, hint, lower, upper, "")
+        for k, sample in enumerate(self.samples):
+            top = min(upper, max(hint, lower) + 7 * len(self.samples))
+            value = max(lower, 2) + 5 * k + 3 if k else hint
+            sample[name] = int(min(value, top))
+        return Expr.symbol(name)
+
+    def draw(self) -> None:
+        """Choose samples that keep to what is known."""
+        names = [s for s in self.symbols.values() if not s.is_unbacked]
+        self.symbols = {s.name: s for s in names}
+        self.unbacked = 0
+        self.samples = [{s.name: s.hint for s in names}]
+        dice = random.Random(1)
+        wanted = max(self.count, len(names) + 3)
+        fixed, free = self._solved()
+        for attempt in range(4000):
+            if len(self.samples) > wanted:
+                break
+            sample = {s.name: _value(s, dice, attempt) for s in names if s.name in free}
+            for name, expr in fixed.items():
+                sample[name] = expr.value(sample)
+            inside = all(s.lower <= sample[s.name] <= s.upper for s in names)
+            kept = all(c.holds(sample) for c in self.constraints if _is_of(c, sample))
+            if inside and kept and sample not in self.samples:
+                self.samples.append(sample)
+
+    def _solved(self):
+        """Symbols that equations give from others, and those that are free."""
+        fixed: dict[str, Expr] = {}
+        for constraint in self.constraints:
+            if constraint.comparison != "==":
+                continue
+            left = constraint.left.replaced(fixed)
+            for name in reversed(left.symbols):
+                found = _isolated(left, name)
+                if found is not None:
+                    fixed = {k: e.replaced({name: found}) for k, e in fixed.items()}
+                    fixed[name] = found
+                    break
+        return fixed, [name for name in self.symbols if name not in fixed]
+
+    def simplified(self, expr: Expr) -> Expr:
+        """With symbols replaced that are known to be equal to others."""
+        return expr.replaced(self._solved()[0])
+
+    # -- values ------------------------------------------------------------------------------
+    def size(self, values: list[int]) -> Any:
+        """What has these values: a number or a SymInt; None if no simple expression does."""
+        if all(value == values[0] for value in values) and (
+            len(values) > 1 or len(self.samples) == 1
+        ):
+            return values[0]
+        names = [n for n in self.symbols if n in self.samples[0]]
+        found = fitted(names, self.samples, values)
+        return None if found is None else self.wrapped(found)
+
+    def wrapped(self, expr: Expr, node: Any = None) -> Any:
+        """An expression for programs."""
+        expr = self.simplified(expr)
+        return expr.number if expr.is_number else SymInt(expr, self, node)
+
+    def values(self, expr: Expr) -> list[int]:
+        """The values of an expression, that of the example first."""
+        return [expr.value(sample) for sample in self.samples]
+
+    # -- questions ---------------------------------------------------------------------------
+    def decide(self, left: Expr, comparison: str) -> bool:
+        """Answer a comparison with 0 by the example, and keep the answer."""
+        if left.is_number:
+            return bool(_COMPARISONS[comparison](left.number, 0))
+        unbacked = [n for n in left.symbols if self.symbols[n].is_unbacked]
+        known = self._known(left, comparison)
+        if known is not None:
+            return known
+        if unbacked:
+            shown = Constraint(left, comparison)
+            raise GuardOnDataDependentSymNode(
+                f"Could not guard on data-dependent expression {shown} (unhinted: {shown}).  "
+                f"(Size-like symbols: {', '.join(unbacked)})" + self.place()
+            )
+        answer = Constraint(left, comparison).holds(self.samples[0])
+        taken = Constraint(left, comparison if answer else _OPPOSITE[comparison])
+        if taken not in self.constraints:
+            self.constraints.append(taken)
+            self._narrow(taken)
+        if not all(taken.holds(sample) for sample in self.samples):
+            raise Retry
+        return answer
+
+    def place(self) -> str:
+        """Where in the program it is asked, as an ending of a message."""
+        return "" if self.recorder is None else self.recorder.told_place()
+
+    def _narrow(self, constraint):
+        """Bounds of a symbol that follow."""
+        linear = constraint.left.linear()
+        if linear is None:
+            return
+        name, a, b = linear
+        if abs(a) != 1 or constraint.comparison in ("==", "!="):
+            return
+        symbol, bound = self.symbols[name], -b * a
+        comparison = constraint.comparison
+        if a < 0:
+            comparison = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}[comparison]
+        if comparison in (">", ">="):
+            symbol.lower = max(symbol.lower, bound + (comparison == ">"))
+        else:
+            symbol.upper = min(symbol.upper, bound - (comparison == "<"))
+
+    def _known(self, left, comparison):
+        """The answer if it is the same for all sizes; None if it is not."""
+        low, high = self.bounds(left)
+        if comparison in ("<", ">="):
+            found = True if high < 0 else False if low >= 0 else None
+            return found if comparison == "<" or found is None else not found
+        if comparison in (">", "<="):
+            found = True if low > 0 else False if high <= 0 else None
+            return found if comparison == ">" or found is None else not found
+        if low > 0 or high < 0:
+            return comparison == "!="
+        return None
+
+    def bounds(self, expr: Expr) -> tuple[float, float]:
+        """The smallest and the largest value of an expression, as far as is easily known."""
+        low = high = float(expr.number)
+        for monomial, c in expr.terms.items():
+            if not monomial:
+                continue
+            small, large = 1.0, 1.0
+            for atom, power in monomial:
+                if atom.args:
+                    inner = [self.bounds(a) for a in atom.args]
+                    if atom.name != "//" or inner[0][0] < 0 or inner[1][0] <= 0:
+                        return -math.inf, math.inf
+                    least, most = inner[0][0] // inner[1][1], inner[0][1] // inner[1][0]
+                    least = 0.0 if math.isnan(least) else least
+                    most = math.inf if math.isnan(most) else most
+                else:
+                    symbol = self.symbols[atom.name]
+                    least, most = symbol.lower, symbol.upper
+                small, large = small * least**power, large * most**power
+            if c < 0:
+                small, large = large, small
+            low, high = low + c * small, high + c * large
+        return low, high
+
+    def fixed(self, expr: Expr) -> int:
+        """The number that an expression must be, as a program wants to count with it."""
+        value = expr.value(self.samples[0])
+        unbacked = [n for n in expr.symbols if self.symbols[n].is_unbacked]
+        if unbacked:
+            raise GuardOnDataDependentSymNode(
+                f"Could not extract specialized integer from data-dependent expression {expr} "
+                f"(unhinted: {expr}).  (Size-like symbols: {', '.join(unbacked)})" + self.place()
+            )
+        self.constraints.append(Constraint(expr - value, "=="))
+        raise Retry
+
+    def repairs(self, names: list[str] | None = None) -> list[Constraint]:
+        """What may be the matter if something works for the example only."""
+        moving = [
+            s for s in self.symbols.values()
+            if not s.is_unbacked and len({sample[s.name] for sample in self.samples}) > 1
+        ]  # fmt: skip
+        found = []
+        for k, a in enumerate(moving):
+            for b in moving[k + 1 :]:
+                if a.hint == b.hint:
+                    found.append(Constraint(Expr.symbol(a.name) - Expr.symbol(b.name), "=="))
+        for a in moving:
+            for m in range(2, min(a.hint, 65)):
+                if a.hint % m == 0:
+                    found.append(
+                        Constraint(Expr.function("Mod", Expr.symbol(a.name), m), "==")
+                    )
+        for a in moving:
+            found.append(Constraint(Expr.symbol(a.name) - a.hint, "=="))
+        return found
+
+    @property
+    def ranges(self) -> dict[Expr, ValueRanges]:
+        """The range of each symbol that is left."""
+        fixed, free = self._solved()
+        return {
+            Expr.symbol(n): ValueRanges(self.symbols[n].lower, self.symbols[n].upper) for n in free
+        }
+
+
+def _is_of(constraint, sample):
+    return all(name in sample for name in constraint.left.symbols)
+
+
+def _value(symbol, dice, attempt):
+    low = max(symbol.lower, 2 if symbol.upper > 2 else 0)
+    if attempt > 400:
+        low = symbol.lower
+    high = min(symbol.upper, max(4 * symbol.hint, low + 60) * (1 if attempt < 2000 else 8))
+    return dice.randint(int(low), int(max(high, low)))
+
+
+def _isolated(left, name):
+    """name as an expression of the others, where left is 0 and it occurs once, alone."""
+    found = [(m, c) for m, c in left.terms.items() if any(name in _names(a) for a, _ in m)]
+    if len(found) != 1:
+        return None
+    monomial, c = found[0]
+    if abs(c) != 1 or len(monomial) != 1 or monomial[0][1] != 1 or monomial[0][0].args:
+        return None
+    return (left - Expr({monomial: c})) * -c
+
+
+def _names(atom):
+    return [s for a in atom.args for s in a.symbols] if atom.args else [atom.name]
+
+
+def is_symbolic(value: Any) -> bool:
+    """Is it a size that is not a number?"""
+    return isinstance(value, (SymInt, SymFloat))
+
+
+# -- what programs hold ----------------------------------------------------------------------------
+
+
+class SymInt:
+    """A size as programs see it: an expression over symbols."""
+
+    is_symbolic_int = True
+    __slots__ = ("env", "expr", "fx_node")
+
+    def __init__(self, expr: Expr, env: ShapeEnv, node: Any = None) -> None:
+        self.expr, self.env, self.fx_node = expr, env, node
+
+    @property
+    def hint(self) -> int:
+        """Its value in the example."""
+        return self.expr.value(self.env.samples[0])
+
+    def _made(self, name, expr, *operands):
+        node = self.env.recorder.sym_call(getattr(operator, name), operands)
+        return self.env.wrapped(expr, node)
+
+    def _binary(self, name, other, make, swapped=False):
+        if isinstance(other, float) or isinstance(other, SymFloat):
+            mine = SymFloat.of(self)
+            pair = (other, mine) if swapped else (mine, other)
+            return getattr(operator, name)(*pair)
+        value = _expr(other)
+        if value is None:
+            return NotImplemented
+        a, b = (value, self.expr) if swapped else (self.expr, value)
+        pair = (other, self) if swapped else (self, other)
+        return self._made(name, make(a, b), *pair)
+
+    def __add__(self, other: Any) -> Any:
+        return self._binary("add", other, lambda a, b: a + b)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._binary("add", other, lambda a, b: a + b, True)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._binary("sub", other, lambda a, b: a - b)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._binary("sub", other, lambda a, b: a - b, True)
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, (list, tuple)):  # a list repeated is as long as a number says
+            return other * int(self)
+        return self._binary("mul", other, lambda a, b: a * b)
+
+    def __rmul__(self, other: Any) -> Any:
+        if isinstance(other, (list, tuple)):
+            return other * int(self)
+        return self._binary("mul", other, lambda a, b: a * b, True)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._binary("floordiv", other, lambda a, b: Expr.function("//", a, b))
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._binary("floordiv", other, lambda a, b: Expr.function("//", a, b), True)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._binary("mod", other, lambda a, b: Expr.function("Mod", a, b))
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._binary("mod", other, lambda a, b: Expr.function("Mod", a, b), True)
+
+    def __truediv__(self, other: Any) -> Any:
+        return SymFloat.of(self) / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / SymFloat.of(self)
+
+    def __pow__(self, other: Any) -> Any:
+        if isinstance(other, int) and other >= 0:
+            expr = Expr.of(1)
+            for _ in range(other):
+                expr = expr * self.expr
+            return self._made("pow", expr, self, other)
+        return SymFloat.of(self) ** other
+
+    def __neg__(self) -> Any:
+        return self._made("neg", -self.expr, self)
+
+    def __pos__(self) -> "SymInt":
+        return self
+
+    def __abs__(self) -> Any:
+        return self if self >= 0 else -self
+
+    def _compared(self, comparison, other):
+        if isinstance(other, (float, SymFloat)):
+            return bool(_COMPARISONS[comparison](float(self), float(other)))
+        value = _expr(other)
+        if value is None:
+            return NotImplemented
+        return self.env.decide(self.env.simplified(self.expr - value), comparison)
+
+    def __eq__(self, other: object) -> Any:
+        return self._compared("==", other)
+
+    def __ne__(self, other: object) -> Any:
+        return self._compared("!=", other)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compared("<", other)
+
+    def __le__(self, other: Any) -> Any:
+        return self._compared("<=", other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compared(">", other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compared(">=", other)
+
+    def __bool__(self) -> bool:
+        return self.env.decide(self.expr, "!=")
+
+    def __int__(self) -> Any:
+        return self.env.fixed(self.expr)
+
+    __index__ = __int__
+
+    def __float__(self) -> float:
+        return float(int(self))
+
+    def __hash__(self) -> int:
+        return hash(self.expr)
+
+    def __repr__(self) -> str:
+        return str(self.expr)
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
+
+    def __deepcopy__(self, memo: Any) -> "SymInt":
+        return self
+
+    def __reduce__(self) -> tuple:
+        return int, (self.hint,)
+
+
+def _expr(value):
+    if isinstance(value, SymInt):
+        return value.expr
+    return Expr.of(int(value)) if isinstance(value, int) else None
+
+
+class SymFloat:
+    """A number that is computed from sizes."""
+
+    __slots__ = ("env", "fx_node", "text", "values")
+    is_symbolic_int = False
+
+    def __init__(self, text: str, values: list[float], env: ShapeEnv, node: Any) -> None:
+        self.text, self.values, self.env, self.fx_node = text, values, env, node
+
+    @staticmethod
+    def of(value: Any) -> Any:
+        """A size as a float."""
+        if isinstance(value, SymInt):
+            import flambeau
+
+            node = value.env.recorder.sym_call(flambeau.sym_float, (value,))
+            values = [float(v) for v in value.env.values(value.expr)]
+            return SymFloat(f"ToFloat({value})", values, value.env, node)
+        return value
+
+    @property
+    def hint(self) -> float:
+        return self.values[0]
+
+    def _binary(self, name, other, swapped=False):
+        other = SymFloat.of(other)
+        if not isinstance(other, (int, float, SymFloat)):
+            return NotImplemented
+        others = other.values if isinstance(other, SymFloat) else [other] * len(self.values)
+        function = getattr(operator, name)
+        pairs = zip(others, self.values) if swapped else zip(self.values, others)
+        pair = (other, self) if swapped else (self, other)
+        node = self.env.recorder.sym_call(function, pair)
+        text = f"{name}({pair[0]}, {pair[1]})"
+        return SymFloat(text, [function(a, b) for a, b in pairs], self.env, node)
+
+    def __add__(self, other: Any) -> Any:
+        return self._binary("add", other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._binary("add", other, True)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._binary("sub", other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._binary("sub", other, True)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._binary("mul", other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._binary("mul", other, True)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._binary("truediv", other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._binary("truediv", other, True)
+
+    def __pow__(self, other: Any) -> Any:
+        return self._binary("pow", other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return self._binary("pow", other, True)
+
+    def __neg__(self) -> Any:
+        return self._binary("mul", -1.0)
+
+    def __float__(self) -> float:
+        """As functions of math want it: the sizes it is made of are fixed."""
+        if len(set(self.values)) > 1:
+            for name in self.env.symbols:
+                if self.env.samples[0][name] != self.env.samples[-1][name]:
+                    self.env.fixed(Expr.symbol(name))
+        return self.values[0]
+
+    def __int__(self) -> int:
+        return int(float(self))
+
+    def _compared(self, comparison, other):
+        return bool(_COMPARISONS[comparison](float(self), float(other)))
+
+    def __eq__(self, other: object) -> Any:
+        return self._compared("==", other)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compared("<", other)
+
+    def __le__(self, other: Any) -> Any:
+        return self._compared("<=", other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compared(">", other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compared(">=", other)
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class SymBool:
+    """The answer to a question about sizes; here questions are answered at once, with a bool."""
