@@ -56,7 +56,10 @@ class FakeTensor(Tensor):
         return strides if dim is None else strides[dim]
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        parts = ["...", f"size=({', '.join(map(str, self.shape))}" + (",)" if self.ndim == 1 else ")")]
+        parts = [
+            "...",
+            f"size=({', '.join(map(str, self.shape))}" + (",)" if self.ndim == 1 else ")"),
+        ]
         if str(self.device) != "cpu":
             parts.append(f"device='{self.device}'")
         if self.dtype is not flambeau.get_default_dtype():

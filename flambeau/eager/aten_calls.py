@@ -15,21 +15,24 @@ from flambeau._tensor import Tensor
 from flambeau.eager import aten_names as names
 from flambeau.eager.binding import KEYWORDS
 from flambeau.eager.interposing import Name
-from flambeau.eager.schemas import REQUIRED, FunctionSchema, fits, is_int, schemas_of
+from flambeau.eager.schemas import REQUIRED, FunctionSchema, fits, is_int, is_number, schemas_of
 from flambeau.ops.table import REQUIRED as MISSING
 from flambeau.ops.table import TABLE
 
 Values = dict[str, Any]
 
 
-def aten_call(name: Name, args: tuple, kwargs: Values) -> tuple[str, str, tuple, Values] | None:
-    """(op, overload, args, kwargs) of a call; None if aten has no such op."""
+def named_call(name: Name, args: tuple, kwargs: Values) -> tuple[str, Values] | None:
+    """(op, arguments by their names here) of a call; None if they do not say."""
     short = name.partition("::")[2]
     values = _bound(name.place, args, kwargs)
-    if values is None:
-        return None
-    short, values = _adapted(short, name.place, values)
-    return as_op(short, values)
+    return None if values is None else _adapted(short, name.place, values)
+
+
+def aten_call(name: Name, args: tuple, kwargs: Values) -> tuple[str, str, tuple, Values] | None:
+    """(op, overload, args, kwargs) of a call; None if aten has no such op."""
+    found = named_call(name, args, kwargs)
+    return None if found is None else as_op(*found)
 
 
 def as_op(short: str, values: Values) -> tuple[str, str, tuple, Values] | None:
@@ -97,6 +100,8 @@ def _adapted(short, place, values):
         short = names.OPERATORS[key]
     if "self" in values and "input" not in values:
         values["input"] = values.pop("self")
+    elif key != short and key.isidentifier() and key[0] != "_" and key in names.ALIASES:
+        short = key
     change = _CHANGES.get(short)
     if change is not None:
         short, values = change(short, key, values)
@@ -165,8 +170,10 @@ def _spread(short, key, values):
     dim = values.get("dim")
     if correction is not None and correction is not MISSING:
         return short, named | {"dim": dim, "correction": correction}
+    if dim is None and unbiased is None:
+        return short, named
     if dim is None:
-        return short, named | {"dim": None} | ({} if unbiased is None else {"unbiased": unbiased})
+        return short, {"input": values["input"], "unbiased": unbiased}
     return short, named | {"dim": dim, "unbiased": True if unbiased is None else unbiased}
 
 
@@ -249,16 +256,53 @@ def _pair(value):
     return [value, value] if is_int(value) else list(value)
 
 
+def _norm(short, key, values):
+    """Norms of vectors are an op; the others are what they are."""
+    values |= zip(("p", "dim", "keepdim", "out", "dtype"), values.pop("*", ()))
+    values |= values.pop("kwargs", {})
+    p = values.get("p", "fro")
+    if p == "nuc":
+        return short, values
+    given = {k: values.get(k) for k in ("input", "dim", "keepdim", "dtype")}
+    given["keepdim"] = bool(given["keepdim"])
+    return "linalg_vector_norm", given | {"ord": 2 if p in ("fro", None) else p}
+
+
+def _scatter(short, key, values):
+    if values.get("src") is not None and not isinstance(values["src"], Tensor):
+        values["value"] = values.pop("src")
+    return short, values
+
+
+def _renamed(name):
+    return lambda short, key, values: (name, values)
+
+
+def _upsample(short, key, values):
+    """By the factors where there are some, else by the sizes."""
+    scales = values.get("scales", values.get("scales_w"))
+    if scales is not None and not isinstance(scales, (tuple, list)):
+        scales = [scales]
+    given = {"input": values["input"], "output_size": values.get("output_size", values.get("size"))}
+    if scales is not None:
+        given |= {"output_size": None, "scale_factors": list(scales)}
+    else:
+        given["scale_factors"] = None
+    if "nearest" not in short:
+        given["align_corners"] = bool(values.get("align_corners"))
+    return short, given
+
+
+def _cdist(short, key, values):
+    return short, values | {"compute_mode": None}
+
+
 def _rsub(short, key, values):
     return short, {"input": values["input"], "other": values["other"]}
 
 
 def _bag(short, key, values):
     values["mode"] = names.BAGS.get(values["mode"], values["mode"])
-    return short, values
-
-
-def _norm_eps(short, key, values):
     return short, values
 
 
@@ -283,6 +327,14 @@ _CHANGES: dict[str, Callable] = {
     "rsub": _rsub,
     "div": _division,
     "div_": _division,
+    "norm": _norm,
+    "scatter": _scatter,
+    "scatter_": _scatter,
+    "log_sigmoid_forward": _renamed("log_sigmoid"),
+    "nll_loss": _renamed("nll_loss_nd"),
+    "cdist": _cdist,
+    **{f"upsample_{kind}": _upsample for kind in "nearest1d nearest2d nearest3d linear1d "
+       "bilinear2d bicubic2d trilinear3d".split()},
     **_RNN,
 }  # fmt: skip
 
@@ -315,7 +367,7 @@ def _suits(schema, short, values):
             if not argument.has_default_value():
                 return False
             continue
-        if argument.is_tensor and short in names.TENSOR_FIRST and _is_number(value):
+        if argument.is_tensor and short in names.TENSOR_FIRST and is_number(value):
             continue
         value = _worded(argument, value)
         if not fits(value, argument):
@@ -324,10 +376,6 @@ def _suits(schema, short, values):
         key in known or value is None or value is False or key in names.IGNORED or key == "*"
         for key, value in values.items()
     )
-
-
-def _is_number(value):
-    return type(value) in (bool, int, float, complex) or is_int(value)
 
 
 def _worded(argument, value):
@@ -379,4 +427,6 @@ def _is_default(value, argument):
         return False
     if argument.type == "MemoryFormat" and default == 0:
         return value is None or str(value) == "torch.contiguous_format" or value == 0
+    if argument.name in ("beta", "threshold") and type(default) is int:
+        return bool(value == default)  # of softplus, whose defaults nobody gives
     return type(value) is type(default) and bool(value == default)

@@ -18,12 +18,8 @@ RENAMED: dict[str, dict[str, str]] = {
     ),
     "pad_sequence": {"sequences": "tensors"},
     "linalg_lstsq": {"b": "other"},
-    "fill_": {"value": "value"},
-    "searchsorted": {"self": "input"},
-    "arange": {"end": "end"},
-    **dict.fromkeys(
-        "uniform_ random_".split(), {"from": "from_"},
-    ),
+    **dict.fromkeys(("uniform_", "random_"), {"from": "from_"}),
+    **dict.fromkeys(("swapaxes", "swapaxes_"), {"axis0": "dim0", "axis1": "dim1"}),
     **dict.fromkeys(
         "special_airy_ai special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1 "
         "special_spherical_bessel_j0".split(),
@@ -62,11 +58,13 @@ PREFERRED: dict[str, tuple[str, ...]] = {
     "embedding_bag": ("padding_idx",),
     "conv_transpose2d": ("input",),
     "flatten": ("using_ints",),
+    **{f"upsample_{kind}": ("vec",) for kind in "nearest1d nearest2d nearest3d linear1d bilinear2d "
+       "bicubic2d trilinear3d".split()},
     "sum": ("default", "dim_IntList"),
     "mean": ("default", "dim"),
     "empty": ("memory_format",),
     "arange": ("default", "start", "start_step"),
-}
+}  # fmt: skip
 
 # operators that have ops of their own
 OPERATORS = {
@@ -83,6 +81,13 @@ OPERATORS = {
     "__ixor__": "__ixor__",
     "__rsub__": "rsub",
 }
+
+# other names of ops, which PyTorch records as they are called
+ALIASES = frozenset(
+    "absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh clip divide fix greater "
+    "greater_equal less less_equal moveaxis multiply negative not_equal row_stack subtract "
+    "swapaxes swapdims true_divide".split()
+)
 
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 BAGS = {"sum": 0, "mean": 1, "max": 2}

@@ -5,6 +5,7 @@ overloads are names for it, told from the arguments of a call: objects that prin
 called as PyTorch's.
 """
 
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from flambeau._tensor import Tensor
 from flambeau.eager import creation, methods, random_tensors, windows
 from flambeau.eager.attachment import METHODS
+from flambeau.eager.schemas import FunctionSchema, schemas_of
 from flambeau.ops.table import TABLE
 
 # -- which overload --------------------------------------------------------------------------------
@@ -116,6 +118,7 @@ class OpOverload:
         self.__qualname__ = f"{self.namespace}.{self.__name__}"
         self.__module__ = packet.__module__
         self.tags: tuple = ()
+        self._function: Callable | None = None
 
     @property
     def overloadpacket(self) -> "OpOverloadPacket":
@@ -137,7 +140,21 @@ class OpOverload:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         going = _going.calls.get(self)
-        return (going[-1] if going else self._overloadpacket.function())(*args, **kwargs)
+        return (going[-1] if going else self.function())(*args, **kwargs)
+
+    def function(self) -> Callable:
+        """What runs it, with arguments as in its schema."""
+        if self._function is None:
+            self._function = self._overloadpacket.function(self._overloadname)
+        return self._function
+
+    @property
+    def _schema(self) -> FunctionSchema:
+        """Its arguments and results."""
+        found = schemas_of(self._overloadpacket.__name__) if self.namespace == "aten" else {}
+        if self._overloadname not in found:
+            raise AttributeError(f"there is no schema of {self.name()}")
+        return found[self._overloadname]
 
     def tell(self, who: Any, function: Callable, types: tuple, args: tuple, kwargs: dict) -> Any:
         """Tell a mode or a class of a call; calling this object inside goes on with it."""
@@ -152,9 +169,10 @@ class OpOverload:
 class OpOverloadPacket:
     """An op with its overloads as attributes."""
 
-    def __init__(self, namespace: str, name: str, find: Callable[[], Callable]) -> None:
+    def __init__(self, namespace: str, name: str, find: Callable[..., Callable]) -> None:
         self.namespace, self.__name__, self.function = namespace, name, find
         self.__qualname__ = f"{namespace}::{name}"
+        self._qualified_op_name = self.__qualname__
         self.__module__ = f"torch._ops.{namespace}"
 
     def __str__(self) -> str:
@@ -166,14 +184,33 @@ class OpOverloadPacket:
     def __deepcopy__(self, memo: Any) -> "OpOverloadPacket":
         return self
 
+    def overloads(self) -> list[str]:
+        """Names of its overloads."""
+        return list(schemas_of(self.__name__)) if self.namespace == "aten" else ["default"]
+
+    @property
+    def _overload_names(self) -> list[str]:
+        return self.overloads()
+
     def __getattr__(self, overload: str) -> OpOverload:
         if overload.startswith("_"):
             raise AttributeError(overload)
+        known = schemas_of(self.__name__) if self.namespace == "aten" else {}
+        if known and overload not in known and overload != "default":
+            raise AttributeError(f"The underlying op of '{self}' has no overload name '{overload}'")
         found = self.__dict__[overload] = OpOverload(self, overload)
         return found
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self.function()(*args, **kwargs)
+
+
+def _aten_function(name, overload=""):
+    """The function of an op of aten that takes arguments as its schema says."""
+    from flambeau.eager.aten_functions import FUNCTIONS  # they are made of everything
+
+    found = FUNCTIONS.get(f"{name}.{overload}") or FUNCTIONS.get(name)
+    return found or _function(name)
 
 
 def _function(name):
@@ -191,6 +228,12 @@ def _function(name):
     return found
 
 
+_OPERATORS = frozenset(
+    "__and__ __or__ __xor__ __lshift__ __rshift__ __iand__ __ior__ __ixor__ __ilshift__ "
+    "__irshift__".split()
+)
+
+
 class _Namespace:
     """torch.ops.aten: ops by name."""
 
@@ -198,7 +241,9 @@ class _Namespace:
         self.name = name
 
     def __getattr__(self, name: str) -> OpOverloadPacket:
-        if name.startswith("__") or (self.name == "aten" and _function(name) is None):
+        if name.startswith("__") and name not in _OPERATORS:
+            raise AttributeError(name)
+        if self.name == "aten" and not schemas_of(name) and _function(name) is None:
             raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
         return self.packet(name)
 
@@ -206,7 +251,8 @@ class _Namespace:
         """The op of a name, whether or not it has a function of its own."""
         found = self.__dict__.get(name)
         if found is None:
-            found = OpOverloadPacket(self.name, name, lambda: _function(name))
+            find = functools.partial(_aten_function, name)
+            found = OpOverloadPacket(self.name, name, find)
             self.__dict__[name] = found
         return found
 

@@ -194,13 +194,14 @@ def is_int(value: Any) -> bool:
     return type(value) is int or getattr(value, "is_symbolic_int", False)
 
 
-def _is_number(value):
+def is_number(value: Any) -> bool:
+    """Is it a number, or stands for one?"""
     return type(value) in (int, float, complex, bool) or hasattr(value, "is_symbolic_int")
 
 
 _FITS: dict[str, Any] = {
     "Tensor": lambda value: isinstance(value, Tensor),
-    "Scalar": _is_number,
+    "Scalar": is_number,
     "int": is_int,
     "SymInt": is_int,
     "float": lambda value: type(value) is float or is_int(value),

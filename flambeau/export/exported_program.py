@@ -166,7 +166,9 @@ class ExportedProgram:
         )
 
     def run_decompositions(
-        self, decomp_table: Mapping[Any, Any] | None = None, decompose_custom_triton_ops: bool = False
+        self,
+        decomp_table: Mapping[Any, Any] | None = None,
+        decompose_custom_triton_ops: bool = False,
     ) -> "ExportedProgram":
         """The program in fewer kinds of ops, with nothing written in place."""
         from flambeau.export.lowering import lowered

@@ -62,15 +62,16 @@ def export(
 
     Example:
         >>> from flambeau.export import Dim, export
-        >>> program = export(flambeau.nn.Linear(3, 2), (flambeau.ones(4, 3),),
-        ...                  dynamic_shapes=({0: Dim("batch")},))
+        >>> program = export(
+        ...     flambeau.nn.Linear(3, 2),
+        ...     (flambeau.ones(4, 3),),
+        ...     dynamic_shapes=({0: Dim("batch")},),
+        ... )
         >>> program.module()(flambeau.ones(7, 3)).shape
         torch.Size([7, 2])
     """
     if not isinstance(mod, Module):
-        raise ValueError(
-            f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}."
-        )
+        raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
     if not isinstance(args, tuple):
         raise UserError(
             UserErrorType.INVALID_INPUT,
@@ -159,39 +160,21 @@ class _Export:
     # -- attempts ----------------------------------------------------------------------------
     def program(self) -> ExportedProgram:
         """Record, and record again as long as sizes turn out to be less free."""
-        trials: list[Any] = []
-        best = -1
         for _ in range(_ATTEMPTS):
             self.env.draw()
             try:
                 recorded = self._attempt()
                 break
             except Retry as retry:
-                if retry.candidates is None:
-                    continue
-                trials, best = self._next_trial(trials, best, retry)
+                self.env.constraints.extend(retry.constraints)
         else:
             raise RuntimeError("sizes of this program could not be worked out")
         check_promises(self.env, self.dims)
         return recorded
 
-    def _next_trial(self, trials, best, retry):
-        """Try what may be the matter, one after another, until recording gets further."""
-        if self.recorder.progress > best or not trials:
-            best, trials = self.recorder.progress, list(retry.candidates)
-        else:
-            self.env.constraints.remove(trials.pop(0))
-        if not trials:
-            raise RuntimeError("an op refuses other sizes than those of the example" +
-                               self.recorder.told_place())  # fmt: skip
-        self.env.constraints.append(trials[0])
-        return trials, best
-
     def _attempt(self):
         graph, root = Graph(), Module()
-        self.recorder = recorder = ExportRecorder(
-            graph, root, self.env, constants=self.attributes
-        )
+        self.recorder = recorder = ExportRecorder(graph, root, self.env, constants=self.attributes)
         inputs: list[Node] = []
         for names, prefix in ((self.parameters, "p"), (self.buffers, "b")):
             for path in names:
@@ -279,7 +262,7 @@ class _Export:
         outputs = graph.output_node().args[0]
         _drop_unused_sizes(graph)
         specs = self._input_specs(graph, constants)
-        signature = ExportGraphSignature(specs, [_output_spec(v, k) for k, v in enumerate(outputs)])
+        signature = ExportGraphSignature(specs, [_output_spec(value) for value in outputs])
         call = ModuleCallSignature([], [], self.in_spec, out_spec, list(self.inputs))
         calls = [ModuleCallEntry("", call)]
         calls += [ModuleCallEntry(path) for path in recorder_paths(graph)]
@@ -321,11 +304,11 @@ def recorder_paths(graph: Graph) -> list[str]:
     return list(found)
 
 
-def _output_spec(value, k):
+def _output_spec(value):
     if isinstance(value, Node):
         kind = SymIntArgument if isinstance(value.meta.get("val"), SymInt) else TensorArgument
         return OutputSpec(OutputKind.USER_OUTPUT, kind(value.name), None)
-    return OutputSpec(OutputKind.USER_OUTPUT, ConstantArgument(f"output_{k}", value), None)
+    return OutputSpec(OutputKind.USER_OUTPUT, ConstantArgument("", value), None)
 
 
 class _State:

@@ -17,9 +17,10 @@ from flambeau._subclasses.fake_tensor import FakeTensor
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import no_grad
 from flambeau.eager import interposing
-from flambeau.eager.aten_calls import aten_call
+from flambeau.eager.aten_calls import as_op, named_call
 from flambeau.eager.dispatching import _SHELL_KEYS
 from flambeau.export.indexing import assign, take
+from flambeau.export.rewriting import REWRITES
 from flambeau.fx.experimental.recorder import Again, Recorder, overload
 from flambeau.fx.experimental.symbolic_shapes import (
     GuardOnDataDependentSymNode,
@@ -27,6 +28,7 @@ from flambeau.fx.experimental.symbolic_shapes import (
     ShapeEnv,
     SymFloat,
     SymInt,
+    restrictions,
 )
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node, map_aggregate
@@ -87,7 +89,12 @@ class ExportRecorder(Recorder):
             return assign(self, *args)
         if key in _READERS and isinstance(args[0], Tensor):
             return self._read(key, function, args[0])
-        call = aten_call(name, args, kwargs)
+        found = named_call(name, args, kwargs)
+        if found is not None and found[0] in REWRITES:
+            result = REWRITES[found[0]](self, dict(found[1]))
+            if result is not NotImplemented:
+                return result
+        call = None if found is None else as_op(*found)
         if call is None:
             return self._foreign(name, function, args, kwargs)
         short, kind, given, named = call
@@ -96,6 +103,8 @@ class ExportRecorder(Recorder):
             with interposing.handling(Again(self)):
                 return self.decompositions[target](*given, **named)
         result = self.run(function, args, kwargs)
+        if _has_free_size(short, given):
+            self._free_sizes(result)
         if short in _MAY_DO_NOTHING and result is args[0]:
             return result
         if short in ("to", "_to_copy"):
@@ -110,8 +119,17 @@ class ExportRecorder(Recorder):
             with interposing.handling(Again(self)):
                 return self.decompositions[target](*args, **kwargs)
         result = self.run(target, args, kwargs)
+        if _has_free_size(target.overloadpacket.__name__, args):
+            self._free_sizes(result)
         self.write(target, args, kwargs, result)
         return result
+
+    def call_named(self, short: str, values: dict[str, Any]) -> Any:
+        """The same for arguments by their names here."""
+        found = as_op(short, values)
+        if found is None:
+            raise TypeError(f"aten::{short} does not take {list(values)}")
+        return self.call(f"{short}.{found[1]}", *found[2], **found[3])
 
     def _foreign(self, name, function, args, kwargs):
         """An op that aten does not have, such as those of vision: our function, by its name."""
@@ -150,21 +168,48 @@ class ExportRecorder(Recorder):
     def _run_samples(self, function, leaves, spec, result):
         found = []
         for k in range(1, len(self.env.samples)):
-            given, named = pytree.tree_unflatten([self._sample(leaf, k) for leaf in leaves], spec)
-            try:
-                with no_grad():
-                    found.append(function(*given, **named))
-            except Retry:
-                raise
-            except Exception:
-                raise Retry(self.env.repairs()) from None
+            given = [self._sample(leaf, k) for leaf in leaves]
+            other = _tried(function, given, spec)
+            if other is None:
+                other = self._with_memory(function, leaves, spec, k)
+            found.append(other)
         self._keep_shadows(result, found)
+
+    def _with_memory(self, function, leaves, spec, k):
+        """Some ops need values; if it is not that, sizes are less free than was assumed."""
+        sample = self.env.samples[k]
+        if _tried(function, self._imagined(leaves, self.env.samples[0]), spec) is not None:
+            raise Retry(restrictions(self.env, lambda s: _tried(
+                function, self._imagined(leaves, s), spec) is not None))
+        other = _tried(function, self._imagined(leaves, sample, "cpu"), spec)
+        if other is None:
+            raise Retry(restrictions(self.env, lambda s: _tried(
+                function, self._imagined(leaves, s, "cpu"), spec) is not None))
+        return other
+
+    def _imagined(self, leaves, sample, device="meta"):
+        """Arguments for any sizes; tensors are contiguous."""
+
+        def leaf_of(leaf):
+            if isinstance(leaf, SymInt):
+                return leaf.expr.value(sample)
+            if isinstance(leaf, SymFloat):
+                return leaf.hint
+            if isinstance(leaf, flambeau.device):
+                return flambeau.device(device)
+            if not isinstance(leaf, Tensor):
+                return leaf
+            shape = self.shapes.get(id(leaf), leaf._layout.shape)
+            sizes = [s.expr.value(sample) if isinstance(s, SymInt) else s for s in shape]
+            return flambeau.zeros(sizes, dtype=leaf.dtype, device=device)
+
+        return [leaf_of(leaf) for leaf in leaves]
 
     def _keep_shadows(self, result, found):
         mine = pytree.tree_leaves(result)
         others = [pytree.tree_leaves(other) for other in found]
         if any(len(other) != len(mine) for other in others):
-            raise Retry(self.env.repairs())
+            raise Retry(self.env.all_fixed())
         for k, item in enumerate(mine):
             if isinstance(item, Tensor):
                 self.shadow(item, [other[k] for other in others])
@@ -172,13 +217,13 @@ class ExportRecorder(Recorder):
     def shadow(self, tensor: Tensor, others: list[Tensor]) -> None:
         """Note what a tensor is for other samples, and what its shape is then."""
         if any(other.ndim != tensor.ndim for other in others):
-            raise Retry(self.env.repairs())
+            raise Retry(self.env.all_fixed())
         shape = []
         for dim, size in enumerate(tensor._layout.shape):
             values = [size, *(other._layout.shape[dim] for other in others)]
             found = self.env.size(values)
             if found is None:
-                raise Retry(self.env.repairs())
+                raise Retry(self.env.all_fixed())
             shape.append(found)
         if any(isinstance(size, SymInt) for size in shape):
             self.shapes[id(tensor)] = tuple(shape)
@@ -272,7 +317,9 @@ class ExportRecorder(Recorder):
             for atom, power in monomial:
                 node = self.sizes_of[atom.name]
                 for _ in range(power):
-                    part = node if part == 1 else self.graph.call_function(operator.mul, (part, node))
+                    part = (
+                        node if part == 1 else self.graph.call_function(operator.mul, (part, node))
+                    )
             total = part if total is None else self.graph.call_function(operator.add, (total, part))
         return total
 
@@ -304,6 +351,18 @@ class ExportRecorder(Recorder):
         self.sizes_of[str(expr)] = node
         self.finish(node, value)
         return found
+
+    def _free_sizes(self, result):
+        """The first size of a result depends on values."""
+        first = next(item for item in pytree.tree_leaves(result) if isinstance(item, Tensor))
+        expr = self.env.create_unbacked(first._layout.shape[0], 0, float("inf"))
+        for item in pytree.tree_leaves(result):
+            if isinstance(item, Tensor) and item.ndim and item.shape[0] == first.shape[0]:
+                rest = item._layout.shape[1:]
+                sizes = [(expr.value(sample), *rest) for sample in self.env.samples[1:]]
+                self.shadow(
+                    item, [flambeau.empty(s, dtype=item.dtype, device="meta") for s in sizes]
+                )
 
     def _data(self, key, function, args, kwargs):
         if key in ("tolist", "numpy"):
@@ -398,6 +457,25 @@ class Modules(interposing.Handler):
 def watch_modules() -> None:
     """Let handlers stand around calls of modules."""
     interposing.offer(_Module.__call__, "nn.Module", "module")
+
+
+def _has_free_size(short, args):
+    """Does the size of what an op gives depend on values?"""
+    if short == "index":
+        masks = (flambeau.bool, flambeau.uint8)
+        return any(isinstance(i, Tensor) and i.dtype in masks for i in args[1])
+    return short in ("nonzero", "masked_select", "unique_consecutive", "_unique2", "unique_dim")
+
+
+def _tried(function, leaves, spec):
+    """What a function gives; None if it refuses."""
+    given, named = pytree.tree_unflatten(leaves, spec)
+    try:
+        with no_grad():
+            found = function(*given, **named)
+    except Exception:
+        return None
+    return () if found is None else found
 
 
 def _example(leaf):

@@ -6,7 +6,7 @@ atom is a symbol or a function (`//`, `Mod`, `Max`, `Min`) of expressions.
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Union
+from typing import Union
 
 Number = int
 Operand = Union["Expr", int]
@@ -270,6 +270,7 @@ def fitted(names: list[str], samples: list[dict[str, int]], values: list[int]) -
         _fit_linear(names, samples, values)
         or _fit_product(names, samples, values)
         or _fit_rounded(names, samples, values)
+        or _fit_bounded(names, samples, values)
     )
 
 
@@ -312,17 +313,20 @@ def _fit_rounded(names, samples, values):
                 for b in range(d):
                     rest = {v - (a * x + b) // d for x, v in zip(xs, values)}
                     if len(rest) == 1:
-                        # PyTorch writes the smallest shift first: ((s - 1)//2) + 1
                         c = rest.pop()
-                        shift = b - d if c > 0 and b else b
-                        top = Expr.symbol(name) * a + shift
-                        return Expr.function("//", top, d) + (c + (1 if shift < 0 else 0))
+                        if c == 0:
+                            return Expr.function("//", Expr.symbol(name) * a + b, d)
+                        # as windows are counted: ((s - 3)//2) + 1
+                        top = Expr.symbol(name) * a + (b + (c - 1) * d)
+                        return Expr.function("//", top, d) + 1
     return None
 
 
-def sum_of(values: list[Any]) -> Any:
-    """Of numbers and expressions."""
-    total: Any = 0
-    for value in values:
-        total = value + total
-    return total
+def _fit_bounded(names, samples, values):
+    """The smaller, or the larger, of a symbol and a number, as slices make."""
+    for name in names:
+        xs = [s[name] for s in samples]
+        for word, bound in (("Min", max(values)), ("Max", min(values))):
+            if values == [_FUNCTIONS[word](x, bound) for x in xs]:
+                return Expr.function(word, bound, Expr.symbol(name))
+    return None

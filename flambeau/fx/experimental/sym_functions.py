@@ -44,3 +44,7 @@ def sym_sum(args: Any) -> Any:
     for value in args:
         total = value + total
     return total
+
+
+for _name in __all__:  # as graphs write them: torch.sym_float
+    globals()[_name].__module__ = "flambeau"

@@ -6,12 +6,18 @@ answer becomes a constraint that samples are drawn under from then on (`Retry`).
 """
 
 import math
-import operator
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from flambeau.fx.experimental.expressions import Expr, fitted
+from flambeau.fx.experimental.sym_numbers import (
+    COMPARISONS,
+    SymBool,
+    SymFloat,
+    SymInt,
+    is_symbolic,
+)
 
 __all__ = [
     "GuardOnDataDependentSymNode",
@@ -23,14 +29,6 @@ __all__ = [
     "is_symbolic",
 ]
 
-_COMPARISONS: dict[str, Callable] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
@@ -41,9 +39,9 @@ class GuardOnDataDependentSymNode(RuntimeError):
 class Retry(Exception):
     """What was recorded so far assumed too much; record again with what is known now."""
 
-    def __init__(self, candidates: list["Constraint"] | None = None) -> None:
+    def __init__(self, constraints: Sequence["Constraint"] = ()) -> None:
         super().__init__("sizes are constrained")
-        self.candidates = candidates  # one of which may help; None: the environment has changed
+        self.constraints = constraints  # what must hold besides what the environment knows
 
 
 class ValueRanges(NamedTuple):
@@ -65,7 +63,7 @@ class Constraint(NamedTuple):
     comparison: str
 
     def holds(self, env: dict[str, int]) -> bool:
-        return bool(_COMPARISONS[self.comparison](self.left.value(env), 0))
+        return bool(COMPARISONS[self.comparison](self.left.value(env), 0))
 
     def __str__(self) -> str:
         number = self.left.terms.get((), 0)
@@ -93,6 +91,7 @@ class ShapeEnv:
         self.samples: list[dict[str, int]] = []
         self.recorder: Any = None
         self.unbacked = 0
+        self.wants_samples = False
 
     # -- symbols -----------------------------------------------------------------------------
     def create(self, hint: int, lower: int, upper: float, wanted: str = "") -> Expr:
@@ -104,13 +103,14 @@ class ShapeEnv:
 
     def create_unbacked(self, hint: int, lower: int, upper: float) -> Expr:
         """A symbol for a value that is computed; its samples are drawn at once."""
+        if len(self.samples) <= self.count:  # there were no sizes to draw
+            self.wants_samples = True
+            raise Retry
         name, self.unbacked = f"u{self.unbacked}", self.unbacked + 1
-        if name not in self.symbols:
-            self.symbols[name] = Symbol(name, hint, lower, upper, "")
+        self.symbols[name] = Symbol(name, hint, lower, upper, "")
         for k, sample in enumerate(self.samples):
-            top = min(upper, max(hint, lower) + 7 * len(self.samples))
             value = max(lower, 2) + 5 * k + 3 if k else hint
-            sample[name] = int(min(value, top))
+            sample[name] = int(min(value, upper))
         return Expr.symbol(name)
 
     def draw(self) -> None:
@@ -132,6 +132,8 @@ class ShapeEnv:
             kept = all(c.holds(sample) for c in self.constraints if _is_of(c, sample))
             if inside and kept and sample not in self.samples:
                 self.samples.append(sample)
+        while self.wants_samples and len(self.samples) <= self.count:
+            self.samples.append(dict(self.samples[0]))
 
     def _solved(self):
         """Symbols that equations give from others, and those that are free."""
@@ -176,7 +178,7 @@ class ShapeEnv:
     def decide(self, left: Expr, comparison: str) -> bool:
         """Answer a comparison with 0 by the example, and keep the answer."""
         if left.is_number:
-            return bool(_COMPARISONS[comparison](left.number, 0))
+            return bool(COMPARISONS[comparison](left.number, 0))
         unbacked = [n for n in left.symbols if self.symbols[n].is_unbacked]
         known = self._known(left, comparison)
         if known is not None:
@@ -266,34 +268,62 @@ class ShapeEnv:
         self.constraints.append(Constraint(expr - value, "=="))
         raise Retry
 
-    def repairs(self, names: list[str] | None = None) -> list[Constraint]:
-        """What may be the matter if something works for the example only."""
-        moving = [
-            s for s in self.symbols.values()
-            if not s.is_unbacked and len({sample[s.name] for sample in self.samples}) > 1
-        ]  # fmt: skip
-        found = []
-        for k, a in enumerate(moving):
-            for b in moving[k + 1 :]:
-                if a.hint == b.hint:
-                    found.append(Constraint(Expr.symbol(a.name) - Expr.symbol(b.name), "=="))
-        for a in moving:
-            for m in range(2, min(a.hint, 65)):
-                if a.hint % m == 0:
-                    found.append(
-                        Constraint(Expr.function("Mod", Expr.symbol(a.name), m), "==")
-                    )
-        for a in moving:
-            found.append(Constraint(Expr.symbol(a.name) - a.hint, "=="))
-        return found
+    def moving(self) -> list[Symbol]:
+        """Symbols that samples differ in."""
+        found = [s for s in self.symbols.values() if not s.is_unbacked]
+        return [s for s in found if len({sample[s.name] for sample in self.samples}) > 1]
+
+    def all_fixed(self) -> list[Constraint]:
+        """That nothing changes."""
+        return [Constraint(Expr.symbol(s.name) - s.hint, "==") for s in self.moving()]
 
     @property
     def ranges(self) -> dict[Expr, ValueRanges]:
         """The range of each symbol that is left."""
-        fixed, free = self._solved()
+        free = self._solved()[1]
         return {
             Expr.symbol(n): ValueRanges(self.symbols[n].lower, self.symbols[n].upper) for n in free
         }
+
+
+def restrictions(env: ShapeEnv, works: Callable[[dict[str, int]], bool]) -> list[Constraint]:
+    """What must hold so that something works that works for the example.
+
+    All symbols are fixed at first; one after another is set free if it can be, made equal to
+    another, or made a multiple of a number.
+    """
+    fixed, free = env._solved()
+    sample = dict(env.samples[0])
+    found: list[Constraint] = []
+    tied: set[str] = set()
+
+    def holds(changes: dict[str, int]) -> bool:
+        trial = sample | changes
+        for name, expr in fixed.items():
+            trial[name] = expr.value(trial)
+        return works(trial)
+
+    for symbol in env.moving():
+        name, hint = symbol.name, symbol.hint
+        if name in fixed or name in tied:
+            continue
+        others = [n for n in free if n not in (name, *tied) and env.symbols[n].hint == hint]
+        steps = [s for s in range(2, min(hint, 65) + 1) if hint % s == 0]
+        if all(holds({name: hint + step}) for step in (1, 6, 11)):
+            continue
+        twin = next((n for n in others if holds({name: hint + 7, n: hint + 7})), None)
+        divisor = next(
+            (m for m in steps if m < hint and all(holds({name: hint + m * k}) for k in (1, 2, 3))),
+            None,
+        )
+        if twin is not None:
+            tied.add(twin)
+            found.append(Constraint(Expr.symbol(name) - Expr.symbol(twin), "=="))
+        elif divisor is not None:
+            found.append(Constraint(Expr.function("Mod", Expr.symbol(name), divisor), "=="))
+        else:
+            found.append(Constraint(Expr.symbol(name) - hint, "=="))
+    return found or env.all_fixed()
 
 
 def _is_of(constraint, sample):
@@ -321,268 +351,3 @@ def _isolated(left, name):
 
 def _names(atom):
     return [s for a in atom.args for s in a.symbols] if atom.args else [atom.name]
-
-
-def is_symbolic(value: Any) -> bool:
-    """Is it a size that is not a number?"""
-    return isinstance(value, (SymInt, SymFloat))
-
-
-# -- what programs hold ----------------------------------------------------------------------------
-
-
-class SymInt:
-    """A size as programs see it: an expression over symbols."""
-
-    is_symbolic_int = True
-    __slots__ = ("env", "expr", "fx_node")
-
-    def __init__(self, expr: Expr, env: ShapeEnv, node: Any = None) -> None:
-        self.expr, self.env, self.fx_node = expr, env, node
-
-    @property
-    def hint(self) -> int:
-        """Its value in the example."""
-        return self.expr.value(self.env.samples[0])
-
-    def _made(self, name, expr, *operands):
-        node = self.env.recorder.sym_call(getattr(operator, name), operands)
-        return self.env.wrapped(expr, node)
-
-    def _binary(self, name, other, make, swapped=False):
-        if isinstance(other, float) or isinstance(other, SymFloat):
-            mine = SymFloat.of(self)
-            pair = (other, mine) if swapped else (mine, other)
-            return getattr(operator, name)(*pair)
-        value = _expr(other)
-        if value is None:
-            return NotImplemented
-        a, b = (value, self.expr) if swapped else (self.expr, value)
-        pair = (other, self) if swapped else (self, other)
-        return self._made(name, make(a, b), *pair)
-
-    def __add__(self, other: Any) -> Any:
-        return self._binary("add", other, lambda a, b: a + b)
-
-    def __radd__(self, other: Any) -> Any:
-        return self._binary("add", other, lambda a, b: a + b, True)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._binary("sub", other, lambda a, b: a - b)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._binary("sub", other, lambda a, b: a - b, True)
-
-    def __mul__(self, other: Any) -> Any:
-        if isinstance(other, (list, tuple)):  # a list repeated is as long as a number says
-            return other * int(self)
-        return self._binary("mul", other, lambda a, b: a * b)
-
-    def __rmul__(self, other: Any) -> Any:
-        if isinstance(other, (list, tuple)):
-            return other * int(self)
-        return self._binary("mul", other, lambda a, b: a * b, True)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return self._binary("floordiv", other, lambda a, b: Expr.function("//", a, b))
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return self._binary("floordiv", other, lambda a, b: Expr.function("//", a, b), True)
-
-    def __mod__(self, other: Any) -> Any:
-        return self._binary("mod", other, lambda a, b: Expr.function("Mod", a, b))
-
-    def __rmod__(self, other: Any) -> Any:
-        return self._binary("mod", other, lambda a, b: Expr.function("Mod", a, b), True)
-
-    def __truediv__(self, other: Any) -> Any:
-        return SymFloat.of(self) / other
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return other / SymFloat.of(self)
-
-    def __pow__(self, other: Any) -> Any:
-        if isinstance(other, int) and other >= 0:
-            expr = Expr.of(1)
-            for _ in range(other):
-                expr = expr * self.expr
-            return self._made("pow", expr, self, other)
-        return SymFloat.of(self) ** other
-
-    def __neg__(self) -> Any:
-        return self._made("neg", -self.expr, self)
-
-    def __pos__(self) -> "SymInt":
-        return self
-
-    def __abs__(self) -> Any:
-        return self if self >= 0 else -self
-
-    def _compared(self, comparison, other):
-        if isinstance(other, (float, SymFloat)):
-            return bool(_COMPARISONS[comparison](float(self), float(other)))
-        value = _expr(other)
-        if value is None:
-            return NotImplemented
-        return self.env.decide(self.env.simplified(self.expr - value), comparison)
-
-    def __eq__(self, other: object) -> Any:
-        return self._compared("==", other)
-
-    def __ne__(self, other: object) -> Any:
-        return self._compared("!=", other)
-
-    def __lt__(self, other: Any) -> Any:
-        return self._compared("<", other)
-
-    def __le__(self, other: Any) -> Any:
-        return self._compared("<=", other)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._compared(">", other)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._compared(">=", other)
-
-    def __bool__(self) -> bool:
-        return self.env.decide(self.expr, "!=")
-
-    def __int__(self) -> Any:
-        return self.env.fixed(self.expr)
-
-    __index__ = __int__
-
-    def __float__(self) -> float:
-        return float(int(self))
-
-    def __hash__(self) -> int:
-        return hash(self.expr)
-
-    def __repr__(self) -> str:
-        return str(self.expr)
-
-    __str__ = __repr__
-
-    def __format__(self, spec: str) -> str:
-        return format(str(self), spec)
-
-    def __deepcopy__(self, memo: Any) -> "SymInt":
-        return self
-
-    def __reduce__(self) -> tuple:
-        return int, (self.hint,)
-
-
-def _expr(value):
-    if isinstance(value, SymInt):
-        return value.expr
-    return Expr.of(int(value)) if isinstance(value, int) else None
-
-
-class SymFloat:
-    """A number that is computed from sizes."""
-
-    __slots__ = ("env", "fx_node", "text", "values")
-    is_symbolic_int = False
-
-    def __init__(self, text: str, values: list[float], env: ShapeEnv, node: Any) -> None:
-        self.text, self.values, self.env, self.fx_node = text, values, env, node
-
-    @staticmethod
-    def of(value: Any) -> Any:
-        """A size as a float."""
-        if isinstance(value, SymInt):
-            import flambeau
-
-            node = value.env.recorder.sym_call(flambeau.sym_float, (value,))
-            values = [float(v) for v in value.env.values(value.expr)]
-            return SymFloat(f"ToFloat({value})", values, value.env, node)
-        return value
-
-    @property
-    def hint(self) -> float:
-        return self.values[0]
-
-    def _binary(self, name, other, swapped=False):
-        other = SymFloat.of(other)
-        if not isinstance(other, (int, float, SymFloat)):
-            return NotImplemented
-        others = other.values if isinstance(other, SymFloat) else [other] * len(self.values)
-        function = getattr(operator, name)
-        pairs = zip(others, self.values) if swapped else zip(self.values, others)
-        pair = (other, self) if swapped else (self, other)
-        node = self.env.recorder.sym_call(function, pair)
-        text = f"{name}({pair[0]}, {pair[1]})"
-        return SymFloat(text, [function(a, b) for a, b in pairs], self.env, node)
-
-    def __add__(self, other: Any) -> Any:
-        return self._binary("add", other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self._binary("add", other, True)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._binary("sub", other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._binary("sub", other, True)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._binary("mul", other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._binary("mul", other, True)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._binary("truediv", other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return self._binary("truediv", other, True)
-
-    def __pow__(self, other: Any) -> Any:
-        return self._binary("pow", other)
-
-    def __rpow__(self, other: Any) -> Any:
-        return self._binary("pow", other, True)
-
-    def __neg__(self) -> Any:
-        return self._binary("mul", -1.0)
-
-    def __float__(self) -> float:
-        """As functions of math want it: the sizes it is made of are fixed."""
-        if len(set(self.values)) > 1:
-            for name in self.env.symbols:
-                if self.env.samples[0][name] != self.env.samples[-1][name]:
-                    self.env.fixed(Expr.symbol(name))
-        return self.values[0]
-
-    def __int__(self) -> int:
-        return int(float(self))
-
-    def _compared(self, comparison, other):
-        return bool(_COMPARISONS[comparison](float(self), float(other)))
-
-    def __eq__(self, other: object) -> Any:
-        return self._compared("==", other)
-
-    def __lt__(self, other: Any) -> Any:
-        return self._compared("<", other)
-
-    def __le__(self, other: Any) -> Any:
-        return self._compared("<=", other)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._compared(">", other)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._compared(">=", other)
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
-    def __repr__(self) -> str:
-        return self.text
-
-
-class SymBool:
-    """The answer to a question about sizes; here questions are answered at once, with a bool."""
