@@ -103,6 +103,7 @@ class _Going(threading.local):
 
     def __init__(self):
         self.calls: dict = {}
+        self.recorder: Any = None  # who writes down calls of these objects
 
 
 _going = _Going()
@@ -139,6 +140,8 @@ class OpOverload:
         return self
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if _going.recorder is not None:
+            return _going.recorder.call(self, *args, **kwargs)
         going = _going.calls.get(self)
         return (going[-1] if going else self.function())(*args, **kwargs)
 
@@ -211,6 +214,21 @@ def _aten_function(name, overload=""):
 
     found = FUNCTIONS.get(f"{name}.{overload}") or FUNCTIONS.get(name)
     return found or _function(name)
+
+
+class recorded_by:
+    """In a block, calls of ops as objects go to somebody who writes them down, or to nobody."""
+
+    __slots__ = ("recorder", "saved")
+
+    def __init__(self, recorder: Any) -> None:
+        self.recorder = recorder
+
+    def __enter__(self) -> None:
+        self.saved, _going.recorder = _going.recorder, self.recorder
+
+    def __exit__(self, *error: Any) -> None:
+        _going.recorder = self.saved
 
 
 def _function(name):

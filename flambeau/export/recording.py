@@ -19,6 +19,7 @@ from flambeau.autograd.grad_mode import no_grad
 from flambeau.eager import interposing
 from flambeau.eager.aten_calls import as_op, named_call
 from flambeau.eager.dispatching import _SHELL_KEYS
+from flambeau.eager.overloads import recorded_by
 from flambeau.export.indexing import assign, take
 from flambeau.export.rewriting import REWRITES
 from flambeau.fx.experimental.recorder import Again, Recorder, overload
@@ -62,7 +63,7 @@ class ExportRecorder(Recorder):
         self.lifted: list[Tensor] = []
         self.known_constants: dict[int, str] = options.get("constants", {})
         self.modules: list[tuple[str, str, str]] = []
-        self.progress = 0
+        self.agains: list[Again] = []  # handlers of ops that are being taken apart
         self.sizes_of: dict[str, Node] = {}  # nodes of symbols
         self.thread = threading.get_ident()
 
@@ -100,8 +101,7 @@ class ExportRecorder(Recorder):
         short, kind, given, named = call
         target = overload(f"{short}.{kind}")
         if target in self.decompositions:
-            with interposing.handling(Again(self)):
-                return self.decompositions[target](*given, **named)
+            return self.take_apart(target, given, named)
         result = self.run(function, args, kwargs)
         if _has_free_size(short, given):
             self._free_sizes(result)
@@ -116,13 +116,23 @@ class ExportRecorder(Recorder):
         """Run an op of aten, and record it."""
         target = overload(name) if isinstance(name, str) else name
         if target in self.decompositions:
-            with interposing.handling(Again(self)):
-                return self.decompositions[target](*args, **kwargs)
-        result = self.run(target, args, kwargs)
+            return self.take_apart(target, args, kwargs)
+        result = self.run(target.function(), args, kwargs)
         if _has_free_size(target.overloadpacket.__name__, args):
             self._free_sizes(result)
         self.write(target, args, kwargs, result)
         return result
+
+    def take_apart(self, target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Record what an op is made of."""
+        again = Again(self)
+        with interposing.switched_off(self, *self.agains), recorded_by(self):
+            with interposing.handling(again):
+                self.agains.append(again)
+                try:
+                    return self.decompositions[target](*args, **kwargs)
+                finally:
+                    self.agains.pop()
 
     def call_named(self, short: str, values: dict[str, Any]) -> Any:
         """The same for arguments by their names here."""
@@ -145,14 +155,13 @@ class ExportRecorder(Recorder):
                                       named, "_assert_tensor_metadata_default")  # fmt: skip
         self.finish(node, None)
 
-    def write(self, target: Any, args: tuple, kwargs: dict, result: Any) -> Node:
-        node = super().write(target, args, kwargs, result)
-        self.progress += 1
-        return node
-
     # -- samples -----------------------------------------------------------------------------
     def run(self, function: Callable, args: tuple, kwargs: dict) -> Any:
         """The result for the example; those for other samples are kept with it."""
+        with interposing.switched_off(self, *self.agains), recorded_by(None):
+            return self._run(function, args, kwargs)
+
+    def _run(self, function, args, kwargs):
         if not self.env.symbols:
             return function(*args, **kwargs)
         leaves, spec = pytree.tree_flatten((args, kwargs))

@@ -7,7 +7,7 @@ from typing import Any
 from flambeau._tensor import Tensor
 from flambeau.eager import interposing
 from flambeau.eager.dispatching import _Below, _on_tensors
-from flambeau.eager.overloads import OpOverload, namespace
+from flambeau.eager.overloads import OpOverload, namespace, recorded_by
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node, map_aggregate
 from flambeau.fx.passes.shape_prop import _extract_tensor_metadata
@@ -30,9 +30,12 @@ class Recorder(_Below):
     def __enter__(self) -> "Recorder":
         interposing.push(self)
         interposing.push(_on_tensors)
+        self._told = recorded_by(self)
+        self._told.__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
+        self._told.__exit__()
         interposing.pop(_on_tensors)
         interposing.pop(self)
 

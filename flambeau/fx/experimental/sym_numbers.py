@@ -41,6 +41,10 @@ class SymInt:
         """Its value in the example."""
         return self.expr.value(self.env.samples[0])
 
+    def hint_of(self, name: str) -> int:
+        """The value of one of its symbols in the example."""
+        return int(self.env.samples[0][name])
+
     def _made(self, name, expr, *operands):
         node = self.env.recorder.sym_call(getattr(operator, name), operands)
         node.meta["val"] = found = self.env.wrapped(expr, node)

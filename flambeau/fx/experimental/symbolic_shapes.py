@@ -101,6 +101,10 @@ class ShapeEnv:
         self.symbols[symbol.name] = symbol
         return Expr.symbol(symbol.name)
 
+    def add(self, name: str, hint: int, lower: int, upper: float) -> None:
+        """A symbol of a program that was recorded before."""
+        self.symbols[name] = Symbol(name, hint, lower, upper, "")
+
     def create_unbacked(self, hint: int, lower: int, upper: float) -> Expr:
         """A symbol for a value that is computed; its samples are drawn at once."""
         if len(self.samples) <= self.count:  # there were no sizes to draw
