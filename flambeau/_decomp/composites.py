@@ -16,14 +16,14 @@ aten: Any = namespace("aten")
 
 @composite("linear")
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    turned = aten.t.default(weight)
-    if input.ndim == 2 and bias is not None:
-        return aten.addmm.default(bias, input, turned)
     if bias is not None and input.ndim == 3 and input.is_contiguous():
         shape = input.shape
         flat = aten.view.default(input, [shape[0] * shape[1], shape[2]])
-        result = aten.addmm.default(bias, flat, turned)
+        result = aten.addmm.default(bias, flat, aten.t.default(weight))
         return aten.view.default(result, [shape[0], shape[1], weight.shape[0]])
+    turned = aten.t.default(weight)
+    if input.ndim == 2 and bias is not None:
+        return aten.addmm.default(bias, input, turned)
     result = matmul(input, turned)
     return result if bias is None else aten.add.Tensor(result, bias)
 
@@ -609,6 +609,48 @@ def argsort(self: Tensor, dim: int = -1, descending: bool = False) -> Tensor:
 def isfinite(self: Tensor) -> Tensor:
     finite = aten.ne.Scalar(aten.abs.default(self), float("inf"))
     return aten.mul.Tensor(aten.eq.Tensor(self, self), finite)
+
+
+@composite("isclose")
+def isclose(
+    self: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Tensor:
+    close = aten.eq.Tensor(self, other)
+    if equal_nan:
+        both = aten.__and__.Tensor(aten.isnan.default(self), aten.isnan.default(other))
+        close = aten.__or__.Tensor(close, both)
+    allowed = aten.add.Scalar(aten.abs.default(aten.mul.Scalar(other, rtol)), atol)
+    distance = aten.abs.default(aten.sub.Tensor(self, other))
+    near = aten.bitwise_and_.Tensor(isfinite(distance), aten.le.Tensor(distance, allowed))
+    return aten.bitwise_or_.Tensor(close, near)
+
+
+@composite("bilinear")
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Any = None) -> Tensor:
+    first = aten.view.default(input1, [-1, input1.shape[-1]])
+    second = aten.view.default(input2, [-1, input2.shape[-1]])
+    result = aten._trilinear.default(first, weight, second, [1, 3], [0], [1, 2], [2, 3])
+    result = aten.view.default(result, [*input1.shape[:-1], weight.shape[0]])
+    return result if bias is None else aten.add.Tensor(result, bias)
+
+
+@composite("cosine_similarity")
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    norms = [
+        aten.clone.default(aten.linalg_vector_norm.default(x, 2, [dim], True)) for x in (x1, x2)
+    ]
+    least = aten.scalar_tensor.default(eps, dtype=x1.dtype, device=x1.device)
+    first, second = (aten.clamp.Tensor(n, least) for n in norms)
+    right = aten.div.Tensor(x2, second)
+    return aten.sum.dim_IntList(aten.mul.Tensor(aten.div.Tensor(x1, first), right), [dim])
+
+
+@composite("pairwise_distance")
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Tensor:
+    apart = aten.add.Scalar(aten.sub.Tensor(x1, x2), eps)
+    return aten.linalg_vector_norm.default(apart, p, [apart.ndim - 1], keepdim)
 
 
 @composite("pad")

@@ -5,7 +5,7 @@ from typing import Any
 
 import flambeau
 from flambeau._decomp.composites import _reduced, _scalar
-from flambeau._decomp.registry import core
+from flambeau._decomp.registry import become, core
 from flambeau._tensor import Tensor
 from flambeau.eager.overloads import namespace
 
@@ -175,20 +175,6 @@ def empty_like(
     )  # fmt: skip
 
 
-@core("rand_like")
-def rand_like(self: Tensor, **options: Any) -> Tensor:
-    return aten.rand.default(
-        list(self.shape), dtype=self.dtype, device=self.device, pin_memory=False
-    )
-
-
-@core("randn_like")
-def randn_like(self: Tensor, **options: Any) -> Tensor:
-    return aten.randn.default(
-        list(self.shape), dtype=self.dtype, device=self.device, pin_memory=False
-    )
-
-
 @core("bernoulli")
 def bernoulli(self: Tensor, *, generator: Any = None) -> Tensor:
     drawn = aten.rand.default(
@@ -267,6 +253,21 @@ def xlogy(self: Tensor, other: Tensor) -> Tensor:
     product = aten.mul.Tensor(self, aten.log.default(other))
     found = aten.where.self(zero, _scalar(0, product), product)
     return aten.where.self(aten.isnan.default(other), _scalar(math.nan, product), found)
+
+
+@core("linspace")
+def linspace(
+    start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, **options: Any
+) -> Tensor:
+    dtype = dtype or flambeau.get_default_dtype()
+    places = arange_start(0, steps, device=device)
+    step = (end - start) / (steps - 1) if steps > 1 else 0.0
+    near = aten.mul.Tensor(aten._to_copy.default(places, dtype=dtype), step)
+    back = aten._to_copy.default(aten.sub.Tensor(steps - 1, places), dtype=dtype)
+    first_half = aten.lt.Scalar(places, steps / 2)
+    near = aten.add.Tensor(near, start)
+    far = aten.sub.Tensor(end, aten.mul.Tensor(back, step))
+    return aten.where.self(first_half, near, far)
 
 
 @core("mv")
@@ -490,8 +491,8 @@ def batch_norm(
     found = aten._native_batch_norm_legit_functional.default(
         input, weight, bias, running_mean, running_var, training, momentum, eps
     )
-    aten.copy_.default(running_mean, found[3])
-    aten.copy_.default(running_var, found[4])
+    become(running_mean, found[3])
+    become(running_var, found[4])
     return found[0]
 
 

@@ -3,7 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.eager.overloads import OpOverload, OpOverloadPacket, namespace
+from flambeau._tensor import Tensor
+from flambeau.eager.overloads import (
+    OpOverload,
+    OpOverloadPacket,
+    current_recorder,
+    namespace,
+)
 
 COMPOSITE: dict[OpOverload, Callable] = {}
 CORE: dict[OpOverload, Callable] = {}
@@ -13,6 +19,15 @@ def op(name: str) -> OpOverload:
     """An op of aten by its name, as in "add.Tensor"."""
     short, _, kind = name.partition(".")
     return getattr(namespace("aten").packet(short), kind or "default")
+
+
+def become(tensor: Tensor, value: Tensor) -> None:
+    """Write a value; where writes are recorded as values, just let it be the new one."""
+    recorder = current_recorder()
+    if hasattr(recorder, "replace"):
+        recorder.replace(tensor, value)
+    else:
+        op("copy_").__call__(tensor, value)
 
 
 def takes_apart(table: dict[OpOverload, Callable], *names: str) -> Callable[[Callable], Callable]:

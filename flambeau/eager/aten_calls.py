@@ -403,6 +403,17 @@ def _written(schema, short, values):
     return tuple(value for _, value in given), named
 
 
+def tidied(schema: FunctionSchema, args: tuple, kwargs: Values) -> tuple[tuple, Values]:
+    """A call of an op as it is written: by position where that goes, without defaults."""
+    places = [a for a in schema.arguments if not a.kwarg_only]
+    given = dict(zip((a.name for a in places), args)) | kwargs
+    values = [(a, given.pop(a.name, a.default)) for a in places]
+    while values and _is_default(values[-1][1], values[-1][0]):
+        values.pop()
+    named = {k: v for k, v in given.items() if not _is_default(v, schema.named[k])}
+    return tuple(_converted(a, v) for a, v in values), named
+
+
 def _converted(argument, value):
     if value is None:
         return None

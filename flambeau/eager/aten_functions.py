@@ -476,6 +476,43 @@ def trilinear(
     return (i1 * i2 * i3).sum(list(sumdim))
 
 
+@op("elu")
+def elu(self: Tensor, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Tensor:
+    if scale == 1 and input_scale == 1:
+        return F.elu(self, alpha)
+    below = flambeau.expm1(self * input_scale) * (alpha * scale)
+    return flambeau.where(self > 0, self * scale, below)
+
+
+@op("elu_")
+def elu_(self: Tensor, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Tensor:
+    return self.copy_(elu(self, alpha, scale, input_scale))
+
+
+@op("_adaptive_avg_pool2d")
+def adaptive_avg_pool2d(self: Tensor, output_size: Any) -> Tensor:
+    return F.adaptive_avg_pool2d(self, tuple(output_size))
+
+
+@op("_adaptive_avg_pool3d")
+def adaptive_avg_pool3d(self: Tensor, output_size: Any) -> Tensor:
+    return F.adaptive_avg_pool3d(self, tuple(output_size))
+
+
+@op("constant_pad_nd")
+def constant_pad_nd(self: Tensor, pad: Any, value: Any = 0) -> Tensor:
+    return F.pad(self, tuple(pad), value=value)
+
+
+def _padding(mode):
+    return lambda self, padding: F.pad(self, tuple(padding), mode=mode)
+
+
+for _n in (1, 2, 3):
+    FUNCTIONS[f"reflection_pad{_n}d"] = _padding("reflect")
+    FUNCTIONS[f"replication_pad{_n}d"] = _padding("replicate")
+
+
 @op("empty_permuted")
 def empty_permuted(size: Any, physical_layout: Any, **options: Any) -> Tensor:
     order = list(physical_layout)

@@ -216,6 +216,11 @@ def _aten_function(name, overload=""):
     return found or _function(name)
 
 
+def current_recorder() -> Any:
+    """Who writes down calls of ops as objects; None if nobody does."""
+    return _going.recorder
+
+
 class recorded_by:
     """In a block, calls of ops as objects go to somebody who writes them down, or to nobody."""
 

@@ -33,6 +33,7 @@ from flambeau.fx.experimental.symbolic_shapes import Retry, ShapeEnv, SymInt
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node, map_arg
 from flambeau.nn import Module
+from flambeau.utils import _pytree as pytree
 
 _ATTEMPTS = 100
 
@@ -97,10 +98,10 @@ class FunctionalRecorder(ExportRecorder):
         if name is None:
             return super().call(target, *args, **kwargs)
         value = self.call(name, *args, **kwargs)
-        self._replace(tensor, value)
+        self.replace(tensor, value)
         return tensor
 
-    def _replace(self, tensor, value):
+    def replace(self, tensor: Tensor, value: Tensor) -> None:
         """A tensor has a new value; so has what it looks at."""
         node = self.leaf(value)
         with interposing.switched_off(self, *self.agains):
@@ -211,6 +212,8 @@ class _Lowering:
         self.recorder = FunctionalRecorder(Graph(), Module(), env, decompositions=dict(table))
         self.values: dict[Node, Any] = {}
         self.originals: list[tuple[InputSpec, Node, Tensor]] = []
+        given = pytree.tree_leaves(program.example_inputs)
+        self.examples = [v.detach().clone() if isinstance(v, Tensor) else v for v in given]
 
     def run(self) -> ExportedProgram:
         """Run all nodes under the recorder."""
@@ -236,10 +239,12 @@ class _Lowering:
         mine.meta.update(node.meta)
         if isinstance(spec.arg, ConstantArgument):
             self.values[node] = spec.arg.value
+            if self.examples:
+                self.examples.pop(0)
             return
         fake = node.meta["val"]
         if spec.kind is InputKind.USER_INPUT:
-            value = _example_of(fake)
+            value = self.examples.pop(0) if self.examples else _example_of(fake)
             if isinstance(fake.shape, tuple) and any(isinstance(s, SymInt) for s in fake.shape):
                 exprs = [s.expr if isinstance(s, SymInt) else Expr.of(s) for s in fake.shape]
                 others = [

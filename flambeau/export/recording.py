@@ -17,7 +17,7 @@ from flambeau._subclasses.fake_tensor import FakeTensor
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import no_grad
 from flambeau.eager import interposing
-from flambeau.eager.aten_calls import as_op, named_call
+from flambeau.eager.aten_calls import as_op, named_call, tidied
 from flambeau.eager.dispatching import _SHELL_KEYS
 from flambeau.eager.overloads import recorded_by
 from flambeau.export.indexing import assign, take
@@ -117,6 +117,7 @@ class ExportRecorder(Recorder):
         target = overload(name) if isinstance(name, str) else name
         if target in self.decompositions:
             return self.take_apart(target, args, kwargs)
+        args, kwargs = tidied(target._schema, args, kwargs)
         result = self.run(target.function(), args, kwargs)
         if _has_free_size(target.overloadpacket.__name__, args):
             self._free_sizes(result)
