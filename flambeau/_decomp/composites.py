@@ -6,6 +6,7 @@ from typing import Any
 import flambeau
 from flambeau._decomp.registry import composite
 from flambeau._tensor import Tensor
+from flambeau.eager import interposing
 from flambeau.eager.overloads import namespace
 from flambeau.eager.schemas import schemas_of
 
@@ -92,9 +93,7 @@ def kron(self: Tensor, other: Tensor) -> Tensor:
     b = [1] * (n - other.ndim) + list(other.shape)
     left = [size for s in a for size in (s, 1)]
     right = [size for s in b for size in (1, s)]
-    product = aten.mul.Tensor(
-        aten.reshape.default(self, left), aten.reshape.default(other, right)
-    )
+    product = aten.mul.Tensor(aten.reshape.default(self, left), aten.reshape.default(other, right))
     return aten._unsafe_view.default(product, [s * t for s, t in zip(a, b)])
 
 
@@ -349,9 +348,7 @@ def l1_loss(self: Tensor, target: Tensor, reduction: int = 1) -> Tensor:
 
 
 @composite("kl_div")
-def kl_div(
-    self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False
-) -> Tensor:
+def kl_div(self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Tensor:
     if log_target:
         loss = aten.mul.Tensor(aten.exp.default(target), aten.sub.Tensor(target, self))
         return _reduced(loss, reduction)
@@ -381,18 +378,17 @@ def reshape(self: Tensor, shape: Any) -> Tensor:
 
 def can_view(tensor: Tensor, shape: list) -> bool:
     """Is there a look at the same memory of this shape?"""
-    from flambeau.fx.experimental.sym_numbers import SymInt
-
-    plain = [size.hint if isinstance(size, SymInt) else size for size in shape]
+    plain = [getattr(size, "hint", size) for size in shape]
     if tensor.is_contiguous():
         return True
-    empty = flambeau.empty_strided(
-        tensor._layout.shape, tensor._layout.strides, dtype=tensor.dtype, device="meta"
-    )
-    try:
-        empty.view(plain)
-    except RuntimeError:
-        return False
+    with interposing.switched_off(*interposing.handlers()):
+        empty = flambeau.empty_strided(
+            tensor._layout.shape, tensor._layout.strides, dtype=tensor.dtype, device="meta"
+        )
+        try:
+            empty.view(plain)
+        except RuntimeError:
+            return False
     return True
 
 
@@ -420,7 +416,9 @@ def unflatten(self: Tensor, dim: int, sizes: Any) -> Tensor:
 
 @composite("contiguous")
 def contiguous(self: Tensor, *, memory_format: Any = flambeau.contiguous_format) -> Tensor:
-    return aten.clone.default(self, memory_format=flambeau.contiguous_format)
+    if self.is_contiguous(memory_format=memory_format):
+        return self
+    return aten.clone.default(self, memory_format=memory_format)
 
 
 @composite("numpy_T")
@@ -666,7 +664,13 @@ def pad(self: Tensor, pad: Any, mode: str = "constant", value: float | None = No
 
 def _max_pool(n):
     def pool(self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
-        given = [list(kernel_size), _many(stride, n) if stride else [], padding, dilation, ceil_mode]
+        given = [
+            list(kernel_size),
+            _many(stride, n) if stride else [],
+            padding,
+            dilation,
+            ceil_mode,
+        ]
         plain = [[0] * n, [1] * n, False]
         given[2:4] = [_many(padding, n), _many(dilation, n)]
         while len(given) > 2 and given[-1] == plain[len(given) - 3]:

@@ -380,9 +380,7 @@ def select_scatter(self: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 
 
 @core("nan_to_num")
-def nan_to_num(
-    self: Tensor, nan: Any = None, posinf: Any = None, neginf: Any = None
-) -> Tensor:
+def nan_to_num(self: Tensor, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Tensor:
     info = flambeau.finfo(self.dtype)
     low, high = (info.min if neginf is None else neginf), (info.max if posinf is None else posinf)
     found = aten.where.self(aten.isnan.default(self), _scalar(nan or 0.0, self), self)
@@ -505,16 +503,12 @@ def mse_loss(self: Tensor, target: Tensor, reduction: int = 1) -> Tensor:
 
 
 @core("smooth_l1_loss")
-def smooth_l1_loss(
-    self: Tensor, target: Tensor, reduction: int = 1, beta: float = 1.0
-) -> Tensor:
+def smooth_l1_loss(self: Tensor, target: Tensor, reduction: int = 1, beta: float = 1.0) -> Tensor:
     distance = aten.abs.default(aten.sub.Tensor(self, target))
     near = aten.lt.Scalar(distance, beta)
     square = aten.mul.Tensor(aten.pow.Tensor_Scalar(distance, 2), 0.5)
     curved = aten.div.Tensor(square, beta)
-    return _reduced(
-        aten.where.self(near, curved, aten.sub.Tensor(distance, 0.5 * beta)), reduction
-    )
+    return _reduced(aten.where.self(near, curved, aten.sub.Tensor(distance, 0.5 * beta)), reduction)
 
 
 @core("huber_loss")

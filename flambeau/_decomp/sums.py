@@ -24,7 +24,9 @@ def einsum_of(equation: str, tensors: list[Tensor]) -> Tensor:
     rest = [k for k, x in enumerate(order) if k >= len(kept)]
     if len(operands) == 1 and rest:
         return aten.sum.dim_IntList(result, rest)
-    return aten.view.default(result, [result.shape[k] for k in range(len(kept))]) if rest else result
+    return (
+        aten.view.default(result, [result.shape[k] for k in range(len(kept))]) if rest else result
+    )
 
 
 def _parsed(equation, tensors):

@@ -33,11 +33,11 @@ class FakeTensor(Tensor):
         return self._fake_device
 
     @property
-    def device(self) -> Any:  # type: ignore[override]
+    def device(self) -> Any:
         return self.__dict__.get("_fake_device", self._storage.device)
 
     @property
-    def shape(self) -> Any:  # type: ignore[override]
+    def shape(self) -> Any:
         return self.__dict__.get("_fake_shape") or self._layout.shape
 
     def size(self, dim: int | None = None) -> Any:

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from flambeau import _device
+from flambeau import _device, _dtype
 from flambeau._tensor import Tensor
 from flambeau.eager import aten_names as names
 from flambeau.eager.binding import KEYWORDS
@@ -85,9 +85,9 @@ def _by_signature(place, args, kwargs):
     bound.apply_defaults()
     values = dict(bound.arguments)
     for key in ("args", "sizes", "arguments", "tensors"):
-        if type(values.get(key)) is tuple and key in bound.signature.parameters:
-            if bound.signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL:
-                values["*"] = values.pop(key)
+        parameter = bound.signature.parameters.get(key)
+        if parameter is not None and parameter.kind is parameter.VAR_POSITIONAL:
+            values["*"] = values.pop(key)
     return values
 
 
@@ -115,7 +115,7 @@ def _adapted(short, place, values):
 def _placed(short, values):
     """Factories: the size as one list, the device, and no pinned memory."""
     sizes = values.pop("*", None)
-    if sizes is not None and "size" not in values or values.get("size", 0) is None:
+    if (sizes is not None and "size" not in values) or values.get("size", 0) is None:
         values["size"] = _one_list(sizes)
     device = values.get("device")
     if device is None and short in names.FACTORIES:
@@ -203,13 +203,12 @@ def _to(short, key, values):
 @functools.cache
 def names_of_kinds():
     """Methods that convert: what to."""
-    import flambeau
-
-    named = "bfloat16 bool double float half int long short".split()
-    return {name: getattr(flambeau, name) for name in named} | {
-        "byte": flambeau.uint8,
-        "char": flambeau.int8,
-    }
+    named = {
+        "double": "float64", "float": "float32", "half": "float16", "byte": "uint8",
+        "char": "int8", "short": "int16", "int": "int32", "long": "int64",
+        "bfloat16": "bfloat16", "bool": "bool_",
+    }  # fmt: skip
+    return {name: getattr(_dtype, kind) for name, kind in named.items()}
 
 
 def _tensors(name):
@@ -274,6 +273,13 @@ def _scatter(short, key, values):
     return short, values
 
 
+def _squeeze(short, key, values):
+    dim = values.get("dim")
+    if isinstance(dim, list) and len(dim) == 1:  # squeeze(0), not squeeze((0,))
+        values["dim"] = dim[0]
+    return short, values
+
+
 def _renamed(name):
     return lambda short, key, values: (name, values)
 
@@ -328,6 +334,8 @@ _CHANGES: dict[str, Callable] = {
     "div": _division,
     "div_": _division,
     "norm": _norm,
+    "squeeze": _squeeze,
+    "squeeze_": _squeeze,
     "scatter": _scatter,
     "scatter_": _scatter,
     "log_sigmoid_forward": _renamed("log_sigmoid"),

@@ -3,29 +3,28 @@
 from typing import Any
 
 # op -> its name for an argument: the name here
+_SECTIONS = dict.fromkeys(
+    "sections indices tensor_indices_or_sections".split(), "indices_or_sections"
+)
 RENAMED: dict[str, dict[str, str]] = {
-    **dict.fromkeys(
-        "dropout alpha_dropout feature_dropout feature_alpha_dropout".split(),
-        {"train": "training"},
-    ),
-    **dict.fromkeys(("embedding", "embedding_bag"), {"indices": "input"}),
+    **{
+        name: {"train": "training"}
+        for name in "dropout alpha_dropout feature_dropout feature_alpha_dropout".split()
+    },
+    **{name: {"indices": "input"} for name in ("embedding", "embedding_bag")},
     "split": {"split_size": "split_size_or_sections"},
     "split_with_sizes": {"split_sizes": "split_size_or_sections"},
-    **dict.fromkeys(
-        "tensor_split hsplit vsplit dsplit".split(),
-        {"sections": "indices_or_sections", "indices": "indices_or_sections",
-         "tensor_indices_or_sections": "indices_or_sections"},
-    ),
+    **dict.fromkeys("tensor_split hsplit vsplit dsplit".split(), _SECTIONS),
     "pad_sequence": {"sequences": "tensors"},
     "linalg_lstsq": {"b": "other"},
-    **dict.fromkeys(("uniform_", "random_"), {"from": "from_"}),
-    **dict.fromkeys(("swapaxes", "swapaxes_"), {"axis0": "dim0", "axis1": "dim1"}),
-    **dict.fromkeys(
-        "special_airy_ai special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1 "
-        "special_spherical_bessel_j0".split(),
-        {"x": "input"},
-    ),
-}  # fmt: skip
+    **{name: {"from": "from_"} for name in ("uniform_", "random_")},
+    **{name: {"axis0": "dim0", "axis1": "dim1"} for name in ("swapaxes", "swapaxes_")},
+    **{
+        name: {"x": "input"}
+        for name in "special_airy_ai special_scaled_modified_bessel_k0 "
+        "special_scaled_modified_bessel_k1 special_spherical_bessel_j0".split()
+    },
+}
 
 # parameters of functions here that ops do not have; they do not change what is computed
 IGNORED = frozenset(

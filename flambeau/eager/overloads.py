@@ -6,6 +6,7 @@ called as PyTorch's.
 """
 
 import functools
+import importlib
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -210,10 +211,9 @@ class OpOverloadPacket:
 
 def _aten_function(name, overload=""):
     """The function of an op of aten that takes arguments as its schema says."""
-    from flambeau.eager.aten_functions import FUNCTIONS  # they are made of everything
-
-    found = FUNCTIONS.get(f"{name}.{overload}") or FUNCTIONS.get(name)
-    return found or _function(name)
+    # written in the public API, they load when an op is first called by its own name
+    functions = importlib.import_module("flambeau._decomp.functions").FUNCTIONS
+    return functions.get(f"{name}.{overload}") or functions.get(name) or _function(name)
 
 
 def current_recorder() -> Any:

@@ -14,7 +14,7 @@ from flambeau._tensor import Tensor
 
 REQUIRED: Any = type("REQUIRED", (), {"__repr__": lambda self: "REQUIRED"})()
 _REDUCTIONS = {"None": 0, "Mean": 1, "Sum": 2}
-_WORDS = {"None": None, "True": True, "False": False, "[]": []}
+_WORDS: dict[str, Any] = {"None": None, "True": True, "False": False, "[]": []}
 
 
 class Argument(NamedTuple):

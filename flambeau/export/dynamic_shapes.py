@@ -145,6 +145,9 @@ class Dim:
 class _Derived(Dim):
     """A size that is so many times another, and so many more."""
 
+    factor: int
+    shift: int
+
     def __init__(self, base: Dim, factor: int, shift: int) -> None:
         self._root = base.root
         if isinstance(base, _Derived):
@@ -239,9 +242,8 @@ def _spread(said, value, path, found):
     if isinstance(value, Tensor) or pytree.tree_is_leaf(value):
         found.append(_checked(said, value, path))
         return
-    leaves, spec = pytree.tree_flatten(value)
     if said is None:
-        found.extend([None] * len(leaves))
+        found.extend([None] * len(pytree.tree_leaves(value)))
         return
     children = _children(value)
     parts = _children(said) if not isinstance(said, dict) or isinstance(value, dict) else None
@@ -351,7 +353,7 @@ class AdditionalInputs:
         """Dim.AUTO where sizes differ from the first example."""
         trees = [pytree.tree_leaves((a, k)) for a, k in self._examples]
         leaves, spec = pytree.tree_flatten(inputs)
-        found = []
+        found: list[Any] = []
         for k, leaf in enumerate(leaves):
             if not isinstance(leaf, Tensor):
                 found.append(None)

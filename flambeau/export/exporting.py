@@ -1,6 +1,5 @@
 """export: a module runs on its example under a recorder, and becomes a program."""
 
-import inspect
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -32,9 +31,9 @@ from flambeau.export.graph_signature import (
     SymIntArgument,
     TensorArgument,
 )
-from flambeau.export.recording import ExportRecorder, Modules, watch_modules
 from flambeau.export.violations import check_promises
 from flambeau.fx.experimental.expressions import Expr
+from flambeau.fx.experimental.op_recorder import Modules, OpRecorder, watch_modules
 from flambeau.fx.experimental.recorder import overload
 from flambeau.fx.experimental.symbolic_shapes import Retry, ShapeEnv, SymInt
 from flambeau.fx.graph import Graph
@@ -75,7 +74,8 @@ def export(
     if not isinstance(args, tuple):
         raise UserError(
             UserErrorType.INVALID_INPUT,
-            f"Expecting `args` to be a tuple of example positional inputs, got {_shown(type(args))}",
+            "Expecting `args` to be a tuple of example positional inputs, got "
+            f"{_shown(type(args))}",
         )
     return _Export(mod, args, dict(kwargs or {}), dynamic_shapes).program()
 
@@ -91,7 +91,7 @@ class _Export:
         self.mod, self.args, self.kwargs = mod, args, kwargs
         self.leaves, self.in_spec = pytree.tree_flatten((args, kwargs))
         self.inputs = combined(mod, args, kwargs)
-        self.names = _input_names(self.inputs, mod)
+        self.names = _input_names(self.inputs)
         self.env = ShapeEnv()
         self.symbolic = self._symbols(per_leaf(shapes, self.inputs))
         self.parameters = _unique(mod.named_parameters(remove_duplicate=False))
@@ -174,7 +174,7 @@ class _Export:
 
     def _attempt(self):
         graph, root = Graph(), Module()
-        self.recorder = recorder = ExportRecorder(graph, root, self.env, constants=self.attributes)
+        self.recorder = recorder = OpRecorder(graph, root, self.env, constants=self.attributes)
         inputs: list[Node] = []
         for names, prefix in ((self.parameters, "p"), (self.buffers, "b")):
             for path in names:
@@ -273,7 +273,7 @@ class _Export:
             recorder.root, graph, signature, state, self.env.ranges, calls,
             (self.args, self.kwargs), kept,
         )  # fmt: skip
-        program._guards = [c for c in self.env.constraints]
+        program._guards = list(self.env.constraints)
         return program
 
     def _input_specs(self, graph, constants):
@@ -373,19 +373,12 @@ def _tensor_attributes(mod):
     return found
 
 
-def _input_names(inputs, mod):
+def _input_names(inputs):
     """What leaves of inputs are called: x, y_a, y_b_0."""
     found = []
-    variable = {
-        p.name
-        for p in inspect.signature(mod.forward).parameters.values()
-        if p.kind is p.VAR_POSITIONAL
-    }
     for name, value in inputs.items():
         for path, _ in pytree.tree_flatten_with_path(value)[0]:
-            parts = [str(_key(step)) for step in path]
-            base = name if not (name in variable and not parts) else name
-            found.append("_".join([base, *parts]))
+            found.append("_".join([name, *(str(_key(step)) for step in path)]))
     taken: dict[str, int] = {}
     for k, name in enumerate(found):
         clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
@@ -432,8 +425,10 @@ def _drop_unused_sizes(graph):
     """Arithmetic with sizes that nobody used."""
     for node in reversed(list(graph.nodes)):
         pure = node.op == "call_function" and (
-            getattr(node.target, "__module__", "") == "_operator"
-            and node.target.__name__ != "getitem"
+            (
+                getattr(node.target, "__module__", "") == "_operator"
+                and node.target.__name__ != "getitem"
+            )
             or str(node.target).startswith("aten.sym_size")
             or getattr(node.target, "__name__", "") == "sym_float"
         )

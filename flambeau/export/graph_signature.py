@@ -269,7 +269,8 @@ class ExportGraphSignature:
 
     def replace_all_uses(self, old: str, new: str) -> None:
         """Follow a node that got another name."""
-        for spec in (*self.input_specs, *self.output_specs):
+        specs: list[Any] = [*self.input_specs, *self.output_specs]
+        for spec in specs:
             if getattr(spec.arg, "name", None) == old:
                 spec.arg.name = new
 

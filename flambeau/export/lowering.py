@@ -25,9 +25,9 @@ from flambeau.export.graph_signature import (
     SymIntArgument,
     TensorArgument,
 )
-from flambeau.export.recording import ExportRecorder
 from flambeau.export.scattering import UNDO, View
 from flambeau.fx.experimental.expressions import Expr
+from flambeau.fx.experimental.op_recorder import OpRecorder
 from flambeau.fx.experimental.recorder import overload
 from flambeau.fx.experimental.symbolic_shapes import Retry, ShapeEnv, SymInt
 from flambeau.fx.graph import Graph
@@ -38,7 +38,7 @@ from flambeau.utils import _pytree as pytree
 _ATTEMPTS = 100
 
 
-class FunctionalRecorder(ExportRecorder):
+class FunctionalRecorder(OpRecorder):
     """Records values instead of writes."""
 
     def __init__(self, graph: Graph, root: Module, env: ShapeEnv, **options: Any) -> None:
@@ -104,34 +104,32 @@ class FunctionalRecorder(ExportRecorder):
     def replace(self, tensor: Tensor, value: Tensor) -> None:
         """A tensor has a new value; so has what it looks at."""
         node = self.leaf(value)
-        with interposing.switched_off(self, *self.agains):
-            with flambeau.no_grad():
-                tensor.detach().copy_(value)
+        chain = []  # what it looks at, with the nodes of the values before the write
+        looking = tensor
+        while id(looking) in self.views:
+            view = self.views[id(looking)]
+            chain.append((view, self.leaf(view.parent)))
+            looking = view.parent
+        with interposing.switched_off(self, *self.agains), flambeau.no_grad():
+            tensor.detach().copy_(value)
         storage = id(tensor._storage)
         self.versions[storage] = version = self.versions.get(storage, 0) + 1
         self._name(tensor, node, version)
-        while id(tensor) in self.views:
-            view = self.views[id(tensor)]
-            node = UNDO[view.name](self, view, self._fresh(view.parent, version - 1), node)
-            tensor = view.parent
-            self._name(tensor, node, version)
+        for view, parent in chain:
+            node = UNDO[view.name](self, view, parent, node)
+            self._name(view.parent, node, version)
 
     def _name(self, tensor, node, version):
         self.nodes[id(tensor)] = node
         self.made[id(tensor)] = version
         self.alive.append(tensor)
 
-    def _fresh(self, tensor, version):
-        """The node of a tensor as it was before a write."""
-        return self.nodes[id(tensor)] if id(tensor) not in self.views else self._remade(tensor)
-
     def leaf(self, value: Any) -> Any:
-        if isinstance(value, Tensor) and id(value) in self.views:
-            if self.made[id(value)] < self.versions.get(id(value._storage), 0):
-                return self._remade(value)
-        if isinstance(value, Tensor) and id(value) in self.nodes:
-            return self.nodes[id(value)]
-        return super().leaf(value)
+        if not isinstance(value, Tensor):
+            return super().leaf(value)
+        if id(value) in self.views:
+            return self._remade(value)
+        return self.nodes.get(id(value)) or super().leaf(value)
 
     def _remade(self, tensor):
         """Look again at something that was written."""
@@ -307,7 +305,9 @@ class _Lowering:
             specs.append(OutputSpec(spec.kind, _named(spec, found), spec.target))
         graph.output(tuple(outputs))
         _drop_unused(graph)
-        inputs = [_input_spec(s, n) for s, n in zip(program.graph_signature.input_specs, graph.nodes)]
+        inputs = [
+            _input_spec(s, n) for s, n in zip(program.graph_signature.input_specs, graph.nodes)
+        ]
         result = ExportedProgram(
             recorder.root, graph, ExportGraphSignature(inputs, specs), program.state_dict,
             self.env.ranges, program.module_call_graph, program.example_inputs, program.constants,
@@ -360,6 +360,6 @@ def _drop_unused(graph):
             keeps = short.startswith("_assert") or (
                 node.target.namespace == "aten" and node.target._schema.is_mutable
             )
-            if keeps or short.startswith(("rand", "bernoulli", "normal")) and not node.meta:
+            if keeps or (short.startswith(("rand", "bernoulli", "normal")) and not node.meta):
                 continue
         graph.erase_node(node)

@@ -1,6 +1,5 @@
 """An exported program as a module again: state is held, arguments are trees, sizes are checked."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -45,9 +44,6 @@ def unlifted(program: Any, check_guards: bool) -> GraphModule:
     for path, inner in program.graph_module.named_children():  # branches of conditions
         root.add_module(path, inner)
     module = GraphModule(root, graph)
-    for spec in program.graph_signature.input_specs:
-        if spec.kind is InputKind.CONSTANT_TENSOR:
-            continue
     for name in ("train", "eval"):
         setattr(type(module), name, _refusing(name))
     return module
@@ -208,7 +204,7 @@ def _ranged(k, dim, name, shown, limits):
             return f"{shown} >= {low}"
         return f"{shown} <= {int(limits.upper)}" if size > limits.upper else None
 
-    return check if limits.upper != math.inf or low else check
+    return check
 
 
 def _equal(k, dim, expr, shown, seen):

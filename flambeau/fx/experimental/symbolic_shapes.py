@@ -53,8 +53,6 @@ class ValueRanges(NamedTuple):
     def __repr__(self) -> str:
         return f"VR[{self.lower}, {'int_oo' if self.upper == math.inf else int(self.upper)}]"
 
-    __str__ = __repr__
-
 
 class Constraint(NamedTuple):
     """What must hold: left compared with 0, as in s0 - 4 == 0."""

@@ -1,4 +1,4 @@
-"""The recorder of export: ops as programs call them, with sizes that may change.
+"""Records ops as programs call them, with sizes that may change: for export and make_fx.
 
 Every op runs on the tensors of the example, and on tensors without memory for each other sample of
 the sizes (design 013). What comes out tells the shape of its result.
@@ -20,9 +20,9 @@ from flambeau.eager import interposing
 from flambeau.eager.aten_calls import as_op, named_call, tidied
 from flambeau.eager.dispatching import _SHELL_KEYS
 from flambeau.eager.overloads import recorded_by
-from flambeau.export.indexing import assign, take
-from flambeau.export.rewriting import REWRITES
+from flambeau.fx.experimental.indexing import assign, take
 from flambeau.fx.experimental.recorder import Again, Recorder, overload
+from flambeau.fx.experimental.rewriting import REWRITES
 from flambeau.fx.experimental.symbolic_shapes import (
     GuardOnDataDependentSymNode,
     Retry,
@@ -38,8 +38,11 @@ from flambeau.nn.modules.module import Module as _Module
 from flambeau.utils import _pytree as pytree
 
 _PACKAGE = os.path.dirname(flambeau.__file__)
-_INSIDE = tuple(os.path.join(_PACKAGE, part) for part in ("eager", "fx", "export", "_tensor", "ops",
-                                                          "autograd", "utils", "_decomp"))  # fmt: skip
+_INSIDE = tuple(
+    os.path.join(_PACKAGE, part)
+    for part in "eager fx export _tensor ops autograd utils _decomp".split()
+)
+_BETWEEN = ("interposing.py", "op_recorder.py", "proxy_tensor.py", "lowering.py", "recorder.py")
 _QUESTIONS = frozenset(
     "shape.__get__ size numel nelement __len__ stride storage_offset".split()
 )  # fmt: skip
@@ -49,7 +52,7 @@ _MAY_DO_NOTHING = frozenset({"contiguous"})
 _LIFTED = {"tensor": True, "as_tensor": False, "asarray": False, "from_numpy": False}
 
 
-class ExportRecorder(Recorder):
+class OpRecorder(Recorder):
     """Records ops of aten as they are called."""
 
     kinds = frozenset({"op", "property", "method", "data"})
@@ -127,13 +130,13 @@ class ExportRecorder(Recorder):
     def take_apart(self, target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Record what an op is made of."""
         again = Again(self)
-        with interposing.switched_off(self, *self.agains), recorded_by(self):
-            with interposing.handling(again):
-                self.agains.append(again)
-                try:
-                    return self.decompositions[target](*args, **kwargs)
-                finally:
-                    self.agains.pop()
+        off = interposing.switched_off(self, *self.agains)
+        with off, recorded_by(self), interposing.handling(again):
+            self.agains.append(again)
+            try:
+                return self.decompositions[target](*args, **kwargs)
+            finally:
+                self.agains.pop()
 
     def call_named(self, short: str, values: dict[str, Any]) -> Any:
         """The same for arguments by their names here."""
@@ -189,12 +192,20 @@ class ExportRecorder(Recorder):
         """Some ops need values; if it is not that, sizes are less free than was assumed."""
         sample = self.env.samples[k]
         if _tried(function, self._imagined(leaves, self.env.samples[0]), spec) is not None:
-            raise Retry(restrictions(self.env, lambda s: _tried(
-                function, self._imagined(leaves, s), spec) is not None))
+            raise Retry(
+                restrictions(
+                    self.env,
+                    lambda s: _tried(function, self._imagined(leaves, s), spec) is not None,
+                )
+            )
         other = _tried(function, self._imagined(leaves, sample, "cpu"), spec)
         if other is None:
-            raise Retry(restrictions(self.env, lambda s: _tried(
-                function, self._imagined(leaves, s, "cpu"), spec) is not None))
+            raise Retry(
+                restrictions(
+                    self.env,
+                    lambda s: _tried(function, self._imagined(leaves, s, "cpu"), spec) is not None,
+                )
+            )
         return other
 
     def _imagined(self, leaves, sample, device="meta"):
@@ -429,10 +440,12 @@ class ExportRecorder(Recorder):
     def _from_inside(self):
         """Is a value asked for by code of this package, as checks in linear algebra do?"""
         frame = sys._getframe(2)
-        while frame is not None and _is_machinery(frame.f_code.co_filename):
+        while frame is not None and _passes_calls(frame.f_code.co_filename):
             frame = frame.f_back
-        return frame is None or frame.f_code.co_filename.startswith(_PACKAGE + os.sep + "nn") and \
-            frame.f_code.co_name != "forward"  # fmt: skip
+        if frame is None:
+            return True
+        ours = frame.f_code.co_filename.startswith(_PACKAGE + os.sep)
+        return ours and frame.f_code.co_name != "forward"
 
 
 class Modules(interposing.Handler):
@@ -442,7 +455,7 @@ class Modules(interposing.Handler):
     level = interposing.FUNCTION_MODES
     sees = "all"
 
-    def __init__(self, recorder: ExportRecorder, root: Module) -> None:
+    def __init__(self, recorder: OpRecorder, root: Module) -> None:
         self.recorder = recorder
         self.paths: dict[int, str] = {}
         for path, module in root.named_modules(remove_duplicate=False):
@@ -492,6 +505,11 @@ def _example(leaf):
     if isinstance(leaf, (SymInt, SymFloat)):
         return leaf.hint
     return leaf
+
+
+def _passes_calls(filename):
+    """Is it code that stands between a call and its function?"""
+    return filename.startswith("<flambeau") or filename.endswith(_BETWEEN)
 
 
 def _is_machinery(filename):

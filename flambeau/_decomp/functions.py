@@ -88,7 +88,7 @@ def nll_loss_forward(
     loss = F.nll_loss(
         input, target, weight, ignore_index=ignore_index, reduction=_REDUCTIONS[reduction]
     )
-    kept = target != ignore_index
+    kept = target.ne(ignore_index)
     chosen = kept.to(input.dtype) if weight is None else weight[target.clamp(min=0)] * kept
     total = chosen.sum() if reduction else input.new_zeros(())
     return loss, total
@@ -237,7 +237,7 @@ def flash_attention(
 @op("_safe_softmax")
 def safe_softmax(self: Tensor, dim: int, dtype: Any = None) -> Tensor:
     result = flambeau.softmax(self, dim, dtype=dtype)
-    blocked = (self == float("-inf")).all(dim, keepdim=True)
+    blocked = self.eq(float("-inf")).all(dim, keepdim=True)
     return result.masked_fill(blocked, 0.0)
 
 
