@@ -112,6 +112,8 @@ _SUBPACKAGES = {
     "overrides",
     "_C",
     "_dynamo",
+    "_inductor",
+    "_logging",
     "library",
     "_higher_order_ops",
     "_ops",

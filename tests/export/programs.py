@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (a body is one line)
 """Small programs: what they are given, what their forward does, and a module they hold.
 
 name: (inputs, body of forward, constructor of self.m or None); "@b:" lists buffers instead.
