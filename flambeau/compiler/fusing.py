@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 
 from flambeau.codegen import scalar
 from flambeau.codegen.descriptions import Walk
-from flambeau.eager import kernels
-from flambeau.eager.plan import chunk_elements, cost, describe_launch
-from flambeau.runtime.cpu import packed
+from flambeau.eager import kernels, nests
+from flambeau.eager.plan import chunk_elements, cost
 from flambeau.runtime.tapes import Launch
 
 OPERANDS = 14  # of a joined kernel, at most
@@ -172,10 +171,11 @@ def launch_of(sizes, stored, loads, numbers):
     pattern = tuple((o.code, a) for o, a in zip(operands, accesses))
     kinds = "".join(kind for kind, _, _ in numbers)
     kernel = _kernel(pattern[count:], pattern[:count], kinds, values, len(sizes) - 1)
-    words = describe_launch(list(sizes), [o.steps for o in operands], chunk_elements(cost(values)))
-    if words[0] > 1:
+    steps = tuple(o.steps[d] for d in range(len(sizes)) for o in operands)
+    chunks, description = nests.described(tuple(sizes), steps, chunk_elements(cost(values)))
+    if chunks > 1:
         kernels.pool().ensure_workers()
-    arguments = [packed(words), *(o.address for o in operands), *(n for _, n, _ in numbers)]
+    arguments = [description, *(o.address for o in operands), *(n for _, n, _ in numbers)]
     total = math.prod(sizes)
     return Launch(kernel.__self__, [*arguments, total], True)
 
