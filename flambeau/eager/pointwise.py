@@ -191,7 +191,8 @@ class Pointwise:
             return _fill_places(*values)
         node = self._record_write(variant, values, target) if recording else None
         place = target._storage.pointer + target._offset
-        if kernel(desc, place, *family.native_arguments(values)) is not None:
+        count = target._layout.numel
+        if kernel(desc, place, *family.native_arguments(values), count) is not None:
             family.fail()
         target._storage.version += 1
         if node is not None:
