@@ -94,8 +94,9 @@ def steps(work: Work, package: Any) -> tuple[Any, Any]:
 
 def measure(work: Work, threads: int, seconds: float) -> dict[str, float]:
     """Seconds of a step of each side, and of the first calls of compiled ones."""
-    import flambeau
     import torch
+
+    import flambeau
 
     sides, found = {}, {}
     for name, package in (("ours", flambeau), ("torch", torch)):
