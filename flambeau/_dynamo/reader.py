@@ -23,6 +23,7 @@ from flambeau._dynamo.tensors import META, Tensors
 from flambeau._dynamo.values import Outside, TensorValue
 from flambeau.autograd.grad_mode import modes
 from flambeau.fx.graph import Graph
+from flambeau.random import default_generator
 
 
 class Piece:
@@ -87,6 +88,8 @@ class Reader(Statements, Expressions, Calls, Objects, Tensors):
     def read(self, start: Any, todo: list[ast.stmt], stop: int | None, test: bool) -> Piece:
         """Read statements, up to the stop-th (or its test); Break if one of them cannot be read."""
         mode = modes.grad
+        numbers = default_generator._bytes
+        drawn = bytes(numbers)
         with reading(), _device.device(META):
             try:
                 guard_surroundings(self.guards)
@@ -97,6 +100,8 @@ class Reader(Statements, Expressions, Calls, Objects, Tensors):
                 raise Break("the program is too deeply nested") from None
             finally:
                 modes.grad = mode
+                if numbers != drawn:
+                    numbers[:] = drawn
 
     def _read(self, scope, todo, stop, test):
         self.stack.append((scope, self.fn.__qualname__))

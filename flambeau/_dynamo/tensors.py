@@ -20,6 +20,7 @@ from flambeau._dynamo.values import (
     Symbolic,
     TensorValue,
     holds_symbols,
+    is_named_tuple,
 )
 from flambeau._layout import Size
 from flambeau._memory_format import layout, memory_format
@@ -262,9 +263,9 @@ class Tensors:
             return slice(*(self._settled(v) for v in (value.start, value.stop, value.step)))
         if isinstance(value, TensorValue) or type(value) in _ARGUMENTS or value is getattr:
             return value
-        if isinstance(value, (_device.device, range)):
+        if isinstance(value, _device.device):
             return value
-        if isinstance(value, tuple) and hasattr(type(value), "_fields"):
+        if isinstance(value, tuple) and is_named_tuple(type(value)):
             return tuple(self._settled(v) for v in value)
         if isinstance(value, (BoundMethod, Partial, Symbolic)):
             raise Break(f"{value.describe()} as an argument of an op")
