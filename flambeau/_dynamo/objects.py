@@ -27,6 +27,7 @@ from flambeau._memory_format import layout, memory_format
 from flambeau._tensor import Tensor
 from flambeau.nn.modules.module import Module
 from flambeau.nn.modules.registry import Registry, _Held, buffer_hooks, parameter_hooks
+from flambeau.optim.optimizer import Optimizer
 
 # equal ones of these are the same
 VALUES: tuple[type, ...] = (
@@ -271,6 +272,8 @@ class Objects:
             return self._container_method(owner, name)
         if cls.__getattribute__ is not object.__getattribute__:
             raise Break(f"{owner.describe()} has its own way to read attributes")
+        if isinstance(obj, Optimizer) and name in ("step", "zero_grad"):
+            return self.optimizer_method(owner, name)
         found = inspect.getattr_static(cls, name, None)
         if name == "__dict__":
             raise Break("the __dict__ of an object")

@@ -18,6 +18,7 @@ from flambeau._dynamo.objects import Objects
 from flambeau._dynamo.programs import Program
 from flambeau._dynamo.scopes import Scope
 from flambeau._dynamo.statements import Returned, Statements
+from flambeau._dynamo.steps import Steps
 from flambeau._dynamo.surroundings import guard_surroundings, reading
 from flambeau._dynamo.tensors import META, Tensors
 from flambeau._dynamo.values import Outside, TensorValue
@@ -37,7 +38,7 @@ class Piece:
         self.ending, self.value, self.rest, self.scope = ending, value, rest, scope
 
 
-class Reader(Statements, Expressions, Calls, Objects, Tensors):
+class Reader(Statements, Expressions, Calls, Objects, Tensors, Steps):
     """One reading of a function, or of the rest of one, with the arguments of a call."""
 
     def __init__(self, fn: Any, program: Program) -> None:
@@ -51,6 +52,7 @@ class Reader(Statements, Expressions, Calls, Objects, Tensors):
         self.opened_by_source: dict[tuple, Any] = {}
         self.origins: dict[int, tuple] = {}
         self.argument_names: dict[tuple, str] = {}
+        self.attributes: dict[str, Any] = {}  # objects that the graph holds
         self.stack: list = []
         self.first_node: Any = None
         self.steps = self.count = 0

@@ -176,6 +176,8 @@ class Tensors:
             return owner
         if name == "type" and (args or kwargs):
             return self._record("call_method", name, getattr(Tensor, name), (owner, *args), kwargs)
+        if name == "backward":
+            return self.record_backward(owner, args, kwargs)
         if name in _REFUSED:
             raise Break(f"Tensor.{name}()")
         function = getattr(Tensor, name, None)
@@ -187,6 +189,8 @@ class Tensors:
         """A question about shape or dtype."""
         if holds_symbols((args, kwargs)):
             raise Break(f"Tensor.{name}() of tensors")
+        if name == "stride" and owner.number < 0 and 1 in owner.fake.shape:
+            raise Break("strides of a result with a size of one, which kernels choose")
         try:
             return getattr(owner.fake, name)(*args, **kwargs)
         except Exception as error:

@@ -169,6 +169,6 @@ def test_reset_forgets():
 def test_recompiling_may_be_forbidden():
     compiled = flambeau.compile(lambda x: x + 1)
     compiled(numbers(flambeau, 3))
-    with flambeau._dynamo.config.patch(error_on_recompile=True):
-        with pytest.raises(flambeau._dynamo.exc.RecompileError):
-            compiled(numbers(flambeau, 4))
+    refused = pytest.raises(flambeau._dynamo.exc.RecompileError)
+    with flambeau._dynamo.config.patch(error_on_recompile=True), refused:
+        compiled(numbers(flambeau, 4))
