@@ -21,7 +21,9 @@ def _pair(name, argument, position, value):
     found = []
     for k, n in enumerate(values):
         try:
-            found.append(operator.index(None if type(n) is bool else n))
+            if type(n) is bool and not k:
+                raise TypeError
+            found.append(operator.index(n))
         except TypeError:
             raise TypeError(
                 f"{name}(): argument '{argument}' (position {position}) must be tuple of ints, but "
