@@ -34,7 +34,8 @@ class FakeTensor(Tensor):
 
     @property
     def device(self) -> Any:
-        return self.__dict__.get("_fake_device", self._storage.device)
+        found = self.__dict__.get("_fake_device")
+        return flambeau.device("meta") if found is None else found
 
     @property
     def shape(self) -> Any:

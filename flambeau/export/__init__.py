@@ -1,5 +1,6 @@
 """`torch.export`: models as programs of ops of aten, which other tools and processes can run."""
 
+from flambeau.export.archive import load, save
 from flambeau.export.dynamic_shapes import AdditionalInputs, Constraint, Dim, ShapesCollection, dims
 from flambeau.export.exported_program import (
     ExportedProgram,
@@ -23,4 +24,6 @@ __all__ = [
     "default_decompositions",
     "dims",
     "export",
+    "load",
+    "save",
 ]

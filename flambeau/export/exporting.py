@@ -166,9 +166,10 @@ class _Export:
                 recorded = self._attempt()
                 break
             except Retry as retry:
-                self.env.constraints.extend(retry.constraints)
+                self.env.narrow(retry.constraints)
         else:
             raise RuntimeError("sizes of this program could not be worked out")
+        self.env.recorder = None
         check_promises(self.env, self.dims)
         return recorded
 

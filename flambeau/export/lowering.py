@@ -198,7 +198,7 @@ def lowered(program: ExportedProgram, table: Mapping[Any, Any]) -> ExportedProgr
         try:
             return _Lowering(program, env, table).run()
         except Retry as retry:
-            env.constraints.extend(retry.constraints)
+            env.narrow(retry.constraints)
     raise RuntimeError("sizes of this program could not be worked out")
 
 
@@ -313,6 +313,7 @@ class _Lowering:
             self.env.ranges, program.module_call_graph, program.example_inputs, program.constants,
         )  # fmt: skip
         result._guards, result._dialect = list(self.env.constraints), "ATEN"
+        self.env.recorder = None
         return result
 
 

@@ -43,6 +43,12 @@ _INSIDE = tuple(
     for part in "eager fx export _tensor ops autograd utils _decomp".split()
 )
 _BETWEEN = ("interposing.py", "op_recorder.py", "proxy_tensor.py", "lowering.py", "recorder.py")
+_WORDS: dict[str, Callable] = {
+    "//": operator.floordiv,
+    "Mod": operator.mod,
+    "Max": flambeau.sym_max,
+    "Min": flambeau.sym_min,
+}
 _QUESTIONS = frozenset(
     "shape.__get__ size numel nelement __len__ stride storage_offset".split()
 )  # fmt: skip
@@ -192,20 +198,12 @@ class OpRecorder(Recorder):
         """Some ops need values; if it is not that, sizes are less free than was assumed."""
         sample = self.env.samples[k]
         if _tried(function, self._imagined(leaves, self.env.samples[0]), spec) is not None:
-            raise Retry(
-                restrictions(
-                    self.env,
-                    lambda s: _tried(function, self._imagined(leaves, s), spec) is not None,
-                )
-            )
+            works = lambda s: _tried(function, self._imagined(leaves, s), spec) is not None
+            raise Retry(restrictions(self.env, works, sample))
         other = _tried(function, self._imagined(leaves, sample, "cpu"), spec)
         if other is None:
-            raise Retry(
-                restrictions(
-                    self.env,
-                    lambda s: _tried(function, self._imagined(leaves, s, "cpu"), spec) is not None,
-                )
-            )
+            works = lambda s: _tried(function, self._imagined(leaves, s, "cpu"), spec) is not None
+            raise Retry(restrictions(self.env, works, sample))
         return other
 
     def _imagined(self, leaves, sample, device="meta"):
@@ -326,23 +324,30 @@ class OpRecorder(Recorder):
             )  # fmt: skip
             value.fx_node = node
         else:
-            node = self._computed(value)
+            node = self._computed(value.expr)
         node.meta["val"] = value
         return node
 
-    def _computed(self, value):
+    def _computed(self, expr):
         """A size that is known as an expression only, from nodes of its symbols."""
         total: Any = None
-        for monomial, c in value.expr.terms.items():
+        for monomial, c in expr.terms.items():
             part: Any = c
             for atom, power in monomial:
-                node = self.sizes_of[atom.name]
                 for _ in range(power):
-                    part = (
-                        node if part == 1 else self.graph.call_function(operator.mul, (part, node))
-                    )
-            total = part if total is None else self.graph.call_function(operator.add, (total, part))
+                    part = self._arithmetic(operator.mul, part, self._atom(atom))
+            total = part if total is None else self._arithmetic(operator.add, total, part)
         return total
+
+    def _atom(self, atom):
+        if not atom.args:
+            return self.sizes_of[atom.name]
+        return self._arithmetic(_WORDS[atom.name], *(self._computed(a) for a in atom.args))
+
+    def _arithmetic(self, function, a, b):
+        if function is operator.mul and a == 1:
+            return b
+        return self.graph.call_function(function, (a, b))
 
     # -- values ------------------------------------------------------------------------------
     def _read(self, key, function, tensor):
