@@ -15,13 +15,13 @@ class FakeTensor(Tensor):
     __torch_function__ = _disabled_torch_function_impl
 
     @staticmethod
-    def of(tensor: Tensor, shape: Any = None) -> "FakeTensor":
+    def of(tensor: Tensor, shape: Any = None, device: Any = None) -> "FakeTensor":
         """What remains of a tensor; shape if it has sizes that are not numbers."""
         empty = flambeau.empty_strided(
             tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta"
         )
         fake = empty.as_subclass(FakeTensor)
-        fake._fake_device = tensor.device
+        fake._fake_device = tensor.device if device is None else device
         fake._fake_shape = None if shape is None else tuple.__new__(flambeau.Size, shape)
         if tensor.requires_grad:
             fake.requires_grad_()

@@ -119,9 +119,8 @@ class _Reading:
         if meta["requires_grad"]:
             empty.requires_grad_()
         symbolic = any(isinstance(size, SymInt) for size in sizes)
-        found = FakeTensor.of(empty, sizes if symbolic else None)
-        found._fake_device = flambeau.device(_device(meta["device"]))
-        return found
+        device = flambeau.device(_device(meta["device"]))
+        return FakeTensor.of(empty, sizes if symbolic else None, device)
 
     # -- nodes -------------------------------------------------------------------------------
     def _inputs(self, specs):

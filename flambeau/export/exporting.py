@@ -80,6 +80,28 @@ def export(
     return _Export(mod, args, dict(kwargs or {}), dynamic_shapes).program()
 
 
+export_for_training = export  # what export records is meant for training, too
+
+
+def draft_export(
+    mod: Module,
+    args: tuple,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    preserve_module_call_signature: tuple[str, ...] = (),
+    strict: bool = False,
+    prefer_deferred_runtime_asserts_over_guards: bool = False,
+) -> ExportedProgram:
+    """export that gives way: sizes that the program does not keep free are fixed."""
+    try:
+        return export(mod, args, kwargs, dynamic_shapes=dynamic_shapes)
+    except UserError as error:
+        if error.error_type is not UserErrorType.CONSTRAINT_VIOLATION:
+            raise
+        return _Export(mod, args, dict(kwargs or {}), dynamic_shapes).program(strictly=False)
+
+
 def _shown(kind):
     return str(kind).replace("flambeau.", "torch.")
 
@@ -158,7 +180,7 @@ class _Export:
         return item.of(roots[root.__name__])
 
     # -- attempts ----------------------------------------------------------------------------
-    def program(self) -> ExportedProgram:
+    def program(self, strictly: bool = True) -> ExportedProgram:
         """Record, and record again as long as sizes turn out to be less free."""
         for _ in range(_ATTEMPTS):
             self.env.draw()
@@ -170,7 +192,8 @@ class _Export:
         else:
             raise RuntimeError("sizes of this program could not be worked out")
         self.env.recorder = None
-        check_promises(self.env, self.dims)
+        if strictly:
+            check_promises(self.env, self.dims)
         return recorded
 
     def _attempt(self):

@@ -474,7 +474,8 @@ class Modules(interposing.Handler):
             return function(*args, **kwargs)
         kind = type(module)
         where = kind.__module__.replace("flambeau.", "torch.", 1)
-        key = "L__self__" + "".join(f"_{part}" for part in path.split(".") if part)
+        count = self.calls[path] = self.calls.get(path, -1) + 1
+        key = f"L__self__{path}" + (f"@{count}" if count else "")
         self.recorder.modules.append((key, path, f"{where}.{kind.__qualname__}"))
         try:
             return function(*args, **kwargs)
