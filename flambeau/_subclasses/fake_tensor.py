@@ -22,7 +22,7 @@ class FakeTensor(Tensor):
         )
         fake = empty.as_subclass(FakeTensor)
         fake._fake_device = tensor.device if device is None else device
-        fake._fake_shape = None if shape is None else tuple.__new__(flambeau.Size, shape)
+        fake._fake_shape = None if shape is None else flambeau.Size(shape)
         if tensor.requires_grad:
             fake.requires_grad_()
         return fake

@@ -352,7 +352,8 @@ _CHANGES: dict[str, Callable] = {
 
 def _ours(short, name):
     """What an argument of an op is called here."""
-    renamed = names.RENAMED.get(short, {}).get(name)
+    found = names.RENAMED.get(short) or names.RENAMED.get(short.removesuffix("_"), {})
+    renamed = found.get(name)
     return renamed or ("input" if name == "self" else name)
 
 

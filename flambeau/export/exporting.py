@@ -202,7 +202,7 @@ class _Export:
         inputs: list[Node] = []
         for names, prefix in ((self.parameters, "p"), (self.buffers, "b")):
             for path in names:
-                inputs.append(graph.placeholder(f"{prefix}_{path.replace('.', '_')}"))
+                inputs.append(graph.placeholder(_identifier(f"{prefix}_{path}")))
         state = _State(self.mod, self.buffers)
         for node, tensor in zip(inputs, [*self.parameters.values(), *state.clones.values()]):
             recorder.track(tensor, node)
@@ -405,10 +405,15 @@ def _input_names(inputs):
             found.append("_".join([name, *(str(_key(step)) for step in path)]))
     taken: dict[str, int] = {}
     for k, name in enumerate(found):
-        clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+        clean = _identifier(name)
         count = taken[clean] = taken.get(clean, -1) + 1
         found[k] = f"{clean}_{count}" if count else clean
     return found
+
+
+def _identifier(path):
+    """A path as a name: what may not stand in one becomes an underscore."""
+    return "".join(c if c.isalnum() or c == "_" else "_" for c in path)
 
 
 def _key(step):
@@ -429,7 +434,7 @@ def _lifted(recorder, attributes, first):
         if path not in made:
             found[path] = _constant(recorder, path, by_path)
             with graph.inserting_before(first):
-                made[path] = graph.placeholder(f"c_{path.replace('.', '_')}")
+                made[path] = graph.placeholder(_identifier(f"c_{path}"))
             made[path].meta["val"] = node.meta["val"]
         node.replace_all_uses_with(made[path])
         graph.erase_node(node)

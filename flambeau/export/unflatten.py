@@ -227,7 +227,7 @@ def _shape(graph):
     rows = []
     for node in graph.nodes:
         target = "" if node.op == "placeholder" else str(node.target)
-        args = map_arg((node.args, node.kwargs), lambda n: f"%{number[n]}")  # type: ignore[arg-type,return-value]
+        args = map_arg((node.args, node.kwargs), lambda n: f"%{number[n]}")
         rows.append((node.op, target, str(args)))
     return rows
 

@@ -31,7 +31,7 @@ def unlifted(program: Any, check_guards: bool) -> GraphModule:
             value = program._value_of(spec)
             _hold(root, spec, value)
             values[node] = graph.create_node(
-                "get_attr", spec.target, name=spec.target.replace(".", "_")
+                "get_attr", spec.target, name=spec.target.replace(".", "_").replace("-", "_")
             )
             values[node].meta.update(node.meta)
     if check_guards:

@@ -273,10 +273,10 @@ class OpRecorder(Recorder):
         if shape is None or threading.get_ident() != self.thread:
             return function(*args, **kwargs)
         if key == "shape.__get__":
-            return tuple.__new__(flambeau.Size, self._asked(tensor, shape))
+            return flambeau.Size(self._asked(tensor, shape))
         if key == "size":
             dim = args[1] if len(args) > 1 else kwargs.get("dim")
-            asked = tuple.__new__(flambeau.Size, self._asked(tensor, shape))
+            asked = flambeau.Size(self._asked(tensor, shape))
             return asked if dim is None else asked[dim]
         if key in ("numel", "nelement"):
             total: Any = 1
