@@ -122,6 +122,7 @@ _STORAGES = {"UntypedStorage", "TypedStorage"}
 _ELSEWHERE = {
     "PyTorchFileReader": "serialization.record_reader",
     "ScriptModule": "jit",
+    "compile_to_object": "compiler.ahead",
     "Event": "accelerator.events",
     "Stream": "accelerator.events",
     "get_device_module": "accelerator",

@@ -150,10 +150,7 @@ def batch_mismatch(input, target):
 
 def _constant_weight(input):
     name = "nll_loss_forward" if input.ndim == 2 else "nll_loss2d_forward"
-    return RuntimeError(
-        f"The function '{name}' is not differentiable with respect to argument 'weight'. This "
-        "input cannot have requires_grad True."
-    )
+    return errors.not_differentiable(name, "weight")
 
 
 def check(name, input, target, weight):

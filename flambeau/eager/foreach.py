@@ -32,6 +32,9 @@ def function(name):
 
 def norm(self, ord=2, dtype=None):
     """The norm of each tensor."""
+    argument("_foreach_norm", "ord", 2, "Scalar", ord)
+    if not self:
+        raise RuntimeError("Tensor list must have at least one tensor.")
     vector_norm = methods.function("linalg_vector_norm")
     return tuple(vector_norm(t, ord, dtype=dtype) for t in self)
 

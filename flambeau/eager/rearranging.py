@@ -110,7 +110,7 @@ def _plan_roll(layout, shifts, dims):
             f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}"
         )
     if not layout.ndim:
-        raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")
+        raise errors.no_dimensions(dims[0])
     shape, total = layout.sizes, [0] * layout.ndim
     out = dense_layout(shape, layout.dtype, layout.device)
     if not layout.numel:

@@ -117,6 +117,7 @@ def threshold(input, threshold: Scalar, value: Scalar):
     namespace=NN,
     variants="",
     dtypes=_floats("leaky_relu_cpu"),
+    fits=True,
     inplace_row="leaky_relu_of_result",
     grad=lambda g, input, negative_slope: m.where(input > 0, g, g * negative_slope),
     flat=True,
@@ -229,6 +230,7 @@ def hardswish(input):
     dtypes=_floats("hardshrink_cpu"),
     grad=lambda g, input, lambd: m.where((input >= -lambd) & (input <= lambd), 0, g),
     flat=True,
+    exact_out=True,
 )
 def hardshrink(input, lambd: Scalar = 0.5):
     """0 between -lambd and lambd, elsewhere input."""

@@ -43,7 +43,7 @@ def _power(A, n):
     return found
 
 
-@composite(variants="out")
+@composite(variants="out", exact_out=True)
 def linalg_matrix_power(input, n: int):
     """Products of n copies of a matrix, or of its inverse."""
     return _power(input, n)
@@ -166,7 +166,12 @@ def _check_chain(tensors):
             )
 
 
-@composite(variants="out", bind=True)
+@composite(
+    variants="out",
+    bind=True,
+    exact_out="multi_dot(): expected out tensor to have dtype {wanted.cpp_name} but got "
+    "{got.cpp_name}",
+)
 def linalg_multi_dot(tensors: Tensors):
     """The product of several matrices, in the cheapest order."""
     _check_chain(tensors)
@@ -195,7 +200,7 @@ def linalg_multi_dot(tensors: Tensors):
     return multiply(0, len(chain) - 1).view((*rows, *columns))
 
 
-@composite(variants="out")
+@composite(variants="out", bind=True)
 def linalg_vecdot(x, y, *, dim: int = -1):
     """Products of vectors along a dimension, the first conjugated."""
     check.floating(x, "linalg.vecdot")

@@ -154,6 +154,8 @@ def _check_identity(input, ord, dim):
 
 
 def _vector_norm(input, ord, dim, keepdim, dtype, out=None):
+    if isinstance(ord, complex):
+        raise errors.complex_order("linalg.vector_norm")
     ord = float(ord)
     _check_norm(input, ord, dim, dtype)
     if ord and reduced_count(input.shape, dim) == 1:
