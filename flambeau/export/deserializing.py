@@ -27,6 +27,7 @@ from flambeau.export.graph_signature import (
     TensorArgument,
 )
 from flambeau.export.numbers_of_types import DTYPE_OF, FORMAT_OF
+from flambeau.fx.experimental.recorder import placeholder
 from flambeau.fx.experimental.sym_numbers import SymInt
 from flambeau.fx.experimental.symbolic_shapes import ShapeEnv, ValueRanges
 from flambeau.fx.graph import Graph
@@ -128,7 +129,7 @@ class _Reading:
             raise DamagedFile("the file has inputs that its signature does not mention")
         for spec, item in zip(specs, self.text["inputs"]):
             name = _name(spec.arg.name)
-            node = self.graph.placeholder(name)
+            node = placeholder(self.graph, name)
             if isinstance(spec.arg, ConstantArgument):
                 node.meta["val"] = spec.arg.value
             else:

@@ -34,7 +34,7 @@ from flambeau.export.graph_signature import (
 from flambeau.export.violations import check_promises
 from flambeau.fx.experimental.expressions import Expr
 from flambeau.fx.experimental.op_recorder import Modules, OpRecorder, watch_modules
-from flambeau.fx.experimental.recorder import overload
+from flambeau.fx.experimental.recorder import overload, placeholder
 from flambeau.fx.experimental.symbolic_shapes import Retry, ShapeEnv, SymInt
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node
@@ -202,7 +202,7 @@ class _Export:
         inputs: list[Node] = []
         for names, prefix in ((self.parameters, "p"), (self.buffers, "b")):
             for path in names:
-                inputs.append(graph.placeholder(_identifier(f"{prefix}_{path}")))
+                inputs.append(placeholder(graph, _identifier(f"{prefix}_{path}")))
         state = _State(self.mod, self.buffers)
         for node, tensor in zip(inputs, [*self.parameters.values(), *state.clones.values()]):
             recorder.track(tensor, node)
@@ -214,7 +214,7 @@ class _Export:
     def _input(self, recorder, k):
         """A placeholder, and what the module is given for it."""
         leaf = self.leaves[k]
-        node = recorder.graph.placeholder(self.names[k])
+        node = placeholder(recorder.graph, self.names[k])
         if not isinstance(leaf, Tensor):
             node.meta["val"] = leaf
             return leaf
@@ -429,12 +429,12 @@ def _lifted(recorder, attributes, first):
     found: dict[str, Tensor] = {}
     made: dict[str, Node] = {}
     by_path = {path: ident for ident, path in attributes.items()}
-    for node in [n for n in graph.nodes if n.op == "get_attr"]:
+    for node in [n for n in graph.nodes if n.op == "get_attr" and "val" in n.meta]:
         path = node.target
         if path not in made:
             found[path] = _constant(recorder, path, by_path)
             with graph.inserting_before(first):
-                made[path] = graph.placeholder(_identifier(f"c_{path}"))
+                made[path] = placeholder(graph, _identifier(f"c_{path}"))
             made[path].meta["val"] = node.meta["val"]
         node.replace_all_uses_with(made[path])
         graph.erase_node(node)

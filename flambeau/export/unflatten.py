@@ -10,6 +10,7 @@ from typing import Any
 from flambeau._tensor import Tensor
 from flambeau.export.exported_program import ExportedProgram
 from flambeau.export.graph_signature import InputKind, OutputKind
+from flambeau.fx.experimental.recorder import placeholder
 from flambeau.fx.graph import Graph
 from flambeau.fx.interpreter import Interpreter
 from flambeau.fx.node import Node, map_arg
@@ -112,7 +113,7 @@ class _Building:
         """Fill the root and all below it."""
         graph, values = self.root.graph, {}
         for node in self.inputs:
-            values[node] = graph.placeholder(node.name)
+            values[node] = placeholder(graph, node.name)
         self._fill(self.root, "", "L__self__", self.calls, values)
         results = []
         for spec, value in zip(self.program.graph_signature.output_specs, self.output.args[0]):
@@ -166,7 +167,7 @@ class _Building:
         if not first:  # called again: the same graph, unless it does something else
             child = InterpreterModule(ty=kind)
         child._ty = kind
-        inner: dict[Node, Node] = {n: child.graph.placeholder(n.name) for n in given}
+        inner: dict[Node, Node] = {n: placeholder(child.graph, n.name) for n in given}
         try:
             self._fill(child, child_path, child_key, nodes, inner)
         except KeyError:  # it uses state of others: its nodes stay with the caller

@@ -20,6 +20,7 @@ from flambeau.eager import interposing
 from flambeau.eager.aten_calls import as_op, named_call, tidied
 from flambeau.eager.dispatching import _SHELL_KEYS
 from flambeau.eager.overloads import recorded_by
+from flambeau.fx.experimental.branches import place_for, record_branch, same_kind
 from flambeau.fx.experimental.indexing import assign, take
 from flambeau.fx.experimental.recorder import Again, Recorder, overload
 from flambeau.fx.experimental.rewriting import REWRITES
@@ -72,6 +73,8 @@ class OpRecorder(Recorder):
         self.lifted: list[Tensor] = []
         self.known_constants: dict[int, str] = options.get("constants", {})
         self.modules: list[tuple[str, str, str]] = []
+        self.outside: OpRecorder | None = None  # for a branch: who records what is around it
+        self.free: list[Tensor] = []  # what the branch uses of that
         self.agains: list[Again] = []  # handlers of ops that are being taken apart
         self.sizes_of: dict[str, Node] = {}  # nodes of symbols
         self.thread = threading.get_ident()
@@ -416,11 +419,70 @@ class OpRecorder(Recorder):
         return tensor
 
     def keep(self, value: Tensor) -> Node:
+        if self.outside is not None:
+            return self.borrow(value)
         path = self.known_constants.get(id(value))
         if path is None:
             return super().keep(value)
         node = self.graph.create_node("get_attr", path)
         self.track(value, node)
+        return node
+
+    # -- branches ----------------------------------------------------------------------------
+    def branches(
+        self, target: Any, pred: Tensor, true_fn: Callable, false_fn: Callable, operands: tuple
+    ) -> Any:
+        """A choice between two functions: both are recorded as graphs of their own."""
+        with interposing.switched_off(self, *self.agains), recorded_by(None):
+            free: list[Tensor] = []
+            yes, result = record_branch(self, true_fn, operands, free)
+            known = len(free)
+            no, other = record_branch(self, false_fn, operands, free)
+            if len(free) > known:  # the first graph takes all that the second one needs
+                yes, result = record_branch(self, true_fn, operands, free)
+            same_kind(result, other)
+            taken = result if bool(pred) else other
+            return self.write_branches(target, pred, (yes, no), (*operands, *free), taken)
+
+    def write_branches(
+        self, target: Any, pred: Tensor, graphs: tuple, operands: tuple, taken: Any
+    ) -> Any:
+        """The node of a choice."""
+        number = sum(str(node.target).startswith("true_graph") for node in self.graph.nodes)
+        nodes = []
+        for name, module in zip((f"true_graph_{number}", f"false_graph_{number}"), graphs):
+            self.root.add_module(name, module)
+            nodes.append(self.graph.create_node("get_attr", name))
+            self.finish(nodes[-1], None)
+        given = tuple(self.leaf(value) for value in operands)
+        node = self.graph.create_node(
+            "call_function", target, (self.leaf(pred), *nodes, given), {}, "cond"
+        )
+        self.finish(node, taken)
+        leaves, spec = pytree.tree_flatten(taken)
+        self.track_result(tuple(leaves), node)
+        return pytree.tree_unflatten(leaves, spec)
+
+    def for_branch(self, graph: Graph, root: Module) -> "OpRecorder":
+        """A recorder of the same kind for a graph within this one."""
+        inner = OpRecorder(graph, root, self.env, decompositions=self.decompositions)
+        self.env.recorder = self
+        inner.known_constants, inner.modules = {}, self.modules
+        return inner
+
+    def adopt(self, twin: Tensor, original: Tensor, outside: "OpRecorder") -> None:
+        """A copy has the sizes of what it was copied from."""
+        if id(original) in outside.shapes:
+            self.shadow(twin, outside.shadows[id(original)])
+
+    def borrow(self, tensor: Tensor) -> Node:
+        """A tensor from around a branch becomes an operand of it."""
+        outside: Any = self.outside
+        node = place_for(self.graph, outside.leaf(tensor).name)
+        self.adopt(tensor, tensor, outside)
+        self.track(tensor, node)
+        if not any(tensor is known for known in self.free):
+            self.free.append(tensor)
         return node
 
     # -- places in the program ---------------------------------------------------------------
