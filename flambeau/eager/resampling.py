@@ -9,10 +9,13 @@ import math
 from typing import NamedTuple
 
 from flambeau import _dtype
-from flambeau._layout import collapse, contiguous_strides, make_layout, ordered_strides
+from flambeau._layout import dense_layout, make_layout, ordered_strides
+from flambeau._natively import natively
 from flambeau._tensor import check_room, empty_like_layout
 from flambeau.codegen.descriptions_images import Resampling
+from flambeau.eager import rows
 from flambeau.eager.copying import CHANNELS_LAST, copy_into
+from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches
 from flambeau.eager.plans import Plans
 from flambeau.eager.resampling_tables import (
@@ -23,7 +26,7 @@ from flambeau.eager.resampling_tables import (
     listed,
     turned,
 )
-from flambeau.eager.rows import chunks_of, dense_like, has_work, vector_layout
+from flambeau.eager.rows import dense_like, has_work, vector_layout
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
 
@@ -112,25 +115,16 @@ def _layouts(layout, sizes, dims, last):
 
     last: are channels last? Then planes are images, pixel by pixel.
     """
-    order = CHANNELS_LAST.get(len(sizes)) if last else None
-    strides = ordered_strides(sizes, order) if last else contiguous_strides(sizes)
-    out = make_layout(sizes, strides, layout.dtype, layout.device)
-    step = layout.strides[0] if last else _plane_step(layout, dims)
-    if step is None:
+    if last:
+        strides = ordered_strides(sizes, CHANNELS_LAST[len(sizes)])
+        out = make_layout(sizes, strides, layout.dtype, layout.device)
+        return layout, layout.strides[0], out
+    out = dense_layout(sizes, layout.dtype, layout.device)
+    step = rows.plane_step(layout.sizes, layout.strides, dims)
+    if step < 0:
         layout = dense_like(layout)
         step = math.prod(layout.sizes[-dims:])
     return layout, step, out
-
-
-def _plane_step(layout, dims):
-    """Elements from plane to plane, or None if they do not lie at equal distances, row by row."""
-    sizes, strides, outer = layout.sizes, layout.strides, layout.ndim - dims
-    if layout.is_contiguous:
-        return math.prod(sizes[outer:])
-    if strides[outer:] != contiguous_strides(sizes[outer:]):
-        return None
-    planes, steps = collapse(sizes[:outer], [strides[:outer]])
-    return steps[0][0] if len(planes) == 1 else None if planes else 0
 
 
 def _plan(key):
@@ -187,10 +181,23 @@ def _plan_read(key):
 READ = Plans(_plan_read, room=REMEMBERED)
 
 
-def _cut(rows, work):
-    """(chunks, rows per chunk) by sizes alone."""
+@natively
+def _described(
+    planes, here: tuple, there: tuple, work, step, line, count, places: tuple
+):  # fmt: skip
+    """(chunks, description): how rows are cut, by sizes alone.
+
+    here, there: depth, height and width of input and output; line: elements of scratch per chunk,
+    or channels; count: taps of a column in blocks; places: of three tables.
+    """
+    rows = planes * there[0] * there[1]
     per_chunk = -(-rows // min(MOST, rows, max(1, work // CHUNK)))
-    return chunks_of(rows, per_chunk), per_chunk
+    chunks = -(-rows // per_chunk)
+    head = [chunks, rows, per_chunk, *there, *here, step, line, count]
+    return chunks, packed([*head, *places])
+
+
+assert Resampling._fields[3:13:9] == ("depth", "deep_pointers") and len(Resampling._fields) == 21
 
 
 def _three(source, out, tables):
@@ -199,37 +206,45 @@ def _three(source, out, tables):
     here, there = source.sizes[-dims:], out.sizes[-dims:]
     if dims < 3:
         ones = (1,) * (3 - dims)
-        one = SIDES[
-            source.device, "nearest", 1, 1, False, None, False, False, False, tables[0].wide
-        ]
+        one = ONE[source.device, tables[0].wide]
         return [*[one] * len(ones), *tables], ones + here, ones + there
     return tables, here, there
+
+
+def _one(key):
+    """The table of a dimension of size 1."""
+    device, wide = key
+    return SIDES[device, "nearest", 1, 1, False, None, False, False, False, wide]
+
+
+ONE = Plans(_one, by_default=False)
 
 
 def _by_rows(source, step, out, tables, columns):
     """Planes of rows, the width last."""
     (deep, high, _), here, there = _three(source, out, tables)
-    rows = source.numel // (here[0] * here[1] * here[2]) * there[0] * there[1]
-    chunks, per_chunk = _cut(rows, source.numel + out.numel)
     # a register that starts at the last column reads this far past the end
     room = (here[2] + 4 * columns.lanes) & -16
-    count = columns.taps
+    count, places = columns.taps, deep.places() + high.places() + columns.places
     facts = source.dtype.code, count if count <= FEW else 0, columns.way, columns.ragged
     kernel = source.device.runtime.kernel("resample_rows", "resampling:build_rows", *facts)
-    places = *deep.places(), *high.places(), *columns.places
-    words = Resampling(chunks, rows, per_chunk, *there, *here, step, room, count, *places)
+    planes, work = source.numel // (here[0] * here[1] * here[2]), source.numel + out.numel
+    chunks, desc = _described(planes, here, there, work, step, room, count, places)
+    if chunks > 1:
+        pool().ensure_workers()
     scratch = vector_layout(chunks * room * (2 if deep.wide else 1), _dtype.float32, source.device)
-    return Plan(source, out, kernel, packed(words), scratch, (deep, high, columns))
+    return Plan(source, out, kernel, desc, scratch, (deep, high, columns))
 
 
 def _by_pixels(source, step, out, tables):
     """Rows of pixels, channels last."""
     tables, here, there = _three(source, out, tables)
     images, channels = source.sizes[:2]
-    rows = images * there[0] * there[1]
-    chunks, per_chunk = _cut(rows, source.numel + out.numel)
+    places = tuple([place for table in tables for place in table.places()])
     facts = ("resampling:build_pixels", source.dtype.code)
     kernel = source.device.runtime.kernel("resample_pixels", *facts)
-    places = [place for table in tables for place in table.places()]
-    words = Resampling(chunks, rows, per_chunk, *there, *here, step, channels, 0, *places)
-    return Plan(source, out, kernel, packed(words), None, tuple(tables))
+    work = source.numel + out.numel
+    chunks, desc = _described(images, here, there, work, step, channels, 0, places)
+    if chunks > 1:
+        pool().ensure_workers()
+    return Plan(source, out, kernel, desc, None, tuple(tables))

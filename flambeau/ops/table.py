@@ -153,7 +153,7 @@ def public(name):
 
 def remembered(function):
     """Remember what a function of layouts and plain arguments finds; the oldest is forgotten."""
-    known = lru_cache(4096)(function)
+    known = lru_cache(4096, typed=True)(function)  # 2.0 is no 2 to those that want integers
 
     def find(*arguments):
         try:
