@@ -356,12 +356,12 @@ def broadcast_sizes(shapes):
     for shape in shapes:
         if shape != out:
             turned = len(out) < len(shape)
-            out = _broadcast(shape, out, True) if turned else _broadcast(out, shape, False)
+            out = broadcast_pair(shape, out, True) if turned else broadcast_pair(out, shape, False)
     return tuple(out)
 
 
 @natively
-def _broadcast(wide: tuple, narrow: tuple, turned):
+def broadcast_pair(wide: tuple, narrow: tuple, turned):
     """Two shapes, the longer one first."""
     found = list(wide)
     shift = len(wide) - len(narrow)
