@@ -28,11 +28,7 @@ def dense_like(layout):
 
 def lengthened(layout, columns, dtype):
     """A dense layout with one more dimension than another, the last."""
-    sizes = (*layout.sizes, columns)
-    if not layout.is_dense or not columns:
-        return dense_layout(sizes, dtype, layout.device)
-    strides = (*[s * columns for s in layout.strides], 1)
-    return make_layout(sizes, strides, dtype, layout.device)
+    return dense_layout((*layout.sizes, columns), dtype, layout.device)
 
 
 def vector_layout(size, dtype, device):
