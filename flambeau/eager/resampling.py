@@ -19,9 +19,9 @@ from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches
 from flambeau.eager.plans import Plans
 from flambeau.eager.resampling_tables import (
-    COLUMNS,
     REMEMBERED,
     SIDES,
+    WIDE,
     in_blocks,
     listed,
     turned,
@@ -33,7 +33,6 @@ from flambeau.runtime.cpu import packed
 CHUNK = 1 << 15  # elements read and written by a chunk, about
 MOST = 64  # chunks, because each has a row of scratch memory
 FEW = 4  # up to so many taps a kernel knows their number
-_WIDE = (_dtype.float64.code, _dtype.uint8.code)  # sums are kept in double
 
 
 class Plan(NamedTuple):
@@ -144,18 +143,12 @@ def _plan(key):
     if not has_work(out):
         return Plan(layout, out)
     check_room(out)  # before tables are made for it
-    dtype, nearest = layout.dtype, kind.startswith("nearest")
-    is_bytes, wide = dtype is _dtype.uint8, dtype.code in _WIDE
-    exact = dtype is _dtype.float64 or (is_bytes and not nearest)
-    how = exact, is_bytes, backward, wide
-    sides = [
-        (layout.device, kind, n, wanted, align_corners, scale, *how)
-        for n, wanted, scale in zip(sizes, output_size, scales or (None,) * len(sizes))
-    ]
-    tables = [SIDES[side] for side in sides]
+    known = SIDES[layout.device, layout.dtype, kind, align_corners, backward]
+    sides = list(zip(sizes, output_size, scales or (None,) * len(sizes)))
+    tables = [known.tables[side] for side in sides]
     if last:
         return _by_pixels(source, step, out, tables)
-    return _by_rows(source, step, out, tables, COLUMNS[dtype.code, *sides[-1]])
+    return _by_rows(source, step, out, tables, known.columns[sides[-1]])
 
 
 PLANS = Plans(_plan, room=REMEMBERED)
@@ -168,7 +161,7 @@ def _plan_read(key):
     source, step, out = _layouts(layout, shape, len(maps), last)
     if not has_work(out):
         return Plan(layout, out)
-    wide, device = layout.dtype.code in _WIDE, layout.device
+    wide, device = layout.dtype.code in WIDE, layout.device
     inputs = shape[-len(maps) :]
     tables = [
         turned(device, listed([[(i, 1.0)] for i in m], wide), n) for m, n in zip(maps, inputs)
@@ -206,18 +199,9 @@ def _three(source, out, tables):
     here, there = source.sizes[-dims:], out.sizes[-dims:]
     if dims < 3:
         ones = (1,) * (3 - dims)
-        one = ONE[source.device, tables[0].wide]
+        one = SIDES[source.device, source.dtype, "nearest", False, False].tables[1, 1, None]
         return [*[one] * len(ones), *tables], ones + here, ones + there
     return tables, here, there
-
-
-def _one(key):
-    """The table of a dimension of size 1."""
-    device, wide = key
-    return SIDES[device, "nearest", 1, 1, False, None, False, False, False, wide]
-
-
-ONE = Plans(_one, by_default=False)
 
 
 def _by_rows(source, step, out, tables, columns):

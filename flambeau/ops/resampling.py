@@ -253,10 +253,12 @@ def _numbers(name, size, scales, align_corners, mode, spatial):
 
 
 def _scaled(spatial, scales):
-    found = [n * s for n, s in zip(spatial, scales)]
-    if not all(-errors.LARGEST < size < errors.LARGEST for size in found):
-        raise RuntimeError("value cannot be converted to type int64_t without overflow")
-    return [int(size) for size in found]
+    found = []
+    for n, s in zip(spatial, scales):
+        if not -errors.LARGEST < n * s < errors.LARGEST:
+            raise RuntimeError("value cannot be converted to type int64_t without overflow")
+        found.append(int(n * s))
+    return found
 
 
 _LETTERS = ("", "W", "HW", "DHW")
