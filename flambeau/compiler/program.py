@@ -21,6 +21,7 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.compiler import playing, recording
 from flambeau.compiler.fusing import Again
 from flambeau.compiler.recording import Recording, Spoiled, base_of
+from flambeau.compiler.stepping import step_program
 from flambeau.eager.copying import filled
 from flambeau.nn import Parameter
 from flambeau.runtime import cpu
@@ -32,7 +33,7 @@ PLAIN_TYPES = frozenset((Tensor, Parameter))
 
 def compile_graph(gm: fx.GraphModule, inputs: Any, options: dict | None = None) -> Any:
     """A function of the graph's inputs that gives its outputs."""
-    return Program(gm.forward, len(inputs))
+    return step_program(gm, Program) or Program(gm.forward, len(inputs))
 
 
 class Program:
