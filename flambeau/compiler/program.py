@@ -155,10 +155,10 @@ class _Dry:
     def _backward(self, forward, plan, leaves, outs):
         """(the way back or None, blocks that need not be kept for it)."""
         wanted = [t for t, wants in zip(leaves, self.wants) if wants]
-        roots = [o for o in outs if o._requires_grad]
+        memory = playing.Memory(forward, outs)
+        roots = [o for k, o in enumerate(outs) if o._requires_grad and k not in memory.same]
         if not wanted or not roots:
             return None, frozenset()
-        memory = playing.Memory(forward, outs)
         if memory.shares:
             raise Spoiled("results that want gradients share memory")
         grads = [filled(_dense(o._layout), 0) for o in roots]

@@ -19,8 +19,8 @@ _HOME = "flambeau._dynamo.steps"
 
 def kind_of(node: fx.Node) -> str:
     """ "backward", "zero_grad" or "step"; "" for other nodes."""
-    target = node.target
-    return target.__name__ if getattr(target, "__module__", "") == _HOME else ""  # type: ignore
+    target: Any = node.target
+    return target.__name__ if getattr(target, "__module__", "") == _HOME else ""
 
 
 def step_program(gm: fx.GraphModule, make: Any) -> Any:
@@ -122,7 +122,8 @@ def _call(gm, node):
 def _go_back(loss):
     """loss.backward(), straight from the tape where that is all there is."""
     node = loss._grad_fn
-    if not isinstance(node, CompiledNode) or modes.watched or node.hooks is not None:
+    is_taped = isinstance(node, CompiledNode) and node.way.is_new and node.hooks is None
+    if not is_taped or modes.watched:
         loss.backward()
         return
     layout = node.way.layouts[loss._output_nr]
@@ -135,7 +136,6 @@ def _go_back(loss):
         if grad is None:
             continue
         if leaf._grad is None and leaf._extra is None and grad._layout is leaf._layout:
-            if grad._storage.nbytes == grad._layout.nbytes:
-                leaf._grad = grad  # new memory, which nobody else knows
-                continue
-        accumulate(leaf, grad, False)
+            leaf._grad = grad
+        else:
+            accumulate(leaf, grad, False)

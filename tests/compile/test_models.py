@@ -1,4 +1,4 @@
-"""Models train compiled as they train plainly: the same losses, weights and statistics, bit by bit."""
+"""Models train compiled as they train plainly: the same losses, weights and statistics."""
 
 import pytest
 
