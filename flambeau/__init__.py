@@ -104,6 +104,9 @@ _SUBPACKAGES = {
     "accelerator",
     "compiler",
     "fx",
+    "export",
+    "_subclasses",
+    "_decomp",
     "functional",
     "torch_version",
     "overrides",
@@ -119,9 +122,15 @@ _STORAGES = {"UntypedStorage", "TypedStorage"}
 _ELSEWHERE = {
     "PyTorchFileReader": "serialization.record_reader",
     "ScriptModule": "jit",
+    "compile_to_object": "compiler.ahead",
     "Event": "accelerator.events",
     "Stream": "accelerator.events",
     "get_device_module": "accelerator",
+    **dict.fromkeys(("SymInt", "SymFloat", "SymBool"), "fx.experimental.symbolic_shapes"),
+    **dict.fromkeys(
+        "sym_float sym_int sym_ite sym_max sym_min sym_not sym_sum".split(),
+        "fx.experimental.sym_functions",
+    ),
 }
 _RANDOM = {
     "Generator",

@@ -24,8 +24,8 @@ LAYERS = [
     "tracing",
     "nn optim utils func serialization amp cpu cuda linalg fft special distributions profiler "
     "testing multiprocessing hub backends functional types accelerator mps xpu "
-    "distributed overrides _C _ops library _checks _higher_order_ops",
-    "quantization ao onnx jit fx compiler _dynamo _inductor _logging vision viz",
+    "distributed overrides _C _ops library _checks _higher_order_ops _decomp _subclasses",
+    "quantization ao onnx jit fx export compiler _dynamo _inductor _logging vision viz",
     "__init__ __main__ runner",
 ]
 LEVEL = {name: level for level, line in enumerate(LAYERS) for name in line.split()}

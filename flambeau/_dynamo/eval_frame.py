@@ -146,7 +146,8 @@ class OptimizedModule(Module):
         marks.compiled_from(self, mod)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self._settings.run_module(self._orig_mod, args, kwargs)
+        fields = self.__dict__
+        return fields["_settings"].run_module(fields["_modules"]["_orig_mod"], args, kwargs)
 
     def __reduce__(self):
         return OptimizedModule, (self._orig_mod, self._settings)

@@ -19,6 +19,7 @@ from flambeau._dynamo.guards import MISS
 from flambeau._dynamo.programs import Program, program_of
 from flambeau._dynamo.reader import DataBranch, Piece, Reader
 from flambeau._dynamo.results import Builder
+from flambeau._dynamo.steps import guard_steps
 from flambeau.autograd.grad_mode import modes
 from flambeau.fx.graph_module import GraphModule
 from flambeau.nn.modules.module import Module
@@ -251,13 +252,18 @@ class EntryMaker:
         """The graph as a function, by the backend."""
         graph = reader.graph
         graph.output(tuple(v.node for v in builder.outputs))
-        module = GraphModule(Module(), graph, "GraphModule")
+        root = Module()
+        for name, held in reader.attributes.items():
+            setattr(root, name, held)
+        module = GraphModule(root, graph, "GraphModule")
         return self.settings.compile_graph(module, [v.real for v in reader.inputs])
 
 
 def _guard_aliases(reader):
     """Inputs are as many objects as they were; if one is written to, no memory is shared."""
     guards, inputs = reader.guards, reader.inputs
+    if reader.has_steps:
+        guard_steps(reader)
     if len(inputs) < 2:
         return
     names = [guards.variable(v.source) for v in inputs]

@@ -13,7 +13,6 @@ from flambeau._dynamo.utils import counters
 from flambeau.nn.modules import calling
 from flambeau.nn.modules.module import Module
 
-_HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")
 generations = [0]  # one more for each reset
 
 
@@ -73,7 +72,10 @@ class Settings:
         fields = module.__dict__
         try:
             if (
-                any(fields[name] for name in _HOOKS)
+                fields["_forward_hooks"]
+                or fields["_forward_pre_hooks"]
+                or fields["_backward_hooks"]
+                or fields["_backward_pre_hooks"]
                 or calling.backward_hooks
                 or calling.backward_pre_hooks
                 or calling.forward_hooks

@@ -89,6 +89,9 @@ def _checked(input, weight, bias, stride, padding, dilation, transposed, output_
         raise RuntimeError("non-positive dilation is not supported")
     if transposed:
         _check_output_padding(stride, dilation, output_padding)
+    if transposed and input.numel and not shape[1]:
+        what = "2D or 4D" if dims < 3 else "5D"
+        raise RuntimeError(f"non-empty {what} weight tensor expected, but got: {list(shape)}")
     if 0 in kernel:
         names = _names("kernel", kernel)
         raise RuntimeError(f"kernel size should be greater than zero, but got {names}")

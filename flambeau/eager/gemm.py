@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 from flambeau._layout import Size, collapse, dense_layout, expanded_strides, make_layout
 from flambeau._tensor import alias, empty_like_layout
+from flambeau.codegen.target import current
 from flambeau.eager import gemm_schedules as schedules
 from flambeau.eager.copying import copy_into
 from flambeau.eager.gemm_schedules import BLOCKED, MODES
-from flambeau.eager.kernels import load_functions, pool
+from flambeau.eager.kernels import load_functions, pool, sources
 from flambeau.eager.plans import Plans
 
 SMALL = 1 << 29  # multiplications, times bytes, up to which packing both operands does not pay
@@ -71,7 +72,9 @@ class Schedule:
         """The tile function of a height, when it is first met."""
         from flambeau.codegen.templates.gemm import build_tile
 
-        found = load_functions(build_tile(height, *self.key[:-1]), ("tile",))["tile"]
+        key = height, *self.key[:-1]
+        found = load_functions(build_tile(*key), ("tile",))["tile"]
+        sources[found] = build_tile, key, current()
         self.tiles = (*self.tiles[:height], found, *self.tiles[height + 1 :])
 
 

@@ -8,6 +8,7 @@ ops/products.py, plans in eager/gemm.py, kernels in codegen/templates/gemm.py.
 
 from math import prod
 
+from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._layout import (
     Size,
@@ -23,6 +24,7 @@ from flambeau._tensor import Tensor, alias, empty_like_layout
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import gemm
+from flambeau.eager.arguments import number as in_range
 from flambeau.eager.binding import bind, take_out
 from flambeau.eager.formula import wants_grad
 from flambeau.eager.fronts import quick_function
@@ -268,7 +270,7 @@ def mv(input, vec):
 
 def _mv_form(a, b):
     if not a.ndim:
-        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+        raise errors.no_dimensions(0)
     check_vectors(a.shape[:1], a, b)
     check_vector_dtypes(b, a, b)
     refuse("addmv_impl_cpu", a, b)
@@ -315,23 +317,27 @@ _SCALARS = {
 
 def _factor(value, dtype):
     """alpha or beta as a number of the product's dtype: integers lose their fraction."""
+    if type(value) is int and -128 <= value < 128:
+        return value
+    try:
+        half = dtype.category == d.FLOATING and dtype.itemsize == 2
+        d.check_fits(in_range(value), d.float32 if half else dtype)
+    except RuntimeError:
+        kind = dtype.cpp_name if dtype.is_complex else _SCALARS[dtype.name]
+        raise RuntimeError(f"value cannot be converted to type {kind} without overflow") from None
     if dtype.is_complex:
         return value
-    if isinstance(value, complex):
-        raise RuntimeError(
-            f"value cannot be converted to type {_SCALARS[dtype.name]} without overflow"
-        )
+    value = value.real
     return int(value) if dtype.category == 1 else value
 
 
 def _added(form, input, a, b, beta, alpha):
     """beta * input + alpha * (a @ b), in one kernel; with beta 0 even nan does not count."""
     dtype = a._layout.dtype
-    beta, alpha = _factor(beta, dtype), _factor(alpha, dtype)
+    beta = _factor(beta, dtype)
+    alpha = _factor(alpha, dtype) if a._layout.shape[-1] else 1  # sums of nothing stay 0
     # 0: the product does not count, not even as nan; so for single products only
     scale = 1 if alpha == 1 else 2 if alpha or a._layout.ndim > 2 else 0
-    if scale == 2 and not a._layout.shape[-1]:
-        scale = 1  # sums of nothing stay 0, whatever alpha is
     layout, plan = ADDED[form, input._layout, a._layout, b._layout, scale, beta != 0]
     if plan is _apart:
         return _apart(input, a, b, beta, alpha)

@@ -230,8 +230,9 @@ def _source(name, op, given):
 
 
 # What out= does to a reduction, by the row's `out` option: the computation takes out's dtype
-# ("cast"), out must have exactly the result's dtype ("exact"), that of the input ("match"), or be
-# bool or uint8 ("truth"); without the option the result is cast as usual.
+# ("cast"), out must have exactly the result's dtype ("exact"), that of the input ("match"), one
+# that the input can be cast to ("castable"), or be bool or uint8 ("truth"); without the option the
+# result is cast as usual.
 
 
 def _fit_out(op, input, given, out):
@@ -256,6 +257,11 @@ def _fit_out(op, input, given, out):
         raise RuntimeError(
             f"Expected the dtype for input and out to match, but got {input.dtype.scalar_name} for "
             f"input's dtype and {dtype.scalar_name} for out's dtype."
+        )
+    elif rule == "castable" and input.dtype.category > dtype.category:
+        raise RuntimeError(
+            "Expected canCast( typeMetaToScalarType(self.dtype()), "
+            "typeMetaToScalarType(out.dtype())) to be true, but got false."
         )
     elif rule == "truth" and dtype.name not in ("bool", "uint8"):
         raise RuntimeError(

@@ -200,6 +200,11 @@ def _run(name, dims, input, weight, bias, stride, padding, dilation, transposed,
     ]
     rest = (stride, padding, dilation, transposed, more, groups)
     if input.dtype.is_complex and weight.dtype.is_complex:
+        if bias is not None and bias.dtype is not input.dtype:
+            raise RuntimeError(
+                f"Input type ({input.dtype.cpp_name}) and bias type ({bias.dtype.cpp_name}) should "
+                "be the same"
+            )
         result = _by_parts(input, weight, bias, *rest)
     else:
         result = public("convolution")(input, weight, bias, *rest)

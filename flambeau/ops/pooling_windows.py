@@ -7,8 +7,9 @@ keyed by; all complaints are made here, before anything is computed. Rows: `pool
 import operator
 from typing import NamedTuple
 
+from flambeau import _dtype
 from flambeau._natively import natively
-from flambeau.errors import dimension_out_of_range
+from flambeau.errors import LARGEST, dimension_out_of_range
 from flambeau.ops.table import remembered
 
 COUNT = {1: "one", 2: "two", 3: "three"}
@@ -126,6 +127,11 @@ def _checked(name, dims, shape, kernel_size, stride, padding, dilation, ceil_mod
     padding = _spread(name, "padding", 4, padding, dims)
     dilation = _spread(name, "dilation", 5, dilation, dims)
     divisor = more.get("divisor")
+    if divisor is not None and abs(divisor) > LARGEST:
+        raise ValueError("Overflow when unpacking long long")
+    if name != "max_pool1d":  # others count in 32 bits
+        for n in (*kernel, *stride, *padding, *dilation):
+            _dtype.check_fits(n, _dtype.int32)
     if dims == 1 and name == "max_pool1d":
         _check_max_line(kernel[0], stride[0], padding[0], dilation[0])
     if name == "avg_pool3d" and len(shape) not in (4, 5):

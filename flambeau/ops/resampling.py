@@ -155,7 +155,7 @@ def _looked_at(input, size, scale_factor, mode, align_corners, recompute, antial
             "align_corners option can only be set with the interpolating modes: linear | "
             "bilinear | bicubic | trilinear"
         )
-    align_corners = bool(align_corners)
+    corners, align_corners = align_corners, bool(align_corners)
     spatial = list(input.shape)[2:]
     dims = input.ndim - 2
     size, scales = _sizes(spatial, dims, size, scale_factor)
@@ -187,7 +187,7 @@ def _looked_at(input, size, scale_factor, mode, align_corners, recompute, antial
             f"nearest-exact (got {mode})"
         )
     row, kernel, more = found
-    size, scales = _numbers(row.name, size, scales, align_corners, mode, spatial)
+    size, scales = _numbers(row.name, size, scales, corners, mode, spatial)
     _check(input, size, spatial)
     _check_dtype(input.dtype, kernel, more)
     return row, (size, align_corners, scales)
@@ -238,7 +238,11 @@ def _is_whole(n):
 def _numbers(name, size, scales, align_corners, mode, spatial):
     """Size and scales as tuples of numbers; the size follows from scales if there are any."""
     try:
+        if align_corners is not None and type(align_corners) is not bool:
+            raise TypeError
         if scales is None:
+            if size and type(size[0]) is bool:  # elsewhere it will do
+                raise TypeError
             return tuple(operator.index(n) for n in size), None
         scales = tuple(float(s) for s in scales)
     except (TypeError, ValueError):
