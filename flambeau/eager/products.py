@@ -124,21 +124,21 @@ def _batched(a: tuple, by_a: tuple, b: tuple, by_b: tuple):
     x: list[int] = []
     y: list[int] = []
     step = m * n  # from matrix to matrix of the dense result
-    for d in range(len(batch) - 1, -1, -1):
-        if batch[d] == 1:
+    for at in range(len(batch) - 1, -1, -1):
+        if batch[at] == 1:
             continue
-        i = d - len(batch) + len(a) - 2
-        j = d - len(batch) + len(b) - 2
+        i = at - len(batch) + len(a) - 2
+        j = at - len(batch) + len(b) - 2
         along_a = by_a[i] if i >= 0 and a[i] != 1 else 0
         along_b = by_b[j] if j >= 0 and b[j] != 1 else 0
         if sizes and x[-1] * sizes[-1] == along_a and y[-1] * sizes[-1] == along_b:
-            sizes[-1] *= batch[d]
+            sizes[-1] *= batch[at]
         else:
-            sizes.append(batch[d])
+            sizes.append(batch[at])
             c.append(step)
             x.append(along_a)
             y.append(along_b)
-        step *= batch[d]
+        step *= batch[at]
     steps = [*c[::-1], *x[::-1], *y[::-1]]
     shape = [*batch, m, n]
     left = by_a[-2:]

@@ -101,7 +101,7 @@ def _settled(name, dims, ndim, *given):
     *given, divisor = given
     try:
         found = _checked(name, dims, (1 << 20,) * ndim, *given, divisor=divisor)
-    except (TypeError, RuntimeError, IndexError):
+    except (TypeError, ValueError, RuntimeError, IndexError):
         return None
     return found[1:5]
 
