@@ -30,6 +30,7 @@ _clock: kernel_clock.KernelClock | None = None
 # By identity of a kernel, which is kept: the hash of a builtin follows its address, and that
 # changes while kernels are timed.
 _bodies: dict = {}
+sources: dict = {}  # address of a definition or a function -> (builder, its key, target)
 nests: dict = {}  # of pointwise kernels, by the address of their definition
 compile_log = None  # a list collects (milliseconds, hit) per kernel while somebody measures
 
@@ -153,9 +154,23 @@ def building_for(target):
             with targets.building_for(target):
                 found = build(*key)
             ir, nest = (found, None) if type(found) is str else found
-            return load_kernel(ir, name, nest)
+            kernel = load_kernel(ir, name, nest)
+            if CHECKS is None:
+                sources[kernel.__self__] = build, key, target
+            return kernel
 
     return load
+
+
+def source_of(place):
+    """IR of the kernel with a definition, or of the function, at an address; None if unknown."""
+    found = sources.get(place)
+    if found is None:
+        return None
+    build, key, target = found
+    with targets.building_for(target):
+        ir = build(*key)
+    return ir if type(ir) is str else ir[0]
 
 
 def _host_target():

@@ -103,9 +103,9 @@ def _composite_function(op):
         return answering(body, op)
 
     def general(*args, out=None, **kwargs):
+        bind(op, args, kwargs)  # for its complaints
         if kwargs:
             kwargs = {n if n in names else KEYWORDS.get(n, n): v for n, v in kwargs.items()}
-        bind(op, args, kwargs)  # for its complaints
         if varargs:
             args = pack_rest(op, args)
         if out is not None:

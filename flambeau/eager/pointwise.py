@@ -559,10 +559,11 @@ def pointwise_function(op):
 def _fitting_text(op, name, tensor):
     """Lines that leave where a number may not lie within the dtype of a tensor."""
     values = "".join(p.name + ", " for p in op.params)
-    return (
-        f"    if (type({name}) is complex or not -128 <= {name} <= 127) and isinstance({tensor}, "
-        f"Tensor) and is_large({name}, {tensor}):\n        return _unusual(({values}))\n"
-    )
+    known = next(p.default is not REQUIRED for p in op.params if p.name == name)
+    given = f"{name} is not _d_{name} and " if known else ""
+    outside = f"({name}.__class__ is complex or not -128.0 <= {name} <= 127.0)"
+    large = f"isinstance({tensor}, Tensor) and is_large({name}, {tensor})"
+    return f"    if {given}{outside} and {large}:\n        return _unusual(({values}))\n"
 
 
 def _direct(op, calls, routes, ts, folded, numbers):

@@ -22,6 +22,7 @@ from flambeau.ops.table import MISSING
 from flambeau.random import default_generator
 
 _BOUNDS = frozenset((int, type(None)))
+_RANDINT_FORMS = "int high, tuple of ints size", "int low, int high, tuple of ints size"
 _LIKE_FORMS = "Tensor input, int high", "Tensor input, int low, int high"
 _NORMAL_FORMS = (
     "Tensor mean, Tensor std",
@@ -156,6 +157,9 @@ def randint(
         t = _drawn_into(t, (low, high), "randint", generator, requires_grad)
         if t is not None:
             return t
+    if isinstance(size, (tuple, list)) and size and type(size[0]) is bool:
+        given = [x for x in (low, high) if x is not None]
+        raise combination("randint", (*given, size), _RANDINT_FORMS)
     low, high = _bounds("randint", low, high)
     if not isinstance(size, (tuple, list)):
         position, kind = 2 if low == 0 else 3, type(size).__name__

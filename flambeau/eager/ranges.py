@@ -284,6 +284,8 @@ def range_(
         stacklevel=2,
     )
     start, end, step = _bounds("range", start, end, step)
+    if dtype is not None and dtype_of(dtype, "range").is_complex:
+        raise NotImplementedError(f"\"range_cpu\" not implemented for '{dtype.scalar_name}'")
     check_range(start, end, step)
     count = math.floor((end - start) / step) + 1
     dtype = dtype_of(dtype if out is None or dtype is not None else out.dtype, "range")

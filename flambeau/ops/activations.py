@@ -117,7 +117,6 @@ def threshold(input, threshold: Scalar, value: Scalar):
     namespace=NN,
     variants="",
     dtypes=_floats("leaky_relu_cpu"),
-    fits=True,
     inplace_row="leaky_relu_of_result",
     grad=lambda g, input, negative_slope: m.where(input > 0, g, g * negative_slope),
     flat=True,

@@ -138,10 +138,12 @@ def _cheapest(sizes):
     def cost(i, j):
         if i == j:
             return 0, None
-        return min(
+        found = [
             (cost(i, k)[0] + cost(k + 1, j)[0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
             for k in range(i, j)
-        )
+        ]
+        # of equal costs the first; three matrices are multiplied from the left, as PyTorch does
+        return min(found, key=lambda pair: (pair[0], -pair[1] if len(sizes) == 4 else pair[1]))
 
     return lambda i, j: cost(i, j)[1]
 

@@ -189,7 +189,7 @@ def _cosines(input1, input2, target, margin, number):
     product = (input1 * input2).sum(-1)
     squares = ((input1 * input1).sum(-1) + TINY) * ((input2 * input2).sum(-1) + TINY)
     cosine = product / squares.sqrt()
-    apart = m.where(target == -1, (cosine - margin).clamp(min=0), 0.0)
+    apart = m.where(target == -1, (cosine - float(margin)).clamp(min=0), 0.0)
     return reduce_tensor(m.where(target == 1, 1 - cosine, 0.0) + apart, number)
 
 

@@ -21,7 +21,7 @@ MOST = 1 << 26  # tensors that one call may give
 def check_count(count):
     """More pieces than there can be are refused before the first is made."""
     if count > MOST:
-        raise errors.OutOfMemoryError("std::bad_alloc")
+        raise RuntimeError("std::bad_alloc")
 
 
 def _pieces(layout, dim, sizes):
@@ -77,6 +77,8 @@ def _even_split(input, split_size, dim):
 
 
 def _given_split(input, split_sizes, dim):
+    if not input.ndim:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
     dim = wrap_dim(dim, input.ndim)
     return _pieces(input, dim, _given(input, split_sizes, dim))
 

@@ -49,7 +49,7 @@ def ints(op, name, values):
 
 def _all_long(op, name, values):
     for k, v in enumerate(values):
-        if not -errors.LARGEST <= v <= errors.LARGEST:
+        if not -errors.LARGEST - 1 <= v <= errors.LARGEST:
             raise TypeError(
                 f"{op}(): argument '{name}' failed to unpack the object at pos {k + 1} with error "
                 '"Overflow when unpacking long long"'
@@ -202,6 +202,8 @@ def unflatten(input, dim: int, sizes: Dims):
     dim = wrap_dim(dim, input.ndim)
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
+    if not input.ndim:
+        raise RuntimeError("unflatten got an unexpected error:\nthere is no dimension to unflatten")
     size = input.sizes[dim]
     try:
         new = infer_size(sizes, size)
