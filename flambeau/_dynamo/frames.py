@@ -101,6 +101,8 @@ class Frame:
             entry = maker.make()
         except (Unsupported, BackendCompilerFailed):
             raise
+        except _Plainly:
+            return None
         except Break as found:
             return self._failed(fn, found)
         except Exception as error:
@@ -124,6 +126,10 @@ def _unsupported(found):
     place = f"\n  at {found.place[0]}:{found.place[1]}" if found.place else ""
     trail = "".join(f"\n    {f}:{n} in {name}" for f, n, name in reversed(found.stack))
     return Unsupported(f"{found.reason}{place}{trail}")
+
+
+class _Plainly(Exception):
+    """The plain call will raise an error, which says more than we can."""
 
 
 class EntryMaker:
@@ -169,6 +175,8 @@ class EntryMaker:
 
     def _tell(self, found):
         self.settings.tell_break(found, self.fn)
+        if self.settings.fullgraph and found.error is not None:
+            raise _Plainly from None
         if self.settings.fullgraph:
             raise _unsupported(found) from None
 
