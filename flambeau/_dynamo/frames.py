@@ -21,6 +21,7 @@ from flambeau._dynamo.programs import Program, program_of
 from flambeau._dynamo.reader import DataBranch, Piece, Reader
 from flambeau._dynamo.results import Builder
 from flambeau._dynamo.steps import guard_steps
+from flambeau._dynamo.utils import counters
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.fx.graph_module import GraphModule
@@ -115,6 +116,7 @@ class Frame:
         if self._has_met_too_much():
             self.is_plain = True
             return None
+        counters["frames"]["total"] += 1
         try:
             maker = EntryMaker(self, fn, args, kwargs)
             entry = maker.make()
@@ -128,6 +130,7 @@ class Frame:
             if config.verbose:
                 raise
             return self._failed(fn, Break(f"{type(error).__name__} while reading: {error}"))
+        counters["frames"]["ok"] += 1
         self.entries = (entry, *self.entries)
         self.by_layouts[_layouts(args)] = entry
         return entry
