@@ -126,10 +126,10 @@ def create_feature_extractor(
         True: _given(return_nodes if train_return_nodes is None else train_return_nodes),
         False: _given(return_nodes if eval_return_nodes is None else eval_return_nodes),
     }
-    graphs = {
-        mode: _cut(model, *_recorded(model, mode, tracer_kwargs, concrete_args), wanted[mode])
-        for mode in (True, False)
-    }
+    graphs = {}
+    for mode in (True, False):
+        graph, names = _recorded(model, mode, tracer_kwargs, concrete_args)
+        graphs[mode] = _cut(model, graph, names, wanted[mode])
     return DualGraphModule(model, graphs[True], graphs[False], type(model).__name__)
 
 
