@@ -1,0 +1,12 @@
+"""What the parts of torch.jit know of each other while they run, per thread."""
+
+import threading
+from typing import Any
+
+
+class _State(threading.local):
+    def __init__(self) -> None:
+        self.tracers: list[Any] = []  # recordings that are going on
+
+
+state = _State()
