@@ -1,14 +1,13 @@
 """dtypes, layouts and memory formats as the numbers that programs and archives have for them."""
 
 import flambeau
-from flambeau import _dtype, _memory_format
+from flambeau import _memory_format
 
 _NAMES = (
     "uint8 int8 int16 int32 int64 float16 float32 float64 - complex64 complex128 bool - - - bfloat16"
     " - - - - - - - float8_e5m2 float8_e4m3fn float8_e5m2fnuz float8_e4m3fnuz uint16 uint32 uint64"
 ).split()
-DTYPES = {getattr(_dtype, n): k for k, n in enumerate(_NAMES) if hasattr(_dtype, n)}
-DTYPES.pop(getattr(flambeau, "complex32", None), None)
+DTYPES = {getattr(flambeau, n): k for k, n in enumerate(_NAMES) if hasattr(flambeau, n)}
 BY_NUMBER = {number: dtype for dtype, number in DTYPES.items()}
 LAYOUTS = {flambeau.strided: 0}
 for _k, _name in enumerate("sparse_coo sparse_csr _mkldnn sparse_csc sparse_bsr sparse_bsc".split(), 1):

@@ -173,6 +173,8 @@ class Resolver:
             return self._wrap_sequence(c, found, place)
         if isinstance(found, types.ModuleType):
             return Namespace(self.member, found)
+        if found is flambeau.ops or isinstance(found, type(flambeau.ops.aten)):
+            return Namespace(self._op_member, found)
         special = _special(found)
         if special is not None:
             return Special(special)
@@ -234,6 +236,14 @@ class Resolver:
             schema = self.unit.python_schema(found, self)
             return PythonFunction(found, schema, None, mark != "ignore")
         return FunctionSugar(self.unit.function(found))
+
+    def _op_member(self, c, space, name, place):
+        """torch.ops.aten, and torch.ops.aten.name"""
+        if space is flambeau.ops:
+            return self.wrap(c, getattr(flambeau.ops, name), place)
+        if is_op(f"{space.name}::{name}"):
+            return Builtin(f"{space.name}::{name}")
+        raise CompileError(f"Unknown builtin op: {space.name}::{name}", place)
 
     def member(self, c: Any, module: Any, name: str, place: Any) -> Any:
         """module.name"""

@@ -104,9 +104,8 @@ class Text:
             point = self._scan_inputs(node, nodes, point - 1, uses)
 
     def _scan_inputs(self, reader, nodes, point, uses):
-        if reader.op in ("prim::Loop",):
-            return point
-        for value in reversed(reader.ins):
+        # a loop reads its count and condition after what it starts with has been assigned
+        for value in reversed(reader.ins[:2] if reader.op == "prim::Loop" else reader.ins):
             while point >= 0 and nodes[point].op in _CONSTANTS:
                 point -= 1
             if point >= 0 and value.node is nodes[point] and self._fits(value, reader, uses):
@@ -121,7 +120,7 @@ class Text:
             return False
         if node.op in ("prim::Enter", "prim::Exit", "prim::CreateObject", "prim::fork", "prim::Param"):
             return False
-        if reader.op in ("prim::Enter", "prim::Exit", "prim::If") and reader.op != "prim::If":
+        if reader.op in ("prim::Enter", "prim::Exit"):
             return False
         return not value.name or reader.op == "prim::Return"
 
