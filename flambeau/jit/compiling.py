@@ -169,8 +169,11 @@ def signature(
             source.at(what), "Compiled functions can't take variable number of arguments or use "
             "keyword-only arguments with defaults",
         )  # fmt: skip
-    defaults = {}
+    defaults, sizes = {}, {}
     if python is not None:
+        for name, hint in getattr(python, "__annotations__", {}).items():
+            if isinstance(getattr(hint, "__metadata__", (None,))[0], int):
+                sizes[name] = hint.__metadata__[0]
         for parameter in inspect.signature(python).parameters.values():
             if parameter.default is not parameter.empty:
                 defaults[parameter.name] = parameter.default
@@ -189,7 +192,8 @@ def signature(
         else:
             kind = T.TENSOR
         default = defaults.get(argument.arg, REQUIRED)
-        arguments.append(Argument(argument.arg, kind, default, k >= len(written)))
+        size = sizes.get(argument.arg)
+        arguments.append(Argument(argument.arg, kind, default, k >= len(written), size))
     returns = None
     if node.returns is not None:
         returns = resolver.annotation(node.returns, source.at(node.returns))

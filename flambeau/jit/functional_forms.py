@@ -4,12 +4,21 @@ Only what is more than one op stands here; all others are called as the op of th
 functions are compiled from this source, never run by Python.
 """
 
-from typing import List, Optional, Tuple  # noqa: UP035
+from typing import Annotated, List, Optional, Tuple  # noqa: UP035
 
 import flambeau as torch
 from flambeau import Tensor
 
-# ruff: noqa: UP006, UP045, E501
+# ruff: noqa: UP006, UP045, E501, B006
+
+# lists for which one number may stand
+List1 = Annotated[List[int], 1]
+List2 = Annotated[List[int], 2]
+List3 = Annotated[List[int], 3]
+OptionalList1 = Annotated[Optional[List[int]], 1]
+OptionalList2 = Annotated[Optional[List[int]], 2]
+OptionalList3 = Annotated[Optional[List[int]], 3]
+OptionalFloats1 = Annotated[Optional[List[float]], 1]
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -451,6 +460,94 @@ def margin_ranking_loss(
     return torch.margin_ranking_loss(input1, input2, target, margin, _reduction(reduction))
 
 
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: Optional[bool] = None,
+    eps: float = 1e-8,
+    reduce: Optional[bool] = None,
+    reduction: str = "mean",
+) -> Tensor:
+    return torch.poisson_nll_loss(input, target, log_input, full, eps, _reduction(reduction))
+
+
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: Optional[bool] = None,
+    reduce: Optional[bool] = None,
+    reduction: str = "mean",
+) -> Tensor:
+    return torch.ops.aten.soft_margin_loss(input, target, _reduction(reduction))
+
+
+def hinge_embedding_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: Optional[bool] = None,
+    reduce: Optional[bool] = None,
+    reduction: str = "mean",
+) -> Tensor:
+    return torch.hinge_embedding_loss(input, target, margin, _reduction(reduction))
+
+
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Optional[Tensor] = None,
+    size_average: Optional[bool] = None,
+    reduce: Optional[bool] = None,
+    reduction: str = "mean",
+) -> Tensor:
+    return torch.ops.aten.multi_margin_loss(
+        input, target, p, margin, weight, _reduction(reduction)
+    )
+
+
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Optional[Tensor] = None,
+    size_average: Optional[bool] = None,
+    reduce: Optional[bool] = None,
+    reduction: str = "mean",
+) -> Tensor:
+    loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
+    if weight is not None:
+        loss = loss * weight
+    loss = loss.sum(dim=-1) / input.size(-1)
+    if reduction == "none":
+        return loss
+    if reduction == "mean":
+        return loss.mean()
+    return loss.sum()
+
+
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    return torch.ctc_loss(
+        log_probs,
+        targets,
+        input_lengths,
+        target_lengths,
+        blank,
+        _reduction(reduction),
+        zero_infinity,
+    )
+
+
 def embedding(
     input: Tensor,
     weight: Tensor,
@@ -470,10 +567,10 @@ def embedding(
 
 def max_pool1d(
     input: Tensor,
-    kernel_size: List[int],
-    stride: Optional[List[int]] = None,
-    padding: List[int] = [0],  # noqa: B006
-    dilation: List[int] = [1],  # noqa: B006
+    kernel_size: List1,
+    stride: OptionalList1 = None,
+    padding: List1 = [0],
+    dilation: List1 = [1],
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor:
@@ -484,10 +581,10 @@ def max_pool1d(
 
 def max_pool2d(
     input: Tensor,
-    kernel_size: List[int],
-    stride: Optional[List[int]] = None,
-    padding: List[int] = [0, 0],  # noqa: B006
-    dilation: List[int] = [1, 1],  # noqa: B006
+    kernel_size: List2,
+    stride: OptionalList2 = None,
+    padding: List2 = [0, 0],
+    dilation: List2 = [1, 1],
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor:
@@ -498,16 +595,23 @@ def max_pool2d(
 
 def max_pool3d(
     input: Tensor,
-    kernel_size: List[int],
-    stride: Optional[List[int]] = None,
-    padding: List[int] = [0, 0, 0],  # noqa: B006
-    dilation: List[int] = [1, 1, 1],  # noqa: B006
+    kernel_size: List3,
+    stride: OptionalList3 = None,
+    padding: List3 = [0, 0, 0],
+    dilation: List3 = [1, 1, 1],
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor:
     if stride is None:
         stride = torch.jit.annotate(List[int], [])
     return torch.max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def adaptive_max_pool1d(
+    input: Tensor, output_size: List1, return_indices: bool = False
+) -> Tensor:
+    found, _ = torch.ops.aten.adaptive_max_pool1d(input, output_size)
+    return found
 
 
 def _output_size(wanted: List[Optional[int]], size: List[int]) -> List[int]:
@@ -521,17 +625,94 @@ def _output_size(wanted: List[Optional[int]], size: List[int]) -> List[int]:
     return found
 
 
-def adaptive_max_pool2d(
-    input: Tensor, output_size: List[int], return_indices: bool = False
+def adaptive_avg_pool2d(
+    input: Tensor, output_size: Annotated[List[Optional[int]], 2]
 ) -> Tensor:
-    found, _ = torch.ops.aten.adaptive_max_pool2d(input, output_size)
+    return torch.ops.aten.adaptive_avg_pool2d(input, _output_size(output_size, input.size()))
+
+
+def adaptive_avg_pool3d(
+    input: Tensor, output_size: Annotated[List[Optional[int]], 3]
+) -> Tensor:
+    return torch.ops.aten.adaptive_avg_pool3d(input, _output_size(output_size, input.size()))
+
+
+def adaptive_max_pool2d(
+    input: Tensor, output_size: Annotated[List[Optional[int]], 2], return_indices: bool = False
+) -> Tensor:
+    sizes = _output_size(output_size, input.size())
+    found, _ = torch.ops.aten.adaptive_max_pool2d(input, sizes)
     return found
+
+
+def lp_pool1d(
+    input: Tensor,
+    norm_type: float,
+    kernel_size: int,
+    stride: Optional[int] = None,
+    ceil_mode: bool = False,
+) -> Tensor:
+    if stride is None:
+        stride = kernel_size
+    out = torch.avg_pool1d(input.pow(norm_type), [kernel_size], [stride], [0], ceil_mode)
+    return (torch.sign(out) * relu(torch.abs(out))).mul(kernel_size).pow(1.0 / norm_type)
+
+
+def lp_pool2d(
+    input: Tensor,
+    norm_type: float,
+    kernel_size: List2,
+    stride: OptionalList2 = None,
+    ceil_mode: bool = False,
+) -> Tensor:
+    if stride is None:
+        stride = torch.jit.annotate(List[int], [])
+    out = torch.ops.aten.avg_pool2d(input.pow(norm_type), kernel_size, stride, [0, 0], ceil_mode)
+    area = kernel_size[0] * kernel_size[1]
+    return (torch.sign(out) * relu(torch.abs(out))).mul(area).pow(1.0 / norm_type)
+
+
+def unfold(
+    input: Tensor,
+    kernel_size: List2,
+    dilation: List2 = [1, 1],
+    padding: List2 = [0, 0],
+    stride: List2 = [1, 1],
+) -> Tensor:
+    return torch.ops.aten.im2col(input, kernel_size, dilation, padding, stride)
+
+
+def fold(
+    input: Tensor,
+    output_size: List2,
+    kernel_size: List2,
+    dilation: List2 = [1, 1],
+    padding: List2 = [0, 0],
+    stride: List2 = [1, 1],
+) -> Tensor:
+    return torch.ops.aten.col2im(input, output_size, kernel_size, dilation, padding, stride)
+
+
+def _factors(scale_factor: Optional[List[float]], dims: int) -> Optional[List[float]]:
+    if scale_factor is None:
+        return None
+    if len(scale_factor) == 1:
+        return scale_factor * (dims - 2)
+    return scale_factor
+
+
+def _sizes(size: Optional[List[int]], dims: int) -> Optional[List[int]]:
+    if size is None:
+        return None
+    if len(size) == 1:
+        return size * (dims - 2)
+    return size
 
 
 def interpolate(
     input: Tensor,
-    size: Optional[List[int]] = None,
-    scale_factor: Optional[List[float]] = None,
+    size: OptionalList1 = None,
+    scale_factor: OptionalFloats1 = None,
     mode: str = "nearest",
     align_corners: Optional[bool] = None,
     recompute_scale_factor: Optional[bool] = None,
@@ -541,20 +722,22 @@ def interpolate(
     if align_corners is not None:
         align = align_corners
     dims = input.dim()
+    sizes = _sizes(size, dims)
+    factors = _factors(scale_factor, dims)
     if dims == 3 and mode == "nearest":
-        return torch.ops.aten.upsample_nearest1d(input, size, scale_factor)
+        return torch.ops.aten.upsample_nearest1d(input, sizes, factors)
     if dims == 4 and mode == "nearest":
-        return torch.ops.aten.upsample_nearest2d(input, size, scale_factor)
+        return torch.ops.aten.upsample_nearest2d(input, sizes, factors)
     if dims == 5 and mode == "nearest":
-        return torch.ops.aten.upsample_nearest3d(input, size, scale_factor)
+        return torch.ops.aten.upsample_nearest3d(input, sizes, factors)
     if dims == 3 and mode == "linear":
-        return torch.ops.aten.upsample_linear1d(input, size, align, scale_factor)
+        return torch.ops.aten.upsample_linear1d(input, sizes, align, factors)
     if dims == 4 and mode == "bilinear":
-        return torch.ops.aten.upsample_bilinear2d(input, size, align, scale_factor)
+        return torch.ops.aten.upsample_bilinear2d(input, sizes, align, factors)
     if dims == 4 and mode == "bicubic":
-        return torch.ops.aten.upsample_bicubic2d(input, size, align, scale_factor)
+        return torch.ops.aten.upsample_bicubic2d(input, sizes, align, factors)
     if dims == 5 and mode == "trilinear":
-        return torch.ops.aten.upsample_trilinear3d(input, size, align, scale_factor)
+        return torch.ops.aten.upsample_trilinear3d(input, sizes, align, factors)
     raise NotImplementedError(f"interpolate of a {dims}D input with mode {mode}")
 
 

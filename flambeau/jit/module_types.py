@@ -61,6 +61,9 @@ class ModuleType(T.ClassType):
             return None
         if name in self.constants:
             return c.resolver.wrap(c, self.constants[name], place)
+        if name == "_flat_weights" and "_flat_weights_names" in self.constants:
+            names = self.constants["_flat_weights_names"]
+            return c.list_of([c.class_attribute(sugar.value, self, n, place) for n in names], place)
         if name in self.functions:
             found = self.functions[name]
             if isinstance(found, types.MethodType):

@@ -26,9 +26,9 @@ class ScriptModule(Module):
 
     _type: T.ClassType | None = None
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "__init__" in vars(cls) and not kwargs.get("made") and cls.__module__ != __name__:
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "__init__" in vars(cls) and cls.__module__ != __name__:
             cls.__init__ = _settling(cls.__init__)  # type: ignore[method-assign]
 
     def __getstate__(self) -> Any:
@@ -276,7 +276,7 @@ def python_class(kind: Any, base: type = RecursiveScriptModule) -> Any:
     if kind.python_class is None or not issubclass(kind.python_class, base):
         name = kind.name.rpartition(".")[2]
         members = {"_type": kind, "__module__": base.__module__, "original_name": name}
-        kind.python_class = type(base.__name__, (base,), members, made=True)
+        kind.python_class = type(base.__name__, (base,), members)
     cls = kind.python_class
     for method, function in kind.methods.items():
         expose(cls, method, function)

@@ -83,7 +83,6 @@ _TEMPLATES = {
     "aten::lift": "{0}",
     "aten::dequantize": "{0}.dequantize()",
     "aten::sym_size": "{0}.size({1})",
-    "aten::index": "{0}[_indices({1})]",
     "aten::_convolution_mode": "_F.conv{n}({0}, {1}, {2}, {3}, {4}, {5}, {6})",
     "prim::dtype": "_numbers[{0}.dtype]",
     "prim::layout": "0",
@@ -215,7 +214,15 @@ def _get(text, node):
     return f"{text.read(node.ins[0])}.get({text.all(node.ins[1:])})"
 
 
-@op_text("aten::pop", "aten::count", "aten::copy", "aten::index_of")
+@op_text("aten::index")
+def _index(text, node):
+    first, second = _arguments(text, node)[:2]
+    if node.ins[0].type_ == T.TENSOR:
+        return f"{first}[_indices({second})]"
+    return f"{first}.index({second})"
+
+
+@op_text("aten::pop", "aten::count", "aten::copy")
 def _container_method(text, node):
     return f"{text.read(node.ins[0])}.{node.op[6:]}({text.all(node.ins[1:])})"
 
