@@ -28,3 +28,5 @@ from flambeau.jit.modules import RecursiveScriptModule as RecursiveScriptModule
 from flambeau.jit.modules import ScriptModule as ScriptModule
 from flambeau.jit.scripting import script as script
 from flambeau.jit.support import Error as Error
+from flambeau.jit.archives import load as load
+from flambeau.jit.archives import save as save

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
+from flambeau._device import device
 from flambeau.jit import types as T
 from flambeau.jit.environment import RESULT, Frame
 from flambeau.jit.ir import Graph, Value
@@ -177,6 +178,8 @@ def signature(
         for parameter in inspect.signature(python).parameters.values():
             if parameter.default is not parameter.empty:
                 defaults[parameter.name] = parameter.default
+    else:
+        defaults = written_defaults(spec, source)
     comment = _comment_types(source)
     written = [*spec.posonlyargs, *spec.args]
     arguments = []
@@ -202,16 +205,58 @@ def signature(
     return arguments, returns
 
 
+def written_defaults(spec: ast.arguments, source: Source) -> dict[str, Any]:
+    """The defaults of arguments, read from the source and never run."""
+    names = [a.arg for a in (*spec.posonlyargs, *spec.args)]
+    found = dict(zip(names[len(names) - len(spec.defaults) :], spec.defaults))
+    found.update({a.arg: d for a, d in zip(spec.kwonlyargs, spec.kw_defaults) if d is not None})
+    return {name: literal(node, source) for name, node in found.items()}
+
+
+def literal(node: ast.expr, source: Source) -> Any:
+    """The value of an expression that is a number, a text or a container of such."""
+    if isinstance(node, ast.Constant) and not isinstance(node.value, (bytes, type(...))):
+        return node.value
+    if isinstance(node, ast.Name) and node.id in ("inf", "nan"):
+        return float(node.id)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -literal(node.operand, source)
+    if isinstance(node, ast.Tuple):
+        return tuple(literal(item, source) for item in node.elts)
+    if isinstance(node, ast.List):
+        return [literal(item, source) for item in node.elts]
+    if isinstance(node, ast.Dict):
+        pairs = zip(node.keys, node.values)
+        return {literal(k, source): literal(v, source) for k, v in pairs if k is not None}
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.device" and node.args:
+        return device(literal(node.args[0], source))
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "annotate" and len(node.args) == 2:
+        return literal(node.args[1], source)
+    raise CompileError("expected a literal", source.at(node))
+
+
 def compile_function(
     function: Function, python: Any, resolver: Any, own: T.Type | None = None
 ) -> Function:
     """Compile a Python function into a Function that was named already."""
     node, source = parsed(inspect.unwrap(python))
-    arguments, returns = signature(node, source, resolver, inspect.unwrap(python), own)
+    compile_source(function, node, source, resolver, inspect.unwrap(python), own)
+    return function
+
+
+def compile_source(
+    function: Function,
+    node: ast.FunctionDef,
+    source: Source,
+    resolver: Any,
+    python: Any,
+    own: T.Type | None,
+) -> None:
+    """Compile the syntax of a function; python is the function it is the source of, if any."""
+    arguments, returns = signature(node, source, resolver, python, own)
     try:
         Compiler(function, source, resolver).compile(node, arguments, returns)
     except (CompileError, FrontendError) as error:
         if isinstance(error, CompileError) and error.place is None:
             error.place = source.at(node)
         raise
-    return function

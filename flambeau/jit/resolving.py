@@ -76,6 +76,8 @@ _MATH = {"remainder": "mathremainder"}
 class Resolver:
     """Names of a Python function: its closure, its module and what Python has built in."""
 
+    allows_closures = False
+
     def __init__(self, unit: Any, spaces: list[dict], owner: Any = None) -> None:
         self.unit, self.spaces, self.owner = unit, spaces, owner
 

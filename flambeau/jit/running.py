@@ -18,6 +18,8 @@ class RunText(Text):
 
     limit = 160  # Python does not read expressions that are nested too deep
     indent_by = "    "
+    says_types = False
+    fork_name = "_fork"
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,10 +43,8 @@ class RunText(Text):
         return node.op not in ("prim::Enter", "prim::Exit", "prim::CreateObject", "prim::fork")
 
     def statement(self, node: Node) -> None:
-        if node.op == "prim::fork":
-            self._fork(node)
-        elif len(node.outs) == 1 and not self.uses.get(node.outs[0]) and node.op not in (
-            "prim::Enter", "prim::Exit", "prim::If", "prim::Loop", "prim::Constant"
+        if len(node.outs) == 1 and not self.uses.get(node.outs[0]) and node.op not in (
+            "prim::Enter", "prim::Exit", "prim::If", "prim::Loop", "prim::Constant", "prim::fork"
         ):  # fmt: skip
             self.line(self.expression(node))
         else:
@@ -52,15 +52,6 @@ class RunText(Text):
 
     def leaves_out_else(self, block: Block) -> bool:
         return not block.nodes_ and not block.outs
-
-    def _fork(self, node):
-        name = self.fresh("_task")
-        self.line(f"def {name}():")
-        self.level += 1
-        self.statements(node.blocks_[0])
-        self.line(f"return {self.read(node.blocks_[0].outs[0])}")
-        self.level -= 1
-        self.line(f"{self.name_for(node.outs[0])} = _fork({name})")
 
     def op(self, node: Node) -> str:
         special = OP_TEXTS.get(node.op)

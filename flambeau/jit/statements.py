@@ -17,7 +17,7 @@ from flambeau.jit.expressions import Expressions
 from flambeau.jit.ir import Block, Node, Value
 from flambeau.jit.outcomes import BREAK, CONTINUE, FALL, RETURN, assigned, jumps, outcomes
 from flambeau.jit.places import CompileError, UnsupportedNodeError
-from flambeau.jit.sugar import Sugar, iterable_of
+from flambeau.jit.sugar import Closure, Sugar, iterable_of
 
 _UNSUPPORTED = {
     ast.Try: "try blocks",
@@ -29,7 +29,6 @@ _UNSUPPORTED = {
     ast.ImportFrom: "import statements",
     ast.Global: "global variables",
     ast.Nonlocal: "nonlocal variables",
-    ast.FunctionDef: "function definitions",
 }
 _IN_PLACE = {ast.Add: "add_", ast.Sub: "sub_", ast.Mult: "mul_", ast.Div: "div_",
              ast.Mod: "fmod_", ast.BitAnd: "bitwise_and_", ast.BitOr: "bitwise_or_",
@@ -123,6 +122,13 @@ class Statements(Expressions):
             self.frame.set(name, self.constant(True, place))
         if RETURNED in flags:
             self.frame.set(GOES, self.constant(False, place))
+
+    def _emit_functiondef(self, node, rest):
+        """A function without arguments, which archives define for fork; others are refused."""
+        written = node.args
+        if not self.resolver.allows_closures or written.args or written.kwonlyargs:
+            raise UnsupportedNodeError(self.at(node), "function definitions aren't supported")
+        self.frame.set(node.name, Closure(node))
 
     def _emit_break(self, node, rest):
         if not self.loops:

@@ -131,6 +131,23 @@ class FunctionSugar(Sugar):
         return node.add_output(T.FUNCTION)
 
 
+class Closure(Sugar):
+    """A function inside of a function; its body is compiled where it is called."""
+
+    kind = "closure"
+
+    def __init__(self, node: ast.FunctionDef) -> None:
+        self.node = node
+
+    def call(self, c: Any, args: list, kwargs: dict, place: Any) -> Any:
+        *body, last = self.node.body
+        if not isinstance(last, ast.Return) or last.value is None:
+            raise CompileError("a closure ends with a return", place)
+        with c.own_names():
+            c.emit_statements(body)
+            return c.emit_value(last.value)
+
+
 class PythonFunction(Sugar):
     """A function that stays Python (`torch.jit.ignore`), or must not be called (`unused`)."""
 

@@ -44,6 +44,7 @@ class Text:
 
     limit = LIMIT
     indent_by = "  "
+    says_types = True
 
     def __init__(self, constants: Constants | None = None) -> None:
         self.constants = constants or Constants()
@@ -153,6 +154,8 @@ class Text:
             self._loop(node)
         elif node.op == "prim::Enter":
             self._enter(node)
+        elif node.op == "prim::fork":
+            self.fork(node)
         elif node.op == "prim::Exit":
             self.level -= 1
             if node.outs:
@@ -218,10 +221,23 @@ class Text:
     def _assign(self, targets, values):
         if not targets:
             return
+        if self.says_types and any(t.type_ != v.type_ for t, v in zip(targets, values)):
+            for target, value in zip(targets, values):
+                self.line(self._typed(target, value, self.read(value)))
+            return
         names = ", ".join(self.names[t] for t in targets)
         made = ", ".join(self.read(v) for v in values)
         if names != made:
             self.line(f"{names} = {made}")
+
+    def _typed(self, target, value, made):
+        """An assignment that says a type where it is wider than the value's."""
+        name = self.names[target]
+        if not self.says_types or target.type_ == value.type_ or value.type_ == T.NONE and (
+            not isinstance(target.type_, T.OptionalOf)
+        ):  # fmt: skip
+            return f"{name} = {made}"
+        return f"{name} : {self.type_text(target.type_)} = {made}"
 
     def _loop(self, node):
         count, condition, *starts = node.ins
@@ -232,9 +248,8 @@ class Text:
         expressions = [self.read(v) for v in starts]
         for start, inside, outside, made in zip(starts, carried, node.outs, expressions):
             outside.name = outside.name or inside.name
-            name = self.name_for(outside)
-            self.names[inside] = name
-            self.line(f"{name} = {made}")
+            self.names[inside] = self.name_for(outside)
+            self.line(self._typed(outside, start, made))
         if is_for:
             self._for(node, block, index, carried, count)
         else:
@@ -279,7 +294,8 @@ class Text:
 
     def _assign_carried(self, carried, values):
         if carried:
-            self._assign(carried, values)
+            names = ", ".join(self.names[v] for v in carried)
+            self.line(f"{names} = {', '.join(self.read(v) for v in values)}")
 
     # -- expressions -------------------------------------------------------------------------
     def member(self, owner: Value, name: str) -> str:
@@ -431,21 +447,17 @@ class Text:
     def _x_prim_EnumValue(self, node):
         return f"{self.read(node.ins[0])}.value"
 
-    def _x_prim_fork(self, node):
-        """A block that is one call."""
-        call = self.forked_call(node)
-        if call.op == "prim::CallFunction":
-            function = call.ins[0].node.attributes["value"]
-            self.dependencies.append(function)
-            return f"fork({', '.join([function.qualified_name, *map(self.read, call.ins[1:])])})"
-        head = f"({self.read(call.ins[0])}).{call.attributes['name']}"
-        return f"fork({', '.join([head, *map(self.read, call.ins[1:])])})"
+    def fork(self, node: Node) -> None:
+        """A block that may run beside others: a function without arguments."""
+        name = self.fresh("__forked_function")
+        self.line(f"def {name}():")
+        self.level += 1
+        self.statements(node.blocks_[0])
+        self.line(f"return {self.read(node.blocks_[0].outs[0])}")
+        self.level -= 1
+        self.line(f"{self.name_for(node.outs[0])} = {self.fork_name}({name})")
 
-    def forked_call(self, node: Node) -> Node:
-        calls = [n for n in node.blocks_[0].nodes_ if n.op != "prim::Constant"]
-        if len(calls) != 1 or not calls[0].op.startswith("prim::Call"):
-            raise NotImplementedError("fork of anything but a call of a function of the program")
-        return calls[0]
+    fork_name = "fork"
 
 
 def is_default(value: Value, default: Any) -> bool:
