@@ -263,3 +263,44 @@ def scaled_dot_product_attention(
     return F.scaled_dot_product_attention(
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
     )
+
+
+def _native_multi_head_attention(
+    query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask=None,
+    need_weights=True, average_attn_weights=True, mask_type=None,
+):  # fmt: skip
+    """Attention of batches that come first, as one op."""
+    by_key, by_pair = (mask, None) if mask_type == 1 else (None, mask)
+    turned = [x.transpose(0, 1) for x in (query, key, value)]
+    found, weights = F.multi_head_attention_forward(
+        *turned, embed_dim, num_head, qkv_weight, qkv_bias, None, None, False, 0.0, proj_weight,
+        proj_bias, False, by_key, need_weights, by_pair, average_attn_weights=average_attn_weights,
+    )  # fmt: skip
+    return found.transpose(0, 1), weights
+
+
+def _transformer_encoder_layer_fwd(
+    src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu, norm_first,
+    eps, norm_weight_1, norm_bias_1, norm_weight_2, norm_bias_2, ffn_weight_1, ffn_bias_1,
+    ffn_weight_2, ffn_bias_2, mask=None, mask_type=None,
+):  # fmt: skip
+    """A layer of an encoder as one op: what PyTorch's layers call where no gradient is needed."""
+
+    def attend(x):
+        return _native_multi_head_attention(
+            x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, False,
+            True, mask_type,
+        )[0]  # fmt: skip
+
+    def feed(x):
+        hidden = F.linear(x, ffn_weight_1, ffn_bias_1)
+        hidden = F.gelu(hidden) if use_gelu else F.relu(hidden)
+        return F.linear(hidden, ffn_weight_2, ffn_bias_2)
+
+    first = lambda x: F.layer_norm(x, [embed_dim], norm_weight_1, norm_bias_1, eps)
+    second = lambda x: F.layer_norm(x, [embed_dim], norm_weight_2, norm_bias_2, eps)
+    if norm_first:
+        x = src + attend(first(src))
+        return x + feed(second(x))
+    x = first(src + attend(src))
+    return second(x + feed(x))

@@ -42,7 +42,7 @@ from flambeau.serialization.restricted import Machine, broken
 MOST_SOURCE = 1 << 26  # bytes of one file of code
 _SPECIALS = frozenset(
     "annotate unchecked_cast uninitialized getattr int float bool str complex print range len "
-    "isinstance fork list dict tuple min max abs hasattr".split()
+    "isinstance fork list dict tuple min max abs hasattr sorted".split()
 )
 _TYPES = {
     **{t.code: t for t in (T.TENSOR, T.INT, T.FLOAT, T.BOOL, T.STR, T.COMPLEX, T.NONE, T.NUMBER,

@@ -145,6 +145,8 @@ class _Code:
                 lines.append(f'  __annotations__["{name}"] = {type_.code}\n')
         lines.extend(self._constants_of(kind))
         for name in kind.methods:
+            if name in kind.static:
+                continue
             lines.append(self._function(kind.methods[name], name, 1))
         return "".join(lines)
 

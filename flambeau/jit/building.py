@@ -163,9 +163,10 @@ class Building:
         items = [v for pair in zip(keys, values) for v in pair]
         return self.node("prim::DictConstruct", items, kind, place)
 
-    def tuple_of(self, parts: list, place: Any) -> Value:
+    def tuple_of(self, parts: list, place: Any, names: tuple[str, ...] = ()) -> Value:
         values = [self.value_of(part, place) for part in parts]
-        return self.node("prim::TupleConstruct", values, T.TupleOf(*[v.type_ for v in values]), place)
+        kind = T.TupleOf(*[v.type_ for v in values], fields=names)
+        return self.node("prim::TupleConstruct", values, kind, place)
 
     def unpacked(self, found: Any, place: Any, count: int | None = None) -> list:
         """The parts of a tuple, a list or what else can be unpacked."""
@@ -245,6 +246,10 @@ class Building:
             raise CompileError(f"Unknown builtin op: {name}", place)
         args = [self.value_of(a, place) for a in args]
         kwargs = {k: self.value_of(v, place) for k, v in kwargs.items()}
+        target = kwargs.pop("out", None)
+        if target is not None and target.type_ != T.NONE:
+            made = self.value_of(self.builtin(name, place, args, kwargs), place)
+            return self.builtin("aten::copy_", place, [target, made])
         reasons = []
         for converting in (False, True):
             for schema in schemas:

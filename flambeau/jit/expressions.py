@@ -124,10 +124,7 @@ class Expressions(Building):
         if isinstance(node.op, ast.Mod):
             value = self.value_of(left, place)
             if value.type_ == T.STR:
-                other = self.emit(node.right)
-                rest = other.parts if isinstance(other, TupleSugar) else [other]
-                rest = [self.value_of(r, place) for r in rest]
-                return self.builtin("aten::percentFormat", place, [value, *rest])
+                return self.builtin("aten::percentFormat", place, [value, self.emit(node.right)])
             left = value
         right = self.emit(node.right, hint if isinstance(hint, T.ListOf) else None)
         return self.binary(type(node.op), left, right, place)

@@ -1,5 +1,6 @@
 """ScriptFunction: a function of a program, as Python sees it, and its arguments at that border."""
 
+import enum
 from typing import Any
 
 from flambeau import _dtype
@@ -96,6 +97,9 @@ def as_type(value: Any, kind: T.Type) -> Any:
     if isinstance(kind, T.TupleOf) and isinstance(value, tuple) and len(value) == len(kind.parts):
         parts = [as_type(v, k) for v, k in zip(value, kind.parts)]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    if isinstance(kind, T.EnumType) and isinstance(value, enum.Enum):
+        own = type(value).__name__ == kind.cls.__name__  # the class of the program is another one
+        return kind.cls(value.value) if own else value
     if isinstance(kind, T.OptionalOf):
         return None if value is None else as_type(value, kind.part)
     if isinstance(kind, T.ClassType) and not kind.is_module and not is_instance(value, [kind]):

@@ -13,10 +13,10 @@ class no_grad:
 
     def __enter__(self) -> None:
         self.prev = torch.is_grad_enabled()
-        torch.set_grad_enabled(False)
+        torch.ops.aten.set_grad_enabled(False)
 
     def __exit__(self, exc_type: "Any", exc_value: "Any", traceback: "Any") -> None:  # type: ignore # noqa: F821
-        torch.set_grad_enabled(self.prev)
+        torch.ops.aten.set_grad_enabled(self.prev)
 
 
 class enable_grad:
@@ -29,10 +29,10 @@ class enable_grad:
 
     def __enter__(self) -> None:
         self.prev = torch.is_grad_enabled()
-        torch.set_grad_enabled(True)
+        torch.ops.aten.set_grad_enabled(True)
 
     def __exit__(self, exc_type: "Any", exc_value: "Any", traceback: "Any") -> None:  # type: ignore # noqa: F821
-        torch.set_grad_enabled(self.prev)
+        torch.ops.aten.set_grad_enabled(self.prev)
 
 
 for _cls in (no_grad, enable_grad):

@@ -47,7 +47,7 @@ _TEMPLATES = {
     "aten::dict": "dict({0})",
     "aten::list": "list({0})",
     "aten::join": "{0}.join({1})",
-    "aten::percentFormat": "({0} % ({rest},))",
+    "aten::percentFormat": "({0} % {1})",
     "aten::format": "_format({0}, {rest})",
     "aten::__range_length": "len(range({0}, {1}, {2}))",
     "aten::__derive_index": "({1} + {0} * {2})",
@@ -364,7 +364,7 @@ def call_text(text: Any, node: Node) -> str:
     else:
         function = _function(name)
         if function is None:
-            raise RuntimeError(f"{node.op} is not implemented in flambeau yet")
+            return f"_missing({node.op!r})"
         call = f"{text.hold(function, '_' + name)}({', '.join(made)})"
     return f"list({call})" if wrapped and len(schema.returns) == 1 else call
 

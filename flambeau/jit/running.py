@@ -132,6 +132,8 @@ def python_function(function: Any) -> Callable:
     """The Python function that does what a graph says."""
     global _count
     text = RunText()
+    name = function.name if function.name.isidentifier() else "function"
+    text.taken.add(name)  # it stands beside what its text names
     parameters = []
     for k, value in enumerate(function.graph.ins):
         if k == 0 and function.owner is not None:
@@ -141,7 +143,6 @@ def python_function(function: Any) -> Callable:
             parameters.append(text.name_for(value))
     text.level = 1
     text.body(function.graph)
-    name = function.name if function.name.isidentifier() else "function"
     source = "\n".join([f"def {name}({', '.join(parameters)}):", *text.lines]) + "\n"
     _count += 1
     filename = f"<flambeau jit {function.qualified_name} {_count}>"

@@ -48,6 +48,10 @@ def _annotate(c, node, hint, place):
     kind = c.resolver.annotation(node.args[0], place)
     value = c.emit_value(node.args[1], kind)
     c.widened(value, kind)
+    if value.type_ == T.TENSOR and kind in (T.INT, T.FLOAT, T.NUMBER):
+        return c.converted_return(value, kind, place)
+    if value.type_ == T.NUMBER and kind in (T.INT, T.FLOAT):
+        return c.builtin("aten::Int" if kind == T.INT else "aten::Float", place, [value])
     if not T.is_subtype(value.type_, kind):
         raise CompileError(
             f"expected an expression of type {kind.code} but found {value.type_.code}", place

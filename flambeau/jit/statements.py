@@ -216,8 +216,8 @@ class Statements(Expressions):
         if isinstance(node.target, ast.Name):
             value = self.converted(value, kind, self.at(node))
             self.frame.declared[node.target.id] = kind
-            if value.type_ != kind and kind != T.ANY:
-                value = self.widened(value, kind)
+            if value.type_ == T.NONE and kind != T.NONE:  # None, of that type
+                value = self.node("prim::Constant", [], kind, self.at(node), value=None)
         self.assign(node.target, value)
 
     def _emit_augassign(self, node, rest):
@@ -485,10 +485,7 @@ class Statements(Expressions):
         """prim::Loop: `body` emits one round, `again` whether there is another."""
         place = self.at(node)
         carried = self._carried(node)
-        for name, value in carried.items():
-            declared = self.frame.declared_type(name)
-            if declared is not None and name[0] != "%":
-                carried[name] = self.widened(value, declared)
+        kinds = {name: self._carried_type(name, value) for name, value in carried.items()}
         counter = [self.constant(0, place)] if length is not None else []
         loop = self.frame.block.add("prim::Loop", [count, condition, *carried.values(), *counter])
         loop.place = place
@@ -498,16 +495,16 @@ class Statements(Expressions):
         with self.within(block) as frame:
             for name, value in carried.items():
                 shown = "" if name[0] == "%" else name
-                frame.set(name, block.param.add_output(value.type_, shown))
+                frame.set(name, block.param.add_output(kinds[name], shown))
             if length is not None:
                 index = block.param.add_output(T.INT)
             frame.set(GOES, self.constant(True, place))
             body(index)
             goes = frame.find(GOES) if jumps(node.body) & {BREAK, RETURN} else None
-            self._close_loop(block, frame, carried, goes, again, length, index, place)
+            self._close_loop(block, frame, kinds, goes, again, length, index, place)
         self.loops.pop()
         for name, value in carried.items():
-            self.frame.set(name, loop.add_output(value.type_, "" if name[0] == "%" else name))
+            self.frame.set(name, loop.add_output(kinds[name], "" if name[0] == "%" else name))
         if length is not None:
             loop.add_output(T.INT)
         for name in frame.variables:
@@ -515,7 +512,15 @@ class Statements(Expressions):
                 if not isinstance(self.frame.find(name), Sugar):
                     self.frame.set(name, Undefined(f"{name} is not defined after the loop"))
 
-    def _close_loop(self, block, frame, carried, goes, again, length, index, place):
+    def _carried_type(self, name, value):
+        """The type of a variable that goes round a loop: what it was declared as."""
+        declared = self.frame.declared_type(name) if name[0] != "%" else None
+        if declared is None or not T.is_subtype(value.type_, declared):
+            return value.type_
+        self.widened(value, declared)
+        return declared
+
+    def _close_loop(self, block, frame, kinds, goes, again, length, index, place):
         """Whether a loop goes on, and with which values."""
         ends: list[Value] = []
         if length is not None:
@@ -531,15 +536,15 @@ class Statements(Expressions):
         else:
             both = self._again_if(goes, again, place)
         block.outs.append(both)
-        for name, value in carried.items():
+        for name, kind in kinds.items():
             end = frame.find(name)
-            if not T.is_subtype(end.type_, value.type_):
+            if not T.is_subtype(end.type_, kind):
                 raise CompileError(
-                    f"Variable '{name}' previously had type {value.type_.code} but is now being "
+                    f"Variable '{name}' previously had type {kind.code} but is now being "
                     f"assigned to a value of type {end.type_.code}\n",
                     place,
                 )
-            block.outs.append(self.widened(end, value.type_))
+            block.outs.append(self.widened(end, kind))
         block.outs.extend(ends)
 
     def _again_if(self, goes, again, place):

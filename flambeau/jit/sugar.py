@@ -54,7 +54,7 @@ class TupleSugar(Sugar):
         self.stays = any(isinstance(p, Sugar) and p.stays for p in parts)
 
     def as_value(self, c: Any, place: Any) -> Value:
-        return c.none(place) if self.is_none else c.tuple_of(self.parts, place)
+        return c.none(place) if self.is_none else c.tuple_of(self.parts, place, self.names)
 
     def unpack(self, c: Any, place: Any, count: int | None) -> list | None:
         return self.parts
@@ -93,9 +93,6 @@ class Builtin(Sugar):
     def call(self, c: Any, args: list, kwargs: dict, place: Any) -> Any:
         own = [] if self.own is None else [self.own]
         kwargs = {_RENAMED.get(k, k): v for k, v in kwargs.items()}
-        if "out" in kwargs and isinstance(kwargs["out"], Value):
-            if kwargs["out"].type_ == T.NONE:
-                del kwargs["out"]
         return c.builtin(self.name, place, [*own, *args], kwargs)
 
 

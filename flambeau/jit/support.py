@@ -29,6 +29,10 @@ def _raise(message, name=None):
     raise Error(f"{_FAILED}{text}")
 
 
+def _missing(name):
+    raise NotImplementedError(f"{name} is not implemented in flambeau yet")
+
+
 def _set_item(where, key, value):
     where[key] = value
     return where
@@ -164,6 +168,7 @@ SUPPORT: dict[str, Any] = {
     "_fork": fork,
     "_isinstance": is_instance,
     "_raise": _raise,
+    "_missing": _missing,
     "_set_item": _set_item,
     "_delete": _delete,
     "_format": _format,

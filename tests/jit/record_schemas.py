@@ -29,7 +29,10 @@ special_digamma special_erf special_erfc special_erfinv special_exp2 special_exp
 special_gammaln special_i0 special_log1p special_log_softmax special_logit special_logsumexp
 special_psi special_round special_sinc special_softmax special_xlogy __and__ __or__ __xor__ __not__
 __is__ __isnot__ __contains__ __getitem__ __derive_index __range_length __lshift__ __rshift__
-__round_to_zero_floordiv _set_item __interpolate fft_fftfreq fft_rfftfreq""".split()
+_nested_tensor_from_mask
+_nested_tensor_from_mask_left_aligned _transformer_encoder_layer_fwd _native_multi_head_attention
+to_padded_tensor nested_to_padded_tensor is_autocast_enabled is_autocast_cpu_enabled
+get_autocast_dtype __round_to_zero_floordiv _set_item __interpolate fft_fftfreq fft_rfftfreq""".split()
 
 
 def is_kept(schema):
