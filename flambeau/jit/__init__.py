@@ -8,6 +8,8 @@ docs/jit.md tells how to use it, docs/design/012-jit.md how it is built.
 from typing import Final as Final
 
 from flambeau.jit import annotations as annotations
+from flambeau.jit.archives import load as load
+from flambeau.jit.archives import save as save
 from flambeau.jit.classes import RecursiveScriptClass as RecursiveScriptClass
 from flambeau.jit.functions import ScriptFunction as ScriptFunction
 from flambeau.jit.futures import Future as Future
@@ -20,7 +22,7 @@ from flambeau.jit.marks import ignore as ignore
 from flambeau.jit.marks import interface as interface
 from flambeau.jit.marks import is_scripting as is_scripting
 from flambeau.jit.marks import is_tracing as is_tracing
-from flambeau.jit.marks import isinstance_ as isinstance
+from flambeau.jit.marks import isinstance_ as isinstance  # noqa: F401
 from flambeau.jit.marks import script_if_tracing as script_if_tracing
 from flambeau.jit.marks import script_method as script_method
 from flambeau.jit.marks import unused as unused
@@ -28,5 +30,3 @@ from flambeau.jit.modules import RecursiveScriptModule as RecursiveScriptModule
 from flambeau.jit.modules import ScriptModule as ScriptModule
 from flambeau.jit.scripting import script as script
 from flambeau.jit.support import Error as Error
-from flambeau.jit.archives import load as load
-from flambeau.jit.archives import save as save

@@ -30,7 +30,9 @@ def write_archive(file: Any, module: Any, name: str, extra: dict[str, Any]) -> N
     held.tuple_of(constants.found)
     archive = ArchiveWriter(file, name)
     for path, content in extra.items():
-        archive.add(f"extra/{path}", content.encode() if isinstance(content, str) else bytes(content))
+        archive.add(
+            f"extra/{path}", content.encode() if isinstance(content, str) else bytes(content)
+        )
     archive.add_all([(f"data/{k}", _bytes_of(s)) for k, s in enumerate(state.storages)])
     archive.add("data.pkl", state.finished())
     for space, text in code.files.items():
@@ -291,7 +293,9 @@ class _Pickle:
             self.plain(value.value)
             self.out += b"R"
         elif isinstance(kind, T.ClassType) and value is not None:
-            self.module(value) if kind.is_module or hasattr(value, "_modules") else self.object(value)
+            self.module(value) if kind.is_module or hasattr(value, "_modules") else self.object(
+                value
+            )
         elif kind == T.FLOAT and isinstance(value, int):
             self.plain(float(value))
         elif isinstance(value, _dtype.dtype):
@@ -341,4 +345,3 @@ class _Pickle:
             self.typed(getattr(found, attribute, None), type_)
         self.out += b"ub"
         self._remember(found)
-

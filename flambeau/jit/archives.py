@@ -3,6 +3,7 @@
 import os
 from typing import Any
 
+from flambeau.jit import types as T
 from flambeau.jit.archive_reading import read_module
 from flambeau.jit.archive_writing import write_archive
 from flambeau.jit.compiling import Function
@@ -10,7 +11,6 @@ from flambeau.jit.module_types import ModuleType
 from flambeau.jit.modules import ScriptModule, new_module
 from flambeau.jit.passes import copied
 from flambeau.jit.schemas import REQUIRED, Argument, Schema
-from flambeau.jit import types as T
 from flambeau.serialization import files
 
 
@@ -20,7 +20,10 @@ def save(m: Any, f: Any, _extra_files: dict | None = None) -> None:
 
 
 def load(
-    f: Any, map_location: Any = None, _extra_files: dict | None = None, _restore_shapes: bool = False
+    f: Any,
+    map_location: Any = None,
+    _extra_files: dict | None = None,
+    _restore_shapes: bool = False,
 ) -> Any:
     """Read a program that was saved, here or in PyTorch; the classes it came from are not needed.
 
@@ -39,7 +42,9 @@ def save_module(module: ScriptModule, f: Any, extra: dict | None = None) -> None
     """Write a module with its code to an archive."""
     files.check_writable(f)
     with files.opened_for_writing(f) as file:
-        name = os.path.splitext(os.path.basename(os.fspath(f)))[0] if files.is_path(f) else "archive"
+        name = (
+            os.path.splitext(os.path.basename(os.fspath(f)))[0] if files.is_path(f) else "archive"
+        )
         write_archive(file, module, name or "archive", extra or {})
 
 

@@ -13,7 +13,7 @@ from flambeau.jit.ir import Block, Graph, Value
 from flambeau.jit.matching import NoMatch, match, no_overload
 from flambeau.jit.places import CompileError, Place, Source, UnsupportedNodeError
 from flambeau.jit.schemas import overloads
-from flambeau.jit.sugar import Builtin, BoundMethod, ModuleSugar, Sugar, TupleSugar
+from flambeau.jit.sugar import BoundMethod, Builtin, ModuleSugar, Sugar, TupleSugar
 
 # attributes of tensors that are ops
 _TENSOR_ATTRIBUTES = {
@@ -488,7 +488,9 @@ class Building:
                 dim += 1
                 indices.append(None)
             elif found.type_ == T.INT:
-                value = self.value_of(self.builtin("aten::select", place, [value, at, found]), place)
+                value = self.value_of(
+                    self.builtin("aten::select", place, [value, at, found]), place
+                )
             elif found.type_ == T.TENSOR or isinstance(found.type_, T.ListOf):
                 if found.type_ != T.TENSOR:
                     found = self.value_of(self.builtin("aten::tensor", place, [found]), place)

@@ -51,7 +51,9 @@ def object_class(kind: T.ClassType) -> Any:
             if method not in ("__init__", "__enter__", "__exit__") and method not in kind.static:
                 setattr(made, method, _forwarding(method))
         for prop, (getter, setter) in kind.properties.items():
-            setattr(made, prop, property(_forwarding(getter), _forwarding(setter) if setter else None))
+            setattr(
+                made, prop, property(_forwarding(getter), _forwarding(setter) if setter else None)
+            )
     return kind.python_class
 
 

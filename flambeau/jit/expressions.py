@@ -414,9 +414,7 @@ class Expressions(Building):
             else:
                 args.append(self.emit(part))
         if any(keyword.arg is None for keyword in node.keywords):
-            raise NotSupportedError(
-                self.at(node), "keyword-arg expansion is not supported"
-            )
+            raise NotSupportedError(self.at(node), "keyword-arg expansion is not supported")
         return args, {k.arg: self.emit(k.value) for k in node.keywords if k.arg is not None}
 
     # -- comprehensions ----------------------------------------------------------------------
@@ -490,7 +488,7 @@ class Expressions(Building):
         if not tests:
             add(frame)
             return
-        static, condition, refinement = self.condition(tests[0], keep=True)
+        _, condition, refinement = self.condition(tests[0], keep=True)
         branch = self.frame.block.add("prim::If", [condition], place)
         with self.within(branch.add_block()) as inner:
             self.refine(refinement.if_true)

@@ -4,12 +4,14 @@ Only what is more than one op stands here; all others are called as the op of th
 functions are compiled from this source, never run by Python.
 """
 
+# mypy: ignore-errors
+
 from typing import Annotated, List, Optional, Tuple  # noqa: UP035
 
 import flambeau as torch
 from flambeau import Tensor
 
-# ruff: noqa: UP006, UP045, E501, B006
+# ruff: noqa: UP006, UP045, B006
 
 # lists for which one number may stand
 List1 = Annotated[List[int], 1]
@@ -504,9 +506,7 @@ def multi_margin_loss(
     reduce: Optional[bool] = None,
     reduction: str = "mean",
 ) -> Tensor:
-    return torch.ops.aten.multi_margin_loss(
-        input, target, p, margin, weight, _reduction(reduction)
-    )
+    return torch.ops.aten.multi_margin_loss(input, target, p, margin, weight, _reduction(reduction))
 
 
 def multilabel_soft_margin_loss(
@@ -607,9 +607,7 @@ def max_pool3d(
     return torch.max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-def adaptive_max_pool1d(
-    input: Tensor, output_size: List1, return_indices: bool = False
-) -> Tensor:
+def adaptive_max_pool1d(input: Tensor, output_size: List1, return_indices: bool = False) -> Tensor:
     found, _ = torch.ops.aten.adaptive_max_pool1d(input, output_size)
     return found
 
@@ -625,15 +623,11 @@ def _output_size(wanted: List[Optional[int]], size: List[int]) -> List[int]:
     return found
 
 
-def adaptive_avg_pool2d(
-    input: Tensor, output_size: Annotated[List[Optional[int]], 2]
-) -> Tensor:
+def adaptive_avg_pool2d(input: Tensor, output_size: Annotated[List[Optional[int]], 2]) -> Tensor:
     return torch.ops.aten.adaptive_avg_pool2d(input, _output_size(output_size, input.size()))
 
 
-def adaptive_avg_pool3d(
-    input: Tensor, output_size: Annotated[List[Optional[int]], 3]
-) -> Tensor:
+def adaptive_avg_pool3d(input: Tensor, output_size: Annotated[List[Optional[int]], 3]) -> Tensor:
     return torch.ops.aten.adaptive_avg_pool3d(input, _output_size(output_size, input.size()))
 
 

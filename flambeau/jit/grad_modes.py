@@ -1,5 +1,9 @@
 """`torch.no_grad` and `torch.enable_grad` as classes of scripts."""
 
+# mypy: ignore-errors
+
+from typing import Any
+
 import flambeau as torch
 
 
@@ -15,7 +19,7 @@ class no_grad:
         self.prev = torch.is_grad_enabled()
         torch.ops.aten.set_grad_enabled(False)
 
-    def __exit__(self, exc_type: "Any", exc_value: "Any", traceback: "Any") -> None:  # type: ignore # noqa: F821
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
         torch.ops.aten.set_grad_enabled(self.prev)
 
 
@@ -31,7 +35,7 @@ class enable_grad:
         self.prev = torch.is_grad_enabled()
         torch.ops.aten.set_grad_enabled(True)
 
-    def __exit__(self, exc_type: "Any", exc_value: "Any", traceback: "Any") -> None:  # type: ignore # noqa: F821
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
         torch.ops.aten.set_grad_enabled(self.prev)
 
 

@@ -4,6 +4,8 @@ A class here stands for the layer of its name. Its methods are compiled from thi
 __constants__ names attributes that never change.
 """
 
+# mypy: ignore-errors
+
 from typing import List, Optional, Tuple  # noqa: UP035
 
 import flambeau as torch
@@ -25,9 +27,7 @@ class Conv1d:
         if self.padding_mode != "zeros":
             padded = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
             return F.conv1d(padded, weight, bias, self.stride, (0,), self.dilation, self.groups)
-        return F.conv1d(
-            input, weight, bias, self.stride, self.padding, self.dilation, self.groups
-        )
+        return F.conv1d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
 
     def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
@@ -43,9 +43,7 @@ class Conv2d:
         if self.padding_mode != "zeros":
             padded = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
             return F.conv2d(padded, weight, bias, self.stride, (0, 0), self.dilation, self.groups)
-        return F.conv2d(
-            input, weight, bias, self.stride, self.padding, self.dilation, self.groups
-        )
+        return F.conv2d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
 
     def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
@@ -59,9 +57,7 @@ class Conv3d:
             padded = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
             none = (0, 0, 0)
             return F.conv3d(padded, weight, bias, self.stride, none, self.dilation, self.groups)
-        return F.conv3d(
-            input, weight, bias, self.stride, self.padding, self.dilation, self.groups
-        )
+        return F.conv3d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
 
     def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
@@ -246,9 +242,7 @@ class FeatureAlphaDropout:
 
 class Upsample:
     def forward(self, input: Tensor) -> Tensor:
-        return F.interpolate(
-            input, self.size, self.scale_factor, self.mode, self.align_corners
-        )
+        return F.interpolate(input, self.size, self.scale_factor, self.mode, self.align_corners)
 
     __constants__ = "size scale_factor mode align_corners recompute_scale_factor".split()
 
@@ -273,7 +267,9 @@ class CircularPad3d:
 class Softmax2d:
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() != 3 and input.dim() != 4:
-            raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
+            raise ValueError(
+                f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead"
+            )
         return F.softmax(input, -3)
 
 
@@ -448,9 +444,7 @@ class GRUCell:
             h = hx
             if not is_batched:
                 h = h.unsqueeze(0)
-        out = torch.gru_cell(
-            input, h, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
-        )
+        out = torch.gru_cell(input, h, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         if not is_batched:
             out = out.squeeze(0)
         return out
@@ -592,9 +586,7 @@ class TransformerDecoderLayer:
         return x
 
     def _sa_block(self, x: Tensor, mask: Optional[Tensor], padding: Optional[Tensor]) -> Tensor:
-        x = self.self_attn(
-            x, x, x, attn_mask=mask, key_padding_mask=padding, need_weights=False
-        )[0]
+        x = self.self_attn(x, x, x, attn_mask=mask, key_padding_mask=padding, need_weights=False)[0]
         return self.dropout1(x)
 
     def _mha_block(

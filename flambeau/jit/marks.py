@@ -46,7 +46,7 @@ def ignore(drop: Any = False, **kwargs: Any) -> Any:
         return drop
     if not isinstance(drop, bool):
         raise RuntimeError(
-            "Argument to @torch.jit.ignore must be a bool or a function but got " f"{drop}"
+            f"Argument to @torch.jit.ignore must be a bool or a function but got {drop}"
         )
 
     def mark(fn: F) -> F:

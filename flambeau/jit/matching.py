@@ -79,7 +79,9 @@ def _fitted(c, value, formal: Argument, bound, place, converting):
     kind = value.type_
     wanted = _bind(formal.type, value, bound)
     bare = wanted.part if isinstance(wanted, T.OptionalOf) else wanted
-    is_empty = value.node.op in ("prim::ListConstruct", "prim::DictConstruct") and not value.node.ins
+    is_empty = (
+        value.node.op in ("prim::ListConstruct", "prim::DictConstruct") and not value.node.ins
+    )
     if is_empty and type(kind) is type(bare) and kind != bare and not _has_letters(bare):
         return lambda: c.widened(value, bare)
     if T.is_subtype(kind, wanted):
@@ -124,8 +126,8 @@ def _as_list(c, value, formal, wanted, place, converting):
     if formal.size is not None and T.is_subtype(kind, wanted.part):
         return lambda: c.node("prim::ListConstruct", [value] * formal.size, wanted, place)
     if isinstance(kind, T.TupleOf) and kind.parts:
-        fits = lambda p: T.is_subtype(p, wanted.part) or (
-            converting and p == T.TENSOR and wanted.part == T.INT
+        fits = lambda p: (
+            T.is_subtype(p, wanted.part) or (converting and p == T.TENSOR and wanted.part == T.INT)
         )
         if all(fits(p) for p in kind.parts):
             return lambda: _tuple_as_list(c, value, wanted, place)

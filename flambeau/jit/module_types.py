@@ -122,7 +122,11 @@ def _constants_of(cls):
     names = set(getattr(cls, "__constants__", ()))
     for base in cls.__mro__:
         for name, hint in vars(base).get("__annotations__", {}).items():
-            if hint is Final or get_origin(hint) is Final or str(hint).startswith(("Final", "typing.Final")):
+            if (
+                hint is Final
+                or get_origin(hint) is Final
+                or str(hint).startswith(("Final", "typing.Final"))
+            ):
                 names.add(name)
         if base.__module__.startswith("flambeau."):
             names.update(getattr(base, "_kept", ()))

@@ -10,7 +10,9 @@ _NAMES = (
 DTYPES = {getattr(flambeau, n): k for k, n in enumerate(_NAMES) if hasattr(flambeau, n)}
 BY_NUMBER = {number: dtype for dtype, number in DTYPES.items()}
 LAYOUTS = {flambeau.strided: 0}
-for _k, _name in enumerate("sparse_coo sparse_csr _mkldnn sparse_csc sparse_bsr sparse_bsc".split(), 1):
+for _k, _name in enumerate(
+    "sparse_coo sparse_csr _mkldnn sparse_csc sparse_bsr sparse_bsc".split(), 1
+):
     if isinstance(getattr(flambeau, _name, None), _memory_format.layout):
         LAYOUTS[getattr(flambeau, _name)] = _k
 MEMORY_FORMATS = {

@@ -152,8 +152,6 @@ def _operator(text, node):
         return None
     if name in ("pow", "remainder") and _has_tensor(node) and a.type_ != T.TENSOR:
         return None
-    if name.startswith("bitwise") and not _has_tensor(node):
-        pass
     left, right = text.read(a), text.read(b)
     both_bools = a.type_ == b.type_ == T.BOOL
     symbol = _LOGICAL[name] if both_bools and name in _LOGICAL else _OPERATORS[name]
@@ -264,9 +262,7 @@ def _string_method(text, node):
     if node.ins[0].type_ != T.STR:
         return None
     rest = [v for v in node.ins[1:]]
-    while rest and node.schema_ and is_default(
-        rest[-1], node.schema_.arguments[len(rest)].default
-    ):
+    while rest and node.schema_ and is_default(rest[-1], node.schema_.arguments[len(rest)].default):
         rest.pop()
     return f"{text.read(node.ins[0])}.{node.op[6:]}({text.all(rest)})"
 

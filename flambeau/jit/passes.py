@@ -61,7 +61,7 @@ def _used_values(block):
             for sub in node.blocks_:
                 owners[sub] = node
                 visit(sub)
-            if has_effects(node) or not node.blocks_ and not node.outs:
+            if has_effects(node) or (not node.blocks_ and not node.outs):
                 _need(node, waiting)
                 parent = inner
                 while parent in owners:  # whether it happens depends on these

@@ -273,7 +273,6 @@ class Resolver:
 _MISSING = object()
 
 
-
 def _special(found):
     try:
         known = _SPECIAL.get(found)
@@ -343,4 +342,6 @@ class _Unquote(ast.NodeTransformer):
 
 def _unquoted(node):
     """An annotation without quotes around names inside, as in List["Tensor"]."""
-    return ast.fix_missing_locations(_Unquote().visit(ast.parse(ast.unparse(node), mode="eval").body))
+    return ast.fix_missing_locations(
+        _Unquote().visit(ast.parse(ast.unparse(node), mode="eval").body)
+    )

@@ -156,8 +156,10 @@ def _default(text):
 def _returns(text):
     if not text.startswith("("):
         text = text.removesuffix("(a!)")
-        kind, _, name = text.rpartition(" ") if " " in text and text[-1].isalnum() else (text, "", "")
-        if "(" in kind and ")" not in kind or not kind:
+        kind, _, name = (
+            text.rpartition(" ") if " " in text and text[-1].isalnum() else (text, "", "")
+        )
+        if ("(" in kind and ")" not in kind) or not kind:
             kind, name = text, ""
         return (T.parse(kind),), (name,) if name else ()
     pieces = _split(text[1 : _closing(text)])

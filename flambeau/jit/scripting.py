@@ -7,8 +7,13 @@ from flambeau.jit import marks
 from flambeau.jit import types as T
 from flambeau.jit.functions import ScriptFunction
 from flambeau.jit.module_types import method_source, module_type
-from flambeau.jit.modules import RecursiveScriptModule, ScriptModule, fill_module, new_module
-from flambeau.jit.modules import python_class
+from flambeau.jit.modules import (
+    RecursiveScriptModule,
+    ScriptModule,
+    fill_module,
+    new_module,
+    python_class,
+)
 from flambeau.jit.units import unit
 from flambeau.nn import Module
 

@@ -403,8 +403,13 @@ def _isinstance_condition(c, node):
         return True, None, Refinement()
     if value.type_ != T.ANY and not fitting:
         return False, None, Refinement()
-    asked = c.node("prim::isinstance", [value], T.BOOL, place, types=[w for w in wanted
-                                                                       if isinstance(w, T.Type)])
+    asked = c.node(
+        "prim::isinstance",
+        [value],
+        T.BOOL,
+        place,
+        types=[w for w in wanted if isinstance(w, T.Type)],
+    )
     if not isinstance(node.args[0], ast.Name):
         return None, asked, Refinement()
     name = node.args[0].id

@@ -15,7 +15,7 @@ from flambeau.jit import types as T
 from flambeau.jit.environment import EXITED, GOES, RESULT, RETURNED, Frame, Refinement, Undefined
 from flambeau.jit.expressions import Expressions
 from flambeau.jit.ir import Block, Node, Value
-from flambeau.jit.outcomes import BREAK, CONTINUE, FALL, RETURN, assigned, jumps, outcomes
+from flambeau.jit.outcomes import BREAK, FALL, RETURN, assigned, jumps, outcomes
 from flambeau.jit.places import CompileError, UnsupportedNodeError
 from flambeau.jit.sugar import Closure, Sugar, iterable_of
 
@@ -598,6 +598,3 @@ def _loaded(target):
     made = ast.copy_location(type(target)(**dict(ast.iter_fields(target))), target)
     made.ctx = ast.Load()
     return made
-
-
-

@@ -295,7 +295,9 @@ class ModuleSugar(Sugar):
         if not container:
             return c.call_method(self.value, "__getitem__", [c.emit(index)], {}, place)
         if isinstance(index, ast.Slice):
-            chosen = names[slice(*[c._static_bound(b) for b in (index.lower, index.upper, index.step)])]
+            chosen = names[
+                slice(*[c._static_bound(b) for b in (index.lower, index.upper, index.step)])
+            ]
             return TupleSugar([c.class_attribute(self.value, self.type_, n, place) for n in chosen])
         found = c.emit_value(index)
         if found.node.op != "prim::Constant":

@@ -98,7 +98,7 @@ def _named_class(kind: T.TupleOf) -> Any:
     found = NAMED_CLASSES.get(kind.name)
     if found is None:
         name = kind.name.rpartition(".")[2]
-        found = NAMED_CLASSES[kind.name] = namedtuple(name, kind.fields)  # noqa: PYI024
+        found = NAMED_CLASSES[kind.name] = namedtuple(name, kind.fields)
     return found
 
 

@@ -119,7 +119,13 @@ class Text:
         node = value.node
         if uses.get(value, 0) != 1 or len(node.outs) != 1 or node.blocks_:
             return False
-        if node.op in ("prim::Enter", "prim::Exit", "prim::CreateObject", "prim::fork", "prim::Param"):
+        if node.op in (
+            "prim::Enter",
+            "prim::Exit",
+            "prim::CreateObject",
+            "prim::fork",
+            "prim::Param",
+        ):
             return False
         if reader.op in ("prim::Enter", "prim::Exit"):
             return False
@@ -233,9 +239,9 @@ class Text:
     def _typed(self, target, value, made):
         """An assignment that says a type where it is wider than the value's."""
         name = self.names[target]
-        if not self.says_types or target.type_ == value.type_ or value.type_ == T.NONE and (
+        if not self.says_types or target.type_ == value.type_ or (value.type_ == T.NONE and (
             not isinstance(target.type_, T.OptionalOf)
-        ):  # fmt: skip
+        )):  # fmt: skip
             return f"{name} = {made}"
         return f"{name} : {self.type_text(target.type_)} = {made}"
 
@@ -479,7 +485,9 @@ def default_text(value: Any, kind: T.Type, text: Text) -> str:
     """The default of an argument in the head of a function."""
     bare = kind.part if isinstance(kind, T.OptionalOf) else kind
     if isinstance(value, tuple):
-        inside = [default_text(v, k, text) for v, k in zip(value, bare.parts or (bare,) * len(value))]
+        inside = [
+            default_text(v, k, text) for v, k in zip(value, bare.parts or (bare,) * len(value))
+        ]
         return f"({', '.join(inside)}{',' if len(inside) == 1 else ''})"
     if isinstance(value, list):
         return f"[{', '.join(default_text(v, bare.parts[0], text) for v in value)}]"

@@ -239,7 +239,7 @@ AS_INT = frozenset({SCALAR_TYPE, LAYOUT, MEMORY_FORMAT, QSCHEME})
 
 def optional(t: Type) -> Type:
     """That or None."""
-    if t == NONE or isinstance(t, OptionalOf) or t == ANY:
+    if t in (NONE, ANY) or isinstance(t, OptionalOf):
         return t
     if isinstance(t, UnionOf):
         return t if NONE in t.parts else union([*t.parts, NONE])
@@ -273,7 +273,7 @@ def choices(t: Type) -> tuple[Type, ...]:
 
 def is_subtype(a: Type, b: Type) -> bool:
     """Can a value of type a be used as a b, as it is?"""
-    if a == b or b == ANY or a == NOTHING:
+    if a in (b, NOTHING) or b == ANY:
         return True
     if b in AS_INT:
         return a == INT

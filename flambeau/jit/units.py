@@ -112,7 +112,10 @@ class Unit:
         members = _members(cls)
         for name, member in members.items():
             if isinstance(member, property):
-                made.properties[name] = (f"__{name}_getter", f"__{name}_setter" if member.fset else None)
+                made.properties[name] = (
+                    f"__{name}_getter",
+                    f"__{name}_setter" if member.fset else None,
+                )
         compiling: list[str] = []
 
         def compile_method(name):
@@ -164,7 +167,7 @@ class _Super(Sugar):
     def attribute(self, c: Any, name: str, place: Any) -> Any:
         value = c.value_of(self.owner, place)
         cls = getattr(value.type_, "original", None)
-        for base in (cls.__mro__[1:] if cls else ()):
+        for base in cls.__mro__[1:] if cls else ():
             member = vars(base).get(name)
             if member is None:
                 continue
@@ -219,4 +222,3 @@ def _enable_grad(cls):
 _GRAD_MODES = {"no_grad": _no_grad, "enable_grad": _enable_grad}
 
 unit = Unit()
-

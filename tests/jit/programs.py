@@ -4,6 +4,8 @@ The tests read this file as text and put flambeau or PyTorch in the place of `to
 same source runs in both.
 """
 
+# ruff: noqa
+
 import enum
 import math
 from typing import Any, Dict, Final, List, NamedTuple, Optional, Tuple, Union
@@ -140,7 +142,17 @@ def containers(x, names: List[str]):
 def strings(n: int, name: str):
     text = f"n is {n}, name is {name}"
     words = text.split(" ")
-    return text.upper(), words, "-".join(words), "is" in text, text.replace("is", "was"), text[0:3], str(n) + "!", "%d %s" % (n, name), text.startswith("n")
+    return (
+        text.upper(),
+        words,
+        "-".join(words),
+        "is" in text,
+        text.replace("is", "was"),
+        text[0:3],
+        str(n) + "!",
+        "%d %s" % (n, name),
+        text.startswith("n"),
+    )
 
 
 def optionals(x: Optional[Tensor], k: Optional[int] = None) -> Tensor:
@@ -219,7 +231,20 @@ def shapes(x):
     y = x.view(m, n).permute(1, 0).reshape(-1).unsqueeze(0)
     values, indices = x.max(dim=1)
     found = torch.topk(x, 2)
-    return y, values, indices, x.dim(), x.numel(), x.size(1), found.values, x.dtype == torch.float32, x.t(), torch.cat([x, x], dim=1), torch.stack([x, x]).chunk(2), x.split(2, dim=0)
+    return (
+        y,
+        values,
+        indices,
+        x.dim(),
+        x.numel(),
+        x.size(1),
+        found.values,
+        x.dtype == torch.float32,
+        x.t(),
+        torch.cat([x, x], dim=1),
+        torch.stack([x, x]).chunk(2),
+        x.split(2, dim=0),
+    )
 
 
 def functionals(x):
@@ -229,7 +254,13 @@ def functionals(x):
     y = F.dropout(y, 0.5, False)
     z = F.normalize(x, dim=1)
     loss = F.mse_loss(x, y) + F.smooth_l1_loss(x, z, reduction="sum")
-    return y, loss, F.pad(x, [1, 1]), F.one_hot(torch.tensor([0, 1]), 3), F.cross_entropy(x, torch.tensor([0, 1, 2]))
+    return (
+        y,
+        loss,
+        F.pad(x, [1, 1]),
+        F.one_hot(torch.tensor([0, 1]), 3),
+        F.cross_entropy(x, torch.tensor([0, 1, 2])),
+    )
 
 
 def asserts(x, n: int):
@@ -241,7 +272,15 @@ def asserts(x, n: int):
 
 def casts(x):
     s = x.sum()
-    return int(s), float(s), bool(s > 0), s.item(), x.to(torch.float64), x.long(), x.int().sum().item() + 1
+    return (
+        int(s),
+        float(s),
+        bool(s > 0),
+        s.item(),
+        x.to(torch.float64),
+        x.long(),
+        x.int().sum().item() + 1,
+    )
 
 
 def grads_off(x):
@@ -251,7 +290,18 @@ def grads_off(x):
 
 
 def maths(x: float, n: int):
-    return math.sqrt(x), math.ceil(x), math.floor(x), math.pi, math.log(x), math.pow(x, 2.0), round(x), min(n, 3), max(x, 2.0), math.exp(1.0)
+    return (
+        math.sqrt(x),
+        math.ceil(x),
+        math.floor(x),
+        math.pi,
+        math.log(x),
+        math.pow(x, 2.0),
+        round(x),
+        min(n, 3),
+        max(x, 2.0),
+        math.exp(1.0),
+    )
 
 
 def helper(x, scale: float = 2.0):
@@ -474,7 +524,12 @@ class Attention(nn.Module):
 
     def forward(self, x):
         b, n, d = x.shape
-        q, k, v = self.qkv(x).reshape(b, n, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
+        q, k, v = (
+            self.qkv(x)
+            .reshape(b, n, 3, self.heads, d // self.heads)
+            .permute(2, 0, 3, 1, 4)
+            .unbind(0)
+        )
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.out(y.transpose(1, 2).reshape(b, n, d))
 
