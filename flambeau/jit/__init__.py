@@ -30,3 +30,9 @@ from flambeau.jit.modules import RecursiveScriptModule as RecursiveScriptModule
 from flambeau.jit.modules import ScriptModule as ScriptModule
 from flambeau.jit.scripting import script as script
 from flambeau.jit.support import Error as Error
+from flambeau.jit.modules import TopLevelTracedModule as TopLevelTracedModule
+from flambeau.jit.modules import TracedModule as TracedModule
+from flambeau.jit.recording import TracerWarning as TracerWarning
+from flambeau.jit.tracing import TracingCheckError as TracingCheckError
+from flambeau.jit.tracing import trace as trace
+from flambeau.jit.tracing import trace_module as trace_module
