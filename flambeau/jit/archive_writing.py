@@ -39,7 +39,8 @@ def write_archive(file: Any, module: Any, name: str, extra: dict[str, Any]) -> N
         archive.add(f"code/{space.replace('.', '/')}.py", "".join(text).encode())
     archive.add_all([(f"constants/{k}", _bytes_of(s)) for k, s in enumerate(held.storages)])
     archive.add("constants.pkl", held.finished())
-    archive.add("version", b"3\n")
+    # texts mean what ops mean today: readers must not take them for those of older versions
+    archive.add("version", b"10\n")
     archive.add("byteorder", sys.byteorder.encode())
     archive.close()
 

@@ -565,6 +565,61 @@ def embedding(
     return torch.embedding(weight, input, padding, scale_grad_by_freq, sparse)
 
 
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Optional[Tensor] = None,
+    max_norm: Optional[float] = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Optional[Tensor] = None,
+    include_last_offset: bool = False,
+    padding_idx: Optional[int] = None,
+) -> Tensor:
+    indices = input
+    starts = offsets
+    if input.dim() == 2:
+        starts = torch.arange(0, input.numel(), input.size(1), dtype=input.dtype)
+        indices = input.reshape(-1)
+        if per_sample_weights is not None:
+            per_sample_weights = per_sample_weights.reshape(-1)
+    assert starts is not None
+    modes = ["sum", "mean", "max"]
+    found, _, _, _ = torch.embedding_bag(
+        weight,
+        indices,
+        starts,
+        scale_grad_by_freq,
+        modes.index(mode),
+        sparse,
+        per_sample_weights,
+        include_last_offset,
+        padding_idx,
+    )
+    return found
+
+
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    spread = var.clone().clamp_(min=eps)
+    loss = 0.5 * (torch.log(spread) + (input - target) ** 2 / spread)
+    if full:
+        loss = loss + 0.9189385332046727
+    if reduction == "mean":
+        return loss.mean()
+    if reduction == "sum":
+        return loss.sum()
+    return loss
+
+
 def max_pool1d(
     input: Tensor,
     kernel_size: List1,

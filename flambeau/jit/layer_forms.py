@@ -280,21 +280,10 @@ class EmbeddingBag:
         offsets: Optional[Tensor] = None,
         per_sample_weights: Optional[Tensor] = None,
     ) -> Tensor:
-        indices = input
-        starts = offsets
-        if input.dim() == 2:
-            starts = torch.arange(0, input.numel(), input.size(1), dtype=input.dtype)
-            indices = input.reshape(-1)
-            if per_sample_weights is not None:
-                per_sample_weights = per_sample_weights.reshape(-1)
-        assert starts is not None
-        modes = ["sum", "mean", "max"]
-        mode = modes.index(self.mode)
-        found, _, _, _ = torch.embedding_bag(
-            self.weight, indices, starts, self.scale_grad_by_freq, mode, self.sparse,
-            per_sample_weights, self.include_last_offset,
+        return F.embedding_bag(
+            input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq,
+            self.mode, self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx,
         )  # fmt: skip
-        return found
 
     __constants__ = (
         "num_embeddings embedding_dim max_norm norm_type scale_grad_by_freq mode sparse "
@@ -304,15 +293,9 @@ class EmbeddingBag:
 
 class GaussianNLLLoss:
     def forward(self, input: Tensor, target: Tensor, var: Tensor) -> Tensor:
-        spread = var.clone().clamp_(min=self.eps)
-        loss = 0.5 * (torch.log(spread) + (input - target) ** 2 / spread)
-        if self.full:
-            loss = loss + 0.9189385332046727
-        if self.reduction == "mean":
-            return loss.mean()
-        if self.reduction == "sum":
-            return loss.sum()
-        return loss
+        return F.gaussian_nll_loss(
+            input, target, var, full=self.full, eps=self.eps, reduction=self.reduction
+        )
 
     __constants__ = "full eps reduction".split()
 

@@ -19,8 +19,11 @@ from flambeau.jit.ir import Graph, Node, Value
 from flambeau.jit.matching import NoMatch, match
 from flambeau.jit.numbering import DTYPES, LAYOUTS, MEMORY_FORMATS
 from flambeau.jit.places import Source
+from flambeau.jit.resolving import functional_form
 from flambeau.jit.schemas import overloads
+from flambeau.jit.sugar import TupleSugar
 from flambeau.jit.traced_numbers import TracedInt, traced, untraced
+from flambeau.jit.units import unit
 from flambeau.nn import Module
 from flambeau.nn.modules.calling import Calling
 
@@ -68,6 +71,13 @@ _RENAMED = {
     "nll_loss_forward": "nll_loss_nd",
     "conv_transpose1d": "conv_transpose1d",
 }
+# functions whose parts are no ops of aten
+_AS_FORMS = frozenset(
+    "interpolate unfold fold embedding embedding_bag cross_entropy nll_loss mse_loss l1_loss huber_loss "
+    "smooth_l1_loss binary_cross_entropy binary_cross_entropy_with_logits kl_div poisson_nll_loss "
+    "margin_ranking_loss soft_margin_loss hinge_embedding_loss gaussian_nll_loss multi_margin_loss "
+    "multilabel_soft_margin_loss cosine_embedding_loss triplet_margin_loss".split()
+)
 
 
 class Region:
@@ -81,7 +91,7 @@ class Region:
 class Recorder(interposing.Handler, Building):
     """Writes down what runs on tensors that come from the inputs."""
 
-    kinds = frozenset({"op", "data", "method", "property", "module"})
+    kinds = frozenset({"op", "data", "method", "property", "module", "python"})
     level = interposing.OBSERVERS
     sees = "nothing"
 
@@ -208,7 +218,41 @@ class Recorder(interposing.Handler, Building):
             return self._op(name, function, args, kwargs)
         if kind == "property":
             return self._property(name, function, args, kwargs)
+        if kind == "python":
+            return self._python(name, function, args, kwargs)
         return self._method(name, function, args, kwargs)
+
+    def _python(self, name, function, args, kwargs):
+        """A function that is written in Python: those with ops of our own are called as a whole."""
+        key = name.place.key.removeprefix("functional_")
+        if key in _AS_FORMS and (self.known(args) or self.known(kwargs)):
+            found = self._form(key, args, kwargs)
+            if found is not None:
+                result = function(*untraced(args), **{k: untraced(v) for k, v in kwargs.items()})
+                self._track_result(result, found)
+                return result
+        return self._inside(function, args, kwargs)
+
+    def _form(self, key, args, kwargs):
+        """A call of a function of nn.functional as the script it is; None if there is none."""
+        form = functional_form(key)
+        if form is None:
+            return None
+        function = unit.function(form)
+        mark = self._mark()
+        try:
+            values = [self.value_for(a) for a in args]
+            options = {k: self.value_for(v) for k, v in kwargs.items()}
+            assert function.schema is not None
+            found, returns = match(self, function.schema, values, options, None, True)
+        except NoMatch:
+            self._forget(mark)
+            return None
+        target = self.graph.add("prim::Constant")
+        target.attributes["value"] = function
+        self._place(target)
+        constant = target.add_output(T.FUNCTION)
+        return self.node("prim::CallFunction", [constant, *found], returns[0], None)
 
     def _module(self, function, args, kwargs):
         module = args[0]
@@ -290,6 +334,11 @@ class Recorder(interposing.Handler, Building):
             found = self._recorded(name, args, kwargs)
         except NoMatch as reason:
             self._forget(mark)
+            found = self._form(name.place.key.removeprefix("functional_"), args, kwargs)
+            if found is not None:
+                result = function(*plain_args, **plain_kwargs)
+                self._track_result(result, found)
+                return result
             result = self._inside(function, plain_args, plain_kwargs)
             if isinstance(result, Tensor) and tensors and id(result) not in self.values:
                 raise RuntimeError(f"{name} cannot be recorded: {reason}") from None
@@ -350,7 +399,8 @@ class Recorder(interposing.Handler, Building):
 
     def _track_result(self, result, found):
         if isinstance(result, Tensor):
-            self.track(result, self.value_of(found, None))
+            first = found.parts[0] if isinstance(found, TupleSugar) else found
+            self.track(result, self.value_of(first, None))
         elif isinstance(result, (tuple, list)):
             parts = self.unpacked(found, None, len(result)) if result else []
             if parts and parts[0].node not in self.region.items:
