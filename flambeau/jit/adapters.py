@@ -1,4 +1,4 @@
-"""Ops of aten that have another form here: functions by the names of ops, arguments in their order."""
+"""Ops of aten that have another form here: functions by the names of ops, with their arguments."""
 
 import functools
 from collections.abc import Callable
@@ -288,8 +288,8 @@ def _transformer_encoder_layer_fwd(
 
     def attend(x):
         return _native_multi_head_attention(
-            x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, False,
-            True, mask_type,
+            x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask,
+            False, True, mask_type,
         )[0]  # fmt: skip
 
     def feed(x):

@@ -40,7 +40,7 @@ class NoType(Exception):
 
 
 def from_annotation(found: Any, class_of: Any) -> T.Type:
-    """The type that a Python annotation means; class_of(cls) gives types of the program's classes."""
+    """The type that an annotation means; class_of(cls) gives types of the program's classes."""
     try:
         if found in _PLAIN:
             return _PLAIN[found]

@@ -245,7 +245,7 @@ class Program:
                 parts.append(self.resolver.annotation(line.annotation, source.at(line)))
         made = T.TupleOf(*parts, name=name, fields=tuple(fields))
         known = NAMED_CLASSES.get(name)
-        if known is not None and tuple(known._fields) != made.fields:  # type: ignore[attr-defined]
+        if known is not None and tuple(known._fields) != made.fields:
             made.name = unit.unique_name(name)
         self.types[name] = made
         return made
@@ -255,7 +255,7 @@ class Program:
         for line in node.body:
             if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name):
                 members[line.targets[0].id] = literal(line.value, source)
-        cls = enum.Enum(name.rpartition(".")[2], members)  # type: ignore[misc]
+        cls = enum.Enum(name.rpartition(".")[2], members)
         kinds = {int: T.INT, float: T.FLOAT, str: T.STR}
         first = next(iter(members.values()), 0)
         made = self.types[name] = T.EnumType(name, kinds[type(first)], cls)

@@ -71,7 +71,7 @@ class _Code:
     def add_parts(self, kind: T.Type) -> None:
         for part in kind.parts:
             self.add_parts(part)
-        if isinstance(kind, (T.ClassType, T.EnumType)) or getattr(kind, "name", ""):
+        if isinstance(kind, (T.ClassType, T.EnumType)) or bool(getattr(kind, "name", None)):
             self.add(kind)
 
     def write(self, found: Any) -> None:

@@ -18,9 +18,9 @@ from flambeau.jit.sugar import BoundMethod, Builtin, ModuleSugar, Sugar, TupleSu
 # attributes of tensors that are ops
 _TENSOR_ATTRIBUTES = {
     **{name: "prim::" + name for name in
-       "dtype device grad data shape is_cuda is_cpu is_xpu is_sparse is_sparse_csr is_mkldnn is_mps "
-       "is_vulkan is_ipu is_maia is_meta is_quantized is_leaf requires_grad layout T H name itemsize "
-       "nbytes names is_nested is_mtia is_hpu".split()},
+       "dtype device grad data is_cuda is_cpu is_xpu is_sparse is_sparse_csr is_mkldnn is_mps "
+       "is_vulkan is_ipu is_maia is_meta is_quantized requires_grad layout name itemsize nbytes "
+       "names is_nested is_mtia is_hpu".split()},
     "shape": "aten::size",
     "T": "aten::numpy_T",
     "H": "aten::matrix_H",
@@ -339,8 +339,7 @@ class Building:
         if overloads("prim::" + name) and kind == T.TENSOR:
             return self.builtin("prim::" + name, place, [value])
         raise CompileError(
-            f"'{kind}' object has no attribute or method '{name}'. Did you forget to initialize an "
-            "attribute in __init__()?",
+            f"'{kind.code}' object has no attribute or method '{name}'.",
             place,
         )
 

@@ -74,13 +74,13 @@ class Compiler(Statements):
             self.function.schema = self._schema(arguments, returns)
         body = list(node.body)
         if FALL in outcomes(body):
-            if returns is not None and not T.is_subtype(T.NONE, returns):
-                if all(FALL in outcomes([s]) for s in body):
-                    raise CompileError(
-                        f"Function was not annotated as having type {returns.code}, but does not "
-                        "return along all paths",
-                        self.at(node),
-                    )
+            never = all(FALL in outcomes([s]) for s in body)
+            if never and returns is not None and not T.is_subtype(T.NONE, returns):
+                raise CompileError(
+                    f"Function was not annotated as having type {returns.code}, but does not "
+                    "return along all paths",
+                    self.at(node),
+                )
             body.append(ast.copy_location(ast.Return(value=None), node.body[-1] if body else node))
         self.emit_statements(body)
         result = self.frame.find(RESULT)
@@ -195,8 +195,10 @@ def signature(
         else:
             kind = T.TENSOR
         default = defaults.get(argument.arg, REQUIRED)
+        inferred = argument.annotation is None and comment is None
         size = sizes.get(argument.arg)
-        arguments.append(Argument(argument.arg, kind, default, k >= len(written), size))
+        named = k >= len(written)
+        arguments.append(Argument(argument.arg, kind, default, named, size, False, inferred))
     returns = None
     if node.returns is not None:
         returns = resolver.annotation(node.returns, source.at(node.returns))

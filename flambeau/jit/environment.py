@@ -13,8 +13,8 @@ RESULT, RETURNED, EXITED, GOES = "%result", "%returned", "%exited", "%goes"
 class Undefined:
     """What a name stands for that only some paths define."""
 
-    def __init__(self, message: str) -> None:
-        self.message = message
+    def __init__(self, message: str, place: Any = None) -> None:
+        self.message, self.place = message, place
 
 
 class Frame:
@@ -25,6 +25,7 @@ class Frame:
         self.variables: dict[str, Any] = {}
         self.refined: dict[str, Value] = {}
         self.declared: dict[str, T.Type] = {}
+        self.annotated: set[str] = set()  # those that keep their type
 
     def find(self, name: str) -> Any:
         """What a name stands for; None if nothing."""
@@ -85,5 +86,8 @@ def _common(a, b):
 def check_defined(name: str, found: Any, place: Any) -> Any:
     """A variable that is there on all paths."""
     if isinstance(found, Undefined):
-        raise CompileError(found.message, place)
+        if found.place is None:
+            raise CompileError(found.message, place)
+        used = f"and was used here:\n{place.highlight()}"
+        raise CompileError("\n" + found.message, found.place, used)
     return found

@@ -26,10 +26,6 @@ _SWAPPED = {"aten::lt": "aten::gt", "aten::gt": "aten::lt", "aten::le": "aten::g
             "aten::ge": "aten::le", "aten::eq": "aten::eq", "aten::ne": "aten::ne",
             "aten::add": "aten::add", "aten::mul": "aten::mul"}  # fmt: skip
 _UNARY = {ast.USub: "aten::neg", ast.UAdd: None, ast.Invert: "aten::bitwise_not"}
-_UNSUPPORTED = {ast.Lambda: "lambdas", ast.SetComp: "set comprehensions", ast.Set: "sets",
-                ast.Yield: "yield", ast.YieldFrom: "yield from", ast.Await: "await",
-                ast.NamedExpr: "assignment expressions",
-                ast.GeneratorExp: "generator expressions"}  # fmt: skip
 
 
 class Expressions(Building):
@@ -39,8 +35,7 @@ class Expressions(Building):
         """A value, or something that becomes one; hint is the type it should have."""
         method = getattr(self, "_on_" + type(node).__name__.lower(), None)
         if method is None:
-            what = _UNSUPPORTED.get(type(node), type(node).__name__)
-            raise UnsupportedNodeError(self.at(node), f"{what} aren't supported")
+            raise UnsupportedNodeError(self.at(node), f"{type(node).__name__} aren't supported")
         return method(node, hint)
 
     def emit_value(self, node: ast.expr, hint: T.Type | None = None) -> Value:

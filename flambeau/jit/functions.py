@@ -9,7 +9,7 @@ from flambeau._tensor import Tensor
 from flambeau.jit import types as T
 from flambeau.jit.compiling import Function
 from flambeau.jit.ir import Graph
-from flambeau.jit.numbering import DTYPES, LAYOUTS, MEMORY_FORMATS
+from flambeau.jit.numbering import number_of
 from flambeau.jit.passes import inlined
 from flambeau.jit.schemas import REQUIRED, Schema
 from flambeau.jit.state import state
@@ -64,10 +64,15 @@ def converted(value: Any, kind: T.Type, schema: Schema, name: str, position: int
     made = as_type(value, kind)
     if not is_instance(made, [kind]):
         found = _type_name(value)
+        inferred = schema.arguments[position].is_inferred
+        more = (
+            f"Inferred '{name}' to be of type '{kind.code}' because it was not annotated with an "
+            "explicit type.\n"
+        )
         raise RuntimeError(
-            f"{schema.name}() Expected a value of type '{kind.code}' for argument '{name}' but "
-            f"instead found type '{found}'.\nPosition: {position}\nValue: {value!r}\n"
-            f"Declaration: {schema}"
+            f"{schema.name}() Expected a value of type '{kind.code}{' (inferred)' * inferred}' for "
+            f"argument '{name}' but instead found type '{found}'.\n{more * inferred}Position: "
+            f"{position}\nValue: {value!r}\nDeclaration: {schema}"
         )
     return made
 
@@ -81,11 +86,8 @@ def as_type(value: Any, kind: T.Type) -> Any:
     if kind == T.FLOAT and type(value) is int:
         return float(value)
     if kind == T.INT:
-        for cls, numbers in ((_dtype.dtype, DTYPES), (layout, LAYOUTS),
-                             (memory_format, MEMORY_FORMATS)):  # fmt: skip
-            if isinstance(value, cls):
-                return numbers[value]
-        return value
+        is_named = isinstance(value, (_dtype.dtype, layout, memory_format))
+        return number_of(value) if is_named else value
     if kind == T.DEVICE and isinstance(value, str):
         from flambeau._device import device
 
@@ -158,6 +160,7 @@ class ScriptFunction:
         values = bound(function, args, kwargs)
         if state.tracers:
             return state.tracers[-1].call(function, values)
+        state.last = function
         return function.run(*values)
 
     @property

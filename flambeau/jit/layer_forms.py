@@ -12,7 +12,7 @@ import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau import Tensor
 
-# ruff: noqa: UP006, UP045
+# ruff: noqa: UP006, UP045, SIM102
 
 
 class Sequential:
@@ -321,8 +321,8 @@ class LSTM:
             if not is_batched:
                 h, c = h.unsqueeze(1), c.unsqueeze(1)
         out, hn, cn = torch.lstm(
-            input, [h, c], self._flat_weights, self.bias, self.num_layers, self.dropout, self.training,
-            self.bidirectional, self.batch_first,
+            input, [h, c], self._flat_weights, self.bias, self.num_layers, self.dropout,
+            self.training, self.bidirectional, self.batch_first,
         )  # fmt: skip
         if not is_batched:
             out, hn, cn = out.squeeze(batch_dim), hn.squeeze(1), cn.squeeze(1)
@@ -375,13 +375,13 @@ class RNN:
                 h = h.unsqueeze(1)
         if self.mode == "RNN_TANH":
             out, hn = torch.rnn_tanh(
-                input, h, self._flat_weights, self.bias, self.num_layers, self.dropout, self.training,
-                self.bidirectional, self.batch_first,
+                input, h, self._flat_weights, self.bias, self.num_layers, self.dropout,
+                self.training, self.bidirectional, self.batch_first,
             )  # fmt: skip
         else:
             out, hn = torch.rnn_relu(
-                input, h, self._flat_weights, self.bias, self.num_layers, self.dropout, self.training,
-                self.bidirectional, self.batch_first,
+                input, h, self._flat_weights, self.bias, self.num_layers, self.dropout,
+                self.training, self.bidirectional, self.batch_first,
             )  # fmt: skip
         if not is_batched:
             out, hn = out.squeeze(batch_dim), hn.squeeze(1)
@@ -489,8 +489,9 @@ class MultiheadAttention:
         return out, weights
 
     __constants__ = (
-        "embed_dim num_heads dropout batch_first add_zero_attn kdim vdim _qkv_same_embed_dim head_dim "
-        "q_proj_weight k_proj_weight v_proj_weight in_proj_weight bias_k bias_v in_proj_bias"
+        "embed_dim num_heads dropout batch_first add_zero_attn kdim vdim _qkv_same_embed_dim "
+        "head_dim q_proj_weight k_proj_weight v_proj_weight in_proj_weight bias_k bias_v "
+        "in_proj_bias"
     ).split()
 
 

@@ -38,7 +38,7 @@ def match(
         elif formal.name == "self" and "input" in rest:
             value = rest.pop("input")
         elif formal.default is not REQUIRED:
-            steps.append(lambda v=formal.default, f=formal: default_value(c, v, f.type, place))
+            steps.append(_default(c, formal, place))
             continue
         else:
             raise NoMatch(f"Argument {formal.name} not provided.")
@@ -53,6 +53,10 @@ def match(
     values = [step() for step in steps]
     values.extend(args[used:])
     return values, [_filled(kind, bound) for kind in schema.returns]
+
+
+def _default(c, formal, place):
+    return lambda: default_value(c, formal.default, formal.type, place)
 
 
 def _takes_rest(schema, k, formal, args, used):
@@ -90,9 +94,9 @@ def _fitted(c, value, formal: Argument, bound, place, converting):
         found = _as_list(c, value, formal, bare, place, converting)
         if found is not None:
             return found
-    if isinstance(bare, T.TupleOf) and isinstance(kind, T.TupleOf):
-        if T.unify(kind, bare) is not None:
-            return lambda: c.converted(value, bare, place)
+    tuples = isinstance(bare, T.TupleOf) and isinstance(kind, T.TupleOf)
+    if tuples and T.unify(kind, bare) is not None:
+        return lambda: c.converted(value, bare, place)
     if converting:
         if kind == T.TENSOR and bare in _IMPLICIT:
             return lambda: c.node(_IMPLICIT[bare], [value], bare, place)

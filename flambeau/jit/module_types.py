@@ -265,8 +265,10 @@ def _describe_value(made, name, value, hints):
         kind = None if ours and name.startswith("_") else infer(value, _scripted)
     if kind is None:
         said = f"`{type(value).__name__}`" if value != [] and value != {} else "an empty container"
-        made.failed[name] = f"This attribute exists on the Python module, but we failed to convert " \
-                            f"Python type: {said} to a TorchScript type."  # fmt: skip
+        made.failed[name] = (
+            "This attribute exists on the Python module, but we failed to convert Python type: "
+            f"{said} to a TorchScript type."
+        )
         return
     made.attributes[name] = kind
 

@@ -2,7 +2,6 @@
 
 import copy
 import functools
-import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,17 +11,17 @@ from flambeau.jit.ir import Graph
 from flambeau.jit.marks import Attribute, mark_of
 from flambeau.jit.passes import inlined
 from flambeau.jit.state import state
+from flambeau.jit.support import is_instance
 from flambeau.nn import Module
 
 _NO_PICKLE = (
-    "ScriptModules cannot be deepcopied using copy.deepcopy or saved using torch.save. Mixed "
-    "serialization of script and non-script modules is not supported. For purely script modules "
-    "use my_script_module.save(<filename>) instead."
+    "Tried to serialize object {} which does not have a __getstate__ method defined! Use "
+    "module.save(path) and torch.jit.load(path) instead."
 )
 
 
 class ScriptModule(Module):
-    """A module whose methods are programs; classes derived from it mark theirs with script_method."""
+    """A module whose methods are programs; derived classes mark theirs with script_method."""
 
     _type: T.ClassType | None = None
 
@@ -32,11 +31,11 @@ class ScriptModule(Module):
             cls.__init__ = _settling(cls.__init__)  # type: ignore[method-assign]
 
     def __getstate__(self) -> Any:
-        raise pickle.PickleError(_NO_PICKLE)
+        raise RuntimeError(_NO_PICKLE.format(getattr(self._type, "name", type(self).__name__)))
 
 
 def _settling(init):
-    """The constructor of a module that was written as a script: its methods are compiled at last."""
+    """The constructor of a module that was written as a script; at last it is compiled."""
 
     @functools.wraps(init)
     def __init__(self, *args, **kwargs):
@@ -44,7 +43,7 @@ def _settling(init):
         if type(self).__init__ is __init__ or getattr(type(self).__init__, "_of", None) is init:
             _settle(self)
 
-    __init__._of = init  # type: ignore[attr-defined]
+    __init__._of = init
     return __init__
 
 
@@ -85,7 +84,8 @@ class ScriptMethod:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         values = bound(self._function, args, kwargs, skip=1)
         if state.tracers:
-            return state.tracers[-1].call_method(self.owner, self._function, values)
+            return state.tracers[-1].call_method_of(self.owner, self._function, values)
+        state.last = self._function
         return self._function.run(self.owner, *values)
 
     @property
@@ -202,6 +202,17 @@ class RecursiveScriptModule(ScriptModule):
     def get_debug_state(self) -> Any:
         return self.graph
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        kind = self._type.attributes.get(name) if self._type is not None else None
+        if kind is not None and not isinstance(kind, T.ClassType) and kind != T.TENSOR:
+            value = as_type(value, kind)
+            if not is_instance(value, [kind]):
+                raise RuntimeError(
+                    f"Could not cast attribute '{name}' to type {kind.code}: Unable to cast Python "
+                    f"instance of type {type(value)}"
+                )
+        super().__setattr__(name, value)
+
     # -- containers: a script module of modules is one too
     def _members(self) -> list[Any]:
         return list(self._modules.values())
@@ -303,14 +314,14 @@ def _expose_python(cls, kind):
 
 def new_module(kind: Any, base: type = RecursiveScriptModule) -> Any:
     """An empty module of a type."""
-    made = python_class(kind, base).__new__(python_class(kind, base))
+    made = object.__new__(python_class(kind, base))
     Module.__init__(made)
     return made
 
 
 def copied_module(module: Any, copied: Any) -> Any:
     """Another module of the same type, with copies of what this one holds."""
-    made = type(module).__new__(type(module))
+    made = object.__new__(type(module))
     Module.__init__(made)
     for name, value in vars(module).items():
         if not name.startswith("_"):

@@ -24,9 +24,11 @@ _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "eq
               "__rshift__": ">>", "__is__": "is", "__isnot__": "is not",
               "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}  # fmt: skip
 _LOGICAL = {"__and__": "and", "__or__": "or", "__xor__": "!="}
-_MATH = ("sqrt exp log log2 log10 log1p expm1 sin cos tan asin acos atan atan2 sinh cosh tanh asinh "
-         "acosh atanh ceil floor fabs degrees radians gcd factorial fmod copysign gamma lgamma erf erfc "
-         "ldexp isnan isinf isfinite hypot frexp modf").split()  # fmt: skip
+_MATH = (
+    "sqrt exp log log2 log10 log1p expm1 sin cos tan asin acos atan atan2 sinh cosh tanh asinh "
+    "acosh atanh ceil floor fabs degrees radians gcd factorial fmod copysign gamma lgamma erf erfc "
+    "ldexp isnan isinf isfinite hypot frexp modf"
+).split()
 # templates by the name of an op; {0} is the first argument, {rest} all after it
 _TEMPLATES = {
     "aten::__not__": "(not {0})",
@@ -104,14 +106,18 @@ _TEMPLATES = {
     "prim::rangelist": "list(range({0}))",
     "prim::id": "id({0})",
 }
-for _name in ("is_cuda is_cpu is_xpu is_sparse is_sparse_csr is_mkldnn is_mps is_vulkan is_ipu is_maia "
-              "is_meta is_quantized is_nested is_mtia is_hpu").split():  # fmt: skip
+for _name in (
+    "is_cuda is_cpu is_xpu is_sparse is_sparse_csr is_mkldnn is_mps is_vulkan is_ipu is_maia "
+    "is_meta is_quantized is_nested is_mtia is_hpu"
+).split():
     _TEMPLATES["prim::" + _name] = f"getattr({{0}}, '{_name}', False)"
 # methods of strings and lists that Python calls the same
-_METHODS = ("upper lower capitalize title swapcase strip lstrip rstrip startswith endswith find rfind "
-            "rindex isalnum isalpha isdecimal isdigit isidentifier islower isnumeric isprintable isspace "
-            "istitle isupper center ljust rjust zfill expandtabs splitlines rsplit partition rpartition "
-            "replace").split()  # fmt: skip
+_METHODS = (
+    "upper lower capitalize title swapcase strip lstrip rstrip startswith endswith find rfind "
+    "rindex isalnum isalpha isdecimal isdigit isidentifier islower isnumeric isprintable isspace "
+    "istitle isupper center ljust rjust zfill expandtabs splitlines rsplit partition "
+    "rpartition replace"
+).split()
 
 
 def op_text(*names):
@@ -155,9 +161,8 @@ def _operator(text, node):
     left, right = text.read(a), text.read(b)
     both_bools = a.type_ == b.type_ == T.BOOL
     symbol = _LOGICAL[name] if both_bools and name in _LOGICAL else _OPERATORS[name]
-    if name in ("eq", "ne") and not _has_tensor(node) and isinstance(a.type_, T.ListOf):
-        if a.type_.part == T.TENSOR:
-            return f"{'not ' if name == 'ne' else ''}_equal_lists({left}, {right})"
+    if name in ("eq", "ne") and a.type_ == T.ListOf(T.TENSOR):
+        return f"{'not ' if name == 'ne' else ''}_equal_lists({left}, {right})"
     made = f"({left} {symbol} {right})"
     out = node.outs[0].type_ if node.outs else None
     if out == T.FLOAT and a.type_ != T.FLOAT and b.type_ != T.FLOAT and name != "div":
@@ -261,7 +266,7 @@ def _split(text, node):
 def _string_method(text, node):
     if node.ins[0].type_ != T.STR:
         return None
-    rest = [v for v in node.ins[1:]]
+    rest = list(node.ins[1:])
     while rest and node.schema_ and is_default(rest[-1], node.schema_.arguments[len(rest)].default):
         rest.pop()
     return f"{text.read(node.ins[0])}.{node.op[6:]}({text.all(rest)})"

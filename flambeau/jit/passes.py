@@ -8,12 +8,12 @@ from flambeau.jit.ir import Block, Graph, Node, Value
 
 # nodes with effects besides their results
 _EFFECTS = frozenset(
-    "prim::RaiseException prim::SetAttr prim::Print prim::CallFunction prim::CallMethod prim::Enter "
-    "prim::Exit prim::fork prim::PythonOp aten::warn aten::wait aten::append aten::extend "
-    "aten::insert aten::pop aten::clear aten::remove aten::reverse aten::sort aten::update "
-    "aten::_set_item aten::Delete aten::setdefault aten::popitem aten::manual_seed aten::seed "
-    "aten::set_grad_enabled aten::save aten::IntImplicit aten::FloatImplicit aten::ScalarImplicit "
-    "aten::backward prim::ModuleContainerIndex".split()
+    "prim::RaiseException prim::SetAttr prim::Print prim::CallFunction prim::CallMethod "
+    "prim::Enter prim::Exit prim::fork prim::PythonOp aten::warn aten::wait aten::append "
+    "aten::extend aten::insert aten::pop aten::clear aten::remove aten::reverse aten::sort "
+    "aten::update aten::_set_item aten::Delete aten::setdefault aten::popitem aten::manual_seed "
+    "aten::seed aten::set_grad_enabled aten::save aten::IntImplicit aten::FloatImplicit "
+    "aten::ScalarImplicit aten::backward prim::ModuleContainerIndex".split()
 )
 _RANDOM = ("rand", "normal", "bernoulli", "multinomial", "dropout", "poisson", "rrelu")
 

@@ -21,6 +21,8 @@ class Source:
         start = getattr(node, "col_offset", 0)
         end_line = getattr(node, "end_lineno", None) or line
         end = getattr(node, "end_col_offset", None) or start + 1
+        if isinstance(node, ast.Call):  # what is called, not with what
+            end_line, end = node.func.end_lineno or line, node.func.end_col_offset or end
         if isinstance(node, (ast.If, ast.For, ast.While, ast.With, ast.FunctionDef, ast.Try)):
             end_line = line  # the head, not all that follows
         if end_line != line:

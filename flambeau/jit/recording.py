@@ -8,7 +8,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from flambeau._dtype import dtype
 from flambeau._layout import Size
+from flambeau._memory_format import layout, memory_format
 from flambeau._tensor import Tensor
 from flambeau.eager import interposing
 from flambeau.fx.experimental.op_calls import as_aten
@@ -17,7 +19,7 @@ from flambeau.jit.building import Building, type_of_constant
 from flambeau.jit.environment import Frame
 from flambeau.jit.ir import Graph, Node, Value
 from flambeau.jit.matching import NoMatch, match
-from flambeau.jit.numbering import DTYPES, LAYOUTS, MEMORY_FORMATS
+from flambeau.jit.numbering import number_of
 from flambeau.jit.places import Source
 from flambeau.jit.resolving import functional_form
 from flambeau.jit.schemas import overloads
@@ -43,15 +45,15 @@ _ITERATING = (
     "give incorrect results)."
 )
 _LEN = (
-    "Using len to get tensor shape might cause the trace to be incorrect. Recommended usage would be "
-    "tensor.shape[0]. Passing a tensor of different shape might lead to errors or silently give "
+    "Using len to get tensor shape might cause the trace to be incorrect. Recommended usage would "
+    "be tensor.shape[0]. Passing a tensor of different shape might lead to errors or silently give "
     "incorrect results."
 )
 _CONSTANT = (
     "torch.tensor results are registered as constants in the trace. You can safely ignore this "
-    "warning if you use this function to create tensors out of constant variables that would be the "
-    "same every time you call this function. In any other case, this might cause the trace to be "
-    "incorrect."
+    "warning if you use this function to create tensors out of constant variables that would be "
+    "the same every time you call this function. In any other case, this might cause the trace to "
+    "be incorrect."
 )
 _CONVERSIONS = {
     "__bool__": "Python boolean",
@@ -73,10 +75,11 @@ _RENAMED = {
 }
 # functions whose parts are no ops of aten
 _AS_FORMS = frozenset(
-    "interpolate unfold fold embedding embedding_bag cross_entropy nll_loss mse_loss l1_loss huber_loss "
-    "smooth_l1_loss binary_cross_entropy binary_cross_entropy_with_logits kl_div poisson_nll_loss "
-    "margin_ranking_loss soft_margin_loss hinge_embedding_loss gaussian_nll_loss multi_margin_loss "
-    "multilabel_soft_margin_loss cosine_embedding_loss triplet_margin_loss".split()
+    "interpolate unfold fold embedding embedding_bag cross_entropy nll_loss mse_loss l1_loss "
+    "huber_loss smooth_l1_loss binary_cross_entropy binary_cross_entropy_with_logits kl_div "
+    "poisson_nll_loss margin_ranking_loss soft_margin_loss hinge_embedding_loss gaussian_nll_loss "
+    "multi_margin_loss multilabel_soft_margin_loss cosine_embedding_loss "
+    "triplet_margin_loss".split()
 )
 
 
@@ -130,7 +133,9 @@ class Recorder(interposing.Handler, Building):
     def known(self, found: Any) -> bool:
         """Does something depend on the inputs or the module?"""
         if isinstance(found, (Tensor, TracedInt)):
-            return isinstance(found, TracedInt) or id(found) in self.values or id(found) in self.held
+            return (
+                isinstance(found, TracedInt) or id(found) in self.values or id(found) in self.held
+            )
         if isinstance(found, (list, tuple)):
             return any(self.known(item) for item in found)
         if isinstance(found, dict):
@@ -145,9 +150,8 @@ class Recorder(interposing.Handler, Building):
             return found.value
         if isinstance(found, Tensor):
             return self._tensor_value(found)
-        for numbers in (DTYPES, LAYOUTS, MEMORY_FORMATS):
-            if type(found) in {type(key) for key in numbers}:
-                return self.constant(numbers[found])  # type: ignore[index]
+        if isinstance(found, (dtype, layout, memory_format)):
+            return self.constant(number_of(found))
         if isinstance(found, int) and not isinstance(found, bool):
             return self.constant(int(found))
         if type_of_constant(found) is not None:
@@ -424,7 +428,7 @@ class Recorder(interposing.Handler, Building):
         self._track_tree(result, made)
         return result
 
-    def call_method(self, module: Any, function: Any, values: list) -> Any:
+    def call_method_of(self, module: Any, function: Any, values: list) -> Any:
         """A call of a method of a module that is a program already."""
         path = self.paths.get(id(module))
         with interposing.switched_off(*self._mine()):
@@ -540,7 +544,9 @@ class Recorder(interposing.Handler, Building):
 
 
 def _is_mask(item):
-    return isinstance(item, Tensor) and not item.dtype.is_floating_point and item.dtype.name == "bool"
+    return (
+        isinstance(item, Tensor) and not item.dtype.is_floating_point and item.dtype.name == "bool"
+    )
 
 
 def _warn(text):

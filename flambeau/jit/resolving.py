@@ -16,11 +16,11 @@ from flambeau import _dtype
 from flambeau._device import device
 from flambeau._memory_format import layout, memory_format
 from flambeau._tensor import Tensor
-from flambeau.eager.overloads import OpOverload, OpOverloadPacket
+from flambeau.eager.overloads import OpOverload, OpOverloadPacket, namespace
 from flambeau.jit import marks
 from flambeau.jit import types as T
 from flambeau.jit.annotating import NoType, enum_type, from_annotation, named_tuple
-from flambeau.jit.numbering import DTYPES, LAYOUTS, MEMORY_FORMATS
+from flambeau.jit.numbering import number_of
 from flambeau.jit.places import CompileError, FrontendTypeError
 from flambeau.jit.schemas import is_op
 from flambeau.jit.sugar import (
@@ -41,9 +41,9 @@ from flambeau.nn import functional as F
 
 _SPECIAL: dict[Any, str] = {
     **{getattr(builtins, name): name for name in
-       "len int float bool complex str range enumerate zip reversed print getattr setattr hasattr min "
-       "max abs round sorted divmod ord chr hash hex bin oct pow sum any all list tuple dict super "
-       "isinstance".split()},
+       "len int float bool complex str range enumerate zip reversed print getattr setattr hasattr "
+       "min max abs round sorted divmod ord chr hash hex bin oct pow sum any all list tuple dict "
+       "super isinstance".split()},
     marks.annotate: "annotate",
     marks.is_scripting: "is_scripting",
     marks.is_tracing: "is_tracing",
@@ -162,20 +162,17 @@ class Resolver:
     # -- objects -----------------------------------------------------------------------------
     def wrap(self, c: Any, found: Any, place: Any) -> Any:
         """A Python object as a thing of a program."""
-        if found is None or isinstance(found, (bool, int, float, str, complex, device)):
-            if isinstance(found, enum.Enum):
-                return EnumSugar(enum_type(type(found))).member(c, found, place)
-            return c.constant(found, place)
-        for numbers in (DTYPES, LAYOUTS, MEMORY_FORMATS):
-            if isinstance(found, (_dtype.dtype, layout, memory_format)) and found in numbers:
-                return c.constant(numbers[found], place)
         if isinstance(found, enum.Enum):
             return EnumSugar(enum_type(type(found))).member(c, found, place)
+        if found is None or isinstance(found, (bool, int, float, str, complex, device)):
+            return c.constant(found, place)
+        if isinstance(found, (_dtype.dtype, layout, memory_format)):
+            return c.constant(number_of(found), place)
         if isinstance(found, (tuple, list)):
             return self._wrap_sequence(c, found, place)
         if isinstance(found, types.ModuleType):
             return Namespace(self.member, found)
-        if found is flambeau.ops or isinstance(found, type(flambeau.ops.aten)):
+        if found is flambeau.ops or isinstance(found, type(namespace("aten"))):
             return Namespace(self._op_member, found)
         special = _special(found)
         if special is not None:
@@ -258,9 +255,10 @@ class Resolver:
             form = functional_form(name)
             if form is not None:
                 return FunctionSugar(self.unit.function(form))
-        if module is F or module is flambeau:
-            if is_op("aten::" + name) and not isinstance(getattr(module, name, None), type):
-                return Builtin("aten::" + name)
+        is_ours = module is F or module is flambeau
+        is_class = isinstance(getattr(module, name, None), type)
+        if is_ours and is_op("aten::" + name) and not is_class:
+            return Builtin("aten::" + name)
         short = spoken.removeprefix("torch.")
         if short in _PREFIXES and is_op(f"aten::{_PREFIXES[short]}{name}"):
             return Builtin(f"aten::{_PREFIXES[short]}{name}")

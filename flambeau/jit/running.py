@@ -116,7 +116,8 @@ class RunText(Text):
         return "None"
 
     def _x_prim_RaiseException(self, node):
-        return f"_raise({self.all(node.ins)})"
+        place = "" if node.place is None else node.place.highlight()
+        return f"_raise({self.all(node.ins)}, {place!r})"
 
     def _x_prim_isinstance(self, node):
         return f"_isinstance({self.read(node.ins[0])}, {self.hold(node.attributes['types'])})"

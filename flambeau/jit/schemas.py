@@ -23,6 +23,7 @@ class Argument(NamedTuple):
     kwarg_only: bool = False
     size: int | None = None
     is_written: bool = False
+    is_inferred: bool = False
 
 
 class Schema:

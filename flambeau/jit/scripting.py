@@ -28,7 +28,7 @@ def script(
     """A program from a function, a class, an enumeration or a module.
 
     Source is compiled, with types from annotations; what is not annotated is a Tensor. A module
-    comes back as a RecursiveScriptModule that shares its parameters; a function as a ScriptFunction.
+    comes back as a RecursiveScriptModule that shares its parameters, a function as ScriptFunction.
     """
     if isinstance(obj, (ScriptModule, ScriptFunction)):
         return obj
@@ -49,16 +49,14 @@ def script(
         if isinstance(known, ScriptFunction):
             return known
         return ScriptFunction(unit.function(obj), obj)
-    if callable(obj) and hasattr(type(obj), "__call__"):
-        raise RuntimeError(f"cannot script an object of type {type(obj).__name__}")
     raise RuntimeError(f"cannot script {obj!r}")
 
 
 def _script_class(cls):
     if issubclass(cls, Module):
         raise RuntimeError(
-            f"Type '{cls}' cannot be compiled since it inherits from nn.Module, consider passing an "
-            "instance instead"
+            f"Type '{cls}' cannot be compiled since it inherits from nn.Module, consider passing "
+            "an instance instead"
         )
     if len(cls.__mro__) > 2 and not issubclass(cls, (tuple,)) and not _is_enum(cls):
         raise RuntimeError(

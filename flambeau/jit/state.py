@@ -7,6 +7,7 @@ from typing import Any
 class _State(threading.local):
     def __init__(self) -> None:
         self.tracers: list[Any] = []  # recordings that are going on
+        self.last: Any = None  # the function that was called last
 
 
 state = _State()

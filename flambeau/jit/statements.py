@@ -16,7 +16,7 @@ from flambeau.jit.environment import EXITED, GOES, RESULT, RETURNED, Frame, Refi
 from flambeau.jit.expressions import Expressions
 from flambeau.jit.ir import Block, Node, Value
 from flambeau.jit.outcomes import BREAK, FALL, RETURN, assigned, jumps, outcomes
-from flambeau.jit.places import CompileError, UnsupportedNodeError
+from flambeau.jit.places import CompileError, NotSupportedError, UnsupportedNodeError
 from flambeau.jit.sugar import Closure, Sugar, iterable_of
 
 _UNSUPPORTED = {
@@ -216,6 +216,7 @@ class Statements(Expressions):
         if isinstance(node.target, ast.Name):
             value = self.converted(value, kind, self.at(node))
             self.frame.declared[node.target.id] = kind
+            self.frame.annotated.add(node.target.id)
             if value.type_ == T.NONE and kind != T.NONE:  # None, of that type
                 value = self.node("prim::Constant", [], kind, self.at(node), value=None)
         self.assign(node.target, value)
@@ -264,10 +265,11 @@ class Statements(Expressions):
             value = self.value_of(value, place)
         frame = self.frame
         if isinstance(value, Value):
-            declared = frame.declared_type(name)
+            is_own = name in frame.variables and name not in frame.annotated
+            declared = None if is_own else frame.declared_type(name)
             if declared is None:
                 frame.declared[name] = value.type_
-                old = frame.find(name)
+                old = None if is_own else frame.find(name)
                 if isinstance(old, Value):
                     declared = frame.declared[name] = old.type_
             if declared is not None and not T.is_subtype(value.type_, declared):
@@ -368,7 +370,7 @@ class Statements(Expressions):
                 values[k] = self.uninitialized(other.type_, frame.block)
             elif is_gone:
                 which = "true" if k == 0 else "false"
-                return Undefined(f"{name} is not defined in the {which} branch")
+                return Undefined(f"{name} is not defined in the {which} branch", place)
         a, b = values
         if not (isinstance(a, Value) and isinstance(b, Value)):
             if not frames[0].falls or not frames[1].falls:
@@ -384,8 +386,8 @@ class Statements(Expressions):
         declared = self.frame.declared_type(name) if name != RESULT else self.declared_return
         both = T.unify(a.type_, b.type_)
         if both is None and declared is not None:
-            if T.is_subtype(a.type_, declared) and T.is_subtype(b.type_, declared):
-                both = declared
+            fits = T.is_subtype(a.type_, declared) and T.is_subtype(b.type_, declared)
+            both = declared if fits else None
         if both is None:
             raise CompileError(
                 f"Type mismatch: {name} is set to type {a.type_.code} in the true branch and type "
@@ -434,8 +436,10 @@ class Statements(Expressions):
 
     def _check_no_else(self, node):
         if node.orelse:
-            raise UnsupportedNodeError(self.at(node.orelse[0]), "else branches of loops aren't "
-                                       "supported")  # fmt: skip
+            what = "for" if isinstance(node, ast.For) else "while"
+            raise NotSupportedError(
+                self.at(node), f"else branches of {what} loops aren't supported"
+            )
 
     def _emit_unrolled(self, node, items, rest):
         """A loop over modules or a tuple is written out."""
@@ -493,7 +497,7 @@ class Statements(Expressions):
         index = block.param.add_output(T.INT)
         self.loops.append("loop")
         with self.within(block) as frame:
-            for name, value in carried.items():
+            for name in carried:
                 shown = "" if name[0] == "%" else name
                 frame.set(name, block.param.add_output(kinds[name], shown))
             if length is not None:
@@ -503,14 +507,14 @@ class Statements(Expressions):
             goes = frame.find(GOES) if jumps(node.body) & {BREAK, RETURN} else None
             self._close_loop(block, frame, kinds, goes, again, length, index, place)
         self.loops.pop()
-        for name, value in carried.items():
+        for name in carried:
             self.frame.set(name, loop.add_output(kinds[name], "" if name[0] == "%" else name))
         if length is not None:
             loop.add_output(T.INT)
         for name in frame.variables:
-            if name not in carried and name[0] != "%":
-                if not isinstance(self.frame.find(name), Sugar):
-                    self.frame.set(name, Undefined(f"{name} is not defined after the loop"))
+            is_new = name not in carried and name[0] != "%"
+            if is_new and not isinstance(self.frame.find(name), Sugar):
+                self.frame.set(name, Undefined(f"{name} is not defined after the loop"))
 
     def _carried_type(self, name, value):
         """The type of a variable that goes round a loop: what it was declared as."""

@@ -1,7 +1,7 @@
 """What stands in expressions without being a value: functions, modules, types, ranges.
 
 Each knows what it means to call it, to read an attribute of it, to iterate over it. What Python
-objects become which of these is in resolving.py; calls with a meaning of their own are in special.py.
+objects become which of these is in resolving.py, calls with a meaning of their own in special.py.
 """
 
 import ast
@@ -33,7 +33,7 @@ class Sugar:
         """A call that looks at its arguments as written; None if this is none."""
         return None
 
-    def item(self, c: Any, index: ast.expr, place: Any) -> Any:
+    def item(self, c: Any, index: Any, place: Any) -> Any:
         return None
 
     def unpack(self, c: Any, place: Any, count: int | None) -> list | None:

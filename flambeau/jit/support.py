@@ -24,9 +24,8 @@ _FAILED = (
 )
 
 
-def _raise(message, name=None):
-    text = message if name is None else f"{name}: {message}"
-    raise Error(f"{_FAILED}{text}")
+def _raise(message, name=None, place=""):
+    raise Error(f"{_FAILED}{place}{name or 'RuntimeError'}: {message}\n")
 
 
 def _missing(name):

@@ -14,10 +14,10 @@ from flambeau.jit.ir import Block, Node, Value, escaped, float_text
 from flambeau.jit.schemas import REQUIRED
 
 LIMIT = 40  # expressions that are longer get a name
-_RESERVED = frozenset(keyword.kwlist) | {"torch", "self", "CONSTANTS", "uninitialized", "ops", "fork",
-                                         "annotate", "unchecked_cast", "getattr", "inf", "nan", "range",
-                                         "infj", "nanj", "attribute", "list", "dict", "int", "float",
-                                         "bool", "str", "isinstance", "print", "hasattr"}  # fmt: skip
+_RESERVED = frozenset(keyword.kwlist) | frozenset(
+    "torch self CONSTANTS uninitialized ops fork annotate unchecked_cast getattr inf nan range "
+    "infj nanj attribute list dict int float bool str isinstance print hasattr".split()
+)
 _CASTS = {"aten::Int": "int", "aten::Float": "float", "aten::Bool": "bool", "aten::str": "str",
           "aten::Complex": "complex", "aten::IntImplicit": "int", "aten::FloatImplicit": "float",
           "aten::ComplexImplicit": "complex"}  # fmt: skip
@@ -318,7 +318,7 @@ class Text:
         """Remember the classes that a type is made of."""
         for part in kind.parts:
             self.note_type(part)
-        if isinstance(kind, (T.ClassType, T.EnumType)) or getattr(kind, "name", ""):
+        if isinstance(kind, (T.ClassType, T.EnumType)) or bool(getattr(kind, "name", None)):
             self.dependencies.append(kind)
 
     def expression(self, node: Node) -> str:
@@ -403,7 +403,8 @@ class Text:
     def _x_prim_TupleUnpack(self, node):
         return self.read(node.ins[0])
 
-    _x_prim_ListUnpack = _x_prim_TupleUnpack
+    def _x_prim_ListUnpack(self, node):
+        return self.read(node.ins[0])
 
     def _x_aten___getitem__(self, node):
         base = self.read(node.ins[0])
@@ -509,7 +510,8 @@ def function_text(
     parts = []
     for k, (value, argument) in enumerate(zip(graph.ins, schema.arguments)):
         if k == 0 and function.owner is not None:
-            text.names[value] = shown = "self"
+            text.names[value] = shown = argument.name
+            text.taken.add(shown)
         else:
             shown = text.name_for(value)
         if k == 0 and function.owner is not None and not own_type:

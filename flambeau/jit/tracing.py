@@ -10,8 +10,14 @@ from flambeau.jit import types as T
 from flambeau.jit.compiling import Function
 from flambeau.jit.functions import ScriptFunction
 from flambeau.jit.ir import Value
-from flambeau.jit.modules import ScriptModule, TopLevelTracedModule, TracedModule
-from flambeau.jit.modules import fill_module, new_module, python_class
+from flambeau.jit.modules import (
+    ScriptModule,
+    TopLevelTracedModule,
+    TracedModule,
+    fill_module,
+    new_module,
+    python_class,
+)
 from flambeau.jit.recording import Recorder, TracerWarning
 from flambeau.jit.regions import Lifting, traced_types
 from flambeau.jit.schemas import Argument
@@ -23,7 +29,9 @@ from flambeau.nn import Module
 class TracingCheckError(Exception):
     """A recording that does not do what the function does."""
 
-    def __init__(self, graph_diff_error: Any, tensor_compare_error: Any, extra_msg: Any = None) -> None:
+    def __init__(
+        self, graph_diff_error: Any, tensor_compare_error: Any, extra_msg: Any = None
+    ) -> None:
         self.message = "Tracing failed sanity checks!\n"
         if extra_msg is not None:
             self.message += extra_msg + "\n"
@@ -42,8 +50,8 @@ _DICT = (
     "Encountering a {0} at the output of the tracer might cause the trace to be incorrect, this is "
     "only valid if the container structure does not change based on the module's inputs. Consider "
     "using a constant container instead (e.g. for `list`, use a `tuple` instead. for `dict`, use a "
-    "`NamedTuple` instead). If you absolutely need this and know the side effects, pass strict=False "
-    "to trace() to allow this behavior."
+    "`NamedTuple` instead). If you absolutely need this and know the side effects, pass "
+    "strict=False to trace() to allow this behavior."
 )
 _ONLY_TENSORS = (
     "Type '{}' cannot be traced. Only Tensors and (possibly nested) Lists, Dicts, and Tuples of "
@@ -213,8 +221,8 @@ def _given_back(recorder, result, strict, depth) -> Value:
         values = [_given_back(recorder, r, strict, depth + 1) for r in result.values()]
         return recorder.dict_of(keys, values, None, None)
     raise RuntimeError(
-        "Only tensors, lists, tuples of tensors, or dictionary of tensors can be output from traced "
-        f"functions; found {type(result).__name__}"
+        "Only tensors, lists, tuples of tensors, or dictionary of tensors can be output from "
+        f"traced functions; found {type(result).__name__}"
     )
 
 
@@ -359,8 +367,8 @@ def _compare(made, plain, inputs, named, tolerance):
             )
         except (AssertionError, RuntimeError) as error:
             warnings.warn(
-                f"Output nr {k + 1}. of the traced function does not match the corresponding output "
-                f"of the Python function. Detailed error:\n{error}",
+                f"Output nr {k + 1}. of the traced function does not match the corresponding "
+                f"output of the Python function. Detailed error:\n{error}",
                 TracerWarning,
                 stacklevel=5,
             )

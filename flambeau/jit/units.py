@@ -94,7 +94,7 @@ class Unit:
 
     def _interface(self, cls):
         made = self.classes[cls] = T.ClassType(qualified(cls), is_interface=True)
-        made.original = cls  # type: ignore[attr-defined]
+        made.original = cls
         for name, member in vars(cls).items():
             if inspect.isfunction(member):
                 node, source = parsed(member)
@@ -108,7 +108,7 @@ class Unit:
     def _class(self, cls):
         """All methods of a class, __init__ first: it says which attributes there are."""
         made = self.classes[cls] = T.ClassType(self.unique_name(qualified(cls)))
-        made.original = cls  # type: ignore[attr-defined]
+        made.original = cls
         members = _members(cls)
         for name, member in members.items():
             if isinstance(member, property):

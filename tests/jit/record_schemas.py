@@ -32,7 +32,8 @@ __is__ __isnot__ __contains__ __getitem__ __derive_index __range_length __lshift
 _nested_tensor_from_mask
 _nested_tensor_from_mask_left_aligned _transformer_encoder_layer_fwd _native_multi_head_attention
 to_padded_tensor nested_to_padded_tensor is_autocast_enabled is_autocast_cpu_enabled
-get_autocast_dtype __round_to_zero_floordiv _set_item __interpolate fft_fftfreq fft_rfftfreq""".split()
+get_autocast_dtype __round_to_zero_floordiv _set_item __interpolate fft_fftfreq
+fft_rfftfreq""".split()
 
 
 def is_kept(schema):
