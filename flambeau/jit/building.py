@@ -353,8 +353,7 @@ class Building:
         """An attribute, a constant, a property or a method of a class of the program."""
         if name in kind.attributes:
             made = self.node("prim::GetAttr", [value], kind.attributes[name], None, name=name)
-            if kind.is_module:
-                made.name = name if not name.isdigit() else "_" + name
+            made.name = name if not name.isdigit() else "_" + name
             inner = made.type_
             if isinstance(inner, T.ClassType) and inner.is_module and not inner.is_interface:
                 return ModuleSugar(made, inner)

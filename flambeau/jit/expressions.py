@@ -416,6 +416,7 @@ class Expressions(Building):
     def _on_listcomp(self, node, hint):
         place = self.at(node)
         generator = self._one_generator(node)
+        made = self.frame.block.add("prim::ListConstruct", [], place)
         items = iterable_of(self, self.emit(generator.iter), place)
         known = items.static(self)
         if known is not None and not generator.ifs:
@@ -428,7 +429,6 @@ class Expressions(Building):
                 return TupleSugar(parts)
             return self.list_of([self.value_of(p, place) for p in parts], place)
         inner = hint.part if isinstance(hint, T.ListOf) else None
-        made = self.frame.block.add("prim::ListConstruct", [], place)
         result = made.add_output(T.ListOf(inner or T.TENSOR))
 
         def add(frame):

@@ -46,6 +46,7 @@ class RunText(Text):
         if len(node.outs) == 1 and not self.uses.get(node.outs[0]) and node.op not in (
             "prim::Enter", "prim::Exit", "prim::If", "prim::Loop", "prim::Constant", "prim::fork"
         ):  # fmt: skip
+            self.settle(node)
             self.line(self.expression(node))
         else:
             super().statement(node)

@@ -504,6 +504,8 @@ class Statements(Expressions):
                 index = block.param.add_output(T.INT)
             frame.set(GOES, self.constant(True, place))
             body(index)
+            if length is not None:
+                index.name = ""  # it is counted, not given
             goes = frame.find(GOES) if jumps(node.body) & {BREAK, RETURN} else None
             self._close_loop(block, frame, kinds, goes, again, length, index, place)
         self.loops.pop()

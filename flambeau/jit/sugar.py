@@ -488,8 +488,15 @@ class Zipped(_Loop):
         return [TupleSugar(list(row)) for row in zip(*columns)]
 
     def length(self, c: Any, place: Any) -> Value:
-        lengths = [part.length(c, place) for part in self.parts]
+        lengths = self._lengths(c, place)
         return c.value_of(c.builtin("prim::min", place, [c.list_of(lengths, place)]), place)
+
+    def _lengths(self, c, place):
+        found = []
+        for part in self.parts:
+            nested = isinstance(part, Zipped)
+            found += part._lengths(c, place) if nested else [part.length(c, place)]
+        return found
 
     def at_index(self, c: Any, index: Value, place: Any) -> Any:
         return TupleSugar([part.item(c, index, place) for part in self.parts])

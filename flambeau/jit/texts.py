@@ -13,12 +13,12 @@ from flambeau.jit import types as T
 from flambeau.jit.ir import Block, Node, Value, escaped, float_text
 from flambeau.jit.schemas import REQUIRED
 
-LIMIT = 40  # expressions that are longer get a name
+LIMIT = 37  # expressions that are longer get a name
 _RESERVED = frozenset(keyword.kwlist) | frozenset(
     "torch self CONSTANTS uninitialized ops fork annotate unchecked_cast getattr inf nan range "
     "infj nanj attribute list dict int float bool str isinstance print hasattr".split()
 )
-_CASTS = {"aten::Int": "int", "aten::Float": "float", "aten::Bool": "bool", "aten::str": "str",
+_CASTS = {"aten::sorted": "sorted", "aten::Int": "int", "aten::Float": "float", "aten::Bool": "bool", "aten::str": "str",
           "aten::Complex": "complex", "aten::IntImplicit": "int", "aten::FloatImplicit": "float",
           "aten::ComplexImplicit": "complex"}  # fmt: skip
 _CONSTANTS = ("prim::Constant",)
@@ -53,6 +53,7 @@ class Text:
         self.taken: set[str] = set()
         self.counts: dict[str, int] = {}
         self.inline: set[Node] = set()
+        self.pending: dict[Value, None] = {}  # expressions that wait for their reader
         self.level = 0
         self.dependencies: list[Any] = []  # types and functions that the text names
 
@@ -62,7 +63,7 @@ class Text:
         name = "".join(letter if letter.isalnum() or letter == "_" else "_" for letter in base)
         if name[:1].isdigit():
             name = "_" + name
-        if name and name not in self.taken and name not in _RESERVED:
+        if name not in ("", "_") and name not in self.taken and name not in _RESERVED:
             self.taken.add(name)
             return name
         base = name or "_"
@@ -76,11 +77,7 @@ class Text:
 
     def name_for(self, value: Value) -> str:
         """Name a value, from here on."""
-        base = value.name
-        if not base or base[:1].isdigit() or (base[0] == "_" and base[1:].isdigit()):
-            base = "_"
-            self.taken.add("_")
-        name = self.names[value] = self.fresh(base)
+        name = self.names[value] = self.fresh(value.name or "_")
         return name
 
     def read(self, value: Value) -> str:
@@ -129,6 +126,8 @@ class Text:
             return False
         if reader.op in ("prim::Enter", "prim::Exit"):
             return False
+        if node.op == "prim::isinstance":
+            return False
         return not value.name or reader.op == "prim::Return"
 
     # -- statements --------------------------------------------------------------------------
@@ -141,6 +140,7 @@ class Text:
         self.uses = uses
         self.scan(graph, uses)
         self.statements(graph)
+        self.settle(graph.result)
         result = graph.outs
         if result:
             self.line(f"return {self.returned(result[0])}")
@@ -154,6 +154,7 @@ class Text:
 
     def statement(self, node: Node) -> None:
         """One node: a statement, or an expression that is kept for its reader."""
+        self.settle(node)
         if node.op == "prim::If":
             self._if(node)
         elif node.op == "prim::Loop":
@@ -169,7 +170,8 @@ class Text:
         elif node.op in ("prim::TupleUnpack", "prim::ListUnpack") or len(node.outs) > 1:
             made = self.expression(node)
             names = ", ".join(self.name_for(v) for v in node.outs)
-            self.line(f"{names}, = {made}" if node.outs else made)
+            comma = "," if node.op.startswith("prim::") else ""
+            self.line(f"{names}{comma} = {made}" if node.outs else made)
         elif node.op == "prim::SetAttr":
             owner, value = node.ins
             self.line(f"{self.member(owner, node.attributes['name'])} = {self.read(value)}")
@@ -180,10 +182,26 @@ class Text:
         else:
             self.assignment(node)
 
+    def settle(self, node: Node) -> None:
+        """Before a node reads: expressions that are too long get names, and those before them."""
+        read = [v for v in node.ins if v in self.pending]
+        long = [v for v in read if len(self.names[v]) > self.limit]
+        if long:
+            # what comes first is computed first
+            for value in list(self.pending):
+                made = self.names[value]
+                self.line(f"{self.name_for(value)} = {made}")
+                del self.pending[value]
+                if value is long[-1]:
+                    break
+        for value in read:
+            self.pending.pop(value, None)
+
     def assignment(self, node: Node) -> None:
         value, made = node.outs[0], self.expression(node)
-        if node in self.inline and len(made) <= self.limit:
+        if node in self.inline:
             self.names[value] = made
+            self.pending[value] = None
         else:
             self.line(f"{self.name_for(value)} = {made}")
 
@@ -216,6 +234,7 @@ class Text:
             self.level += 1
             start = len(self.lines)
             self.statements(block)
+            self.settle(block.result)
             self._assign(node.outs, block.outs)
             if len(self.lines) == start:
                 self.line("pass")
@@ -270,6 +289,7 @@ class Text:
         self.level += 1
         start = len(self.lines)
         self.statements(block)
+        self.settle(block.result)
         self._assign_carried(carried, block.outs[1:])
         if len(self.lines) == start:
             self.line("pass")
@@ -287,6 +307,7 @@ class Text:
         self.line(f"while {more}:")
         self.level += 1
         self.statements(block)
+        self.settle(block.result)
         if counts or limit is not None:
             self.line(f"{self.names[index]} = {self.names[index]} + 1")
         left = [going, *[self.names[v] for v in carried]]
@@ -449,10 +470,10 @@ class Text:
         return f"annotate(number, {self.read(node.ins[0])})"
 
     def _x_prim_EnumName(self, node):
-        return f"{self.read(node.ins[0])}.name"
+        return f"({self.read(node.ins[0])}).name"
 
     def _x_prim_EnumValue(self, node):
-        return f"{self.read(node.ins[0])}.value"
+        return f"({self.read(node.ins[0])}).value"
 
     def fork(self, node: Node) -> None:
         """A block that may run beside others: a function without arguments."""
@@ -460,6 +481,7 @@ class Text:
         self.line(f"def {name}():")
         self.level += 1
         self.statements(node.blocks_[0])
+        self.settle(node.blocks_[0].result)
         self.line(f"return {self.read(node.blocks_[0].outs[0])}")
         self.level -= 1
         self.line(f"{self.name_for(node.outs[0])} = {self.fork_name}({name})")
