@@ -434,7 +434,9 @@ class Building:
         found = self.emit_value(index)
         if found.node.op != "prim::Constant" or not isinstance(found.node.attributes["value"], int):
             raise CompileError(
-                "tuple index must be a compile time constant; only integers are supported", place
+                f"Cannot index into a {kind.code} with a non-integer literal because we cannot "
+                "resolve the output type",
+                place,
             )
         number = found.node.attributes["value"]
         if not -len(kind.parts) <= number < len(kind.parts):

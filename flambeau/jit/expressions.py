@@ -393,7 +393,7 @@ class Expressions(Building):
                 name = "forward" if function.type_.is_module else "__call__"
                 args, kwargs = self.arguments(node)
                 return self.call_method(function, name, args, kwargs, place)
-            raise CompileError(f"'{function.type_}' object is not callable", place)
+            raise CompileError(f"cannot call a value of type '{function.type_.code}'", place)
         found = function.call_written(self, node, hint, place)
         if found is not None:
             return found

@@ -591,7 +591,7 @@ class Statements(Expressions):
             self.frame.set(EXITED, self.constant(False, place))
         self.emit_statements(node.body)
         for context in reversed(contexts):
-            self.frame.block.add("prim::Exit", [context], place).add_output(T.NONE)
+            self.frame.block.add("prim::Exit", [context], place).add_output(T.TENSOR)
         if not flags:
             return not self.frame.falls
         if FALL in outcomes(node.body):

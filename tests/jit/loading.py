@@ -5,6 +5,7 @@ import functools
 import importlib.util
 import os
 import pathlib
+import re
 import sys
 import tempfile
 
@@ -76,3 +77,25 @@ def fill(model):
                 values = (numbers * 0.37 + k).sin() * 0.3 + 0.4
                 tensor.copy_(values.reshape(tensor.shape))
     return model
+
+
+_CONSTANT = re.compile(r"^\s*%(\S+) : \S+ = prim::Constant(\[.*\])?\(\)$")
+
+
+def normal_graph(text):
+    """The text of a graph without places, with constants where they are read and values by number."""
+    lines = [line.partition(" # ")[0].rstrip() for line in text.splitlines()]
+    constants, kept = {}, []
+    for line in lines:
+        found = _CONSTANT.match(line)
+        if found:
+            constants["%" + found.group(1)] = (found.group(2) or "None").replace("value=", "")
+        else:
+            kept.append(line)
+    names = {}
+
+    def number(match):
+        name = match.group(0)
+        return constants.get(name) or names.setdefault(name, f"%{len(names)}")
+
+    return re.sub(r"%[\w.]+", number, "\n".join(kept))
