@@ -124,15 +124,17 @@ class Building:
         if value.type_ == kind:
             return value
         node = value.node
-        if node.op in ("prim::ListConstruct", "prim::DictConstruct") and not node.ins:
+        if node.attributes.get("_open"):
             if isinstance(kind, T.OptionalOf):
                 kind = kind.part
             if type(kind) is type(value.type_):
                 value.type_ = kind
+                del node.attributes["_open"]
         return value
 
     def list_of(self, values: list[Value], place: Any, inner: T.Type | None = None) -> Value:
-        """A list; its items have one type."""
+        """A list; its items have one type. What an empty one holds may be learnt later."""
+        is_open = inner is None and not values
         if inner is None:
             inner = values[0].type_ if values else T.TENSOR
             for value in values[1:]:
@@ -141,9 +143,13 @@ class Building:
                     both = T.union([inner, value.type_])
                 inner = both
         values = [self.converted(value, inner, place) for value in values]
-        return self.node("prim::ListConstruct", values, T.ListOf(inner), place)
+        made = self.node("prim::ListConstruct", values, T.ListOf(inner), place)
+        if is_open:
+            made.node.attributes["_open"] = True
+        return made
 
     def dict_of(self, keys: list, values: list, place: Any, kind: T.DictOf | None) -> Value:
+        is_open = kind is None and not keys
         if kind is None:
             key = keys[0].type_ if keys else T.STR
             inner = values[0].type_ if values else T.TENSOR
@@ -161,7 +167,10 @@ class Building:
                     place,
                 )
         items = [v for pair in zip(keys, values) for v in pair]
-        return self.node("prim::DictConstruct", items, kind, place)
+        made = self.node("prim::DictConstruct", items, kind, place)
+        if is_open:
+            made.node.attributes["_open"] = True
+        return made
 
     def tuple_of(self, parts: list, place: Any, names: tuple[str, ...] = ()) -> Value:
         values = [self.value_of(part, place) for part in parts]

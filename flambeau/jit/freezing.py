@@ -52,7 +52,7 @@ def freeze(
     source: Any = mod._type
     kind = ModuleType(unit.unique_name(source.name), getattr(source, "original", object))
     methods = ["forward", *[n for n in kept if source.method(n) is not None]]
-    written = _written_attributes(source, methods)
+    written = _kept_attributes(mod, source, methods)
     names = [n for n in source.attributes if n in kept or n in written]
     for name in names:
         kind.attributes[name] = source.attributes[name]
@@ -82,15 +82,33 @@ def _made(mod, kind, names):
     return made
 
 
-def _written_attributes(kind, methods):
-    """Attributes of the module that its methods assign to; those cannot be constants."""
+def _kept_attributes(mod, kind, methods):
+    """Attributes that methods assign to, or that cannot be constants of a program."""
     found = set()
     for name in methods:
         method = kind.method(name)
         for node in inlined(method.graph).all_nodes() if method is not None else ():
             if node.op == "prim::SetAttr":
                 found.add(_path_of(node.ins[0], node.attributes["name"])[0])
+            elif node.op == "prim::GetAttr":
+                path = _path_of(node.outs[0])
+                if not _can_be_constant(_value_at(mod, path)):
+                    found.add(path[0])
     return found
+
+
+def _value_at(mod, path):
+    for name in path:
+        mod = getattr(mod, name)
+    return mod
+
+
+def _can_be_constant(value):
+    if isinstance(value, tuple):
+        return all(map(_can_be_constant, value))
+    if isinstance(value, list):
+        return all(type_of_constant(item) is not None for item in value)
+    return isinstance(value, ScriptModule) or type_of_constant(value) is not None
 
 
 def _path_of(value, *rest):
@@ -129,10 +147,7 @@ def _fill_attributes(mod, graph, names):
             root = root.ins[0].node
         if root.ins[0] is not graph.ins[0] or path[0] in names:
             continue
-        value = mod
-        for name in path:
-            value = getattr(value, name)
-        made = _constant(node, value)
+        made = _constant(node, _value_at(mod, path))
         if made is not None:
             replace(graph, node.outs[0], made)
     remove_unused(graph)
@@ -316,8 +331,8 @@ def optimize_for_inference(mod: Any, other_methods: list[str] | None = None) -> 
     """A frozen module that is ready to be called."""
     if not isinstance(mod, ScriptModule):
         raise RuntimeError(
-            "optimize_for_inference expects a ScriptModule as input. Please use torch.jit.script or "
-            "torch.jit.trace to script your 'nn.Module'."
+            "optimize_for_inference expects a ScriptModule as input. Please use torch.jit.script "
+            "or torch.jit.trace to script your 'nn.Module'."
         )
     if mod._type is not None and "training" not in mod._type.attributes:
         return mod  # frozen already

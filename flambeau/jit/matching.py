@@ -83,9 +83,7 @@ def _fitted(c, value, formal: Argument, bound, place, converting):
     kind = value.type_
     wanted = _bind(formal.type, value, bound)
     bare = wanted.part if isinstance(wanted, T.OptionalOf) else wanted
-    is_empty = (
-        value.node.op in ("prim::ListConstruct", "prim::DictConstruct") and not value.node.ins
-    )
+    is_empty = value.node.attributes.get("_open")
     if is_empty and type(kind) is type(bare) and kind != bare and not _has_letters(bare):
         return lambda: c.widened(value, bare)
     if T.is_subtype(kind, wanted):

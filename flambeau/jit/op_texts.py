@@ -163,6 +163,8 @@ def _operator(text, node):
     symbol = _LOGICAL[name] if both_bools and name in _LOGICAL else _OPERATORS[name]
     if name in ("eq", "ne") and a.type_ == T.ListOf(T.TENSOR):
         return f"{'not ' if name == 'ne' else ''}_equal_lists({left}, {right})"
+    if symbol.startswith("is") and a.node.op == "prim::Constant":
+        return f"{'not ' if symbol == 'is not' else ''}_is({left}, {right})"
     made = f"({left} {symbol} {right})"
     out = node.outs[0].type_ if node.outs else None
     if out == T.FLOAT and a.type_ != T.FLOAT and b.type_ != T.FLOAT and name != "div":
@@ -374,7 +376,10 @@ def _given(text, node, schema):
     """The arguments of a call, without those that are defaults."""
     formals = schema.arguments
     count = len(node.ins)
+    # functions here may have another default for the reduction of a loss
     while count > 1 and is_default(node.ins[count - 1], formals[count - 1].default):
+        if formals[count - 1].name == "reduction":
+            break
         count -= 1
     made = []
     for value, formal in zip(node.ins[:count], formals):

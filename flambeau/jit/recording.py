@@ -4,6 +4,7 @@ The recorder stands in the path of ops, of calls of modules and of what reads si
 (design 010). Calls of modules become regions, out of which regions.py makes methods.
 """
 
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -283,9 +284,7 @@ class Recorder(interposing.Handler, Building):
         is_known = tensor is not None and self.known(tensor)
         if is_known and key in _CONVERSIONS:
             _warn(_MAY_BE_WRONG.format(_CONVERSIONS[key]))
-        elif is_known and key == "__iter__":
-            _warn(_ITERATING)
-        elif is_known and key == "__len__":
+        elif is_known and key == "__len__" and not _is_iteration():
             _warn(_LEN)
         elif is_known and key == "size":
             return self._size(tensor, function(*args, **kwargs), *args[1:], **kwargs)
@@ -300,7 +299,8 @@ class Recorder(interposing.Handler, Building):
         source = self.value_for(tensor)
         if isinstance(result, int):
             return self._one_size(source, untraced(dim), result)
-        return Size(self._one_size(source, k, number) for k, number in enumerate(result))
+        sizes = [self._one_size(source, k, number) for k, number in enumerate(result)]
+        return tuple.__new__(Size, sizes)  # Size itself makes plain numbers of them
 
     def _one_size(self, source, dim, number):
         at = self.constant(dim)
@@ -324,9 +324,11 @@ class Recorder(interposing.Handler, Building):
         key = name.place.key
         if key in ("__getitem__", "__setitem__"):
             return self._index(key, function, args, kwargs)
-        if key == "item" and self.known(args):
-            _warn(_MAY_BE_WRONG.format("Python number"))
+        if key in _CONVERSIONS and self.known(args):
+            _warn(_MAY_BE_WRONG.format(_CONVERSIONS[key]))
             return function(*args, **kwargs)
+        if key == "unbind" and _is_iteration() and self.known(args):
+            _warn(_ITERATING)
         tensors = self.known(args) or self.known(kwargs)
         makes = not any(isinstance(a, Tensor) for a in (*args, *kwargs.values()))
         plain_args = untraced(args)
@@ -541,6 +543,18 @@ class Recorder(interposing.Handler, Building):
             with interposing.switched_off(*self._mine()):
                 given = self.value_for(flambeau.tensor(found, dtype=tensor.dtype))
         self.builtin("aten::index_put_", None, [value, self._listed_indices(indices), given])
+
+
+def _is_iteration():
+    """Is this call made by Tensor.__iter__?"""
+    frame = sys._getframe(1)
+    for _ in range(12):
+        if frame is None:
+            return False
+        if frame.f_code.co_name == "__iter__":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _is_mask(item):

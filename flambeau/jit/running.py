@@ -65,6 +65,8 @@ class RunText(Text):
     def expression(self, node: Node) -> str:
         if node.op in OP_TEXTS:
             return self.op(node)
+        if node.op[0] == "^":
+            return f"{self.hold(node.attributes['_function'])}({self.all(node.ins)})"
         return super().expression(node)
 
     def constant(self, value: Any, kind: T.Type) -> str:

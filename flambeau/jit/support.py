@@ -1,6 +1,7 @@
 """Small functions that the Python made of graphs calls."""
 
 import math
+import operator
 import warnings
 from collections import namedtuple
 from typing import Any
@@ -167,6 +168,7 @@ SUPPORT: dict[str, Any] = {
     "_fork": fork,
     "_isinstance": is_instance,
     "_raise": _raise,
+    "_is": operator.is_,
     "_missing": _missing,
     "_set_item": _set_item,
     "_delete": _delete,

@@ -18,9 +18,17 @@ _RESERVED = frozenset(keyword.kwlist) | frozenset(
     "torch self CONSTANTS uninitialized ops fork annotate unchecked_cast getattr inf nan range "
     "infj nanj attribute list dict int float bool str isinstance print hasattr".split()
 )
-_CASTS = {"aten::sorted": "sorted", "aten::Int": "int", "aten::Float": "float", "aten::Bool": "bool", "aten::str": "str",
-          "aten::Complex": "complex", "aten::IntImplicit": "int", "aten::FloatImplicit": "float",
-          "aten::ComplexImplicit": "complex"}  # fmt: skip
+_CASTS = {
+    "aten::sorted": "sorted",
+    "aten::Int": "int",
+    "aten::Float": "float",
+    "aten::Bool": "bool",
+    "aten::str": "str",
+    "aten::Complex": "complex",
+    "aten::IntImplicit": "int",
+    "aten::FloatImplicit": "float",
+    "aten::ComplexImplicit": "complex",
+}
 _CONSTANTS = ("prim::Constant",)
 MOST = 9223372036854775807
 

@@ -127,4 +127,28 @@ def awaits(x: List[int]):
     return x.push(1)
 
 
-FUNCTIONS = [tries, unknown_method, unknown_name, many_arguments, wrong_argument, half_defined, wrong_return, yields, sets, globals_inside, imports, defines_class, loop_with_else, two_types, recursive, loop_changes_type, branch_types, calls_number, lambdas, tuple_index, keywords, starred, awaits]
+FUNCTIONS = [
+    tries,
+    unknown_method,
+    unknown_name,
+    many_arguments,
+    wrong_argument,
+    half_defined,
+    wrong_return,
+    yields,
+    sets,
+    globals_inside,
+    imports,
+    defines_class,
+    loop_with_else,
+    two_types,
+    recursive,
+    loop_changes_type,
+    branch_types,
+    calls_number,
+    lambdas,
+    tuple_index,
+    keywords,
+    starred,
+    awaits,
+]

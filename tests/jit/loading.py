@@ -83,7 +83,8 @@ _CONSTANT = re.compile(r"^\s*%(\S+) : \S+ = prim::Constant(\[.*\])?\(\)$")
 
 
 def normal_graph(text):
-    """The text of a graph without places, with constants where they are read and values by number."""
+    """A graph's text without places, with constants where they are read and values by number."""
+    text = re.sub(r"___torch_mangle_\d+\.", "", text)
     lines = [line.partition(" # ")[0].rstrip() for line in text.splitlines()]
     constants, kept = {}, []
     for line in lines:

@@ -76,7 +76,7 @@ def test_containers_of_tensors_are_inputs_and_outputs():
 
 
 def test_other_inputs_are_refused():
-    with pytest.raises(RuntimeError, match="cannot be traced. Only Tensors and"):
+    with pytest.raises(RuntimeError, match="cannot be traced"):
         torch.jit.trace(lambda x, n: x * n, (ramp(2), 3))
 
 
@@ -168,8 +168,10 @@ def test_what_may_not_hold_is_warned_of(function, start):
 
 
 def test_wrong_recordings_are_told():
-    with pytest.warns(torch.jit.TracerWarning, match="Output nr 1. of the traced function does not"):
+    with pytest.warns(torch.jit.TracerWarning) as caught:
         torch.jit.trace(branching, ramp(2) + 2, check_inputs=[(-ramp(2) - 2,)])
+    start = "Output nr 1. of the traced function does not match the corresponding output"
+    assert any(str(w.message).startswith(start) for w in caught)
     calls = []
 
     def changing(x):
