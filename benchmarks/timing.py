@@ -104,7 +104,8 @@ def compare(case: Case, threads: int = 1, seconds: float = SECONDS, shared: bool
     for package in packages():
         package.set_num_threads(threads)
         loops.append(timed_loop(case, prepare(case, package), clock))
-    counts = [calibrate(loop) for loop in loops]
+    # as many runs for both: a case with a stream of sizes then meets the same ones in each round
+    count = max([calibrate(loop) for loop in loops])
     times: tuple[list[float], list[float]] = ([], [])
     end = time.perf_counter() + seconds
     fewest, most = ROUNDS
@@ -115,7 +116,7 @@ def compare(case: Case, threads: int = 1, seconds: float = SECONDS, shared: bool
             if threads > 1:
                 time.sleep(SETTLE)
                 loops[side](1)  # wakes this package's threads
-            times[side].append(loops[side](counts[side]) / counts[side])
+            times[side].append(loops[side](count) / count)
     ours, theirs = map(figure, times)
     return Result(case, threads, ours, theirs)
 

@@ -4,6 +4,7 @@ import importlib
 from typing import Any
 
 from flambeau._tensor import Tensor
+from flambeau.autograd.grad_mode import modes
 from flambeau.eager import interposing
 from flambeau.eager.overriding import ARGUMENTS, disabled
 from flambeau.nn import functional
@@ -47,6 +48,11 @@ def _is_torch_function_enabled() -> bool:
 def _is_torch_function_mode_enabled() -> bool:
     """Is there a mode that is told of functions?"""
     return _get_current_function_mode() is not None
+
+
+def _set_grad_enabled(mode: bool) -> None:
+    """Record what is computed from here on, or not; graphs of compiled functions say it."""
+    modes.grad = mode
 
 
 def _log_api_usage_once(event: str) -> None:

@@ -104,11 +104,16 @@ _SUBPACKAGES = {
     "accelerator",
     "compiler",
     "fx",
+    "export",
+    "_subclasses",
+    "_decomp",
     "functional",
     "torch_version",
     "overrides",
     "_C",
     "_dynamo",
+    "_inductor",
+    "_logging",
     "library",
     "_higher_order_ops",
     "_ops",
@@ -117,9 +122,16 @@ _STORAGES = {"UntypedStorage", "TypedStorage"}
 _ELSEWHERE = {
     "PyTorchFileReader": "serialization.record_reader",
     "ScriptModule": "jit",
+    "compile_to_object": "compiler.ahead",
     "Event": "accelerator.events",
     "Stream": "accelerator.events",
     "get_device_module": "accelerator",
+    "cond": "_higher_order_ops",
+    **dict.fromkeys(("SymInt", "SymFloat", "SymBool"), "fx.experimental.symbolic_shapes"),
+    **dict.fromkeys(
+        "sym_float sym_int sym_ite sym_max sym_min sym_not sym_sum".split(),
+        "fx.experimental.sym_functions",
+    ),
 }
 _RANDOM = {
     "Generator",
@@ -162,7 +174,7 @@ def __getattr__(name):
 
 
 def _namespace_of_ops(name):
-    if name != "aten":  # others are put there by library.custom_op
+    if name not in ("aten", "higher_order"):  # others are put there by library.custom_op
         raise AttributeError(f"module 'flambeau.ops' has no attribute '{name}'")
     return _importlib.import_module("flambeau._ops").namespace(name)
 

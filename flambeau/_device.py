@@ -12,6 +12,9 @@ KNOWN = (
 )
 
 
+_INDICES = range(-(1 << 63), 1 << 63)
+
+
 class device:
     """Where a tensor lives, e.g. device("cpu") or device("cuda", 1)."""
 
@@ -31,10 +34,14 @@ class device:
         if isinstance(type, device):
             return type
         if isinstance(type, int) and not isinstance(type, bool):
+            if index is not None:
+                raise TypeError("device(): argument 'type' (position 1) must be str, not int")
+            if type not in _INDICES:
+                raise ValueError("Overflow when unpacking long long")
             if type < 0:
                 raise RuntimeError("Device index must not be negative")
             raise RuntimeError("Cannot access accelerator device when none is available.")
-        found = cls._known.get((type, index))
+        found = None if isinstance(index, bool) else cls._known.get((type, index))
         if found is None:
             found = cls._parse(type, index)
         return found
@@ -42,7 +49,7 @@ class device:
     @classmethod
     def _parse(cls, spec, index):
         if not isinstance(spec, str):
-            kind = "" if spec is None else type(spec).__name__
+            kind = type(spec).__name__
             raise TypeError(
                 f"device() received an invalid combination of arguments - got ({kind}), but "
                 "expected one of:\n * (torch.device device)\n * (str type, int index = -1)"
@@ -72,7 +79,7 @@ class device:
 
     @staticmethod
     def _check_index(spec, colon, index):
-        if not isinstance(index, int):
+        if not isinstance(index, int) or isinstance(index, bool):
             kind = type(index).__name__
             raise TypeError(f"device(): argument 'index' (position 2) must be int, not {kind}")
         if colon:

@@ -6,13 +6,16 @@ no offset and no memory: those belong to the tensor.
 
 import math
 import operator
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from flambeau import errors
+from flambeau._natively import natively
 
 
 def _whole(place_and_value):
     place, value = place_and_value
+    if getattr(value, "is_symbolic_int", False):  # a size that is being recorded
+        return value
     try:
         return operator.index(value)
     except TypeError:
@@ -100,55 +103,67 @@ class Layout:
         return make_layout, (self.sizes, self.strides, self.dtype, self.device)
 
 
-def contiguous_strides(shape):
+@natively
+def contiguous_strides(shape: tuple):
     """Strides of a dense row-major tensor."""
-    if len(shape) < 2:
-        return (1,) * len(shape)
-    if len(shape) == 2:
-        _, inner = shape
-        return (inner, 1) if inner > 1 else (1, 1)
-    steps = accumulate([s if s > 1 else 1 for s in reversed(shape[1:])], operator.mul, initial=1)
-    return tuple(steps)[::-1]
+    strides = [1 for _ in shape]
+    step = 1
+    for k in range(len(shape) - 1, -1, -1):
+        strides[k] = step
+        step *= max(shape[k], 1)
+    return tuple(strides)
 
 
 _new = object.__new__
 _new_size = tuple.__new__
 
 
-class _Known(dict):
-    """Facts -> the one layout with these facts.
+def make_layout(shape, strides, dtype, device):
+    """The layout with these facts; the same facts give the same object while it is in use.
 
-    A layout that nobody asked for while `ROOM` others came into being is forgotten here. Somebody
-    may still hold it, so two layouts may then have the same facts: plans are merely made again, and
-    who must know asks `same_layout`. Native code takes the place of __missing__ as soon as there is
-    some (codegen/templates/objects.py).
+    Native code remembers some thousand layouts (codegen/templates/objects_layouts.py). One that was
+    not asked for while many others were is forgotten there. Somebody may still hold it, so two
+    layouts may have the same facts: plans are merely made again, and who must know asks
+    `same_layout`.
     """
+    return _found(shape, strides, dtype, device) or _odd(shape, strides, dtype, device)
 
-    def __missing__(self, facts):
-        found = OLDER.get(facts)
-        if found is None:
-            found = worked_out(facts)
-        if len(self) >= ROOM:
-            turn()
-        self[facts] = found
-        return found
+
+def _odd(shape, strides, dtype, device):
+    """The same for numbers that native code does not know: True, integers of NumPy."""
+    shape, strides = tuple(Size(shape)), tuple(strides)
+    return _found(shape, strides, dtype, device) or worked_out((shape, strides, dtype, device))
+
+
+def dense_layout(shape, dtype, device):
+    """A row-major layout."""
+    return _dense(shape, dtype, device) or make_layout(
+        shape, contiguous_strides(shape), dtype, device
+    )
 
 
 ROOM = 1 << 10
-OLDER: dict = {}  # layouts of the generation before
-LAYOUTS = _Known()
+_first: dict = {}  # facts -> layout until there is native code, by last use
 
 
-def make_layout(shape, strides, dtype, device):
-    """The layout with these facts; the same facts give the same object."""
-    return LAYOUTS[shape, strides, dtype, device]
+def _found(*facts):
+    found = _first[facts] = _first.pop(facts, None) or worked_out(facts)
+    if len(_first) > ROOM:
+        del _first[next(iter(_first))]
+    return found
 
 
-def turn():
-    """Known layouts become the older generation, and what was that is forgotten."""
-    OLDER.clear()
-    OLDER.update(LAYOUTS)
-    LAYOUTS.clear()
+def _dense(shape, dtype, device):
+    return None
+
+
+def make_natively(layout, dense, enter):
+    """Let native code find and make layouts."""
+    global _found, _dense
+    for known in _first.values():
+        enter(known)
+    _first.clear()
+    _found, _dense = layout, dense
 
 
 def same_layout(a, b):
@@ -250,23 +265,9 @@ NEEDED = {  # by native code
     "Size": Size,
     "sorts": _sorts,
     "pools": POOLS,
-    "known": LAYOUTS,
-    "older": OLDER,
-    "room": ROOM,
     "worked_out": worked_out,
     "complete": complete,
-    "turn": turn,
 }
-
-
-def make_natively(missing):
-    """Let native code do what _Known.__missing__ does."""
-    _Known.__missing__ = missing
-
-
-def dense_layout(shape, dtype, device):
-    """A row-major layout."""
-    return make_layout(shape, contiguous_strides(shape), dtype, device)
 
 
 def is_dense_in_some_order(layout):
@@ -283,6 +284,30 @@ def is_dense_in_some_order(layout):
         if stride != expected:
             return False
         expected *= size
+    return True
+
+
+def suggests_channels_last(layout):
+    """Does PyTorch take this layout for one with channels last?
+
+    Dimensions of size one leave it open, and are read as PyTorch reads them.
+    """
+    if layout.is_contiguous or layout.ndim not in (4, 5) or layout.numel == 0:
+        return False
+    return bool(_channels_inside(layout.sizes, layout.strides))
+
+
+@natively
+def _channels_inside(sizes: tuple, strides: tuple):
+    if strides[1] == 0:
+        return False
+    least = 0
+    ndim = len(sizes)
+    for k in range(ndim):  # channels, then from the width outwards, images last
+        d = ndim - k if 0 < k < ndim - 1 else 1 if k == 0 else 0
+        if strides[d] < least or (d == 0 and least == strides[1]):
+            return False
+        least = strides[d] * sizes[d]
     return True
 
 
@@ -331,73 +356,84 @@ def broadcast_sizes(shapes):
     """The same of plain tuples, as one."""
     out = shapes[0]
     for shape in shapes:
-        if shape == out:
-            continue
-        wide, narrow = (out, shape) if len(out) >= len(shape) else (shape, out)
-        shift = len(wide) - len(narrow)
-        found = list(wide)
-        for k in range(len(narrow) - 1, -1, -1):
-            a, b = found[shift + k], narrow[k]
-            if a != b:
-                if a == 1:
-                    found[shift + k] = b
-                elif b != 1:
-                    if wide is shape:
-                        a, b = b, a
-                    raise errors.not_broadcastable(a, b, shift + k)
-        out = tuple(found)
+        if shape != out:
+            turned = len(out) < len(shape)
+            out = broadcast_pair(shape, out, True) if turned else broadcast_pair(out, shape, False)
     return tuple(out)
+
+
+@natively
+def broadcast_pair(wide: tuple, narrow: tuple, turned):
+    """Two shapes, the longer one first."""
+    found = list(wide)
+    shift = len(wide) - len(narrow)
+    for k in range(len(narrow) - 1, -1, -1):
+        a = found[shift + k]
+        b = narrow[k]
+        if a == 1:
+            found[shift + k] = b
+        elif b not in (1, a):
+            raise errors.not_broadcastable(b if turned else a, a if turned else b, shift + k)
+    return tuple(found)
 
 
 def expanded_strides(layout, shape):
     """Strides of a tensor spread over a larger shape: 0 where it repeats."""
     own = layout.sizes
-    if own == shape:
-        return layout.strides
+    return layout.strides if own == shape else _expanded(own, layout.strides, shape)
+
+
+@natively
+def _expanded(own: tuple, strides: tuple, shape: tuple):
     missing = len(shape) - len(own)
-    if missing:
-        shape = tuple(shape)[missing:]
-    found = [0] * missing
-    for s, st, n in zip(own, layout.strides, shape):
-        found.append(0 if s == 1 and n != 1 else st)
+    found = [0 for _ in range(missing)]
+    for k in range(len(own)):
+        found.append(0 if own[k] == 1 and shape[missing + k] != 1 else strides[k])
     return tuple(found)
 
 
-def memory_order(shape, operand_strides):
+@natively
+def memory_order(shape: tuple, strides: tuple):
     """Dimensions from the outermost to the innermost, by PyTorch's rule for elementwise results.
 
-    Earlier operands speak first; a zero stride or equal strides leave the question to the next one.
+    strides: those of all operands, one after the other. Earlier operands speak first; a zero stride
+    or equal strides leave the question to the next one.
     """
     ndim = len(shape)
     order = list(range(ndim - 1, -1, -1))  # innermost first
-
-    def compare(d0, d1):
-        for strides in operand_strides:
-            s0, s1 = strides[d0], strides[d1]
-            if s0 == 0 or s1 == 0:
-                continue
-            if s0 != s1:
-                return 1 if s0 > s1 else -1
-            if shape[d0] > shape[d1]:
-                return 1
-        return 0
-
     for i in range(1, ndim):
         k = i
         for j in range(i - 1, -1, -1):
-            c = compare(order[j], order[k])
-            if c > 0:
+            answer = _is_outside(order[j], order[k], shape, strides)
+            if answer > 0:
                 order[j], order[k] = order[k], order[j]
                 k = j
-            elif c < 0:
+            elif answer < 0:
                 break
-    return order[::-1]
+    return tuple(order[::-1])
 
 
-def ordered_strides(shape, order):
+@natively
+def _is_outside(d0, d1, shape: tuple, strides: tuple):
+    """Does one dimension belong outside another? 1, -1 or, where nobody can say, 0."""
+    for at in range(0, len(strides), len(shape)):
+        s0 = strides[at + d0]
+        s1 = strides[at + d1]
+        if s0 == 0 or s1 == 0:
+            continue
+        if s0 != s1:
+            return 1 if s0 > s1 else -1
+        if shape[d0] > shape[d1]:
+            return 1
+    return 0
+
+
+@natively
+def ordered_strides(shape: tuple, order: tuple):
     """Dense strides for the given order of dimensions (outermost first)."""
-    strides, step = [0] * len(shape), 1
-    for d in reversed(order):
+    strides = [0 for _ in shape]
+    step = 1
+    for d in order[::-1]:
         strides[d] = step
         step *= max(shape[d], 1)
     return tuple(strides)
@@ -409,25 +445,38 @@ def collapse(shape, strides):
     shape: sizes from outermost to innermost; strides: per operand, same order. Returns both,
     shorter.
     """
-    sizes, steps = [], [[] for _ in strides]
-    for d, size in enumerate(shape):
+    sizes, steps = merged(tuple(shape), tuple(chain(*strides)), len(strides))
+    return [*sizes], [[*steps[t :: len(strides)]] for t in range(len(strides))]
+
+
+@natively
+def merged(shape: tuple, strides: tuple, count):
+    """`collapse` of strides of `count` operands, one after the other.
+
+    Returned are strides of all operands along the first dimension, then along the next.
+    """
+    rank = len(shape)
+    sizes: list[int] = []
+    steps: list[int] = []
+    for d in range(rank):
+        size = shape[d]
         if size == 1:
             continue
-        merges = bool(sizes)
+        last = len(steps) - count
+        merges = len(sizes) > 0
         if merges:
-            for st, s in zip(steps, strides):
-                if st[-1] != s[d] * size:
+            for t in range(count):
+                if steps[last + t] != strides[t * rank + d] * size:
                     merges = False
-                    break
         if merges:
             sizes[-1] *= size
-            for st, s in zip(steps, strides):
-                st[-1] = s[d]
+            for t in range(count):
+                steps[last + t] = strides[t * rank + d]
         else:
             sizes.append(size)
-            for st, s in zip(steps, strides):
-                st.append(s[d])
-    return sizes, steps
+            for t in range(count):
+                steps.append(strides[t * rank + d])
+    return tuple(sizes), tuple(steps)
 
 
 def infer_size(shape, numel):

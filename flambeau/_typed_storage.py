@@ -7,6 +7,7 @@ from flambeau import _dtype
 from flambeau._device import cpu, resolve
 from flambeau._layout import Size, make_layout
 from flambeau._tensor import make_tensor
+from flambeau.errors import LARGEST
 from flambeau.runtime.cpu import address_of, buffer_at
 from flambeau.storage import Storage, borrowed_storage, grow_storage, new_storage
 
@@ -18,8 +19,15 @@ def _sharing():
     return shared_storage
 
 
+def _long(value):
+    """Integers of PyTorch have 64 bits."""
+    if isinstance(value, int) and not -LARGEST - 1 <= value <= LARGEST:
+        raise ValueError("Overflow when unpacking long long")
+    return value
+
+
 def _count(nbytes):
-    if nbytes < 0:
+    if _long(nbytes) < 0:
         raise RuntimeError(
             "alloc_cpu() seems to have been called with negative number: "
             f"{int(nbytes) & (1 << 64) - 1}"
@@ -75,7 +83,7 @@ class UntypedStorage:
 
     def __getitem__(self, index):
         if not isinstance(index, slice):
-            return self._view()[index]
+            return self._view()[_long(index)]
         start, stop = self._range(index)
         part = borrowed_storage(self._storage.pointer + start, max(stop - start, 0), self._storage)
         return UntypedStorage(part, device=self.device)

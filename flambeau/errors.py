@@ -32,6 +32,10 @@ def dimension_out_of_range(dim, ndim):
     )
 
 
+def no_dimensions(dim):
+    return IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+
+
 def negative_dimension(sizes):
     first = next(s for s in sizes if s < 0)
     return RuntimeError(f"Trying to create tensor with negative dimension {first}: {list(sizes)}")
@@ -50,11 +54,31 @@ def not_broadcastable(a, b, dim):
     )
 
 
-def not_exact_out(wanted, got):
-    """For ops that do not cast into out=."""
+def complex_order(name):
+    return RuntimeError(f"{name}: Expected a non-complex scalar as the order of norm.")
+
+
+def not_differentiable(function, argument):
     return RuntimeError(
-        f"Expected out tensor to have dtype {wanted.cpp_name}, but got {got.cpp_name} instead"
+        f"The function '{function}' is not differentiable with respect to argument '{argument}'. "
+        "This input cannot have requires_grad True."
     )
+
+
+def combination(name, given, forms, **named):
+    """No overload takes these arguments; forms: those there are."""
+    kinds = [kind_name(x) for x in given] + [f"{k}={kind_name(v)}" for k, v in named.items()]
+    return TypeError(
+        f"{name}() received an invalid combination of arguments - got ({', '.join(kinds)}), but "
+        "expected one of:\n" + "".join(f" * ({form})\n" for form in forms)
+    )
+
+
+def not_exact_out(wanted, got, text=True):
+    """For ops that do not cast into out=; some have words of their own for it."""
+    if text is True:
+        text = "Expected out tensor to have dtype {wanted.cpp_name}, but got {got.cpp_name} instead"
+    return RuntimeError(text.format(wanted=wanted, got=got))
 
 
 def cannot_cast(source, target):

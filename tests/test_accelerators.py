@@ -51,11 +51,12 @@ def test_switches_are_kept():
         cudnn.benchmrak = True
 
 
-def test_compile_gives_back_what_it_got():
+def test_compile_does_what_the_function_does():
     def double(x):
         return 2 * x
 
-    assert flambeau.compile(double) is double
+    assert flambeau.compile(double)(flambeau.ones(1)).item() == 2
+    assert flambeau.compile(double, disable=True) is double
     assert flambeau.compile(mode="max-autotune")(double)(flambeau.ones(1)).item() == 2
     with pytest.raises(RuntimeError, match="Either mode or options"):
         flambeau.compile(double, mode="default", options={})

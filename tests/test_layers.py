@@ -17,15 +17,15 @@ PACKAGE = Path(__file__).parent.parent / "flambeau"
 
 # A name is a file or a folder right under flambeau/.
 LAYERS = [
-    "config errors _dtype _layout _memory_format return_types torch_version version",
+    "config errors _dtype _natively _layout _memory_format return_types torch_version version",
     "codegen runtime _device storage",
     "ops",
     "_tensor eager autograd random printing _typed_storage",
     "tracing",
     "nn optim utils func serialization amp cpu cuda linalg fft special distributions profiler "
-    "testing multiprocessing hub backends compiler functional types accelerator mps xpu "
-    "distributed overrides _C _ops _dynamo library _checks _higher_order_ops",
-    "quantization ao onnx jit fx vision viz",
+    "testing multiprocessing hub backends functional types accelerator mps xpu "
+    "distributed overrides _C _ops library _checks _higher_order_ops _decomp _subclasses",
+    "quantization ao onnx jit fx export compiler _dynamo _inductor _logging vision viz",
     "__init__ __main__ runner",
 ]
 LEVEL = {name: level for level, line in enumerate(LAYERS) for name in line.split()}
@@ -37,7 +37,7 @@ SPEAK_PUBLIC_API = "autograd.functional autograd.gradcheck"
 ONLY = {
     "codegen": "config errors _dtype _layout codegen",
     "runtime": "config errors _dtype _layout runtime _device storage",
-    "ops": "config errors _dtype _layout _memory_format return_types ops codegen.scalar",
+    "ops": "config errors _dtype _natively _layout _memory_format return_types ops codegen.scalar",
 }
 
 # Packages of others: the only places that may name them.

@@ -9,7 +9,9 @@ import pytest
 
 import flambeau
 from flambeau import _layout, _tensor
+from flambeau._natively import PATIENCE
 from flambeau._tensor import MAKERS
+from flambeau.codegen.templates.makers import RECENT
 from flambeau.eager import fragments
 from flambeau.eager.plans import Plans
 from flambeau.ops.table import TABLE
@@ -48,13 +50,12 @@ def test_layouts_are_the_same_object_while_they_are_in_use():
     for k in range(5000):
         _layout.make_layout((k, 2), (2, 1), *facts[2:])
         assert _layout.make_layout(*facts) is first
-    assert len(_layout.LAYOUTS) <= _layout.ROOM
 
 
 def test_a_forgotten_layout_still_equals_its_twin():
     x = flambeau.ones(7, 3, 5)
     old = x._layout
-    for k in range(1, 3 * _layout.ROOM):
+    for k in range(1, 3 * RECENT):
         _layout.make_layout((k, 7), (7, 1), *(old.dtype, old.device))
     y = x.view(7, 3, 5)
     assert _layout.same_layout(y._layout, old)
@@ -75,7 +76,7 @@ def test_native_code_makes_the_same_layouts(dtype):
         strides = _layout.contiguous_strides(sizes)
         if rng.random() < 0.5:
             strides = tuple(int(s) for s in rng.choice([0, 1, 2, 6, -1], len(sizes)))
-        native = _layout._Known.__missing__((sizes, strides, dtype, device))
+        native = _layout.make_layout(sizes, strides, dtype, device)
         plain = _layout.worked_out((sizes, strides, dtype, device))
         assert _facts(native) == _facts(plain) and type(native.shape) is flambeau.Size
         assert native.sort is plain.sort or not sizes
@@ -222,11 +223,11 @@ def test_a_new_size_passes_no_more_places_than_one_that_was_met():
 
 def test_a_new_layout_passes_few_places():
     base = flambeau.ones(64, 64)
-    a, b = base[:8, :8], base[8:16, 8:16]
-    a + b
+    for k in range(2, 2 + PATIENCE):  # arithmetic of planners is native after a few calls
+        base[:8, :k] + base[8:16, 8 : 8 + k]
     c, d = base[:9, :7], base[20:29, 8:15]
     places, changes = _frames(lambda: c + d)
-    assert places <= 32 and changes <= 18, (places, changes)
+    assert places <= 22 and changes <= 14, (places, changes)
 
 
 @pytest.mark.parametrize("count", [5000, pytest.param(300_000, marks=pytest.mark.slow)])
@@ -247,7 +248,6 @@ def test_a_walk_over_many_sizes_keeps_memory_flat(count):
     assert len(gc.get_objects()) - before < 20_000
     family = TABLE["add"].runtime.variant("tt").family
     assert len(family.plans) + len(family.plans.older) <= 2 * family.plans.room
-    assert len(_layout.LAYOUTS) <= _layout.ROOM
 
 
 def test_generated_texts_are_named_by_row_and_pattern():

@@ -1,55 +1,63 @@
-"""`torch._dynamo` where functions are never recorded: nothing is compiled, and it says so.
+"""`torch._dynamo`: reading programs, for `torch.compile`.
 
-Libraries ask whether a module was compiled and mark functions to be left alone; both have true
-answers here. `torch.compile` itself is in `compiler/`.
+What is read how is in docs/design/014-compile-reading.md; what users need to know in
+docs/compile.md. The names here are PyTorch's.
 """
 
 import importlib
 from typing import Any
 
-from flambeau.compiler import (
-    allow_in_graph,
-    assume_constant_result,
-    disable,
-    is_compiling,
-    reset,
+_HOMES = {
+    **dict.fromkeys(
+        "OptimizedModule compile compiled_call disable optimize reset".split(), "eval_frame"
+    ),
+    **dict.fromkeys("list_backends lookup_backend register_backend".split(), "backends"),
+    **dict.fromkeys(
+        "allow_in_graph assume_constant_result disallow_in_graph forbid_in_graph graph_break "
+        "is_compiling is_dynamo_compiling mark_dynamic mark_static mark_static_address "
+        "mark_unbacked maybe_mark_dynamic nonstrict_trace run substitute_in_graph".split(),
+        "decorators",
+    ),
+    "explain": "explaining",
+}
+_MODULES = frozenset(
+    "backends config decorators eval_frame exc testing utils steps "
+    "_trace_wrapped_higher_order_op".split()
 )
-from flambeau.nn import Module
 
 __all__ = [
     "OptimizedModule",
     "allow_in_graph",
     "assume_constant_result",
+    "config",
     "disable",
+    "disallow_in_graph",
+    "exc",
+    "explain",
+    "graph_break",
     "is_compiling",
+    "list_backends",
+    "lookup_backend",
     "mark_dynamic",
+    "mark_static",
+    "mark_static_address",
+    "maybe_mark_dynamic",
+    "nonstrict_trace",
+    "optimize",
+    "register_backend",
     "reset",
 ]
 
 
-class OptimizedModule(Module):
-    """What `torch.compile` makes of a module in PyTorch; here it gives back the module itself."""
-
-    def __init__(self, mod: Module, dynamo_ctx: Any) -> None:
-        raise NotImplementedError("flambeau runs modules as they are: there is none to wrap")
-
-
 def __getattr__(name: str) -> Any:
-    if name == "eval_frame":
-        return importlib.import_module("flambeau._dynamo.eval_frame")
+    if name in _HOMES:
+        value = getattr(importlib.import_module(f"flambeau._dynamo.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in _MODULES:
+        return importlib.import_module(f"flambeau._dynamo.{name}")
     raise AttributeError(f"module 'flambeau._dynamo' has no attribute '{name}'")
 
 
-def mark_dynamic(t: Any, index: Any, **options: Any) -> None:
-    """Which sizes of an argument vary: functions that run as they are take any."""
-
-
-maybe_mark_dynamic = mark_dynamic
-
-
-def mark_static(t: Any, index: Any = None) -> None:
-    """Which sizes of an argument never vary; the same."""
-
-
-def mark_static_address(t: Any, guard: bool = False) -> None:
-    """An argument that stays where it is in memory: nothing is recorded that could rely on it."""
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *_MODULES})

@@ -16,6 +16,8 @@ from flambeau.codegen.llvm_names import COMPUTE_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, PTR, Module, bytes_of, vector
 from flambeau.codegen.target import current
 
+LONG = 120  # words in a body that is done for several vectors at a time
+
 
 class Pointwise(NamedTuple):
     """A pointwise nest: everything that its machine code depends on."""
@@ -67,6 +69,9 @@ def vector_width(nest):
     streams = nest.rank == 0 and is_cheap(nest)
     room = min(current().vector_bytes, 32) if streams else current().vector_bytes
     width = max(1, room // max(map(bytes_of, types)))
+    if len({id(e) for v in _parts(nest.values) for e in _nodes(v)}) > LONG:
+        # a long chain waits for itself: several vectors side by side keep the processor busy
+        width *= 2 if nest.rank else 4
     # turning a square takes log2(width) shuffles per vector: more than 16 do not pay
     return min(width, 16) if any(access == "t" for _, access in nest.inputs) else width
 

@@ -119,6 +119,22 @@ def compile_object(ir):
         return host().machine.emit_object(optimise(module))
 
 
+def joined_object(texts, public):
+    """Several pieces of IR as one object file, of which only public names can be seen."""
+    target = llvm.Target.from_default_triple()
+    machine = target.create_target_machine(
+        cpu="", features=host().feature_string, opt=2, reloc="pic", codemodel="default"
+    )
+    with host().lock:
+        whole = parse(texts[0])
+        for text in texts[1:]:
+            whole.link_in(parse(text))
+        for item in (*whole.functions, *whole.global_variables):
+            if not item.is_declaration and item.name not in public:
+                item.linkage = "internal"
+        return machine.emit_object(optimise(whole))
+
+
 def assembly(ir):
     """The machine code of some IR, as text."""
     with host().lock:

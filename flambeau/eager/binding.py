@@ -5,6 +5,7 @@ deal with out=. Public functions are built in pointwise.py, reducing.py, viewing
 """
 
 from flambeau import errors
+from flambeau._dtype import dtype as DType
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager.arguments import fits, is_int, number, taken, wrong
@@ -33,6 +34,10 @@ def bind(op, args, kwargs):
     """Arguments by parameter name, in order, checked and normalised."""
     params = op.params
     bound = {}
+    order = op.options.get("loose_alpha")
+    if order and len(args) == 3 and as_number(args[1]) is not None:
+        at = order.index("alpha")
+        args, kwargs = (args[0], args[3 - at]), {**kwargs, "alpha": args[at]}
     if len(args) > len(params) or op.options.get("varargs"):
         args = pack_rest(op, args)
     for p, value in zip(params, args):
@@ -97,14 +102,18 @@ def pack_rest(op, args):
             f"{op.name}() takes {len(op.params)} positional arguments but {len(args)} were given"
         )
     k = [p.name for p in op.params].index(name)
-    if len(args) > k + 1 or (len(args) == k + 1 and _begins(op.params[k], args[k])):
+    if len(args) > k + 1 or (len(args) == k + 1 and _begins(op, op.params[k], args[k])):
         return (*args[:k], tuple(args[k:]))
     return ((),) if k == 0 and not args else args
 
 
-def _begins(p, value):
+def _begins(op, p, value):
     """Is a lone argument the first of several, rather than all of them or something wrong?"""
-    return not isinstance(value, (tuple, list)) and (p.wants != "ints" or is_int(value))
+    if p.kind == "tensors" and not op.options.get("lone_list"):
+        return True
+    if isinstance(value, (tuple, list, DType)):
+        return False
+    return p.wants != "ints" or is_int(value)
 
 
 def _native_name(value):
@@ -208,8 +217,9 @@ def store_out(op, out, results):
     """Results into out=: one tensor or a tuple of them."""
     outs = out if isinstance(out, (tuple, list)) else (out,)
     for o, r in zip(outs, results):
-        if o.dtype is not r.dtype and op.options.get("exact_out"):
-            raise errors.not_exact_out(r.dtype, o.dtype)
+        exact = op.options.get("exact_out")
+        if exact and o.dtype is not r.dtype:
+            raise errors.not_exact_out(r.dtype, o.dtype, exact)
         check_out(op, o, r.shape, r.dtype)
         o.copy_(r)
     return out

@@ -14,12 +14,19 @@ promotion); n any other number (cast to the compute type); f float and i int par
 from flambeau import errors
 from flambeau._device import cpu
 from flambeau._dtype import as_64_bits
-from flambeau._layout import LAYOUTS, Layout, broadcast_shape
+from flambeau._layout import Layout, broadcast_shape, make_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen import scalar
 from flambeau.eager.fragments import addresses, allocated, compile_text, indented
 from flambeau.eager.kernels import pool
-from flambeau.eager.plan import cast_value, describe_run, nest_kernel, plan_nest, scalar_kinds
+from flambeau.eager.plan import (
+    cast_value,
+    describe_run,
+    facts_of,
+    nest_kernel,
+    plan_nest,
+    scalar_kinds,
+)
 from flambeau.eager.plans import Plans
 from flambeau.runtime.cpu import packed
 
@@ -94,7 +101,17 @@ def fresh_text(family, names, differentiable, miss):
 class Kind:
     """A family for given dtypes on a device: what is computed, and its kernels."""
 
-    __slots__ = ("key", "trace", "scalars", "dtypes", "codes", "steps", "runtime", "kernels")
+    __slots__ = (
+        "key",
+        "trace",
+        "scalars",
+        "dtypes",
+        "codes",
+        "steps",
+        "facts",
+        "runtime",
+        "kernels",
+    )
 
     def __init__(self, family, marks):
         compute, self.dtypes = family.types([m for m, c in zip(marks, family.keyed) if c != "n"])
@@ -109,17 +126,16 @@ class Kind:
         self.runtime = common_device(layouts).runtime
         operands = (*self.dtypes, *(layout.dtype for layout in layouts))
         self.codes = [d.code for d in operands]
-        self.steps = tuple(d.itemsize for d in operands)
-        self.kernels = {}  # (access of each operand, number of dimensions) -> kernel, chunk
+        self.facts = self.steps, _ = facts_of(operands)
+        self.kernels = {}  # mark of a walk, or accesses of a run -> kernel, elements per chunk
 
     def run_kernel(self, accesses):
         """(kernel, elements per chunk) for one run of elements; accesses: of the inputs."""
-        mark = (*"c" * len(self.dtypes), *accesses, 1)
-        found = self.kernels.get(mark)
+        found = self.kernels.get(accesses)
         if found is None:
-            pattern = tuple(zip(self.codes, mark))
+            pattern = tuple(zip(self.codes, "c" * len(self.dtypes) + accesses))
             outputs, inputs = pattern[: len(self.dtypes)], pattern[len(self.dtypes) :]
-            found = self.kernels[mark] = nest_kernel(
+            found = self.kernels[accesses] = nest_kernel(
                 self.runtime, self.key, self.trace, outputs, inputs, self.scalars, 0
             )
         return found
@@ -172,19 +188,22 @@ class Family:
         """(kernel, description) for operands of one layout without gaps, of any size, if all
         results have that layout, too; else None. key: the sort of the layout, types of numbers.
         """
-        found = self.shaped[key]
-        sort = key[0] if type(key) is tuple else key
+        sort, *types = key if type(key) is tuple else (key,)
+        if sort is None:
+            return None
+        numbers = iter(types)
+        found = self.shaped[tuple([sort if c == "t" else next(numbers) for c in self.keyed])]
         if found is None or any(d is not sort.dtype for d in found[2]):
             return None
         return found[:2]
 
     def _shaped(self, key):
-        """(kernel, description, dtypes of the results) of the same; None where there is no such."""
-        sort, *types = key if type(key) is tuple else (key,)
-        if sort is None or not self.elementwise or not sort.device.runtime.computes:
+        """(kernel, description, dtypes of the results) for operands of one shape without gaps, by
+        their sorts; None where there is no such kernel.
+        """
+        kind = self.kind(key)
+        if not self.elementwise or not kind.runtime.computes:
             return None
-        numbers = iter(types)
-        kind = self.kind([sort if c == "t" else next(numbers) for c in self.keyed])
         kernel, chunk = kind.run_kernel("c" * self.keyed.count("t"))
         pool().ensure_workers()
         return kernel, packed((0, chunk, *kind.steps)), kind.dtypes
@@ -193,14 +212,12 @@ class Family:
         """(layout of each result, kernel, description) for a key of layouts and types."""
         if type(key) is not tuple:
             key = (key,)
+        sorts = sorts_of(key)
+        found = self.shaped[sorts] if sorts is not None else None
         layouts = [k for k in key if type(k) is Layout]
-        first = layouts[0]
-        if first.sort is not None and layouts.count(first) == len(layouts):
-            types = [k for k in key if type(k) is not Layout]
-            found = self.shaped[(first.sort, *types) if types else first.sort]
-            if found is not None:
-                kernel, desc, dtypes = found
-                return (*[_with_dtype(first, d) for d in dtypes], kernel, desc)
+        if found is not None:
+            kernel, desc, dtypes = found
+            return (*[_with_dtype(layouts[0], d) for d in dtypes], kernel, desc)
         kind = self.kind(key)
         whole = _run_of(layouts) if self.elementwise and kind.runtime.computes else None
         if whole is not None:
@@ -209,8 +226,8 @@ class Family:
             outs = [_with_dtype(first, d) for d in kind.dtypes]
         else:
             facts = kind.key, kind.trace, layouts, kind.scalars, kind.dtypes
-            memo = {"memo": kind.kernels} if self.elementwise else {}
-            outs, kernel, desc = self.plan_nest(*facts, device=common_device(layouts), **memo)
+            known = {"kind": kind} if self.elementwise else {}
+            outs, kernel, desc = self.plan_nest(*facts, device=common_device(layouts), **known)
         return (*outs, kernel, desc)
 
     def _given(self, key):
@@ -223,6 +240,8 @@ class Family:
             and kind.runtime.computes
             and tuple([o.dtype for o in outs]) == kind.dtypes
         ):
+            if sorts_of((*key, *outs)) is not None:
+                return self.shaped[sorts_of(key)][:2]
             whole = _run_of((*outs, *layouts))
             if whole is not None and whole[1].startswith("c" * len(outs)):
                 return kind.describe(outs[0].numel, whole[1][len(outs) :])
@@ -287,7 +306,7 @@ class Family:
         """Compute into given tensors (which have the right shape)."""
         kernel, desc = self.into[(*self.key_of(args), *(o._layout for o in outs))]
         pointers = [o._storage.pointer + o._offset for o in outs]
-        if kernel(desc, *pointers, *self.native_arguments(args)) is not None:
+        if kernel(desc, *pointers, *self.native_arguments(args), outs[0].numel()) is not None:
             self.fail()
 
     def run_any(self, args):
@@ -336,7 +355,23 @@ def _plain(key):
 def _with_dtype(layout, dtype):
     if layout.dtype is dtype:
         return layout
-    return LAYOUTS[layout.sizes, layout.strides, dtype, layout.device]
+    return make_layout(layout.sizes, layout.strides, dtype, layout.device)
+
+
+def sorts_of(key):
+    """The key with sorts for layouts, if those walk one block of memory alike; else None."""
+    first, found = None, []
+    for k in key:
+        if type(k) is Layout:
+            if k.sort is None:
+                return None
+            if first is None:
+                first = k
+            elif k is not first and (k.sizes != first.sizes or k.strides != first.strides):
+                return None
+            k = k.sort
+        found.append(k)
+    return tuple(found)
 
 
 def _run_of(layouts):

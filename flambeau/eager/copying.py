@@ -180,9 +180,12 @@ def copy_(input, src, non_blocking=False):
     target_layout, source_layout = input._layout, src._layout
     if source_layout.shape != target_layout.shape:
         _check_broadcast(source_layout.shape, target_layout.shape)
-    if src._storage.pointer == input._storage.pointer and (
-        src._offset != input._offset or not same_layout(source_layout, target_layout)
-    ):
+    elsewhere = src._offset != input._offset or not same_layout(source_layout, target_layout)
+    if src._storage.pointer == input._storage.pointer and not elsewhere:
+        if not (input._requires_grad or src._requires_grad):
+            input._storage.version += 1
+            return input
+    elif src._storage.pointer == input._storage.pointer:
         check_overlap(input, (src,))
         src = src.clone() if ranges_meet(input, src) else src
     check_overlap(input, ())

@@ -63,7 +63,7 @@ def _warn_copy(data, call):
         )
 
 
-def as_tensor(data, dtype=None, device=None):
+def as_tensor(data, *, dtype=None, device=None):
     """data as a tensor, sharing memory where that is possible."""
     plainly = dtype is device is None and type(data) in interchange.ARRAY_TYPES
     if plainly and default_device() is cpu:
@@ -151,7 +151,7 @@ def sized(name, sizes, size, out, dtype, device, requires_grad, fill=None, memor
             layout = formatted_layout(layout, memory_format)
         t = empty_like_layout(layout)
     else:
-        t = into(out, shape, dtype, name)
+        t = into(out, shape, dtype, name=name)
     if fill is not None:
         fill(t)
         t._storage.version += out is not None
@@ -235,7 +235,9 @@ def like_layout(input, dtype, device, memory_format, name):
     if type(input) is Tensor and dtype is device is memory_format is None:
         return _LIKE[input._layout]
     like(input, name)
-    layout = formatted_layout(input._layout, memory_format, dtype and dtype_of(dtype, name))
+    layout = formatted_layout(
+        input._layout, memory_format, None if dtype is None else dtype_of(dtype, name)
+    )
     if device is not None:
         layout = make_layout(layout.shape, layout.strides, layout.dtype, device_of(device, name))
     return layout
@@ -291,7 +293,8 @@ def _constant(word, value):
         self, *sizes, size=None, dtype=None, device=None, requires_grad=False, layout=None,
         pin_memory=False,
     ):  # fmt: skip
-        dtype, device = dtype or self._layout.dtype, device or self._layout.device
+        dtype = self._layout.dtype if dtype is None else dtype
+        device = device or self._layout.device
         t = fresh_plain(sizes, dtype, device) if size is None else None
         if t is not None:
             return finish(fill_into(t, value), requires_grad, "new_" + word)

@@ -150,10 +150,7 @@ def batch_mismatch(input, target):
 
 def _constant_weight(input):
     name = "nll_loss_forward" if input.ndim == 2 else "nll_loss2d_forward"
-    return RuntimeError(
-        f"The function '{name}' is not differentiable with respect to argument 'weight'. This "
-        "input cannot have requires_grad True."
-    )
+    return errors.not_differentiable(name, "weight")
 
 
 def check(name, input, target, weight):
@@ -184,9 +181,10 @@ def check(name, input, target, weight):
     kernel = "log_softmax_lastdim_kernel_impl"
     if name == "nll_loss":
         kernel = "nll_loss_out_frame" if input.ndim == 2 else "nll_loss2d_forward_out_frame"
-    if not input.dtype.is_floating_point:
+    known = target.dtype in (d.int64, d.uint8)
+    if not input.dtype.is_floating_point and (known or name != "nll_loss"):
         raise errors.not_implemented(kernel, input.dtype)
-    if target.dtype not in (d.int64, d.uint8):
+    if not known:
         raise RuntimeError(
             f"expected target dtype to be Long or Byte, but got {target.dtype.scalar_name}"
         )

@@ -10,8 +10,12 @@ from flambeau import _dtype as d
 from flambeau._layout import broadcast_shape
 from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.autograd import views
+from flambeau.eager.arguments import fits
+from flambeau.eager.binding import bind
 from flambeau.eager.copying import preserved_layout
-from flambeau.eager.launching import launches
+from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.options import into
+from flambeau.eager.outs import checked
 from flambeau.eager.rows import is_computed
 from flambeau.eager.sampling import (
     COMMON,
@@ -27,6 +31,8 @@ from flambeau.eager.sampling import (
     side_by_side,
     stream,
 )
+from flambeau.errors import combination
+from flambeau.ops.table import MISSING
 
 PLAIN = frozenset((d.float32, d.float64))
 LAST_INTEGER = {d.float16: "2049", d.float32: "2^24+1", d.float64: "2^53+1"}
@@ -192,12 +198,34 @@ def _empty_like(t, dtype=None):
     return empty_like_layout(preserved_layout(t._layout, dtype))
 
 
+_BERNOULLI = (
+    "Tensor input, *, torch.Generator generator = None, Tensor out = None",
+    "Tensor input, float p, *, torch.Generator generator = None",
+)
+
+
 @launches("bernoulli")
 def bernoulli(input, p, generator):
     check_generator("bernoulli", generator)
     out = _new(input.shape, input)
-    if p is None:
+    if p is MISSING:
         bernoulli_from(out, input, generator)
-    else:
+    elif fits("float", p):
         bernoulli_(out, p, generator)
+    else:
+        raise combination("bernoulli", (input, p), _BERNOULLI)
     return out
+
+
+def _bernoulli_out(op, function, args, kwargs, out):
+    """Into out=, whatever its dtype; p is for calls without."""
+    bound = bind(op, args, kwargs)
+    input, p, generator = bound.values()
+    if p is not MISSING:
+        raise combination("bernoulli", (input, p), _BERNOULLI, out=out)
+    check_generator("bernoulli", generator)
+    bernoulli_from(into(out, input.shape, name="bernoulli"), input, generator)
+    return out
+
+
+FRONTS["bernoulli"] = checked(_bernoulli_out)

@@ -211,6 +211,8 @@ def native_dropout(input, p, train):
         out = _empty_like(input)
         copy_into(out, input)
         return out, _empty_like(input, d.bool_).fill_(True)
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={1 - p:g}")
     factor = 0.0 if p == 1 else 1 / (1 - p)
     if _is_walkable(input):
         return _toss("native", input, 1 - p, factor, masked=True)

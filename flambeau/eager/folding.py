@@ -4,7 +4,7 @@ Blocks have kernels of their own (`codegen/templates/folding.py`); shuffles are 
 each. Table rows and checks: `ops/folding.py`.
 """
 
-from flambeau import _dtype
+from flambeau import _dtype, errors
 from flambeau._layout import dense_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions_places import FoldedBlocks, PixelLines
@@ -108,6 +108,10 @@ def _check_pixels(name, factor_name, layout, factor):
 
 def _plan_pixel_shuffle(layout, r):
     _check_pixels("pixel_shuffle", "upscale_factor", layout, r)
+    if r * r > errors.LARGEST:
+        raise ValueError(
+            f"upscale factor is too large, (upscale_factor)^2 overflowed: upscale_factor={r}"
+        )
     *batch, channels, height, width = layout.sizes
     if channels % (r * r):
         raise RuntimeError(

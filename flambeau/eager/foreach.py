@@ -32,6 +32,9 @@ def function(name):
 
 def norm(self, ord=2, dtype=None):
     """The norm of each tensor."""
+    argument("_foreach_norm", "ord", 2, "Scalar", ord)
+    if not self:
+        raise RuntimeError("Tensor list must have at least one tensor.")
     vector_norm = methods.function("linalg_vector_norm")
     return tuple(vector_norm(t, ord, dtype=dtype) for t in self)
 
@@ -43,6 +46,8 @@ def _over_lists(name, method, three):
 
     def foreach(self, *others, **named):
         given = len(others) + len(named.keys() - set(_KEYWORDS))
+        if not most and given:
+            raise TypeError(f"{name}() takes 1 positional argument but {1 + given} were given")
         if not least <= given <= most:
             raise TypeError(
                 f"{name}() received an invalid combination of arguments - got "
@@ -82,6 +87,8 @@ def _wanted(name, three):
     if base in ("copy", *_ALSO_NUMBERS):
         return 1, 1
     row = TABLE.get(base)
+    if base == "zero":
+        return 0, 0
     if row is None:
         return 0, 9
     plain = [p for p in row.params[1:] if not p.keyword_only]

@@ -190,6 +190,10 @@ def record_formula(op, bound, outs):
 
 
 def attach_float(node, outs):
+    """Hang results that can have gradients on a node; the first one must be such."""
+    first = outs[0]._layout.dtype
+    if first.category < 2:
+        raise RuntimeError(f"Autograd not support dtype: {first.scalar_name}")
     for k, out in enumerate(outs):
         if out._layout.dtype.category >= 2:
             out._grad_fn, out._output_nr, out._requires_grad = node, k, True

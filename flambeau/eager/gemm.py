@@ -1,56 +1,46 @@
-"""Planning matrix products: which schedule, how many panels, strips, blocks and chunks.
+"""Planning matrix products.
 
 `plan` takes sizes and strides; what it gives holds a kernel of codegen/templates/gemm.py and its
-description. Choices follow sizes and strides only, never the number of threads, so a product has
-the same bits on any machine with the same vector width. products.py and linear.py plan from the
-layouts of their operands; any launcher that has plain tensors to multiply calls `multiply_into`.
+description, which gemm_schedules.py works out. products.py and linear.py plan from the layouts of
+their operands; any launcher that has plain tensors to multiply calls `multiply_into`.
 """
 
-from itertools import product
+from itertools import chain, product
 from math import prod
 from typing import NamedTuple
 
 from flambeau._layout import Size, collapse, dense_layout, expanded_strides, make_layout
 from flambeau._tensor import alias, empty_like_layout
-from flambeau.codegen.descriptions import Product, blank_of, filled
+from flambeau.codegen.target import current
+from flambeau.eager import gemm_schedules as schedules
 from flambeau.eager.copying import copy_into
-from flambeau.eager.kernels import load_functions, pool
+from flambeau.eager.gemm_schedules import BLOCKED, MODES
+from flambeau.eager.kernels import load_functions, pool, sources
 from flambeau.eager.plans import Plans
-from flambeau.runtime.cpu import packed
 
 SMALL = 1 << 29  # multiplications, times bytes, up to which packing both operands does not pay
-FEW = 1 << 16  # multiplications up to which a product in pairs is not worth its scratch
-FEW_PANELS = 1 << 21  # multiplications up to which both operands are packed as they are needed
-GRAIN = 1 << 20  # multiplications that are worth a chunk of their own
 HELD = 1 << 22  # packed elements of B that are kept at once
-PANELS = 12  # panels of a block of rows: they stay in the second-level cache
 BLOCK = {2: 1024, 4: 768, 8: 384}  # steps of k per block, by bytes of a packed element
-BLOCKED_VECTORS = 2
-NEAREST = 24 << 10  # bytes of a packed strip that stay in the first-level cache
-CONVERTED = 1 << 19  # multiplications from which float16 is converted once, while it is packed
-CLOSE = 1 << 17  # bytes of B that stay in the second-level cache beside everything else
 MOST_SLOTS = 64
-BLANK = blank_of(Product)
-NO_WORDS: dict = {}
+TALLEST = 14  # rows of a tile
 
 
 class Registers(NamedTuple):
-    """What the host's vector registers do for a dtype; tallest: rows of a tile, by its vectors."""
+    """What the host's vector registers do for a dtype."""
 
-    lanes: int
-    pairs: bool
-    tallest: tuple
+    host: tuple  # lanes, are there products of pairs, bytes of an element, is it float16
+    tallest: tuple  # rows of a tile, by its vectors
     widths: tuple  # vectors of a strip, widest first
-    narrower: tuple  # the same, for strips that must stay in the first-level cache
 
 
-def _registers(code):
+def _registers(dtype):
     from flambeau.codegen.templates import tiles  # with llvmlite, on first need
 
+    code = dtype.code
     tallest = (0, *[tiles.tallest(code, v) for v in range(1, 9)])
     widths = tuple([v for v in (4, 3, 2, 1) if tallest[v] >= 4])
-    narrower = tuple(sorted(widths, key=lambda v: (v - 2) % 4))
-    return Registers(tiles.lanes(code), tiles.pairs(code), tallest, widths, narrower)
+    host = tiles.lanes(code), tiles.pairs(code), dtype.itemsize, code == "f16"
+    return Registers(host, tallest, widths)
 
 
 REGISTERS = Plans(_registers, by_default=False)
@@ -59,33 +49,36 @@ REGISTERS = Plans(_registers, by_default=False)
 class Schedule:
     """A kernel, the facts of its tile, and the addresses of tile functions by their heights."""
 
-    def __init__(self, runtime, *key):
+    def __init__(self, key):
         from flambeau.codegen.templates import gemm  # with llvmlite, on first need
 
-        mode, code, vectors, paired = key[:4]
-        self.key, self.tiles = key, {}
-        self.kernel = runtime.kernel("gemm", "gemm:build", *key)
+        runtime, number, dtype, vectors, *rest = key
+        code, mode = dtype.code, MODES[number]
+        _, pairs, _, _ = REGISTERS[dtype].host
+        paired = pairs and mode != "direct"
+        self.key = mode, code, vectors, paired, *rest
+        self.kernel = runtime.kernel("gemm", "gemm:build", *self.key)
         tile = gemm.tile_for(mode, code, 1, vectors, paired)
-        self.columns, self.grain = tile.columns, tile.grain
-        self.item, self.sum_item, self.packed_item = tile.item, tile.sum_item, tile.packed_item
-        self.block = BLOCK[tile.packed_item // tile.parts] if mode == "blocked" else 0
-        tallest = REGISTERS[code].tallest[vectors]
+        tallest = REGISTERS[dtype].tallest[vectors]
         if mode == "dots":
             tallest = max(1, min(6, 24 // vectors) // tile.parts)
-        self.tallest = min(tallest, 14)
+        self.facts = (
+            number, min(tallest, TALLEST), tile.columns, tile.item, tile.sum_item,
+            tile.packed_item, tile.grain, BLOCK.get(tile.packed_item // tile.parts, 1),
+        )  # fmt: skip
+        self.tiles = (0,) * (TALLEST + 1)
 
-    def tile(self, height):
-        """The address of a tile function; each height is compiled when it is first met."""
-        found = self.tiles.get(height)
-        if found is None:
-            from flambeau.codegen.templates.gemm import build_tile
+    def compile(self, height):
+        """The tile function of a height, when it is first met."""
+        from flambeau.codegen.templates.gemm import build_tile
 
-            ir = build_tile(height, *self.key[:-1])
-            found = self.tiles[height] = load_functions(ir, ("tile",))["tile"]
-        return found
+        key = height, *self.key[:-1]
+        found = load_functions(build_tile(*key), ("tile",))["tile"]
+        sources[found] = build_tile, key, current()
+        self.tiles = (*self.tiles[:height], found, *self.tiles[height + 1 :])
 
 
-SCHEDULES = Plans(lambda key: Schedule(*key), by_default=False)
+SCHEDULES = Plans(Schedule, by_default=False)
 
 
 class Plan:
@@ -173,6 +166,7 @@ def _plan_layouts(key):
     strides = [expanded_strides(t, (*batch, *tuple(t.shape)[-2:])) for t in (out, a, b)]
     strides += [expanded_strides(t, out.shape) for t in addends]
     sizes, steps = collapse(batch, [st[:-2] for st in strides]) if batch else ((), ())
+    sizes, steps = tuple(sizes), tuple(chain(*steps))
     c, a, b, *extra = (st[-2:] for st in strides)
     return plan(out, m, n, k, c, a, b, scaled, activation, extra, sizes, steps)
 
@@ -180,22 +174,11 @@ def _plan_layouts(key):
 PLANS = Plans(_plan_layouts, by_default=False)
 
 
-class Shape(NamedTuple):
-    """One matrix of the batch: sizes, and strides in elements (row, column)."""
-
-    m: int
-    n: int
-    k: int
-    a: tuple
-    b: tuple
-    c: tuple
-
-
 def plan(like, m, n, k, c, a, b, scaled=False, activation="", addends=(), sizes=(), steps=()):
     """The Plan of a product of matrices, or a function that does it in another way.
 
     like: any layout with dtype and device of the operands. c, a, b, addends: strides of rows and
-    columns; sizes: those of the batch; steps: strides of c, a, b and each addend along the batch.
+    columns; sizes: those of the batch; steps: strides along it, of c, a, b and each addend.
     """
     swapped = _transposed_is_better(m, n, c)
     if swapped:
@@ -203,21 +186,31 @@ def plan(like, m, n, k, c, a, b, scaled=False, activation="", addends=(), sizes=
         c, a, b = c[::-1], b[::-1], a[::-1]
         addends = [st[::-1] for st in addends]
         if steps:
-            steps = [steps[0], steps[2], steps[1], *steps[3:]]
+            r = len(sizes)
+            steps = steps[:r] + steps[2 * r : 3 * r] + steps[r : 2 * r] + steps[3 * r :]
     if n > 1 and c[1] != 1:
         return _through_dense
-    shape = Shape(m, n, k, _unit(a, m, k), _unit(b, k, n), c)
-    batch = prod(sizes)
-    mode, vectors = _mode(shape, batch, like.dtype)
-    if mode == "blocked" and (batch > 1 or k * n > max(HELD, 64 * k)):
+    a_row, a_k = _unit(a, m, k)
+    b_k, b_column = _unit(b, k, n)
+    batch, dtype = prod(sizes), like.dtype
+    mode, vectors = schedules.chosen(m, n, k, a_k, b_k, b_column, batch, SMALL, *REGISTERS[dtype])
+    if mode == BLOCKED and (batch > 1 or k * n > max(HELD, 64 * k)):
         return _piecewise
-    code = like.dtype.code
     access = "".join(["s" if n == 1 else _ACCESS.get(st[1], "n") for st in addends])
-    paired = REGISTERS[code].pairs and mode != "direct"
     runtime = like.device.runtime
-    key = mode, code, vectors, paired, scaled, access, activation, len(sizes)
-    schedule = SCHEDULES[runtime, *key]
-    return _described(schedule, mode, shape, batch, runtime, swapped, addends, sizes, steps)
+    schedule = SCHEDULES[runtime, mode, dtype, vectors, scaled, access, activation, len(sizes)]
+    strides = (*steps, *chain(*addends)) if addends else steps
+    while True:
+        missing, chunks, shared, slot, desc = schedules.described(
+            schedule.facts, schedule.tiles, m, n, k, a_row, a_k, b_k, b_column, c[0], batch,
+            sizes, strides,
+        )  # fmt: skip
+        if not missing:
+            break
+        schedule.compile(missing)
+    if chunks > 1:
+        pool().ensure_workers()
+    return Plan(schedule.kernel, desc, chunks, shared, slot, swapped, runtime.pool_for)
 
 
 _ACCESS = {0: "s", 1: "c"}
@@ -238,164 +231,6 @@ def _transposed_is_better(m, n, c):
     if n == 1:
         return m > 1 and c[0] == 1
     return c[1] != 1 and (c[0] == 1 or m == 1)
-
-
-def _mode(s, batch, dtype):
-    """The schedule, and the width of a strip: in vectors, or in columns for dots."""
-    w, in_pairs, tallest, _, _ = REGISTERS[dtype.code]
-    m, n, k, a, b, _ = s
-    work = m * n * k
-    few_rows, few_columns = m <= 2 * tallest[2], n < w
-    if a[1] == 1 and b[0] == 1 and k >= 2 * w and (b[1] != 1 or n * 2 <= w):  # along k
-        few = m <= 16 or few_columns
-        if in_pairs:  # adding up the lanes at the end weighs more
-            few = 24 * m <= min(k, 1536) or (few_columns and 10 * n <= k)
-        if few:
-            return "dots", min(w, 4)
-    vectors = _vectors(s, dtype)
-    if k == 0:
-        return "direct", vectors
-    small = work * dtype.itemsize <= SMALL
-    if dtype.code == "f16" and not (few_rows or few_columns) and work >= CONVERTED:
-        # each element is converted once: that takes longer than to multiply it once or twice
-        small = work * dtype.itemsize <= SMALL // 2
-        return ("panels", 2) if batch > 1 and small else ("blocked", BLOCKED_VECTORS)
-    if in_pairs:
-        return _mode_in_pairs(s, batch, vectors, few_rows or few_columns)
-    if b[1] == 1 and (small or few_rows):
-        return "direct", vectors
-    if small or few_rows or few_columns:
-        return "columns", vectors
-    return "blocked", BLOCKED_VECTORS
-
-
-def _mode_in_pairs(s, batch, vectors, narrow):
-    """The same where the host multiplies pairs, which lie side by side in packed panels only."""
-    work = s.m * s.n * s.k
-    if s.b[1] == 1 and (s.m <= 4 or work * batch <= FEW):
-        return "direct", vectors  # widened: B is not worth packing
-    small = work <= SMALL // 2
-    # rows of A that are far apart would share few lines of the cache
-    if s.a[1] == 1 and (narrow or (small and (s.k <= 1024 or s.m <= 64 or batch > 1))):
-        return "columns", vectors
-    if work <= FEW_PANELS or narrow or (batch > 1 and small):
-        return "panels", 2 if vectors == 4 else vectors
-    return "blocked", BLOCKED_VECTORS
-
-
-def _vectors(s, dtype):
-    """The width of a strip that wastes the fewest lanes; few rows leave registers for more."""
-    w, in_pairs, tallest, widths, narrower = REGISTERS[dtype.code]
-    widest, needed = widths[0], -(-s.n // w)
-    if s.m <= 3 and s.n >= 2 * widest * w and tallest[2 * widest] >= s.m:
-        return 2 * widest
-    long = s.k * widest * w * dtype.itemsize > NEAREST
-    if long and needed > widest and s.m > 2 * tallest[2] and (in_pairs or s.b[1] != 1):
-        # a wide strip would not stay in the first-level cache from panel to panel
-        widths = narrower
-    best, least = 0, 1 << 62
-    for v in widths:
-        columns = -(-needed // v) * v
-        if columns < least:
-            best, least = v, columns
-    return best
-
-
-def _described(schedule, mode, s, batch, runtime, swapped, addends, sizes, steps):
-    """The Plan of a product that a schedule computes."""
-    m, n, k, (a_row, a_k), (b_k, b_column), (c_row, _) = s
-    panels = -(-m // schedule.tallest)
-    height = -(-m // panels)  # nearly equal heights: some panels are tall, the others one less
-    tall = m - panels * (height - 1)
-    columns, item, packed_item = schedule.columns, schedule.item, schedule.packed_item
-    strips = -(-n // columns)
-    pack_chunks = shared = slot = 0
-    if mode == "blocked":
-        row_groups, column_groups = _blocked_groups(panels, strips, s)
-        more = _blocks(schedule, s, strips, -(-panels // row_groups) * height)
-        pack_chunks, shared, slot = more["pack_chunks"], more["slots_at"], more["slot_bytes"]
-    else:
-        row_groups, column_groups = _groups(mode, panels, strips, s, batch)
-        more = NO_WORDS
-        if mode == "columns" or mode == "panels":
-            padded = -(-k // schedule.grain) * schedule.grain
-            slot = partial_at = _pages(padded * columns * packed_item)
-            if mode == "panels":
-                most = -(-panels // row_groups) * height
-                slot += _pages(most * padded * packed_item + 256)
-            more = {"slot_bytes": slot, "partial_at": partial_at}
-    groups = row_groups * column_groups
-    items = batch * groups
-    per_chunk = max(1, (GRAIN // 2) // max(1, m * n * k // groups))
-    chunks = -(-items // per_chunk) + pack_chunks
-    words = filled(BLANK, {
-        "chunks": chunks, "per_chunk": per_chunk, "items": items, "m": m, "n": n, "k": k,
-        "a_row": a_row * item, "a_k": a_k * item, "b_k": b_k * item, "b_column": b_column * item,
-        "c_row": c_row * item, "panels": panels, "tall": tall, "height": height,
-        "tall_tile": schedule.tile(height),
-        "short_tile": schedule.tile(height - 1) if tall < panels else 0,
-        "row_groups": row_groups, "column_groups": column_groups, "strips": strips,
-        "along": k * n * item <= CLOSE, **more,
-    })  # fmt: skip
-    if sizes or addends:
-        words += sizes
-        for strides in (*steps, *addends):
-            words += [x * item for x in strides]
-    if chunks > 1:
-        pool().ensure_workers()
-    desc = packed(words)
-    return Plan(schedule.kernel, desc, chunks, shared, slot, swapped, runtime.pool_for)
-
-
-def _blocks(schedule, s, strips, rows):
-    """Words of products that go through k in blocks; rows: of A that a chunk packs at most."""
-    n, k = s.n, s.k
-    columns, packed_item = schedule.columns, schedule.packed_item
-    blocks = -(-k // schedule.block)
-    depth = -(-k // (4 * blocks)) * 4
-    blocks = -(-k // depth)
-    padded = -(-k // schedule.grain) * schedule.grain
-    slot = partial_at = _pages(rows * depth * packed_item + 256)
-    partial_row = 0
-    if schedule.item != schedule.sum_item and blocks > 1:
-        partial_row = strips * columns * schedule.sum_item
-        slot += _pages(rows * partial_row)
-    return {
-        "blocks": blocks, "depth": depth, "pack_chunks": max(1, min(16, k * n >> 16)),
-        "slot_bytes": slot, "slots_at": _pages(padded * strips * columns * packed_item),
-        "partial_at": partial_at, "partial_row": partial_row,
-    }  # fmt: skip
-
-
-def _pages(nbytes):
-    """Whole pages, so that slots do not share cache lines."""
-    return (nbytes + 4095) & -4096
-
-
-def _groups(mode, panels, strips, s, batch):
-    """How a small product is cut: enough pieces, each of several panels."""
-    wanted = s.m * s.n * s.k // GRAIN
-    if s.m <= 4:  # reading B is the work
-        wanted = s.k * s.n // (GRAIN // 4)
-    wanted = min(8, wanted)
-    if wanted < 2 or batch >= 32:
-        return 1, 1
-    wanted += wanted & 1
-    if mode == "columns" and strips >= wanted:  # by columns, so that each is packed once
-        return 1, wanted
-    rows = max(1, min(wanted, panels // 4))
-    return rows, max(1, min(-(-wanted // rows), strips))
-
-
-def _blocked_groups(panels, strips, s):
-    rows = -(-panels // PANELS)
-    if 1 < rows < 8:
-        rows += rows & 1
-    wanted = min(16, s.m * s.n * s.k // (4 * GRAIN))
-    columns = 1
-    while rows * columns < min(wanted, 4) and columns * 8 <= strips:
-        columns *= 2
-    return rows, columns
 
 
 # -- products that take more than one kernel ------------------------------------------------------

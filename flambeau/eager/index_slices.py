@@ -61,8 +61,32 @@ def index_select(input, dim, index):
         index = index64(index)
     at = input._storage.pointer + input._offset
     if kernel(desc, at, out._storage.pointer, index._storage.pointer + index._offset) is not None:
-        raise IndexError("index out of range in self")
+        _check_selected(input._layout, dim, index, to)
     return out
+
+
+def _unread(*args):
+    """The kernel of empty results: indices are still to be looked at."""
+    return True
+
+
+def _outside(index, size):
+    """The first index out of range, or None."""
+    return next((i for i in index.reshape(-1).tolist() if not 0 <= i < size), None)
+
+
+def _check_selected(layout, dim, index, to):
+    """Complain about indices, in one of PyTorch's ways; those of empty results may be right."""
+    dim = wrap_dim(dim, layout.ndim)
+    size = size_along(layout, dim)
+    found = _outside(index, size)
+    if found is None:
+        return
+    if layout.ndim > 1 and not size:
+        raise RuntimeError("index_select(): self indexing axis dim should be positive")
+    if layout.ndim > 1 and (dim == 1 or not to.numel):
+        raise RuntimeError(f"INDICES element is out of DATA bounds, id={found} axis_dim={size}")
+    raise IndexError("index out of range in self")
 
 
 def _plan_select(key):
@@ -82,6 +106,8 @@ def _plan_select(key):
     to = dense_layout(shape, layout.dtype, layout.device)
     if without_memory(layout, index):
         return to, nothing, NO_WORK
+    if n and not to.numel:
+        return to, _unread, NO_WORK
     index = layout64(index)
     if dim == 0 and own and layout.is_contiguous and index.is_contiguous:
         return to, *plan_rows(layout, n, False)
@@ -112,6 +138,8 @@ def _check_slices(key):
         )
     if source.ndim:
         wrap_dim(dim, source.ndim)
+    elif n != 1:
+        raise errors.no_dimensions(dim)
     length = source.sizes[dim] if source.ndim else 1
     if n != length:
         raise RuntimeError(
@@ -121,7 +149,7 @@ def _check_slices(key):
     own, given = target.sizes, source.sizes
     if own and given:
         own, given = (*own[:dim], *own[dim + 1 :]), (*given[:dim], *given[dim + 1 :])
-    if source.ndim and own != given:
+    if own != given:
         raise RuntimeError(
             "source tensor shape must match self tensor shape, excluding the specified dimension. "
             f"Got self.shape = {list(target.sizes)} source.shape = {list(source.sizes)}"
@@ -160,7 +188,12 @@ def index_add(target, dim, index, source, alpha):
         source = source.detach() * alpha
     spreaded, source = _shapes(target, dim, index, source)
     if target._layout.ndim > 1:
-        scatter_along("add", target, dim, spreaded, source)
+        try:
+            scatter_along("add", target, dim, spreaded, source)
+        except RuntimeError as error:
+            if index.dtype is d.int64:
+                raise
+            raise IndexError("index out of range in self") from error
     elif scatter_walk("add", target, dim, spreaded, source):
         raise IndexError("index out of range in self")
 
@@ -177,6 +210,9 @@ def index_reduce(target, dim, index, source, reduce, include_self):
         raise errors.not_implemented(
             "maximum_cpu" if reduce == "amax" else "minimum_cpu", target.dtype
         )
+    empty = not source._layout.numel and target.device.runtime.computes
+    if empty and _outside(index, size_along(target._layout, dim)) is not None:
+        raise IndexError("index out of range in self")
     spreaded, source = _shapes(target, dim, index, source)
 
     def run(mode, written, dim, index, given):
@@ -231,7 +267,9 @@ def index_copy(target, dim, index, source):
         return
     spreaded, source = _shapes(target, dim, index, source)
     if scatter_walk("set", target, dim, spreaded, source):
-        raise out_of_bounds(index, dim, size_along(own, dim), kind=IndexError, start=start)
+        size = size_along(own, dim)
+        kind = IndexError if size else RuntimeError
+        raise out_of_bounds(index, dim, size, kind=kind, start=start)
 
 
 @writer("index_fill", keep_order=True)
@@ -257,7 +295,14 @@ def index_fill(target, dim, index, value):
     dim = wrap_dim(dim, layout.ndim)
     if index._layout.ndim > 1:
         raise RuntimeError("Index has to be a vector/scalar")
-    if not layout.numel or not count_of(index) or without_memory(target._layout, index._layout):
+    if not isinstance(value, Tensor):
+        d.check_fits(value, layout.dtype)
+    if not count_of(index) or without_memory(target._layout, index._layout):
+        return
+    if not layout.numel:
+        others = (*layout.sizes[:dim], *layout.sizes[dim + 1 :])
+        if 0 not in others:  # what is named is not there
+            raise out_of_bounds(index, dim, 0, wraps=True)
         return
     if not isinstance(value, Tensor):
         value = number_tensor(value, layout.dtype, layout.device)

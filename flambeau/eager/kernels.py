@@ -9,7 +9,7 @@ import os
 import threading
 import time
 
-from flambeau import _dtype, _layout, _tensor, config
+from flambeau import _dtype, _layout, _natively, _tensor, config
 from flambeau._device import device
 from flambeau.codegen import cache, dump, object_files
 from flambeau.codegen import target as targets
@@ -30,6 +30,8 @@ _clock: kernel_clock.KernelClock | None = None
 # By identity of a kernel, which is kept: the hash of a builtin follows its address, and that
 # changes while kernels are timed.
 _bodies: dict = {}
+sources: dict = {}  # address of a definition or a function -> (builder, its key, target)
+nests: dict = {}  # of pointwise kernels, by the address of their definition
 compile_log = None  # a list collects (milliseconds, hit) per kernel while somebody measures
 
 
@@ -92,7 +94,7 @@ def _start_pool():
 
 def _make_natively():
     """From the first kernel on, native code makes layouts, tensors and views."""
-    from flambeau.codegen.templates import objects  # with llvmlite
+    from flambeau.codegen.templates import makers, objects  # with llvmlite
     from flambeau.eager import fragments  # which reads rows' modes, and comes later
 
     classes = (_layout.Layout, _dtype.dtype, _tensor.Tensor, _tensor.View, Storage, Pool)
@@ -104,11 +106,21 @@ def _make_natively():
     slots += [(("slice", name), place) for name, place in cpu.slice_offsets().items()]
     addresses = _linked(objects.build(slots), objects.NAMES)
     named = _layout.NEEDED | _tensor.NEEDED | {"Pool": Pool, "host": device("cpu")}
-    own = tuple([named[name] for name in objects.CONSTANTS])
+    own = tuple([named[name] for name in makers.CONSTANTS])
     made = {name: cpu.builtin(name, addresses[name], own) for name in objects.NAMES}
-    _layout.make_natively(made.pop("layout"))
+    _layout.make_natively(*[made.pop(name) for name in objects.LAYOUTS])
     _tensor.make_natively(made)
     fragments.use_makers()
+    _natively.loads = _arithmetic
+
+
+def _arithmetic(function, source_of):
+    """A function on integers as a builtin."""
+    from flambeau.codegen import arithmetic  # with llvmlite
+
+    name = function.__name__
+    ir = arithmetic.build(function, source_of, name)
+    return cpu.builtin(name, load_functions(ir, (name,))[name], function)
 
 
 def load_kernel(ir, name="kernel", nest=None):
@@ -118,6 +130,8 @@ def load_kernel(ir, name="kernel", nest=None):
     names = ("entry", "body") if "void @body(" in ir else ("entry",)
     addresses = load_functions(ir, names)
     kernel = cpu.builtin(name, addresses["entry"])
+    if nest is not None:
+        nests[kernel.__self__] = nest
     if CHECKS is not None:
         kernel = CHECKS.watched(kernel, name, nest)
     _bodies[id(kernel)] = addresses.get("body"), kernel
@@ -140,9 +154,23 @@ def building_for(target):
             with targets.building_for(target):
                 found = build(*key)
             ir, nest = (found, None) if type(found) is str else found
-            return load_kernel(ir, name, nest)
+            kernel = load_kernel(ir, name, nest)
+            if CHECKS is None:
+                sources[kernel.__self__] = build, key, target
+            return kernel
 
     return load
+
+
+def source_of(place):
+    """IR of the kernel with a definition, or of the function, at an address; None if unknown."""
+    found = sources.get(place)
+    if found is None:
+        return None
+    build, key, target = found
+    with targets.building_for(target):
+        ir = build(*key)
+    return ir if type(ir) is str else ir[0]
 
 
 def _host_target():

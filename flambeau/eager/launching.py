@@ -55,7 +55,11 @@ def call_row(op, bound):
 def row_function(op):
     """The public function of a template or composite."""
 
+    own_out = any(p.name == "out" for p in op.params)  # the body writes it
+
     def function(*args, out=None, **kwargs):
+        if own_out and out is not None:
+            kwargs, out = {**kwargs, "out": out}, None
         bound = bind(op, args, kwargs)
         if out is not None:
             take_out(op, out)
@@ -99,11 +103,11 @@ def _composite_function(op):
         return answering(body, op)
 
     def general(*args, out=None, **kwargs):
-        if varargs:
-            args = pack_rest(op, args)
+        bind(op, args, kwargs)  # for its complaints
         if kwargs:
             kwargs = {n if n in names else KEYWORDS.get(n, n): v for n, v in kwargs.items()}
-        bind(op, args, kwargs)  # for its complaints
+        if varargs:
+            args = pack_rest(op, args)
         if out is not None:
             take_out(op, out)
         result = body(*args, **kwargs)

@@ -56,6 +56,10 @@ _WRONG_PIVOTS = {
 }
 
 
+def _wrong_pivots(kind):
+    return RuntimeError(f"{_WRONG_PIVOTS[kind]}. Did you properly pass the result of ldl_factor?")
+
+
 @launches_unrecorded("linalg_ldl_solve")
 def ldl_solve(LD, pivots, B, hermitian):
     check.floating(LD, "torch.linalg.ldl_solve")
@@ -78,6 +82,9 @@ def ldl_solve(LD, pivots, B, hermitian):
     n, columns = B.shape[-2:]
     factors, found = columns_of(LD, batch), columns_of(B, batch)
     places = contiguous(pivots.to(d.int32).expand(*batch, n))
+    unread = LD.device.runtime.computes and not columns and pivots.numel()
+    if unread and bool((pivots.abs() > n).any()):
+        raise _wrong_pivots(2)
     if not is_real_work(found):
         return found
     failed = launch(
@@ -85,7 +92,5 @@ def ldl_solve(LD, pivots, B, hermitian):
         [n, columns, n, n * n, n, n * columns], pointer(factors), pointer(found), pointer(places),
     )  # fmt: skip
     if failed:
-        raise RuntimeError(
-            f"{_WRONG_PIVOTS[failed]}. Did you properly pass the result of ldl_factor?"
-        )
+        raise _wrong_pivots(failed)
     return found

@@ -6,23 +6,24 @@ no dimensions. The kernel is in `codegen/templates/losses.py`; rows are in `ops/
 """
 
 import math
+from itertools import chain
 from typing import Any
 
-from flambeau._layout import broadcast_shape, make_layout
+from flambeau._layout import broadcast_sizes, expanded_strides, make_layout
+from flambeau._natively import natively
+from flambeau.eager import nests
 from flambeau.eager.call import Family
 from flambeau.eager.kernels import pool
 from flambeau.eager.plan import (
     NO_WORK,
-    access_of,
     cast_value,
     chunk_elements,
     cost,
-    describe_launch,
-    walk_order,
+    facts_of,
+    pattern_of,
 )
 from flambeau.eager.variants import FAMILIES
 from flambeau.runtime.base import nothing
-from flambeau.runtime.cpu import packed
 
 SHARES = 30  # chunks at most, roughly: the kernel has room for twice as many
 
@@ -32,35 +33,45 @@ def plan_total(key, trace, inputs, scalars, out_dtypes, outs=None, shape=None, d
     device = device or inputs[0].device
     runtime = device.runtime
     out = make_layout((), (), out_dtypes[0], device)
-    sizes, strides, accesses = _walk(inputs)
+    mark, sizes, steps = _walk(inputs)
     if not runtime.computes:
         return (out,), nothing, NO_WORK
-    pattern = tuple([(i.dtype.code, a) for i, a in zip(inputs, accesses)])
-    rank = len(sizes) - 1
+    pattern, rank = pattern_of(mark, inputs)
     kernel, work = _kernel(runtime, key, trace, out_dtypes[0], pattern, scalars, rank)
     elements = math.prod(sizes)
     if not elements:
         return (out,), kernel, NO_WORK  # no chunks: the total of nothing
     chunk = max(chunk_elements(work), -(-elements // SHARES))
-    words = describe_launch(sizes, [[0] * len(sizes), *strides], chunk)
-    if words[0] > 1:
+    chunks, desc = nests.described(sizes, with_result(steps, len(sizes)), chunk)
+    if chunks > 1:
         pool().ensure_workers()
-    return (out,), kernel, packed(words)
+    return (out,), kernel, desc
 
 
 def _walk(inputs):
-    """(sizes, byte strides and access of each operand) of the walk over all elements."""
-    first = inputs[0].shape
+    """The walk over all elements, as `nests.walked` gives it."""
+    first, (items, complexes) = inputs[0].sizes, facts_of([i.dtype for i in inputs])
     for i in inputs:
-        if not i.is_dense or i.shape != first:
+        if not i.is_dense or i.sizes != first:
             break
     else:
-        return [inputs[0].numel], [[i.itemsize] for i in inputs], ["c"] * len(inputs)
-    shape = broadcast_shape(*[i.shape for i in inputs])
-    sizes, strides = walk_order(shape, inputs, True)
-    if not sizes:
-        return [1], [[i.itemsize] for i in inputs], ["c"] * len(inputs)
-    return sizes, strides, [access_of(sizes, st, i, False) for i, st in zip(inputs, strides)]
+        mark, _ = nests.marked((inputs[0].numel,), items, items, 0, complexes)
+        return mark, (inputs[0].numel,), items
+    sizes = broadcast_sizes([i.sizes for i in inputs])
+    spread = tuple(chain(*[expanded_strides(i, sizes) for i in inputs]))
+    return nests.walked(sizes, spread, items, 0, complexes)
+
+
+@natively
+def with_result(steps: tuple, rank):
+    """Steps of operands with those of a total before them, which stays where it is."""
+    count = len(steps) // rank
+    found = []
+    for k in range(rank):
+        found.append(0)
+        for t in range(count):
+            found.append(steps[k * count + t])
+    return tuple(found)
 
 
 def _kernel(runtime, key, trace, out, pattern, scalars, rank):

@@ -51,20 +51,24 @@ def _keep(name, built):
 def _view_copy(name):
     """transpose_copy and the like: the view, then a copy of it."""
     view = function(name.removesuffix("_copy"))
+    row = TABLE.get(name.removesuffix("_copy"))
+    word = "Tensors" if row is not None and row.options.get("multi") else "Tensor"
 
     def copied(*args, out=None, **kwargs):
+        if out is not None:
+            argument(name, "out", 0, word, out)
         found = view(*args, **kwargs)
         if isinstance(found, (tuple, list)):
             found = tuple(_copied(t, name) for t in found)
             if out is None:
                 return found
-            for o, t in zip(argument(name, "out", 0, "Tensors", out), found):
+            for o, t in zip(out, found):
                 o._resize_output(t.shape).copy_(t)
             return None
         found = _copied(found, name)
         if out is None:
             return found
-        if argument(name, "out", 0, "Tensor", out).dtype is not found.dtype:
+        if out.dtype is not found.dtype:
             raise errors.not_exact_out(found.dtype, out.dtype)
         if out.shape != found.shape:
             out._resize_output(found.shape)

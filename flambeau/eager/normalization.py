@@ -128,9 +128,9 @@ def _plan_layer_norm(key):
     _check_normalized(layout, normalized_shape)
     _check_parameter("weight", weight, normalized_shape)
     _check_parameter("bias", bias, normalized_shape)
+    parameter, n = check_mixed(layout, weight, bias), math.prod(normalized_shape)
     if not layout.dtype.is_floating_point:
         raise errors.not_implemented("LayerNormKernelImpl", layout.dtype)
-    parameter, n = check_mixed(layout, weight, bias), math.prod(normalized_shape)
     results = dense_like(layout), _reduced(layout, normalized_shape, n, parameter)
     if not has_work(layout):
         return *results, None, b"", False

@@ -119,6 +119,8 @@ def _check(input, weight, bias, running_mean, running_var, training):
                 raise RuntimeError(f"{name} must be defined in evaluation mode")
         elif t.numel != features:
             raise RuntimeError(f"{name} should contain {features} elements not {t.numel}")
+        elif name in named and t.ndim > 1:
+            raise RuntimeError(f"TensorAccessor expected 1 dims but tensor has {t.ndim}")
     if (running_mean is None) != (running_var is None):
         raise ValueError("running_mean and running_var must either both be None or neither be None")
     if not input.dtype.is_floating_point:
@@ -129,10 +131,7 @@ def _check(input, weight, bias, running_mean, running_var, training):
 def _check_running(running_mean, running_var):
     for name, t in (("running_mean", running_mean), ("running_var", running_var)):
         if t is not None and t._requires_grad and modes.grad:
-            raise RuntimeError(
-                "The function 'native_batch_norm' is not differentiable with respect to argument "
-                f"'{name}'. This input cannot have requires_grad True."
-            )
+            raise errors.not_differentiable("native_batch_norm", name)
 
 
 # -- forward ---------------------------------------------------------------------------------------

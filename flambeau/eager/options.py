@@ -11,6 +11,7 @@ from flambeau._layout import Size, dense_layout
 from flambeau._tensor import Tensor
 from flambeau.eager.arguments import argument as asked
 from flambeau.eager.arguments import is_int, wrong
+from flambeau.eager.arguments import number as in_range
 from flambeau.eager.fragments import follow_makers
 from flambeau.eager.plans import Plans
 
@@ -134,7 +135,7 @@ def finish(t, requires_grad, name="tensor"):
     return t
 
 
-def into(out, shape, dtype=None, name="zeros"):
+def into(out, shape, dtype=None, device=None, name="zeros"):
     """An out= tensor, given its shape without a word (creation functions resize silently)."""
     if not isinstance(out, Tensor):
         kind = errors.kind_name(out)
@@ -143,6 +144,11 @@ def into(out, shape, dtype=None, name="zeros"):
         raise RuntimeError(
             f"dtype {dtype.scalar_name} does not match dtype of out parameter "
             f"({out.dtype.scalar_name})"
+        )
+    if device is not None and out.device is not device:
+        raise RuntimeError(
+            f"device type {device.type} does not match device type of out parameter "
+            f"({out.device.type})"
         )
     return out if out.shape == shape else out.resize_(shape)
 
@@ -158,7 +164,7 @@ def like(input, name):
 def number(value, name, argument, position):
     """A Python number from a number, a NumPy number or a tensor without dimensions."""
     if type(value) in (int, float, bool, complex):
-        return value
+        return in_range(value)
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
         return value.item()
     for kind in (int, float, complex):

@@ -5,6 +5,8 @@ overloads are names for it, told from the arguments of a call: objects that prin
 called as PyTorch's.
 """
 
+import functools
+import importlib
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 from flambeau._tensor import Tensor
 from flambeau.eager import creation, methods, random_tensors, windows
 from flambeau.eager.attachment import METHODS
+from flambeau.eager.schemas import FunctionSchema, schemas_of
 from flambeau.ops.table import TABLE
 
 # -- which overload --------------------------------------------------------------------------------
@@ -101,6 +104,7 @@ class _Going(threading.local):
 
     def __init__(self):
         self.calls: dict = {}
+        self.recorder: Any = None  # who writes down calls of these objects
 
 
 _going = _Going()
@@ -116,6 +120,7 @@ class OpOverload:
         self.__qualname__ = f"{self.namespace}.{self.__name__}"
         self.__module__ = packet.__module__
         self.tags: tuple = ()
+        self._function: Callable | None = None
 
     @property
     def overloadpacket(self) -> "OpOverloadPacket":
@@ -136,8 +141,24 @@ class OpOverload:
         return self
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if _going.recorder is not None:
+            return _going.recorder.call(self, *args, **kwargs)
         going = _going.calls.get(self)
-        return (going[-1] if going else self._overloadpacket.function())(*args, **kwargs)
+        return (going[-1] if going else self.function())(*args, **kwargs)
+
+    def function(self) -> Callable:
+        """What runs it, with arguments as in its schema."""
+        if self._function is None:
+            self._function = self._overloadpacket.function(self._overloadname)
+        return self._function
+
+    @property
+    def _schema(self) -> FunctionSchema:
+        """Its arguments and results."""
+        found = schemas_of(self._overloadpacket.__name__) if self.namespace == "aten" else {}
+        if self._overloadname not in found:
+            raise AttributeError(f"there is no schema of {self.name()}")
+        return found[self._overloadname]
 
     def tell(self, who: Any, function: Callable, types: tuple, args: tuple, kwargs: dict) -> Any:
         """Tell a mode or a class of a call; calling this object inside goes on with it."""
@@ -152,9 +173,10 @@ class OpOverload:
 class OpOverloadPacket:
     """An op with its overloads as attributes."""
 
-    def __init__(self, namespace: str, name: str, find: Callable[[], Callable]) -> None:
+    def __init__(self, namespace: str, name: str, find: Callable[..., Callable]) -> None:
         self.namespace, self.__name__, self.function = namespace, name, find
         self.__qualname__ = f"{namespace}::{name}"
+        self._qualified_op_name = self.__qualname__
         self.__module__ = f"torch._ops.{namespace}"
 
     def __str__(self) -> str:
@@ -166,14 +188,60 @@ class OpOverloadPacket:
     def __deepcopy__(self, memo: Any) -> "OpOverloadPacket":
         return self
 
+    def overloads(self) -> list[str]:
+        """Names of its overloads."""
+        return list(schemas_of(self.__name__)) if self.namespace == "aten" else ["default"]
+
+    @property
+    def _overload_names(self) -> list[str]:
+        return self.overloads()
+
     def __getattr__(self, overload: str) -> OpOverload:
         if overload.startswith("_"):
             raise AttributeError(overload)
+        known = schemas_of(self.__name__) if self.namespace == "aten" else {}
+        if known and overload not in known and overload != "default":
+            raise AttributeError(f"The underlying op of '{self}' has no overload name '{overload}'")
         found = self.__dict__[overload] = OpOverload(self, overload)
         return found
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self.function()(*args, **kwargs)
+
+
+def _aten_function(name, overload=""):
+    """The function of an op of aten that takes arguments as its schema says."""
+    # written in the public API, they load when an op is first called by its own name
+    functions = importlib.import_module("flambeau._decomp.functions").FUNCTIONS
+    found = functions.get(f"{name}.{overload}") or functions.get(name) or _function(name)
+    if found is None and name.endswith("_") and schemas_of(name):
+        found = _in_place(_aten_function(name[:-1], overload))
+    return found
+
+
+def _in_place(function):
+    """An op that writes what another gives."""
+    return lambda self, *args, **kwargs: self.copy_(function(self, *args, **kwargs))
+
+
+def current_recorder() -> Any:
+    """Who writes down calls of ops as objects; None if nobody does."""
+    return _going.recorder
+
+
+class recorded_by:
+    """In a block, calls of ops as objects go to somebody who writes them down, or to nobody."""
+
+    __slots__ = ("recorder", "saved")
+
+    def __init__(self, recorder: Any) -> None:
+        self.recorder = recorder
+
+    def __enter__(self) -> None:
+        self.saved, _going.recorder = _going.recorder, self.recorder
+
+    def __exit__(self, *error: Any) -> None:
+        _going.recorder = self.saved
 
 
 def _function(name):
@@ -191,6 +259,12 @@ def _function(name):
     return found
 
 
+_OPERATORS = frozenset(
+    "__and__ __or__ __xor__ __lshift__ __rshift__ __iand__ __ior__ __ixor__ __ilshift__ "
+    "__irshift__".split()
+)
+
+
 class _Namespace:
     """torch.ops.aten: ops by name."""
 
@@ -198,7 +272,9 @@ class _Namespace:
         self.name = name
 
     def __getattr__(self, name: str) -> OpOverloadPacket:
-        if name.startswith("__") or (self.name == "aten" and _function(name) is None):
+        if name.startswith("__") and name not in _OPERATORS:
+            raise AttributeError(name)
+        if self.name == "aten" and not schemas_of(name) and _function(name) is None:
             raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
         return self.packet(name)
 
@@ -206,7 +282,8 @@ class _Namespace:
         """The op of a name, whether or not it has a function of its own."""
         found = self.__dict__.get(name)
         if found is None:
-            found = OpOverloadPacket(self.name, name, lambda: _function(name))
+            find = functools.partial(_aten_function, name)
+            found = OpOverloadPacket(self.name, name, find)
             self.__dict__[name] = found
         return found
 

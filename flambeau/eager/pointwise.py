@@ -9,7 +9,15 @@ which numbers are at defaults that kernels fold. What such a call comes to is re
 from functools import reduce
 
 from flambeau import errors
-from flambeau._dtype import FLOATING, check_fits, promote_types
+from flambeau._dtype import (
+    FLOATING,
+    bfloat16,
+    check_fits,
+    float16,
+    float32,
+    int64,
+    promote_types,
+)
 from flambeau._layout import broadcast_shape, overlaps_itself
 from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd import views
@@ -26,6 +34,12 @@ from flambeau.eager.variants import Variant
 from flambeau.ops.table import REQUIRED, TABLE, public
 
 _NOTHING = type(None)
+_SCALAR_FORMS = (
+    "Tensor input, Tensor other, *, Tensor out = None",
+    "Number self, Tensor other",
+    "Tensor input, Number other, *, Tensor out = None",
+)
+_FOUND = "Found dtype {got.scalar_name} but expected {wanted.scalar_name}"
 _ROUTABLE = {  # types of arguments that a route may be known by
     "tensor": SCALARS,
     "optional": SCALARS | {_NOTHING},
@@ -76,12 +90,17 @@ class Pointwise:
             return calls_of(TABLE[name]).resolve(
                 {p.name: bound[p.name] for p in TABLE[name].params}
             )
+        fits = options.get("fits")
         for p in self.op.params:
             value = bound[p.name]
-            if p.kind == "scalar" and value is not p.default:
+            if (p.kind == "scalar" and value is not p.default) or (fits and _is_number(value)):
                 tensors = [v for v in bound.values() if isinstance(v, Tensor)]
-                if type(value) is not float or any(t.dtype.category >= FLOATING for t in tensors):
-                    check_number(value, *tensors)  # of others rows complain themselves
+                floats = self.op.name == "fill" or any(
+                    t.dtype.category >= FLOATING for t in tensors
+                )
+                if type(value) is not float or floats:
+                    exact = bool(options.get("exact_numbers"))
+                    check_number(value, *tensors, exact=exact)  # of others rows complain
         return self, *self._choose(bound)
 
     def _choose(self, bound):
@@ -101,6 +120,9 @@ class Pointwise:
             values.append(value)
         if "t" not in pattern:
             if self.op.options.get("number_pairs"):
+                for value in values:
+                    if type(value) is int:
+                        check_fits(value, int64)
                 first = self.op.params[0].name
                 return self._choose({**bound, first: public("tensor")(bound[first])})
             raise TypeError(
@@ -136,10 +158,9 @@ class Pointwise:
         shape = broadcast_shape(*[t.shape for t in tensors])
         meeting = False
         for o, d in zip(outs, dtypes):
-            if self.op.options.get("exact_out") and o.dtype is not d:
-                raise RuntimeError(
-                    f"Found dtype {o.dtype.scalar_name} but expected {d.scalar_name}"
-                )
+            exact = self.op.options.get("exact_out")
+            if exact and o.dtype is not d:
+                raise errors.not_exact_out(d, o.dtype, _FOUND if exact is True else exact)
             check_overlap(o, tensors)  # as it is given, before it gets another size
             resized = o.shape != shape
             check_out(self.op, o, shape, d)
@@ -170,7 +191,8 @@ class Pointwise:
             return _fill_places(*values)
         node = self._record_write(variant, values, target) if recording else None
         place = target._storage.pointer + target._offset
-        if kernel(desc, place, *family.native_arguments(values)) is not None:
+        count = target._layout.numel
+        if kernel(desc, place, *family.native_arguments(values), count) is not None:
             family.fail()
         target._storage.version += 1
         if node is not None:
@@ -268,7 +290,8 @@ class Routes:
                 "except TypeError:",
                 "    _route = None",
                 f"if _route is None{extra}{' or out is not None' if out else ''}:",
-                f"    return _unusual(({values},){', rest, kwargs' if extra else ''}"
+                f"    return _unusual(({values},){', rest' if extra else ''}"
+                f"{', kwargs' if 'kwargs' in extra else ''}"
                 f"{', out=out' if out else ''})",
                 f"return _route({values})",
             )
@@ -318,6 +341,8 @@ class Routes:
         calls, variant, arguments = self.calls.resolve(bound)
         if out is not None:
             take_out(op, out)
+            if op.first_scalar == "fresh" and not isinstance(arguments[0], Tensor):
+                raise errors.combination(op.name, arguments, _SCALAR_FORMS, out=out)
             return calls.into(variant, arguments, out)
         result = calls.run(variant, arguments)
         same = all(a is b for a, b in zip(before, bound.values()))
@@ -364,7 +389,8 @@ class Routes:
     def _guards(self, values):
         known = list(zip(self.op.params, values))
         tensors = ", ".join(p.name for p, v in known if isinstance(v, Tensor))
-        numbers = [(p.name, type(v)) for p, v in known if p.kind == "scalar"]
+        fits = self.op.options.get("fits")
+        numbers = [(p.name, type(v)) for p, v in known if p.kind == "scalar" or fits]
         unusual = f"return unusual(({', '.join(self.names)},))"
         return "".join(guard_text(name, kind, tensors, unusual) for name, kind in numbers)
 
@@ -393,11 +419,15 @@ class Routes:
         return compile_text(text, scope, f"{self.op.name}{form} {variant.pattern}")["run"]
 
 
-def check_number(value, *tensors):
-    """Complain about a number that the dtype of the tensors cannot hold."""
+def check_number(value, *tensors, exact=False):
+    """Complain about a number that the dtype of the tensors cannot hold.
+
+    exact: is it not rounded to half types?
+    """
     if value is None or not tensors:
         return
-    check_fits(value, reduce(promote_types, [t._layout.dtype for t in tensors]))
+    dtype = reduce(promote_types, [t._layout.dtype for t in tensors])
+    check_fits(value, float32 if exact and dtype in (float16, bfloat16) else dtype)
 
 
 def is_large(value, *tensors):
@@ -407,6 +437,10 @@ def is_large(value, *tensors):
     except RuntimeError:
         return True
     return False
+
+
+def _is_number(value):
+    return isinstance(value, (int, float, complex))
 
 
 def guard_text(name, kind, tensors, otherwise):
@@ -486,7 +520,7 @@ def _signature(op):
     parts, scope, starred = [], {}, False
     for p in op.params:
         if p.keyword_only and not starred:
-            parts.append("*")
+            parts.append("*rest" if op.options.get("loose_alpha") else "*")
             starred = True
         if p.default is REQUIRED:
             parts.append(p.name)
@@ -522,11 +556,23 @@ def pointwise_function(op):
     return function
 
 
+def _fitting_text(op, name, tensor):
+    """Lines that leave where a number may not lie within the dtype of a tensor."""
+    values = "".join(p.name + ", " for p in op.params)
+    known = next(p.default is not REQUIRED for p in op.params if p.name == name)
+    given = f"{name} is not _d_{name} and " if known else ""
+    outside = f"({name}.__class__ is complex or not -128.0 <= {name} <= 127.0)"
+    large = f"isinstance({tensor}, Tensor) and is_large({name}, {tensor})"
+    return f"    if {given}{outside} and {large}:\n        return _unusual(({values}))\n"
+
+
 def _direct(op, calls, routes, ts, folded, numbers):
     """A function with the hot path of its most usual call inside; other calls have routes."""
     signature, scope = _signature(op)
     out = "out" in op.variants
     conditions = ["out is not None"] if out else []
+    more = bool(op.options.get("loose_alpha"))
+    conditions += ["rest"] if more else []
     conditions += [f"{p.name} is not _d_{p.name}" for p in folded]
     conditions += [
         f"{p.name} is None" for p in op.params if p.kind in ("float", "int") and p.default is None
@@ -536,11 +582,19 @@ def _direct(op, calls, routes, ts, folded, numbers):
     pattern = "".join(letters[p.kind] for p in moving)
     head = ""
     if conditions:
-        head = f"    if {' or '.join(conditions)}:\n" + routes.dispatch_text(" " * 8, out=out)
+        leave = routes.dispatch_text(" " * 8, " or rest" if more else "", out)
+        head = f"    if {' or '.join(conditions)}:\n" + leave
     if len(ts) == 2 and pattern.startswith("tt") and numbers:
         head += f"    if type({ts[1].name}) in SCALARS and isinstance({ts[0].name}, Tensor):\n"
+        if op.options.get("fits"):
+            head += indented(_fitting_text(op, ts[1].name, ts[0].name))
         head += f"        return with_number({', '.join(p.name for p in moving)})\n"
         scope["with_number"] = calls.variant(pattern.replace("tt", "ts", 1)).run
+    if op.options.get("fits"):
+        for p in moving:
+            if p.kind == "float":
+                head += _fitting_text(op, p.name, ts[0].name)
+        scope["is_large"] = is_large
     variant = calls.variant(pattern)
     return variant.family.compile_run(
         [p.name for p in moving],
@@ -606,17 +660,20 @@ def pointwise_inplace(op):
 def _direct_inplace(op, routes, name):
     calls = calls_of(op)
     target, other, *rest = [p.name for p in op.params]
+    more = bool(op.options.get("loose_alpha"))
+    star = "*rest, " if more else "*, "
     signature = f"{target}, {other}" + "".join(
-        f", {'*, ' if k == 0 else ''}{n}=_d_{n}" for k, n in enumerate(rest)
+        f", {star if k == 0 else ''}{n}=_d_{n}" for k, n in enumerate(rest)
     )
     text = f"def {name}({signature}):\n"
     if rest:
-        conditions = " or ".join(f"{n} is not _d_{n}" for n in rest)
-        text += f"    if {conditions}:\n" + routes.dispatch_text(" " * 8)
+        conditions = " or ".join([*["rest"][:more], *(f"{n} is not _d_{n}" for n in rest)])
+        text += f"    if {conditions}:\n"
+        text += routes.dispatch_text(" " * 8, " or rest" if more else "")
     unusual = f"return _unusual(({', '.join((target, other, *rest))},))"
     with_tensor, with_number = calls.variant("tt"), calls.variant("ts")
     text += f"    if type({other}) in SCALARS:\n"
-    if op.name == "fill":
+    if op.options.get("fits"):
         check = f"check_number({other}, {target})"
         text += f"        if type({other}) is float:\n"
         text += indented(indented(guard_text(other, float, target, check)))

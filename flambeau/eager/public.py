@@ -7,6 +7,7 @@ from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import creation
 from flambeau.eager.arguments import argument, asked_tensor, is_int
+from flambeau.eager.arguments import number as in_range
 from flambeau.eager.legacy import TYPED
 
 
@@ -173,6 +174,7 @@ def result_type(tensor1, tensor2):
                 f"result_type() received an invalid combination of arguments - got ({kinds}), but "
                 "expected tensors and numbers"
             )
+        in_range(t)
         pairs.append((_dtype.scalar_dtype(kind), 0))
     return _dtype.result_dtype(pairs)
 

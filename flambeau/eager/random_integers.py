@@ -11,7 +11,7 @@ import warnings
 from flambeau import _dtype as d
 from flambeau.eager.rows import is_computed
 from flambeau.eager.sampling import COMMON, DIGITS, fill, fills, require
-from flambeau.ops.sampling import MISSING
+from flambeau.ops.table import MISSING
 
 
 @fills("random_")

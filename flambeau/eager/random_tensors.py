@@ -17,9 +17,19 @@ from flambeau.eager.options import finish, fresh_plain, named
 from flambeau.eager.plans import Plans
 from flambeau.eager.random_integers import random_from_to
 from flambeau.eager.sampling import HALF_AND_UP, check_generator, kernel, normal_, uniform_
+from flambeau.errors import combination
+from flambeau.ops.table import MISSING
 from flambeau.random import default_generator
 
 _BOUNDS = frozenset((int, type(None)))
+_RANDINT_FORMS = "int high, tuple of ints size", "int low, int high, tuple of ints size"
+_LIKE_FORMS = "Tensor input, int high", "Tensor input, int low, int high"
+_NORMAL_FORMS = (
+    "Tensor mean, Tensor std",
+    "Tensor mean, float std = 1",
+    "float mean, Tensor std",
+    "float mean, float std, tuple of ints size",
+)
 
 
 def _plan_draw(key):
@@ -147,6 +157,9 @@ def randint(
         t = _drawn_into(t, (low, high), "randint", generator, requires_grad)
         if t is not None:
             return t
+    if isinstance(size, (tuple, list)) and size and type(size[0]) is bool:
+        given = [x for x in (low, high) if x is not None]
+        raise combination("randint", (*given, size), _RANDINT_FORMS)
     low, high = _bounds("randint", low, high)
     if not isinstance(size, (tuple, list)):
         position, kind = 2 if low == 0 else 3, type(size).__name__
@@ -183,10 +196,13 @@ def randperm(
 
 
 def randint_like(
-    input, low=None, high=None, *, dtype=None, layout=None, device=None, requires_grad=False,
-    memory_format=None, pin_memory=False, generator=None,
+    input, low=MISSING, high=MISSING, *, dtype=None, layout=None, device=None,
+    requires_grad=False, memory_format=None, pin_memory=False, generator=None,
 ):  # fmt: skip
     """Integers from [low, high), in the shape of input: randint_like(input, [low,] high)."""
+    if high is None:
+        raise combination("randint_like", (input, low, high), _LIKE_FORMS)
+    low, high = (None if x is MISSING else x for x in (low, high))
     bounds = _bounds("randint_like", low, high)
     told = "randint_like", input, dtype, device, memory_format, requires_grad
     return _like(*told, generator, random_from_to, *bounds)
@@ -202,17 +218,16 @@ def normal(
     """Normal numbers. mean and std are tensors or numbers; two numbers want a size."""
     tensors = [x for x in (mean, std) if isinstance(x, Tensor)]
     if tensors:
+        if size is not None:
+            raise combination("normal", (mean, std, size), _NORMAL_FORMS)
         found = _normal_around(mean, std, generator, out)
         if out is None and modes.grad and any(t._requires_grad for t in tensors):
             number = 2 * isinstance(std, Tensor) + isinstance(mean, Tensor)  # of the overload
             return drawn(f"NormalBackward{number}", found, tensors)
         return found
     if not isinstance(size, (tuple, list)):
-        kinds = ", ".join(type(x).__name__ for x in (mean, std, size) if x is not None)
-        raise TypeError(
-            f"normal() received an invalid combination of arguments - got ({kinds}), "
-            "but expected (float mean, float std, tuple of ints size)"
-        )
+        given = [x for x in (mean, std, size) if x is not None]
+        raise combination("normal", given, _NORMAL_FORMS)
     told = "normal", (size,), None, out, dtype, device, requires_grad
     return _sized(*told, generator, normal_, float(mean), float(std))
 

@@ -24,6 +24,7 @@ from flambeau.eager.options import (
 )
 from flambeau.eager.plan import describe_run, nest_kernel, plan_nest
 from flambeau.eager.plans import Plans
+from flambeau.ops.table import MISSING
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
 
@@ -96,24 +97,24 @@ def _count_into(t, name, kinds, *numbers):
 
 
 def arange(
-    start=None, end=None, step=1, *, out=None, dtype=None, layout=None, device=None,
+    start=MISSING, end=MISSING, step=1, *, out=None, dtype=None, layout=None, device=None,
     requires_grad=False, pin_memory=False,
 ):  # fmt: skip
     """start, start + step, ... up to but without end."""
     if out is None:
-        first, last = (0, start) if end is None else (start, end)
+        first, last = (0, start) if end is MISSING else (start, end)
         t = _plain_range(first, last, step, dtype, device)
         if t is not None:
             return finish(t, True) if requires_grad else t
-    if start is None and end is not None:
-        start = 0
-    if end is None:
-        if start is None:
+    if end is MISSING:
+        if start is MISSING:
             raise TypeError(
                 "arange() received an invalid combination of arguments - got (), "
                 "but expected (Number start, Number end, Number step)"
             )
         start, end = 0, number(start, "arange", "end", 1)
+    elif start is MISSING:
+        start = 0
     start, end, step = _bounds("arange", start, end, step)
     if dtype is None:
         dtype = out.dtype if out is not None else _dtype.int64
@@ -133,9 +134,9 @@ def arange(
 def _plain_range(first, last, step, dtype, device):
     """A range between plain numbers of moderate size, upwards; None for others."""
     if type(first) is type(last) is type(step) is int:
-        dtype = dtype or _dtype.int64
+        dtype = _dtype.int64 if dtype is None else dtype
     elif _NUMBERS.issuperset((type(first), type(last), type(step))):
-        dtype = dtype or _dtype.default_dtype()
+        dtype = _dtype.default_dtype() if dtype is None else dtype
         if type(dtype) is not _dtype.dtype or dtype.category < _dtype.FLOATING:
             return None  # how the bounds round is said below
     else:
@@ -283,6 +284,8 @@ def range_(
         stacklevel=2,
     )
     start, end, step = _bounds("range", start, end, step)
+    if dtype is not None and dtype_of(dtype, "range").is_complex:
+        raise NotImplementedError(f"\"range_cpu\" not implemented for '{dtype.scalar_name}'")
     check_range(start, end, step)
     count = math.floor((end - start) / step) + 1
     dtype = dtype_of(dtype if out is None or dtype is not None else out.dtype, "range")
@@ -304,10 +307,10 @@ def linspace(
             t = _count_into(t, name, "ffi", float(start), float(end), steps)
             return finish(t, True) if requires_grad else t
     start, end, dtype = _ends("linspace", start, end, steps, dtype, out)
-    if _keeps_shape(out, steps):
+    if _keeps_shape(out, steps) and out.dtype is dtype:
         return _reshaped_into(out, linspace(start, end, steps, dtype=dtype, device=out.device))
     plan = new_layout(Size((steps,)), dtype, device, "linspace")
-    out = None if out is None else into(out, plan.shape)
+    out = None if out is None else into(out, plan.shape, dtype, plan.device)
     return finish(linspace_into(start, end, plan, out), requires_grad)
 
 
@@ -438,10 +441,13 @@ def logspace(
     wide = dtype if dtype.category >= _dtype.FLOATING else _dtype.float64
     exponents = linspace_into(start, end, new_layout(Size((steps,)), wide, device, "logspace"))
     # __rpow__ casts the base to the exponents' dtype, as PyTorch does
-    t = (float(base) ** exponents).to(dtype)
-    if _keeps_shape(out, steps):
+    t = float(base) ** exponents
+    if steps == 1 and t.device.runtime.computes:
+        _dtype.check_fits(t.item(), dtype)
+    t = t.to(dtype)
+    if _keeps_shape(out, steps) and out.dtype is dtype:
         return _reshaped_into(out, t)
-    return finish(t if out is None else into(out, t.shape).copy_(t), requires_grad)
+    return finish(t if out is None else into(out, t.shape, dtype, t.device).copy_(t), requires_grad)
 
 
 # -- eye -------------------------------------------------------------------------------------------
@@ -465,7 +471,7 @@ def eye(
             raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
     dtype = dtype if out is None or dtype is not None else out.dtype
     plan = new_layout(Size((n, m)), dtype, device, "eye")
-    out = None if out is None else into(out, plan.shape)
+    out = None if out is None else into(out, plan.shape, plan.dtype, plan.device)
     return finish(grid("eye", (), plan, out), requires_grad)
 
 

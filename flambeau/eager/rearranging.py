@@ -110,7 +110,7 @@ def _plan_roll(layout, shifts, dims):
             f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}"
         )
     if not layout.ndim:
-        raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")
+        raise errors.no_dimensions(dims[0])
     shape, total = layout.sizes, [0] * layout.ndim
     out = dense_layout(shape, layout.dtype, layout.device)
     if not layout.numel:
@@ -217,11 +217,11 @@ def triangle_places(row, col, offset, dtype, device, layout, lower):
         if n < 0:
             raise RuntimeError(f"{label} must be non-negative, got{n}")
     dtype = dtype or _dtype.int64
+    device = _device.device(device) if device is not None else _device.default_device()
     if dtype not in (_dtype.int32, _dtype.int64):
         raise errors.not_implemented(name, dtype)
     below = _count_below(row, col, offset if lower else offset - 1)
     count = below if lower else row * col - below
-    device = _device.device(device) if device is not None else _device.default_device()
     out = empty_tensor(Size((2, count)), dtype, device)
     if count and device.runtime.computes:
         # rows without elements are not walked, and a diagonal outside is one at the corner

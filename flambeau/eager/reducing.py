@@ -5,17 +5,14 @@ else across it (column program). Few results and much to reduce make two launche
 between.
 """
 
-from math import prod
-from typing import NamedTuple
-
 from flambeau import _dtype, errors
-from flambeau._layout import Size, collapse, contiguous_strides, dense_layout, wrap_dim
+from flambeau._layout import Size, dense_layout, wrap_dim
 from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import edge_of, init_node, save_input, save_output
 from flambeau.codegen import scalar
-from flambeau.codegen.descriptions import Reducing
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
+from flambeau.eager import reduction_walks as walks
 from flambeau.eager.binding import bind, store_out, take_out, type_error
 from flambeau.eager.formula import attach_float, node_class
 from flambeau.eager.fragments import compile_text
@@ -29,11 +26,6 @@ from flambeau.eager.signatures import Overloads
 from flambeau.ops.support import GROUPS
 from flambeau.ops.table import REQUIRED, names_of, public
 from flambeau.runtime.cpu import packed
-
-PIECE = 1 << 17  # elements per piece when a row is cut
-CHUNK = 1 << 15  # elements per chunk
-LONG = 1 << 13  # elements of a run that is read as several streams
-FEW = 64  # results that count as few
 
 
 def normal_dims(dim, ndim, all_if_empty=True):
@@ -147,76 +139,46 @@ class Call:
             return
         if "refuses" in op.options and _is_refused(kind.compute, *op.options["refuses"]):
             raise errors.not_implemented(op.options["refuses"][0], kind.compute)
-        cut = _dense_cut(layout, dims, op.options.get("indexed"))
-        cut = cut or _cut(layout, dims, op.options.get("indexed"))
-        if cut.columns:
-            self._columns(*cut[1:], layout)
-        else:
-            self._rows(*cut[1:], layout)
+        columns, *walk = walks.cut(
+            layout.sizes, layout.strides, dims, layout.itemsize, layout.numel,
+            bool(op.options.get("indexed")),
+        )  # fmt: skip
+        facts = *walk, layout.itemsize, layout.numel // self.results
+        (self._columns if columns else self._rows)(*facts)
 
-    def _rows(self, ks, kst, kout, rs, rst, layout):
-        size, count = layout.itemsize, layout.numel // self.results
-        length, stride = rs[-1], rst[-1]
-        outer, outer_strides = rs[:-1], rst[:-1]
-        rows, runs = prod(ks), prod(outer)
-        total = length * runs
-        pieces, piece = 1, max(length, 1) if not outer else runs
-        if rows < FEW and total > 2 * PIECE:
-            # by elements of a run, or by whole runs
-            piece = PIECE if not outer else max(1, PIECE // max(length, 1))
-            pieces = -(-(length if not outer else runs) // piece)
-        per_chunk = 1 if pieces > 1 else max(1, CHUNK // max(total, 1))
-        long = min(length, piece) >= LONG if not outer else length >= LONG
-        access, sink = "c" if stride == size else "n", "states" if pieces > 1 else "results"
-        shape = (len(ks), len(outer), access, "elements", sink, long)
-        chunks = pieces * -(-rows // per_chunk)
-        head = Reducing(chunks, per_chunk, rows, pieces, piece, length, stride, count, 1, 0)
-        kernel = self.kind.kernel("build_rows", shape)
-        self._launch(kernel, (*head, *ks, *kst, *kout, *outer, *outer_strides))
+    def _rows(self, ks, kst, kout, rs, rst, size, count):
+        pieces, rows, long, side_by_side, chunks, desc = walks.along_rows(
+            ks, kst, kout, rs, rst, size, count
+        )
+        access, sink = "c" if side_by_side else "n", "states" if pieces > 1 else "results"
+        shape = (len(ks), len(rs) - 1, access, "elements", sink, bool(long))
+        self._launch(self.kind.kernel("build_rows", shape), chunks, desc)
         if pieces > 1:
             self._join(pieces, rows, count, ks, kout)
 
-    def _columns(self, ks, kst, kout, rs, rst, layout):
-        size, count = layout.itemsize, layout.numel // self.results
-        length, stride, out_stride = ks[-1], kst[-1], kout[-1]
-        rows, runs = prod(ks[:-1]), prod(rs)
-        pieces, piece = 1, max(runs, 1)
-        results = rows * length
-        if results < 16 * FEW and runs * results > 4 * PIECE and runs >= 512:
-            piece = max(128, 2 * PIECE // length)
-            pieces = -(-runs // piece)
-        block = length
-        if rows * pieces * length * min(runs, piece) > CHUNK:
-            # enough columns that a row of them is worth a trip to memory, and a share for everybody
-            shares = 1 if rows * pieces > 7 else 4
-            block = min(length, max(512, -(-length // shares) + 127 & -128))
-        access, sink = "c" if stride == size else "n", "states" if pieces > 1 else "results"
+    def _columns(self, ks, kst, kout, rs, rst, size, count):
+        pieces, results, side_by_side, chunks, desc = walks.down_columns(
+            ks, kst, kout, rs, rst, size, count
+        )
+        access, sink = "c" if side_by_side else "n", "states" if pieces > 1 else "results"
         shape = (len(ks) - 1, len(rs), access, "elements", sink)
-        chunks = rows * pieces * -(-length // block)
-        head = Reducing(chunks, block, rows, pieces, piece, length, stride, count, out_stride, 0)
-        kernel = self.kind.kernel("build_columns", shape, "c" if out_stride == 1 else "n")
-        self._launch(kernel, (*head, *ks[:-1], *kst[:-1], *kout[:-1], *rs, *rst))
+        self._launch(
+            self.kind.kernel("build_columns", shape, "c" if kout[-1] == 1 else "n"), chunks, desc
+        )
         if pieces > 1:
             self._join(pieces, results, count, ks, kout)
 
-    def _launch(self, kernel, words):
-        self.first = kernel, packed(words)
-        if words[0] > 1:
+    def _launch(self, kernel, chunks, desc):
+        self.first = kernel, desc
+        if chunks > 1:
             pool().ensure_workers()
 
     def _join(self, pieces, results, count, ks, kout):
-        """The second launch: states lie as [piece][result]; rows are pieces, columns results."""
+        """The second launch, over the states of pieces."""
         self.states = self.kind.runtime.pool_for(8 * pieces * results)
         shape = (len(ks) - 1 if ks else 0, 1, "c", "states", "results")
-        length, out_stride = (ks[-1], kout[-1]) if ks else (1, 1)
-        rows = results // length
-        # strides of states differ in bytes per component: see JoinProgram, which scales them itself
-        kernel = self.kind.kernel("build_join", shape, "c" if out_stride == 1 else "n")
-        head = Reducing(
-            rows, max(length, 1), rows, 1, pieces, length, 0, count, out_stride, results
-        )
-        tail = (*ks[:-1], *_dense_steps(ks), *kout[:-1], pieces, results)
-        self.second = kernel, packed((*head, *tail))
+        kernel = self.kind.kernel("build_join", shape, "c" if not ks or kout[-1] == 1 else "n")
+        self.second = kernel, walks.joined(ks, kout, pieces, results, count)
 
     def run(self, input):
         """Fresh tensors with the results."""
@@ -267,75 +229,10 @@ def _source(name, op, given):
     return "out", 0 if name == "out" else int(name[3:])
 
 
-class Cut(NamedTuple):
-    """How a layout is walked: kept sizes, their strides in bytes and in the result, reduced sizes
-    and strides; columns: do vectors run across what is reduced?
-    """
-
-    columns: bool
-    kept: list
-    kept_strides: list
-    kept_outs: list
-    reduced: list
-    reduced_strides: list
-
-
-def _dense_cut(layout, dims, indexed):
-    """The cut of a dense layout whose reduced dimensions lie next to each other; else None."""
-    if not layout.is_dense or not layout.numel or not dims or dims[-1] - dims[0] != len(dims) - 1:
-        return None
-    sizes, size = layout.sizes, layout.itemsize
-    outer, middle = prod(sizes[: dims[0]]), prod(sizes[dims[0] : dims[-1] + 1])
-    inner = prod(sizes[dims[-1] + 1 :])
-    if middle == 1:
-        return None
-    reduced, steps = [middle], [inner * size]
-    if inner == 1:
-        if outer == 1:
-            return Cut(False, [], [], [], reduced, steps)
-        return Cut(False, [outer], [middle * size], [1], reduced, steps)
-    if outer == 1:
-        return Cut(True, [inner], [size], [1], reduced, steps)
-    return Cut(True, [outer, inner], [middle * inner * size, size], [inner, 1], reduced, steps)
-
-
-def _cut(layout, dims, indexed):
-    size = layout.itemsize
-    position = _positions(layout.sizes, dims)
-    order = sorted(range(layout.ndim), key=lambda d: -abs(layout.strides[d]))
-    kept = [d for d in order if d not in dims]
-    reduced = sorted(dims) if indexed else [d for d in order if d in dims]
-    ks, (kst, kout) = collapse(
-        [layout.sizes[d] for d in kept],
-        [[layout.strides[d] * size for d in kept], [position[d] for d in kept]],
-    )
-    rs, (rst,) = collapse(
-        [layout.sizes[d] for d in reduced], [[layout.strides[d] * size for d in reduced]]
-    )
-    if 0 in rs:  # nothing to walk, however many rows of nothing there are
-        rs, rst = [0], [size]
-    if not rs:
-        rs, rst = [1 if layout.numel or not dims else 0], [size]
-    columns = (
-        bool(ks) and ks[-1] > 1 and abs(kst[-1]) < abs(rst[-1]) and (ks[-1] >= 8 or kst[-1] == size)
-    )
-    return Cut(columns, ks, kst, kout, rs, rst)
-
-
-def _dense_steps(ks):
-    return [s * ks[-1] for s in contiguous_strides(ks[:-1])] if ks else []
-
-
-def _positions(sizes, dims):
-    """Element strides of the kept dimensions in a dense output."""
-    kept = [d for d in range(len(sizes)) if d not in dims]
-    found = dict(zip(kept, contiguous_strides([sizes[d] for d in kept])))
-    return [found.get(d, 0) for d in range(len(sizes))]
-
-
 # What out= does to a reduction, by the row's `out` option: the computation takes out's dtype
-# ("cast"), out must have exactly the result's dtype ("exact"), that of the input ("match"), or be
-# bool or uint8 ("truth"); without the option the result is cast as usual.
+# ("cast"), out must have exactly the result's dtype ("exact"), that of the input ("match"), one
+# that the input can be cast to ("castable"), or be bool or uint8 ("truth"); without the option the
+# result is cast as usual.
 
 
 def _fit_out(op, input, given, out):
@@ -360,6 +257,11 @@ def _fit_out(op, input, given, out):
         raise RuntimeError(
             f"Expected the dtype for input and out to match, but got {input.dtype.scalar_name} for "
             f"input's dtype and {dtype.scalar_name} for out's dtype."
+        )
+    elif rule == "castable" and input.dtype.category > dtype.category:
+        raise RuntimeError(
+            "Expected canCast( typeMetaToScalarType(self.dtype()), "
+            "typeMetaToScalarType(out.dtype())) to be true, but got false."
         )
     elif rule == "truth" and dtype.name not in ("bool", "uint8"):
         raise RuntimeError(
@@ -415,8 +317,8 @@ class Reducer:
         scope = {
             "plans": self.plans,
             "sorts": self.sorts,
-            "LONG": LONG,
-            "MOST": 2 * PIECE,
+            "LONG": walks.LONG,
+            "MOST": 2 * walks.PIECE,
             "slow": self.slow,
             "several": self.several,
             "REQUIRED": REQUIRED,

@@ -76,7 +76,7 @@ def overlapping():
 
 def in_memory_order(t):
     """A view of a tensor whose row-major order is the order of its memory."""
-    order = memory_order(t._layout.shape, [t._layout.strides])
+    order = memory_order(t._layout.sizes, t._layout.strides)
     return turned(t, order)
 
 
@@ -263,7 +263,7 @@ def bernoulli_from(out, p, generator):
         raise overlapping()
     require(out.dtype, COMMON | {d.bool_}, "bernoulli_tensor_cpu_self_")
     require(p.dtype, HALF_AND_UP, "bernoulli_tensor_cpu_p_")
-    order = memory_order(out.shape, [out._layout.strides, p._layout.strides])
+    order = memory_order(out._layout.sizes, (*out._layout.strides, *p._layout.strides))
     out, p = turned(out, order), side_by_side(turned(p, order))
     whole = out._layout.is_contiguous
     scratch = out if whole else empty_tensor(out.shape, out.dtype, out.device)

@@ -1,6 +1,6 @@
 """Methods of Tensor that look: at shapes, strides and flags, and at elements as numbers."""
 
-from flambeau import _device, _dtype, printing
+from flambeau import _device, _dtype, errors, printing
 from flambeau._layout import wrap_dim
 from flambeau._memory_format import (
     channels_last,
@@ -30,7 +30,7 @@ def stride(self, dim=None):
 def _dim(self, dim, name):
     dim = argument(name, "dim", 1, "int", dim)
     if not self._layout.ndim:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+        raise errors.no_dimensions(dim)
     return wrap_dim(dim, self._layout.ndim)
 
 

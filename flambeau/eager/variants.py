@@ -21,7 +21,7 @@ from flambeau.autograd.node import (
     unpack,
 )
 from flambeau.codegen import scalar
-from flambeau.eager.call import Family
+from flambeau.eager.call import Family, sorts_of
 from flambeau.eager.flat import connected
 from flambeau.eager.fragments import allocated, compile_text
 from flambeau.eager.overlaps import check_overlap
@@ -593,6 +593,17 @@ def target_plans(variant):
     """Plans of in-place calls: a key of arguments, then the layout of what is written."""
 
     def make(key):
+        sorts = sorts_of(key)
+        return (alike[sorts] if sorts is not None else None) or looked_at(key)
+
+    def of_any_size(sorts):
+        """The plan for all layouts of these sorts, if there is one."""
+        found, (*arguments, target) = looked_at(sorts), sorts
+        kind = variant.family.kind(arguments)
+        fits = variant.family.elementwise and kind.dtypes == (target.dtype,)
+        return found if fits and kind.runtime.computes else None
+
+    def looked_at(key):
         *arguments, target = key
         try:
             variant.family.kind(arguments)  # for its complaints
@@ -616,4 +627,5 @@ def target_plans(variant):
         if not variant.op.options.get("overlapping") and overlaps_itself(target):
             check_overlap(make_tensor(target, None, 0), ())
 
+    alike = Plans(of_any_size, mixed=True)
     return Plans(make, mixed=True)

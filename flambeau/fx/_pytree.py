@@ -22,4 +22,9 @@ def tree_flatten_spec(tree: Any, spec: pytree.TreeSpec) -> list[Any]:
         children = _flatten[spec.type](tree, spec)
         inner = zip(children, spec.children())
         return [leaf for child, part in inner for leaf in tree_flatten_spec(child, part)]
+    if isinstance(tree, list) and spec.type is tuple:  # arguments are written as a list
+        tree = tuple(tree)
+    if isinstance(tree, tuple) and spec.type is tuple and len(tree) == spec.num_children:
+        parts = zip(tree, spec.children())
+        return [leaf for item, part in parts for leaf in tree_flatten_spec(item, part)]
     return spec.flatten_up_to(tree)

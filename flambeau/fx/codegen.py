@@ -369,6 +369,8 @@ def _place(trace):
 def _shape_note(node, include_stride, include_device):
     """dtype and shape of a node's value, if a pass has noted them."""
     value = node.meta.get("val", node.meta.get("tensor_meta"))
+    if hasattr(value, "is_symbolic_int"):
+        return f': "Sym({value})"'
     if not isinstance(value, Tensor) and not hasattr(value, "memory_format"):
         return ""
     short = _SHORT.get(str(value.dtype).removeprefix("torch."), str(value.dtype))

@@ -283,7 +283,7 @@ class Node:
 
     def is_impure(self, impure_random: bool = True) -> bool:
         """Does it do more than compute a value, so that it stays without users?"""
-        if self.op in ("placeholder", "output"):
+        if self.op in ("placeholder", "output") or self.meta.get("writes"):
             return True
         if self.op == "call_function":
             if self.target in _side_effectful_functions or _writes(self.target):

@@ -304,3 +304,17 @@ def _transformer_encoder_layer_fwd(
         return x + feed(second(x))
     x = first(src + attend(src))
     return second(x + feed(x))
+
+
+def _of_many(name):
+    """A function that takes tensors one by one, where the op takes a list."""
+
+    def function(tensors):
+        return getattr(flambeau, name)(*tensors)
+
+    return function
+
+
+broadcast_tensors, cartesian_prod, block_diag, chain_matmul = map(
+    _of_many, ("broadcast_tensors", "cartesian_prod", "block_diag", "chain_matmul")
+)

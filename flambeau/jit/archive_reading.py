@@ -220,7 +220,7 @@ class Program:
         return found
 
     def _function(self, name, node, source):
-        function = Function(node.name, unit.unique_name(name))
+        function = Function(node.name, name)
         self.functions[name] = function
         compile_source(function, node, source, self.resolver, None, None)
         return function
@@ -262,7 +262,7 @@ class Program:
         return made
 
     def _interface(self, name, node, source, is_module):
-        made = self.types[name] = T.ClassType(unit.unique_name(name), is_module, True)
+        made = self.types[name] = T.ClassType(name, is_module, True)
         for line in node.body:
             if isinstance(line, ast.FunctionDef):
                 arguments, returns = signature(line, source, self.resolver, None, made)
@@ -274,9 +274,9 @@ class Program:
     def _class(self, name, node, source, is_module):
         made: Any
         if is_module:
-            made = ModuleType(unit.unique_name(name), object)
+            made = ModuleType(name, object)
         else:
-            made = T.ClassType(unit.unique_name(name))
+            made = T.ClassType(name)
         self.types[name] = made
         methods: dict[str, ast.FunctionDef] = {}
         for line in node.body:

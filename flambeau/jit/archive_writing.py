@@ -20,12 +20,12 @@ from flambeau.storage import root_of
 
 def write_archive(file: Any, module: Any, name: str, extra: dict[str, Any]) -> None:
     """Write a script module."""
-    state, constants = _Pickle(), Constants()
-    state.module(module)
+    _Code(Constants()).write_all(module._type)  # finds names that two things have
+    constants = Constants()
     code = _Code(constants)
-    code.add(module._type)
-    while code.waiting:
-        code.write(code.waiting.pop(0))
+    code.write_all(module._type)
+    state = _Pickle()
+    state.module(module)
     held = _Pickle()
     held.tuple_of(constants.found)
     archive = ArchiveWriter(file, name)
@@ -58,15 +58,37 @@ class _Code:
     def __init__(self, constants: Constants) -> None:
         self.constants = constants
         self.files: dict[str, list[str]] = {}
-        self.known: set[str] = set()
+        self.known: dict[str, Any] = {}
         self.waiting: list[Any] = []
+
+    def write_all(self, kind: T.ClassType) -> None:
+        """Write a type and all that it needs."""
+        self.add(kind)
+        while self.waiting:
+            self.write(self.waiting.pop(0))
 
     def add(self, found: Any) -> None:
         """Note a type or a function that must be written."""
         name = found.qualified_name if isinstance(found, Function) else found.name
-        if name not in self.known:
-            self.known.add(name)
+        known = self.known.get(name)
+        if known is None:
+            self.known[name] = found
             self.waiting.append(found)
+        elif known is not found and isinstance(found, (Function, T.ClassType)):
+            self._rename(found, name)
+
+    def _rename(self, found, name):
+        """Programs that were loaded have names of their own, which may be taken here."""
+        space, _, last = name.rpartition(".")
+        count = 0
+        while f"{space}.___torch_mangle_{count}.{last}" in self.known:
+            count += 1
+        made = f"{space}.___torch_mangle_{count}.{last}"
+        if isinstance(found, Function):
+            found.qualified_name = made
+        else:
+            found.name = made
+        self.add(found)
 
     def add_parts(self, kind: T.Type) -> None:
         for part in kind.parts:

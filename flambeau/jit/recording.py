@@ -14,7 +14,7 @@ from flambeau._layout import Size
 from flambeau._memory_format import layout, memory_format
 from flambeau._tensor import Tensor
 from flambeau.eager import interposing
-from flambeau.fx.experimental.op_calls import as_aten
+from flambeau.eager.aten_calls import aten_call
 from flambeau.jit import types as T
 from flambeau.jit.building import Building, type_of_constant
 from flambeau.jit.environment import Frame
@@ -72,7 +72,6 @@ _PROPERTIES = {"T": "aten::numpy_T", "mT": "aten::mT", "H": "aten::matrix_H", "m
 _RENAMED = {
     "log_sigmoid_forward": "log_sigmoid",
     "nll_loss_forward": "nll_loss_nd",
-    "conv_transpose1d": "conv_transpose1d",
 }
 # functions whose parts are no ops of aten
 _AS_FORMS = frozenset(
@@ -363,12 +362,8 @@ class Recorder(interposing.Handler, Building):
 
     def _recorded(self, name, args, kwargs):
         """The node of a call, under its name in aten."""
-        short = name.partition("::")[2]
-        short = _RENAMED.get(short, short)
-        if not overloads("aten::" + short):
-            raise NoMatch(f"there is no op {name}")
-        errors = []
-        for given, named in self._readings(name, short, args, kwargs):
+        reasons = [f"there is no op {name}"]
+        for short, given, named in _readings(name, args, kwargs):
             mark = self._mark()
             try:
                 values = [self.value_for(a) for a in given]
@@ -376,18 +371,8 @@ class Recorder(interposing.Handler, Building):
                 return self._matching("aten::" + short, values, options)
             except NoMatch as reason:
                 self._forget(mark)
-                errors.append(str(reason))
-        raise NoMatch(errors[0])
-
-    def _readings(self, name, short, args, kwargs):
-        """The arguments as written, then as the op of aten has them."""
-        named = {k: v for k, v in kwargs.items() if k != "out" or v is not None}
-        yield args, named
-        try:
-            given, options = as_aten(name, short, args, kwargs)
-        except Exception as reason:
-            raise NoMatch(str(reason)) from None
-        yield given, {k: v for k, v in options.items() if k != "out" or v is not None}
+                reasons.append(str(reason))
+        raise NoMatch(reasons[-1])
 
     def _matching(self, op, values, options):
         reason = NoMatch(f"no overload of {op} takes such arguments")
@@ -543,6 +528,21 @@ class Recorder(interposing.Handler, Building):
             with interposing.switched_off(*self._mine()):
                 given = self.value_for(flambeau.tensor(found, dtype=tensor.dtype))
         self.builtin("aten::index_put_", None, [value, self._listed_indices(indices), given])
+
+
+def _readings(name, args, kwargs):
+    """A call as written, then as aten has it: (op, arguments, those by name)."""
+    short = name.partition("::")[2]
+    short = _RENAMED.get(short, short)
+    if overloads("aten::" + short):
+        yield short, args, _without_out(kwargs)
+    found = aten_call(name, args, kwargs)
+    if found is not None and overloads("aten::" + found[0]):
+        yield found[0], found[2], _without_out(found[3])
+
+
+def _without_out(kwargs):
+    return {k: v for k, v in kwargs.items() if k != "out" or v is not None}
 
 
 def _is_iteration():

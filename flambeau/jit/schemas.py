@@ -1,7 +1,8 @@
 """Signatures of ops, as PyTorch prints them, and which of them fits the arguments of a call.
 
-schemas.txt holds one line per overload (tests/jit/record_schemas.py writes it). Lines are parsed
-when an op is first asked for.
+Those of ops of tensors are in eager/aten.txt; schemas.txt has what programs have besides, ops of
+numbers, texts and containers (tests/jit/record_schemas.py writes it). Lines are parsed when an op
+is first asked for.
 """
 
 import ast
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 
 from flambeau.jit import types as T
 
+_WORDS = {"Mean": 1, "Sum": 2, "contiguous_format": 0, "long": 4, "strided": 0}
 REQUIRED: Any = object()  # the default of an argument that has none
 
 
@@ -78,8 +80,10 @@ def _written(value):
 @functools.cache
 def _lines() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    text = (pathlib.Path(__file__).parent / "schemas.txt").read_text()
-    for line in text.splitlines():
+    here = pathlib.Path(__file__).parent
+    ops = (here.parent / "eager" / "aten.txt").read_text().splitlines()
+    others = (here / "schemas.txt").read_text().splitlines()
+    for line in [*["aten::" + op for op in ops], *others]:
         name = line[: line.index("(")].partition(".")[0]
         found.setdefault(name, []).append(line)
     return found
@@ -148,6 +152,8 @@ def _argument(text, kwarg_only):
 
 
 def _default(text):
+    if text in _WORDS:
+        return _WORDS[text]
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):

@@ -62,6 +62,8 @@ def hardtanh(
     input: _Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> _Any:
     """input, kept between two numbers."""
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
     return _rows["hardtanh_" if inplace else "hardtanh"](input, min_val, max_val)
 
 

@@ -229,6 +229,7 @@ def hardswish(input):
     dtypes=_floats("hardshrink_cpu"),
     grad=lambda g, input, lambd: m.where((input >= -lambd) & (input <= lambd), 0, g),
     flat=True,
+    exact_out=True,
 )
 def hardshrink(input, lambd: Scalar = 0.5):
     """0 between -lambd and lambd, elsewhere input."""

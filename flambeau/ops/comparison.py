@@ -183,7 +183,7 @@ def bitwise_not(input):
 
 
 @pointwise(
-    dtype=promoted, first_scalar=True, dtypes=refuses("bitwise_and_cpu", "half float complex")
+    dtype=promoted, first_scalar="fresh", dtypes=refuses("bitwise_and_cpu", "half float complex")
 )
 def bitwise_and(input, other):
     """Bits that are set in both."""
@@ -191,7 +191,7 @@ def bitwise_and(input, other):
 
 
 @pointwise(
-    dtype=promoted, first_scalar=True, dtypes=refuses("bitwise_or_cpu", "half float complex")
+    dtype=promoted, first_scalar="fresh", dtypes=refuses("bitwise_or_cpu", "half float complex")
 )
 def bitwise_or(input, other):
     """Bits that are set in one of them."""
@@ -199,7 +199,7 @@ def bitwise_or(input, other):
 
 
 @pointwise(
-    dtype=promoted, first_scalar=True, dtypes=refuses("bitwise_xor_cpu", "half float complex")
+    dtype=promoted, first_scalar="fresh", dtypes=refuses("bitwise_xor_cpu", "half float complex")
 )
 def bitwise_xor(input, other):
     """Bits that are set in exactly one of them."""
@@ -213,7 +213,9 @@ def _too_far(amount):
 
 
 @pointwise(
-    dtype=promoted, first_scalar=True, dtypes=refuses("lshift_cpu", "bool wide half float complex")
+    dtype=promoted,
+    first_scalar="fresh",
+    dtypes=refuses("lshift_cpu", "bool wide half float complex"),
 )
 def bitwise_left_shift(input, other):
     """Bits moved to the left; moved out of the number they are gone."""
@@ -222,7 +224,9 @@ def bitwise_left_shift(input, other):
 
 
 @pointwise(
-    dtype=promoted, first_scalar=True, dtypes=refuses("rshift_cpu", "bool wide half float complex")
+    dtype=promoted,
+    first_scalar="fresh",
+    dtypes=refuses("rshift_cpu", "bool wide half float complex"),
 )
 def bitwise_right_shift(input, other):
     """Bits moved to the right; the sign is kept."""
@@ -367,6 +371,7 @@ def _high_gradient(g, input, min, max):
 
 @pointwise(
     dtype=promoted,
+    fits=True,
     dtypes=_clamp_dtypes,
     check=_check_bounds,
     settled=True,
@@ -387,6 +392,7 @@ def clamp(input, min: OptionalTensor = None, max: OptionalTensor = None):
 
 @pointwise(
     dtype=promoted,
+    fits=True,
     dtypes=_one_bound("clamp_min", "maximum"),
     node=_clamp_node("ClampMin"),
     grad=dict(
@@ -401,6 +407,7 @@ def clamp_min(input, min):
 
 @pointwise(
     dtype=promoted,
+    fits=True,
     dtypes=_one_bound("clamp_max", "minimum"),
     node=_clamp_node("ClampMax"),
     grad=dict(

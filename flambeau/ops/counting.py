@@ -164,12 +164,12 @@ def _bounds(input, low, high):
 def histc(input, bins: int = 100, min: Scalar = 0, max: Scalar = 0):
     """How many elements fall into each of equal bins between min and max; others do not count."""
     input = input.detach()
+    if max < min:
+        raise RuntimeError("torch.histc: max must be larger than min")
     if not input.dtype.is_floating_point:
         raise errors.not_implemented("histogram_cpu", input.dtype)
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
-    if max < min:
-        raise RuntimeError("torch.histc: max must be larger than min")
     if not input.device.runtime.computes:
         return input.new_zeros((bins,))
     low, high = _bounds(input, min, max)
@@ -181,7 +181,10 @@ def histc(input, bins: int = 100, min: Scalar = 0, max: Scalar = 0):
         raise RuntimeError(f"torch.histc: range of [{ends[0]}, {ends[1]}] is not finite")
     x = input.flatten()
     inside = (x >= low) & (x <= high)
-    place = (x - low) * bins / (high - low)
+    if high == low:  # one number, so large that one more makes no difference
+        place = (x * 0).add_(bins // 2)
+    else:
+        place = (x - low) * bins / (high - low)
     place = place.masked_fill(inside.logical_not(), 0).to(d.int64).clamp(max=bins - 1)
     return _collected(place, inside, None, bins, input)
 

@@ -240,6 +240,8 @@ def _fill_bounds(bound):
     dtype=promoted,
     prepare=_fill_bounds,
     grad=lambda g, input: m.where(m.isnan(input) | m.isinf(input), 0, g),
+    exact_out="nan_to_num: dtype of out: {got.scalar_name} should be same as input: "
+    "{wanted.scalar_name}",
 )
 def nan_to_num(input, nan: float = None, posinf: float = None, neginf: float = None):
     """input with numbers in place of nan and the infinities."""
@@ -609,7 +611,11 @@ def frexp_kernel(input):
     return m.where(odd, input, m.frexp_mantissa(input)), exponent
 
 
-@composite(variants="function method out", outputs=2)
+@composite(
+    variants="function method out",
+    outputs=2,
+    exact_out="torch.frexp() expects a result of dtype {wanted.cpp_name} but got {got.cpp_name}",
+)
 def frexp(input):
     """mantissa and exponent: input is mantissa * 2 ** exponent, the mantissa from 0.5 to 1."""
     return return_types.frexp(m.tensor_word("frexp_kernel")(input))
@@ -655,15 +661,12 @@ def _check_fill(bound):
             "fill only supports 0-dimension value tensor "
             f"but got tensor with {value.ndim} dimensions."
         )
-    if type(value) is complex and not bound["input"].dtype.is_complex:
-        kind = {"float32": "float", "float64": "double"}.get(bound["input"].dtype.name)
-        name = kind or bound["input"].dtype.name
-        raise RuntimeError(f"value cannot be converted to type {name} without overflow")
 
 
 @pointwise(
     dtype=same,
     check=_check_fill,
+    fits=True,
     settled=True,
     variants="function inplace",
     overlapping=True,

@@ -166,7 +166,7 @@ def amin(input, dim: Dims = (), keepdim: bool = False):
     node="MaxBackward1",
     check=_needs_dim("max"),
     refuses=("max_all", "wide complex"),
-    out="exact",
+    out="castable",
     grad=lambda g, input, out: spread_over_all(g, input, out),
 )
 def _max_all(input):
@@ -181,7 +181,7 @@ def _max_all(input):
     node="MinBackward1",
     check=_needs_dim("min"),
     refuses=("min_all", "wide complex"),
-    out="exact",
+    out="castable",
     grad=lambda g, input, out: spread_over_all(g, input, out),
 )
 def _min_all(input):

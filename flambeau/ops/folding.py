@@ -21,6 +21,8 @@ def _pair(name, argument, position, value):
     found = []
     for k, n in enumerate(values):
         try:
+            if type(n) is bool and not k:
+                raise TypeError
             found.append(operator.index(n))
         except TypeError:
             raise TypeError(

@@ -333,7 +333,7 @@ def _shifted(input, dim, back):
     dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
     dims = [wrap_dim(k, input.ndim) for k in dims]
     by = [(input.shape[k] + back) // 2 if input.ndim else 0 for k in dims]
-    return input.roll(by, dims) if dims else input.clone()
+    return input.roll(by, dims)
 
 
 @composite(variants="function")

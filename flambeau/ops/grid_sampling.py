@@ -9,6 +9,7 @@ tensors: the same taps, gathered and added up by index. Resampling to another si
 import math
 import warnings
 
+from flambeau import errors
 from flambeau.ops.table import IntList, composite, public, remembered, template
 
 _CHANGED = (
@@ -40,6 +41,8 @@ def _grid_sampler_3d(input, grid, interpolation_mode: int, padding_mode: int, al
 
 def _check(input, grid):
     """What every sampler refuses."""
+    if not grid.ndim:
+        raise errors.no_dimensions(0)
     given = f"but got input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
     if input.shape[:1] != grid.shape[:1]:
         raise RuntimeError(
@@ -59,9 +62,12 @@ def _check(input, grid):
     return given
 
 
-def _row_of(input, grid, dims, interpolation_mode, *_):
+def _row_of(input, grid, dims, interpolation_mode, padding_mode, _):
     """The row that samples tensors of 4 or 5 dimensions (0: the input tells)."""
     given = _check(input, grid)
+    for name, mode in (("interpolation", interpolation_mode), ("padding", padding_mode)):
+        if mode not in (0, 1, 2):
+            raise RuntimeError(f"grid_sampler(): expected {name}_mode to be 0, 1 or 2, got {mode}")
     dims = dims or (4 if input.ndim == 4 else 5)
     if input.ndim != dims or input.ndim != grid.ndim:
         raise RuntimeError(

@@ -107,7 +107,7 @@ def _corner(shape, device):
     exact_out=True,
 )
 def scatter(
-    input, dim: int, index, src: OptionalTensor = None, value: Scalar = None, *, reduce: str = None
+    input, dim: int, index, src: OptionalTensor = None, *, value: Scalar = None, reduce: str = None
 ):
     """A copy of input with out[index[i][j]][j] = src[i][j] for dim 0, and so on."""
 
@@ -274,6 +274,8 @@ def index_reduce(input, dim: int, index, source, reduce: str, *, include_self: b
     "take",
     variants=READ,
     grad=lambda g, input_shape, index: zeros(g, input_shape).put_(index, g, accumulate=True),
+    exact_out="take(): self and out expected to have the same dtype, but got self.dtype = "
+    "{wanted.scalar_name} and out.dtype = {got.scalar_name}",
 )
 def take(input, index):
     """The elements at flat positions."""
@@ -302,7 +304,7 @@ def take_along_dim(input, indices, dim: int = None):
             f"{name}: dtype of indices should be Long but got {indices.dtype.scalar_name}"
         )
     if dim is None:
-        return input.reshape(-1).gather(0, indices.reshape(-1) % max(input.numel(), 1))
+        return input.reshape(-1).gather(0, indices.reshape(-1))
     if input.ndim != indices.ndim:
         raise RuntimeError(
             f"{name}: input and indices should have the same number of dimensions, but got "
@@ -400,7 +402,12 @@ def _masked_select_backward(g, input_shape, mask):
     return _spread(zeros(g, whole).masked_scatter_(mask, g), input_shape)
 
 
-@template("masked_select", variants="function method out", grad=_masked_select_backward)
+@template(
+    "masked_select",
+    variants="function method out",
+    grad=_masked_select_backward,
+    exact_out="masked_select(): self and result must have the same scalar type",
+)
 def masked_select(input, mask):
     """The elements where mask is true, as a vector."""
 
@@ -429,7 +436,11 @@ def nonzero_rows(input):
     """Coordinates of the elements that are not zero, one per row."""
 
 
-@composite(variants="function method out")
+@composite(
+    variants="function method out",
+    exact_out="nonzero: Expected out tensor to have scalar type {wanted.scalar_name} but got "
+    "scalar type{got.scalar_name}",
+)
 def nonzero(input, *, as_tuple: bool = False):
     """Coordinates of the elements that are not zero: a matrix, or one vector per dimension."""
     if not as_tuple:

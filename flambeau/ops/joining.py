@@ -130,7 +130,7 @@ def block_diag(tensors: Tensors):
     """A matrix with the tensors along its diagonal and zeros elsewhere."""
 
 
-@composite(variants="function", varargs="tensors")
+@composite(variants="function", varargs="tensors", lone_list=True)
 def meshgrid(tensors: Tensors, *, indexing: str = None):
     """Coordinates of a grid: each vector spread over the grid's shape."""
     tensors = [tensors] if hasattr(tensors, "_layout") else list(tensors)

@@ -43,7 +43,7 @@ def _power(A, n):
     return found
 
 
-@composite(variants="out")
+@composite(variants="out", exact_out=True)
 def linalg_matrix_power(input, n: int):
     """Products of n copies of a matrix, or of its inverse."""
     return _power(input, n)
@@ -138,10 +138,12 @@ def _cheapest(sizes):
     def cost(i, j):
         if i == j:
             return 0, None
-        return min(
+        found = [
             (cost(i, k)[0] + cost(k + 1, j)[0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
             for k in range(i, j)
-        )
+        ]
+        # of equal costs the first; three matrices are multiplied from the left, as PyTorch does
+        return min(found, key=lambda pair: (pair[0], -pair[1] if len(sizes) == 4 else pair[1]))
 
     return lambda i, j: cost(i, j)[1]
 
@@ -166,7 +168,12 @@ def _check_chain(tensors):
             )
 
 
-@composite(variants="out", bind=True)
+@composite(
+    variants="out",
+    bind=True,
+    exact_out="multi_dot(): expected out tensor to have dtype {wanted.cpp_name} but got "
+    "{got.cpp_name}",
+)
 def linalg_multi_dot(tensors: Tensors):
     """The product of several matrices, in the cheapest order."""
     _check_chain(tensors)
@@ -195,7 +202,7 @@ def linalg_multi_dot(tensors: Tensors):
     return multiply(0, len(chain) - 1).view((*rows, *columns))
 
 
-@composite(variants="out")
+@composite(variants="out", bind=True)
 def linalg_vecdot(x, y, *, dim: int = -1):
     """Products of vectors along a dimension, the first conjugated."""
     check.floating(x, "linalg.vecdot")

@@ -7,6 +7,7 @@ norm come from singular values. Norms of vectors are in norms.py.
 import math
 
 from flambeau import _dtype as d
+from flambeau import errors
 from flambeau._layout import wrap_dim
 from flambeau.ops import linalg_checks as check
 from flambeau.ops.table import Dims, DType, IntList, composite, public
@@ -54,6 +55,8 @@ def _shown(order):
 def _matrix_norm(input, ord, dim, keepdim, dtype):
     if isinstance(ord, str) and ord not in ("fro", "nuc"):
         raise RuntimeError(f"{_NAME}: Order {ord} not supported.")
+    if isinstance(ord, complex):
+        raise errors.complex_order(_NAME)
     check.matrix(input, _NAME)
     check.floating(input, _NAME)
     if not isinstance(ord, str) and abs(ord) not in (1, 2, math.inf):
@@ -88,7 +91,12 @@ def _extreme(values, dim, largest, keepdim=True):
     return values.amax(dim, keepdim) if largest else values.amin(dim, keepdim)
 
 
-@composite(variants="out", bind=True)
+@composite(
+    variants="out",
+    bind=True,
+    exact_out="linalg.matrix_norm expected out tensor dtype {wanted.scalar_name} but got: "
+    "{got.scalar_name}",
+)
 def linalg_matrix_norm(
     input,
     ord: object = "fro",
@@ -110,12 +118,17 @@ def linalg_matrix_norm(
     return _matrix_norm(input, ord, dim, keepdim, dtype)
 
 
-@composite(variants="out", bind=True)
+@composite(
+    variants="out",
+    bind=True,
+    exact_out="linalg.norm expected out tensor dtype {wanted.scalar_name} but got: "
+    "{got.scalar_name}",
+)
 def linalg_norm(
     input, ord: object = None, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None
 ):
     """A norm of vectors or matrices, as the dimensions say."""
-    if isinstance(ord, str):
+    if isinstance(ord, str) and (dim is not None or input.ndim < 3):
         return _matrix_norm(input, ord, (-2, -1) if dim is None else dim, keepdim, dtype)
     dims = (dim,) if isinstance(dim, int) else dim
     if dims is not None and ord is not None and len(dims) not in (1, 2):
@@ -168,6 +181,8 @@ def linalg_cond(input, p: object = None):
     if input.ndim < 2:
         raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
     order = 2 if p is None else p
+    if isinstance(order, complex):
+        d.check_fits(order, d.float64)
     known = ("fro", "nuc") if isinstance(order, str) else (1, -1, 2, -2, math.inf, -math.inf)
     if isinstance(order, str):
         check.same_sides(input, f"linalg.cond(ord={order})")

@@ -6,6 +6,7 @@ themselves. Launchers of QR: eager/linalg_reflectors.py.
 """
 
 from flambeau import _dtype as d
+from flambeau import errors
 from flambeau._layout import broadcast_shape
 from flambeau.ops import linalg_checks as check
 from flambeau.ops.linalg_solving import _is_vector, adjoint
@@ -108,6 +109,8 @@ def _check_reflectors(name, input, tau):
 
 
 def _check_tau(name, input, tau):
+    if not tau.ndim and "householder" in name:
+        raise errors.no_dimensions(-1)
     if tau.ndim != input.ndim - 1:
         raise RuntimeError(
             f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal "

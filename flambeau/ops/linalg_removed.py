@@ -22,11 +22,21 @@ def _lu_with_info(input, pivot: bool = True, check_errors: bool = True):
     return LuWithInfo((LU, pivots, info))
 
 
-@composite(variants="function method out", bind=True)
-def lu(input, pivot: bool = True, get_infos: bool = False):
+@composite(variants="function method", bind=True)
+def lu(input, pivot: bool = True, get_infos: bool = False, out: object = None):
     """Packed LU factors and pivots, and error codes if asked."""
     LU, pivots, info = public("_lu_with_info")(input, pivot, False)
-    return (LU, pivots, info) if get_infos else (LU, pivots)
+    found = (LU, pivots, info) if get_infos else (LU, pivots)
+    if out is None:
+        return found
+    if not isinstance(out, (tuple, list)):
+        kind = "Tensor" if hasattr(out, "_layout") else type(out).__name__
+        raise TypeError(f"argument 'out' must be tuple of Tensors, not {kind}")
+    if len(out) != len(found):
+        raise TypeError(f"expected tuple of {len(found)} elements but got {len(out)}")
+    for o, t in zip(out, found):
+        o._resize_output(t.shape).copy_(t)
+    return out
 
 
 _GONE = "This function was deprecated since version 1.9 and is now removed."

@@ -269,6 +269,8 @@ def linalg_tensorinv(input, ind: int = 2):
     """The inverse with respect to tensordot: the first `ind` dimensions against the others."""
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
+    if ind > input.ndim:
+        raise RuntimeError(f"ArrayRef: invalid slice, N = {ind}; size = {input.ndim}")
     start, end = tuple(input.shape[:ind]), tuple(input.shape[ind:])
     if prod(start) != prod(end):
         raise RuntimeError(

@@ -6,10 +6,12 @@ it is refused in PyTorch's words. Launchers: eager/linalg_spectra.py.
 """
 
 from flambeau import _dtype as d
+from flambeau import errors
 from flambeau.codegen import scalar as m
 from flambeau.ops import linalg_checks as check
 from flambeau.ops.linalg_solving import adjoint
-from flambeau.ops.table import composite, public, template
+from flambeau.ops.support import refuse_gradient
+from flambeau.ops.table import MISSING, composite, public, template
 from flambeau.return_types import linalg_eig as Eig
 from flambeau.return_types import linalg_eigh as Eigh
 from flambeau.return_types import linalg_svd as LinalgSvd
@@ -210,8 +212,23 @@ def linalg_eigvals(input):
 # -- what counts as zero --------------------------------------------------------------------------
 
 
+def _check_tolerances(name, input, given, **named):
+    """Tolerances are numbers or tensors; the one that is given first, if any, is not None."""
+    first = "tol" if "rank" in name else "rcond"
+    for value in (*given, *(v for v in named.values() if v is not None)):
+        if not isinstance(value, (int, float)) and not hasattr(value, "_layout"):
+            named = {k: v for k, v in named.items() if v is not None}
+            forms = [f"Tensor input, *, {t} atol = None, {t} rtol = None" for t in _KINDS]
+            forms += [f"Tensor input, {t} {first}" for t in _KINDS]
+            raise errors.combination(name, (input, *given), forms, **named)
+
+
+_KINDS = "Tensor", "float"
+
+
 def tolerances(input, atol, rtol, name):
     """(atol, rtol) as numbers or tensors; by default, what rounding may leave."""
+    atol, rtol = (float(t) if isinstance(t, int) else t for t in (atol, rtol))
     for label, value in (("atol", atol), ("rtol", rtol)):
         if hasattr(value, "_layout") and value.dtype.is_complex:
             raise RuntimeError(
@@ -242,13 +259,20 @@ def _check_single_or_double(input):
 
 @composite(variants="out", bind=True)
 def linalg_matrix_rank(
-    input, tol: object = None, hermitian: bool = False, *, atol: object = None, rtol: object = None
+    input,
+    tol: object = MISSING,
+    hermitian: bool = False,
+    *,
+    atol: object = None,
+    rtol: object = None,
 ):
     """How many singular values exceed a tolerance."""
     name = "torch.linalg.matrix_rank"
+    given = () if tol is MISSING else (tol,)
+    _check_tolerances("linalg_matrix_rank", input, given, atol=atol, rtol=rtol)
     check.matrix(input, name, "input")
     _check_single_or_double(input)
-    if tol is not None:
+    if given:
         atol, rtol = tol, 0.0
     atol, rtol = tolerances(input, atol, rtol, name)
     input = input.detach()
@@ -305,22 +329,25 @@ def _linalg_pinv(input, atol: object, rtol: object, hermitian: bool):
 @composite(variants="out", bind=True)
 def linalg_pinv(
     input,
-    rcond: object = None,
+    rcond: object = MISSING,
     hermitian: bool = False,
     *,
     atol: object = None,
     rtol: object = None,
 ):
     """Moore-Penrose pseudoinverses."""
+    given = () if rcond is MISSING else (rcond,)
+    _check_tolerances("linalg_pinv", input, given, atol=atol, rtol=rtol)
+    refuse_gradient("linalg_pinv", atol=atol, rtol=rtol)
     if input.ndim < 2 or input.dtype.category < d.FLOATING or input.dtype in check.HALF:
         raise RuntimeError(
             f"linalg.pinv({input.dtype.scalar_name}{{{list(input.shape)}}}): expected a tensor "
             "with 2 or more dimensions of float, double, cfloat or cdouble types"
         )
-    if rcond is not None:
+    if given:
         atol, rtol = 0.0, rcond
     atol, rtol = tolerances(input, atol, rtol, "torch.linalg.pinv")
-    if hermitian:
+    if hermitian and input.numel():
         check.square(input, "linalg.eigh")
     return public("_linalg_pinv")(input, atol, rtol, hermitian)
 

@@ -63,12 +63,11 @@ def linear(input, weight, bias: OptionalTensor = None):
 
 
 def _check_bilinear(input1, input2, weight, bias):
-    if not input1.dtype is input2.dtype is weight.dtype:
-        names = [t.dtype.cpp_name for t in (input1, input2, weight)]
-        raise RuntimeError(
-            f"All tensors must have the same dtype, got input1: {names[0]}, input2: {names[1]}, "
-            f"weight: {names[2]}"
-        )
+    given = {"input1": input1, "input2": input2, "weight": weight}
+    given |= {} if bias is None else {"bias": bias}
+    if len({t.dtype for t in given.values()}) > 1:
+        names = ", ".join(f"{name}: {t.dtype.cpp_name}" for name, t in given.items())
+        raise RuntimeError(f"All tensors must have the same dtype, got {names}")
     if input1.ndim != input2.ndim:
         raise RuntimeError(
             f"bilinear(): input dimensions do not match: got {input1.ndim} and {input2.ndim}"

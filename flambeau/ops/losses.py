@@ -15,6 +15,7 @@ from flambeau import errors
 from flambeau._layout import broadcast_shape
 from flambeau.codegen import scalar as m
 from flambeau.ops.losses_rows import MEAN, NONE, SUM, reduced
+from flambeau.ops.support import refuse_gradient
 from flambeau.ops.table import OptionalTensor, composite, public
 
 NN = "nn.functional"
@@ -90,17 +91,6 @@ def _weighted(name, input, target, weight, reduction, by_weight=True, **options)
     if number == MEAN and by_weight:
         return reduced(name, SUM, input, target, weight, **options) / weight.sum()
     return reduced(name, number, input, target, weight, **options)
-
-
-def refuse_gradient(function, **tensors):
-    """PyTorch has no derivative with respect to some arguments, and says so at once."""
-    for name, t in tensors.items():
-        # what is computed from it needs no gradients where nothing is recorded
-        if t is not None and t.requires_grad and t.reshape(-1)[:0].sum().requires_grad:
-            raise RuntimeError(
-                f"The function '{function}' is not differentiable with respect to argument "
-                f"'{name}'. This input cannot have requires_grad True."
-            )
 
 
 def fit(shape, whole):

@@ -5,6 +5,7 @@ that computes them; those that compare the scores of a row with each other work 
 with derivatives of their own, so that what a row of comparisons needs is gone when it is done.
 """
 
+from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._layout import broadcast_shape
 from flambeau.codegen import scalar as m
@@ -14,11 +15,11 @@ from flambeau.ops.losses import (
     old_reduction,
     reduce_tensor,
     reduction_number,
-    refuse_gradient,
     same_shape,
 )
 from flambeau.ops.losses_rows import MEAN, NONE, SUM, first_dtype, loss, reduced
 from flambeau.ops.rules import promoted
+from flambeau.ops.support import refuse_gradient
 from flambeau.ops.table import OptionalTensor, Scalar, composite, public, template
 
 NN = "nn.functional"
@@ -84,6 +85,7 @@ def _hinges(input, target, margin, number):
     if input.dtype.is_floating_point and target.dtype.is_floating_point:
         if input.shape != target.shape:
             target, input = same_shape(target, input)
+        d.check_fits(margin, input.dtype)
         return reduced("hinge", number, input, target, margin=float(margin))
     near = m.where(target == -1, 0, input)
     value = near + m.where(target == 1, 0, (margin - input).clamp(min=0))
@@ -187,7 +189,7 @@ def _cosines(input1, input2, target, margin, number):
     product = (input1 * input2).sum(-1)
     squares = ((input1 * input1).sum(-1) + TINY) * ((input2 * input2).sum(-1) + TINY)
     cosine = product / squares.sqrt()
-    apart = m.where(target == -1, (cosine - margin).clamp(min=0), 0.0)
+    apart = m.where(target == -1, (cosine - float(margin)).clamp(min=0), 0.0)
     return reduce_tensor(m.where(target == 1, 1 - cosine, 0.0) + apart, number)
 
 
@@ -388,8 +390,9 @@ def multi_margin_loss(
             f"inconsistent weight size, expected {classes} but got {list(weight.shape)}"
         )
     _check_types("multi_margin_loss_cpu_kernel", input, target, weight)
+    refuse_gradient("multi_margin_loss", weight=weight)
     scores = input.reshape(samples, classes)
-    found = multi_margin(scores, target.reshape(-1, 1), p, float(margin), weight, number)
+    found = multi_margin(scores, target.reshape(-1, 1), int(p), float(margin), weight, number)
     return found if number != NONE or target.ndim else found.reshape(())
 
 
@@ -479,7 +482,9 @@ def multilabel_soft_margin_loss(
         reduction = old_reduction(size_average, reduce)
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")
-    classes = input.shape[-1] if input.ndim else 1
+    if not input.ndim:
+        raise errors.no_dimensions(-1)
+    classes = input.shape[-1]
     alike = hasattr(target, "dtype") and (input.dtype, input.shape) == (target.dtype, target.shape)
     if alike and weight is None and reduction == "mean":
         return logit_loss(input, target, None, None, MEAN)

@@ -126,9 +126,9 @@ def rms_norm(
     if type(normalized_shape) is not tuple:
         normalized_shape = _sizes("rms_norm", normalized_shape)
     dtype = input.dtype
+    if weight is not None:
+        _check_rms_weight(weight, normalized_shape)
     if dtype.is_floating_point and (weight is None or weight.dtype is dtype):
-        if weight is not None:
-            _check_rms_weight(weight, normalized_shape)
         eps = d.finfo(_accumulated(dtype)).eps if eps is None else float(eps)
         return _fused_rms_norm(input, normalized_shape, weight, eps)[0]
     return _mixed_rms_norm(input, normalized_shape, weight, eps)

@@ -154,8 +154,12 @@ def _check_identity(input, ord, dim):
 
 
 def _vector_norm(input, ord, dim, keepdim, dtype, out=None):
+    if isinstance(ord, complex):
+        raise errors.complex_order("linalg.vector_norm")
     ord = float(ord)
     _check_norm(input, ord, dim, dtype)
+    if ord != ord and not input.numel():
+        ord = 1.0  # of nothing it is 0, whatever the order
     if ord and reduced_count(input.shape, dim) == 1:
         ord = 1.0  # one number: its size, whatever the order
     row = public(

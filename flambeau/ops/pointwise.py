@@ -75,6 +75,7 @@ def _no_bool_operand(op, operands):
     dtypes=refuses("add_stub", "wide"),
     check=_check_alpha,
     settled=True,
+    loose_alpha=("input", "alpha", "other"),
     first_scalar=True,
     number_pairs=True,
     grad=dict(input=lambda g: g, other=lambda g, alpha: scaled(g, m.conj(alpha))),
@@ -91,6 +92,7 @@ def add(input, other, *, alpha: Scalar = 1):
     dtypes=every(_no_bool_operand, refuses("add_stub", "wide")),
     check=_check_alpha,
     settled=True,
+    loose_alpha=("input", "alpha", "other"),
     aliases="subtract",
     first_scalar=True,
     number_pairs=True,
@@ -106,6 +108,7 @@ def sub(input, other, *, alpha: Scalar = 1):
     dtypes=every(_no_bool_operand, refuses("add_stub", "wide")),
     check=_check_alpha,
     settled=True,
+    loose_alpha=("input", "other", "alpha"),
     variants="function",
     node=lambda tensors, _: f"RsubBackward{2 - len(tensors)}",
     grad=dict(input=lambda g, alpha: -scaled(g, m.conj(alpha)), other=lambda g: g),
@@ -189,6 +192,7 @@ def _lerp_dtypes(op, operands):
 @pointwise(
     dtype=same,
     dtypes=_lerp_dtypes,
+    fits=True,
     node=lambda tensors, _: f"LerpBackward{len(tensors) - 2}",
     exact_numbers=True,
     grad=dict(
@@ -334,7 +338,7 @@ def _remainder_node(tensors, _):
 @pointwise(
     dtype=promoted,
     dtypes=refuses("remainder_cpu", "bool wide complex"),
-    first_scalar=True,
+    first_scalar="fresh",
     error=DIVISION_BY_ZERO,
     node=_remainder_node,
     grad=dict(
@@ -460,7 +464,12 @@ def square(input):
     return input**2
 
 
-@composite(variants="function method inplace out", first_scalar=True)
+@composite(
+    variants="function method inplace out",
+    first_scalar=True,
+    exact_out="the output given to float_power has dtype {got.scalar_name} but the operation's "
+    "result requires dtype {wanted.scalar_name}",
+)
 def float_power(input, exponent):
     """input to the power of exponent, in double precision."""
     operands = (input, exponent)

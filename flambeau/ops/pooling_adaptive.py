@@ -13,6 +13,7 @@ from flambeau.ops.pooling import (
     _UNPOOL,
 )
 from flambeau.ops.pooling_windows import adaptive, adaptive_sizes, check_lines, check_not_empty
+from flambeau.ops.support import refuse_gradient
 from flambeau.ops.table import Ints, OptionalTensor, composite
 
 _EMPTY = "(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
@@ -170,12 +171,13 @@ def _fractional(dims, input, kernel_size, output_size, output_ratio, samples):
     taps = _fractional_sizes(name, "kernel_size", 2, kernel_size, dims)
     outs = _fractional_sizes(name, "output_size", 3, output_size, dims)
     _check_fractional(name, input, taps, outs, samples, dims)
+    refuse_gradient(name, random_samples=samples)
     return _FRACTIONAL[dims](input, samples.detach(), taps, outs)
 
 
 def _scaled_sizes(name, dims, shape, ratio):
     # a single number is welcome in three dimensions only
-    if (dims == 2 or not isinstance(ratio, (int, float))) and len(ratio) > dims:
+    if dims == 2 and len(ratio) > dims:
         raise ValueError(
             f"{name} requires output_ratio to either be a single Int or tuple of Ints."
         )
@@ -185,12 +187,13 @@ def _scaled_sizes(name, dims, shape, ratio):
 
 def _fractional_sizes(name, argument, position, value, dims):
     found = w.integers(name, argument, position, value)
-    if len(found) not in (1, dims):
+    alone = len(found) == 1 and not isinstance(value, (tuple, list))
+    if not alone and len(found) != dims:
         count = "three " if dims == 3 else ""
         raise RuntimeError(
             f"{name}: {argument} must either be a single Int or tuple of {count}Ints"
         )
-    return found * dims if len(found) == 1 else found
+    return found * dims if alone else found
 
 
 _DIRECTIONS = {2: ("height", "width"), 3: ("time", "height", "width")}
@@ -209,7 +212,7 @@ def _check_fractional(name, input, taps, outs, samples, dims):
         "with dimension {} being empty.",
     )
     for what, k, o, n in zip(_DIRECTIONS[dims], taps, outs, shape[-dims:]):
-        if o + k - 1 > n:
+        if o + k - 1 > n - (dims == 3):
             raise RuntimeError(
                 f"{caller}(): pool {what} {k} too large relative to input {what} {n}"
             )
@@ -271,11 +274,14 @@ def _unpooled_sizes(dims, input, kernel_size, stride, padding, output_size):
     if stride is None:
         stride = kernel
     stride = tuple(stride) if isinstance(stride, (tuple, list)) else (stride,) * dims
+    # as many dimensions as the kernel has; PyTorch trips over more than the others know of
     usual = [
-        (input.shape[k - dims] - 1) * stride[k] + kernel[k] - 2 * padding[k] for k in range(dims)
+        (input.shape[k - len(kernel)] - 1) * stride[k] + kernel[k] - 2 * padding[k]
+        for k in range(len(kernel))
     ]
     if output_size is None:
         return tuple(usual), stride
+    dims = len(kernel)
     if len(output_size) == dims + 2:
         output_size = output_size[2:]
     if len(output_size) != dims:

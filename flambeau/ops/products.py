@@ -6,6 +6,7 @@ composites: matmul, tensordot, einsum (which has a file of its own), kron and ch
 
 import itertools
 import math
+from functools import reduce
 
 from flambeau import _dtype as d
 from flambeau import errors
@@ -178,8 +179,9 @@ def _check_factor(value, name, *tensors):
         raise RuntimeError(
             f"For integral input tensors, argument {name} must not be a floating point number."
         )
-    if isinstance(value, complex) and not any(t.dtype.is_complex for t in tensors):
-        raise d.overflow(tensors[0].dtype)
+    if not whole:
+        common = reduce(d.promote_types, [t.dtype for t in tensors])
+        d.check_fits(value, common)
 
 
 @composite(
@@ -219,7 +221,7 @@ def addr(input, vec1, vec2, *, beta: Scalar = 1, alpha: Scalar = 1):
 # -- matmul ---------------------------------------------------------------------------------------
 
 
-@composite(variants=_PLAIN, namespace="linalg")
+@composite(variants=_PLAIN, namespace="linalg", exact_out=True)
 def matmul(input, other):
     """Matrix product; batch dimensions broadcast, vectors are rows or columns as needed."""
     a, b = input.ndim, other.ndim
@@ -298,7 +300,13 @@ def _batched_product(input, other):
 # -- products over other dimensions ---------------------------------------------------------------
 
 
-@composite(variants=_PLAIN)
+_TENSORDOT_OUT = (
+    "tensordot: Expected the output tensor to have dtype {wanted.scalar_name}, but got an output "
+    "tensor with dtype {got.scalar_name}"
+)
+
+
+@composite(variants=_PLAIN, exact_out=_TENSORDOT_OUT)
 def inner(input, other):
     """Products over the last dimensions."""
     if input.ndim == 0 or other.ndim == 0:
@@ -336,10 +344,7 @@ def tensordot(a, b, dims: object = 2, out: object = None):
     if out is None:
         return found
     if out.dtype is not found.dtype:
-        raise RuntimeError(
-            f"tensordot: Expected the output tensor to have dtype {found.dtype.scalar_name}, but "
-            f"got an output tensor with dtype {out.dtype.scalar_name}"
-        )
+        raise errors.not_exact_out(found.dtype, out.dtype, _TENSORDOT_OUT)
     return _write(found, out)
 
 

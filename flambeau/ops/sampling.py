@@ -9,10 +9,9 @@ generators and seeds in `flambeau/random.py`, dropout in `dropout.py`.
 from flambeau.codegen import scalar as m
 from flambeau.ops.rules import promoted
 from flambeau.ops.support import refuses
-from flambeau.ops.table import pointwise, public, template
+from flambeau.ops.table import MISSING, pointwise, public, template
 
 NOTHING = lambda g: g.new_zeros(g.shape)  # what was drawn does not depend on the input
-MISSING = type("MISSING", (), {"__repr__": lambda self: "..."})()
 
 
 # -- fills: methods that overwrite a tensor ------------------------------------------------------
@@ -67,7 +66,7 @@ for _row in (uniform_, random_):
 
 
 @template("bernoulli", variants="function method out", grad={"input": NOTHING})
-def bernoulli(input, p: object = None, *, generator: object = None):
+def bernoulli(input, p: object = MISSING, *, generator: object = None):
     """Ones with the probabilities in input (or with probability p), and zeros."""
 
 

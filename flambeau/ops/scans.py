@@ -7,7 +7,15 @@ trapezoid, cov and gradient are written with other ops. Derivatives work on tens
 from flambeau import _dtype as d
 from flambeau import errors
 from flambeau.codegen import scalar as m
-from flambeau.ops.table import DType, OptionalTensor, Scalar, composite, public, template
+from flambeau.ops.table import (
+    MISSING,
+    DType,
+    OptionalTensor,
+    Scalar,
+    composite,
+    public,
+    template,
+)
 
 
 def reversed_sum(g, dim):
@@ -168,7 +176,7 @@ def _spacing(name, y, x, dim):
 def _sampled(name, y, dx, dim):
     """The dimension along which y was sampled, counted from the front."""
     if not y.ndim:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+        raise errors.no_dimensions(dim)
     if y.dtype is d.bool_:
         raise RuntimeError(f"{name}: received a bool input for `y`, but bool is not supported")
     if isinstance(dx, complex):
@@ -182,23 +190,35 @@ def _pairs(y, dim):
     return y.narrow(dim, min(1, y.shape[dim]), n) + y.narrow(dim, 0, n)
 
 
+def _sample_distance(name, y, x, dx):
+    """The distance of samples, 1 unless told; where they are and how far apart exclude another."""
+    if x is MISSING:
+        return 1 if dx is MISSING else dx
+    if not hasattr(x, "_layout") or dx is not MISSING:
+        forms = "Tensor y, Tensor x, *, int dim = -1", "Tensor y, *, Number dx = 1, int dim = -1"
+        raise errors.combination(name, (y, x), forms)
+    return 1
+
+
 @composite(variants="function", bind=True, aliases="trapz")
-def trapezoid(y, x: OptionalTensor = None, *, dx: Scalar = 1, dim: int = -1):
+def trapezoid(y, x: object = MISSING, *, dx: Scalar = MISSING, dim: int = -1):
     """The integral of samples y along dim, by the trapezoidal rule."""
+    dx = _sample_distance("trapezoid", y, x, dx)
     dim = _sampled("trapezoid", y, dx, dim)
     if not y.shape[dim]:
         return y.new_zeros((*y.shape[:dim], *y.shape[dim + 1 :]))
-    if x is None:  # as PyTorch: all of them, less half of the ends
+    if x is MISSING:  # as PyTorch: all of them, less half of the ends
         ends = (y.select(dim, 0) + y.select(dim, -1)) * 0.5
         return (y.sum(dim) - ends) * dx
     return (_spacing("trapezoid", y, x, dim) * _pairs(y, dim)).sum(dim) / 2.0
 
 
 @composite(variants="function", bind=True)
-def cumulative_trapezoid(y, x: OptionalTensor = None, *, dx: Scalar = 1, dim: int = -1):
+def cumulative_trapezoid(y, x: object = MISSING, *, dx: Scalar = MISSING, dim: int = -1):
     """Running integrals of samples y along dim, by the trapezoidal rule."""
+    dx = _sample_distance("cumulative_trapezoid", y, x, dx)
     dim = _sampled("cumulative_trapezoid", y, dx, dim)
-    if x is None:
+    if x is MISSING:
         return (_pairs(y, dim) * (dx / 2.0)).cumsum(dim)
     return (_spacing("cumulative_trapezoid", y, x, dim) * _pairs(y, dim)).cumsum(dim) / 2.0
 
@@ -302,20 +322,25 @@ def corrcoef(input):
 def _gradient_dims(input, spacing, dim, edge_order):
     """(dimensions, spacing per dimension) after the checks of PyTorch."""
     dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
+    if dim is not None and isinstance(spacing, (tuple, list)) and len(spacing) != len(dims):
+        raise RuntimeError(
+            "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim "
+            f"arguments to have the same length, but got a spacing argument of length "
+            f"{len(spacing)} and a dim argument of length {len(dims)}."
+        )
     dims = [_dimension(k, input.ndim) for k in dims]
+    twice = next((k for n, k in enumerate(dims) if k in dims[:n]), None)
+    if twice is not None:
+        raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
     if spacing is None or not isinstance(spacing, (tuple, list)):
         steps = [1 if spacing is None else spacing] * len(dims)
     else:
         steps = list(spacing)
         if len(steps) != len(dims):
-            why = (
-                f"'self.dim() = {input.ndim}', since dim argument was not given"
-                if dim is None
-                else f"dim argument (length {len(dims)})"
-            )
             raise RuntimeError(
                 "torch.gradient expected spacing to be unspecified, a scalar, or a list of length "
-                f"equal to {why}, but got a list of length {len(steps)}"
+                f"equal to 'self.dim() = {input.ndim}', since dim argument was not given, but got "
+                f"a list of length {len(steps)}"
             )
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")

@@ -4,13 +4,15 @@ All are put together from other ops, as in PyTorch, and differentiate by themsel
 """
 
 from flambeau import _dtype as d
-from flambeau.ops.table import composite, public
+from flambeau.ops.table import Scalar, composite, public
 
 NN = "nn.functional"
 
 
 @composite(variants="", namespace=NN)
-def local_response_norm(input, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
+def local_response_norm(
+    input, size: int, alpha: Scalar = 1e-4, beta: Scalar = 0.75, k: Scalar | None = 1.0
+):
     """input divided by (k + alpha * mean square over `size` neighbouring channels) ** beta."""
     ndim = input.ndim
     if ndim < 3:

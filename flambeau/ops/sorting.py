@@ -5,6 +5,7 @@ nan counts as the largest value, -0.0 equals 0.0, equal values keep their order.
 """
 
 from flambeau import _dtype as d
+from flambeau._layout import wrap_dim
 from flambeau.ops.table import composite, template
 
 _NO_INPLACE = "function method out"
@@ -24,7 +25,7 @@ def _reordered(g, input_shape, dim, out1):
 
 
 @template("sort", outputs=2, variants=_NO_INPLACE, exact_out=True, grad=_reordered)
-def sort(input, dim: int = -1, descending: bool = False, *, stable: object = False):
+def sort(input, dim: int = -1, descending: bool = False, *, stable: bool | None = False):
     """The elements along dim in order, and where each was. Always stable."""
 
 
@@ -135,6 +136,7 @@ def _quantile(input, q, dim, keepdim, interpolation, ignore_nan):
         lines = input.flatten()
         kept = [1] * ndim
     else:
+        dim = wrap_dim(dim, ndim)
         lines = input.movedim(dim, -1) if ndim else input.reshape(1)
         kept = list(input.shape)
         if ndim:

@@ -106,6 +106,7 @@ def _logit_gradient(g, input, eps):
 @pointwise(
     dtype=floating,
     dtypes=refuses("logit_cpu", "complex"),
+    fits=True,
     namespace="special",
     domain=(0, 1),
     grad=_logit_gradient,

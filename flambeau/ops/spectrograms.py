@@ -7,6 +7,7 @@ rest. The inverse adds the frames up where they overlap, and divides by what the
 import warnings
 
 from flambeau import _dtype as d
+from flambeau import errors
 from flambeau.ops.table import OptionalTensor, composite, public
 
 
@@ -159,6 +160,8 @@ def istft(
             "istft requires a complex-valued input tensor matching the output from stft with "
             "return_complex=True."
         )
+    if not input.ndim:
+        raise errors.dimension_out_of_range(-2, 0)
     if input.ndim not in (2, 3):
         raise RuntimeError(head + " : expected a tensor with 2 or 3 dimensions")
     spectra = input if input.ndim == 3 else input.unsqueeze(0)

@@ -21,7 +21,7 @@ MOST = 1 << 26  # tensors that one call may give
 def check_count(count):
     """More pieces than there can be are refused before the first is made."""
     if count > MOST:
-        raise errors.OutOfMemoryError("std::bad_alloc")
+        raise RuntimeError("std::bad_alloc")
 
 
 def _pieces(layout, dim, sizes):
@@ -77,6 +77,8 @@ def _even_split(input, split_size, dim):
 
 
 def _given_split(input, split_sizes, dim):
+    if not input.ndim:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
     dim = wrap_dim(dim, input.ndim)
     return _pieces(input, dim, _given(input, split_sizes, dim))
 
@@ -150,7 +152,7 @@ def unsafe_chunk(input, chunks: int, dim: int = 0):
 def unbind(input, dim: int = 0):
     """The positions of a dimension, one tensor each."""
     if not input.ndim:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+        raise errors.no_dimensions(dim)
     dim = wrap_dim(dim, input.ndim)
     shape, strides = input.sizes, input.strides
     rest, steps = shape[:dim] + shape[dim + 1 :], strides[:dim] + strides[dim + 1 :]
@@ -254,7 +256,9 @@ def broadcast_shapes(*shapes):
                 raise ValueError("Attempting to broadcast a dimension with negative length!")
             if shape[k] == 1 or shape[k] == found[k]:
                 continue
-            if found[k] != 1:
+            if shape[k] > errors.LARGEST:
+                raise ValueError("Overflow when unpacking long long")
+            if found[k] != 1 or shape[k] != shape[k]:
                 raise RuntimeError(
                     f"Attempting to broadcast a dimension of length {shape[k]} at {k}! Mismatching "
                     f"argument at index {index} had {shape}; but expected shape should be "

@@ -76,3 +76,12 @@ def not_implemented_derivative(op):
         raise RuntimeError(f"derivative for aten::{op} is not implemented")
 
     return refuse
+
+
+def refuse_gradient(function, **tensors):
+    """PyTorch has no derivative with respect to some arguments, and says so at once."""
+    for name, t in tensors.items():
+        # what is computed from it needs no gradients where nothing is recorded
+        wants = getattr(t, "requires_grad", False)
+        if wants and t.reshape(-1)[:0].sum().requires_grad:
+            raise errors.not_differentiable(function, name)

@@ -66,6 +66,8 @@ class Param(NamedTuple):
     may_be_none: bool = False
 
 
+# the default of parameters for which None is not the same as nothing
+MISSING: Any = type("MISSING", (), {"__repr__": lambda self: "..."})()
 REQUIRED: Any = type("REQUIRED", (), {"__repr__": lambda self: "REQUIRED"})()
 _KINDS = {
     float: "float",
@@ -153,7 +155,7 @@ def public(name):
 
 def remembered(function):
     """Remember what a function of layouts and plain arguments finds; the oldest is forgotten."""
-    known = lru_cache(4096)(function)
+    known = lru_cache(4096, typed=True)(function)  # 1 is not True
 
     def find(*arguments):
         try:
@@ -209,15 +211,17 @@ def _camel(name):
 
 # What rows of a kind may say besides, and of which type it must be; see the decorators below and
 # ops/reductions.py, ops/views.py.
-OPTIONS: dict[str, dict[str, type]] = {
+OPTIONS: dict[str, dict[str, Any]] = {
     "pointwise": {
         "alone": Function,  # what a call with the first argument alone does (where)
         "check": Function,
-        "exact_out": bool,  # must out= have the result's dtype?
+        "exact_out": bool | str,  # must out= have the result's dtype? And what is said if not
         "exact_numbers": bool,  # are numbers not rounded to half types before the body?
         "family": str,  # another kind of kernel around the same body: "total"
+        "fits": bool,  # must numbers in the place of tensors lie within the dtype?
         "fold": tuple,
         "inplace_row": str,
+        "loose_alpha": tuple,  # order of three arguments without names, the second a number
         "loose": bool,  # does autograd not care for its writes?
         "number_pairs": bool,  # may numbers stand for all tensors? add(1, 2)
         "numbers": bool,  # may numbers stand for tensors?
@@ -229,14 +233,15 @@ OPTIONS: dict[str, dict[str, type]] = {
     "template": {
         "apart": bool,  # must out= share no memory with the tensors of the first argument?
         "bare_node": str,  # the name of nodes where a tensor is missing or a number
-        "exact_out": bool,  # must out= have the result's dtype?
+        "exact_out": bool | str,
         "numbers": bool,
         "varargs": str,  # the parameter that takes the rest of the arguments: view(2, 3)
     },
     "composite": {
         "bind": bool,  # are arguments bound and checked before the body?
         "choose": Function,  # runs the overload that fits
-        "exact_out": bool,
+        "exact_out": bool | str,
+        "lone_list": bool,  # may one list stand for all of varargs?
         "numbers": bool,
         "signatures": tuple,  # overloads, as PyTorch's parser lists them
         "varargs": str,

@@ -11,6 +11,7 @@ import math
 import operator
 
 from flambeau import _dtype as d
+from flambeau import errors
 from flambeau._layout import contiguous_strides, infer_size, view_strides, wrap_dim
 from flambeau._memory_format import contiguous_format, preserve_format
 from flambeau.ops import table
@@ -25,7 +26,7 @@ def ints(op, name, values):
         if len(values) == 1 and isinstance(values[0], (tuple, list)):
             values = values[0]
         if _INT.issuperset(map(type, values)):
-            return tuple(values)
+            return _all_long(op, name, tuple(values))
     if not isinstance(values, (tuple, list)):
         values = (values,)
     for k, v in enumerate(values):
@@ -43,7 +44,17 @@ def ints(op, name, values):
                 raise TypeError(
                     f"{op}(): argument '{name}' (position 1) must be tuple of ints, {what}"
                 ) from None
-    return tuple(map(operator.index, values))
+    return _all_long(op, name, tuple(map(operator.index, values)))
+
+
+def _all_long(op, name, values):
+    for k, v in enumerate(values):
+        if not -errors.LARGEST - 1 <= v <= errors.LARGEST:
+            raise TypeError(
+                f"{op}(): argument '{name}' failed to unpack the object at pos {k + 1} with error "
+                '"Overflow when unpacking long long"'
+            )
+    return values
 
 
 def placed(g, shape, part):
@@ -73,8 +84,6 @@ def _shaped(layout, shape):
 def _view_otherwise(input, size):
     if isinstance(size, d.dtype):
         return public("_view_dtype")(input, size)
-    if len(size) == 1 and isinstance(size[0], d.dtype):
-        return public("_view_dtype")(input, size[0])
     raise RuntimeError(
         "view size is not compatible with input tensor's size and stride (at least one dimension "
         "spans across two contiguous subspaces). Use .reshape(...) instead."
@@ -90,9 +99,7 @@ def _view_otherwise(input, size):
 )
 def view(input, size: object = None):
     """The same memory in another shape, or read as another dtype."""
-    if isinstance(size, d.dtype) or (
-        type(size) is tuple and len(size) == 1 and isinstance(size[0], d.dtype)
-    ):
+    if isinstance(size, d.dtype):
         return None
     try:
         size = ints("view", "size", size)
@@ -195,6 +202,8 @@ def unflatten(input, dim: int, sizes: Dims):
     dim = wrap_dim(dim, input.ndim)
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
+    if not input.ndim:
+        raise RuntimeError("unflatten got an unexpected error:\nthere is no dimension to unflatten")
     size = input.sizes[dim]
     try:
         new = infer_size(sizes, size)
@@ -275,6 +284,9 @@ def permute(input, dims: Dims):
 
 
 def _moved(layout, source, destination):
+    if isinstance(source, (tuple, list)) != isinstance(destination, (tuple, list)):
+        forms = "int source, int destination", "tuple of ints source, tuple of ints destination"
+        raise errors.combination("movedim", (source, destination), forms)
     source, destination = (
         ints("movedim", "source", source),
         ints("movedim", "destination", destination),
@@ -291,6 +303,8 @@ def _moved(layout, source, destination):
     for name, dims, given in (("source", src, source), ("destination", dst, destination)):
         if len(set(dims)) < len(dims):
             raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(given)})")
+    if not layout.ndim:
+        return []
     rest = iter(k for k in range(layout.ndim) if k not in src)
     placed = dict(zip(dst, src))
     return [placed[k] if k in placed else next(rest) for k in range(layout.ndim)]
@@ -306,7 +320,7 @@ def _moved(layout, source, destination):
 )
 def movedim(input, source: Dims, destination: Dims):
     """Move dimensions to other places; the rest keep their order."""
-    return _permuted(input, _moved(input, source, destination) if input.ndim else [])
+    return _permuted(input, _moved(input, source, destination))
 
 
 @table.view(

@@ -15,7 +15,7 @@ import mmap
 import os
 import threading
 
-from flambeau import config, errors
+from flambeau import config
 from flambeau.runtime import forking as forking  # before locks are registered for forks
 
 SMALL = 1 << 20  # blocks up to this size are cut from slabs
@@ -147,7 +147,7 @@ class Allocator:
             self._release(self.mapped + pool.size - limit)
         try:
             address, mapping = _map_block(pool.size)
-        except errors.OutOfMemoryError:
+        except RuntimeError:
             if not self.cached():
                 raise
             self._release(1 << 62)
@@ -226,9 +226,9 @@ def _map_block(size, huge=True):
     try:
         mapping = _Mapping(size + PAGE, HUGE if size >= HUGE else 0)
     except (OSError, OverflowError, ValueError, MemoryError):
-        raise errors.OutOfMemoryError(
-            f"DefaultCPUAllocator: can't allocate memory: you tried to allocate {size} bytes. "
-            "Error code 12 (Cannot allocate memory)"
+        raise RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate "
+            f"memory: you tried to allocate {size} bytes. Error code 12 (Cannot allocate memory)"
         ) from None
     if huge and size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):  # a kernel without transparent huge pages

@@ -7,6 +7,8 @@ eager/interchange.py.
 
 import ctypes
 
+from flambeau.runtime.touching import told, touched
+
 
 def is_array(value):
     import numpy
@@ -30,6 +32,8 @@ def window(shape, strides, typestr, nbytes):
 
 def array_over(owner, address, memory, array, shape, dtype, strides):
     """An array over native memory, which keeps its owner alive; see window for the rest."""
+    if told:
+        touched()
     hold = memory.from_address(address)
     hold.owner = owner
     return array(shape, dtype, hold, 0, strides)
@@ -42,11 +46,15 @@ _DATA = object.__basicsize__
 
 def address(array):
     """Where the elements of an array begin."""
+    if told:
+        touched()
     return ctypes.c_size_t.from_address(id(array) + _DATA).value
 
 
 def buffer_memory(buffer):
     """(owner, address, bytes, is it read-only) of an object with the buffer protocol."""
+    if told:
+        touched()
     view = memoryview(buffer).cast("B")
     kind = ctypes.c_char * len(view)
     # ctypes refuses to look into read-only memory, so that is copied

@@ -47,7 +47,12 @@ class Runtime:
 
 
 def nothing(*args):
-    """The kernel of empty tensors, and of all tensors without memory."""
+    """The kernel of empty tensors, and of all tensors without memory; as others, it takes no
+    integers beyond 64 bits.
+    """
+    for a in args:
+        if type(a) is int and not -(1 << 63) <= a < 1 << 63:
+            raise OverflowError("int too big to convert")
 
 
 class Shapes(Runtime):

@@ -7,7 +7,8 @@ its address. The definition structures must outlive the functions, so they are k
 import ctypes
 import struct
 from array import array
-from typing import Any
+
+from flambeau.runtime.touching import told, touched
 
 METH_FASTCALL = 0x80
 
@@ -18,12 +19,16 @@ class _MethodDef(ctypes.Structure):
         ("function", ctypes.c_void_p),
         ("flags", ctypes.c_int),
         ("doc", ctypes.c_char_p),
+        ("entry", ctypes.c_void_p),  # the native code, even while `function` leads elsewhere
     ]
 
 
+FUNCTION, ENTRY = _MethodDef.function.offset, _MethodDef.entry.offset
+
 _kept: list = []
 _others: list = []
-on_new: Any = None  # told of the definitions of new builtins while kernels are timed
+_numbers: dict = {}  # address of a definition -> the same number, an object that stays
+on_new: list = []  # functions that are told of the definitions of new kernels
 _new = ctypes.pythonapi.PyCFunction_NewEx
 _new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
 
@@ -31,16 +36,40 @@ _new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
 def builtin(name, address, own=None):
     """A builtin function around native code at an address.
 
-    own: an object that it is handed as self. Those without one are kernels, which can be timed.
+    own: an object that it is handed as self. Those without one are kernels, which can be timed and
+    recorded; they are handed the address of their definition.
     """
-    definition = _MethodDef(name.encode(), address, METH_FASTCALL, None)
+    definition = _MethodDef(name.encode(), address, METH_FASTCALL, None, address)
     if own is not None:
         _others.append((definition, own))
         return _new(ctypes.addressof(definition), id(own), None)
     _kept.append(definition)
-    if on_new is not None:
-        on_new(definition)
-    return _new(ctypes.addressof(definition), None, None)
+    place = ctypes.addressof(definition)
+    number = _numbers[place] = place
+    for tell in on_new:
+        tell(definition)
+    return _new(place, id(number), None)
+
+
+def bound(name, address, number):
+    """A builtin that is handed a number as self, and its definition, which the caller keeps."""
+    definition = _MethodDef(name.encode(), address, METH_FASTCALL, None, address)
+    return _new(ctypes.addressof(definition), id(number), None), definition
+
+
+def own_of(place):
+    """What a kernel is handed as self, by the address of its definition."""
+    return _numbers[place]
+
+
+def others(name):
+    """The definitions of builtins of a name that are no kernels."""
+    return [definition for definition, _ in _others if definition.name == name.encode()]
+
+
+def name_of(place):
+    """The name of a kernel, by the address of its definition."""
+    return _MethodDef.from_address(place).name.decode()
 
 
 def definitions():
@@ -117,29 +146,41 @@ def string_words(address, count):
 
 
 def read_bytes(address, count):
+    if told:
+        touched()
     return ctypes.string_at(address, count)
 
 
 def write_bytes(address, data):
+    if told:
+        touched()
     ctypes.memmove(address, data, len(data))
 
 
 def pack_at(address, count, form, values):
     """Numbers as struct packs them, into so many bytes at an address."""
+    if told:
+        touched()
     struct.pack_into(form, (ctypes.c_char * count).from_address(address), 0, *values)
 
 
 def copy_bytes(target, source, count):
+    if told:
+        touched()
     ctypes.memmove(target, source, count)
 
 
 def buffer_at(address, count):
     """A writable memoryview of native memory (the caller keeps the owner alive)."""
+    if told:
+        touched()
     return memoryview((ctypes.c_char * count).from_address(address)).cast("B")
 
 
 def owned_buffer(address, count, owner):
     """The same, and the owner lives as long as anything that looks at the memory."""
+    if told:
+        touched()
     hold = (ctypes.c_char * count).from_address(address)
     hold.owner = owner
     return memoryview(hold).cast("B")
@@ -147,4 +188,6 @@ def owned_buffer(address, count, owner):
 
 def address_of(buffer):
     """Where a writable buffer begins (the caller keeps it alive)."""
+    if told:
+        touched()
     return ctypes.addressof(ctypes.c_char.from_buffer(buffer))

@@ -134,7 +134,7 @@ class KernelClock:
                 self.state[2] = ctypes.addressof(self.records)
             self.state[0], self.state[1] = 0, CAPACITY
             self.slots = []
-            cpu.on_new = self._divert
+            cpu.on_new.append(self._divert)
             # the latest first, with room for those that are made meanwhile
             for definition in list(cpu.definitions())[: ROOM - SLOTS - 1 : -1]:
                 self._divert(definition)
@@ -145,7 +145,7 @@ class KernelClock:
             self.users -= 1
             if self.users:
                 return
-            cpu.on_new = None
+            cpu.on_new.remove(self._divert)
             for k, definition in enumerate(self.slots):
                 definition.function = self.state[4 + k] & (1 << 64) - 1
 

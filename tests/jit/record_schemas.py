@@ -1,4 +1,4 @@
-"""Writes flambeau/jit/schemas.txt: the signatures of the ops that both PyTorch and flambeau have.
+"""Writes flambeau/jit/schemas.txt: the signatures of ops that are not in flambeau/eager/aten.txt.
 
 Run with an installed PyTorch: python tests/jit/record_schemas.py
 """
@@ -52,12 +52,16 @@ def is_kept(schema):
 def main():
     names = sorted({s.name for s in torch._C._jit_get_all_schemas()})
     lines = []
+    package = pathlib.Path(__file__).parents[2] / "flambeau"
+    ops = (package / "eager" / "aten.txt").read_text().splitlines()
+    known = {"aten::" + op[: op.index("(")] for op in ops}
     for name in names:
         for schema in torch._C._jit_get_schemas_for_operator(name):
             if is_kept(schema):
                 text = re.sub(r"\((\w+)\)|\((\w+|\*)( -> [\w*]+)?\)", "", str(schema))
                 lines.append(text.replace("SymInt", "int"))
-    target = pathlib.Path(__file__).parents[2] / "flambeau" / "jit" / "schemas.txt"
+    lines = [line for line in lines if line[: line.index("(")] not in known]
+    target = package / "jit" / "schemas.txt"
     target.write_text("\n".join(lines) + "\n")
     print(len(lines), "schemas")
 

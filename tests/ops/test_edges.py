@@ -10,6 +10,7 @@ import pytest
 
 import flambeau
 from tests.ops.edge_cases import SNIPPETS
+from tests.ops.refusal_cases import KIND_LINES, LINES
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden/edges.json"
 
@@ -27,13 +28,23 @@ def printed(torch, snippet):
             return f"{type(error).__name__}: {first}"
 
 
-@pytest.mark.parametrize("snippet", SNIPPETS)
-def test_outcome_is_the_recorded_one(snippet):
-    assert printed(flambeau, snippet) == json.loads(GOLDEN.read_text())[snippet]
+@pytest.fixture(scope="module")
+def recorded():
+    return json.loads(GOLDEN.read_text())
+
+
+@pytest.mark.parametrize("snippet", [*SNIPPETS, *LINES])
+def test_outcome_is_the_recorded_one(snippet, recorded):
+    assert printed(flambeau, snippet) == recorded[snippet]
+
+
+@pytest.mark.parametrize("snippet", KIND_LINES)
+def test_exception_is_the_recorded_one(snippet, recorded):
+    assert printed(flambeau, snippet).partition(":")[0] == recorded[snippet].partition(":")[0]
 
 
 @pytest.mark.oracle
 def test_outcome_is_that_of_torch():
     oracle = pytest.importorskip("torch")
-    for snippet in SNIPPETS:
+    for snippet in (*SNIPPETS, *LINES):
         assert printed(flambeau, snippet) == printed(oracle, snippet), snippet

@@ -55,7 +55,8 @@ def check_all_strides(rng, m, k, n, dtype=torch.bfloat16, only=ORDERS):
 @pytest.mark.parametrize("mode", MODES)
 def test_every_mode_is_exact(rng, monkeypatch, mode):
     forget_plans(monkeypatch)
-    monkeypatch.setattr(gemm, "_mode", lambda s, batch, dtype: mode)
+    number, vectors = gemm.MODES.index(mode[0]), mode[1]
+    monkeypatch.setattr(gemm.schedules, "chosen", lambda *_: (number, vectors))
     monkeypatch.setattr(gemm, "BLOCK", {2: 32, 4: 32, 8: 32})  # several blocks of k
     only = ("rows",) if mode[0] == "columns" else ORDERS  # a strided A has its k side by side
     for m, k, n in SIZES:

@@ -1,38 +1,35 @@
 """Native makers of the objects that every call makes: layouts, fresh tensors, views.
 
 Each is a CPython builtin that allocates an object of a Python class and fills in its slots; `self`
-is a tuple with the classes and constants they need (`CONSTANTS`). Where slots lie in objects is
-found out by whoever builds this (`runtime/cpu.py`), so nothing here depends on how CPython lays
-classes out. What native code does not care to do it leaves to Python: `worked_out` in _layout.py,
-`new_tensor` and `new_view` in _tensor.py say the same in plain words, and subscripts, reshapes and
-joins that are answered with None go the way of plans.
+is a tuple with the classes and constants they need (`CONSTANTS` in makers.py). Where slots lie in
+objects is found out by whoever builds this (`runtime/cpu.py`), so nothing here depends on how
+CPython lays classes out. What native code does not care to do it leaves to Python: `worked_out` in
+_layout.py, `new_tensor` and `new_view` in _tensor.py say the same in plain words, and subscripts,
+reshapes and joins that are answered with None go the way of plans.
 """
 
-from flambeau.codegen.llvm_cpu import module_text
-from flambeau.codegen.loops import I1, I64, PTR, Module, V
+from itertools import chain
 
-RECENT = 1 << 11  # layouts that are found without a dictionary
-HUGE = 1 << 40  # sizes and strides beyond this are left to Python's integers
+from flambeau.codegen.llvm_cpu import module_text
+from flambeau.codegen.loops import I64, PTR, Module, V
+from flambeau.codegen.templates import objects_joined, objects_layouts, objects_viewed
+from flambeau.codegen.templates.makers import RECENT, Maker
+
+_PARTS = (objects_layouts, objects_viewed, objects_joined)
 _STATICS = (
     "PyTuple_Type PyList_Type PyLong_Type PyFloat_Type PyBool_Type PySlice_Type "
     "_Py_TrueStruct _Py_FalseStruct _Py_EllipsisObject"
 )
-CONSTANTS = (
-    "Layout Size sorts pools known older room worked_out complete turn Tensor Storage Pool "
-    "new_tensor View plain no_grad host dim keepdim"
-).split()
 
 
 def build(slots):
     """IR of all makers. slots: (class, slot) -> byte offset, as pairs."""
-    from flambeau.codegen.templates import objects_joined, objects_viewed  # which need what is here
-
     module, slots = Module(), dict(slots)
-    for name, types, body in _INNER:
+    for name, types, body in (*objects_layouts.INNER, *_INNER):
         parameters = [(PTR, "own"), *[(type, f"a{k}") for k, type in enumerate(types)]]
         fn = module.function(f"inner_{name}", parameters, result=PTR, internal=True)
         body(Maker(fn, fn.params[0], slots), *fn.params[1:])
-    for name, count, body in (*_BUILTINS, *objects_viewed.BUILTINS, *objects_joined.BUILTINS):
+    for name, count, body in chain(_BUILTINS, *[part.BUILTINS for part in _PARTS]):
         parameters = [(PTR, "self"), (PTR, "args"), (I64, "count")]
         fn = module.function(name, parameters, result=PTR)
         own, args, number = fn.params
@@ -41,337 +38,14 @@ def build(slots):
         maker.args, maker.count = args, number
         body(maker, *given)
     known = "".join(f"@{name} = external global i8\n" for name in _STATICS.split())
-    recent = f"@recent = internal global [{RECENT} x ptr] zeroinitializer\n"
-    return known + recent + module_text(module)
+    for table, type in (("recent", "ptr"), ("recent_hashes", "i64")):
+        known += f"@{table} = internal global [{RECENT} x {type}] zeroinitializer, align 64\n"
+    return known + module_text(module)
 
 
 VIEWS = ("subscript", "reshaped", "turned", "permuted", "unsqueezed", "expanded")
-NAMES = ("layout", "fresh", "share", *VIEWS, "sized", "joined", "reduced")
-
-
-class Maker:
-    """A native function under construction, and what Python would say in a line."""
-
-    def __init__(self, fn, own, slots):
-        self.fn, self.own, self.slots = fn, own, slots
-        self.nothing = fn.value(0, PTR)
-        self.none = V(fn, PTR, "@_Py_NoneStruct")
-
-    def constant(self, name):
-        return self.item(self.own, self.fn.value(CONSTANTS.index(name), I64))
-
-    def inner(self, name, *args):
-        """What another native function gives; the reference is ours."""
-        return self.fn.call(f"inner_{name}", PTR, self.own, *args, pure=False)
-
-    def python(self, name, *args):
-        """What a Python function among the constants gives."""
-        call = "PyObject_CallOneArg" if args else "PyObject_CallNoArgs"
-        return self.fn.call(call, PTR, self.constant(name), *args, pure=False)
-
-    def item(self, items, k):
-        return self.fn.call("PyTuple_GetItem", PTR, items, self.fn.value(k, I64), pure=False)
-
-    def length(self, items):
-        return self.fn.call("PyTuple_Size", I64, items, pure=False)
-
-    def integer(self, item):
-        return self.fn.call("PyLong_AsLongLong", I64, item, pure=False)
-
-    def exact(self, item, *held):
-        """The value of an integer; those beyond 64 bits are left to Python."""
-        value = self.integer(item)
-        error = self.fn.call("PyErr_Occurred", PTR, pure=False)
-        with self.fn.when(error != self.nothing):
-            self.fn.call("PyErr_Clear", "void")
-            self.refuse(*held)
-        return value
-
-    def number(self, value):
-        return self.fn.call("PyLong_FromLongLong", PTR, self.fn.value(value, I64), pure=False)
-
-    def numbers(self, cells, count):
-        """A tuple of the first of an array of integers."""
-        made = self.fn.call("PyTuple_New", PTR, count, pure=False)
-        with self.fn.when(made == self.nothing):
-            self.leave(self.nothing)
-        with self.fn.loop(0, count) as k:
-            self.fill(made, k, self.number(self.fn.load(self.fn.gep(cells, k, I64), I64)))
-        return made
-
-    def fill(self, items, k, value):
-        """items[k] = value, a reference that is ours to give."""
-        self.fn.call("PyTuple_SetItem", "i32", items, self.fn.value(k, I64), value, pure=False)
-
-    def truth(self, condition):
-        true, false = (V(self.fn, PTR, f"@_Py_{name}Struct") for name in ("True", "False"))
-        return self.fn.select(condition, true, false)
-
-    def is_true(self, item):
-        return item == V(self.fn, PTR, "@_Py_TrueStruct")
-
-    def kind(self, item):
-        return self.fn.load(self.fn.gep(item, 1, I64), PTR)
-
-    def is_a(self, item, name):
-        return self.fn.pure(f"icmp eq {self.kind(item)}, @{name}", I1)
-
-    def is_odd(self, item):
-        """Is this True or 1.0, which dictionaries take for 1?"""
-        return self.is_a(item, "PyFloat_Type") | self.is_a(item, "PyBool_Type")
-
-    def is_tensor(self, item):
-        kind, cls = self.kind(item), self.constant("Tensor")
-        found = self.fn.var(kind == cls)
-        with self.fn.when(~found.get()):
-            found.set(self.fn.call("PyType_IsSubtype", "i32", kind, cls, pure=False) != 0)
-        return found.get()
-
-    def own_reference(self, item):
-        self.fn.call("Py_IncRef", "void", item)
-        return item
-
-    def let_go(self, *items):
-        for item in items:
-            self.fn.call("Py_DecRef", "void", item)
-
-    def leave(self, value):
-        self.fn.line(f"ret {value}")
-        self.fn.open(self.fn.label("dead"))
-
-    def refuse(self, *held):
-        """Let Python do it; nothing has been made yet but what is held."""
-        self.let_go(*held)
-        self.leave(self.own_reference(self.none))
-
-    def leave_unless(self, condition, *held):
-        with self.fn.when(~condition):
-            self.refuse(*held)
-
-    def made(self, item, *held):
-        """An item, unless it is NULL: then the error stands and held are let go."""
-        with self.fn.when(item == self.nothing):
-            self.let_go(*held)
-            self.leave(self.nothing)
-        return item
-
-    def new(self, cls, *held, count=0):
-        """A new object of a class."""
-        count = self.fn.value(count, I64)
-        return self.made(self.fn.call("PyType_GenericAlloc", PTR, cls, count, pure=False), *held)
-
-    def get(self, item, cls, slot):
-        return self.fn.load(self.fn.gep(item, self.slots[cls, slot], "i8"), PTR)
-
-    def put(self, item, cls, slot, value):
-        """Store a reference that is ours to give."""
-        self.fn.store(value, self.fn.gep(item, self.slots[cls, slot], "i8"), 8)
-
-    def keep(self, item, cls, slot, value):
-        """Store a reference of its own."""
-        self.put(item, cls, slot, self.own_reference(value))
-
-
-# -- layouts ---------------------------------------------------------------------------------------
-
-
-def _found(m, sizes, strides, rank, dtype, device):
-    """The layout with these facts, known or new; sizes and strides are arrays of integers.
-
-    Every layout has one place in a table of recent ones; what is there is compared number by
-    number, which is quicker than to make tuples and hash them.
-    """
-    fn, mixed = m.fn, m.fn.var(rank)
-    for pointer in (dtype, device):
-        mixed.set((mixed.get() ^ fn.convert("ptrtoint", pointer, I64)) * MIXER)
-    with fn.loop(0, rank) as k:
-        for cells in (sizes, strides):
-            mixed.set((mixed.get() ^ fn.load(fn.gep(cells, k, I64), I64)) * MIXER)
-    hashed = mixed.get()
-    place = fn.gep(V(fn, PTR, "@recent"), (hashed ^ (hashed >> 29)) & (RECENT - 1), PTR)
-    held = fn.load(place, PTR)
-    with fn.when(_is_like(m, held, sizes, strides, rank, dtype, device)):
-        m.leave(m.own_reference(held))
-    made = m.made(m.inner("known", m.numbers(sizes, rank), m.numbers(strides, rank), dtype, device))
-    fn.store(m.own_reference(made), place)
-    with fn.when(held != m.nothing):
-        m.let_go(held)
-    fn.ret(made)
-
-
-MIXER = -0x61C8864680B583EB
-
-
-def _is_like(m, layout, sizes, strides, rank, dtype, device):
-    """Does a layout state these facts?"""
-    fn, same = m.fn, m.fn.var(layout != m.nothing)
-    with fn.when(same.get()):
-        same.set(m.get(layout, "Layout", "dtype") == dtype)
-        same.set(same.get() & (m.get(layout, "Layout", "device") == device))
-        same.set(same.get() & (m.length(m.get(layout, "Layout", "sizes")) == rank))
-    with fn.when(same.get()):
-        for slot, cells in (("sizes", sizes), ("strides", strides)):
-            items = m.get(layout, "Layout", slot)
-            with fn.loop(0, rank) as k:
-                wanted = fn.load(fn.gep(cells, k, I64), I64)
-                same.set(same.get() & (m.integer(m.item(items, k)) == wanted))
-    return same.get()
-
-
-def _known(m, sizes, strides, dtype, device):
-    """The same from tuples, which are given away."""
-    fn = m.fn
-    facts = m.made(fn.call("PyTuple_New", PTR, fn.value(4, I64), pure=False), sizes, strides)
-    m.fill(facts, 0, sizes)
-    m.fill(facts, 1, strides)
-    m.fill(facts, 2, m.own_reference(dtype))
-    m.fill(facts, 3, m.own_reference(device))
-    found = fn.var(fn.call("PyDict_GetItem", PTR, m.constant("known"), facts, pure=False))
-    fn.if_else(
-        found.get() == m.nothing,
-        lambda: found.set(m.inner("missing", facts)),
-        lambda: found.set(m.own_reference(found.get())),
-    )
-    m.let_go(facts)
-    fn.ret(found.get())
-
-
-def _missing(m, facts):
-    """What _Known.__missing__ of _layout.py does."""
-    fn, known = m.fn, m.constant("known")
-    found = fn.var(fn.call("PyDict_GetItem", PTR, m.constant("older"), facts, pure=False))
-    fn.if_else(
-        found.get() == m.nothing,
-        lambda: found.set(m.inner("new_layout", facts)),
-        lambda: found.set(m.own_reference(found.get())),
-    )
-    with fn.when(found.get() == m.none):
-        m.let_go(m.none)
-        found.set(m.made(m.python("worked_out", facts)))
-    with fn.when(m.get(found.get(), "Layout", "pool") == m.none):
-        m.let_go(m.made(m.python("complete", found.get()), found.get()))
-    room = m.integer(m.constant("room"))
-    with fn.when(fn.call("PyDict_Size", I64, known, pure=False) >= room):
-        m.let_go(m.made(m.python("turn"), found.get()))
-    fn.call("PyDict_SetItem", "i32", known, facts, found.get(), pure=False)
-    fn.ret(found.get())
-
-
-def _new_layout(m, facts):
-    """A layout with facts (sizes, strides, dtype, device); None where Python must work it out."""
-    fn = m.fn
-    sizes, strides, dtype, device = (m.item(facts, k) for k in range(4))
-    m.leave_unless(m.is_a(sizes, "PyTuple_Type") & m.is_a(strides, "PyTuple_Type"))
-    ndim = m.length(sizes)
-    numel, loose, odd = _walk(m, sizes, strides, ndim)
-    # of nothing at all, strides are dense if a fresh tensor would have them: rare, so not here
-    m.leave_unless((numel.get() != 0) & (numel.get() < HUGE))
-    itemsize = m.get(dtype, "dtype", "itemsize")
-    nbytes = numel.get() * m.integer(itemsize)
-    pool = _pool(m, device, nbytes)
-    is_dense = (loose.get() | odd.get()) == 0
-    sort, fills = fn.var(m.none), fn.var(fn.select(is_dense, fn.value(1, I64), fn.value(0, I64)))
-    with fn.when(loose.get() != 0):
-        fills.set(_fills_memory(m, sizes, strides, ndim))
-    with fn.when(fills.get() != 0):
-        sort.set(_sort(m, ndim, dtype, device))
-    m.leave_unless(sort.get() != m.nothing)
-    shape = _shape(m, m.constant("Size"), sizes, ndim)
-    made = m.new(m.constant("Layout"), shape)
-    m.put(made, "Layout", "shape", shape)
-    for slot, value in (
-        ("sizes", sizes),
-        ("strides", strides),
-        ("dtype", dtype),
-        ("device", device),
-        ("itemsize", itemsize),
-        ("is_contiguous", m.truth(loose.get() == 0)),
-        ("is_dense", m.truth(is_dense)),
-        ("pool", pool),
-        ("sort", sort.get()),
-    ):
-        m.keep(made, "Layout", slot, value)
-    m.put(made, "Layout", "ndim", m.number(ndim))
-    m.put(made, "Layout", "numel", m.number(numel.get()))
-    m.put(made, "Layout", "nbytes", m.number(nbytes))
-    fn.ret(made)
-
-
-def _fills_memory(m, sizes, strides, ndim):
-    """1 where elements leave no gaps, in whatever order of dimensions; else 0."""
-    fn = m.fn
-    expected, left = fn.var(fn.value(1, I64)), fn.var(fn.value(0, I64))
-    with fn.loop(0, ndim) as k:
-        repeats = m.integer(m.item(strides, k)) == 0
-        with fn.when((m.integer(m.item(sizes, k)) != 1) | repeats):
-            left.set(left.get() + 1)
-    with fn.loop(0, ndim):  # each time, the dimension that continues where the last ended
-        found = fn.var(fn.value(0, I64))
-        with fn.loop(0, ndim) as k:
-            size, stride = m.integer(m.item(sizes, k)), m.integer(m.item(strides, k))
-            with fn.when((size != 1) & (stride == expected.get()) & (found.get() == 0)):
-                found.set(size)
-        with fn.when(found.get() != 0):
-            expected.set(expected.get() * found.get())
-            left.set(left.get() - 1)
-    return fn.select(left.get() == 0, fn.value(1, I64), fn.value(0, I64))
-
-
-def _shape(m, size, sizes, ndim):
-    """Sizes as a Size, which is a tuple by another name."""
-    shape = m.new(size, count=ndim)
-    with m.fn.loop(0, ndim) as k:
-        item = m.own_reference(m.item(sizes, k))
-        m.fn.call("PyTuple_SetItem", "i32", shape, k, item, pure=False)
-    return shape
-
-
-def _sort(m, ndim, dtype, device):
-    """What stands for layouts without gaps; NULL where Python must find it."""
-    fn, found = m.fn, m.fn.var(m.nothing)
-    with fn.when(ndim != 0):
-        by_dtype = fn.call("PyDict_GetItem", PTR, m.constant("sorts"), device, pure=False)
-        with fn.when(by_dtype != m.nothing):
-            found.set(fn.call("PyDict_GetItem", PTR, by_dtype, dtype, pure=False))
-    return found.get()
-
-
-def _pool(m, device, nbytes):
-    """The pool of small blocks, where a list of the device knows it; None where none does."""
-    fn, found = m.fn, m.fn.var(m.none)
-    small = fn.call("PyDict_GetItem", PTR, m.constant("pools"), device, pure=False)
-    with fn.when(small != m.nothing):
-        line = (nbytes + 63) >> 6
-        with fn.when(line < fn.call("PyList_Size", I64, small, pure=False)):
-            found.set(fn.call("PyList_GetItem", PTR, small, line, pure=False))
-    return found.get()
-
-
-def _walk(m, sizes, strides, ndim):
-    """Elements, whether they lie loosely, whether a stride of a size 1 is odd: three cells."""
-    fn = m.fn
-    numel, loose, odd = (fn.var(fn.value(start, I64)) for start in (1, 0, 0))
-    with fn.loop(0, ndim) as i:
-        k = ndim - 1 - i
-        item, step = m.item(sizes, k), m.item(strides, k)
-        m.leave_unless(m.is_a(item, "PyLong_Type") & m.is_a(step, "PyLong_Type"))
-        size, stride = m.integer(item), m.integer(step)
-        with fn.when((size == -1) | (stride == -1)):  # which may mean: beyond 64 bits
-            m.exact(item)
-            m.exact(step)
-        limit, small = fn.value(HUGE, I64), fn.value(1 << 22, I64)
-        m.leave_unless((size >= 0) & (size < limit) & (stride < limit) & (stride > -HUGE))
-        m.leave_unless((numel.get() < small) | (size < small))
-        differs = fn.select(stride != numel.get(), fn.value(1, I64), fn.value(0, I64))
-        with fn.when(size == 1):
-            odd.set(odd.get() | differs)
-        with fn.when(size != 1):
-            loose.set(loose.get() | differs)
-            numel.set(numel.get() * size)
-    return numel, loose, odd
-
-
-# -- tensors ---------------------------------------------------------------------------------------
+LAYOUTS = ("layout", "dense", "enter")
+NAMES = (*LAYOUTS, "fresh", "share", *VIEWS, "sized", "joined", "reduced")
 
 
 def _fields(m, made, layout, storage, offset):
@@ -473,15 +147,10 @@ def _view(m, input, layout, offset, recording):
 
 
 _INNER = (
-    ("found", (PTR, PTR, I64, PTR, PTR), _found),
-    ("known", (PTR,) * 4, _known),
-    ("missing", (PTR,), _missing),
-    ("new_layout", (PTR,), _new_layout),
     ("fresh", (PTR,), _fresh),
     ("share", (PTR,) * 4, _share),
 )
 _BUILTINS = (
-    ("layout", 1, lambda m, facts: m.fn.ret(m.inner("missing", facts))),
     ("fresh", 1, lambda m, layout: m.fn.ret(m.inner("fresh", layout))),
     ("share", 4, _view),
     ("reduced", 3, _reduced),

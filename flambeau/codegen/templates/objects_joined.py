@@ -5,8 +5,8 @@ of several dtypes is answered with None and goes through plans (eager/joining.py
 """
 
 from flambeau.codegen.loops import I64, PTR
+from flambeau.codegen.templates.makers import DIMS
 
-DIMS = 12  # of parts that are joined
 MUCH = 1 << 18  # bytes from which threads may be worth their while, as in eager/joining.py
 
 

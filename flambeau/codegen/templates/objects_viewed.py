@@ -5,10 +5,9 @@ among it; eager/subscripts.py and eager/viewing.py then do the work or complain.
 """
 
 from flambeau.codegen.loops import I64, PTR, V
-from flambeau.codegen.templates.objects import HUGE
+from flambeau.codegen.templates.makers import DIMS, HUGE
 
 MOST = 1 << 31  # elements of new tensors; beyond that Python looks at what there is room for
-DIMS = 12  # of inputs, and items between brackets; beyond that Python counts
 
 
 def _subscript(m, input, key, recording):

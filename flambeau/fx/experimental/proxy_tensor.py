@@ -5,187 +5,112 @@ are calls of `torch.ops.aten`: the ops of backward as well, if it runs.
 """
 
 import inspect
-import operator
-import sys
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import flambeau
+from flambeau._decomp import composite_decompositions
+from flambeau._decomp.composites import names as composite_names
 from flambeau._tensor import Tensor
 from flambeau.eager import interposing
-from flambeau.eager.dispatching import _Below, _on_tensors
-from flambeau.eager.overloads import OpOverload, namespace, overload_of
+from flambeau.eager.dispatching import _Below
+from flambeau.eager.overloads import namespace
 from flambeau.fx.codegen import _PyTreeCodeGen, _PyTreeInfo
-from flambeau.fx.experimental.op_calls import as_aten, index_steps
+from flambeau.fx.experimental.op_recorder import OpRecorder
+from flambeau.fx.experimental.recorder import overload
+from flambeau.fx.experimental.symbolic_shapes import Retry, ShapeEnv
 from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
-from flambeau.fx.node import Node, map_aggregate
-from flambeau.fx.passes.shape_prop import _extract_tensor_metadata
-from flambeau.nn import Module, Parameter
+from flambeau.fx.node import Node
+from flambeau.nn import Module
 from flambeau.utils import _pytree as pytree
 
 __all__ = ["ProxyTorchDispatchMode", "get_proxy_mode", "make_fx"]
 
-_OURS = __file__.removesuffix("fx/experimental/proxy_tensor.py")  # files of this package
-# an index may be anything, which ops of aten say in many ways
-_OPERATORS = {"__getitem__": operator.getitem, "__setitem__": operator.setitem}
-_READERS = frozenset({"aten::item", "aten::is_nonzero"})
 _NO_VALUES = (
     "It appears that you're trying to get value out of a tracing tensor with {} - erroring out! "
     "It's likely that this is caused by data-dependent control flow or similar.  It may be "
     "possible to trace this with dynamic shapes; try setting tracing_mode='symbolic' in your "
     "make_fx call."
 )
+# functions here that PyTorch's dispatcher is not asked about as a whole
+_SEEN_WHOLE = frozenset("__getitem__ __setitem__".split())
+# ops whose result is kept for backward, which PyTorch records
+_KEEP_RESULT = frozenset(
+    "_softmax _log_softmax relu relu_ sigmoid sigmoid_ tanh tanh_ exp exp_ sqrt rsqrt reciprocal "
+    "log_sigmoid_forward selu elu".split()
+)
 
 
-class ProxyTorchDispatchMode(_Below):
-    """Records ops; knows which tensor is the value of which node."""
+class ProxyTorchDispatchMode(OpRecorder):
+    """Records ops that are not made of others; knows which tensor is the value of which node."""
 
-    def __init__(self, graph: Graph, root: Module, decompositions: Mapping[Any, Callable]) -> None:
-        self.graph, self.root, self.decompositions = graph, root, decompositions
-        self.nodes: dict[int, Node] = {}  # by id of a tensor,
-        self.places: dict[tuple, Node] = {}  # by what it looks at,
-        self.storages: dict[int, Node] = {}  # by its memory
-        self.alive: list[Tensor] = []  # an id is a tensor's own as long as the tensor lives
-        self.constants: dict[str, int] = {}
+    def __init__(
+        self,
+        graph: Graph,
+        root: Module,
+        decompositions: Mapping[Any, Callable],
+        env: ShapeEnv | None = None,
+        fake: bool = False,
+        pre_dispatch: bool = False,
+    ) -> None:
+        apart = dict(decompositions)
+        if not pre_dispatch:
+            apart = {**composite_decompositions(), **apart}
+        if env is None:
+            env = ShapeEnv()
+            env.draw()
+        super().__init__(graph, root, env, decompositions=apart)
+        self.fake, self.pre_dispatch = fake, pre_dispatch
+        self.composites = composite_names()
 
-    def __enter__(self) -> "ProxyTorchDispatchMode":
-        interposing.push(self)
-        interposing.push(_on_tensors)
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        interposing.pop(_on_tensors)
-        interposing.pop(self)
-
-    def track(self, tensor: Tensor, node: Node) -> None:
-        """Note that a tensor is the value of a node."""
-        self._note(tensor, node)
-        node.meta["val"] = tensor.detach()
-        node.meta["tensor_meta"] = _extract_tensor_metadata(tensor)
+    def wants(self, place: interposing.Place) -> bool:
+        if self.pre_dispatch or place.kind != "op":
+            return super().wants(place)
+        if place.key in _SEEN_WHOLE or _Below.wants(self, place):
+            return True
+        name = str(place.naming).partition("::")[2] if isinstance(place.naming, str) else ""
+        return super().wants(place) and (name in self.composites or place.key in self.composites)
 
     def around(self, name: interposing.Name, function: Callable, args: tuple, kwargs: dict) -> Any:
-        target = _target(name, args, kwargs)
-        if target in self.decompositions:
-            with interposing.handling(_Again(self)):
-                return self.decompositions[target](*args, **kwargs)
-        leaves = pytree.tree_leaves((args, kwargs))
-        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        known = any(self._is_known(t) for t in tensors)
-        if name in _READERS and known and not _is_ours(sys._getframe(1)):
-            raise RuntimeError(_NO_VALUES.format("aten._local_scalar_dense.default"))
-        short = target.__name__.partition(".")[0]
-        result = function(*args, **kwargs)
-        if known or not tensors or _draws(short):  # else it is a constant of constants
-            self._record(name, target, args, kwargs, result)
-        return result
+        if name.kind == "op":
+            leaves = pytree.tree_leaves((args, kwargs))
+            tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+            short = name.partition("::")[2]
+            changes = short.endswith("_") or _draws(short)
+            if tensors and not any(map(self.is_known, tensors)) and not changes:
+                return function(*args, **kwargs)  # a constant of constants
+        return super().around(name, function, args, kwargs)
 
-    def _record(self, name, target, args, kwargs, result):
-        short = target.__name__.partition(".")[0]
-        if target is operator.getitem and self._record_index(args, result):
-            return
-        if isinstance(target, OpOverload):
-            args, kwargs = as_aten(name, short, args, kwargs)
-        given, named = self.argument(args), dict(self.argument(kwargs))
-        node = self.graph.create_node("call_function", target, given, named, short)
-        self._track_result(result, node)
-
-    def _record_index(self, args, result):
-        """An index that is made of ops of aten; False if it is not."""
-        tensor, index = args
-        steps = index_steps(tensor.ndim, index)
-        if not steps:
-            return False
-        node = self._leaf(tensor)
-        for op, rest in steps:
-            short, _, overload = op.partition(".")
-            target = getattr(getattr(namespace("aten"), short), overload)
-            node = self.graph.create_node("call_function", target, (node, *rest), {}, short)
-        self.track(result, node)
-        return True
-
-    def _track_result(self, result, node):
-        if isinstance(result, Tensor):
-            self.track(result, node)
-        elif isinstance(result, (tuple, list)):
-            for k, item in enumerate(result):
-                if isinstance(item, Tensor):
-                    part = self.graph.call_function(operator.getitem, (node, k))
-                    self.track(item, part)
-
-    def argument(self, value: Any) -> Any:
-        """Values as arguments of nodes: tensors become nodes."""
-        return map_aggregate(value, self._leaf)
-
-    def _leaf(self, value):
-        if not isinstance(value, Tensor):
-            return value
-        found = self.nodes.get(id(value)) or self.places.get(_place(value))
-        if found is not None:
-            return found
-        if id(value._storage) in self.storages:
-            return self._view(value)
-        self._keep(value)
-        return self.nodes[id(value)]
-
-    def _note(self, tensor, node):
-        self.nodes[id(tensor)] = self.places[_place(tensor)] = node
-        self.storages.setdefault(id(tensor._storage), node)
-        self.alive.append(tensor)
-
-    def _is_known(self, tensor):
-        return id(tensor) in self.nodes or id(tensor._storage) in self.storages
-
-    def _view(self, tensor):
-        """Another look at the memory of a value, such as one that was saved for backward."""
-        target = namespace("aten").as_strided.default
-        shape = (list(tensor.shape), list(tensor.stride()), tensor.storage_offset())
-        node = self.graph.call_function(target, (self.storages[id(tensor._storage)], *shape))
-        self._note(tensor, node)
+    def write(self, target: Any, args: tuple, kwargs: dict, result: Any) -> Node:
+        node = super().write(target, args, kwargs, result)
+        short = node.target.__name__.partition(".")[0]
+        if short in _KEEP_RESULT and isinstance(result, Tensor) and result.requires_grad:
+            kept = namespace("aten").detach.default
+            self.graph.create_node("call_function", kept, (node,), {}, "detach")
         return node
 
-    def _keep(self, value):
-        """A tensor that comes from elsewhere is a constant of the module."""
-        prefix = "_param_constant" if isinstance(value, Parameter) else "_tensor_constant"
-        number = self.constants[prefix] = self.constants.get(prefix, -1) + 1
-        name = f"{prefix}{number}"
-        setattr(self.root, name, value)
-        node = self.graph.create_node("get_attr", name)
-        self.nodes[id(value)] = node
-        self.alive.append(value)
-        node.meta["val"] = value
+    def finish(self, node: Node, result: Any) -> None:
+        """Nodes say nothing about the program they come from."""
 
+    def remembered(self, tensor: Tensor) -> Any:
+        if self.fake:
+            return super().remembered(tensor)
+        with interposing.switched_off(self, *self.agains):
+            return tensor.detach()
 
-def _place(tensor):
-    """Which memory a tensor looks at, and how."""
-    return id(tensor._storage), tensor._offset, tensor._layout
+    def lift(self, tensor: Tensor, detached: bool) -> Tensor:
+        with interposing.switched_off(self, *self.agains):
+            kept = tensor.clone()
+        self.keep(kept)
+        self.write(overload("lift_fresh_copy.default"), (kept,), {}, tensor)
+        return tensor
 
-
-def _is_ours(frame):
-    """Is a value asked for by code of this package, as checks in linear algebra do?"""
-    while frame is not None and "interposing" in frame.f_code.co_filename:
-        frame = frame.f_back
-    while frame is not None and frame.f_code.co_filename.startswith("<flambeau"):
-        frame = frame.f_back
-    return frame is not None and frame.f_code.co_filename.startswith(_OURS)
-
-
-class _Again(_Below):
-    """Records what the function does that takes an op apart, while its mode handles the op."""
-
-    def __init__(self, mode: ProxyTorchDispatchMode) -> None:
-        self.mode = mode
-
-    def around(self, name: interposing.Name, function: Callable, args: tuple, kwargs: dict) -> Any:
-        return self.mode.around(name, function, args, kwargs)
-
-
-def _target(name, args, kwargs):
-    """What is called: an op of aten, or the function itself where PyTorch has no such op."""
-    if name.place.key in _OPERATORS:
-        return _OPERATORS[name.place.key]
-    overload = overload_of(name, args, kwargs)
-    is_op = overload.namespace == "aten" and overload.overloadpacket.function() is not None
-    return overload if is_op else name.function
+    def _read(self, key, function, tensor):
+        if not self.is_known(tensor) or self._from_inside():
+            return function(tensor)
+        raise RuntimeError(_NO_VALUES.format("aten._local_scalar_dense.default"))
 
 
 def _draws(name):
@@ -237,21 +162,48 @@ def make_fx(
     """
     if tracing_mode not in ("real", "fake", "symbolic"):
         raise AssertionError(f"Unexpected tracing type: {tracing_mode}")
+    table = decomposition_table or {}
 
     def wrapped(*args: Any) -> GraphModule:
-        graph, root = Graph(), Module()
-        mode = ProxyTorchDispatchMode(graph, root, decomposition_table or {})
-        names = _names(f, args)
-        given = [_placeholders(graph, mode, name, value) for name, value in zip(names, args)]
-        spec = pytree.tree_flatten(list(args))[1]
-        flat = all(child.is_leaf() for child in spec.children())
-        with mode:
-            result = f(*given)
-        _finish(graph, mode, result, None if flat else (names, spec))
-        name = type(f).__name__ if isinstance(f, Module) else getattr(f, "__name__", "")
-        return GraphModule(root, graph, name or "GraphModule")
+        env = ShapeEnv()
+        if tracing_mode == "symbolic":
+            _add_symbols(env, args)
+        for _ in range(_ATTEMPTS):
+            env.draw()
+            try:
+                return _attempt(f, args, env, table, tracing_mode != "real", pre_dispatch)
+            except Retry as retry:
+                env.narrow(retry.constraints)
+        raise RuntimeError("sizes of this program could not be worked out")
 
     return wrapped
+
+
+_ATTEMPTS = 100
+
+
+def _add_symbols(env, args):
+    """One symbol for sizes of inputs that are equal; those of length 0 and 1 stay as they are."""
+    seen: dict[int, Any] = {}
+    for leaf in pytree.tree_leaves(args):
+        for size in leaf.shape if isinstance(leaf, Tensor) else ():
+            if size > 1 and size not in seen:
+                seen[size] = env.create(size, 2, math.inf)
+
+
+def _attempt(f, args, env, table, fake, pre_dispatch):
+    graph, root = Graph(), Module()
+    mode = ProxyTorchDispatchMode(graph, root, table, env, fake, pre_dispatch)
+    names = _names(f, args)
+    given = [_placeholders(graph, mode, name, value) for name, value in zip(names, args)]
+    spec = pytree.tree_flatten(list(args))[1]
+    flat = all(child.is_leaf() for child in spec.children())
+    with mode:
+        result = f(*given)
+    _finish(graph, mode, result, None if flat else (names, spec))
+    env.recorder = None
+    name = type(f).__name__ if isinstance(f, Module) else getattr(f, "__name__", "")
+    return GraphModule(root, graph, name or "GraphModule")
 
 
 def _placeholders(graph, mode, name, tree):
@@ -263,12 +215,25 @@ def _placeholders(graph, mode, name, tree):
         count += 1
         node = graph.placeholder(f"{name}_{count}")
         if isinstance(value, Tensor):
+            _give_symbols(mode, value)
             mode.track(value, node)
         else:
             node.meta["val"] = value
         return value
 
     return pytree.tree_map(leaf, tree)
+
+
+def _give_symbols(mode, tensor):
+    """Sizes of an input that stand for others as well."""
+    env = mode.env
+    by_hint = {symbol.hint: name for name, symbol in env.symbols.items()}
+    if any(size in by_hint for size in tensor.shape):
+        shapes = [[s[by_hint[n]] if n in by_hint else n for n in tensor.shape]
+                  for s in env.samples[1:]]  # fmt: skip
+        mode.shadow(
+            tensor, [flambeau.empty(shape, dtype=tensor.dtype, device="meta") for shape in shapes]
+        )
 
 
 def _finish(graph, mode, result, shape):

@@ -199,15 +199,15 @@ class Calling:
             tell_place(error, self)
             raise
 
-    def _call_with_hooks(self, args, kwargs):
+    def _call_with_hooks(self, args, kwargs, forward=None):
         done: set = set()
         try:
-            return self._run_with_hooks(args, kwargs, done)
+            return self._run_with_hooks(args, kwargs, done, forward or self.forward)
         except Exception:
             self._run_always_called(args, kwargs, done)
             raise
 
-    def _run_with_hooks(self, args, kwargs, done):
+    def _run_with_hooks(self, args, kwargs, done, forward):
         args, kwargs = self._run_pre_hooks(args, kwargs)
         full, old = self._get_backward_hooks()
         before = [*backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
@@ -215,7 +215,7 @@ class Calling:
         if full or before:
             around = BackwardHook(self, full, before)
             args = around.setup_input_hook(args)
-        result = self.forward(*args, **kwargs)
+        result = forward(*args, **kwargs)
         for number, hook in (*forward_hooks.items(), *self._forward_hooks.items()):
             done.add(number)
             found = self._run_forward_hook(number, hook, args, kwargs, result)

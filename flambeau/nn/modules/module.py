@@ -78,7 +78,7 @@ class Module(Registry, Calling, Traversal, State):
         """Compile this module's calls in place, as `torch.compile` would."""
         import flambeau
 
-        self._compiled_call_impl = flambeau.compile(self._call_impl, *args, **kwargs)
+        self._compiled_call_impl = flambeau._dynamo.compiled_call(self, *args, **kwargs)
 
     def _replicate_for_data_parallel(self):
         """A twin that shares everything but the dictionaries; parameters come to it later."""

@@ -1,0 +1,349 @@
+"""Compiled functions at run time: entries with guards, pieces of a function that follow each other.
+
+A frame is a function, or the rest of one after a statement that ran as plain Python. It keeps an
+entry for each set of circumstances that was met; an entry is one generated function that checks
+guards, runs the compiled graph and goes on. If none fits the frame is read again. If anything goes
+wrong while reading, the call runs as it is.
+"""
+
+import ast
+import linecache
+import threading
+import types
+from typing import Any
+
+from flambeau._dynamo import config, surroundings
+from flambeau._dynamo.exc import BackendCompilerFailed, Break, RecompileError, Unsupported
+from flambeau._dynamo.fragments import Fragment, live_names, split_reason, whole_reason
+from flambeau._dynamo.guards import MISS
+from flambeau._dynamo.programs import Program, program_of
+from flambeau._dynamo.reader import DataBranch, Piece, Reader
+from flambeau._dynamo.results import Builder
+from flambeau._dynamo.steps import guard_steps
+from flambeau.autograd.grad_mode import modes
+from flambeau.fx.graph_module import GraphModule
+from flambeau.nn.modules.module import Module
+
+_serial = iter(range(1 << 60))
+
+
+class Frame:
+    """A function, or the rest of one."""
+
+    def __init__(
+        self, settings: Any, program: Program, todo: list[ast.stmt], names: tuple[str, ...] | None
+    ) -> None:
+        self.settings, self.program, self.todo, self.names = settings, program, todo, names
+        self.entries: tuple = ()
+        self.failures = 0
+        self.is_plain = False
+        self.lock = threading.RLock()
+
+    def run(self, fn: Any, args: tuple, kwargs: dict) -> Any:
+        """A call: by the first entry whose guards hold."""
+        if surroundings.is_plain():
+            return self.plainly(fn, args, kwargs)
+        entries = self.entries
+        for entry in entries:
+            result = entry(fn, args, kwargs)
+            if result is not MISS:
+                if entry is not entries[0]:
+                    self._to_front(entry)
+                return result
+        return self._missed(fn, args, kwargs)
+
+    def _to_front(self, entry):
+        with self.lock:
+            if entry in self.entries:
+                self.entries = (entry, *[e for e in self.entries if e is not entry])
+
+    def _missed(self, fn, args, kwargs):
+        if self.is_plain:
+            return self.plainly(fn, args, kwargs)
+        with self.lock:
+            entry = self._new_entry(fn, args, kwargs)
+        if entry is not None:
+            result = entry(fn, args, kwargs)
+            if result is not MISS:
+                return result
+            with self.lock:  # guards that do not even hold at once are of no use
+                self.entries = tuple(e for e in self.entries if e is not entry)
+                self.failures += 1
+                self.is_plain = self.failures > config.recompile_limit
+        return self.plainly(fn, args, kwargs)
+
+    def plainly(self, fn: Any, args: tuple, kwargs: dict) -> Any:
+        """The call as it is."""
+        if self.names is None:
+            return fn(*args, **kwargs)
+        if not self.todo:
+            return None
+        returned, found = self._fragment(self.todo).run(fn, args, self.settings.compiled)
+        return found if returned else None
+
+    def _fragment(self, statements):
+        return Fragment(self.program, statements, self.names or ())
+
+    # -- reading ---------------------------------------------------------------------------------
+    def _new_entry(self, fn, args, kwargs):
+        """An entry for these arguments; None if the call is to run as it is."""
+        limit = min(config.recompile_limit, config.cache_size_limit)
+        if self.entries and config.error_on_recompile:
+            raise RecompileError(f"{fn.__qualname__} would be read again")
+        if len(self.entries) >= config.sizes_limit:
+            self.entries = self.entries[: config.sizes_limit // 2]
+        shapes = {entry.circumstances for entry in self.entries}
+        if len(shapes) > limit:
+            self.is_plain = True
+            return None
+        try:
+            maker = EntryMaker(self, fn, args, kwargs)
+            entry = maker.make()
+        except (Unsupported, BackendCompilerFailed):
+            raise
+        except _Plainly:
+            return None
+        except Break as found:
+            return self._failed(fn, found)
+        except Exception as error:
+            if config.verbose:
+                raise
+            return self._failed(fn, Break(f"{type(error).__name__} while reading: {error}"))
+        self.entries = (entry, *self.entries)
+        return entry
+
+    def _failed(self, fn, found):
+        """Nothing of it can be captured, not even up to some statement."""
+        self.settings.tell_break(found, fn)
+        if self.settings.fullgraph:
+            raise _unsupported(found) from None
+        self.failures += 1
+        self.is_plain = self.failures > config.recompile_limit
+        return None
+
+
+def _unsupported(found):
+    place = f"\n  at {found.place[0]}:{found.place[1]}" if found.place else ""
+    trail = "".join(f"\n    {f}:{n} in {name}" for f, n, name in reversed(found.stack))
+    return Unsupported(f"{found.reason}{place}{trail}")
+
+
+class _Plainly(Exception):
+    """The plain call will raise an error, which says more than we can."""
+
+
+class EntryMaker:
+    """Reads a frame and writes an entry."""
+
+    def __init__(self, frame: Frame, fn: Any, args: tuple, kwargs: dict) -> None:
+        self.frame, self.fn, self.args, self.kwargs = frame, fn, args, kwargs
+        self.settings, self.program = frame.settings, frame.program
+
+    def make(self) -> Any:
+        """The entry."""
+        reader, piece, found = self._read()
+        builder = Builder(reader)
+        ending: list[str] | None
+        if piece.ending == "return":
+            try:
+                ending = ["return " + builder.expression(piece.value)]
+            except Break as unkept:
+                return self._broken_return(unkept)
+        else:
+            ending = self._continuation(builder, piece, found)
+            if ending is None:
+                return self._whole(found)
+        return self._write(reader, builder, ending)
+
+    def _start(self, reader):
+        if self.frame.names is None:
+            return reader.arguments(self.args, self.kwargs)
+        return reader.variables(self.frame.names, self.args)
+
+    def _read(self):
+        reader = Reader(self.fn, self.program)
+        try:
+            return reader, reader.read(self._start, self.frame.todo, None, False), None
+        except Break as found:
+            self._tell(found)
+            return self._read_until(reader.reached, isinstance(found, DataBranch), found)
+
+    def _read_until(self, stop, test, found):
+        reader = Reader(self.fn, self.program)
+        piece = reader.read(self._start, self.frame.todo, stop, test)
+        return reader, piece, found
+
+    def _tell(self, found):
+        self.settings.tell_break(found, self.fn)
+        if self.settings.fullgraph and found.error is not None:
+            raise _Plainly from None
+        if self.settings.fullgraph:
+            raise _unsupported(found) from None
+
+    def _broken_return(self, unkept):
+        """A result that cannot be put together again: the return statement runs as it is."""
+        self._tell(unkept)
+        counting = Reader(self.fn, self.program)
+        counting.read(self._start, self.frame.todo, None, False)
+        reader, piece, _ = self._read_until(counting.reached, False, unkept)
+        builder = Builder(reader)
+        ending = self._continuation(builder, piece, unkept)
+        return self._whole(unkept) if ending is None else self._write(reader, builder, ending)
+
+    # -- what comes after ------------------------------------------------------------------------
+    def _continuation(self, builder: Builder, piece: Piece, found: Break) -> list[str] | None:
+        """The last lines of an entry that ends before the end; None if it cannot be split."""
+        if split_reason(self.program, piece.rest) is not None:
+            return None
+        parameters = [a.arg for a in self.program.node.args.args]
+        alive = live_names(piece.rest, parameters[0] if parameters else None)
+        bound = piece.scope.variables
+        names = tuple(sorted(n for n in alive if n in bound))
+        try:
+            values = "".join(builder.expression(bound[n]) + ", " for n in names)
+            test = builder.expression(piece.value) if piece.ending == "test" else None
+        except Break:
+            return None
+        constant = builder.guards.constant
+        if test is not None:
+            branch = Branch(self.settings, self.program, piece.rest, names)
+            return [f"return {constant(branch)}(fn, {test}, ({values}))"]
+        after = Continuation(self.settings, self.program, piece.rest, names)
+        return [f"return {constant(after)}(fn, ({values}))"]
+
+    def _whole(self, found: Break | None) -> Any:
+        """All of it as plain Python; what it calls is still compiled."""
+        reader = Reader(self.fn, self.program)
+        scope = self._start(reader)
+        reason = whole_reason(self.program)
+        if reason is not None:
+            raise Break(f"{found.reason if found else ''}; {reason}")
+        names = tuple(sorted(scope.variables))
+        builder = Builder(reader)
+        values = "".join(builder.expression(scope.variables[n]) + ", " for n in names)
+        after = Whole(self.settings, self.program, self.frame.todo, names)
+        constant = builder.guards.constant
+        return self._write(reader, builder, [f"return {constant(after)}(fn, ({values}))"])
+
+    # -- writing ---------------------------------------------------------------------------------
+    def _write(self, reader: Reader, builder: Builder, ending: list[str]) -> Any:
+        guards = reader.guards
+        _guard_aliases(reader)
+        run: list[str] = []
+        if reader.count or reader.switches:
+            graph = self._compiled(reader, builder)
+            inputs = ", ".join(guards.variable(v.source) for v in reader.inputs)
+            call = f"o = {guards.constant(graph)}({inputs})"
+            run = [call]
+            if reader.switches:  # an error may come in between
+                modes_name = guards.constant(modes)
+                run = [f"try: {call}", "except BaseException:",
+                       f"    {modes_name}.grad = {modes.grad}", "    raise"]  # fmt: skip
+        lines = ["def entry(fn, args, kwargs):", "    try:"]
+        lines += [f"        {line}" for line in guards.lines or ["pass"]]
+        lines += [
+            "    except (AttributeError, KeyError, IndexError, TypeError, ValueError):",
+            "        return MISS",
+        ]
+        lines += [f"    {line}" for line in (*run, *builder.lines, *ending)]
+        text = "\n".join(lines) + "\n"
+        filename = f"<compiled {self.fn.__qualname__} {next(_serial)}>"
+        linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+        space = dict(guards.constants)
+        exec(compile(text, filename, "exec"), space)
+        entry = space["entry"]
+        entry.circumstances = tuple(guards.facts)
+        self.settings.tell_guards(guards.lines)
+        return entry
+
+    def _compiled(self, reader, builder):
+        """The graph as a function, by the backend."""
+        graph = reader.graph
+        graph.output(tuple(v.node for v in builder.outputs))
+        root = Module()
+        for name, held in reader.attributes.items():
+            setattr(root, name, held)
+        module = GraphModule(root, graph, "GraphModule")
+        return self.settings.compile_graph(module, [v.real for v in reader.inputs])
+
+
+def _guard_aliases(reader):
+    """Inputs are as many objects as they were; if one is written to, no memory is shared."""
+    guards, inputs = reader.guards, reader.inputs
+    if reader.has_steps:
+        guard_steps(reader)
+    if len(inputs) < 2:
+        return
+    names = [guards.variable(v.source) for v in inputs]
+    if reader.writes or reader.has_steps or len(inputs) <= 8:
+        ids = ", ".join(f"id({n})" for n in names)
+        guards.require(f"len({{{ids}}}) == {len(inputs)}")
+    if reader.writes:
+        if len({id(v.real._storage) for v in inputs}) < len(inputs):
+            raise Break("a tensor is written to that shares its memory with another")
+        ids = ", ".join(f"id({n}._storage)" for n in names)
+        guards.require(f"len({{{ids}}}) == {len(inputs)}")
+        for v, name in zip(inputs, names):
+            word = "is" if v.real._view is None else "is not"
+            guards.require(f"{name}._view {word} None")
+
+
+class Continuation:
+    """A statement as plain Python, then the rest."""
+
+    def __init__(
+        self, settings: Any, program: Program, rest: list[ast.stmt], names: tuple[str, ...]
+    ) -> None:
+        self.settings, self.program, self.rest = settings, program, rest[1:]
+        self.fragment = Fragment(program, rest[:1], names)
+        self.live = live_names(self.rest, self.fragment.first)
+        self.frames: dict[tuple, Frame] = {}
+
+    def __call__(self, fn: Any, values: tuple) -> Any:
+        returned, found = self.fragment.run(fn, values, self.settings.compiled)
+        if returned:
+            return found
+        if not self.rest:
+            return None
+        names = tuple(n for n in found if n in self.live)
+        return self._frame(names).run(fn, tuple(found[n] for n in names), {})
+
+    def _frame(self, names):
+        frame = self.frames.get(names)
+        if frame is None:
+            made = Frame(self.settings, self.program, self.rest, names)
+            frame = self.frames.setdefault(names, made)
+        return frame
+
+
+class Whole(Continuation):
+    """All statements as plain Python."""
+
+    def __init__(
+        self, settings: Any, program: Program, rest: list[ast.stmt], names: tuple[str, ...]
+    ) -> None:
+        self.settings, self.program, self.rest = settings, program, []
+        self.fragment = Fragment(program, rest, names)
+
+
+class Branch:
+    """A test of a tensor, then the branch and the rest."""
+
+    def __init__(
+        self, settings: Any, program: Program, rest: list[ast.stmt], names: tuple[str, ...]
+    ) -> None:
+        test: Any = rest[0]
+        self.names = names
+        self.ways = {
+            True: Frame(settings, program, [*test.body, *rest[1:]], names),
+            False: Frame(settings, program, [*test.orelse, *rest[1:]], names),
+        }
+
+    def __call__(self, fn: Any, test: Any, values: tuple) -> Any:
+        return self.ways[bool(test)].run(fn, values, {})
+
+
+def frame_of(settings: Any, fn: types.FunctionType) -> Frame:
+    """A new frame for a function; Break if it cannot be read."""
+    program = program_of(fn)
+    return Frame(settings, program, program.body, None)

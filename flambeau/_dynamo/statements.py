@@ -1,0 +1,276 @@
+"""Reading statements."""
+
+import ast
+import importlib
+import operator
+import sys
+from typing import Any
+
+from flambeau._dynamo import config
+from flambeau._dynamo.exc import Break
+from flambeau._dynamo.programs import names_of
+from flambeau._dynamo.scopes import Scope, assign
+from flambeau._dynamo.values import GradSwitch, MadeFunction, MadeObject, Outside, TensorValue
+
+INPLACE = {
+    ast.Add: operator.iadd, ast.Sub: operator.isub, ast.Mult: operator.imul,
+    ast.Div: operator.itruediv, ast.FloorDiv: operator.ifloordiv, ast.Mod: operator.imod,
+    ast.Pow: operator.ipow, ast.MatMult: operator.imatmul, ast.BitAnd: operator.iand,
+    ast.BitOr: operator.ior, ast.BitXor: operator.ixor, ast.LShift: operator.ilshift,
+    ast.RShift: operator.irshift,
+}  # fmt: skip
+
+
+class Returned(Exception):
+    """A return statement was read."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class LoopBreak(Exception):
+    """A break statement was read."""
+
+
+class LoopContinue(Exception):
+    """A continue statement was read."""
+
+
+class Statements:
+    """The part of the reader that follows statements."""
+
+    def execute_all(self: Any, statements: list[ast.stmt], scope: Scope) -> None:
+        """Statements one after the other."""
+        for statement in statements:
+            self.execute(statement, scope)
+
+    def execute(self: Any, statement: ast.stmt, scope: Scope) -> None:
+        """One statement. Whatever goes wrong in it is a break."""
+        scope.line = statement.lineno
+        self.steps += 1
+        if self.steps > config.reading_limit:
+            raise Break("the program is too long to be unrolled")
+        method = getattr(self, "execute_" + type(statement).__name__, None)
+        if method is None:
+            raise Break(f"a statement of the kind {type(statement).__name__}")
+        method(statement, scope)
+
+    def execute_Expr(self: Any, node: Any, scope: Scope) -> None:
+        self.evaluate(node.value, scope)
+
+    def execute_Pass(self: Any, node: Any, scope: Scope) -> None:
+        pass
+
+    def execute_Global(self: Any, node: Any, scope: Scope) -> None:
+        pass
+
+    def execute_Nonlocal(self: Any, node: Any, scope: Scope) -> None:
+        pass
+
+    def execute_Return(self: Any, node: Any, scope: Scope) -> None:
+        raise Returned(None if node.value is None else self.evaluate(node.value, scope))
+
+    def execute_Break(self: Any, node: Any, scope: Scope) -> None:
+        raise LoopBreak
+
+    def execute_Continue(self: Any, node: Any, scope: Scope) -> None:
+        raise LoopContinue
+
+    def execute_Raise(self: Any, node: Any, scope: Scope) -> None:
+        raise Break("an exception is raised")
+
+    def execute_Assert(self: Any, node: Any, scope: Scope) -> None:
+        if __debug__ and not self.truth(self.evaluate(node.test, scope)):
+            raise Break("an assertion does not hold")
+
+    # -- binding ---------------------------------------------------------------------------------
+    def execute_Assign(self: Any, node: Any, scope: Scope) -> None:
+        value = self.evaluate(node.value, scope)
+        for target in node.targets:
+            self.assign(target, value, scope)
+
+    def execute_AnnAssign(self: Any, node: Any, scope: Scope) -> None:
+        if node.value is not None:
+            self.assign(node.target, self.evaluate(node.value, scope), scope)
+
+    def execute_AugAssign(self: Any, node: Any, scope: Scope) -> None:
+        target, apply = node.target, INPLACE[type(node.op)]
+        if isinstance(target, ast.Name):
+            old = self.load(target.id, scope)
+            assign(scope, target.id, self.binary(apply, old, self.evaluate(node.value, scope)))
+        elif isinstance(target, ast.Attribute):
+            owner = self.evaluate(target.value, scope)
+            old = self.attribute(owner, target.attr)
+            new = self.binary(apply, old, self.evaluate(node.value, scope))
+            self.set_attribute(owner, target.attr, new)
+        else:
+            owner = self.evaluate(target.value, scope)
+            key = self.evaluate(target.slice, scope)
+            old = self.item(owner, key)
+            self.set_item(owner, key, self.binary(apply, old, self.evaluate(node.value, scope)))
+
+    def assign(self: Any, target: Any, value: Any, scope: Scope) -> None:
+        """Bind a name, a part of something, or several of these."""
+        if isinstance(target, ast.Name):
+            assign(scope, target.id, value)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            self._unpack(target.elts, value, scope)
+        elif isinstance(target, ast.Attribute):
+            self.set_attribute(self.evaluate(target.value, scope), target.attr, value)
+        elif isinstance(target, ast.Subscript):
+            owner = self.evaluate(target.value, scope)
+            self.set_item(owner, self.evaluate(target.slice, scope), value)
+        else:
+            raise Break("an unusual target of an assignment")
+
+    def _unpack(self, targets, value, scope):
+        items = list(self.iterate(value))
+        starred = [k for k, t in enumerate(targets) if isinstance(t, ast.Starred)]
+        if not starred:
+            if len(items) != len(targets):
+                raise Break("a wrong number of values to unpack")
+            for target, item in zip(targets, items):
+                self.assign(target, item, scope)
+            return
+        before, after = starred[0], len(targets) - starred[0] - 1
+        if len(items) < before + after:
+            raise Break("too few values to unpack")
+        middle = items[before : len(items) - after]
+        for target, item in zip(targets[:before], items[:before]):
+            self.assign(target, item, scope)
+        self.assign(targets[before].value, middle, scope)
+        for target, item in zip(targets[before + 1 :], items[len(items) - after :]):
+            self.assign(target, item, scope)
+
+    def execute_Delete(self: Any, node: Any, scope: Scope) -> None:
+        for target in node.targets:
+            if isinstance(target, ast.Name) and target.id in scope.variables:
+                del scope.variables[target.id]
+            elif isinstance(target, ast.Subscript):
+                owner = self.evaluate(target.value, scope)
+                key = self.evaluate(target.slice, scope)
+                if type(owner) not in (list, dict) or self.origin(owner) is not None:
+                    raise Break("del of an item")
+                del owner[key]
+            elif isinstance(target, ast.Attribute):
+                owner = self.evaluate(target.value, scope)
+                if not isinstance(owner, MadeObject) or target.attr not in owner.fields:
+                    raise Break("del of an attribute")
+                del owner.fields[target.attr]
+            else:
+                raise Break("del")
+
+    def execute_FunctionDef(self: Any, node: Any, scope: Scope) -> None:
+        if node.decorator_list:
+            raise Break("a function with decorators is made")
+        assign(scope, node.name, self.made_function(node, scope))
+
+    def made_function(self: Any, node: Any, scope: Scope) -> MadeFunction:
+        """A function that the program makes."""
+        defaults = [self.evaluate(d, scope) for d in node.args.defaults]
+        kwdefaults = {
+            a.arg: self.evaluate(d, scope)
+            for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults)
+            if d is not None
+        }
+        return MadeFunction(self, node, scope, defaults, kwdefaults)
+
+    def execute_Import(self: Any, node: Any, scope: Scope) -> None:
+        for alias in node.names:
+            if alias.name not in sys.modules:
+                raise Break(f"{alias.name} is imported")
+            whole = importlib.import_module(alias.name)
+            first = sys.modules[alias.name.partition(".")[0]]
+            assign(scope, alias.asname or first.__name__, whole if alias.asname else first)
+
+    def execute_ImportFrom(self: Any, node: Any, scope: Scope) -> None:
+        if node.level or node.module not in sys.modules:
+            raise Break(f"{node.module} is imported")
+        module = sys.modules[node.module]
+        for alias in node.names:
+            if alias.name == "*":
+                raise Break("import *")
+            assign(scope, alias.asname or alias.name, self.attribute(module, alias.name))
+
+    # -- compound --------------------------------------------------------------------------------
+    def execute_If(self: Any, node: Any, scope: Scope) -> None:
+        test = self.truth(self.evaluate(node.test, scope))
+        self.execute_all(node.body if test else node.orelse, scope)
+
+    def execute_For(self: Any, node: Any, scope: Scope) -> None:
+        for item in self.iterate(self.evaluate(node.iter, scope)):
+            self.assign(node.target, item, scope)
+            try:
+                self.execute_all(node.body, scope)
+            except LoopContinue:
+                continue
+            except LoopBreak:
+                return
+        self.execute_all(node.orelse, scope)
+
+    def execute_While(self: Any, node: Any, scope: Scope) -> None:
+        while self.truth(self.evaluate(node.test, scope)):
+            try:
+                self.execute_all(node.body, scope)
+            except LoopContinue:
+                continue
+            except LoopBreak:
+                return
+        self.execute_all(node.orelse, scope)
+
+    def execute_With(self: Any, node: Any, scope: Scope) -> None:
+        entered = []
+        for item in node.items:
+            manager = self.evaluate(item.context_expr, scope)
+            if not isinstance(manager, GradSwitch):
+                raise Break(f"with {_described(manager)}")
+            entered.append(self.enter_grad(manager))
+            if item.optional_vars is not None:
+                self.assign(item.optional_vars, None, scope)
+        try:
+            self.execute_all(node.body, scope)
+        finally:  # after a break nothing of this is used
+            for previous in reversed(entered):
+                self.set_grad(previous)
+
+    def execute_Try(self: Any, node: Any, scope: Scope) -> None:
+        # an op may fail when the graph runs, which a handler would have to see
+        before = self.count
+        try:
+            self.execute_all(node.body, scope)
+            self.execute_all(node.orelse, scope)
+        finally:  # also on the way out of a function or a loop
+            if self.count != before or (node.finalbody and sys.exc_info()[0] is not None):
+                raise Break("try around ops")
+        self.execute_all(node.finalbody, scope)
+
+    # -- functions -------------------------------------------------------------------------------
+    def run_body(self: Any, body: list[ast.stmt], scope: Scope) -> Any:
+        """A function's body; what it returns."""
+        try:
+            self.execute_all(body, scope)
+        except Returned as result:
+            return result.value
+        return None
+
+    def call_made(self: Any, function: MadeFunction, args: tuple, kwargs: dict) -> Any:
+        """A call of a function that the program made."""
+        from flambeau._dynamo.programs import own_nodes
+        from flambeau._dynamo.scopes import bind
+
+        node, outer = function.node, function.scope
+        if any(isinstance(n, (ast.Yield, ast.YieldFrom, ast.Await)) for n in own_nodes(node)):
+            raise Break("a generator is made")
+        scope = Scope(names_of(node), outer.filename, outer.fn, outer.source, outer)
+        scope.variables = bind(node.args, function.defaults, function.kwdefaults, args, kwargs)
+        with self.deeper(scope, function.name):
+            if isinstance(node, ast.Lambda):
+                scope.line = node.lineno
+                return self.evaluate(node.body, scope)
+            return self.run_body(node.body, scope)
+
+
+def _described(value):
+    if isinstance(value, (Outside, MadeObject, TensorValue)):
+        return value.describe()
+    return type(value).__name__

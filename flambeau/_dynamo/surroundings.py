@@ -1,0 +1,51 @@
+"""What is around a call: modes of this thread that change what ops do.
+
+A graph is good only where they are as they were when it was read. Where somebody watches or answers
+calls (design 010), nothing is compiled: they are to see the program itself.
+"""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from flambeau import _dtype
+from flambeau._device import default_device
+from flambeau.autograd.grad_mode import modes
+from flambeau.eager import interposing
+
+
+class _Threads(threading.local):
+    plain = 0  # how many reasons there are not to compile: reading, `disable`
+
+
+threads = _Threads()
+
+
+@contextlib.contextmanager
+def reading() -> Iterator[None]:
+    """A program is being read in this thread."""
+    threads.plain += 1
+    try:
+        yield
+    finally:
+        threads.plain -= 1
+
+
+def is_plain() -> bool:
+    """Is everything to run as it is now?"""
+    if threads.plain or modes.inference or modes.watched or modes.task is not None:
+        return True
+    stack = interposing._threads.me.stack
+    if stack is not interposing.NOBODY:
+        for handler in stack.handlers:
+            if handler.level != interposing.ARGUMENTS:
+                return True
+    return default_device().type != "cpu"
+
+
+def guard_surroundings(guards: Any) -> None:
+    """What `is_plain` does not ask, and a graph depends on."""
+    name = guards.constant
+    guards.require(f"{name(modes)}.grad is {modes.grad}")
+    guards.require(f"{name(_dtype.Defaults)}.dtype is {name(_dtype.default_dtype())}")

@@ -1,0 +1,410 @@
+"""Reading ops: calls on tensors become nodes of the graph; shapes come from tensors without memory.
+
+An op runs twice: here on tensors of the device `meta`, which finds shape, dtype, strides and
+whether gradients are wanted, and later, from the graph, on real ones. What cannot be known without
+values (`item`, `nonzero`) fails on meta tensors, which is a break.
+"""
+
+import inspect
+import operator
+import types
+from typing import Any
+
+import flambeau
+from flambeau import _device, _dtype
+from flambeau._dynamo.exc import Break
+from flambeau._dynamo.values import (
+    BoundMethod,
+    Outside,
+    Partial,
+    Symbolic,
+    TensorValue,
+    holds_symbols,
+    is_named_tuple,
+)
+from flambeau._layout import Size
+from flambeau._memory_format import layout, memory_format
+from flambeau._tensor import Tensor
+from flambeau.autograd.grad_mode import modes
+from flambeau.eager import interposing, methods, places
+from flambeau.nn.parameter import Buffer, Parameter
+
+META = _device.device("meta")
+CPU = _device.device("cpu")
+_ARGUMENTS = (
+    int, float, bool, str, complex, type(None), type(...), Size, _dtype.dtype, memory_format,
+    layout,
+)  # fmt: skip
+# questions about shape and dtype
+_QUESTIONS = frozenset(
+    "size dim ndimension numel nelement stride is_contiguous is_floating_point is_complex "
+    "element_size is_signed is_same_size dim_order is_conj is_neg __len__".split()
+)
+_FACTS = frozenset("shape ndim dtype itemsize nbytes requires_grad is_leaf layout".split())
+_NEVER = frozenset(
+    "is_cuda is_meta is_mkldnn is_mps is_nested is_quantized is_sparse is_sparse_csr is_xpu".split()
+)
+_TENSORS = frozenset("T mT H mH real imag data".split())
+# these change what a tensor is, not only what it holds, or look at memory and values
+_REFUSED = frozenset(
+    "requires_grad_ resize_ resize_as_ set_ t_ transpose_ swapaxes_ swapdims_ squeeze_ unsqueeze_ "
+    "as_strided_ detach_ item tolist numpy backward register_hook retain_grad data_ptr storage "
+    "untyped_storage storage_offset share_memory_ pin_memory apply_ map_ is_nonzero equal allclose "
+    "is_set_to __bool__ __int__ __float__ __index__ __complex__ __contains__ __array__ new_tensor "
+    "new as_subclass register_post_accumulate_grad_hook __deepcopy__ __reduce_ex__ type cuda "
+    "_resize_output is_inference get_device rename_ update put_".split()
+)
+_KINDS = frozenset({"op", "python"})
+_METHODS = frozenset("detach zero_ polygamma polygamma_ cfloat cdouble __pos__ __invert__".split())
+_CREATE_DATA = frozenset({"tensor"})
+_NAMES = {operator.getitem: "__getitem__", operator.setitem: "__setitem__"}
+
+
+class _Offers:
+    """Functions that are ops, which is asked of eager/interposing.py."""
+
+    def __init__(self) -> None:
+        self.known: dict[Any, str | None] = {}
+        self.ready = False
+
+    def kind(self, function: Any) -> str | None:
+        """op, python, data, method, ... or None."""
+        if not isinstance(function, types.FunctionType):
+            return None
+        if not self.ready:
+            places.offer_all()
+            self.ready = True
+        offered = interposing._offers.get(function)
+        if offered is None:
+            return None
+        if type(offered) is not interposing.Place and offered.naming is None:
+            return places.resolve(offered.key)[0]
+        return offered.kind
+
+
+offers = _Offers()
+
+
+def is_op(function: Any) -> bool:
+    """Is it a function of flambeau that computes tensors?"""
+    kind = offers.kind(function)
+    name = getattr(function, "__name__", "")
+    if kind == "data":
+        return name in _CREATE_DATA
+    if kind == "method":
+        return name in _METHODS
+    return kind in _KINDS and name not in _REFUSED and name not in ("grad", "backward")
+
+
+class Tensors:
+    """The part of the reader that records ops."""
+
+    # -- inputs ----------------------------------------------------------------------------------
+    def tensor_input(self: Any, tensor: Any, source: tuple) -> TensorValue:
+        """A tensor from outside: an input of the graph."""
+        found = self.inputs_by_id.get(id(tensor))
+        guards = self.guards
+        if found is not None:
+            first, here = guards.variable(found.source), guards.variable(source)
+            if first != here:
+                guards.require(f"{here} is {first}")
+            return found
+        if type(tensor) not in (Tensor, Parameter, Buffer):
+            raise Break(f"a tensor of the class {type(tensor).__qualname__}")
+        if tensor._layout.device is not CPU and tensor.device != CPU:
+            raise Break(f"a tensor on {tensor.device}")
+        if tensor._extra is not None and tensor._extra.inference:
+            raise Break("a tensor of inference mode")
+        variable = guards.variable(source)
+        guards.same_type(source, tensor)
+        guards.require(f"{variable}._layout is {guards.constant(tensor._layout)}")
+        guards.require(f"{variable}._requires_grad is {tensor._requires_grad}")
+        if tensor._requires_grad:
+            word = "is" if tensor._grad_fn is None else "is not"
+            guards.require(f"{variable}._grad_fn {word} None")
+        value = TensorValue(self._placeholder(_name_of(self, source)), self._fake_of(tensor))
+        value.source, value.real, value.cls = source, tensor, type(tensor)
+        value.number = len(self.inputs)
+        value.node.meta["example_value"] = value.fake
+        self.inputs.append(value)
+        self.inputs_by_id[id(tensor)] = value
+        self.by_fake[id(value.fake)] = value
+        return value
+
+    def _placeholder(self, name):
+        """An input, after the inputs that are there and before all else."""
+        if self.first_node is None:
+            return self.graph.placeholder(name)
+        with self.graph.inserting_before(self.first_node):
+            return self.graph.placeholder(name)
+
+    def _fake_of(self, tensor):
+        """A tensor without memory that is like another."""
+        fake = flambeau.empty_strided(
+            tensor.shape, tensor.stride(), dtype=tensor.dtype, device=META
+        )
+        if not tensor._requires_grad:
+            return fake
+        fake.requires_grad_()
+        if tensor._grad_fn is None:
+            return fake
+        grad, modes.grad = modes.grad, True
+        try:
+            made = fake.clone()
+        finally:
+            modes.grad = grad
+        return made if made._layout is fake._layout else fake
+
+    # -- recording -------------------------------------------------------------------------------
+    def tensor_operator(self: Any, apply: Any, left: Any, right: Any) -> Any:
+        """An operator with a tensor on one side at least."""
+        for value in (left, right):
+            if isinstance(value, Symbolic) and not isinstance(value, TensorValue):
+                raise Break(f"an operator between a tensor and {value.describe()}")
+        return self.record_function(apply, (left, right), {})
+
+    def record_function(self: Any, function: Any, args: tuple, kwargs: dict) -> Any:
+        """A call of a function."""
+        return self._record("call_function", function, function, args, kwargs)
+
+    def tensor_method(self: Any, owner: TensorValue, name: str, args: tuple, kwargs: dict) -> Any:
+        """A call of a method of a tensor."""
+        if name in _QUESTIONS:
+            given = tuple(a.fake if isinstance(a, TensorValue) else a for a in args)
+            return self._ask(owner, name, given, kwargs)
+        if name == "cpu" and not args and not kwargs:
+            return owner
+        if name == "type" and (args or kwargs):
+            return self._record("call_method", name, getattr(Tensor, name), (owner, *args), kwargs)
+        if name == "backward":
+            return self.record_backward(owner, args, kwargs)
+        if name in _REFUSED:
+            raise Break(f"Tensor.{name}()")
+        function = getattr(Tensor, name, None)
+        if not is_op(function):
+            raise Break(f"Tensor.{name}()")
+        return self._record("call_method", name, function, (owner, *args), kwargs)
+
+    def _ask(self, owner, name, args, kwargs):
+        """A question about shape or dtype."""
+        if holds_symbols((args, kwargs)):
+            raise Break(f"Tensor.{name}() of tensors")
+        if name == "stride" and owner.number < 0 and 1 in owner.fake.shape:
+            raise Break("strides of a result with a size of one, which kernels choose")
+        try:
+            return getattr(owner.fake, name)(*args, **kwargs)
+        except Exception as error:
+            raise Break(f"{type(error).__name__}: {error}") from error
+
+    def tensor_attribute(self: Any, owner: TensorValue, name: str) -> Any:
+        """An attribute of a tensor."""
+        if name in _FACTS:
+            return getattr(owner.fake, name)
+        if name == "device":
+            return CPU
+        if name == "is_cpu":
+            return True
+        if name in _NEVER:
+            return False
+        if name in _TENSORS:
+            return self.record_function(getattr, (owner, name), {})
+        if name == "grad" and owner.source is not None and not self.has_steps:
+            return self.wrap(owner.real.grad, ("attr", owner.source, "grad"))
+        if name == "__class__":
+            return owner.cls
+        found = inspect.getattr_static(Tensor, name, None)
+        if isinstance(found, (types.FunctionType, methods._Stub)):
+            real = getattr(Tensor, name)
+            if isinstance(real, types.FunctionType):
+                return BoundMethod(owner, name)
+        raise Break(f"Tensor.{name}")
+
+    def _record(self, op, target, function, args, kwargs):
+        """A node, if the op works on tensors without memory."""
+        args, kwargs = self._settled(args), self._settled(kwargs)
+        found: list[TensorValue] = []
+        fakes, fake_options = self._faked(args, found), self._faked(kwargs, found)
+        name = _NAMES.get(function, getattr(function, "__name__", ""))
+        versions = [v.fake._storage.version for v in found]
+        facts = [(v.fake._requires_grad, v.fake._grad_fn) for v in found]
+        try:
+            result = function(*fakes, **fake_options)
+        except Break:
+            raise
+        except Exception as error:
+            told = f"{name}: {type(error).__name__}: {error}"
+            unknown = isinstance(error, NotImplementedError) or "meta" in str(error)
+            raise Break(told, None if unknown else error) from error
+        writes = any(v.fake._storage.version != old for v, old in zip(found, versions))
+        writes = writes or _writes_by_name(name, function, args, kwargs)
+        node_args, node_kwargs = self._noded(args), self._noded(kwargs)
+        node = self.added(getattr(self.graph, op)(target, node_args, node_kwargs))
+        self.count += 1
+        if writes:
+            node.meta["writes"] = True
+            self.written |= {id(v) for v in found if v.number >= 0}
+            self.writes = True
+        if any((v.fake._requires_grad, v.fake._grad_fn) != old for v, old in zip(found, facts)):
+            self.writes = True
+        return self.result_of(node, result, name)
+
+    def added(self: Any, node: Any) -> Any:
+        """A node that was just made; the first of them is where inputs end."""
+        if self.first_node is None:
+            self.first_node = node
+        return node
+
+    def _settled(self, value):
+        """Arguments without lists from outside."""
+        if isinstance(value, Outside):
+            opened = self.opened(value)
+            if isinstance(opened, Outside):
+                raise Break(f"{value.describe()} as an argument of an op")
+            return self._settled(opened)
+        if type(value) in (list, tuple):
+            return type(value)(self._settled(v) for v in value)
+        if type(value) is dict:
+            return {k: self._settled(v) for k, v in value.items()}
+        if isinstance(value, slice):
+            return slice(*(self._settled(v) for v in (value.start, value.stop, value.step)))
+        if isinstance(value, TensorValue) or type(value) in _ARGUMENTS or value is getattr:
+            return value
+        if isinstance(value, _device.device):
+            return value
+        if isinstance(value, tuple) and is_named_tuple(type(value)):
+            return tuple(self._settled(v) for v in value)
+        if isinstance(value, (BoundMethod, Partial, Symbolic)):
+            raise Break(f"{value.describe()} as an argument of an op")
+        raise Break(f"an object of {type(value)} as an argument of an op")
+
+    def _faked(self, value, found, key=None):
+        """Arguments with tensors without memory."""
+        if isinstance(value, TensorValue):
+            found.append(value)
+            return value.fake
+        if type(value) in (list, tuple):
+            return type(value)(self._faked(v, found) for v in value)
+        if type(value) is dict:
+            return {k: self._faked(v, found, k) for k, v in value.items()}
+        if isinstance(value, slice):
+            parts = (value.start, value.stop, value.step)
+            return slice(*(self._faked(v, found) for v in parts))
+        if isinstance(value, _device.device):
+            return _meta(value)
+        if isinstance(value, str) and (key == "device" or value == "cpu"):
+            return _meta(_device.device(value))
+        return value
+
+    def _noded(self, value):
+        """Arguments with nodes."""
+        if isinstance(value, TensorValue):
+            return value.node
+        if type(value) in (list, tuple):
+            return type(value)(self._noded(v) for v in value)
+        if type(value) is dict:
+            return {k: self._noded(v) for k, v in value.items()}
+        if isinstance(value, slice):
+            return slice(*(self._noded(v) for v in (value.start, value.stop, value.step)))
+        return value
+
+    def result_of(self: Any, node: Any, result: Any, name: str) -> Any:
+        """What a node gives, as the program sees it."""
+        if isinstance(result, Tensor):
+            return self._tensor_result(node, result)
+        if result is None:
+            return None
+        if isinstance(result, (tuple, list)) and not isinstance(result, Size):
+            items = []
+            for k, item in enumerate(result):
+                part = self.graph.call_function(operator.getitem, (node, k))
+                items.append(self.result_of(part, item, name))
+            if isinstance(result, list):
+                return items
+            return tuple.__new__(type(result), items)
+        raise Break(f"{name}, which gives {type(result).__name__} instead of a tensor")
+
+    def _tensor_result(self, node, fake):
+        known = self.by_fake.get(id(fake))
+        if known is not None:
+            return known
+        if fake.device != META:
+            raise Break("a tensor that is known while reading")
+        if type(fake) is not Tensor:
+            raise Break(f"a tensor of the class {type(fake).__qualname__}")
+        value = TensorValue(node, fake)
+        node.meta["example_value"] = fake
+        self.by_fake[id(fake)] = value
+        return value
+
+    # -- recording of gradients ------------------------------------------------------------------
+    def set_grad(self: Any, mode: bool) -> None:
+        """Recording on or off from here on, now and in the graph."""
+        if modes.grad is not mode:
+            modes.grad = mode
+            self.added(self.graph.call_function(flambeau._C._set_grad_enabled, (mode,)))
+            self.switches = True
+
+    def enter_grad(self: Any, switch: Any) -> bool:
+        """Enter no_grad or its kin; what to go back to."""
+        previous = modes.grad if switch.previous is None else switch.previous
+        self.set_grad(switch.mode)
+        return previous
+
+
+def _meta(device):
+    if device.type != "cpu":
+        raise Break(f"a tensor on {device}")
+    return META
+
+
+def _writes_by_name(name, function, args, kwargs):
+    """Does a call change one of its arguments?"""
+    if kwargs.get("out") is not None or kwargs.get("inplace") is True:
+        return True
+    if name in ("batch_norm", "instance_norm"):
+        return _updates_statistics(name, args, kwargs)
+    if name.endswith("_") and not name.endswith("__"):
+        return True
+    if name == "__setitem__" or (len(name) > 4 and function in _INPLACE_OPERATORS):
+        return True
+    if "inplace" in _parameters(function):
+        at = _parameters(function).index("inplace")
+        return len(args) > at and args[at] is True
+    return False
+
+
+def _updates_statistics(name, args, kwargs):
+    """Does a normalisation change its running statistics?"""
+    given = dict(zip(("input", "running_mean", "running_var", "weight", "bias", "stats"), args))
+    stats = kwargs.get("training", kwargs.get("use_input_stats", name == "instance_norm"))
+    running = given.get("running_mean", kwargs.get("running_mean"))
+    return bool(given.get("stats", stats)) and running is not None
+
+
+_INPLACE_OPERATORS = frozenset(
+    getattr(operator, "i" + n)
+    for n in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()
+)
+
+
+def _parameters(function):
+    code = interposing.own_code(function) if isinstance(function, types.FunctionType) else None
+    return () if code is None else code.co_varnames[: code.co_argcount]
+
+
+def _name_of(reader, source):
+    """A name for an input: the path to it."""
+    parts: list[str] = []
+    while source[0] in ("item", "attr", "dict", "cell"):
+        if source[0] == "cell":
+            parts.append(reader.fn.__code__.co_freevars[source[2]]
+                         if source[1] == ("fn",) else "captured")  # fmt: skip
+        elif source[0] != "dict":
+            parts.append(str(source[2]))
+        source = source[1]
+    if source[0] in ("arg", "kwarg"):
+        parts.append(reader.argument_names.get(source, "arg"))
+    skipped = ("__globals__", "_modules", "_parameters", "_buffers", "__defaults__")
+    text = "_".join(p for p in reversed(parts) if p not in skipped)
+    name = "".join(c if c.isalnum() else "_" for c in text).strip("_") or "input"
+    return "_" + name if name[0].isdigit() else name

@@ -1,0 +1,394 @@
+"""Playing tapes: memory for what a replay makes, the replay, its results and their history.
+
+The function around a tape is generated text: it takes the inputs, makes new tensors for results,
+plays the tape, says what was written, and hangs one node on results that want gradients. The node
+keeps what the way back reads: arguments (whose versions are checked), results and one piece of
+memory with everything else.
+"""
+
+import itertools
+import linecache
+import time
+from typing import Any
+
+from flambeau import _dtype, autograd
+from flambeau._device import device
+from flambeau._layout import dense_layout
+from flambeau._tensor import empty_like_layout, make_tensor
+from flambeau.autograd.grad_mode import modes
+from flambeau.autograd.node import FREED, Node, _modified, edge_of, init_node
+from flambeau.compiler import recording
+from flambeau.compiler.recording import Spoiled
+from flambeau.eager.copying import filled
+
+_numbers = itertools.count(1)
+
+
+def plain_bytes(count: int) -> Any:
+    """The layout of so many bytes."""
+    return dense_layout((count,), _dtype.uint8, device("cpu"))
+
+
+def failed(status: Any) -> None:
+    raise RuntimeError(f"a kernel of a compiled program reported {status}")
+
+
+def complain(status: Any, plain: Any, inputs: tuple) -> None:
+    """A kernel found something wrong: let the op say so, on copies of what it was given."""
+    plain(*[x.detach().clone() for x in inputs])
+    failed(status)
+
+
+class Memory:
+    """Where the results of a recording lie, and how fresh memory is handed out at a replay.
+
+    A fresh block that is one result, as a whole, becomes a tensor of its layout (`whole`: block ->
+    number of the result). All others lie in one piece of plain bytes, at `places`.
+    """
+
+    def __init__(self, run, results):
+        count = len(run.bases)
+        self.count = count
+        self.found = [None if r is None else run.find(r) for r in results]
+        users: dict = {}
+        self.same: dict = {}  # number of a result -> that of the first one that is the same tensor
+        first: dict = {}
+        for k, place in enumerate(self.found):
+            if place is None:
+                continue
+            if first.setdefault(id(results[k]), k) != k:
+                self.same[k] = first[id(results[k])]
+            else:
+                users.setdefault(place.base, []).append(k)
+        roots = {b: [k for k in ks if results[k]._requires_grad] for b, ks in users.items()}
+        self.shares = any(len(ks) > 1 or (ks and base < count) for base, ks in roots.items())
+        self.used = {base - count for base in users if base >= count}
+        self.whole: dict = {}
+        for base, ks in users.items():
+            for k in ks if base >= count else ():
+                r, place = results[k], self.found[k]
+                is_whole = place.offset == 0 and r._layout.nbytes == r._storage.nbytes
+                # others share its memory, and have no history of their own
+                if is_whole and (k in roots[base] or not roots[base]):
+                    self.whole.setdefault(base - count, k)
+        touched = {base - count for base, *_ in run.moves()} | self.used
+        self.places: dict = {}
+        self.size = 0
+        for which, block in enumerate(run.fresh):
+            if which in touched and which not in self.whole:
+                self.places[which] = self.size
+                self.size += recording.padded(block.size)
+
+
+class Backward:
+    """A recording of the way back. Its bases: inputs, fresh blocks of the way there, gradients."""
+
+    def __init__(self, run, found, grads):
+        self.run, self.found = run, found
+        self.layouts = [g._layout for g in grads]
+        self.used = {base for base, *_ in run.moves()}
+        self.memory = Memory(run, found)
+        self.used |= {place.base for place in self.memory.found if place is not None}
+
+
+class Entry:
+    """Tapes for one set of layouts, and the generated function that plays them."""
+
+    def __init__(self, plain, run, leaves, outs, wants, written, backward):
+        self.written = written
+        memory = Memory(run, outs)
+        self.tape = run.tape(list(memory.whole), memory.places)
+        self.text = _Text(plain, leaves, outs, memory, self.tape.replay, written)
+        if backward is not None:
+            again = None if written or run.draws() else plain
+            self.text.record(wants, Way(again, wants, outs, memory, backward))
+        self.play = self.text.function("play")
+
+    def front(self, key, slow):
+        """`play` for inputs as the key has them; slow takes all others."""
+        grad, *facts = key
+        text = self.text
+        text.space["slow"] = slow
+        conditions = [f"modes.grad is {grad}", "not modes.watched", "not modes.inference"]
+        for k, (layout, wants) in enumerate(facts):
+            conditions.append(f"x{k}._layout is {text.given(layout)}")
+            conditions.append(f"x{k}._requires_grad is {wants}")
+        head = f"if not ({' and '.join(conditions)}):", f"    return slow({text.inputs})"
+        return text.function("front", head)
+
+
+class _Text:
+    """Writes the function of an entry."""
+
+    def __init__(self, plain, leaves, outs, memory, replay, written):
+        self.names = [f"x{k}" for k in range(len(leaves))]
+        self.inputs = ", ".join(self.names)
+        self.outs, self.memory = outs, memory
+        self.space = {
+            "fresh": empty_like_layout,
+            "make": make_tensor,
+            "plain": plain,
+            "replay": replay,
+            "edge_of": edge_of,
+            "init": init_node,
+            "new": object.__new__,
+            "complain": complain,
+            "wait": time.sleep,
+            "modes": modes,
+            "arena": recording.ARENA,
+        }
+        lines, bases = [], [*self.names]
+        if written:
+            lines.append(f"if len({{{self._pointers()}}}) != {len(leaves)}:")
+            lines.append(f"    return plain({self.inputs})")  # who knows what overwrites what
+        for number in memory.whole.values():
+            lines.append(f"o{number} = fresh({self.given(outs[number]._layout)})")
+            bases.append(f"o{number}")
+        if memory.size:
+            lines.append(f"rest = fresh({self.given(plain_bytes(memory.size))})")
+            bases.append("rest")
+        lines += [
+            f"while (done := replay({', '.join(bases)}, arena.memory)) is not None:",
+            "    if done is not False:",
+            f"        complain(done, plain, ({_tuple(self.names)}))",
+            "    wait(0)",  # another thread plays a tape
+        ]
+        lines += [f"x{k}._storage.version += {times}" for k, times in written.items() if times]
+        for k, o in enumerate(outs):
+            if k in memory.same:
+                lines.append(f"o{k} = o{memory.same[k]}")
+            elif k not in memory.whole.values():
+                same = next((n for n, t in zip(self.names, leaves) if t is o), None)
+                lines.append(f"o{k} = {same or self._placed(o, memory.found[k])}")
+        self.lines = lines
+
+    def _pointers(self):
+        return ", ".join(f"{x}._storage.pointer or {k}" for k, x in enumerate(self.names))
+
+    def given(self, value):
+        """The name of a constant."""
+        name = f"v{len(self.space)}"
+        self.space[name] = value
+        return name
+
+    def _placed(self, o, place):
+        """A result that shares the memory of something else."""
+        if place is None:
+            raise Spoiled("a result is memory that nobody knows")
+        layout, which = self.given(o._layout), place.base - self.memory.count
+        if which < 0:
+            x = self.names[place.base]
+            return f"make({layout}, {x}._storage, {x}._offset + {place.offset})"
+        if which in self.memory.whole:
+            whole = self.memory.whole[which]
+            return f"make({layout}, o{whole}._storage, {place.offset})"
+        return f"make({layout}, rest._storage, {self.memory.places[which] + place.offset})"
+
+    def record(self, wants, way):
+        """Lines that make the node: where gradients go, what the way back needs, its versions."""
+        edges = "".join(f"edge_of(x{k}), " for k, wanted in enumerate(wants) if wanted)
+        roots = [
+            k for k, o in enumerate(self.outs) if o._requires_grad and k not in self.memory.same
+        ]
+        inputs = [f"x{k}" for k in way.inputs]
+        kept = [f"o{self.memory.whole[which]}._storage" for which in way.kept]
+        held = [*inputs, *kept, "rest._storage" if self.memory.size else "None"]
+        held.append(f"({_tuple(self.names)})")
+        held.append(f"({_tuple(f'{x}._storage.version' for x in self.names)})")
+        versions = [*(f"{x}._storage.version" for x in inputs), *(f"{o}.version" for o in kept)]
+        self.space["Node"] = type(
+            "CompiledFunctionBackward", (CompiledNode,), {"__slots__": (), "way": way}
+        )
+        self.lines.append(f"node = init(new(Node), ({edges}), ({_tuple(held)}), {len(roots)})")
+        self.lines.append(f"node.versions = ({_tuple(versions)})")
+        for k, root in enumerate(roots):
+            self.lines.append(f"o{root}._grad_fn = node")
+            self.lines.append(f"o{root}._output_nr = {k}")
+            self.lines.append(f"o{root}._requires_grad = True")
+
+    def function(self, name, head=()):
+        results = _tuple(f"o{k}" for k in range(len(self.outs)))
+        lines = [*head, *self.lines, f"return ({results})"]
+        return compiled(name, self.inputs, lines, self.space)
+
+
+def _tuple(items):
+    return "".join(f"{item}, " for item in items)
+
+
+class CompiledNode(Node):
+    """The history of a compiled program's results."""
+
+    __slots__ = ("versions",)
+    way: "Way"
+
+    def apply(self, grads, create_graph):
+        if self.saved is None:
+            raise RuntimeError(FREED)
+        if create_graph:
+            return self.way.recorded(*self.saved[-2:], grads)
+        return self.way.go(self.saved, self.versions, grads)
+
+
+class Way:
+    """The way back of an entry: its tape, what it is given, and what comes of it.
+
+    Bases of the tape are the inputs that it reads, whole results of the way there that it reads,
+    the rest of the way there, the gradients, then fresh memory of its own.
+    """
+
+    def __init__(self, plain, wants, outs, memory, backward):
+        self.plain, self.wants, count = plain, wants, len(wants)
+        used, own = backward.used, backward.memory
+        self.inputs = [k for k in range(count) if k in used]
+        self.kept = [which for which in memory.whole if count + which in used]
+        self.kept_layouts = [outs[memory.whole[which]]._layout for which in self.kept]
+        self.has_rest, self.layouts = bool(memory.size), backward.layouts
+        rest = len(self.inputs) + len(self.kept)
+        first = rest + self.has_rest
+        number = {k: (place, 0) for place, k in enumerate(self.inputs)}
+        for place, which in enumerate(self.kept):
+            number[count + which] = len(self.inputs) + place, 0
+        for which, at in memory.places.items():
+            number[count + which] = rest, at
+        for k in range(len(self.layouts)):
+            number[own.count - len(self.layouts) + k] = first + k, 0
+        mine = first + len(self.layouts)
+        self.tape = backward.run.tape(list(own.whole), own.places, number, mine)
+        for k, which in enumerate(own.whole):
+            number[own.count + which] = mine + k, 0
+        for which, at in own.places.items():
+            number[own.count + which] = mine + len(own.whole), at
+        fresh = [backward.found[k]._layout for k in own.whole.values()]
+        if own.size:
+            fresh.append(plain_bytes(own.size))
+        results = []
+        for r, place in zip(backward.found, own.found):
+            if r is not None and place is None:
+                raise Spoiled("a gradient is memory that nobody knows")
+            base, shift = (0, 0) if place is None else number[place.base]
+            results.append(r if r is None else (base, r._layout, shift + place.offset))
+        bases = [r[0] for r in results if r is not None]
+        # is every gradient new memory that nobody else knows?
+        self.is_new = len(set(bases)) == len(bases) and all(b >= mine for b in bases)
+        self.go = self._compiled(fresh, results)
+
+    def _compiled(self, fresh, results):
+        """def go(saved, versions, grads): gradients of the inputs that want some."""
+        space = {
+            "make": make_tensor,
+            "fresh": empty_like_layout,
+            "fit": _fitting,
+            "arena": recording.ARENA,
+            "replay": self.tape.replay,
+            "check": self.check,
+            "failed": failed,
+            "wait": time.sleep,
+        }
+
+        def given(value):
+            name = f"v{len(space)}"
+            space[name] = value
+            return name
+
+        count, kept = len(self.inputs), len(self.kept)
+        lines = [f"{_tuple(f's{k}' for k in range(count + kept + 1))}_, _ = saved"]
+        versions = [f"s{k}._storage.version" for k in range(count)]
+        versions += [f"s{count + k}.version" for k in range(kept)]
+        if versions:
+            lines.append(f"if ({_tuple(versions)}) != versions:")
+            lines.append("    check(saved, versions)")
+        layouts = []  # of bases, by place
+        for k in range(count):
+            lines.append(f"b{k} = s{k}")
+        for k, layout in enumerate(self.kept_layouts, count):
+            lines.append(f"b{k} = make({given(layout)}, s{k}, 0)")
+        at = count + kept
+        if self.has_rest:
+            lines.append(f"b{at} = make({given(plain_bytes(0))}, s{at}, 0)")
+            at += 1
+        layouts = {}
+        for k, layout in enumerate(self.layouts):
+            name = given(layout)
+            lines.append(f"b{at} = grads[{k}]")
+            lines.append(f"if b{at} is None or b{at}._layout is not {name}:")
+            lines.append(f"    b{at} = fit(b{at}, {name})")
+            layouts[at] = layout
+            at += 1
+        for layout in fresh:
+            lines.append(f"b{at} = fresh({given(layout)})")
+            layouts[at] = layout
+            at += 1
+        bases = ", ".join(f"b{k}" for k in range(at))
+        lines += [
+            f"while (done := replay({bases}, arena.memory)) is not None:",
+            "    if done is not False:",
+            "        failed(done)",
+            "    wait(0)",  # another thread plays a tape
+        ]
+        found = []
+        for result in results:
+            if result is None:
+                found.append("None")
+                continue
+            base, layout, offset = result
+            if layouts.get(base) is layout and not offset:
+                found.append(f"b{base}")
+            else:
+                name = given(layout)
+                found.append(f"make({name}, b{base}._storage, b{base}._offset + {offset})")
+        lines.append(f"return [{', '.join(found)}]")
+        return compiled("go", "saved, versions, grads", lines, space)
+
+    def recorded(self, inputs, versions, grads):
+        """The same as ops that are recorded in turn: the graph is run once more."""
+        for t, version in zip(inputs, versions):
+            if t._storage.version != version:
+                raise RuntimeError(
+                    _modified(t._layout, t._storage.version, version, t._grad_fn, t._output_nr)
+                )
+        if self.plain is None:
+            raise RuntimeError(
+                "torch.compile with aot_autograd does not currently support double backward "
+                "through a program that draws random numbers or writes to its arguments"
+            )
+        outs = self.plain(*inputs)
+        roots = list({id(o): o for o in outs if o._requires_grad}.values())
+        pairs = [(o, g) for o, g in zip(roots, grads) if g is not None]
+        wanted = [x for x, wants in zip(inputs, self.wants) if wants]
+        roots, grads = zip(*pairs)
+        return list(autograd.grad(roots, wanted, grads, create_graph=True, allow_unused=True))
+
+    def check(self, saved, versions):
+        """Complain of what was written since."""
+        count = len(self.inputs)
+        for k, version in enumerate(versions):
+            t = saved[k]
+            if k >= count:
+                if t.version != version:
+                    layout = self.kept_layouts[k - count]
+                    raise RuntimeError(_modified(layout, t.version, version, None, 0))
+            elif t._storage.version != version:
+                raise RuntimeError(
+                    _modified(t._layout, t._storage.version, version, t._grad_fn, t._output_nr)
+                )
+
+
+def compiled(name, parameters, lines, space):
+    """The function of some lines; tracebacks show them."""
+    text = f"def {name}({parameters}):\n" + "".join(f"    {line}\n" for line in lines)
+    title = f"<compiled program {next(_numbers)}>"
+    linecache.cache[title] = (len(text), None, text.splitlines(True), title)
+    exec(compile(text, title, "exec"), space)
+    return space[name]
+
+
+def _fitting(grad, layout):
+    """A gradient as the tape knows it: dense, and zeros where there is none."""
+    if grad is None:
+        return filled(layout, 0)
+    if grad._layout is layout:
+        return grad
+    dense = empty_like_layout(layout)
+    dense.copy_(grad.detach())
+    return dense

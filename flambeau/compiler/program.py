@@ -1,0 +1,195 @@
+"""A graph as a program: op by op the first time, by one native call from the second time on.
+
+`compile_graph(gm, inputs)` gives a function of tensors that does what the graph does. For each set
+of layouts (and of what wants gradients) it runs the graph as it is once; the second time it records
+what the graph launches (recording.py), forward and backward, joins pointwise launches (fusing.py)
+and makes tapes of the rest. Kernels are found by patterns, as ever, so a new size means a new tape
+but, as a rule, no new machine code.
+
+Recording is dry: it works on copies of what the graph might write to and takes the generator back,
+so that all effects are those of the replay that follows.
+"""
+
+from collections import OrderedDict
+from typing import Any
+
+from flambeau import autograd, fx
+from flambeau import random as _random
+from flambeau._layout import dense_layout
+from flambeau._tensor import Tensor, empty_like_layout, make_tensor
+from flambeau.autograd.grad_mode import modes
+from flambeau.compiler import playing, recording
+from flambeau.compiler.fusing import Again
+from flambeau.compiler.recording import Recording, Spoiled, base_of
+from flambeau.compiler.stepping import step_program
+from flambeau.eager.copying import filled
+from flambeau.nn import Parameter
+from flambeau.runtime import cpu
+
+TRIES = 3  # recordings that memory of somebody else may spoil
+ENTRIES = 64  # sets of layouts that a program remembers
+PLAIN_TYPES = frozenset((Tensor, Parameter))
+
+
+def compile_graph(gm: fx.GraphModule, inputs: Any, options: dict | None = None) -> Any:
+    """A function of the graph's inputs that gives its outputs."""
+    return step_program(gm, Program) or Program(gm.forward, len(inputs))
+
+
+class Program:
+    """What a graph computes, by tapes where there are some.
+
+    front: a generated function that knows the latest entry; all others go through `slow`.
+    """
+
+    def __init__(self, run: Any, count: int) -> None:
+        self.run, self.count = run, count
+        self.entries: OrderedDict = OrderedDict()
+        self.reasons: list[str] = []  # why something is not on tape
+        self.front: Any = self.slow
+
+    def __call__(self, *inputs: Tensor) -> Any:
+        return self.front(*inputs)
+
+    def slow(self, *inputs: Tensor) -> Any:
+        """A call with layouts that are not those of the latest one."""
+        if modes.watched or modes.inference or not PLAIN_TYPES.issuperset(map(type, inputs)):
+            return self.run(*inputs)
+        grad = modes.grad
+        key = (grad, *[(x._layout, x._requires_grad) for x in inputs])
+        entry = self.entries.get(key)
+        if entry is None:
+            return self._first(key, inputs)
+        if type(entry) is _Seen:
+            if recording.is_active():
+                return self.run(*inputs)  # somebody records what we do
+            entry = self.entries[key] = self._recorded(entry, inputs, grad)
+        if type(entry) is not playing.Entry:
+            return self.run(*inputs)
+        self.entries.move_to_end(key)
+        self.front = entry.front(key, self.slow)
+        return entry.play(*inputs)
+
+    def _first(self, key, inputs):
+        if len(self.entries) >= ENTRIES:
+            self.entries.popitem(last=False)
+        before = [x._storage.version for x in inputs]
+        result = self.run(*inputs)
+        versions = zip(inputs, before)
+        written = {k: n for k, (x, v) in enumerate(versions) if (n := x._storage.version - v)}
+        self.entries[key] = _Seen(written)
+        return result
+
+    def _recorded(self, seen, inputs, grad):
+        if not recording.can_record():
+            return PLAIN
+        try:
+            wants = tuple(grad and x._requires_grad for x in inputs)
+            return _Dry(self.run, inputs, wants, seen.written).entry()
+        except Spoiled as why:
+            seen.tries += 1
+            if why.again and seen.tries < TRIES:
+                return seen
+            self.reasons.append(str(why))
+        except Exception as error:  # what is wrong shows when it is run for real
+            self.reasons.append(f"{type(error).__name__} while recording: {error}")
+        return PLAIN
+
+
+class _Seen:
+    """Layouts that were met once. written: inputs that the graph changed, and how often."""
+
+    def __init__(self, written):
+        self.written, self.tries = written, 0
+
+
+PLAIN = object()  # in place of an entry: op by op
+
+
+class _Dry:
+    """A dry run of a graph for some inputs, of which an entry is made."""
+
+    def __init__(self, run, inputs, wants, written):
+        self.run, self.inputs, self.wants, self.written = run, inputs, wants, dict(written)
+        starts = [x._storage.pointer for x in inputs if x._storage.nbytes]
+        if len(set(starts)) != len(starts):
+            raise Spoiled("two arguments lie in the same memory")
+        if any(wants[k] for k in written):
+            raise Spoiled("an argument that wants a gradient is written to")
+        if any(not x._layout.device.runtime.computes for x in inputs):
+            raise Spoiled("there is no memory on this device")
+
+    def entry(self):
+        generator = _random.default_generator
+        mark = generator._mark()
+        try:
+            return self._entry()
+        finally:
+            generator._go_back(mark)
+
+    def _entry(self):
+        leaves = [self._leaf(k, x) for k, x in enumerate(self.inputs)]
+        forward = Recording([base_of(t) for t in leaves])
+        outs = list(forward.run(lambda: self.run(*leaves)))
+        if not all(isinstance(o, Tensor) for o in outs):
+            raise Spoiled("a result is no tensor")
+        for k, (x, t) in enumerate(zip(self.inputs, leaves)):
+            if not self.wants[k] and not _same_bytes(x, t):
+                self.written.setdefault(k, 0)  # without saying so: running statistics
+        forward.moves()  # is everything known?
+        plan = forward.plan([("input", k) for k in range(len(leaves))], "saved")
+        backward, gone = self._backward(forward, plan, leaves, outs)
+        forward.launches = plan.launches(lambda block: block[0] != "arena" and block not in gone)
+        return playing.Entry(self.run, forward, leaves, outs, self.wants, self.written, backward)
+
+    def _leaf(self, k, x):
+        """What stands for an argument: itself if it wants a gradient, else a copy."""
+        if self.wants[k]:
+            t = make_tensor(x._layout, x._storage, x._offset)
+            t._requires_grad = True
+            return t
+        copy = empty_like_layout(playing.plain_bytes(x._storage.nbytes))
+        x._layout.device.runtime.copy(copy._storage.pointer, x._storage.pointer, x._storage.nbytes)
+        return make_tensor(x._layout, copy._storage, x._offset)
+
+    def _backward(self, forward, plan, leaves, outs):
+        """(the way back or None, blocks that need not be kept for it)."""
+        wanted = [t for t, wants in zip(leaves, self.wants) if wants]
+        memory = playing.Memory(forward, outs)
+        roots = [o for k, o in enumerate(outs) if o._requires_grad and k not in memory.same]
+        if not wanted or not roots:
+            return None, frozenset()
+        if memory.shares:
+            raise Spoiled("results that want gradients share memory")
+        grads = [filled(_dense(o._layout), 0) for o in roots]
+        blocks = [(b.start, b.start, b.size) for b in forward.fresh]
+        run = Recording([*map(base_of, leaves), *blocks, *map(base_of, grads)])
+        found = run.run(
+            lambda: autograd.grad(roots, wanted, grads, retain_graph=True, allow_unused=True)
+        )
+        used = {base for base, *_ in run.moves()}
+        names = [("input", k) for k in range(len(leaves))]
+        names += [("saved", k) for k in range(len(blocks))]
+        names += [("gradient", k) for k in range(len(grads))]
+        back = run.plan(names, "result")
+        again = Again(
+            plan,
+            back,
+            lambda block: block[0] == "saved" and block[1] not in memory.used,
+            lambda block: (
+                block[0] == "saved"
+                or (block[0] == "input" and block[1] in used and block[1] not in self.written)
+            ),
+        )
+        run.launches = back.launches(lambda block: block[0] != "arena", again)
+        return playing.Backward(run, found, grads), again.gone
+
+
+def _dense(layout):
+    return dense_layout(layout.shape, layout.dtype, layout.device)
+
+
+def _same_bytes(a, b):
+    """Do the storages of two tensors hold the same?"""
+    n = a._storage.nbytes
+    return n == 0 or cpu.buffer_at(a._storage.pointer, n) == cpu.buffer_at(b._storage.pointer, n)

@@ -1,0 +1,343 @@
+"""Recording what a piece of a program launches, so that it can be launched again natively.
+
+A run is recorded with memory of its own: the free lists of all pools are emptied for its time, so
+that a block that is free at the end was used for temporaries of the run and for nothing else. When
+it is over, every address that a kernel was given must lie in one of
+
+- a *base*: a tensor that is handed in at each replay (an argument, something saved), at some
+  distance from its beginning;
+- a *fresh* block: memory that was taken during the run and not given back (a result, or what a
+  derivative will need). Each replay brings new memory for it;
+- a *temporary* block: it was given back. Temporaries of all tapes lie in the *arena*, one piece of
+  memory that every tape lays out for itself;
+- memory that stays where it is: the state of the generator.
+
+Anything else spoils the recording, and so does whatever touches memory without being a kernel or
+gives a number to Python. A program whose recording is spoiled runs op by op.
+
+One tape plays at a time, because of the arena; a second thread runs op by op meanwhile.
+"""
+
+import bisect
+import gc
+import os
+import threading
+from typing import Any, NamedTuple
+
+from flambeau import _dtype
+from flambeau import random as _random
+from flambeau._device import device
+from flambeau._layout import dense_layout
+from flambeau._tensor import Tensor, empty_like_layout
+from flambeau.compiler import fusing
+from flambeau.eager import kernels
+from flambeau.runtime import cpu, tapes, touching
+from flambeau.runtime.allocator import PAGE, STAGGER, host_allocator
+from flambeau.storage import Storage
+
+LOWEST = 1 << 32  # integers below this are no addresses
+LINE = 64  # bytes
+
+_lock = threading.Lock()  # one recording at a time
+
+
+class Place(NamedTuple):
+    """Where an address lies: in base number `base`, so many bytes behind its beginning."""
+
+    base: int
+    offset: int
+
+
+class Block(NamedTuple):
+    """Memory from a pool."""
+
+    start: int
+    size: int
+
+
+class Spoiled(Exception):
+    """A run cannot be repeated by its launches. again: it may be worth another try."""
+
+    def __init__(self, why: str, again: bool = False) -> None:
+        super().__init__(why)
+        self.again = again
+
+
+class _Arena:
+    """Memory of temporaries of all tapes."""
+
+    def __init__(self):
+        self.memory = None  # a tensor of bytes
+        self.busy = tapes.Flag()
+        self.addresses: dict = {}
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self):
+        """Who ran in the parent does not run here."""
+        self.busy.lower()
+
+    def reserve(self, nbytes):
+        """Let there be room for a tape."""
+        if self.memory is None or self.memory._storage.nbytes < nbytes:
+            layout = dense_layout((max(nbytes, LINE),), _dtype.uint8, device("cpu"))
+            self.memory = empty_like_layout(layout)
+
+    def native(self, name):
+        """The address of a native function of tapes."""
+        if not self.addresses:
+            of_tensor, of_storage = cpu.slot_offsets(Tensor), cpu.slot_offsets(Storage)
+            ir = tapes.tape_ir(
+                of_tensor["_storage"],
+                of_tensor["_offset"],
+                of_storage["pointer"],
+                cpu.FUNCTION,
+                cpu.ENTRY,
+            )
+            self.addresses = kernels.load_functions(ir, tapes.NAMES)
+        return self.addresses[f"flambeau_tape_{name}"]
+
+
+ARENA = _Arena()
+
+
+def is_active() -> bool:
+    """Does somebody record at this moment?"""
+    return _lock.locked()
+
+
+def can_record() -> bool:
+    """Are there tapes on this machine, in this process?"""
+    return kernels.CHECKS is None and tapes.integers_are_known() and not cpu.on_new
+
+
+class Recording:
+    """One run, with what it launched and where memory lay.
+
+    bases: (begin, first byte of its memory, bytes) of every tensor that will be handed in.
+    """
+
+    def __init__(self, bases: list):
+        self.bases = bases
+        self.spoiled: str | None = None
+        self.launches: list = []
+        self.fresh: list = []  # blocks
+        self.temporary: list = []
+        self._ranges: _Ranges | None = None
+        self.result: Any = None
+
+    def run(self, function: Any) -> Any:
+        """Run function(), recorded; Spoiled if it cannot be repeated."""
+        recorder_address, none_address = ARENA.native("recorder"), ARENA.native("none")
+        with _lock:
+            if ARENA.busy.is_up() or cpu.on_new:
+                raise Spoiled("others run or are timed at this moment", True)
+            ARENA.busy.put_up()
+            blocks: set = set()
+            saved = self._exchange_pools(blocks)
+            thread = threading.get_ident()
+            recorder = tapes.Recorder(ARENA.addresses, thread)
+            self._thread = thread
+            touching.told.append(self._touched)
+            divert = _diverting(recorder_address)
+            cpu.on_new.append(divert)
+            for definition in list(cpu.definitions()):
+                definition.function = recorder_address
+            natives = cpu.others("joined")  # it copies by itself, or answers None
+            for definition in natives:
+                definition.function = none_address
+            collecting = gc.isenabled()
+            gc.disable()  # what it frees would be handed out, as if it were of the run
+            try:
+                self.result = function()
+            finally:
+                if collecting:
+                    gc.enable()
+                for definition in natives:
+                    definition.function = definition.entry
+                cpu.on_new.remove(divert)
+                for definition in list(cpu.definitions()):
+                    definition.function = definition.entry
+                touching.told.remove(self._touched)
+                launches = recorder.launches()
+                self._restore_pools(saved, blocks)
+                ARENA.busy.lower()
+        if launches is None:
+            raise Spoiled("there are too many launches")
+        if self.spoiled:
+            raise Spoiled(self.spoiled)
+        self.launches = launches
+        return self.result
+
+    def _touched(self):
+        if threading.get_ident() == self._thread:
+            self.spoiled = "memory is read or written outside of kernels"
+
+    def _exchange_pools(self, blocks):
+        """Empty the pools, block by block: other threads may be at it."""
+        saved = {}
+        for pool in list(host_allocator.pools.values()):
+            saved[pool.size] = _drained(pool)
+
+        def miss(pool):
+            start = type(host_allocator).miss(host_allocator, pool)
+            blocks.add((start, pool.size))
+            blocks.update((more, pool.size) for more in list(pool))
+            return start
+
+        # nothing is given back to the system, nor to another size, while it may be on the tape
+        host_allocator.miss = miss
+        host_allocator._release = lambda nbytes: nbytes
+        host_allocator._near = lambda size: None
+        return saved
+
+    def _restore_pools(self, saved, blocks):
+        del host_allocator.miss, host_allocator._release, host_allocator._near
+        free = set()
+        for pool in list(host_allocator.pools.values()):
+            free.update((start, pool.size) for start in list(pool))
+            pool.extend(saved.get(pool.size, ()))
+        self.fresh = [Block(*b) for b in sorted(blocks - free)]
+        self.temporary = [Block(*b) for b in sorted(free)]
+
+    # -- where addresses lie -----------------------------------------------------------------------
+
+    def moves(self) -> list:
+        """(base, bytes, launch, argument, word) of all addresses; word: see `tapes.Tape`.
+
+        Fresh blocks are counted behind the bases, temporary ones behind those. Spoiled if an
+        address is unknown.
+        """
+        found = []
+        for k, launch in enumerate(self.launches):
+            if not launch.quiet:
+                raise Spoiled(f"{cpu.name_of(launch.definition)} gives a number to Python")
+            for place, value in enumerate(launch.arguments):
+                if type(value) is bytes:
+                    for word, number in enumerate(fusing.words_of(value)):
+                        if number >= LOWEST and (at := self._at(number)) is not None:
+                            found.append((*at, k, place, word))
+                elif type(value) is int and value >= LOWEST:
+                    at = self._at(value)
+                    if at is not None:
+                        found.append((*at, k, place, None))
+                    elif value != _random.default_generator.pointer:
+                        name = cpu.name_of(launch.definition)
+                        raise Spoiled(f"{name} is given memory that nobody knows", True)
+        return found
+
+    def draws(self) -> bool:
+        """Were random numbers drawn?"""
+        state = _random.default_generator.pointer
+        return any(type(a) is int and a == state for x in self.launches for a in x.arguments)
+
+    def _at(self, address):
+        """(number of a base or block, bytes behind its beginning) of an address."""
+        if self._ranges is None:
+            spans = [(first, size) for _, first, size in self.bases]
+            spans += [(b.start, b.size) for b in (*self.fresh, *self.temporary)]
+            self._ranges = _Ranges(spans)
+        which = self._ranges.find(address)
+        if which is None:
+            return None
+        begins = self.bases[which][0] if which < len(self.bases) else self._ranges.spans[which][0]
+        return which, address - begins
+
+    def plan(self, names: list, fresh_name: str) -> fusing.Plan:
+        """The launches in groups. Blocks are called as the bases are, or (fresh_name, number)."""
+        names = names + [(fresh_name, k) for k in range(len(self.fresh))]
+        names += [("arena", k) for k in range(len(self.temporary))]
+
+        def block_of(address):
+            if address < LOWEST:
+                return None
+            at = self._at(address)
+            return ("unknown", 0) if at is None else names[at[0]]
+
+        return fusing.Plan(self.launches, block_of)
+
+    def find(self, t: Tensor) -> Place | None:
+        """Where a tensor of the result lies; None if it does not move (a constant)."""
+        address = t._storage.pointer + t._offset
+        for k, (begin, first, size) in enumerate(self.bases):
+            if first <= t._storage.pointer < first + max(size, 1):
+                return Place(k, address - begin)
+        for k, block in enumerate(self.fresh):
+            if block.start <= address < block.start + block.size:
+                return Place(len(self.bases) + k, address - block.start)
+        return None
+
+    def tape(
+        self, whole: list, places: dict, number: dict | None = None, own: int | None = None
+    ) -> tapes.Tape:
+        """The launches as a tape.
+
+        Its bases are ours (or what `number` says: base -> (base of the tape, bytes behind), `own`
+        of them), then the fresh blocks in `whole`, then one piece of memory in which the other
+        fresh blocks lie at `places`, and the arena.
+        """
+        count = len(self.bases)
+        own = count if own is None else own
+        where = {k: (k, 0) for k in range(count)} if number is None else dict(number)
+        where |= {count + which: (own + k, 0) for k, which in enumerate(whole)}
+        where |= {count + which: (own + len(whole), at) for which, at in places.items()}
+        arena, size = own + len(whole) + bool(places), 0
+        first, found, moves = count + len(self.fresh), self.moves(), []
+        for base, *_ in found:
+            if base >= first and base not in where:
+                where[base] = arena, size
+                size += padded(self.temporary[base - first].size)
+        for base, by, *place in found:
+            to, shift = where[base]
+            moves.append((to, by + shift, *place))
+        ARENA.reserve(size)
+        return tapes.Tape(ARENA.native("replay"), ARENA.busy, self.launches, moves, arena + 1)
+
+
+def padded(size):
+    """Bytes from one block to the next: not all of them begin at the same place in a page."""
+    return (size + LINE - 1 & -LINE) + (STAGGER if size >= PAGE else 0)
+
+
+def _drained(pool):
+    """All free blocks of a pool, taken one by one."""
+    found = []
+    while True:
+        try:
+            found.append(pool.pop())
+        except IndexError:
+            return found
+
+
+def _diverting(address):
+    def divert(definition):
+        definition.function = address
+
+    return divert
+
+
+class _Ranges:
+    """Which of some pieces of memory an address lies in: the first of those given."""
+
+    def __init__(self, spans):
+        self.spans = spans
+        self.order = sorted(range(len(spans)), key=lambda k: spans[k][0])
+        self.starts = [spans[k][0] for k in self.order]
+
+    def find(self, address):
+        k = bisect.bisect_right(self.starts, address) - 1
+        found = None
+        while k >= 0:
+            start, size = self.spans[self.order[k]]
+            if address < start + size and (found is None or self.order[k] < found):
+                found = self.order[k]
+            if k == 0 or (self.starts[k - 1] != start and size):
+                return found
+            k -= 1
+        return None
+
+
+def base_of(t: Tensor) -> tuple:
+    """(address of the first element, first byte, bytes) of what is handed in."""
+    storage = t._storage
+    return storage.pointer + t._offset, storage.pointer, storage.nbytes

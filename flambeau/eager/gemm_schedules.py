@@ -1,0 +1,206 @@
+"""Which schedule a matrix product takes, and how it is cut: sizes in, description words out.
+
+Everything here is arithmetic on integers that runs natively. Choices follow sizes and strides only,
+never the number of threads, so a product has the same bits on any machine with the same vectors.
+Modes are numbers, as `MODES` counts them.
+"""
+
+from flambeau._natively import natively
+from flambeau.codegen.descriptions import Product
+from flambeau.runtime.cpu import packed
+
+MODES = ("direct", "dots", "columns", "panels", "blocked")
+DIRECT, DOTS, COLUMNS, PANELS, BLOCKED = range(5)
+FEW = 1 << 16  # multiplications up to which a product in pairs is not worth its scratch
+FEW_PANELS = 1 << 21  # multiplications up to which both operands are packed as they are needed
+GRAIN = 1 << 20  # multiplications that are worth a chunk of their own
+MOST_PANELS = 12  # of a block of rows: they stay in the second-level cache
+BLOCKED_VECTORS = 2
+NEAREST = 24 << 10  # bytes of a packed strip that stay in the first-level cache
+CONVERTED = 1 << 19  # multiplications from which float16 is converted once, while it is packed
+CLOSE = 1 << 17  # bytes of B that stay in the second-level cache beside everything else
+
+
+@natively
+def chosen(
+    m, n, k, a_k, b_k, b_column, batch, most, host: tuple, tallest: tuple, widths: tuple
+):  # fmt: skip
+    """(mode, width of a strip: in vectors, or in columns for dots).
+
+    host: lanes, are there products of pairs, bytes of an element, is it float16. tallest: rows of a
+    tile, by its vectors. widths: vectors of a strip, widest first. most: multiplications, times
+    bytes, up to which packing both operands does not pay.
+    """
+    w, in_pairs, itemsize, is_half = host
+    work = m * n * k
+    few_rows = m <= 2 * tallest[2]
+    few_columns = n < w
+    if a_k == 1 and b_k == 1 and k >= 2 * w and (b_column != 1 or n * 2 <= w):  # along k
+        few = m <= 16 or few_columns
+        if in_pairs:  # adding up the lanes at the end weighs more
+            few = 24 * m <= min(k, 1536) or (few_columns and 10 * n <= k)
+        if few:
+            return DOTS, min(w, 4)
+    vectors = _vectors(m, n, k, b_column, host, tallest, widths)
+    if k == 0:
+        return DIRECT, vectors
+    small = work * itemsize <= most
+    if is_half and not (few_rows or few_columns) and work >= CONVERTED:
+        # each element is converted once: that takes longer than to multiply it once or twice
+        if batch > 1 and work * itemsize <= most // 2:
+            return PANELS, 2
+        return BLOCKED, BLOCKED_VECTORS
+    if in_pairs:
+        mode = _mode_in_pairs(m, n, k, a_k, b_column, batch, most, few_rows or few_columns)
+        if mode == BLOCKED or (mode == PANELS and vectors == 4):
+            return mode, BLOCKED_VECTORS
+        return mode, vectors
+    if b_column == 1 and (small or few_rows):
+        return DIRECT, vectors
+    if small or few_rows or few_columns:
+        return COLUMNS, vectors
+    return BLOCKED, BLOCKED_VECTORS
+
+
+@natively
+def _mode_in_pairs(m, n, k, a_k, b_column, batch, most, narrow):
+    """The mode where the host multiplies pairs, which lie side by side in packed panels only."""
+    work = m * n * k
+    if b_column == 1 and (m <= 4 or work * batch <= FEW):
+        return DIRECT  # widened: B is not worth packing
+    small = work <= most // 2
+    # rows of A that are far apart would share few lines of the cache
+    if a_k == 1 and (narrow or (small and (k <= 1024 or m <= 64 or batch > 1))):
+        return COLUMNS
+    if work <= FEW_PANELS or narrow or (batch > 1 and small):
+        return PANELS
+    return BLOCKED
+
+
+@natively
+def _vectors(m, n, k, b_column, host: tuple, tallest: tuple, widths: tuple):
+    """The width of a strip that wastes the fewest lanes; few rows leave registers for more."""
+    w, in_pairs, itemsize, _ = host
+    widest = widths[0]
+    needed = -(-n // w)
+    if m <= 3 and n >= 2 * widest * w and tallest[2 * widest] >= m:
+        return 2 * widest
+    # a wide strip may not stay in the first-level cache from panel to panel: then two vectors first
+    long = k * widest * w * itemsize > NEAREST and needed > widest
+    narrow = long and m > 2 * tallest[2] and (in_pairs or b_column != 1)
+    best = 0
+    least = 1 << 62
+    for v in widths:
+        columns = -(-needed // v) * v
+        order = (v - 2) % 4 if narrow else 0
+        if columns * 8 + order < least:
+            best = v
+            least = columns * 8 + order
+    return best
+
+
+@natively
+def described(
+    facts: tuple,
+    tiles: tuple,
+    m,
+    n,
+    k,
+    a_row,
+    a_k,
+    b_k,
+    b_column,
+    c_row,
+    batch,
+    sizes: tuple,
+    strides: tuple,
+):
+    """(a height whose tile is missing or 0, chunks, shared bytes, bytes per slot, description).
+
+    facts: those of a `Schedule`; tiles: addresses by height, 0 where there is none yet; sizes and
+    strides: of the batch, then of addends.
+    """
+    mode, tallest, columns, item, sum_item, packed_item, grain, block = facts
+    panels = -(-m // tallest)
+    height = -(-m // panels)  # nearly equal heights: some panels are tall, the others one less
+    tall = m - panels * (height - 1)
+    short = height - 1 if tall < panels else 0
+    missing = 0
+    if tiles[height] == 0:
+        missing = height
+    elif short and tiles[short] == 0:
+        missing = short
+    strips = -(-n // columns)
+    padded = -(-k // grain) * grain
+    pack_chunks = shared = slot = partial_at = partial_row = blocks = depth = 0
+    if mode == BLOCKED:
+        row_groups, column_groups = _blocked_groups(panels, strips, m * n * k)
+        blocks = -(-k // block)
+        depth = -(-k // (4 * blocks)) * 4
+        blocks = -(-k // depth)
+        rows = -(-panels // row_groups) * height  # of A that a chunk packs at most
+        slot = partial_at = _pages(rows * depth * packed_item + 256)
+        if item != sum_item and blocks > 1:
+            partial_row = strips * columns * sum_item
+            slot += _pages(rows * partial_row)
+        pack_chunks = max(1, min(16, k * n >> 16))
+        shared = _pages(padded * strips * columns * packed_item)
+    else:
+        row_groups, column_groups = _groups(mode, panels, strips, m, n, k, batch)
+        if mode in (COLUMNS, PANELS):
+            slot = partial_at = _pages(padded * columns * packed_item)
+        if mode == PANELS:
+            most = -(-panels // row_groups) * height
+            slot += _pages(most * padded * packed_item + 256)
+    groups = row_groups * column_groups
+    items = batch * groups
+    per_chunk = max(1, (GRAIN // 2) // max(1, m * n * k // groups))
+    chunks = -(-items // per_chunk) + pack_chunks
+    words = [
+        *Product(
+            chunks=chunks, per_chunk=per_chunk, items=items, m=m, n=n, k=k,
+            a_row=a_row * item, a_k=a_k * item, b_k=b_k * item, b_column=b_column * item,
+            c_row=c_row * item, panels=panels, tall=tall, height=height,
+            tall_tile=tiles[height], short_tile=tiles[short], row_groups=row_groups,
+            column_groups=column_groups, strips=strips, along=k * n * item <= CLOSE,
+            blocks=blocks, depth=depth, pack_chunks=pack_chunks, slot_bytes=slot,
+            slots_at=shared, partial_at=partial_at, partial_row=partial_row,
+        ),
+        *sizes,
+        *[x * item for x in strides],
+    ]  # fmt: skip
+    return missing, chunks, shared, slot, packed(words)
+
+
+@natively
+def _pages(nbytes):
+    """Whole pages, so that slots do not share cache lines."""
+    return (nbytes + 4095) & -4096
+
+
+@natively
+def _groups(mode, panels, strips, m, n, k, batch):
+    """How a small product is cut: enough pieces, each of several panels."""
+    wanted = m * n * k // GRAIN
+    if m <= 4:  # reading B is the work
+        wanted = k * n // (GRAIN // 4)
+    wanted = min(8, wanted)
+    if wanted < 2 or batch >= 32:
+        return 1, 1
+    wanted += wanted & 1
+    if mode == COLUMNS and strips >= wanted:  # by columns, so that each is packed once
+        return 1, wanted
+    rows = max(1, min(wanted, panels // 4))
+    return rows, max(1, min(-(-wanted // rows), strips))
+
+
+@natively
+def _blocked_groups(panels, strips, work):
+    rows = -(-panels // MOST_PANELS)
+    if 1 < rows < 8:
+        rows += rows & 1
+    wanted = min(16, work // (4 * GRAIN))
+    columns = 1
+    while rows * columns < min(wanted, 4) and columns * 8 <= strips:
+        columns *= 2
+    return rows, columns

@@ -1,0 +1,378 @@
+"""run_decompositions: a program runs again, with ops taken apart and nothing written in place.
+
+Ops that write are recorded as those that give a new value. The memory is written all the same while
+the example runs, so every value is what it would be; what changes is which node a tensor stands
+for. A view of something that was written is made again from its new value.
+"""
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import flambeau
+from flambeau._decomp.composites import in_place_of
+from flambeau._higher_order_ops.cond import cond_op
+from flambeau._tensor import Tensor
+from flambeau.eager import interposing
+from flambeau.eager.overloads import OpOverload, recorded_by
+from flambeau.export.exported_program import ExportedProgram
+from flambeau.export.graph_signature import (
+    ConstantArgument,
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    SymIntArgument,
+    TensorArgument,
+)
+from flambeau.export.scattering import UNDO, View
+from flambeau.fx.experimental.expressions import Expr
+from flambeau.fx.experimental.op_recorder import OpRecorder
+from flambeau.fx.experimental.recorder import overload, placeholder
+from flambeau.fx.experimental.symbolic_shapes import Retry, ShapeEnv, SymInt
+from flambeau.fx.graph import Graph
+from flambeau.fx.node import Node, map_arg
+from flambeau.nn import Module
+from flambeau.utils import _pytree as pytree
+
+_ATTEMPTS = 100
+
+
+class FunctionalRecorder(OpRecorder):
+    """Records values instead of writes."""
+
+    def __init__(self, graph: Graph, root: Module, env: ShapeEnv, **options: Any) -> None:
+        super().__init__(graph, root, env, **options)
+        self.views: dict[int, View] = {}  # by id of a tensor: where it looks
+        self.bases: dict[int, Tensor] = {}  # by id of a storage: the tensor it was made for
+        self.versions: dict[int, int] = {}  # by id of a storage: how often it was written
+        self.made: dict[int, int] = {}  # by id of a tensor: the version its node shows
+        self.source: Node | None = None  # of the program that runs
+
+    def call(self, name: str | Any, *args: Any, **kwargs: Any) -> Any:
+        target = overload(name) if isinstance(name, str) else name
+        short = target.overloadpacket.__name__
+        if target in self.decompositions:
+            return self.take_apart(target, args, kwargs)
+        if target._schema.is_mutable:
+            return self._written(short, target, args, kwargs)
+        result = super().call(target, *args, **kwargs)
+        if target._schema.is_view or short in UNDO:
+            self._viewed(target, args, kwargs, result)
+        return result
+
+    def around(self, name: Any, function: Any, args: tuple, kwargs: dict) -> Any:
+        """Functions that decompositions call are recorded as ops."""
+        from flambeau.eager.aten_calls import as_op, named_call
+
+        if name.kind != "op" or name.place.key in ("__getitem__", "__setitem__", "item"):
+            return super().around(name, function, args, kwargs)
+        found = named_call(name, args, kwargs)
+        call = None if found is None else as_op(*found)
+        if call is None:
+            return self._foreign(name, function, args, kwargs)
+        short, kind, given, named = call
+        return self.call(f"{short}.{kind}", *given, **named)
+
+    # -- views and writes --------------------------------------------------------------------
+    def _viewed(self, target, args, kwargs, result):
+        parent = args[0]
+        items = [result] if isinstance(result, Tensor) else list(result)
+        for k, item in enumerate(items):
+            if item is parent or item._storage is not parent._storage:
+                continue
+            part = None if isinstance(result, Tensor) else k
+            self.views[id(item)] = View(parent, target, args[1:], kwargs, part)
+            self.made[id(item)] = self.versions.get(id(item._storage), 0)
+            self.alive.append(item)
+
+    def _written(self, short, target, args, kwargs):
+        """The new value of what an op writes to."""
+        tensor = args[0]
+        if short in ("detach_", "requires_grad_"):
+            return tensor
+        plain = in_place_of(short)
+        if plain is None:
+            return super().call(target, *args, **kwargs)
+        name = _functional(plain, target._overloadname)
+        if name is None:
+            return super().call(target, *args, **kwargs)
+        value = self.call(name, *args, **kwargs)
+        self.replace(tensor, value)
+        return tensor
+
+    def replace(self, tensor: Tensor, value: Tensor) -> None:
+        """A tensor has a new value; so has what it looks at."""
+        node = self.leaf(value)
+        chain = []  # what it looks at, with the nodes of the values before the write
+        looking = tensor
+        while id(looking) in self.views:
+            view = self.views[id(looking)]
+            chain.append((view, self.leaf(view.parent)))
+            looking = view.parent
+        with interposing.switched_off(self, *self.agains), flambeau.no_grad():
+            tensor.detach().copy_(value)
+        storage = id(tensor._storage)
+        self.versions[storage] = version = self.versions.get(storage, 0) + 1
+        self._name(tensor, node, version)
+        for view, parent in chain:
+            node = UNDO[view.name](self, view, parent, node)
+            self._name(view.parent, node, version)
+
+    def _name(self, tensor, node, version):
+        self.nodes[id(tensor)] = node
+        self.made[id(tensor)] = version
+        self.alive.append(tensor)
+
+    def leaf(self, value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return super().leaf(value)
+        if id(value) in self.views:
+            return self._remade(value)
+        return self.nodes.get(id(value)) or super().leaf(value)
+
+    def _remade(self, tensor):
+        """Look again at something that was written."""
+        if self.made[id(tensor)] >= self.versions.get(id(tensor._storage), 0):
+            return self.nodes[id(tensor)]
+        view = self.views[id(tensor)]
+        parent = self.leaf(view.parent)
+        short = view.target.overloadpacket.__name__
+        given = (parent, *self.argument(view.args))
+        node = self.graph.create_node("call_function", view.target, given, dict(view.kwargs), short)
+        self.finish(node, tensor)
+        if view.part is not None:
+            node = self.graph.call_function(operator.getitem, (node, view.part))
+        node.meta["val"] = self.remembered(tensor)
+        self._name(tensor, node, self.versions[id(tensor._storage)])
+        return node
+
+    def finish(self, node: Node, result: Any) -> None:
+        """A node comes from where that of the program came from."""
+        if self.source is not None:
+            for key in ("stack_trace", "nn_module_stack"):
+                if key in self.source.meta:
+                    node.meta[key] = self.source.meta[key]
+
+
+def _functional(plain, kind):
+    """The overload without a write."""
+    from flambeau.eager.schemas import schemas_of
+
+    known = schemas_of(plain)
+    if plain == "bernoulli" and kind == "float":
+        return "bernoulli.p"
+    return f"{plain}.{kind}" if kind in known else None
+
+
+# -- programs --------------------------------------------------------------------------------------
+
+
+def env_of(program: ExportedProgram) -> ShapeEnv:
+    """The sizes of a program, with the values of its example."""
+    env = ShapeEnv()
+    ranges = {str(k): v for k, v in program.range_constraints.items()}
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        if node.op != "placeholder" or not isinstance(value, Tensor):
+            continue
+        for dim, (size, hint) in enumerate(zip(value.shape, value._layout.shape)):
+            if not isinstance(size, SymInt):
+                continue
+            for name in size.expr.symbols:
+                limits = ranges[name]
+                if name not in env.symbols:
+                    value_of = hint if size.expr.is_symbol else size.hint_of(name)
+                    env.add(name, value_of, limits.lower, limits.upper)
+            if size.expr.is_symbol:
+                env.symbols[str(size.expr)].sources.append((node.name, dim))
+    env.constraints = [c for c in program._guards if set(c.left.symbols) <= set(env.symbols)]
+    return env
+
+
+def lowered(program: ExportedProgram, table: Mapping[Any, Any]) -> ExportedProgram:
+    """A program in other ops."""
+    env = env_of(program)
+    for _ in range(_ATTEMPTS):
+        env.draw()
+        try:
+            return _Lowering(program, env, table).run()
+        except Retry as retry:
+            env.narrow(retry.constraints)
+    raise RuntimeError("sizes of this program could not be worked out")
+
+
+class _Lowering:
+    """A program that is being lowered."""
+
+    def __init__(self, program: ExportedProgram, env: ShapeEnv, table: Mapping[Any, Any]) -> None:
+        self.program, self.env = program, env
+        self.recorder = FunctionalRecorder(Graph(), Module(), env, decompositions=dict(table))
+        self.values: dict[Node, Any] = {}
+        self.originals: list[tuple[InputSpec, Node, Tensor]] = []
+        given = pytree.tree_leaves(program.example_inputs)
+        self.examples = [v.detach().clone() if isinstance(v, Tensor) else v for v in given]
+
+    def run(self) -> ExportedProgram:
+        """Run all nodes under the recorder."""
+        random_state = flambeau.get_rng_state()
+        places = [n for n in self.program.graph.nodes if n.op == "placeholder"]
+        for node, spec in zip(places, self.program.graph_signature.input_specs):
+            self._input(node, spec)
+        self._sizes()
+        try:
+            with self.recorder, flambeau.no_grad():
+                for node in self.program.graph.nodes:
+                    if node.op == "call_function":
+                        self._call(node)
+                    elif node.op == "get_attr":
+                        self.values[node] = getattr(self.program.graph_module, node.target)
+        finally:
+            flambeau.set_rng_state(random_state)
+        return self._finished()
+
+    def _input(self, node, spec):
+        recorder = self.recorder
+        mine = placeholder(recorder.graph, node.name)
+        mine.meta.update(node.meta)
+        if isinstance(spec.arg, ConstantArgument):
+            self.values[node] = spec.arg.value
+            if self.examples:
+                self.examples.pop(0)
+            return
+        fake = node.meta["val"]
+        if spec.kind is InputKind.USER_INPUT:
+            value = self.examples.pop(0) if self.examples else _example_of(fake)
+            if isinstance(fake.shape, tuple) and any(isinstance(s, SymInt) for s in fake.shape):
+                exprs = [s.expr if isinstance(s, SymInt) else Expr.of(s) for s in fake.shape]
+                others = [
+                    flambeau.empty([e.value(s) for e in exprs], dtype=fake.dtype, device="meta")
+                    for s in self.env.samples[1:]
+                ]
+                recorder.shadow(value, others)
+        else:
+            value = self.program._value_of(spec).detach().clone()
+        recorder.track(value, mine)
+        recorder.bases[id(value._storage)] = value
+        self.originals.append((spec, mine, value))
+        self.values[node] = value
+
+    def _sizes(self):
+        nodes = {n.target: n for n in self.recorder.graph.nodes}
+        for symbol in self.env.symbols.values():
+            if symbol.sources and symbol.name not in self.env._solved()[0]:
+                name, dim = symbol.sources[0]
+                node = self.recorder.graph.create_node(
+                    "call_function", overload("sym_size.int"), (nodes[name], dim), {},
+                    "sym_size_int",
+                )  # fmt: skip
+                node.meta["val"] = SymInt(Expr.symbol(symbol.name), self.env, node)
+                self.recorder.sizes_of[symbol.name] = node
+
+    def _call(self, node):
+        self.recorder.source = node
+        args = map_arg(node.args, lambda n: self.values[n])
+        kwargs = map_arg(node.kwargs, lambda n: self.values[n])
+        target = node.target
+        if target is operator.getitem:
+            self.values[node] = args[0][args[1]]
+        elif str(target).startswith("aten.sym_size"):
+            self.values[node] = args[0].shape[args[1]]
+        elif isinstance(target, OpOverload) and target.namespace == "aten":
+            self.values[node] = self.recorder.call(target, *_unfrozen(args), **kwargs)
+        elif target is cond_op:
+            self._choose(node, *args)
+        else:
+            self.values[node] = target(*args, **kwargs)
+
+    def _choose(self, node, pred, yes, no, operands):
+        """Branches stay as they are."""
+        recorder = self.recorder
+        with interposing.switched_off(recorder), recorded_by(None):
+            found = recorder.run(yes if bool(pred) else no, tuple(operands), {})
+            self.values[node] = recorder.write_branches(
+                cond_op, pred, (yes, no), tuple(operands), found
+            )
+
+    def _finished(self):
+        recorder, program = self.recorder, self.program
+        graph = recorder.graph
+        outputs: list[Any] = []
+        specs: list[OutputSpec] = []
+        for spec, place, value in self.originals:
+            node = recorder.nodes[id(value)]
+            if node is not place:
+                kind = _MUTATIONS[spec.kind]
+                target = place.name if spec.kind is InputKind.USER_INPUT else spec.target
+                outputs.append(node)
+                specs.append(OutputSpec(kind, TensorArgument(node.name), target))
+        recorder.source = None
+        old = program.graph.output_node().args[0]
+        for spec, value in zip(program.graph_signature.output_specs, old):
+            found = value
+            if isinstance(value, Node):
+                found = recorder.leaf(self.values[value])
+            outputs.append(found)
+            specs.append(OutputSpec(spec.kind, _named(spec, found), spec.target))
+        graph.output(tuple(outputs))
+        _drop_unused(graph)
+        inputs = [
+            _input_spec(s, n) for s, n in zip(program.graph_signature.input_specs, graph.nodes)
+        ]
+        result = ExportedProgram(
+            recorder.root, graph, ExportGraphSignature(inputs, specs), program.state_dict,
+            self.env.ranges, program.module_call_graph, program.example_inputs, program.constants,
+        )  # fmt: skip
+        result._guards, result._dialect = list(self.env.constraints), "ATEN"
+        self.env.recorder = None
+        return result
+
+
+_MUTATIONS = {
+    InputKind.BUFFER: OutputKind.BUFFER_MUTATION,
+    InputKind.PARAMETER: OutputKind.PARAMETER_MUTATION,
+    InputKind.USER_INPUT: OutputKind.USER_INPUT_MUTATION,
+    InputKind.CONSTANT_TENSOR: OutputKind.BUFFER_MUTATION,
+}
+
+
+def _unfrozen(args):
+    """Lists of nodes are a class of their own; ops want plain ones."""
+    return [list(arg) if isinstance(arg, list) else arg for arg in args]
+
+
+def _example_of(fake):
+    """A tensor like the one a program was recorded with."""
+    if fake.dtype.is_floating_point or fake.dtype.is_complex:
+        return flambeau.ones(fake._layout.shape, dtype=fake.dtype)
+    return flambeau.zeros(fake._layout.shape, dtype=fake.dtype)
+
+
+def _named(spec, found):
+    if isinstance(found, Node):
+        symbolic = isinstance(found.meta.get("val"), SymInt)
+        return SymIntArgument(found.name) if symbolic else TensorArgument(found.name)
+    return ConstantArgument("", found)
+
+
+def _input_spec(spec, node):
+    arg = spec.arg
+    if isinstance(arg, TensorArgument):
+        arg = TensorArgument(node.name)
+    return InputSpec(spec.kind, arg, spec.target, spec.persistent)
+
+
+def _drop_unused(graph):
+    """Nodes that nobody needs, other than checks."""
+    for node in reversed(list(graph.nodes)):
+        if node.op != "call_function" or node.users:
+            continue
+        if isinstance(node.target, OpOverload):
+            short = node.target.overloadpacket.__name__
+            keeps = short.startswith("_assert") or (
+                node.target.namespace == "aten" and node.target._schema.is_mutable
+            )
+            if keeps or (short.startswith(("rand", "bernoulli", "normal")) and not node.meta):
+                continue
+        graph.erase_node(node)
