@@ -33,6 +33,7 @@ class Settings:
         self.backend, self.fullgraph, self.dynamic = backend, fullgraph, dynamic
         self.options = options
         self.frames: dict[types.CodeType, Frame | _Compiled | None] = {}
+        self.graphs: dict[Any, Callable] = {}  # what was compiled, by what graphs do
         self.generation = generations[0]
         self.listener: Any = None  # somebody who wants to be told, such as explain
 
@@ -47,7 +48,7 @@ class Settings:
         """A call of a function."""
         if self.generation != generations[0]:
             self.generation = generations[0]
-            self.frames = {}
+            self.frames, self.graphs = {}, {}
         code = fn.__code__
         try:
             frame = self.frames[code]
@@ -121,6 +122,16 @@ class Settings:
         return function
 
     # -- graphs ----------------------------------------------------------------------------------
+    def shares_graphs(self) -> bool:
+        """Does the backend not care about sizes, so that equal graphs are compiled once?"""
+        return self.listener is None and getattr(resolved(self.backend), "takes_any_size", False)
+
+    def keep_graph(self, key: tuple, function: Callable) -> None:
+        """Remember what was compiled, the latest few hundred."""
+        self.graphs[key] = function
+        if len(self.graphs) > config.sizes_limit:
+            self.graphs.pop(next(iter(self.graphs)), None)
+
     def compile_graph(self, module: Any, inputs: list) -> Callable:
         """A graph as a function of tensors."""
         compiler = resolved(self.backend)
