@@ -25,7 +25,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     turned = aten.t.default(weight)
     if input.ndim == 2 and bias is not None:
         return aten.addmm.default(bias, input, turned)
-    result = matmul(input, turned)
+    result = aten.matmul.default(input, turned)
     return result if bias is None else aten.add.Tensor(result, bias)
 
 
@@ -64,7 +64,7 @@ def _folded(many, few):
 
 def _unsafe_reshape(x, shape):
     """A view where there is one, else a view of a copy."""
-    if x.is_contiguous():
+    if can_view(x, shape):
         return aten.view.default(x, shape)
     copied = aten.clone.default(x, memory_format=flambeau.contiguous_format)
     return aten._unsafe_view.default(copied, shape)

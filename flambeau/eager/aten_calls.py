@@ -68,7 +68,8 @@ def _bound(place, args, kwargs):
 
 
 def _begins(args, k):
-    return len(args) > k and is_int(args[k])
+    """Is an argument the first of several, not all of them in a list?"""
+    return len(args) > k and (is_int(args[k]) or isinstance(args[k], Tensor))
 
 
 def _known(key, params):

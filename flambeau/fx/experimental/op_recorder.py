@@ -20,6 +20,7 @@ from flambeau.eager import interposing
 from flambeau.eager.aten_calls import as_op, named_call, tidied
 from flambeau.eager.dispatching import _SHELL_KEYS
 from flambeau.eager.overloads import recorded_by
+from flambeau.fx.experimental.attention import attend, is_plain
 from flambeau.fx.experimental.branches import place_for, record_branch, same_kind
 from flambeau.fx.experimental.indexing import assign, take
 from flambeau.fx.experimental.recorder import Again, Recorder, overload
@@ -34,6 +35,7 @@ from flambeau.fx.experimental.symbolic_shapes import (
 )
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node, map_aggregate
+from flambeau.library import CustomOpDef
 from flambeau.nn import Module
 from flambeau.nn.modules.module import Module as _Module
 from flambeau.utils import _pytree as pytree
@@ -62,7 +64,7 @@ _LIFTED = {"tensor": True, "as_tensor": False, "asarray": False, "from_numpy": F
 class OpRecorder(Recorder):
     """Records ops of aten as they are called."""
 
-    kinds = frozenset({"op", "property", "method", "data"})
+    kinds = frozenset({"op", "property", "method", "data", "python"})
 
     def __init__(self, graph: Graph, root: Module, env: ShapeEnv, **options: Any) -> None:
         super().__init__(graph, root, options.get("decompositions"))
@@ -82,6 +84,8 @@ class OpRecorder(Recorder):
     def wants(self, place: interposing.Place) -> bool:
         if place.kind in ("property", "method"):
             return place.key in _QUESTIONS
+        if place.kind == "python":
+            return place.key == "multi_head_attention_forward"
         if place.kind == "data":
             return place.key in _LIFTED or place.key in ("tolist", "numpy")
         if place.kind != "op" or place.key in _SHELL_KEYS:
@@ -96,10 +100,14 @@ class OpRecorder(Recorder):
             return self._size(key, function, args, kwargs)
         if name.kind == "data":
             return self._data(key, function, args, kwargs)
+        if name.kind == "python":
+            return self._attention(name, function, args, kwargs)
         if key == "__getitem__":
             return take(self, *args)
         if key == "__setitem__":
             return assign(self, *args)
+        if isinstance(args[0] if args else None, CustomOpDef):
+            return self.call(args[0].default, *args[1:], **kwargs)
         if key in _READERS and isinstance(args[0], Tensor):
             return self._read(key, function, args[0])
         found = named_call(name, args, kwargs)
@@ -114,9 +122,10 @@ class OpRecorder(Recorder):
         target = overload(f"{short}.{kind}")
         if target in self.decompositions:
             return self.take_apart(target, given, named)
-        result = self.run(function, args, kwargs)
         if _has_free_size(short, given):
-            self._free_sizes(result)
+            result = self._free_sizes(function, args, kwargs)
+        else:
+            result = self.run(function, args, kwargs)
         if short in _MAY_DO_NOTHING and result is args[0]:
             return result
         if short in ("to", "_to_copy"):
@@ -129,23 +138,40 @@ class OpRecorder(Recorder):
         target = overload(name) if isinstance(name, str) else name
         if target in self.decompositions:
             return self.take_apart(target, args, kwargs)
-        args, kwargs = tidied(target._schema, args, kwargs)
-        result = self.run(target.function(), args, kwargs)
+        return self.call_whole(target, *args, **kwargs)
+
+    def call_whole(self, target: Any, *args: Any, **kwargs: Any) -> Any:
+        """The same without taking it apart."""
+        if target.namespace == "aten":
+            args, kwargs = tidied(target._schema, args, kwargs)
         if _has_free_size(target.overloadpacket.__name__, args):
-            self._free_sizes(result)
+            result = self._free_sizes(target.function(), args, kwargs)
+        else:
+            result = self.run(target.function(), args, kwargs)
         self.write(target, args, kwargs, result)
         return result
 
     def take_apart(self, target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Record what an op is made of."""
+        return self.inside(self.decompositions[target], args, kwargs)
+
+    def inside(self, function: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Call a function and record what it calls, while a call is being handled."""
         again = Again(self)
         off = interposing.switched_off(self, *self.agains)
         with off, recorded_by(self), interposing.handling(again):
             self.agains.append(again)
             try:
-                return self.decompositions[target](*args, **kwargs)
+                return function(*args, **kwargs)
             finally:
                 self.agains.pop()
+
+    def _attention(self, name, function, args, kwargs):
+        """Attention in the steps that PyTorch takes, where it is nothing unusual."""
+        found = named_call(name, args, kwargs)
+        if found is not None and is_plain(found[1]):
+            return self.inside(attend, (found[1],), {})
+        return self.inside(function, args, kwargs)
 
     def call_named(self, short: str, values: dict[str, Any]) -> Any:
         """The same for arguments by their names here."""
@@ -381,8 +407,14 @@ class OpRecorder(Recorder):
         self.finish(node, value)
         return found
 
-    def _free_sizes(self, result):
-        """The first size of a result depends on values."""
+    def _free_sizes(self, function, args, kwargs):
+        """Run an op that gives tensors whose first size depends on values."""
+        with interposing.switched_off(self, *self.agains), recorded_by(None):
+            result = function(*args, **kwargs)
+            self._free_first(result)
+        return result
+
+    def _free_first(self, result):
         first = next(item for item in pytree.tree_leaves(result) if isinstance(item, Tensor))
         expr = self.env.create_unbacked(first._layout.shape[0], 0, float("inf"))
         for item in pytree.tree_leaves(result):
