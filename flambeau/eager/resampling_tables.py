@@ -21,7 +21,7 @@ _FLOAT = struct.Struct("f")
 _WAYS = ("near", "far", "gather")
 WIDE = (_dtype.float64.code, _dtype.uint8.code)  # sums are kept in double
 FEW = 4  # up to so many taps a kernel knows their number
-REMEMBERED = 48  # tables and plans: each holds some words per row and column, which caches should hold
+REMEMBERED = 48  # tables and plans: some words per row and column, which caches should hold
 
 
 def _single(x):
