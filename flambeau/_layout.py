@@ -14,6 +14,8 @@ from flambeau._natively import natively
 
 def _whole(place_and_value):
     place, value = place_and_value
+    if getattr(value, "is_symbolic_int", False):  # a size that is being recorded
+        return value
     try:
         return operator.index(value)
     except TypeError:

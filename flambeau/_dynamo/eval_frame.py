@@ -76,6 +76,8 @@ def compiled_by(settings: Settings, model: Any) -> Any:
         model = original
     if isinstance(model, Module):
         return OptimizedModule(model, settings)
+    if marks.mark_of(model) == "disabled":
+        return model
     if isinstance(model, type):
         raise RuntimeError("torch.compile of a class: compile its objects or their methods")
     return _compiled_function(settings, model)

@@ -11,6 +11,7 @@ from typing import Any
 
 from flambeau import _device, _dtype
 from flambeau._dynamo.exc import Break
+from flambeau._dynamo.steps import is_optimizer
 from flambeau._dynamo.values import (
     BoundMethod,
     MadeFunction,
@@ -27,7 +28,6 @@ from flambeau._memory_format import layout, memory_format
 from flambeau._tensor import Tensor
 from flambeau.nn.modules.module import Module
 from flambeau.nn.modules.registry import Registry, _Held, buffer_hooks, parameter_hooks
-from flambeau.optim.optimizer import Optimizer
 
 # equal ones of these are the same
 VALUES: tuple[type, ...] = (
@@ -272,7 +272,7 @@ class Objects:
             return self._container_method(owner, name)
         if cls.__getattribute__ is not object.__getattribute__:
             raise Break(f"{owner.describe()} has its own way to read attributes")
-        if isinstance(obj, Optimizer) and name in ("step", "zero_grad"):
+        if is_optimizer(obj) and name in ("step", "zero_grad"):
             return self.optimizer_method(owner, name)
         found = inspect.getattr_static(cls, name, None)
         if name == "__dict__":

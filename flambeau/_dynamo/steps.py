@@ -7,13 +7,12 @@ a scheduler changes) when it steps.
 """
 
 import inspect
+import sys
 from typing import Any
 
 from flambeau._dynamo.exc import Break
 from flambeau._dynamo.values import BoundMethod, Outside, TensorValue
 from flambeau.fx.node import has_side_effect
-from flambeau.optim import optimizer as optimizers
-from flambeau.optim.optimizer import Optimizer
 
 _HOOKS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
 
@@ -27,18 +26,24 @@ def backward(
 
 
 @has_side_effect
-def zero_grad(optimizer: Optimizer, set_to_none: bool = True) -> None:
+def zero_grad(optimizer: Any, set_to_none: bool = True) -> None:
     """optimizer.zero_grad()."""
     optimizer.zero_grad(set_to_none)
 
 
 @has_side_effect
-def step(optimizer: Optimizer) -> None:
+def step(optimizer: Any) -> None:
     """optimizer.step()."""
     optimizer.step()
 
 
-def parameters_of(optimizer: Optimizer) -> tuple[int, ...]:
+def is_optimizer(value: Any) -> bool:
+    """Is it an optimizer? There is none before their package is imported."""
+    optimizers = sys.modules.get("flambeau.optim.optimizer")
+    return optimizers is not None and isinstance(value, optimizers.Optimizer)
+
+
+def parameters_of(optimizer: Any) -> tuple[int, ...]:
     """Which tensors an optimizer changes, by identity."""
     return tuple([id(p) for group in optimizer.param_groups for p in group["params"]])
 
@@ -75,6 +80,7 @@ class Steps:
         if own is not None and not hasattr(own, "_wrapped_by_lr_sched"):
             raise Break(f"{name} of an optimizer is not its own")
         guards.require(f"{fields}.get({name!r}) is {guards.constant(own)}")
+        optimizers = sys.modules["flambeau.optim.optimizer"]
         everywhere = (optimizers._before_every_step, optimizers._after_every_step)
         if any(getattr(optimizer, hooks) for hooks in _HOOKS) or any(everywhere):
             raise Break("hooks of an optimizer")

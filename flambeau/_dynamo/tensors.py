@@ -232,7 +232,9 @@ class Tensors:
         except Break:
             raise
         except Exception as error:
-            raise Break(f"{name}: {type(error).__name__}: {error}") from error
+            told = f"{name}: {type(error).__name__}: {error}"
+            unknown = isinstance(error, NotImplementedError) or "meta" in str(error)
+            raise Break(told, None if unknown else error) from error
         writes = any(v.fake._storage.version != old for v, old in zip(found, versions))
         writes = writes or _writes_by_name(name, function, args, kwargs)
         node_args, node_kwargs = self._noded(args), self._noded(kwargs)

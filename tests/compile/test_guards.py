@@ -156,6 +156,43 @@ def test_a_limit_for_numbers_but_not_for_sizes():
     assert graphs_of(f, *[(x[:n], 2) for n in range(1, 60)]) == 59
 
 
+def test_what_was_compiled_serves_for_all_sizes():
+    def f(x):
+        return x.sin() * 2 + x.sum()
+
+    made = flambeau.compile(f, backend="eager")
+    for n in range(1, 40):
+        x = numbers(flambeau, n)
+        assert flambeau.equal(made(x), f(x)) and flambeau.equal(made(x), f(x))
+    settings = made._torchdynamo_settings
+    assert len(settings.graphs) == 1
+    [frame] = settings.frames.values()
+    assert len(frame.entries) == 39
+    with flambeau._dynamo.config.patch(sizes_limit=10):
+        made(numbers(flambeau, 50))
+        assert len(frame.entries) == 6
+    for n in (3, 30, 50):
+        assert flambeau.equal(made(numbers(flambeau, n)), f(numbers(flambeau, n)))
+
+
+def test_numbers_in_graphs_are_told_apart():
+    made = flambeau.compile(lambda x, n: x * n, backend="eager")
+    x = flambeau.arange(3)
+    for n in (1, 1.0, True, 0.0, -0.0, 2):
+        found, wanted = made(x, n), x * n
+        assert found.dtype is wanted.dtype and str(found) == str(wanted)
+
+
+def test_sizes_in_variables_do_not_count_as_numbers():
+    def f(x):
+        n = len(x)
+        print(end="")
+        return x * n
+
+    xs = [(numbers(flambeau, n),) for n in range(1, 21)]
+    assert graphs_of(f, *xs) == 20
+
+
 def test_reset_forgets():
     counter = CompileCounter()
     compiled = flambeau.compile(lambda x: x + 1, backend=counter)

@@ -20,6 +20,8 @@ from flambeau.eager import interposing
 from flambeau.eager.aten_calls import as_op, named_call, tidied
 from flambeau.eager.dispatching import _SHELL_KEYS
 from flambeau.eager.overloads import recorded_by
+from flambeau.fx.experimental.attention import attend, is_plain
+from flambeau.fx.experimental.branches import place_for, record_branch, same_kind
 from flambeau.fx.experimental.indexing import assign, take
 from flambeau.fx.experimental.recorder import Again, Recorder, overload
 from flambeau.fx.experimental.rewriting import REWRITES
@@ -33,6 +35,7 @@ from flambeau.fx.experimental.symbolic_shapes import (
 )
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node, map_aggregate
+from flambeau.library import CustomOpDef
 from flambeau.nn import Module
 from flambeau.nn.modules.module import Module as _Module
 from flambeau.utils import _pytree as pytree
@@ -43,6 +46,12 @@ _INSIDE = tuple(
     for part in "eager fx export _tensor ops autograd utils _decomp".split()
 )
 _BETWEEN = ("interposing.py", "op_recorder.py", "proxy_tensor.py", "lowering.py", "recorder.py")
+_WORDS: dict[str, Callable] = {
+    "//": operator.floordiv,
+    "Mod": operator.mod,
+    "Max": flambeau.sym_max,
+    "Min": flambeau.sym_min,
+}
 _QUESTIONS = frozenset(
     "shape.__get__ size numel nelement __len__ stride storage_offset".split()
 )  # fmt: skip
@@ -55,7 +64,7 @@ _LIFTED = {"tensor": True, "as_tensor": False, "asarray": False, "from_numpy": F
 class OpRecorder(Recorder):
     """Records ops of aten as they are called."""
 
-    kinds = frozenset({"op", "property", "method", "data"})
+    kinds = frozenset({"op", "property", "method", "data", "python"})
 
     def __init__(self, graph: Graph, root: Module, env: ShapeEnv, **options: Any) -> None:
         super().__init__(graph, root, options.get("decompositions"))
@@ -66,6 +75,8 @@ class OpRecorder(Recorder):
         self.lifted: list[Tensor] = []
         self.known_constants: dict[int, str] = options.get("constants", {})
         self.modules: list[tuple[str, str, str]] = []
+        self.outside: OpRecorder | None = None  # for a branch: who records what is around it
+        self.free: list[Tensor] = []  # what the branch uses of that
         self.agains: list[Again] = []  # handlers of ops that are being taken apart
         self.sizes_of: dict[str, Node] = {}  # nodes of symbols
         self.thread = threading.get_ident()
@@ -73,6 +84,8 @@ class OpRecorder(Recorder):
     def wants(self, place: interposing.Place) -> bool:
         if place.kind in ("property", "method"):
             return place.key in _QUESTIONS
+        if place.kind == "python":
+            return place.key == "multi_head_attention_forward"
         if place.kind == "data":
             return place.key in _LIFTED or place.key in ("tolist", "numpy")
         if place.kind != "op" or place.key in _SHELL_KEYS:
@@ -87,10 +100,14 @@ class OpRecorder(Recorder):
             return self._size(key, function, args, kwargs)
         if name.kind == "data":
             return self._data(key, function, args, kwargs)
+        if name.kind == "python":
+            return self._attention(name, function, args, kwargs)
         if key == "__getitem__":
             return take(self, *args)
         if key == "__setitem__":
             return assign(self, *args)
+        if isinstance(args[0] if args else None, CustomOpDef):
+            return self.call(args[0].default, *args[1:], **kwargs)
         if key in _READERS and isinstance(args[0], Tensor):
             return self._read(key, function, args[0])
         found = named_call(name, args, kwargs)
@@ -105,9 +122,10 @@ class OpRecorder(Recorder):
         target = overload(f"{short}.{kind}")
         if target in self.decompositions:
             return self.take_apart(target, given, named)
-        result = self.run(function, args, kwargs)
         if _has_free_size(short, given):
-            self._free_sizes(result)
+            result = self._free_sizes(function, args, kwargs)
+        else:
+            result = self.run(function, args, kwargs)
         if short in _MAY_DO_NOTHING and result is args[0]:
             return result
         if short in ("to", "_to_copy"):
@@ -120,23 +138,40 @@ class OpRecorder(Recorder):
         target = overload(name) if isinstance(name, str) else name
         if target in self.decompositions:
             return self.take_apart(target, args, kwargs)
-        args, kwargs = tidied(target._schema, args, kwargs)
-        result = self.run(target.function(), args, kwargs)
+        return self.call_whole(target, *args, **kwargs)
+
+    def call_whole(self, target: Any, *args: Any, **kwargs: Any) -> Any:
+        """The same without taking it apart."""
+        if target.namespace == "aten":
+            args, kwargs = tidied(target._schema, args, kwargs)
         if _has_free_size(target.overloadpacket.__name__, args):
-            self._free_sizes(result)
+            result = self._free_sizes(target.function(), args, kwargs)
+        else:
+            result = self.run(target.function(), args, kwargs)
         self.write(target, args, kwargs, result)
         return result
 
     def take_apart(self, target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Record what an op is made of."""
+        return self.inside(self.decompositions[target], args, kwargs)
+
+    def inside(self, function: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Call a function and record what it calls, while a call is being handled."""
         again = Again(self)
         off = interposing.switched_off(self, *self.agains)
         with off, recorded_by(self), interposing.handling(again):
             self.agains.append(again)
             try:
-                return self.decompositions[target](*args, **kwargs)
+                return function(*args, **kwargs)
             finally:
                 self.agains.pop()
+
+    def _attention(self, name, function, args, kwargs):
+        """Attention in the steps that PyTorch takes, where it is nothing unusual."""
+        found = named_call(name, args, kwargs)
+        if found is not None and is_plain(found[1]):
+            return self.inside(attend, (found[1],), {})
+        return self.inside(function, args, kwargs)
 
     def call_named(self, short: str, values: dict[str, Any]) -> Any:
         """The same for arguments by their names here."""
@@ -192,20 +227,12 @@ class OpRecorder(Recorder):
         """Some ops need values; if it is not that, sizes are less free than was assumed."""
         sample = self.env.samples[k]
         if _tried(function, self._imagined(leaves, self.env.samples[0]), spec) is not None:
-            raise Retry(
-                restrictions(
-                    self.env,
-                    lambda s: _tried(function, self._imagined(leaves, s), spec) is not None,
-                )
-            )
+            works = lambda s: _tried(function, self._imagined(leaves, s), spec) is not None
+            raise Retry(restrictions(self.env, works, sample))
         other = _tried(function, self._imagined(leaves, sample, "cpu"), spec)
         if other is None:
-            raise Retry(
-                restrictions(
-                    self.env,
-                    lambda s: _tried(function, self._imagined(leaves, s, "cpu"), spec) is not None,
-                )
-            )
+            works = lambda s: _tried(function, self._imagined(leaves, s, "cpu"), spec) is not None
+            raise Retry(restrictions(self.env, works, sample))
         return other
 
     def _imagined(self, leaves, sample, device="meta"):
@@ -275,10 +302,10 @@ class OpRecorder(Recorder):
         if shape is None or threading.get_ident() != self.thread:
             return function(*args, **kwargs)
         if key == "shape.__get__":
-            return tuple.__new__(flambeau.Size, self._asked(tensor, shape))
+            return flambeau.Size(self._asked(tensor, shape))
         if key == "size":
             dim = args[1] if len(args) > 1 else kwargs.get("dim")
-            asked = tuple.__new__(flambeau.Size, self._asked(tensor, shape))
+            asked = flambeau.Size(self._asked(tensor, shape))
             return asked if dim is None else asked[dim]
         if key in ("numel", "nelement"):
             total: Any = 1
@@ -326,23 +353,30 @@ class OpRecorder(Recorder):
             )  # fmt: skip
             value.fx_node = node
         else:
-            node = self._computed(value)
+            node = self._computed(value.expr)
         node.meta["val"] = value
         return node
 
-    def _computed(self, value):
+    def _computed(self, expr):
         """A size that is known as an expression only, from nodes of its symbols."""
         total: Any = None
-        for monomial, c in value.expr.terms.items():
+        for monomial, c in expr.terms.items():
             part: Any = c
             for atom, power in monomial:
-                node = self.sizes_of[atom.name]
                 for _ in range(power):
-                    part = (
-                        node if part == 1 else self.graph.call_function(operator.mul, (part, node))
-                    )
-            total = part if total is None else self.graph.call_function(operator.add, (total, part))
+                    part = self._arithmetic(operator.mul, part, self._atom(atom))
+            total = part if total is None else self._arithmetic(operator.add, total, part)
         return total
+
+    def _atom(self, atom):
+        if not atom.args:
+            return self.sizes_of[atom.name]
+        return self._arithmetic(_WORDS[atom.name], *(self._computed(a) for a in atom.args))
+
+    def _arithmetic(self, function, a, b):
+        if function is operator.mul and a == 1:
+            return b
+        return self.graph.call_function(function, (a, b))
 
     # -- values ------------------------------------------------------------------------------
     def _read(self, key, function, tensor):
@@ -373,8 +407,14 @@ class OpRecorder(Recorder):
         self.finish(node, value)
         return found
 
-    def _free_sizes(self, result):
-        """The first size of a result depends on values."""
+    def _free_sizes(self, function, args, kwargs):
+        """Run an op that gives tensors whose first size depends on values."""
+        with interposing.switched_off(self, *self.agains), recorded_by(None):
+            result = function(*args, **kwargs)
+            self._free_first(result)
+        return result
+
+    def _free_first(self, result):
         first = next(item for item in pytree.tree_leaves(result) if isinstance(item, Tensor))
         expr = self.env.create_unbacked(first._layout.shape[0], 0, float("inf"))
         for item in pytree.tree_leaves(result):
@@ -411,11 +451,70 @@ class OpRecorder(Recorder):
         return tensor
 
     def keep(self, value: Tensor) -> Node:
+        if self.outside is not None:
+            return self.borrow(value)
         path = self.known_constants.get(id(value))
         if path is None:
             return super().keep(value)
         node = self.graph.create_node("get_attr", path)
         self.track(value, node)
+        return node
+
+    # -- branches ----------------------------------------------------------------------------
+    def branches(
+        self, target: Any, pred: Tensor, true_fn: Callable, false_fn: Callable, operands: tuple
+    ) -> Any:
+        """A choice between two functions: both are recorded as graphs of their own."""
+        with interposing.switched_off(self, *self.agains), recorded_by(None):
+            free: list[Tensor] = []
+            yes, result = record_branch(self, true_fn, operands, free)
+            known = len(free)
+            no, other = record_branch(self, false_fn, operands, free)
+            if len(free) > known:  # the first graph takes all that the second one needs
+                yes, result = record_branch(self, true_fn, operands, free)
+            same_kind(result, other)
+            taken = result if bool(pred) else other
+            return self.write_branches(target, pred, (yes, no), (*operands, *free), taken)
+
+    def write_branches(
+        self, target: Any, pred: Tensor, graphs: tuple, operands: tuple, taken: Any
+    ) -> Any:
+        """The node of a choice."""
+        number = sum(str(node.target).startswith("true_graph") for node in self.graph.nodes)
+        nodes = []
+        for name, module in zip((f"true_graph_{number}", f"false_graph_{number}"), graphs):
+            self.root.add_module(name, module)
+            nodes.append(self.graph.create_node("get_attr", name))
+            self.finish(nodes[-1], None)
+        given = tuple(self.leaf(value) for value in operands)
+        node = self.graph.create_node(
+            "call_function", target, (self.leaf(pred), *nodes, given), {}, "cond"
+        )
+        self.finish(node, taken)
+        leaves, spec = pytree.tree_flatten(taken)
+        self.track_result(tuple(leaves), node)
+        return pytree.tree_unflatten(leaves, spec)
+
+    def for_branch(self, graph: Graph, root: Module) -> "OpRecorder":
+        """A recorder of the same kind for a graph within this one."""
+        inner = OpRecorder(graph, root, self.env, decompositions=self.decompositions)
+        self.env.recorder = self
+        inner.known_constants, inner.modules = {}, self.modules
+        return inner
+
+    def adopt(self, twin: Tensor, original: Tensor, outside: "OpRecorder") -> None:
+        """A copy has the sizes of what it was copied from."""
+        if id(original) in outside.shapes:
+            self.shadow(twin, outside.shadows[id(original)])
+
+    def borrow(self, tensor: Tensor) -> Node:
+        """A tensor from around a branch becomes an operand of it."""
+        outside: Any = self.outside
+        node = place_for(self.graph, outside.leaf(tensor).name)
+        self.adopt(tensor, tensor, outside)
+        self.track(tensor, node)
+        if not any(tensor is known for known in self.free):
+            self.free.append(tensor)
         return node
 
     # -- places in the program ---------------------------------------------------------------
@@ -469,7 +568,8 @@ class Modules(interposing.Handler):
             return function(*args, **kwargs)
         kind = type(module)
         where = kind.__module__.replace("flambeau.", "torch.", 1)
-        key = "L__self__" + "".join(f"_{part}" for part in path.split(".") if part)
+        count = self.calls[path] = self.calls.get(path, -1) + 1
+        key = f"L__self__{path}" + (f"@{count}" if count else "")
         self.recorder.modules.append((key, path, f"{where}.{kind.__qualname__}"))
         try:
             return function(*args, **kwargs)
