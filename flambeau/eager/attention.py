@@ -18,6 +18,7 @@ from flambeau.eager.plans import Plans
 from flambeau.eager.rows import address, contiguous, is_computed
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
+from flambeau.runtime.stacks import alone
 
 HEADS = 8  # with fewer, backward cuts the keys of long heads into pieces
 LONG = 256  # keys that a piece should have
@@ -130,7 +131,7 @@ def _queries(code):
     return queries_per_block(code)
 
 
-QUERIES = Plans(_queries, by_default=False)
+QUERIES = Plans(lambda code: alone(_queries, code), by_default=False)
 FORWARD = Plans(_plan_forward, by_default=False)
 
 

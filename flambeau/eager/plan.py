@@ -22,6 +22,7 @@ from flambeau.eager.kernels import pool
 from flambeau.ops.rules import weighted
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
+from flambeau.runtime.stacks import alone
 
 WORK = 1 << 16  # elements of the cheapest kernel that are worth a thread's while
 NO_WORK = packed([0])  # the description of a launch without chunks
@@ -172,17 +173,20 @@ def nest_kernel(runtime, key, trace, outputs, inputs, scalars, rank):
     full = (key, outputs, inputs, scalars, rank)
     found = runtime.kernels.get(full)
     if found is None:
-        from flambeau.codegen import build  # with llvmlite, on first need
-
-        values = trace(*build.arguments_for(inputs, scalars))
-        values = tuple(cast_value(v, code) for v, (code, _) in zip(values, outputs))
-        nest = build.Pointwise(inputs, outputs, scalars, values, rank)
-        name = key
-        while isinstance(name, tuple):
-            name = name[0]
-        kernel = runtime.load(name, build.text_and_nest, (nest,))
-        found = runtime.kernels[full] = kernel, chunk_elements(cost(values))
+        found = runtime.kernels[full] = alone(_nest_kernel, runtime, trace, *full)
     return found
+
+
+def _nest_kernel(runtime, trace, key, outputs, inputs, scalars, rank):
+    from flambeau.codegen import build  # with llvmlite, on first need
+
+    values = trace(*build.arguments_for(inputs, scalars))
+    values = tuple(cast_value(v, code) for v, (code, _) in zip(values, outputs))
+    nest = build.Pointwise(inputs, outputs, scalars, values, rank)
+    name = key
+    while isinstance(name, tuple):
+        name = name[0]
+    return runtime.load(name, build.text_and_nest, (nest,)), chunk_elements(cost(values))
 
 
 def scalar_kinds(kind):

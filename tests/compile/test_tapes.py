@@ -233,6 +233,26 @@ def test_hooks_on_saved_tensors_see_them():
     assert packed
 
 
+def test_tapes_keep_no_memory_of_the_dry_run():
+    import gc
+
+    from flambeau.storage import Storage
+
+    def large():
+        gc.collect()
+        found = [s for s in gc.get_objects() if type(s) is Storage and s.nbytes == 4 * 12_345]
+        return len(found)
+
+    w = leaf(12_345)
+    before = large()
+    assert before == 1
+    program = taped(lambda w: ((w.sin() * w).exp(),), w)
+    for _ in range(3):
+        program(w)[0].sum().backward()
+    w.grad = None
+    assert large() == before
+
+
 def test_threads_take_turns():
     program = taped(lambda x: ((x @ x).relu().sum(0),), torch.randn(80, 80))
     wrong = []
