@@ -62,7 +62,7 @@ def _warn(message, category=None, stacklevel=1, *args, **kwargs):
 
 def is_plain() -> bool:
     """Is everything to run as it is now?"""
-    if threads.plain or modes.inference or modes.watched or modes.task is not None:
+    if threads.plain or modes.watched or modes.task is not None:
         return True
     stack = interposing._threads.me.stack
     if stack is not interposing.NOBODY:
@@ -76,4 +76,5 @@ def guard_surroundings(guards: Any) -> None:
     """What `is_plain` does not ask, and a graph depends on."""
     name = guards.constant
     guards.require(f"{name(modes)}.grad is {modes.grad}")
+    guards.require(f"{name(modes)}.inference is {modes.inference}")
     guards.require(f"{name(_dtype.Defaults)}.dtype is {name(_dtype.default_dtype())}")
