@@ -1,7 +1,8 @@
 """What may stand for a parameter, as PyTorch's argument parser sees it, and how it says no.
 
-Words for parameters: Tensor, Tensors, int, ints (one or several), int list (several), bool, float,
-Scalar, str, dtype. A bool is no int here and an int no bool, though Python thinks otherwise.
+Words for parameters: Tensor, Tensors, int, ints (one or several), int list (several), sizes (as
+ints, some of them None), bool, float, Scalar, str, dtype. A bool is no int here and an int no bool,
+though Python thinks otherwise.
 """
 
 import operator
@@ -14,11 +15,12 @@ NAMES = {
     "Scalar": "Number",
     "ints": "tuple of ints",
     "int list": "tuple of ints",
+    "sizes": "tuple of ints",
     "dtype": "torch.dtype",
     "Tensors": "tuple of Tensors",
 }
 _LONG = range(-(1 << 63), 1 << 63)
-_LISTS = ("ints", "int list")
+_LISTS = ("ints", "int list", "sizes")
 
 
 def is_int(value):
@@ -47,8 +49,10 @@ def fits(word, value):
         return is_int(value)
     if word in _LISTS:
         if isinstance(value, (tuple, list)):
+            if word == "sizes":
+                value = [v for v in value if v is not None]
             return not value or is_int(value[0])  # the others are looked at as they are unpacked
-        return word == "ints" and is_int(value)
+        return word != "int list" and is_int(value)
     if word == "bool":
         return isinstance(value, bool)
     if word in ("Scalar", "float"):
@@ -64,10 +68,15 @@ def taken(function, name, word, value):
     """A value that fits as rows want it: ints as ints, lists as tuples, 0-d tensors as numbers."""
     if value is None:
         return None
-    if word == "int" or (word == "ints" and not isinstance(value, (tuple, list))):
+    if word == "int" or (word in _LISTS and not isinstance(value, (tuple, list))):
         return _long(operator.index(value))
     if word in _LISTS:
-        return tuple([_element(function, name, k, v) for k, v in enumerate(value)])
+        return tuple(
+            [
+                None if v is None and word == "sizes" else _element(function, name, k, v)
+                for k, v in enumerate(value)
+            ]
+        )
     if word in ("Scalar", "float"):
         return number(value.item() if hasattr(value, "item") else value)
     return value

@@ -27,6 +27,7 @@ _TYPED = {
     "bool": "({n} is True or {n} is False)",
     "int": "type({n}) is int",
     "ints": "(type({n}) is int or isinstance({n}, tuple) and ({n} in tuples or tuples.learn({n})))",
+    "sizes": "type({n}) is int",  # lists are looked at
     "int list": "isinstance({n}, tuple) and ({n} in tuples or tuples.learn({n}))",
     "float": "type({n}) is float",
     "Scalar": "type({n}) in NUMBERS",

@@ -44,6 +44,10 @@ class IntList:
     """Annotation: several ints."""
 
 
+class Sizes:
+    """Annotation: an int or several, or None for some of them."""
+
+
 class Count:
     """Annotation: an int that is a constant of kernels."""
 
@@ -86,6 +90,7 @@ _WANTED = {
     Dims: "ints",
     Ints: "ints",
     IntList: "int list",
+    Sizes: "sizes",
     DType: "dtype",
 }
 
