@@ -84,6 +84,8 @@ def check_vectors(input_shape, mat, vec):
         raise RuntimeError(f"vector + matrix @ vector expected, got {ndim}, {mat.ndim}, {vec.ndim}")
     added = input_shape[0] if input_shape else 1
     if mat.shape[1] != vec.shape[0] or added not in (1, mat.shape[0]):
+        if not input_shape:
+            raise errors.no_dimensions(0)
         raise RuntimeError(
             f"size mismatch, got input ({added}), mat ({mat.shape[0]}x{mat.shape[1]}), vec "
             f"({vec.shape[0]})"
@@ -139,6 +141,10 @@ def check_addmv(input, mat, vec):
 
 
 def check_addbmm(input, batch1, batch2):
+    for t, dim in ((batch1, 1), (batch2, 2)):  # the result's sizes are asked for first
+        if t.ndim <= dim:
+            ndim = t.ndim
+            raise errors.dimension_out_of_range(dim, ndim) if ndim else errors.no_dimensions(dim)
     check_batches(batch1, batch2)
     if batch1.shape[0] != batch2.shape[0]:
         raise RuntimeError(

@@ -119,6 +119,7 @@ T([1.]).untyped_storage().resize_(2**63)
 F.local_response_norm(torch.ones(1,2,3),2,beta=1+2j)
 F.local_response_norm(torch.ones(1,2,3),2,k=1+2j)
 F.local_response_norm(torch.zeros(0,1,2),1,beta=1+2j,k=None)
+(torch.ones(3)*1j).as_strided((3,3),(0,1)).bernoulli_()
 """
 
 # indices that are not there, and tensors without dimensions
@@ -153,6 +154,8 @@ F.multilabel_soft_margin_loss(T(-8.),torch.ones(5,5),weight=torch.ones(5,5))
 F.multilabel_soft_margin_loss(T(-8.),torch.ones(5,5))
 F.multilabel_soft_margin_loss(T(-8.),T(1.))
 F.cosine_embedding_loss(T([True,False]),T([True,True]),T(True),margin=True)
+T(-8.).addmv_(torch.ones(5,10),torch.zeros(0))
+F.cosine_embedding_loss(torch.ones(2),torch.ones(2),T(1.),reduction=4)
 """
 
 # arguments of the wrong kind, and old forms
@@ -283,6 +286,15 @@ F.adaptive_max_pool2d(torch.ones(2,3,3),[1,None])
 torch.ones(3,2).scatter_reduce(1,T([[0]]),T(1.),'sum')
 torch.ones(3,2).scatter_add(1,T([[0]]),T(1.))
 (x:=torch.ones(2,1).expand(2,3)).__setitem__(...,x.detach()) or x
+torch.ones(1,7).addbmm_(T([-1.5]),torch.ones(1,7))
+torch.addbmm(torch.ones(1,7),torch.ones(1,1,1),torch.ones(1,7))
+torch.addbmm(torch.ones(1,7),torch.ones(1,1,1),T(1.))
+F.multi_margin_loss(torch.ones(2,2),T([0,1]),reduction=[9])
+F.mse_loss(torch.ones(2),torch.ones(2),reduction=[9])
+F.l1_loss(torch.ones(2),torch.ones(2),reduction=None)
+F.cross_entropy(torch.ones(2,2),T([0,1]),reduction=3)
+F.nll_loss(torch.ones(2,2),T([0,1]),reduction=4)
+F.ctc_loss(torch.ones(2,2,2),T([[1],[1]]),T([2,2]),T([1,1]),reduction=4)
 """
 
 # the exception is PyTorch's, its words are ours
