@@ -126,6 +126,7 @@ _ELSEWHERE = {
     "Event": "accelerator.events",
     "Stream": "accelerator.events",
     "get_device_module": "accelerator",
+    "cond": "_higher_order_ops",
     **dict.fromkeys(("SymInt", "SymFloat", "SymBool"), "fx.experimental.symbolic_shapes"),
     **dict.fromkeys(
         "sym_float sym_int sym_ite sym_max sym_min sym_not sym_sum".split(),
@@ -173,7 +174,7 @@ def __getattr__(name):
 
 
 def _namespace_of_ops(name):
-    if name != "aten":  # others are put there by library.custom_op
+    if name not in ("aten", "higher_order"):  # others are put there by library.custom_op
         raise AttributeError(f"module 'flambeau.ops' has no attribute '{name}'")
     return _importlib.import_module("flambeau._ops").namespace(name)
 

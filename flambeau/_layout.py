@@ -14,6 +14,8 @@ from flambeau._natively import natively
 
 def _whole(place_and_value):
     place, value = place_and_value
+    if getattr(value, "is_symbolic_int", False):  # a size that is being recorded
+        return value
     try:
         return operator.index(value)
     except TypeError:
@@ -285,6 +287,30 @@ def is_dense_in_some_order(layout):
     return True
 
 
+def suggests_channels_last(layout):
+    """Does PyTorch take this layout for one with channels last?
+
+    Dimensions of size one leave it open, and are read as PyTorch reads them.
+    """
+    if layout.is_contiguous or layout.ndim not in (4, 5) or layout.numel == 0:
+        return False
+    return bool(_channels_inside(layout.sizes, layout.strides))
+
+
+@natively
+def _channels_inside(sizes: tuple, strides: tuple):
+    if strides[1] == 0:
+        return False
+    least = 0
+    ndim = len(sizes)
+    for k in range(ndim):  # channels, then from the width outwards, images last
+        d = ndim - k if 0 < k < ndim - 1 else 1 if k == 0 else 0
+        if strides[d] < least or (d == 0 and least == strides[1]):
+            return False
+        least = strides[d] * sizes[d]
+    return True
+
+
 def overlaps_itself(layout):
     """Do several index tuples surely name the same element, as in an expanded dimension?"""
     return (
@@ -332,12 +358,12 @@ def broadcast_sizes(shapes):
     for shape in shapes:
         if shape != out:
             turned = len(out) < len(shape)
-            out = _broadcast(shape, out, True) if turned else _broadcast(out, shape, False)
+            out = broadcast_pair(shape, out, True) if turned else broadcast_pair(out, shape, False)
     return tuple(out)
 
 
 @natively
-def _broadcast(wide: tuple, narrow: tuple, turned):
+def broadcast_pair(wide: tuple, narrow: tuple, turned):
     """Two shapes, the longer one first."""
     found = list(wide)
     shift = len(wide) - len(narrow)

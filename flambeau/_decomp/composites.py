@@ -71,7 +71,7 @@ def _unsafe_reshape(x, shape):
 
 
 def _batched(a, b):
-    batch = list(flambeau.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+    batch = broadcast([a.shape[:-2], b.shape[:-2]])
     count = math.prod(batch)
     left = aten.expand.default(a, [*batch, a.shape[-2], a.shape[-1]])
     left = _unsafe_reshape(left, [count, a.shape[-2], a.shape[-1]])
@@ -79,6 +79,16 @@ def _batched(a, b):
     right = _unsafe_reshape(right, [count, b.shape[-2], b.shape[-1]])
     result = aten.bmm.default(left, right)
     return aten._unsafe_view.default(result, [*batch, a.shape[-2], b.shape[-1]])
+
+
+def broadcast(shapes: list) -> list:
+    """The shape that all are stretched to; sizes may be symbols."""
+    found: list = [1] * max(map(len, shapes))
+    for shape in shapes:
+        for k in range(1, len(shape) + 1):
+            if type(shape[-k]) is not int or shape[-k] != 1:
+                found[-k] = shape[-k]
+    return found
 
 
 @composite("outer", "ger")
@@ -358,7 +368,7 @@ def kl_div(self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool
 
 @composite("broadcast_tensors")
 def broadcast_tensors(tensors: Any) -> list[Tensor]:
-    shape = list(flambeau.broadcast_shapes(*(t.shape for t in tensors)))
+    shape = broadcast([t.shape for t in tensors])
     return [
         t if list(t.shape) == shape else aten.expand.default(t, shape) for t in tensors
     ]  # fmt: skip

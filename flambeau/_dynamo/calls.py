@@ -76,6 +76,8 @@ class Calls:
             return self.call_special_with(function, "__call__", args, kwargs)
         if isinstance(function, Symbolic):
             raise Break(f"a call of {function.describe()}")
+        if function is calling.Calling.__call__ and args and isinstance(args[0], Outside):
+            return self._call_module(args[0], args[1:], kwargs)
         try:
             known = KNOWN.get(function)
         except TypeError:
@@ -198,6 +200,8 @@ class Calls:
                 return self.call(inside, args, kwargs)
             raise Break("a call of a compiled function")
         if isinstance(obj, Module) and type(obj).__call__ is calling.Calling.__call__:
+            source = ("attr", self.guards.known(type(obj)), "__call__")
+            self.guards.same_object(source, calling.Calling.__call__)
             return self._call_module(owner, args, kwargs)
         found = inspect.getattr_static(type(obj), "__call__", None)
         if not isinstance(found, types.FunctionType):
@@ -214,8 +218,6 @@ class Calls:
         if any(module.__dict__[name] for name in _HOOKS) or not self.no_global_hooks():
             raise Break(f"hooks of {owner.describe()}")
         guards.require(f"not ({' or '.join(hooks)})")
-        source = ("attr", guards.known(type(module)), "__call__")
-        guards.same_object(source, calling.Calling.__call__)
         return self.call(self.attribute(owner, "forward"), args, kwargs)
 
     def no_global_hooks(self: Any) -> bool:
@@ -233,7 +235,8 @@ class Calls:
         if cls in PURE:
             return self.native(cls, *map(self.opened, args), **kwargs)
         if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-            if cls.__init__ is not object.__init__ or cls.__module__.startswith("flambeau"):
+            written = cls.__new__.__code__.co_filename if hasattr(cls.__new__, "__code__") else ""
+            if cls.__init__ is not object.__init__ or written[:1] != "<":
                 raise Break(f"an object of {cls.__qualname__} is made")
             return self._named_tuple(cls, args, kwargs)
         if issubclass(cls, (Module, BaseException, type)) or type(cls) is not type:

@@ -5,6 +5,7 @@ import functools
 suppress_errors = False
 cache_size_limit = recompile_limit = 8
 accumulated_cache_size_limit = accumulated_recompile_limit = 256
+ints_limit = 64  # of which differ in ints that come from sizes
 sizes_limit = 512  # entries of one piece of a program, whatever made them
 error_on_recompile = False
 fail_on_recompile_limit_hit = False

@@ -76,6 +76,8 @@ def compiled_by(settings: Settings, model: Any) -> Any:
         model = original
     if isinstance(model, Module):
         return OptimizedModule(model, settings)
+    if marks.mark_of(model) == "disabled":
+        return model
     if isinstance(model, type):
         raise RuntimeError("torch.compile of a class: compile its objects or their methods")
     return _compiled_function(settings, model)
@@ -146,7 +148,8 @@ class OptimizedModule(Module):
         marks.compiled_from(self, mod)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self._settings.run_module(self._orig_mod, args, kwargs)
+        fields = self.__dict__
+        return fields["_settings"].run_module(fields["_modules"]["_orig_mod"], args, kwargs)
 
     def __reduce__(self):
         return OptimizedModule, (self._orig_mod, self._settings)

@@ -73,8 +73,9 @@ class Break(Exception):
     The reason names what was met; `place` is (file, line) of the innermost statement.
     """
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, error: Exception | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.error = error  # what an op complained of, which the plain call will do as well
         self.place: tuple[str, int] | None = None
         self.stack: list[tuple[str, int, str]] = []

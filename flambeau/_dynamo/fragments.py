@@ -109,6 +109,11 @@ class Fragment:
         free = tuple(n for n in program.free if n not in names)
         changed = _Plain(self.first)
         body = [changed.visit(copy.deepcopy(s)) for s in statements]
+        missing = used_in(statements) & program.names.own - {*names} - bound_in(statements)
+        if missing:  # names without a value stay local, so that they are not looked for elsewhere
+            targets: list[ast.expr] = [ast.Name(n, ast.Store()) for n in sorted(missing)]
+            never = ast.If(ast.Constant(False), [ast.Assign(targets, ast.Constant(None))], [])
+            body.insert(0, ast.copy_location(never, body[0]))
         if program.names.globals:
             body.insert(0, ast.copy_location(ast.Global(sorted(program.names.globals)), body[0]))
         ending = ast.parse(f"return {FELL}, __fl_locals()").body

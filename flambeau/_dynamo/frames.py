@@ -15,10 +15,14 @@ from typing import Any
 from flambeau._dynamo import config, surroundings
 from flambeau._dynamo.exc import BackendCompilerFailed, Break, RecompileError, Unsupported
 from flambeau._dynamo.fragments import Fragment, live_names, split_reason, whole_reason
+from flambeau._dynamo.graph_keys import graph_key
 from flambeau._dynamo.guards import MISS
 from flambeau._dynamo.programs import Program, program_of
 from flambeau._dynamo.reader import DataBranch, Piece, Reader
 from flambeau._dynamo.results import Builder
+from flambeau._dynamo.steps import guard_steps
+from flambeau._dynamo.utils import counters
+from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.fx.graph_module import GraphModule
 from flambeau.nn.modules.module import Module
@@ -34,6 +38,7 @@ class Frame:
     ) -> None:
         self.settings, self.program, self.todo, self.names = settings, program, todo, names
         self.entries: tuple = ()
+        self.by_layouts: dict[tuple, Any] = {}  # layouts of arguments -> entry, as a hint
         self.failures = 0
         self.is_plain = False
         self.lock = threading.RLock()
@@ -43,18 +48,36 @@ class Frame:
         if surroundings.is_plain():
             return self.plainly(fn, args, kwargs)
         entries = self.entries
-        for entry in entries:
-            result = entry(fn, args, kwargs)
+        if entries:
+            result = entries[0](fn, args, kwargs)
             if result is not MISS:
-                if entry is not entries[0]:
-                    self._to_front(entry)
                 return result
+            if len(entries) > 4:
+                entry = self.by_layouts.get(_layouts(args))
+                result = MISS if entry is None else entry(fn, args, kwargs)
+                if result is not MISS:
+                    return result
+            for entry in entries[1:]:
+                result = entry(fn, args, kwargs)
+                if result is not MISS:
+                    self._found(entry, args)
+                    return result
         return self._missed(fn, args, kwargs)
 
-    def _to_front(self, entry):
+    def _found(self, entry, args):
+        """An entry that was looked for is tried first the next time."""
         with self.lock:
             if entry in self.entries:
                 self.entries = (entry, *[e for e in self.entries if e is not entry])
+                self.by_layouts[_layouts(args)] = entry
+
+    def _make_room(self):
+        """Forget the entries that were not used for longest."""
+        half = config.sizes_limit // 2
+        for entry in self.entries[half:]:
+            linecache.cache.pop(entry.__code__.co_filename, None)
+        self.entries = self.entries[:half]
+        self.by_layouts = {k: e for k, e in self.by_layouts.items() if e in self.entries}
 
     def _missed(self, fn, args, kwargs):
         if self.is_plain:
@@ -86,28 +109,40 @@ class Frame:
     # -- reading ---------------------------------------------------------------------------------
     def _new_entry(self, fn, args, kwargs):
         """An entry for these arguments; None if the call is to run as it is."""
-        limit = min(config.recompile_limit, config.cache_size_limit)
         if self.entries and config.error_on_recompile:
             raise RecompileError(f"{fn.__qualname__} would be read again")
         if len(self.entries) >= config.sizes_limit:
-            self.entries = self.entries[: config.sizes_limit // 2]
-        shapes = {entry.circumstances for entry in self.entries}
-        if len(shapes) > limit:
+            self._make_room()
+        if self._has_met_too_much():
             self.is_plain = True
             return None
+        counters["frames"]["total"] += 1
         try:
             maker = EntryMaker(self, fn, args, kwargs)
             entry = maker.make()
         except (Unsupported, BackendCompilerFailed):
             raise
+        except _Plainly:
+            return None
         except Break as found:
             return self._failed(fn, found)
         except Exception as error:
             if config.verbose:
                 raise
             return self._failed(fn, Break(f"{type(error).__name__} while reading: {error}"))
+        counters["frames"]["ok"] += 1
         self.entries = (entry, *self.entries)
+        self.by_layouts[_layouts(args)] = entry
         return entry
+
+    def _has_met_too_much(self):
+        """Are there too many circumstances? Ints behind a break are sizes, as a rule."""
+        limit = min(config.recompile_limit, config.cache_size_limit)
+        met = {entry.circumstances for entry in self.entries}
+        if self.names is None or len(met) <= limit:
+            return len(met) > limit
+        others = {tuple(fact for fact in facts if fact[1] is not int) for facts in met}
+        return len(others) > limit or len(met) > config.ints_limit
 
     def _failed(self, fn, found):
         """Nothing of it can be captured, not even up to some statement."""
@@ -119,10 +154,19 @@ class Frame:
         return None
 
 
+def _layouts(args):
+    """The layouts of tensors among arguments."""
+    return tuple([a._layout if isinstance(a, Tensor) else None for a in args])
+
+
 def _unsupported(found):
     place = f"\n  at {found.place[0]}:{found.place[1]}" if found.place else ""
     trail = "".join(f"\n    {f}:{n} in {name}" for f, n, name in reversed(found.stack))
     return Unsupported(f"{found.reason}{place}{trail}")
+
+
+class _Plainly(Exception):
+    """The plain call will raise an error, which says more than we can."""
 
 
 class EntryMaker:
@@ -168,6 +212,8 @@ class EntryMaker:
 
     def _tell(self, found):
         self.settings.tell_break(found, self.fn)
+        if self.settings.fullgraph and found.error is not None:
+            raise _Plainly from None
         if self.settings.fullgraph:
             raise _unsupported(found) from None
 
@@ -251,13 +297,25 @@ class EntryMaker:
         """The graph as a function, by the backend."""
         graph = reader.graph
         graph.output(tuple(v.node for v in builder.outputs))
-        module = GraphModule(Module(), graph, "GraphModule")
-        return self.settings.compile_graph(module, [v.real for v in reader.inputs])
+        settings = self.settings
+        key = graph_key(graph, reader.attributes) if settings.shares_graphs() else None
+        found = settings.graphs.get(key)
+        if found is None:
+            root = Module()
+            for name, held in reader.attributes.items():
+                setattr(root, name, held)
+            module = GraphModule(root, graph, "GraphModule")
+            found = settings.compile_graph(module, [v.real for v in reader.inputs])
+            if key is not None:
+                settings.keep_graph(key, found)
+        return found
 
 
 def _guard_aliases(reader):
     """Inputs are as many objects as they were; if one is written to, no memory is shared."""
     guards, inputs = reader.guards, reader.inputs
+    if reader.has_steps:
+        guard_steps(reader)
     if len(inputs) < 2:
         return
     names = [guards.variable(v.source) for v in inputs]

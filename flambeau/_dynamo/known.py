@@ -92,6 +92,8 @@ def _classes(reader, kinds):
 def _is_harmless(kind):
     """abc.ABC and its kin, unions of classes, classes of flambeau."""
     module = getattr(type(kind), "__module__", "")
+    if getattr(kind, "_is_protocol", False):
+        return False  # looks at attributes of the object
     return module in ("abc", "types", "typing", "enum") or module.startswith("flambeau")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from flambeau import _device, _dtype
 from flambeau._dynamo.exc import Break
+from flambeau._dynamo.steps import is_optimizer
 from flambeau._dynamo.values import (
     BoundMethod,
     MadeFunction,
@@ -20,12 +21,13 @@ from flambeau._dynamo.values import (
     Super,
     Symbolic,
     TensorValue,
+    is_named_tuple,
 )
 from flambeau._layout import Size
 from flambeau._memory_format import layout, memory_format
 from flambeau._tensor import Tensor
 from flambeau.nn.modules.module import Module
-from flambeau.nn.modules.registry import Registry, _Held
+from flambeau.nn.modules.registry import Registry, _Held, buffer_hooks, parameter_hooks
 
 # equal ones of these are the same
 VALUES: tuple[type, ...] = (
@@ -48,6 +50,7 @@ _READING = {
     list: frozenset("index count copy __len__ __getitem__ __contains__ __iter__".split()),
     dict: frozenset("get keys values items copy __len__ __getitem__ __contains__".split()),
 }
+_OWN_WAYS = frozenset("__eq__ __ne__ __hash__ __bool__ __str__ __repr__ __format__".split())
 _FACTS = frozenset("__name__ __qualname__ __module__ __doc__ __class__".split())
 
 
@@ -91,7 +94,7 @@ class Objects:
         return Partial(function, args, dict(self.mapping(keywords)))
 
     def _tuple(self, value, source):
-        if type(value) is not tuple and not hasattr(type(value), "_fields"):
+        if type(value) is not tuple and not is_named_tuple(type(value)):
             raise Break(f"a tuple of the kind {type(value)}")
         found = self.opened_by_source.get(source)
         if found is None:
@@ -155,9 +158,11 @@ class Objects:
         if kind in CONTAINERS and deep:
             items = value.values() if isinstance(value, dict) else value
             return all(isinstance(v, Symbolic) or self.is_plain(v) for v in items)
-        if kind in _PLAIN or kind in FUNCTIONS or isinstance(value, (enum.Enum, Symbolic)):
+        if kind in _PLAIN or kind in FUNCTIONS or isinstance(value, Symbolic):
             return True
-        if isinstance(value, tuple) and hasattr(kind, "_fields"):
+        if isinstance(value, enum.Enum):
+            return not _OWN_WAYS & set(vars(kind))
+        if isinstance(value, tuple) and is_named_tuple(kind):
             return kind.__eq__ is tuple.__eq__
         if isinstance(value, type):
             return type(value) is type
@@ -201,6 +206,15 @@ class Objects:
     def _plain_attribute(self, owner, name):
         if isinstance(owner, types.FunctionType) and name not in _FACTS:
             raise Break(f"the attribute {name} of a function")
+        if isinstance(owner, enum.Enum) and name not in ("name", "value"):
+            raise Break(f"the attribute {name} of an enum")
+        if isinstance(owner, tuple) and type(owner) is not tuple:
+            found = inspect.getattr_static(type(owner), name, None)
+            if isinstance(found, types.FunctionType) and found.__code__.co_filename[0] != "<":
+                if name not in ("_replace", "_asdict"):
+                    return self._class_attribute(type(owner), owner, name)
+            elif isinstance(found, property) and isinstance(found.fget, types.FunctionType):
+                return self._class_attribute(type(owner), owner, name)
         if not self.is_plain(owner, deep=False):
             raise Break(f"the attribute {name} of an object of {type(owner)}")
         try:
@@ -258,6 +272,8 @@ class Objects:
             return self._container_method(owner, name)
         if cls.__getattribute__ is not object.__getattribute__:
             raise Break(f"{owner.describe()} has its own way to read attributes")
+        if is_optimizer(obj) and name in ("step", "zero_grad"):
+            return self.optimizer_method(owner, name)
         found = inspect.getattr_static(cls, name, None)
         if name == "__dict__":
             raise Break("the __dict__ of an object")
@@ -358,6 +374,8 @@ class Objects:
 
     def set_attribute(self: Any, owner: Any, name: str, value: Any) -> None:
         """owner.name = value, for objects that the program made."""
+        if isinstance(owner, Outside) and self._is_there(owner, name, value):
+            return
         if not isinstance(owner, MadeObject):
             raise Break(f"the attribute {name} of an object from outside is changed")
         cls: Any = owner.cls
@@ -365,6 +383,15 @@ class Objects:
         if cls.__setattr__ is not object.__setattr__ or hasattr(type(found), "__set__"):
             raise Break(f"{owner.describe()} has its own way to set attributes")
         owner.fields[name] = value
+
+    def _is_there(self, owner, name, value):
+        """Is it the very value that the attribute has? `self.count += 1` of a tensor ends so."""
+        plain = type(owner.obj).__setattr__ in (object.__setattr__, Registry.__setattr__)
+        if not plain or not isinstance(value, TensorValue) or value.real is None:
+            return False
+        if parameter_hooks or buffer_hooks or not hasattr(owner.obj, name):
+            return False
+        return self.attribute(owner, name) is value
 
     # -- super -----------------------------------------------------------------------------------
     def plain_super(self: Any, scope: Any) -> Super:

@@ -67,7 +67,9 @@ def _find(code, function):
         raise Break(f"the text of {code.co_qualname} is not to be found")
     text = "".join(lines)
     place = code.co_firstlineno, code.co_name
-    if not any(_same(code, found) for found in _codes_of(code.co_filename, text).get(place, ())):
+    if not (function.__module__ or "").startswith("flambeau.") and not any(
+        _same(code, found) for found in _codes_of(code.co_filename, text).get(place, ())
+    ):
         raise Break(f"the text of {code.co_qualname} is not what its code was made of")
     nodes = _functions_of(code.co_filename, text).get(place, ())
     if code.co_name == "<lambda>":

@@ -18,11 +18,13 @@ from flambeau._dynamo.objects import Objects
 from flambeau._dynamo.programs import Program
 from flambeau._dynamo.scopes import Scope
 from flambeau._dynamo.statements import Returned, Statements
+from flambeau._dynamo.steps import Steps
 from flambeau._dynamo.surroundings import guard_surroundings, reading
 from flambeau._dynamo.tensors import META, Tensors
 from flambeau._dynamo.values import Outside, TensorValue
 from flambeau.autograd.grad_mode import modes
 from flambeau.fx.graph import Graph
+from flambeau.random import default_generator
 
 
 class Piece:
@@ -36,7 +38,7 @@ class Piece:
         self.ending, self.value, self.rest, self.scope = ending, value, rest, scope
 
 
-class Reader(Statements, Expressions, Calls, Objects, Tensors):
+class Reader(Statements, Expressions, Calls, Objects, Tensors, Steps):
     """One reading of a function, or of the rest of one, with the arguments of a call."""
 
     def __init__(self, fn: Any, program: Program) -> None:
@@ -50,6 +52,7 @@ class Reader(Statements, Expressions, Calls, Objects, Tensors):
         self.opened_by_source: dict[tuple, Any] = {}
         self.origins: dict[int, tuple] = {}
         self.argument_names: dict[tuple, str] = {}
+        self.attributes: dict[str, Any] = {}  # objects that the graph holds
         self.stack: list = []
         self.first_node: Any = None
         self.steps = self.count = 0
@@ -87,6 +90,8 @@ class Reader(Statements, Expressions, Calls, Objects, Tensors):
     def read(self, start: Any, todo: list[ast.stmt], stop: int | None, test: bool) -> Piece:
         """Read statements, up to the stop-th (or its test); Break if one of them cannot be read."""
         mode = modes.grad
+        numbers = default_generator._bytes
+        drawn = bytes(numbers)
         with reading(), _device.device(META):
             try:
                 guard_surroundings(self.guards)
@@ -97,6 +102,8 @@ class Reader(Statements, Expressions, Calls, Objects, Tensors):
                 raise Break("the program is too deeply nested") from None
             finally:
                 modes.grad = mode
+                if numbers != drawn:
+                    numbers[:] = drawn
 
     def _read(self, scope, todo, stop, test):
         self.stack.append((scope, self.fn.__qualname__))

@@ -10,7 +10,14 @@ from typing import Any
 from flambeau._dynamo.exc import Break
 from flambeau._dynamo.objects import FUNCTIONS, SINGLE, VALUES
 from flambeau._dynamo.scopes import Late
-from flambeau._dynamo.values import BoundMethod, MadeObject, Outside, Partial, TensorValue
+from flambeau._dynamo.values import (
+    BoundMethod,
+    MadeObject,
+    Outside,
+    Partial,
+    TensorValue,
+    is_named_tuple,
+)
 
 
 class Builder:
@@ -82,7 +89,7 @@ class Builder:
             return f"{constant(kind)}([{pairs}])"
         if kind in (set, frozenset):
             return f"{constant(kind)}([{self._items(value)}])"
-        if isinstance(value, tuple) and hasattr(kind, "_fields"):
+        if isinstance(value, tuple) and is_named_tuple(kind):
             return f"{constant(tuple.__new__)}({constant(kind)}, ({self._items(value)}))"
         if isinstance(value, MadeObject):
             return f"{constant(object.__new__)}({constant(value.cls)})"

@@ -13,8 +13,17 @@ from flambeau._dynamo.utils import counters
 from flambeau.nn.modules import calling
 from flambeau.nn.modules.module import Module
 
-_HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")
 generations = [0]  # one more for each reset
+
+
+class _Compiled:
+    """The frame of functions that are compiled already: what they were made of is meant."""
+
+    def __init__(self, settings: "Settings") -> None:
+        self.settings = settings
+
+    def run(self, fn: Any, args: tuple, kwargs: dict) -> Any:
+        return self.settings.run_function(marks.original_of(fn), args, kwargs)
 
 
 class Settings:
@@ -23,7 +32,8 @@ class Settings:
     def __init__(self, backend: Any, fullgraph: bool, dynamic: bool | None, options: dict) -> None:
         self.backend, self.fullgraph, self.dynamic = backend, fullgraph, dynamic
         self.options = options
-        self.frames: dict[types.CodeType, Frame | None] = {}
+        self.frames: dict[types.CodeType, Frame | _Compiled | None] = {}
+        self.graphs: dict[Any, Callable] = {}  # what was compiled, by what graphs do
         self.generation = generations[0]
         self.listener: Any = None  # somebody who wants to be told, such as explain
 
@@ -38,7 +48,7 @@ class Settings:
         """A call of a function."""
         if self.generation != generations[0]:
             self.generation = generations[0]
-            self.frames = {}
+            self.frames, self.graphs = {}, {}
         code = fn.__code__
         try:
             frame = self.frames[code]
@@ -49,8 +59,10 @@ class Settings:
         return frame.run(fn, args, kwargs)
 
     def _new_frame(self, fn, code):
+        frame: Any
         try:
-            frame = frame_of(self, fn)
+            compiled = marks.original_of(fn) is not None
+            frame = _Compiled(self) if compiled else frame_of(self, fn)
         except Break as found:
             self.tell_break(found, fn)
             if self.fullgraph:
@@ -73,7 +85,10 @@ class Settings:
         fields = module.__dict__
         try:
             if (
-                any(fields[name] for name in _HOOKS)
+                fields["_forward_hooks"]
+                or fields["_forward_pre_hooks"]
+                or fields["_backward_hooks"]
+                or fields["_backward_pre_hooks"]
                 or calling.backward_hooks
                 or calling.backward_pre_hooks
                 or calling.forward_hooks
@@ -107,6 +122,16 @@ class Settings:
         return function
 
     # -- graphs ----------------------------------------------------------------------------------
+    def shares_graphs(self) -> bool:
+        """Does the backend not care about sizes, so that equal graphs are compiled once?"""
+        return self.listener is None and getattr(resolved(self.backend), "takes_any_size", False)
+
+    def keep_graph(self, key: tuple, function: Callable) -> None:
+        """Remember what was compiled, the latest few hundred."""
+        self.graphs[key] = function
+        if len(self.graphs) > config.sizes_limit:
+            self.graphs.pop(next(iter(self.graphs)), None)
+
     def compile_graph(self, module: Any, inputs: list) -> Callable:
         """A graph as a function of tensors."""
         compiler = resolved(self.backend)

@@ -9,14 +9,14 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from flambeau import _device, _dtype
+from flambeau import _dtype
+from flambeau._device import default_device
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import interposing
 
 
 class _Threads(threading.local):
-    reading = 0
-    plain = 0
+    plain = 0  # how many reasons there are not to compile: reading, `disable`
 
 
 threads = _Threads()
@@ -25,23 +25,23 @@ threads = _Threads()
 @contextlib.contextmanager
 def reading() -> Iterator[None]:
     """A program is being read in this thread."""
-    threads.reading += 1
+    threads.plain += 1
     try:
         yield
     finally:
-        threads.reading -= 1
+        threads.plain -= 1
 
 
 def is_plain() -> bool:
     """Is everything to run as it is now?"""
-    if threads.plain or threads.reading or modes.inference or modes.watched:
+    if threads.plain or modes.inference or modes.watched or modes.task is not None:
         return True
     stack = interposing._threads.me.stack
     if stack is not interposing.NOBODY:
         for handler in stack.handlers:
             if handler.level != interposing.ARGUMENTS:
                 return True
-    return _device.default_device().type != "cpu" or modes.task is not None
+    return default_device().type != "cpu"
 
 
 def guard_surroundings(guards: Any) -> None:

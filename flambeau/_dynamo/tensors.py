@@ -20,6 +20,7 @@ from flambeau._dynamo.values import (
     Symbolic,
     TensorValue,
     holds_symbols,
+    is_named_tuple,
 )
 from flambeau._layout import Size
 from flambeau._memory_format import layout, memory_format
@@ -175,6 +176,8 @@ class Tensors:
             return owner
         if name == "type" and (args or kwargs):
             return self._record("call_method", name, getattr(Tensor, name), (owner, *args), kwargs)
+        if name == "backward":
+            return self.record_backward(owner, args, kwargs)
         if name in _REFUSED:
             raise Break(f"Tensor.{name}()")
         function = getattr(Tensor, name, None)
@@ -186,6 +189,8 @@ class Tensors:
         """A question about shape or dtype."""
         if holds_symbols((args, kwargs)):
             raise Break(f"Tensor.{name}() of tensors")
+        if name == "stride" and owner.number < 0 and 1 in owner.fake.shape:
+            raise Break("strides of a result with a size of one, which kernels choose")
         try:
             return getattr(owner.fake, name)(*args, **kwargs)
         except Exception as error:
@@ -227,7 +232,9 @@ class Tensors:
         except Break:
             raise
         except Exception as error:
-            raise Break(f"{name}: {type(error).__name__}: {error}") from error
+            told = f"{name}: {type(error).__name__}: {error}"
+            unknown = isinstance(error, NotImplementedError) or "meta" in str(error)
+            raise Break(told, None if unknown else error) from error
         writes = any(v.fake._storage.version != old for v, old in zip(found, versions))
         writes = writes or _writes_by_name(name, function, args, kwargs)
         node_args, node_kwargs = self._noded(args), self._noded(kwargs)
@@ -262,9 +269,9 @@ class Tensors:
             return slice(*(self._settled(v) for v in (value.start, value.stop, value.step)))
         if isinstance(value, TensorValue) or type(value) in _ARGUMENTS or value is getattr:
             return value
-        if isinstance(value, (_device.device, range)):
+        if isinstance(value, _device.device):
             return value
-        if isinstance(value, tuple) and hasattr(type(value), "_fields"):
+        if isinstance(value, tuple) and is_named_tuple(type(value)):
             return tuple(self._settled(v) for v in value)
         if isinstance(value, (BoundMethod, Partial, Symbolic)):
             raise Break(f"{value.describe()} as an argument of an op")

@@ -154,6 +154,12 @@ class GradSwitch(Symbolic):
         self.mode, self.previous = mode, previous
 
 
+def is_named_tuple(kind: type) -> bool:
+    """A class of tuples whose items have names: collections.namedtuple, torch.return_types."""
+    named = hasattr(kind, "_fields") or kind.__module__ == "flambeau.return_types"
+    return issubclass(kind, tuple) and named
+
+
 def holds_symbols(value: Any, depth: int = 0) -> bool:
     """Is there something symbolic in it?"""
     if isinstance(value, Symbolic):

@@ -15,14 +15,14 @@ class FakeTensor(Tensor):
     __torch_function__ = _disabled_torch_function_impl
 
     @staticmethod
-    def of(tensor: Tensor, shape: Any = None) -> "FakeTensor":
+    def of(tensor: Tensor, shape: Any = None, device: Any = None) -> "FakeTensor":
         """What remains of a tensor; shape if it has sizes that are not numbers."""
         empty = flambeau.empty_strided(
             tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta"
         )
         fake = empty.as_subclass(FakeTensor)
-        fake._fake_device = tensor.device
-        fake._fake_shape = None if shape is None else tuple.__new__(flambeau.Size, shape)
+        fake._fake_device = tensor.device if device is None else device
+        fake._fake_shape = None if shape is None else flambeau.Size(shape)
         if tensor.requires_grad:
             fake.requires_grad_()
         return fake
@@ -34,7 +34,8 @@ class FakeTensor(Tensor):
 
     @property
     def device(self) -> Any:
-        return self.__dict__.get("_fake_device", self._storage.device)
+        found = self.__dict__.get("_fake_device")
+        return flambeau.device("meta") if found is None else found
 
     @property
     def shape(self) -> Any:

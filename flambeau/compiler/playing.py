@@ -51,17 +51,26 @@ class Memory:
         self.count = count
         self.found = [None if r is None else run.find(r) for r in results]
         users: dict = {}
+        self.same: dict = {}  # number of a result -> that of the first one that is the same tensor
+        first: dict = {}
         for k, place in enumerate(self.found):
-            if place is not None:
+            if place is None:
+                continue
+            if first.setdefault(id(results[k]), k) != k:
+                self.same[k] = first[id(results[k])]
+            else:
                 users.setdefault(place.base, []).append(k)
-        self.shares = any(len(ks) > 1 or base < count for base, ks in users.items())
+        roots = {b: [k for k in ks if results[k]._requires_grad] for b, ks in users.items()}
+        self.shares = any(len(ks) > 1 or (ks and base < count) for base, ks in roots.items())
         self.used = {base - count for base in users if base >= count}
         self.whole: dict = {}
         for base, ks in users.items():
-            if base >= count and len(ks) == 1:
-                r, place = results[ks[0]], self.found[ks[0]]
-                if place.offset == 0 and r._layout.nbytes == r._storage.nbytes:
-                    self.whole[base - count] = ks[0]
+            for k in ks if base >= count else ():
+                r, place = results[k], self.found[k]
+                is_whole = place.offset == 0 and r._layout.nbytes == r._storage.nbytes
+                # others share its memory, and have no history of their own
+                if is_whole and (k in roots[base] or not roots[base]):
+                    self.whole.setdefault(base - count, k)
         touched = {base - count for base, *_ in run.moves()} | self.used
         self.places: dict = {}
         self.size = 0
@@ -146,7 +155,9 @@ class _Text:
         ]
         lines += [f"x{k}._storage.version += {times}" for k, times in written.items() if times]
         for k, o in enumerate(outs):
-            if k not in memory.whole.values():
+            if k in memory.same:
+                lines.append(f"o{k} = o{memory.same[k]}")
+            elif k not in memory.whole.values():
                 same = next((n for n, t in zip(self.names, leaves) if t is o), None)
                 lines.append(f"o{k} = {same or self._placed(o, memory.found[k])}")
         self.lines = lines
@@ -176,7 +187,9 @@ class _Text:
     def record(self, wants, way):
         """Lines that make the node: where gradients go, what the way back needs, its versions."""
         edges = "".join(f"edge_of(x{k}), " for k, wanted in enumerate(wants) if wanted)
-        roots = [k for k, o in enumerate(self.outs) if o._requires_grad]
+        roots = [
+            k for k, o in enumerate(self.outs) if o._requires_grad and k not in self.memory.same
+        ]
         inputs = [f"x{k}" for k in way.inputs]
         kept = [f"o{self.memory.whole[which]}._storage" for which in way.kept]
         held = [*inputs, *kept, "rest._storage" if self.memory.size else "None"]
@@ -255,6 +268,9 @@ class Way:
                 raise Spoiled("a gradient is memory that nobody knows")
             base, shift = (0, 0) if place is None else number[place.base]
             results.append(r if r is None else (base, r._layout, shift + place.offset))
+        bases = [r[0] for r in results if r is not None]
+        # is every gradient new memory that nobody else knows?
+        self.is_new = len(set(bases)) == len(bases) and all(b >= mine for b in bases)
         self.go = self._compiled(fresh, results)
 
     def _compiled(self, fresh, results):
@@ -337,7 +353,7 @@ class Way:
                 "through a program that draws random numbers or writes to its arguments"
             )
         outs = self.plain(*inputs)
-        roots = [o for o in outs if o._requires_grad]
+        roots = list({id(o): o for o in outs if o._requires_grad}.values())
         pairs = [(o, g) for o, g in zip(roots, grads) if g is not None]
         wanted = [x for x, wants in zip(inputs, self.wants) if wants]
         roots, grads = zip(*pairs)

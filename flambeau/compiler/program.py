@@ -21,6 +21,7 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.compiler import playing, recording
 from flambeau.compiler.fusing import Again
 from flambeau.compiler.recording import Recording, Spoiled, base_of
+from flambeau.compiler.stepping import step_program
 from flambeau.eager.copying import filled
 from flambeau.nn import Parameter
 from flambeau.runtime import cpu
@@ -32,7 +33,7 @@ PLAIN_TYPES = frozenset((Tensor, Parameter))
 
 def compile_graph(gm: fx.GraphModule, inputs: Any, options: dict | None = None) -> Any:
     """A function of the graph's inputs that gives its outputs."""
-    return Program(gm.forward, len(inputs))
+    return step_program(gm, Program) or Program(gm.forward, len(inputs))
 
 
 class Program:
@@ -154,10 +155,10 @@ class _Dry:
     def _backward(self, forward, plan, leaves, outs):
         """(the way back or None, blocks that need not be kept for it)."""
         wanted = [t for t, wants in zip(leaves, self.wants) if wants]
-        roots = [o for o in outs if o._requires_grad]
+        memory = playing.Memory(forward, outs)
+        roots = [o for k, o in enumerate(outs) if o._requires_grad and k not in memory.same]
         if not wanted or not roots:
             return None, frozenset()
-        memory = playing.Memory(forward, outs)
         if memory.shares:
             raise Spoiled("results that want gradients share memory")
         grads = [filled(_dense(o._layout), 0) for o in roots]

@@ -16,8 +16,8 @@ from flambeau.eager import aten_names as names
 from flambeau.eager.binding import KEYWORDS
 from flambeau.eager.interposing import Name
 from flambeau.eager.schemas import REQUIRED, FunctionSchema, fits, is_int, is_number, schemas_of
-from flambeau.ops.table import REQUIRED as MISSING
-from flambeau.ops.table import TABLE
+from flambeau.ops.table import MISSING, TABLE
+from flambeau.ops.table import REQUIRED as NEEDED
 
 Values = dict[str, Any]
 
@@ -26,7 +26,10 @@ def named_call(name: Name, args: tuple, kwargs: Values) -> tuple[str, Values] | 
     """(op, arguments by their names here) of a call; None if they do not say."""
     short = name.partition("::")[2]
     values = _bound(name.place, args, kwargs)
-    return None if values is None else _adapted(short, name.place, values)
+    if values is None:
+        return None
+    given = {key: value for key, value in values.items() if value is not MISSING}
+    return _adapted(short, name.place, given)
 
 
 def aten_call(name: Name, args: tuple, kwargs: Values) -> tuple[str, str, tuple, Values] | None:
@@ -58,7 +61,7 @@ def _bound(place, args, kwargs):
         args = (*args[:k], list(args[k:]))
     if len(args) > len(params):
         return None
-    values = {p.name: p.default for p in row.params if p.default is not MISSING}
+    values = {p.name: p.default for p in row.params if p.default is not NEEDED}
     values |= zip(params, args)
     values |= {_known(key, params): value for key, value in kwargs.items()}
     return values
@@ -132,7 +135,8 @@ def _one_list(sizes):
 
 
 def _arange(short, key, values):
-    start, end, step = (values.pop(k) for k in ("start", "end", "step"))
+    start, end, step = (values.pop(k, None) for k in ("start", "end", "step"))
+    step = 1 if step is None else step
     if end is None:
         start, end = None, start
     given = {"end": end} if start is None and step == 1 else {"start": start or 0, "end": end}
@@ -168,7 +172,7 @@ def _spread(short, key, values):
     unbiased, correction = values.pop("unbiased", None), values.pop("correction", None)
     named = {"keepdim": values.get("keepdim", False), "input": values["input"]}
     dim = values.get("dim")
-    if correction is not None and correction is not MISSING:
+    if correction is not None and correction is not NEEDED:
         return short, named | {"dim": dim, "correction": correction}
     if dim is None and unbiased is None:
         return short, named
@@ -352,7 +356,8 @@ _CHANGES: dict[str, Callable] = {
 
 def _ours(short, name):
     """What an argument of an op is called here."""
-    renamed = names.RENAMED.get(short, {}).get(name)
+    found = names.RENAMED.get(short) or names.RENAMED.get(short.removesuffix("_"), {})
+    renamed = found.get(name)
     return renamed or ("input" if name == "self" else name)
 
 

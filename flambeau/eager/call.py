@@ -359,15 +359,15 @@ def _with_dtype(layout, dtype):
 
 
 def sorts_of(key):
-    """The key with sorts in place of layouts, if those have one shape and no gaps; else None."""
-    sizes, found = None, []
+    """The key with sorts for layouts, if those walk one block of memory alike; else None."""
+    first, found = None, []
     for k in key:
         if type(k) is Layout:
-            if not k.is_dense or k.sort is None:
+            if k.sort is None:
                 return None
-            if sizes is None:
-                sizes = k.sizes
-            elif k.sizes != sizes:
+            if first is None:
+                first = k
+            elif k is not first and (k.sizes != first.sizes or k.strides != first.strides):
                 return None
             k = k.sort
         found.append(k)

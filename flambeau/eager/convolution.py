@@ -7,7 +7,12 @@ and derivatives are in ops/convolution.py, the cutting of work is in convolution
 """
 
 from flambeau import _dtype
-from flambeau._layout import dense_layout, make_layout, ordered_strides
+from flambeau._layout import (
+    dense_layout,
+    make_layout,
+    ordered_strides,
+    suggests_channels_last,
+)
 from flambeau._tensor import check_room, empty_like_layout, empty_tensor
 from flambeau.eager import convolution_matrices as matrices
 from flambeau.eager.convolution_checks import check
@@ -25,7 +30,6 @@ from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import address
-from flambeau.ops.convolution import is_channels_last
 from flambeau.ops.table import public as function
 
 MOST_SLOTS = 64
@@ -193,7 +197,8 @@ def _plan_forward(key):
     """(layout of the result, what fills it)."""
     input, weight, bias, _, _, _, transposed, _, groups = key
     call = check(*key)
-    layout = _ordered(call.shape, input, is_channels_last(input) or is_channels_last(weight))
+    last = suggests_channels_last(input) or suggests_channels_last(weight)
+    layout = _ordered(call.shape, input, last)
     geometry = call.stride, call.padding, call.dilation, groups, transposed
     return layout, _planned(layout, input, weight, bias, *geometry)
 

@@ -3,6 +3,8 @@
 from typing import NamedTuple
 
 from flambeau import errors
+from flambeau._natively import natively
+from flambeau.eager.plans import Plans
 
 
 class Call(NamedTuple):
@@ -32,6 +34,25 @@ def _expanded(value, name, dims):
 
 def check(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """Checks layouts (bias may be None) and gives a Call."""
+    rest = weight, bias, stride, padding, dilation, transposed, output_padding, groups
+    if transposed or not input.numel or input.ndim != weight.ndim or input.ndim < 3:
+        return _checked(input, *rest)
+    # all but the sizes of an image was looked at before
+    given = input.sizes
+    mark = input.ndim, given[1], input.dtype, *rest
+    known = _SETTLED[mark]
+    if known is None:
+        known = _checked(input, *rest)
+        _SETTLED[mark] = known
+        return known
+    spatial = _convolved_size(given[2:], weight.sizes[2:], *known[:3])
+    return Call(*known[:4], (given[0], known.shape[1], *spatial))
+
+
+_SETTLED = Plans(lambda mark: None, by_default=False)
+
+
+def _checked(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     dims = weight.ndim - 2
     if dims <= 0:
         raise RuntimeError("weight should have at least three dimensions")
@@ -117,18 +138,25 @@ def _per_channel(sizes):
 
 
 def _convolved_size(sizes, kernel, stride, padding, dilation):
-    found = []
-    for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation):
-        room = n + 2 * p - d * (k - 1) - 1
-        if room < 0:
-            padded = [n + 2 * p for n, p in zip(sizes, padding)]
-            taken = [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
-            raise RuntimeError(
-                f"Calculated padded input size per channel: {_per_channel(padded)}. Kernel size: "
-                f"{_per_channel(taken)}. Kernel size can't be greater than actual input size"
-            )
-        found.append(room // s + 1)
+    found = _places(sizes, kernel, stride, padding, dilation)
+    if min(found) < 1:
+        padded = [n + 2 * p for n, p in zip(sizes, padding)]
+        taken = [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
+        raise RuntimeError(
+            f"Calculated padded input size per channel: {_per_channel(padded)}. Kernel size: "
+            f"{_per_channel(taken)}. Kernel size can't be greater than actual input size"
+        )
     return found
+
+
+@natively
+def _places(sizes: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple):
+    """How many times the kernel fits along each dimension; 0 where it does not."""
+    found = []
+    for k in range(len(sizes)):
+        room = sizes[k] + 2 * padding[k] - dilation[k] * (kernel[k] - 1) - 1
+        found.append(room // stride[k] + 1 if room >= 0 else 0)
+    return tuple(found)
 
 
 def _transposed_size(input, kernel, stride, padding, dilation, output_padding):

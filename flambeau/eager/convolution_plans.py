@@ -9,6 +9,7 @@ sizes alone, so results do not depend on threads. The kernels are in codegen/tem
 import itertools
 from typing import NamedTuple
 
+from flambeau._natively import natively
 from flambeau.codegen.descriptions import (
     Convolution,
     ConvolutionPhase,
@@ -80,6 +81,7 @@ def even(parts):
     return max(1, parts if parts < 3 else parts & -2)
 
 
+@natively
 def up(value, multiple):
     return -(-value // multiple) * multiple
 
@@ -103,6 +105,7 @@ def _blocks(channels, taps):
     return [(c, min(size, channels - c), 0, taps) for c in range(0, channels, size)]
 
 
+@natively
 def _lines(block, width, columns):
     """The most vectors that a block of pixels is cut into, at lines of so many columns."""
     return block // width + -(-block // max(1, columns)) * (-(-columns // width)) + 2
@@ -168,6 +171,7 @@ class Pattern(NamedTuple):
     strip_bytes: int
     pixels: int  # of a block, at most
     work: int  # products of a pixel, in a group
+    frames: Plans
 
 
 def _pattern(key):
@@ -203,8 +207,9 @@ def _pattern(key):
     step = 3 * REGISTERS[code][0]
     pixels = max(step, PIXELS * PANEL // max(PANEL, depth) * 4 // size // step * step)
     work = rows * inner * total
+    frames = Plans(lambda facts: _product_frame((key, *facts)), by_default=False)
     return Pattern(
-        size, rows, inner, weights, found, depth, most, *tables, strips, pixels, work
+        size, rows, inner, weights, found, depth, most, *tables, strips, pixels, work, frames
     )  # fmt: skip
 
 
@@ -255,8 +260,8 @@ assert list(FIELDS[AT : AT + len(IMAGES)]) == IMAGES and FIELDS[0] == "chunks"
 class Frame(NamedTuple):
     """The words of a description before and after those of images, and its last tables."""
 
-    before: list
-    after: list
+    before: bytes
+    after: bytes
     tables: bytes
     slot_bytes: int
     first_description: bytes | None  # of strips, or of the sum of shares
@@ -264,8 +269,8 @@ class Frame(NamedTuple):
 
     def describe(self, chunks, images, phases):
         """images: strides and sizes of x, steps, strides of y; phases: words of their table."""
-        words = (chunks, *self.before, *images, *self.after, *phases)
-        return packed(words) + self.tables
+        parts = packed((chunks,)), self.before, packed(images), self.after, packed(phases)
+        return b"".join((*parts, self.tables))
 
 
 def _framed(words, pattern, phases, slot_bytes, first, first_bytes):
@@ -273,7 +278,7 @@ def _framed(words, pattern, phases, slot_bytes, first, first_bytes):
     words |= {"phases": phases, "phase_table": WORDS, "tap_table": tap_table, "chunks": 0}
     words |= {"block_table": tap_table + len(pattern.taps) // 8, "slot_bytes": slot_bytes}
     found, tables = filled(BLANK, words), pattern.taps + pattern.blocks
-    before, after = found[1:AT], found[AT + len(IMAGES) :]
+    before, after = packed(found[1:AT]), packed(found[AT + len(IMAGES) :])
     return Frame(before, after, tables, slot_bytes, first, first_bytes)
 
 
@@ -290,34 +295,52 @@ class ProductPlan(NamedTuple):
 def product_plan(g, code, backward, biased):
     """A convolution (x to y), or the way back (y to x)."""
     key = code, g.x_shape[1], g.y_shape[1], *g[4:], backward
-    pattern, groups, n = PATTERNS[key], g.groups, g.x_shape[0]
+    pattern, n = PATTERNS[key], g.x_shape[0]
     lattices, steps, y_strides = _lattices(g, pattern, backward)
     (_, _, *sizes), strides = (g.y_shape, g.y_strides) if backward else (g.x_shape, g.x_strides)
-    pixels = [n * d * h * w for d, h, w, _ in lattices]
-    largest, (width, _) = max(pixels), REGISTERS[code]
-    block, most = 3 * width, pattern.pixels
-    block = most if largest > most else up(largest, block)
-    # small groups share a chunk; tall products of few pixels are cut by rows
-    sharing = together = 1
-    if groups > 1:
-        together = max(1, min(groups, (1 << 20) // max(1, pattern.work * block)))
-        sharing = -(-groups // together)
-    chunks, parts = sum([-(-p // block) for p in pixels]) * sharing, 1
-    if chunks < FEW:
-        parts = min(-(-FEW // chunks), max(1, pattern.rows // 128))
-    lines = max([_lines(block, width, w) for (_, _, w, _), p in zip(lattices, pixels) if p])
-    per_part = up(-(-pattern.rows // parts), 8)
-    parts = -(-pattern.rows // per_part)
+    block, lines, per_part, together, own, each = _cut_pixels(
+        tuple(itertools.chain(*lattices)), n, g.groups, REGISTERS[code][0], pattern.pixels,
+        pattern.work, pattern.rows,
+    )  # fmt: skip
     first, records = 0, []
-    for phase, (d, h, w, base), many in zip(pattern.phases, lattices, pixels):
+    for phase, (d, h, w, base) in zip(pattern.phases, lattices):
+        many = n * d * h * w
         if many:
             records += phase.record(first, d, h, w, base, many)
-            first += -(-many // block) * parts * sharing
+            first += -(-many // block) * each
     phases = len(records) // len(ConvolutionPhase._fields)
-    own = largest <= block  # weights are used once: nobody else would want the strips
-    frame = PRODUCTS[key, biased, block, lines, per_part, together, own, phases]
+    frame = pattern.frames[biased, block, lines, per_part, together, bool(own), phases]
     found = frame.describe(first, (*strides, *sizes, *steps, *y_strides), records)
     return ProductPlan(found, frame.slot_bytes, frame.first_description, frame.first_bytes)
+
+
+@natively
+def _cut_pixels(lattices: tuple, n, groups, width, most, work, rows):
+    """(pixels of a block, vectors of it, rows of a part, groups of a chunk, are weights used once?,
+    chunks of a block). lattices: depth, height, width and base of each.
+    """
+    largest = 0
+    for k in range(0, len(lattices), 4):
+        largest = max(largest, n * lattices[k] * lattices[k + 1] * lattices[k + 2])
+    block = most if largest > most else up(largest, 3 * width)
+    # small groups share a chunk; tall products of few pixels are cut by rows
+    together = sharing = 1
+    if groups > 1:
+        together = max(1, min(groups, (1 << 20) // max(1, work * block)))
+        sharing = -(-groups // together)
+    chunks = lines = 0
+    for k in range(0, len(lattices), 4):
+        pixels = n * lattices[k] * lattices[k + 1] * lattices[k + 2]
+        chunks += -(-pixels // block) * sharing
+        if pixels:
+            lines = max(lines, _lines(block, width, lattices[k + 2]))
+    parts = 1
+    if chunks < FEW:
+        parts = min(-(-FEW // chunks), max(1, rows // 128))
+    per_part = up(-(-rows // parts), 8)
+    each = -(-rows // per_part) * sharing
+    # weights that are used once: nobody else would want the strips
+    return block, lines, per_part, together, largest <= block, each
 
 
 def _product_frame(key):
@@ -340,9 +363,6 @@ def _product_frame(key):
     whole = whole or _framed(v, pattern, len(pattern.phases), slot, None, 0)
     strips = whole.describe(groups * -(-rows // strip_chunk), [0] * len(IMAGES), records)
     return frame._replace(first_description=strips, first_bytes=groups * pattern.strip_bytes)
-
-
-PRODUCTS = Plans(_product_frame, by_default=False)
 
 
 class WeightPlan(NamedTuple):

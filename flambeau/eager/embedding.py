@@ -33,11 +33,11 @@ def _kernel(device, name, *facts):
     return device.runtime.kernel(name, "embedding:build_" + name, *facts)
 
 
-def _check_indices(layout, function, position=1):
-    if layout.dtype not in (d.int64, d.int32):
+def _check_indices(dtype, function, position=1):
+    if dtype not in (d.int64, d.int32):
         raise RuntimeError(
             f"Expected tensor for argument #{position} 'indices' to have one of the following "
-            f"scalar types: Long, Int; but got torch.{layout.dtype.scalar_name}Tensor instead "
+            f"scalar types: Long, Int; but got torch.{dtype.scalar_name}Tensor instead "
             f"(while checking arguments for {function})"
         )
 
@@ -58,25 +58,36 @@ def _has_rows(table):
 # -- one row per place -----------------------------------------------------------------------------
 
 
+def _plan_table(key):
+    """What sizes of places do not change: (kernel, words of a description)."""
+    table, dtype = key
+    if table.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
+    _check_indices(dtype, "embedding")
+    (rows, columns), size = table.sizes, table.itemsize
+    length, kernel = columns * size, nothing
+    if table.device.runtime.computes:
+        kernel = _kernel(table.device, "lookup", size, dtype.code) if _has_rows(table) else None
+    return kernel, (length, table.strides[0] * size, rows, CHUNK // (length or 1) or 1)
+
+
+TABLES = Plans(_plan_table, by_default=False)
+
+
 def _plan_lookup(key):
     """(layout of the result, kernel, description); no kernel where an operand is copied first."""
     table, places = key
-    if table.ndim != 2:
-        raise RuntimeError("'weight' must be 2-D")
-    _check_indices(places, "embedding")
-    (rows, columns), count, size = table.sizes, places.numel, table.itemsize
-    layout = lengthened(places, columns, table.dtype)
-    if not rows and count:
+    kernel, words = TABLES[table, places.dtype]
+    layout, count = lengthened(places, table.sizes[1], table.dtype), places.numel
+    if not words[2] and count:
         raise RuntimeError("index_select(): self indexing axis dim should be positive")
-    if not has_work(layout):
+    if not layout.numel or kernel is nothing:
         return layout, nothing, b""
-    if not (places.is_contiguous and _has_rows(table)):
+    if not places.is_contiguous or kernel is None:
         return layout, None, b""
-    length, stride = columns * size, table.strides[0] * size
-    per_chunk = CHUNK // length or 1
+    per_chunk = words[3]
     chunks = 1 if count <= per_chunk else chunks_of(count, per_chunk)
-    kernel = _kernel(table.device, "lookup", size, places.dtype.code)
-    return layout, kernel, packed(Lookup(chunks, count, length, stride, rows, per_chunk))
+    return layout, kernel, packed(Lookup(chunks, count, *words))
 
 
 LOOKUPS = Plans(_plan_lookup)
@@ -141,7 +152,7 @@ def _plan_gradient(key):
     sums); no links where a copy has to come first.
     """
     grad, indices, bags, factor, rows, padding_idx, averaged = key
-    _check_indices(indices, "embedding_backward", 2)
+    _check_indices(indices.dtype, "embedding_backward", 2)
     columns = grad.shape[-1] if grad.ndim else 1
     layout = dense_layout((rows, columns), grad.dtype, grad.device)
     if not has_work(layout):
@@ -198,7 +209,7 @@ def embedding_renorm(table, indices, max_norm, norm_type):
             f"Expected 2-dimensional tensor, but got {table.ndim}-dimensional tensor for argument "
             "#1 'self' (while checking arguments for embedding_renorm_)"
         )
-    _check_indices(indices._layout, "embedding_renorm_", 2)
+    _check_indices(indices.dtype, "embedding_renorm_", 2)
     views.check_inplace(table)
     if indices.numel() and not table.shape[1]:
         views.detached(table).reshape(-1).norm(norm_type)  # some norms of nothing do not exist
@@ -228,7 +239,7 @@ def embedding_renorm(table, indices, max_norm, norm_type):
 def _check_bags(weight, indices, offsets, mode, per_sample_weights, include_last_offset):
     for t in (indices, offsets):
         if t is not None:
-            _check_indices(t._layout, "embedding_bag")
+            _check_indices(t.dtype, "embedding_bag")
     if per_sample_weights is not None and per_sample_weights.dtype is not weight.dtype:
         ours, theirs = (t.dtype.scalar_name for t in (weight, per_sample_weights))
         raise RuntimeError(

@@ -166,6 +166,7 @@ def _plan_layouts(key):
     strides = [expanded_strides(t, (*batch, *tuple(t.shape)[-2:])) for t in (out, a, b)]
     strides += [expanded_strides(t, out.shape) for t in addends]
     sizes, steps = collapse(batch, [st[:-2] for st in strides]) if batch else ((), ())
+    sizes, steps = tuple(sizes), tuple(chain(*steps))
     c, a, b, *extra = (st[-2:] for st in strides)
     return plan(out, m, n, k, c, a, b, scaled, activation, extra, sizes, steps)
 
@@ -177,7 +178,7 @@ def plan(like, m, n, k, c, a, b, scaled=False, activation="", addends=(), sizes=
     """The Plan of a product of matrices, or a function that does it in another way.
 
     like: any layout with dtype and device of the operands. c, a, b, addends: strides of rows and
-    columns; sizes: those of the batch; steps: strides of c, a, b and each addend along the batch.
+    columns; sizes: those of the batch; steps: strides along it, of c, a, b and each addend.
     """
     swapped = _transposed_is_better(m, n, c)
     if swapped:
@@ -185,7 +186,8 @@ def plan(like, m, n, k, c, a, b, scaled=False, activation="", addends=(), sizes=
         c, a, b = c[::-1], b[::-1], a[::-1]
         addends = [st[::-1] for st in addends]
         if steps:
-            steps = [steps[0], steps[2], steps[1], *steps[3:]]
+            r = len(sizes)
+            steps = steps[:r] + steps[2 * r : 3 * r] + steps[r : 2 * r] + steps[3 * r :]
     if n > 1 and c[1] != 1:
         return _through_dense
     a_row, a_k = _unit(a, m, k)
@@ -197,11 +199,11 @@ def plan(like, m, n, k, c, a, b, scaled=False, activation="", addends=(), sizes=
     access = "".join(["s" if n == 1 else _ACCESS.get(st[1], "n") for st in addends])
     runtime = like.device.runtime
     schedule = SCHEDULES[runtime, mode, dtype, vectors, scaled, access, activation, len(sizes)]
-    strides = tuple(chain(*steps, *addends))
+    strides = (*steps, *chain(*addends)) if addends else steps
     while True:
         missing, chunks, shared, slot, desc = schedules.described(
             schedule.facts, schedule.tiles, m, n, k, a_row, a_k, b_k, b_column, c[0], batch,
-            tuple(sizes), strides,
+            sizes, strides,
         )  # fmt: skip
         if not missing:
             break

@@ -5,7 +5,7 @@ Rows of inputs with several dimensions are taken as one where strides allow, els
 
 from math import prod
 
-from flambeau._layout import Size, collapse, dense_layout, expanded_strides, make_layout
+from flambeau._layout import Size, collapse, dense_layout, expanded_strides, make_layout, merged
 from flambeau._tensor import alias, empty_like_layout
 from flambeau.eager import gemm
 from flambeau.eager.launching import launches
@@ -43,20 +43,20 @@ def _plan(key):
     """(layout of the result, Plan, factor of the bias), or (layout, function of tensors, None)."""
     input, weight, bias = key
     _check(input, weight, bias)
-    *rows, k = input.shape
+    rows, k = input.sizes[:-1], input.sizes[-1]
     vector = weight.ndim == 1
-    n = 1 if vector else weight.shape[0]
-    layout = dense_layout(tuple(rows) if vector else (*rows, n), input.dtype, input.device)
+    n = 1 if vector else weight.sizes[0]
+    layout = dense_layout(rows if vector else (*rows, n), input.dtype, input.device)
     if layout.numel == 0 or not input.device.runtime.computes:
         return layout, _nothing, None
     right = (weight.strides[0], 1) if vector else weight.strides[::-1]
-    sizes, steps = rows, [input.strides]
+    sizes, steps = rows, input.strides[:-1]
     if len(rows) != 1:
-        sizes, steps = collapse(rows, [input.strides[:-1]])
-    count, step = (sizes[-1], steps[0][len(sizes) - 1]) if sizes else (1, k)
-    batch, along, extra = sizes[:-1], [], []
+        sizes, steps = merged(rows, steps, 1)
+    count, step = (sizes[-1], steps[-1]) if sizes else (1, k)
+    batch, along, extra = sizes[:-1], (), []
     if bias is not None:
-        plain = bias.ndim == 1 and bias.shape[0] == n
+        plain = bias.ndim == 1 and bias.sizes[0] == n
         extra = [(0, bias.strides[0]) if plain else expanded_strides(bias, (count, n))]
         if batch and extra[0][0]:
             return layout, _by_views, None
@@ -65,7 +65,7 @@ def _plan(key):
         for size in reversed(batch):
             whole.append(inner)
             inner *= size
-        along = [whole[::-1], steps[0][:-1], *[[0] * len(batch)] * (1 + len(extra))]
+        along = (*whole[::-1], *steps[:-1], *[0] * len(batch) * (1 + len(extra)))
     plan = gemm.plan(
         input, count, n, k, (n, 1), (step, input.strides[-1]), right, False, "", extra, batch, along
     )

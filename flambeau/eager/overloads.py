@@ -213,7 +213,15 @@ def _aten_function(name, overload=""):
     """The function of an op of aten that takes arguments as its schema says."""
     # written in the public API, they load when an op is first called by its own name
     functions = importlib.import_module("flambeau._decomp.functions").FUNCTIONS
-    return functions.get(f"{name}.{overload}") or functions.get(name) or _function(name)
+    found = functions.get(f"{name}.{overload}") or functions.get(name) or _function(name)
+    if found is None and name.endswith("_") and schemas_of(name):
+        found = _in_place(_aten_function(name[:-1], overload))
+    return found
+
+
+def _in_place(function):
+    """An op that writes what another gives."""
+    return lambda self, *args, **kwargs: self.copy_(function(self, *args, **kwargs))
 
 
 def current_recorder() -> Any:

@@ -10,10 +10,17 @@ from math import prod
 
 from flambeau import _dtype as d
 from flambeau import errors
-from flambeau._layout import dense_layout, make_layout, ordered_strides
+from flambeau._layout import (
+    dense_layout,
+    make_layout,
+    ordered_strides,
+    suggests_channels_last,
+)
+from flambeau._natively import natively
 from flambeau._tensor import empty_like_layout
 from flambeau.autograd.grad_mode import modes
-from flambeau.codegen.descriptions import Windows, blank_of, filled
+from flambeau.codegen.descriptions import Windows
+from flambeau.eager import rows
 from flambeau.eager.copying import CHANNELS_LAST, copy_into
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches
@@ -31,8 +38,7 @@ REGISTERS = 4  # of channels that are held at a time, if there are many
 INDEX = {"u8": d.uint8, "i32": d.int32, "i64": d.int64}
 MISSING = ((), (1, 1), (1,), ())  # sizes of the dimensions before those of windows, by their number
 NO_PADDING = ((), (0, 0), (0,), ())
-NOTHING: dict = {}
-BLANK = blank_of(Windows)
+PLAIN = (1, 1, 1, 1, 1, 1, 0, 0, 0)  # dilations, strides, paddings
 
 
 class Plan:
@@ -43,8 +49,8 @@ class Plan:
     def __init__(self, source, out, chosen=None, kernel=None, words=None):
         self.source, self.out, self.chosen, self.kernel = source, out, chosen, kernel
         if kernel is not None:
-            self.description = packed(words)
-            if words[0] > 1:
+            chunks, self.description = words
+            if chunks > 1:
                 pool().ensure_workers()
 
     def largest(self, input):
@@ -98,22 +104,6 @@ def place(t):
 # -- memory formats --------------------------------------------------------------------------------
 
 
-def suggests_channels_last(layout):
-    """Do the strides look as if channels were last? (PyTorch's test; size-1 dimensions count.)"""
-    order = CHANNELS_LAST.get(layout.ndim)
-    if order is None or layout.is_contiguous:
-        return False
-    shape, strides = tuple(layout.shape), layout.strides
-    if strides[1] == 0:
-        return False
-    least = 0
-    for k in reversed(order):
-        if shape[k] == 0 or strides[k] < least or (k == 0 and least == strides[1]):
-            return False
-        least = strides[k] * max(shape[k], 1)
-    return True
-
-
 class _Planes:
     """A call in the words of kernels: images x depth x height x width x channels.
 
@@ -123,17 +113,15 @@ class _Planes:
 
     def __init__(self, layout, outs, formats, taps=None):
         dims = len(outs)
-        shape = tuple(layout.shape)
+        shape = layout.sizes
         lead, sizes = shape[: len(shape) - dims], shape[len(shape) - dims :]
         self.layout, self.missing = layout, MISSING[dims]
         self.last = dims in formats and len(lead) == 2 and suggests_channels_last(layout)
-        self.image = None if self.last else _even_step(lead, sizes, layout.strides)
+        self.image = -1 if self.last else rows.plane_step(shape, layout.strides, dims)
         self.source = layout
-        if self.image is None:
-            self.source, self.image = (
-                self.dense(shape),
-                prod(shape[1 if self.last else len(lead) :]),
-            )
+        if self.image < 0:
+            self.source = self.dense(shape)
+            self.image = prod(shape[1 if self.last else len(lead) :])
         self.out = self.dense((*lead, *outs))
         self.images, self.channels = (prod(lead[:-1]), lead[-1]) if self.last else (prod(lead), 1)
         self.sizes, self.outs = self.missing + sizes, self.missing + outs
@@ -157,40 +145,30 @@ class _Planes:
         """name: file:function of a builder."""
         return self.runtime.kernel(name.partition(":build_")[2], name, *key)
 
-    def words(self, rows=1, rest=NOTHING):
-        """The words of the description; rows: pieces that an image is cut into."""
-        d, h, w = self.sizes
-        out_d, out_h, out_w = self.outs
-        taps_d, taps_h, taps_w = self.taps
-        pieces = self.images * rows
-        work = max(out_d * out_h * out_w * taps_d * taps_h * taps_w, d * h * w) * self.channels
-        per_chunk = max(1, GRAIN // max(1, work // max(1, rows)))
-        return filled(BLANK, {
-            "chunks": -(-pieces // per_chunk), "per_chunk": per_chunk, "pieces": pieces,
-            "depth": d, "height": h, "width": w,
-            "out_depth": out_d, "out_height": out_h, "out_width": out_w,
-            "channels": self.channels, "image": self.image,
-            "taps_d": taps_d, "taps_h": taps_h, "taps_w": taps_w, **rest,
-        })  # fmt: skip
+    def words(self, lines=1, by_columns=False, windows=PLAIN, counts=True, divisor=0):
+        """(chunks, description); lines: pieces that an image is cut into; windows: dilations,
+        strides and paddings.
+        """
+        return _described(
+            self.images * lines, lines, self.sizes, self.outs, self.channels, self.image,
+            self.taps, windows, counts, divisor, by_columns,
+        )  # fmt: skip
 
 
-def _even_step(lead, sizes, strides):
-    """Elements from plane to plane, if planes lie side by side and evenly apart; else None."""
-    dense = 1
-    for size, stride in zip(reversed(sizes), reversed(strides)):
-        if stride != dense and size != 1:
-            return None
-        dense *= size
-    step, expected = dense, None
-    for size, stride in zip(reversed(lead), reversed(strides[: len(lead)])):
-        if size == 1:
-            continue
-        if expected is None:
-            step = expected = stride
-        if stride != expected:
-            return None
-        expected = stride * size
-    return step
+@natively
+def _described(pieces, lines, sizes: tuple, outs: tuple, channels, image, taps: tuple,
+               windows: tuple, counts_padding, divisor, by_columns):  # fmt: skip
+    d, h, w = sizes
+    out_d, out_h, out_w = outs
+    taps_d, taps_h, taps_w = taps
+    work = max(out_d * out_h * out_w * taps_d * taps_h * taps_w, d * h * w) * channels
+    per_chunk = max(1, GRAIN // max(1, work // max(1, lines)))
+    chunks = -(-pieces // per_chunk)
+    head = [chunks, per_chunk, pieces, *sizes, *outs, channels, image, *taps, *windows]
+    return chunks, packed([*head, counts_padding, divisor, by_columns])
+
+
+assert Windows._fields[2:14:11] == ("pieces", "taps_w") and len(Windows._fields) == 14 + 9 + 3
 
 
 class _Work(_Planes):
@@ -228,20 +206,14 @@ class _Work(_Planes):
     def describe(self, lines):
         """The words of a walk over lines of "outs" or of "sizes", or (None) over whole images."""
         window, width, outs = self.window, self.sizes[2], self.outs[2]
-        rows = 1 if lines is None else lines[0] * lines[1]
+        count = 1 if lines is None else lines[0] * lines[1]
         if self.kind == "adaptive":
             shared = outs > 1 and width % outs > 0
-            return self.words(rows, {"by_columns": shared or width < NARROW * outs})
-        dilation, stride = self.missing + window.dilation, self.missing + window.stride
-        padding = NO_PADDING[len(window.outs)] + window.padding
-        narrow = self.taps[2] < NARROW or (outs > 1 and stride[2] < self.taps[2])
-        return self.words(rows, {
-            "dilation_d": dilation[0], "dilation_h": dilation[1], "dilation_w": dilation[2],
-            "stride_d": stride[0], "stride_h": stride[1], "stride_w": stride[2],
-            "padding_d": padding[0], "padding_h": padding[1], "padding_w": padding[2],
-            "counts_padding": window.include_pad, "divisor": window.divisor or 0,
-            "by_columns": narrow,
-        })  # fmt: skip
+            return self.words(count, shared or width < NARROW * outs)
+        missing, none = self.missing, NO_PADDING[len(window.outs)]
+        windows = missing + window.dilation + missing + window.stride + none + window.padding
+        narrow = self.taps[2] < NARROW or (outs > 1 and window.stride[-1] < self.taps[2])
+        return self.words(count, narrow, windows, window.include_pad, window.divisor or 0)
 
 
 # -- the largest element ---------------------------------------------------------------------------

@@ -12,12 +12,14 @@ from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._layout import (
     Size,
+    broadcast_pair,
     broadcast_shape,
-    collapse,
     dense_layout,
     expanded_strides,
     make_layout,
+    merged,
 )
+from flambeau._natively import natively
 from flambeau._tensor import Tensor, alias, empty_like_layout
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
@@ -96,63 +98,82 @@ PRODUCTS = Plans(_plan_product, by_default=False)
 
 
 # A form is (shape of the result, m, n, k, strides of a matrix of each operand, sizes of the batch,
-# strides of result and operands along the batch).
+# strides along the batch: of the result, then of both operands).
 
 
 def as_they_are(a, b):
     """The form of two matrices, or of batches of them, which broadcast."""
     if a.ndim == b.ndim == 2:
-        (m, k), (_, n) = a.shape, b.shape
+        (m, k), (_, n) = a.sizes, b.sizes
         return (m, n), m, n, k, a.strides, b.strides, (), ()
-    (*batch, m, k), (*other, _, n) = tuple(a.shape), tuple(b.shape)
-    if batch != other:
-        batch = list(broadcast_shape(batch, other))
-    sizes, steps = _batch_of(batch, m * n, _spread(batch, a), _spread(batch, b))
-    return (*batch, m, n), m, n, k, a.strides[-2:], b.strides[-2:], sizes, steps
+    return _batched(a.sizes, a.strides, b.sizes, b.strides)
 
 
-def _spread(batch, layout):
-    """Strides of an operand along the batch of the product."""
-    own = [0 if s == 1 else st for s, st in zip(tuple(layout.shape)[:-2], layout.strides)]
-    return own if len(own) == len(batch) else [0] * (len(batch) - len(own)) + own
-
-
-def _batch_of(batch, step, x, y):
-    """`collapse` for a dense result (step: from matrix to matrix) and two operands."""
-    sizes, steps = [], [[], [], []]
-    for size, sx, sy in zip(batch[::-1], x[::-1], y[::-1]):
-        if size == 1:
+@natively
+def _batched(a: tuple, by_a: tuple, b: tuple, by_b: tuple):
+    m = a[-2]
+    n = b[-1]
+    batch = list(a[:-2])
+    other = list(b[:-2])
+    if len(batch) < len(other):
+        batch = list(broadcast_pair(tuple(other), tuple(batch), True))
+    else:
+        batch = list(broadcast_pair(tuple(batch), tuple(other), False))
+    sizes: list[int] = []
+    c: list[int] = []
+    x: list[int] = []
+    y: list[int] = []
+    step = m * n  # from matrix to matrix of the dense result
+    for at in range(len(batch) - 1, -1, -1):
+        if batch[at] == 1:
             continue
-        if sizes and steps[1][-1] * sizes[-1] == sx and steps[2][-1] * sizes[-1] == sy:
-            sizes[-1] *= size
+        i = at - len(batch) + len(a) - 2
+        j = at - len(batch) + len(b) - 2
+        along_a = by_a[i] if i >= 0 and a[i] != 1 else 0
+        along_b = by_b[j] if j >= 0 and b[j] != 1 else 0
+        if sizes and x[-1] * sizes[-1] == along_a and y[-1] * sizes[-1] == along_b:
+            sizes[-1] *= batch[at]
         else:
-            sizes.append(size)
-            for along, stride in zip(steps, (step, sx, sy)):
-                along.append(stride)
-        step *= size
-    return sizes[::-1], [along[::-1] for along in steps]
+            sizes.append(batch[at])
+            c.append(step)
+            x.append(along_a)
+            y.append(along_b)
+        step *= batch[at]
+    steps = [*c[::-1], *x[::-1], *y[::-1]]
+    shape = [*batch, m, n]
+    left = by_a[-2:]
+    right = by_b[-2:]
+    return tuple(shape), m, n, a[-1], tuple(left), tuple(right), tuple(sizes[::-1]), tuple(steps)
+
+
+@natively
+def as_rows(sizes: tuple, strides: tuple):
+    """(rows, their step) where all but the last dimension are rows evenly apart; else (0, 0)."""
+    rows, steps = merged(tuple(sizes[:-1]), tuple(strides[:-1]), 1)
+    if len(rows) != 1:
+        return 0, 0
+    return rows[0], steps[0]
 
 
 def matmul_form(a, b):
     """The form of a @ b where it is one kernel; None where `matmul` must look closer."""
     if a.ndim < 2 or b.ndim < 2 or a.dtype is not b.dtype or is_refused(a.dtype):
         return None
-    *batch, m, k = a.shape
-    *other, inner, n = b.shape
+    k, (*other, inner, n) = a.sizes[-1], b.sizes
     if k != inner:
         return None
-    if batch and not other:
-        rows, steps = collapse((*batch, m), [a.strides[:-1]])
-        if len(rows) == 1:  # one tall matrix
-            left = steps[0][0], a.strides[-1]
-            return (*batch, m, n), rows[0], n, k, left, b.strides, (), ()
+    if a.ndim > 2 and not other:
+        rows, step = as_rows(a.sizes, a.strides)
+        if rows:  # one tall matrix
+            return (*a.sizes[:-1], n), rows, n, k, (step, a.strides[-1]), b.strides, (), ()
     return as_they_are(a, b)
 
 
 def _as_tensors(out, a, b, matrices):
     """The result and the operands as batches of matrices."""
     m, n, k, left, right, sizes, steps = matrices
-    c, x, y = steps or ((), (), ())
+    rank = len(sizes)
+    c, x, y = steps[:rank], steps[rank : 2 * rank], steps[2 * rank :]
     return (
         _view(out, (*sizes, m, n), (*c, n, 1)),
         _view(a, (*sizes, m, k), (*x, *left)),
@@ -355,9 +376,9 @@ def _plan_added(key):
         strides = expanded_strides(input, layout.shape)
         extra = [(strides[0], 0) if vector else strides[-2:]]
     if batch:
-        sizes, steps = batch, [[m * n], a.strides[:1], b.strides[:1]]
+        sizes, steps = tuple(batch), (m * n, a.strides[0], b.strides[0])
         if added:
-            steps.append(strides[:1])
+            steps += strides[:1]
     rest = (n, 1), a.strides[-2:], right, scale != 1, "", extra, sizes, steps
     return layout, gemm.plan(a, m, n, k, *rest)
 

@@ -9,28 +9,30 @@ import math
 from typing import NamedTuple
 
 from flambeau import _dtype
-from flambeau._layout import collapse, contiguous_strides, make_layout, ordered_strides
+from flambeau._layout import dense_layout, make_layout, ordered_strides
+from flambeau._natively import natively
 from flambeau._tensor import check_room, empty_like_layout
 from flambeau.codegen.descriptions_images import Resampling
+from flambeau.eager import rows
 from flambeau.eager.copying import CHANNELS_LAST, copy_into
+from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches
 from flambeau.eager.plans import Plans
 from flambeau.eager.resampling_tables import (
-    COLUMNS,
     REMEMBERED,
     SIDES,
+    WIDE,
     in_blocks,
     listed,
     turned,
 )
-from flambeau.eager.rows import chunks_of, dense_like, has_work, vector_layout
+from flambeau.eager.rows import dense_like, has_work, vector_layout
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
 
 CHUNK = 1 << 15  # elements read and written by a chunk, about
 MOST = 64  # chunks, because each has a row of scratch memory
 FEW = 4  # up to so many taps a kernel knows their number
-_WIDE = (_dtype.float64.code, _dtype.uint8.code)  # sums are kept in double
 
 
 class Plan(NamedTuple):
@@ -112,25 +114,16 @@ def _layouts(layout, sizes, dims, last):
 
     last: are channels last? Then planes are images, pixel by pixel.
     """
-    order = CHANNELS_LAST.get(len(sizes)) if last else None
-    strides = ordered_strides(sizes, order) if last else contiguous_strides(sizes)
-    out = make_layout(sizes, strides, layout.dtype, layout.device)
-    step = layout.strides[0] if last else _plane_step(layout, dims)
-    if step is None:
+    if last:
+        strides = ordered_strides(sizes, CHANNELS_LAST[len(sizes)])
+        out = make_layout(sizes, strides, layout.dtype, layout.device)
+        return layout, layout.strides[0], out
+    out = dense_layout(sizes, layout.dtype, layout.device)
+    step = rows.plane_step(layout.sizes, layout.strides, dims)
+    if step < 0:
         layout = dense_like(layout)
         step = math.prod(layout.sizes[-dims:])
     return layout, step, out
-
-
-def _plane_step(layout, dims):
-    """Elements from plane to plane, or None if they do not lie at equal distances, row by row."""
-    sizes, strides, outer = layout.sizes, layout.strides, layout.ndim - dims
-    if layout.is_contiguous:
-        return math.prod(sizes[outer:])
-    if strides[outer:] != contiguous_strides(sizes[outer:]):
-        return None
-    planes, steps = collapse(sizes[:outer], [strides[:outer]])
-    return steps[0][0] if len(planes) == 1 else None if planes else 0
 
 
 def _plan(key):
@@ -150,18 +143,12 @@ def _plan(key):
     if not has_work(out):
         return Plan(layout, out)
     check_room(out)  # before tables are made for it
-    dtype, nearest = layout.dtype, kind.startswith("nearest")
-    is_bytes, wide = dtype is _dtype.uint8, dtype.code in _WIDE
-    exact = dtype is _dtype.float64 or (is_bytes and not nearest)
-    how = exact, is_bytes, backward, wide
-    sides = [
-        (layout.device, kind, n, wanted, align_corners, scale, *how)
-        for n, wanted, scale in zip(sizes, output_size, scales or (None,) * len(sizes))
-    ]
-    tables = [SIDES[side] for side in sides]
+    known = SIDES[layout.device, layout.dtype, kind, align_corners, backward]
+    sides = list(zip(sizes, output_size, scales or (None,) * len(sizes)))
+    tables = [known.tables[side] for side in sides]
     if last:
         return _by_pixels(source, step, out, tables)
-    return _by_rows(source, step, out, tables, COLUMNS[dtype.code, *sides[-1]])
+    return _by_rows(source, step, out, tables, known.columns[sides[-1]])
 
 
 PLANS = Plans(_plan, room=REMEMBERED)
@@ -174,7 +161,7 @@ def _plan_read(key):
     source, step, out = _layouts(layout, shape, len(maps), last)
     if not has_work(out):
         return Plan(layout, out)
-    wide, device = layout.dtype.code in _WIDE, layout.device
+    wide, device = layout.dtype.code in WIDE, layout.device
     inputs = shape[-len(maps) :]
     tables = [
         turned(device, listed([[(i, 1.0)] for i in m], wide), n) for m, n in zip(maps, inputs)
@@ -187,10 +174,23 @@ def _plan_read(key):
 READ = Plans(_plan_read, room=REMEMBERED)
 
 
-def _cut(rows, work):
-    """(chunks, rows per chunk) by sizes alone."""
+@natively
+def _described(
+    planes, here: tuple, there: tuple, work, step, line, count, places: tuple
+):  # fmt: skip
+    """(chunks, description): how rows are cut, by sizes alone.
+
+    here, there: depth, height and width of input and output; line: elements of scratch per chunk,
+    or channels; count: taps of a column in blocks; places: of three tables.
+    """
+    rows = planes * there[0] * there[1]
     per_chunk = -(-rows // min(MOST, rows, max(1, work // CHUNK)))
-    return chunks_of(rows, per_chunk), per_chunk
+    chunks = -(-rows // per_chunk)
+    head = [chunks, rows, per_chunk, *there, *here, step, line, count]
+    return chunks, packed([*head, *places])
+
+
+assert Resampling._fields[3:13:9] == ("depth", "deep_pointers") and len(Resampling._fields) == 21
 
 
 def _three(source, out, tables):
@@ -199,9 +199,7 @@ def _three(source, out, tables):
     here, there = source.sizes[-dims:], out.sizes[-dims:]
     if dims < 3:
         ones = (1,) * (3 - dims)
-        one = SIDES[
-            source.device, "nearest", 1, 1, False, None, False, False, False, tables[0].wide
-        ]
+        one = SIDES[source.device, source.dtype, "nearest", False, False].tables[1, 1, None]
         return [*[one] * len(ones), *tables], ones + here, ones + there
     return tables, here, there
 
@@ -209,27 +207,28 @@ def _three(source, out, tables):
 def _by_rows(source, step, out, tables, columns):
     """Planes of rows, the width last."""
     (deep, high, _), here, there = _three(source, out, tables)
-    rows = source.numel // (here[0] * here[1] * here[2]) * there[0] * there[1]
-    chunks, per_chunk = _cut(rows, source.numel + out.numel)
     # a register that starts at the last column reads this far past the end
     room = (here[2] + 4 * columns.lanes) & -16
-    count = columns.taps
+    count, places = columns.taps, deep.places() + high.places() + columns.places
     facts = source.dtype.code, count if count <= FEW else 0, columns.way, columns.ragged
     kernel = source.device.runtime.kernel("resample_rows", "resampling:build_rows", *facts)
-    places = *deep.places(), *high.places(), *columns.places
-    words = Resampling(chunks, rows, per_chunk, *there, *here, step, room, count, *places)
+    planes, work = source.numel // (here[0] * here[1] * here[2]), source.numel + out.numel
+    chunks, desc = _described(planes, here, there, work, step, room, count, places)
+    if chunks > 1:
+        pool().ensure_workers()
     scratch = vector_layout(chunks * room * (2 if deep.wide else 1), _dtype.float32, source.device)
-    return Plan(source, out, kernel, packed(words), scratch, (deep, high, columns))
+    return Plan(source, out, kernel, desc, scratch, (deep, high, columns))
 
 
 def _by_pixels(source, step, out, tables):
     """Rows of pixels, channels last."""
     tables, here, there = _three(source, out, tables)
     images, channels = source.sizes[:2]
-    rows = images * there[0] * there[1]
-    chunks, per_chunk = _cut(rows, source.numel + out.numel)
+    places = tuple([place for table in tables for place in table.places()])
     facts = ("resampling:build_pixels", source.dtype.code)
     kernel = source.device.runtime.kernel("resample_pixels", *facts)
-    places = [place for table in tables for place in table.places()]
-    words = Resampling(chunks, rows, per_chunk, *there, *here, step, channels, 0, *places)
-    return Plan(source, out, kernel, packed(words), None, tuple(tables))
+    work = source.numel + out.numel
+    chunks, desc = _described(images, here, there, work, step, channels, 0, places)
+    if chunks > 1:
+        pool().ensure_workers()
+    return Plan(source, out, kernel, desc, None, tuple(tables))

@@ -4,7 +4,7 @@ Tables lie in native memory, as kernels read them (`codegen/templates/resampling
 also fills those of nearest and linear neighbours). Taps of cubic and of antialiased neighbours are
 listed here. Positions are computed in the precision PyTorch computes them in (float32 unless the
 tensor is float64), because the nearest neighbour of a tie, and the weights of large images, depend
-on it. `SIDES` and `COLUMNS` remember tables: images of many sizes share those of their sides.
+on it. `SIDES` remembers tables: images of many sizes share those of their sides.
 """
 
 import math
@@ -12,12 +12,14 @@ import struct
 from array import array
 from typing import NamedTuple
 
+from flambeau import _dtype
 from flambeau.codegen.descriptions_images import Blocks, Regular, Spread, Turned
 from flambeau.eager.plans import Plans
-from flambeau.runtime.cpu import address_of, packed, read_bytes, write_bytes
+from flambeau.runtime.cpu import packed, place_of, read_bytes, write_bytes
 
 _FLOAT = struct.Struct("f")
 _WAYS = ("near", "far", "gather")
+WIDE = (_dtype.float64.code, _dtype.uint8.code)  # sums are kept in double
 REMEMBERED = 256  # tables and plans: each holds some words per row and column
 
 
@@ -142,8 +144,8 @@ class Table(NamedTuple):
 
 def _memory(words):
     """(what keeps so many words, their address)."""
-    kept = bytearray(8 * words)
-    return kept, address_of(kept)
+    kept = bytes(8 * words)  # which nobody sees but kernels: the first of them fills it
+    return kept, place_of(kept)
 
 
 def _empty(outputs, taps, wide):
@@ -176,18 +178,6 @@ def turned(device, table, inputs):
     return found
 
 
-def _regular(device, kind, size, wanted, align_corners, scale, exact, wide):
-    """Nearest or linear neighbours."""
-    if kind == "linear" and size == wanted:
-        kind, scale = "nearest", 1.0  # the very elements
-    aligned = kind == "linear" and align_corners
-    step = _step(size, wanted, aligned, scale, _double if exact else _single)
-    found = _empty(wanted, 2 * wanted if kind == "linear" else wanted, wide)
-    kernel = _kernel(device, "regular", kind, aligned, exact, wide)
-    kernel(packed(Regular(1, size, wanted)), *found.places(), step)
-    return found
-
-
 def _quantise(table):
     """Weights as 16-bit fractions of as many bits as fit, which is what PyTorch has for bytes."""
     pointers, _, at = table.places()
@@ -200,27 +190,6 @@ def _quantise(table):
     one = 1 << bits
     weights = [math.trunc(w * one + math.copysign(0.5, w)) / one for w in weights]
     write_bytes(at, array("d", weights).tobytes())
-
-
-def _side(key):
-    """The table of a dimension; backward: that of the gradient."""
-    device, kind, size, wanted, align_corners, scale, exact, is_bytes, backward, wide = key
-    if backward:
-        return turned(device, SIDES[*key[:-2], False, wide], size)
-    if is_bytes and size == wanted:
-        kind, scale = "nearest", 1.0
-    if kind in _LISTED:
-        rounded = _double if exact else _single
-        rows = _LISTED[kind](size, wanted, align_corners, scale, rounded)
-        found = listed([_merged(row) for row in rows], wide)
-    else:
-        found = _regular(device, kind, size, wanted, align_corners, scale, exact, wide)
-    if is_bytes and not kind.startswith("nearest"):
-        _quantise(found)
-    return found
-
-
-SIDES = Plans(_side, room=REMEMBERED)
 
 
 class Columns(NamedTuple):
@@ -247,9 +216,47 @@ def in_blocks(device, table, code):
     return Columns(_WAYS[way], count, bool(ragged), lanes, memory, places)
 
 
-def _columns(key):
-    code, *side = key
-    return in_blocks(side[0], SIDES[tuple(side)], code)
+class Sides:
+    """Tables of the sides of images, for one kind of neighbours; backward: those of gradients.
+
+    tables: by (size, size wanted, scale), columns: the same for registers of outputs.
+    """
+
+    def __init__(self, key):
+        self.device, dtype, self.kind, self.align_corners, self.backward = self.key = key
+        nearest, self.is_bytes = self.kind.startswith("nearest"), dtype is _dtype.uint8
+        self.code, self.wide = dtype.code, dtype.code in WIDE
+        self.exact = dtype is _dtype.float64 or (self.is_bytes and not nearest)
+        self.tables = Plans(self._table, room=REMEMBERED)
+        self.columns = Plans(
+            lambda side: in_blocks(self.device, self.tables[side], self.code), room=REMEMBERED
+        )
+
+    def _table(self, side):
+        size, wanted, scale = side
+        if self.backward:
+            return turned(self.device, SIDES[*self.key[:-1], False].tables[side], size)
+        kind = self.kind
+        if size == wanted and (self.is_bytes or kind == "linear"):
+            kind, scale = "nearest", 1.0  # the very elements
+        if kind in _LISTED:
+            rounded = _double if self.exact else _single
+            rows = _LISTED[kind](size, wanted, self.align_corners, scale, rounded)
+            found = listed([_merged(row) for row in rows], self.wide)
+        else:
+            found = self._regular(kind, size, wanted, scale)
+        if self.is_bytes and not kind.startswith("nearest"):
+            _quantise(found)
+        return found
+
+    def _regular(self, kind, size, wanted, scale):
+        """Nearest or linear neighbours."""
+        aligned = kind == "linear" and self.align_corners
+        step = _step(size, wanted, aligned, scale, _double if self.exact else _single)
+        found = _empty(wanted, 2 * wanted if kind == "linear" else wanted, self.wide)
+        kernel = _kernel(self.device, "regular", kind, aligned, self.exact, self.wide)
+        kernel(packed(Regular(1, size, wanted)), *found.places(), step)
+        return found
 
 
-COLUMNS = Plans(_columns, room=REMEMBERED)
+SIDES = Plans(Sides)  # by (device, dtype, kind, align_corners, backward)

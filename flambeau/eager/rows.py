@@ -5,6 +5,7 @@
 """
 
 from flambeau._layout import dense_layout, make_layout, wrap_dim
+from flambeau._natively import natively
 from flambeau._tensor import alias, empty_tensor
 from flambeau.eager.copying import copy_into
 from flambeau.eager.kernels import pool
@@ -27,15 +28,35 @@ def dense_like(layout):
 
 def lengthened(layout, columns, dtype):
     """A dense layout with one more dimension than another, the last."""
-    sizes = (*layout.sizes, columns)
-    if not layout.is_dense or not columns:
-        return dense_layout(sizes, dtype, layout.device)
-    strides = (*[s * columns for s in layout.strides], 1)
-    return make_layout(sizes, strides, dtype, layout.device)
+    return dense_layout((*layout.sizes, columns), dtype, layout.device)
 
 
 def vector_layout(size, dtype, device):
     return make_layout((size,), (1,), dtype, device)
+
+
+@natively
+def plane_step(sizes: tuple, strides: tuple, dims):
+    """Elements from plane to plane, if planes (the last `dims` dimensions) lie side by side and
+    evenly apart; else -1.
+    """
+    first = len(sizes) - dims
+    dense = 1
+    for k in range(len(sizes) - 1, first - 1, -1):
+        if strides[k] != dense and sizes[k] != 1:
+            return -1
+        dense *= sizes[k]
+    step = dense
+    expected = -1
+    for k in range(first - 1, -1, -1):
+        if sizes[k] == 1:
+            continue
+        if expected == -1:
+            step = expected = strides[k]
+        if strides[k] != expected:
+            return -1
+        expected = strides[k] * sizes[k]
+    return step
 
 
 def address(t):

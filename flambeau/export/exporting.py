@@ -34,7 +34,7 @@ from flambeau.export.graph_signature import (
 from flambeau.export.violations import check_promises
 from flambeau.fx.experimental.expressions import Expr
 from flambeau.fx.experimental.op_recorder import Modules, OpRecorder, watch_modules
-from flambeau.fx.experimental.recorder import overload
+from flambeau.fx.experimental.recorder import overload, placeholder
 from flambeau.fx.experimental.symbolic_shapes import Retry, ShapeEnv, SymInt
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node
@@ -78,6 +78,28 @@ def export(
             f"{_shown(type(args))}",
         )
     return _Export(mod, args, dict(kwargs or {}), dynamic_shapes).program()
+
+
+export_for_training = export  # what export records is meant for training, too
+
+
+def draft_export(
+    mod: Module,
+    args: tuple,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    preserve_module_call_signature: tuple[str, ...] = (),
+    strict: bool = False,
+    prefer_deferred_runtime_asserts_over_guards: bool = False,
+) -> ExportedProgram:
+    """export that gives way: sizes that the program does not keep free are fixed."""
+    try:
+        return export(mod, args, kwargs, dynamic_shapes=dynamic_shapes)
+    except UserError as error:
+        if error.error_type is not UserErrorType.CONSTRAINT_VIOLATION:
+            raise
+        return _Export(mod, args, dict(kwargs or {}), dynamic_shapes).program(strictly=False)
 
 
 def _shown(kind):
@@ -158,7 +180,7 @@ class _Export:
         return item.of(roots[root.__name__])
 
     # -- attempts ----------------------------------------------------------------------------
-    def program(self) -> ExportedProgram:
+    def program(self, strictly: bool = True) -> ExportedProgram:
         """Record, and record again as long as sizes turn out to be less free."""
         for _ in range(_ATTEMPTS):
             self.env.draw()
@@ -166,10 +188,12 @@ class _Export:
                 recorded = self._attempt()
                 break
             except Retry as retry:
-                self.env.constraints.extend(retry.constraints)
+                self.env.narrow(retry.constraints)
         else:
             raise RuntimeError("sizes of this program could not be worked out")
-        check_promises(self.env, self.dims)
+        self.env.recorder = None
+        if strictly:
+            check_promises(self.env, self.dims)
         return recorded
 
     def _attempt(self):
@@ -178,7 +202,7 @@ class _Export:
         inputs: list[Node] = []
         for names, prefix in ((self.parameters, "p"), (self.buffers, "b")):
             for path in names:
-                inputs.append(graph.placeholder(f"{prefix}_{path.replace('.', '_')}"))
+                inputs.append(placeholder(graph, _identifier(f"{prefix}_{path}")))
         state = _State(self.mod, self.buffers)
         for node, tensor in zip(inputs, [*self.parameters.values(), *state.clones.values()]):
             recorder.track(tensor, node)
@@ -190,7 +214,7 @@ class _Export:
     def _input(self, recorder, k):
         """A placeholder, and what the module is given for it."""
         leaf = self.leaves[k]
-        node = recorder.graph.placeholder(self.names[k])
+        node = placeholder(recorder.graph, self.names[k])
         if not isinstance(leaf, Tensor):
             node.meta["val"] = leaf
             return leaf
@@ -381,10 +405,15 @@ def _input_names(inputs):
             found.append("_".join([name, *(str(_key(step)) for step in path)]))
     taken: dict[str, int] = {}
     for k, name in enumerate(found):
-        clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+        clean = _identifier(name)
         count = taken[clean] = taken.get(clean, -1) + 1
         found[k] = f"{clean}_{count}" if count else clean
     return found
+
+
+def _identifier(path):
+    """A path as a name: what may not stand in one becomes an underscore."""
+    return "".join(c if c.isalnum() or c == "_" else "_" for c in path)
 
 
 def _key(step):
@@ -400,12 +429,12 @@ def _lifted(recorder, attributes, first):
     found: dict[str, Tensor] = {}
     made: dict[str, Node] = {}
     by_path = {path: ident for ident, path in attributes.items()}
-    for node in [n for n in graph.nodes if n.op == "get_attr"]:
+    for node in [n for n in graph.nodes if n.op == "get_attr" and "val" in n.meta]:
         path = node.target
         if path not in made:
             found[path] = _constant(recorder, path, by_path)
             with graph.inserting_before(first):
-                made[path] = graph.placeholder(f"c_{path.replace('.', '_')}")
+                made[path] = placeholder(graph, _identifier(f"c_{path}"))
             made[path].meta["val"] = node.meta["val"]
         node.replace_all_uses_with(made[path])
         graph.erase_node(node)

@@ -11,9 +11,10 @@ from typing import Any
 
 import flambeau
 from flambeau._decomp.composites import in_place_of
+from flambeau._higher_order_ops.cond import cond_op
 from flambeau._tensor import Tensor
 from flambeau.eager import interposing
-from flambeau.eager.overloads import OpOverload
+from flambeau.eager.overloads import OpOverload, recorded_by
 from flambeau.export.exported_program import ExportedProgram
 from flambeau.export.graph_signature import (
     ConstantArgument,
@@ -28,7 +29,7 @@ from flambeau.export.graph_signature import (
 from flambeau.export.scattering import UNDO, View
 from flambeau.fx.experimental.expressions import Expr
 from flambeau.fx.experimental.op_recorder import OpRecorder
-from flambeau.fx.experimental.recorder import overload
+from flambeau.fx.experimental.recorder import overload, placeholder
 from flambeau.fx.experimental.symbolic_shapes import Retry, ShapeEnv, SymInt
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node, map_arg
@@ -198,7 +199,7 @@ def lowered(program: ExportedProgram, table: Mapping[Any, Any]) -> ExportedProgr
         try:
             return _Lowering(program, env, table).run()
         except Retry as retry:
-            env.constraints.extend(retry.constraints)
+            env.narrow(retry.constraints)
     raise RuntimeError("sizes of this program could not be worked out")
 
 
@@ -233,7 +234,7 @@ class _Lowering:
 
     def _input(self, node, spec):
         recorder = self.recorder
-        mine = recorder.graph.placeholder(node.name)
+        mine = placeholder(recorder.graph, node.name)
         mine.meta.update(node.meta)
         if isinstance(spec.arg, ConstantArgument):
             self.values[node] = spec.arg.value
@@ -280,8 +281,19 @@ class _Lowering:
             self.values[node] = args[0].shape[args[1]]
         elif isinstance(target, OpOverload) and target.namespace == "aten":
             self.values[node] = self.recorder.call(target, *_unfrozen(args), **kwargs)
+        elif target is cond_op:
+            self._choose(node, *args)
         else:
             self.values[node] = target(*args, **kwargs)
+
+    def _choose(self, node, pred, yes, no, operands):
+        """Branches stay as they are."""
+        recorder = self.recorder
+        with interposing.switched_off(recorder), recorded_by(None):
+            found = recorder.run(yes if bool(pred) else no, tuple(operands), {})
+            self.values[node] = recorder.write_branches(
+                cond_op, pred, (yes, no), tuple(operands), found
+            )
 
     def _finished(self):
         recorder, program = self.recorder, self.program
@@ -313,6 +325,7 @@ class _Lowering:
             self.env.ranges, program.module_call_graph, program.example_inputs, program.constants,
         )  # fmt: skip
         result._guards, result._dialect = list(self.env.constraints), "ATEN"
+        self.env.recorder = None
         return result
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from flambeau._tensor import Tensor
 from flambeau.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from flambeau.fx.codegen import _PyTreeCodeGen, _PyTreeInfo
-from flambeau.fx.experimental.recorder import overload
+from flambeau.fx.experimental.recorder import overload, placeholder
 from flambeau.fx.experimental.symbolic_shapes import SymInt
 from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule, _assign_attr
@@ -23,7 +23,7 @@ def unlifted(program: Any, check_guards: bool) -> GraphModule:
     places = [node for node in program.graph.nodes if node.op == "placeholder"]
     for node, spec in zip(places, program.graph_signature.input_specs):
         if spec.kind is InputKind.USER_INPUT:
-            values[node] = graph.placeholder(node.target)
+            values[node] = placeholder(graph, node.target)
             values[node].meta.update(node.meta)
             users.append(values[node])
     for node, spec in zip(places, program.graph_signature.input_specs):
@@ -31,7 +31,7 @@ def unlifted(program: Any, check_guards: bool) -> GraphModule:
             value = program._value_of(spec)
             _hold(root, spec, value)
             values[node] = graph.create_node(
-                "get_attr", spec.target, name=spec.target.replace(".", "_")
+                "get_attr", spec.target, name=spec.target.replace(".", "_").replace("-", "_")
             )
             values[node].meta.update(node.meta)
     if check_guards:

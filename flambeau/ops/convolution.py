@@ -9,6 +9,7 @@ and call `convolution`. Kernels: codegen/templates/conv*.py; launchers: eager/co
 
 import warnings
 
+from flambeau._layout import suggests_channels_last
 from flambeau.ops.table import Ints, OptionalTensor, composite, public, template
 
 
@@ -18,22 +19,6 @@ def _spread(value, dims):
         return (value,) * dims
     value = tuple(value)
     return value * dims if len(value) == 1 else value
-
-
-def is_channels_last(layout):
-    """Does PyTorch take this layout for channels_last?
-
-    Dimensions of size one leave it open, and are read as PyTorch reads them.
-    """
-    if layout.ndim not in (4, 5) or layout.strides[1] == 0 or layout.numel == 0:
-        return False
-    least, shape = 0, tuple(layout.shape)
-    for d in (1, *range(layout.ndim - 1, 1, -1), 0):
-        stride, size = layout.strides[d], shape[d]
-        if stride < least or (d == 0 and least == layout.strides[1]):
-            return False
-        least = stride * size if size > 1 else stride
-    return True
 
 
 def _geometry(weight, stride, padding, dilation):
@@ -61,14 +46,14 @@ def _convolution_gradients(g, input, weight, stride, padding, dilation, transpos
         if needs[0]:
             to_input = _convolved(input.shape, g, weight, *shape, groups)
         if needs[1]:
-            last = is_channels_last(weight._layout)
+            last = suggests_channels_last(weight._layout)
             to_weight = convolution_to_weight(g, input, weight.shape, *shape, groups, last)
     else:
         if needs[0]:
-            last = is_channels_last(input._layout)
+            last = suggests_channels_last(input._layout)
             to_input = convolution_to_input(g, weight, input.shape, *shape, groups, last)
         if needs[1]:
-            last = is_channels_last(weight._layout)
+            last = suggests_channels_last(weight._layout)
             rest = (weight.shape, *shape, groups, last)
             if needs[2]:
                 to_weight, to_bias = convolution_to_weight_and_bias(input, g, *rest)

@@ -8,7 +8,9 @@ import operator
 from typing import NamedTuple
 
 from flambeau import _dtype
+from flambeau._natively import natively
 from flambeau.errors import LARGEST, dimension_out_of_range
+from flambeau.ops.table import remembered
 
 COUNT = {1: "one", 2: "two", 3: "three"}
 LETTERS = {2: "HW", 3: "THW"}
@@ -74,6 +76,7 @@ def _spread(name, argument, position, value, dims, may_be_empty=False):
     return found * dims if len(found) == 1 else found
 
 
+@natively
 def pooled_size(size, k, s, p, d, ceil_mode):
     """How many windows fit along a dimension."""
     out = (size + 2 * p - d * (k - 1) - 1 + (s - 1 if ceil_mode else 0)) // s + 1
@@ -83,7 +86,33 @@ def pooled_size(size, k, s, p, d, ceil_mode):
 
 def plain(name, dims, input, *given, **more):
     """The windows of max_pool and avg_pool; input: a tensor or its layout."""
-    return _checked(name, dims, tuple(input.shape), *given, **more)
+    shape, ceil_mode = tuple(input.shape), given[-1]
+    known = _settled(name, dims, len(shape), *given, more.get("divisor"))
+    if known is not None and 0 not in shape:
+        outs = _pooled(shape[-dims:], *known, bool(ceil_mode))
+        if min(outs) > 0:
+            return Window(outs, *known, **more)
+    return _checked(name, dims, shape, *given, **more)
+
+
+@remembered
+def _settled(name, dims, ndim, *given):
+    """Kernel, stride, padding and dilation, if they are right for large inputs; else None."""
+    *given, divisor = given
+    try:
+        found = _checked(name, dims, (1 << 20,) * ndim, *given, divisor=divisor)
+    except (TypeError, ValueError, RuntimeError, IndexError):
+        return None
+    return found[1:5]
+
+
+@natively
+def _pooled(sizes: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode):
+    """How many windows fit along each dimension."""
+    outs = []
+    for k in range(len(sizes)):
+        outs.append(pooled_size(sizes[k], kernel[k], stride[k], padding[k], dilation[k], ceil_mode))
+    return tuple(outs)
 
 
 def _checked(name, dims, shape, kernel_size, stride, padding, dilation, ceil_mode, **more):
@@ -114,7 +143,7 @@ def _checked(name, dims, shape, kernel_size, stride, padding, dilation, ceil_mod
     sizes = shape[-dims:]
     for k, s, p, d in zip(kernel, stride, padding, dilation):
         _check_fit(k, s, p, d)
-    outs = tuple(map(pooled_size, sizes, kernel, stride, padding, dilation, [ceil_mode] * dims))
+    outs = _pooled(sizes, kernel, stride, padding, dilation, bool(ceil_mode))
     if dims == 1 and name == "max_pool1d":
         if outs[0] <= 0:
             raise RuntimeError(f"max_pool1d() Invalid computed output size: {outs[0]}")

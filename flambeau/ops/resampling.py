@@ -8,6 +8,7 @@ share a launcher family (`eager/resampling.py`). Sampling at places that a tenso
 
 import operator
 import warnings
+from typing import NamedTuple
 
 from flambeau import errors
 from flambeau.ops.table import composite, public, remembered, template
@@ -111,8 +112,44 @@ def interpolate(
 
 
 @remembered
-def _resolve(input, size, scale_factor, mode, align_corners, recompute, antialias):
+def _resolve(layout, size, scale_factor, *rest):
     """(row, its arguments) of a call of interpolate, for the layout of its input."""
+    known = _settled(layout.ndim, layout.dtype, size, scale_factor, *rest)
+    if known is not None and layout.numel:
+        row, found, scales, aligned = known
+        if scales is not None:
+            found = tuple(_scaled(layout.sizes[2:], scales))
+        if min(found) > 0:
+            return row, (found, aligned, scales)
+    return _looked_at(layout, size, scale_factor, *rest)
+
+
+@remembered
+def _settled(ndim, dtype, size, scale_factor, *rest):
+    """(row, size or None, scales, align_corners) where the call is right whatever the sizes of its
+    input are; None where somebody must look at those.
+    """
+    sample = Sample((1 << 20,) * ndim, dtype, ndim)
+    try:
+        row, arguments = _looked_at(sample, size, scale_factor, *rest)
+    except (TypeError, ValueError, RuntimeError):  # NotImplementedError is among them
+        return None
+    if len(arguments) != 3 or rest[2]:  # another row, or sizes in place of scales
+        return None
+    size, aligned, scales = arguments
+    return row, None if scales is not None else size, scales, aligned
+
+
+class Sample(NamedTuple):
+    """What `_looked_at` wants to know of a layout."""
+
+    shape: tuple
+    dtype: object
+    ndim: int
+
+
+def _looked_at(input, size, scale_factor, mode, align_corners, recompute, antialias):
+    """What `_resolve` finds, checked from the beginning."""
     if mode in ("nearest", "area", "nearest-exact") and align_corners is not None:
         raise ValueError(
             "align_corners option can only be set with the interpolating modes: linear | "
@@ -220,10 +257,12 @@ def _numbers(name, size, scales, align_corners, mode, spatial):
 
 
 def _scaled(spatial, scales):
-    found = [n * s for n, s in zip(spatial, scales)]
-    if not all(-errors.LARGEST < size < errors.LARGEST for size in found):
-        raise RuntimeError("value cannot be converted to type int64_t without overflow")
-    return [int(size) for size in found]
+    found = []
+    for n, s in zip(spatial, scales):
+        if not -errors.LARGEST < n * s < errors.LARGEST:
+            raise RuntimeError("value cannot be converted to type int64_t without overflow")
+        found.append(int(n * s))
+    return found
 
 
 _LETTERS = ("", "W", "HW", "DHW")

@@ -36,6 +36,8 @@ from flambeau.utils.tree_nodes import register_pytree_node as register_pytree_no
 from flambeau.utils.tree_specs import LEAF as _LEAF_SPEC
 from flambeau.utils.tree_specs import LeafSpec as LeafSpec
 from flambeau.utils.tree_specs import TreeSpec as TreeSpec
+from flambeau.utils.tree_texts import treespec_dumps as treespec_dumps
+from flambeau.utils.tree_texts import treespec_loads as treespec_loads
 
 PyTree = Any
 Context = Any

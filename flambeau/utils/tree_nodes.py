@@ -66,6 +66,8 @@ class NodeDef(NamedTuple):
 
 
 SUPPORTED_NODES: dict[Any, NodeDef] = {}
+# class -> (name in texts, context to JSON, and back)
+NAMES: dict[type, tuple[str, Callable | None, Callable | None]] = {}
 
 
 def register_pytree_node(
@@ -80,11 +82,13 @@ def register_pytree_node(
 ) -> None:
     """Let instances of a class be walked: `flatten_fn(x)` gives a list of children and a context.
 
-    `unflatten_fn(children, context)` builds an equal one. The arguments about text are taken for
-    PyTorch's sake: structures are not written to text here.
+    `unflatten_fn(children, context)` builds an equal one. With a serialized_type_name structures
+    with such containers can be written as text.
     """
     if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node.")
+    if serialized_type_name is not None:
+        NAMES[cls] = (serialized_type_name, to_dumpable_context, from_dumpable_context)
     SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
 
 
@@ -139,7 +143,13 @@ def register_dataclass(
         there, absent = context
         return cls(**dict(zip(there, children)), **dict.fromkeys(absent))
 
-    register_pytree_node(cls, flatten, unflatten, flatten_with_keys_fn=with_keys)
+    register_pytree_node(
+        cls,
+        flatten,
+        unflatten,
+        serialized_type_name=serialized_type_name,
+        flatten_with_keys_fn=with_keys,
+    )
 
 
 def is_namedtuple(obj: Any) -> bool:

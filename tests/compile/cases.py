@@ -445,6 +445,50 @@ def types_change(torch, compile):
 
 
 @case
+def classes_of_arguments_change(torch, compile):
+    class Small:
+        size = 1
+
+        def __init__(self):
+            self.by = 2
+
+    class Large(Small):
+        pass
+
+    def f(x, thing):
+        y = x * 2 if isinstance(x, torch.nn.Parameter) else x * 3
+        return y + thing.by, isinstance(thing, Large), type(thing).__name__
+
+    g, x = compile(f), numbers(torch, 3)
+    frozen = torch.nn.Parameter(x, requires_grad=False)
+    return [g(x, Small()), g(frozen, Small()), g(x, Large())]
+
+
+@case
+def attributes_appear(torch, compile):
+    class Thing:
+        pass
+
+    seen, names, flags = {}, {"a", "b"}, {}
+
+    def f(x, thing):
+        y = x * 2 if hasattr(thing, "extra") else x * 3
+        y = y + 1 if flags else y - 1
+        return y * 5 if "c" in names else y, "k" in seen, len(names)
+
+    g, x, thing = compile(f), numbers(torch, 3), Thing()
+    found = [g(x, thing)]
+    Thing.extra = 1
+    found.append(g(x, thing))
+    seen["k"] = 1
+    found.append(g(x, thing))
+    names.add("c")
+    found.append(g(x, thing))
+    flags["on"] = 2
+    return [*found, g(x, thing)]
+
+
+@case
 def dtypes_shapes_strides(torch, compile):
     def f(x):
         return (x + 1).stride(), x.is_contiguous(), x.T + 1, x.dtype, x.dim()
@@ -710,7 +754,15 @@ def in_place_with_shared_memory(torch, compile):
 
     g, x = compile(f), numbers(torch, 4)
     y = x.clone()
-    found = [g(x, y), g(x, x), g(x, x[1:]), g(x[1:], x), g(x.view(2, 2), x), g(x, y)]
+    found = [
+        g(x, y),
+        g(x, x.view_as(x)),
+        g(x, x),
+        g(x, x[1:]),
+        g(x[1:], x),
+        g(x.view(2, 2), x),
+        g(x, y),
+    ]
     return [*found, x, y]
 
 
@@ -1418,6 +1470,38 @@ def gradients_as_values(torch, compile):
     found.append(g(x))
     x.grad = None
     return [*found, g(x)]
+
+
+@case
+def training_step_changes(torch, compile):
+    torch.manual_seed(0)
+    m = torch.nn.Linear(3, 1)
+    extra = torch.nn.Parameter(numbers(torch, 1))
+    optimizer = torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9)
+    log = []
+
+    def step(x):
+        loss = (m(x) + extra).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=False)
+        return loss.detach(), len(log)
+
+    g, x = compile(step), numbers(torch, 4, 3)
+    found = [g(x), g(x)]
+    optimizer.param_groups[0]["lr"] = 0.5
+    found.append(g(x))
+    optimizer.add_param_group({"params": [extra]})
+    found += [g(x), g(x), extra.detach().clone()]
+    handle = optimizer.register_step_post_hook(lambda *args: log.append("step"))
+    found += [g(x), list(log)]
+    handle.remove()
+    handle = m.weight.register_post_accumulate_grad_hook(lambda p: log.append("grad"))
+    found += [g(x), list(log)]
+    handle.remove()
+    m.bias.requires_grad_(False)
+    found.append(g(x))
+    return [found, *m.parameters(), m.weight.grad, error_of(compile(lambda x: x.backward()), x)]
 
 
 @case

@@ -6,7 +6,9 @@ import io
 import pytest
 
 import flambeau
-from tests.compile.cases import CASES
+from tests.compile import cases, odd_cases
+
+CASES = {**cases.CASES, **odd_cases.CASES}
 
 
 def compiler(backend):

@@ -278,3 +278,79 @@ def test_nothing_is_recorded_while_others_do():
             assert program(torch.zeros(2))[0].tolist() == [1, 1]
     program(torch.zeros(2))
     assert entry_of(program) is not PLAIN
+
+
+# -- whole steps -----------------------------------------------------------------------------------
+
+
+def stepper(loss_of, params, compiled):
+    """A training step over some parameters, plain or compiled; returns the loss."""
+    opt = torch.optim.SGD(params, 0.1, momentum=0.5)
+
+    def step(x):
+        opt.zero_grad()
+        loss = loss_of(x)
+        loss.backward()
+        opt.step()
+        return loss.detach()
+
+    return torch.compile(step) if compiled else step
+
+
+def shared_gradient(a, b):
+    return lambda x: ((a + b) * x).sum()
+
+
+def unused(a, b):
+    return lambda x: (a * x).sin().sum()
+
+
+def twice(a, b):
+    return lambda x: (a * x + a * b).tanh().mean()
+
+
+@pytest.mark.parametrize("make", [shared_gradient, unused, twice])
+def test_steps_change_parameters_as_plain_ones(make):
+    ends = []
+    for compiled in (False, True):
+        torch.manual_seed(1)
+        a, b = leaf(4), leaf(4)
+        step = stepper(make(a, b), [a, b], compiled)
+        losses = [step(torch.ones(4) * k) for k in range(5)]
+        grads = [p.grad if p.grad is None else p.grad.clone() for p in (a, b)]
+        if a.grad is not None and b.grad is not None:
+            assert a.grad.data_ptr() != b.grad.data_ptr()
+        ends.append([*losses, a.detach(), b.detach(), *grads])
+    for plain, found in zip(*ends):
+        assert (plain is None and found is None) or torch.equal(plain, found)
+
+
+def test_gradients_add_up_without_zero_grad():
+    a = leaf(4)
+
+    @torch.compile
+    def step(x):
+        loss = (a * x).sum()
+        loss.backward()
+        return loss
+
+    for _ in range(5):
+        step(torch.ones(4))
+    assert a.grad.tolist() == [5.0] * 4
+
+
+def test_a_schedule_changes_the_next_step():
+    a = leaf(2)
+    opt = torch.optim.SGD([a], 0.5)
+
+    @torch.compile
+    def step(x):
+        opt.zero_grad()
+        (a * x).sum().backward()
+        opt.step()
+
+    for k in range(5):
+        before = a.detach().clone()
+        opt.param_groups[0]["lr"] = 1.0 / (k + 1)
+        step(torch.ones(2))
+        assert torch.allclose(before - a.detach(), torch.full((2,), 1.0 / (k + 1)))

@@ -101,8 +101,8 @@ def _new_layout(m, sizes, strides, rank, dtype, device):
     with fn.when(sort.get() == m.nothing):
         m.leave(_in_python(m, sizes, strides, rank, dtype, device))
     made = m.new(m.constant("Layout"))
-    m.put(made, "Layout", "shape", _shape(m, sizes, rank, made))
     m.put(made, "Layout", "sizes", _untracked(m, m.numbers(sizes, rank, made)))
+    m.put(made, "Layout", "shape", _shape(m, m.get(made, "Layout", "sizes"), rank, made))
     m.put(made, "Layout", "strides", _untracked(m, m.numbers(strides, rank, made)))
     for slot, value in (
         ("dtype", dtype),
@@ -193,8 +193,7 @@ def _shape(m, sizes, rank, held):
     """Sizes as a Size, which is a tuple by another name."""
     shape = m.new(m.constant("Size"), held, count=rank)
     with m.fn.loop(0, rank) as k:
-        number = m.number(m.fn.load(m.fn.gep(sizes, k, I64), I64))
-        m.fn.call("PyTuple_SetItem", "i32", shape, k, number, pure=False)
+        m.fill(shape, k, m.own_reference(m.item(sizes, k)))
     return _untracked(m, shape)
 
 

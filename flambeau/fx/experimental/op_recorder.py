@@ -20,6 +20,7 @@ from flambeau.eager import interposing
 from flambeau.eager.aten_calls import as_op, named_call, tidied
 from flambeau.eager.dispatching import _SHELL_KEYS
 from flambeau.eager.overloads import recorded_by
+from flambeau.fx.experimental.branches import place_for, record_branch, same_kind
 from flambeau.fx.experimental.indexing import assign, take
 from flambeau.fx.experimental.recorder import Again, Recorder, overload
 from flambeau.fx.experimental.rewriting import REWRITES
@@ -43,6 +44,12 @@ _INSIDE = tuple(
     for part in "eager fx export _tensor ops autograd utils _decomp".split()
 )
 _BETWEEN = ("interposing.py", "op_recorder.py", "proxy_tensor.py", "lowering.py", "recorder.py")
+_WORDS: dict[str, Callable] = {
+    "//": operator.floordiv,
+    "Mod": operator.mod,
+    "Max": flambeau.sym_max,
+    "Min": flambeau.sym_min,
+}
 _QUESTIONS = frozenset(
     "shape.__get__ size numel nelement __len__ stride storage_offset".split()
 )  # fmt: skip
@@ -66,6 +73,8 @@ class OpRecorder(Recorder):
         self.lifted: list[Tensor] = []
         self.known_constants: dict[int, str] = options.get("constants", {})
         self.modules: list[tuple[str, str, str]] = []
+        self.outside: OpRecorder | None = None  # for a branch: who records what is around it
+        self.free: list[Tensor] = []  # what the branch uses of that
         self.agains: list[Again] = []  # handlers of ops that are being taken apart
         self.sizes_of: dict[str, Node] = {}  # nodes of symbols
         self.thread = threading.get_ident()
@@ -192,20 +201,12 @@ class OpRecorder(Recorder):
         """Some ops need values; if it is not that, sizes are less free than was assumed."""
         sample = self.env.samples[k]
         if _tried(function, self._imagined(leaves, self.env.samples[0]), spec) is not None:
-            raise Retry(
-                restrictions(
-                    self.env,
-                    lambda s: _tried(function, self._imagined(leaves, s), spec) is not None,
-                )
-            )
+            works = lambda s: _tried(function, self._imagined(leaves, s), spec) is not None
+            raise Retry(restrictions(self.env, works, sample))
         other = _tried(function, self._imagined(leaves, sample, "cpu"), spec)
         if other is None:
-            raise Retry(
-                restrictions(
-                    self.env,
-                    lambda s: _tried(function, self._imagined(leaves, s, "cpu"), spec) is not None,
-                )
-            )
+            works = lambda s: _tried(function, self._imagined(leaves, s, "cpu"), spec) is not None
+            raise Retry(restrictions(self.env, works, sample))
         return other
 
     def _imagined(self, leaves, sample, device="meta"):
@@ -275,10 +276,10 @@ class OpRecorder(Recorder):
         if shape is None or threading.get_ident() != self.thread:
             return function(*args, **kwargs)
         if key == "shape.__get__":
-            return tuple.__new__(flambeau.Size, self._asked(tensor, shape))
+            return flambeau.Size(self._asked(tensor, shape))
         if key == "size":
             dim = args[1] if len(args) > 1 else kwargs.get("dim")
-            asked = tuple.__new__(flambeau.Size, self._asked(tensor, shape))
+            asked = flambeau.Size(self._asked(tensor, shape))
             return asked if dim is None else asked[dim]
         if key in ("numel", "nelement"):
             total: Any = 1
@@ -326,23 +327,30 @@ class OpRecorder(Recorder):
             )  # fmt: skip
             value.fx_node = node
         else:
-            node = self._computed(value)
+            node = self._computed(value.expr)
         node.meta["val"] = value
         return node
 
-    def _computed(self, value):
+    def _computed(self, expr):
         """A size that is known as an expression only, from nodes of its symbols."""
         total: Any = None
-        for monomial, c in value.expr.terms.items():
+        for monomial, c in expr.terms.items():
             part: Any = c
             for atom, power in monomial:
-                node = self.sizes_of[atom.name]
                 for _ in range(power):
-                    part = (
-                        node if part == 1 else self.graph.call_function(operator.mul, (part, node))
-                    )
-            total = part if total is None else self.graph.call_function(operator.add, (total, part))
+                    part = self._arithmetic(operator.mul, part, self._atom(atom))
+            total = part if total is None else self._arithmetic(operator.add, total, part)
         return total
+
+    def _atom(self, atom):
+        if not atom.args:
+            return self.sizes_of[atom.name]
+        return self._arithmetic(_WORDS[atom.name], *(self._computed(a) for a in atom.args))
+
+    def _arithmetic(self, function, a, b):
+        if function is operator.mul and a == 1:
+            return b
+        return self.graph.call_function(function, (a, b))
 
     # -- values ------------------------------------------------------------------------------
     def _read(self, key, function, tensor):
@@ -411,11 +419,70 @@ class OpRecorder(Recorder):
         return tensor
 
     def keep(self, value: Tensor) -> Node:
+        if self.outside is not None:
+            return self.borrow(value)
         path = self.known_constants.get(id(value))
         if path is None:
             return super().keep(value)
         node = self.graph.create_node("get_attr", path)
         self.track(value, node)
+        return node
+
+    # -- branches ----------------------------------------------------------------------------
+    def branches(
+        self, target: Any, pred: Tensor, true_fn: Callable, false_fn: Callable, operands: tuple
+    ) -> Any:
+        """A choice between two functions: both are recorded as graphs of their own."""
+        with interposing.switched_off(self, *self.agains), recorded_by(None):
+            free: list[Tensor] = []
+            yes, result = record_branch(self, true_fn, operands, free)
+            known = len(free)
+            no, other = record_branch(self, false_fn, operands, free)
+            if len(free) > known:  # the first graph takes all that the second one needs
+                yes, result = record_branch(self, true_fn, operands, free)
+            same_kind(result, other)
+            taken = result if bool(pred) else other
+            return self.write_branches(target, pred, (yes, no), (*operands, *free), taken)
+
+    def write_branches(
+        self, target: Any, pred: Tensor, graphs: tuple, operands: tuple, taken: Any
+    ) -> Any:
+        """The node of a choice."""
+        number = sum(str(node.target).startswith("true_graph") for node in self.graph.nodes)
+        nodes = []
+        for name, module in zip((f"true_graph_{number}", f"false_graph_{number}"), graphs):
+            self.root.add_module(name, module)
+            nodes.append(self.graph.create_node("get_attr", name))
+            self.finish(nodes[-1], None)
+        given = tuple(self.leaf(value) for value in operands)
+        node = self.graph.create_node(
+            "call_function", target, (self.leaf(pred), *nodes, given), {}, "cond"
+        )
+        self.finish(node, taken)
+        leaves, spec = pytree.tree_flatten(taken)
+        self.track_result(tuple(leaves), node)
+        return pytree.tree_unflatten(leaves, spec)
+
+    def for_branch(self, graph: Graph, root: Module) -> "OpRecorder":
+        """A recorder of the same kind for a graph within this one."""
+        inner = OpRecorder(graph, root, self.env, decompositions=self.decompositions)
+        self.env.recorder = self
+        inner.known_constants, inner.modules = {}, self.modules
+        return inner
+
+    def adopt(self, twin: Tensor, original: Tensor, outside: "OpRecorder") -> None:
+        """A copy has the sizes of what it was copied from."""
+        if id(original) in outside.shapes:
+            self.shadow(twin, outside.shadows[id(original)])
+
+    def borrow(self, tensor: Tensor) -> Node:
+        """A tensor from around a branch becomes an operand of it."""
+        outside: Any = self.outside
+        node = place_for(self.graph, outside.leaf(tensor).name)
+        self.adopt(tensor, tensor, outside)
+        self.track(tensor, node)
+        if not any(tensor is known for known in self.free):
+            self.free.append(tensor)
         return node
 
     # -- places in the program ---------------------------------------------------------------
@@ -469,7 +536,8 @@ class Modules(interposing.Handler):
             return function(*args, **kwargs)
         kind = type(module)
         where = kind.__module__.replace("flambeau.", "torch.", 1)
-        key = "L__self__" + "".join(f"_{part}" for part in path.split(".") if part)
+        count = self.calls[path] = self.calls.get(path, -1) + 1
+        key = f"L__self__{path}" + (f"@{count}" if count else "")
         self.recorder.modules.append((key, path, f"{where}.{kind.__qualname__}"))
         try:
             return function(*args, **kwargs)

@@ -173,7 +173,7 @@ def make_fx(
             try:
                 return _attempt(f, args, env, table, tracing_mode != "real", pre_dispatch)
             except Retry as retry:
-                env.constraints.extend(retry.constraints)
+                env.narrow(retry.constraints)
         raise RuntimeError("sizes of this program could not be worked out")
 
     return wrapped
@@ -201,6 +201,7 @@ def _attempt(f, args, env, table, fake, pre_dispatch):
     with mode:
         result = f(*given)
     _finish(graph, mode, result, None if flat else (names, spec))
+    env.recorder = None
     name = type(f).__name__ if isinstance(f, Module) else getattr(f, "__name__", "")
     return GraphModule(root, graph, name or "GraphModule")
 

@@ -130,6 +130,14 @@ def node_name(short: str) -> str:
     return _snake_case(short.strip("_") if short.startswith("__") else short)
 
 
+def placeholder(graph: Graph, name: str) -> Node:
+    """An input of exactly this name, even if it is that of a builtin such as `input`."""
+    node = graph.placeholder(name)
+    if node.name != name and all(other.name != name for other in graph.nodes):
+        node.name = name
+    return node
+
+
 def _place(tensor):
     """Which memory a tensor looks at, and how."""
     return id(tensor._storage), tensor._offset, tensor._layout

@@ -46,6 +46,8 @@ class SymInt:
         return int(self.env.samples[0][name])
 
     def _made(self, name, expr, *operands):
+        if self.env.recorder is None:  # the program has been recorded
+            return self.env.wrapped(expr)
         node = self.env.recorder.sym_call(getattr(operator, name), operands)
         node.meta["val"] = found = self.env.wrapped(expr, node)
         return found

@@ -29,6 +29,7 @@ __all__ = [
     "is_symbolic",
 ]
 
+_LARGE = 301  # larger than most limits that programs have
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
@@ -127,7 +128,8 @@ class ShapeEnv:
         for attempt in range(4000):
             if len(self.samples) > wanted:
                 break
-            sample = {s.name: _value(s, dice, attempt) for s in names if s.name in free}
+            turn = attempt if len(self.samples) == 1 else attempt + 40
+            sample = {s.name: _value(s, dice, turn) for s in names if s.name in free}
             for name, expr in fixed.items():
                 sample[name] = expr.value(sample)
             inside = all(s.lower <= sample[s.name] <= s.upper for s in names)
@@ -275,6 +277,13 @@ class ShapeEnv:
         found = [s for s in self.symbols.values() if not s.is_unbacked]
         return [s for s in found if len({sample[s.name] for sample in self.samples}) > 1]
 
+    def narrow(self, constraints: Sequence[Constraint]) -> None:
+        """Take over what must hold."""
+        for constraint in constraints:
+            if constraint not in self.constraints:
+                self.constraints.append(constraint)
+                self._narrow(constraint)
+
     def all_fixed(self) -> list[Constraint]:
         """That nothing changes."""
         return [Constraint(Expr.symbol(s.name) - s.hint, "==") for s in self.moving()]
@@ -288,8 +297,10 @@ class ShapeEnv:
         }
 
 
-def restrictions(env: ShapeEnv, works: Callable[[dict[str, int]], bool]) -> list[Constraint]:
-    """What must hold so that something works that works for the example.
+def restrictions(
+    env: ShapeEnv, works: Callable[[dict[str, int]], bool], refused: dict[str, int]
+) -> list[Constraint]:
+    """What must hold so that something works that works for the example, not for another sample.
 
     All symbols are fixed at first; one after another is set free if it can be, made equal to
     another, or made a multiple of a number.
@@ -312,6 +323,8 @@ def restrictions(env: ShapeEnv, works: Callable[[dict[str, int]], bool]) -> list
         others = [n for n in free if n not in (name, *tied) and env.symbols[n].hint == hint]
         steps = [s for s in range(2, min(hint, 65) + 1) if hint % s == 0]
         if all(holds({name: hint + step}) for step in (1, 6, 11)):
+            if not holds({name: refused[name]}):
+                found.append(_limit(name, hint, refused[name], holds))
             continue
         twin = next((n for n in others if holds({name: hint + 7, n: hint + 7})), None)
         divisor = next(
@@ -328,6 +341,17 @@ def restrictions(env: ShapeEnv, works: Callable[[dict[str, int]], bool]) -> list
     return found or env.all_fixed()
 
 
+def _limit(name, good, bad, holds):
+    """The bound between a value that works and one that does not."""
+    while abs(bad - good) > 1:
+        middle = (good + bad) // 2
+        if holds({name: middle}):
+            good = middle
+        else:
+            bad = middle
+    return Constraint(Expr.symbol(name) - good, "<=" if bad > good else ">=")
+
+
 def _is_of(constraint, sample):
     return all(name in sample for name in constraint.left.symbols)
 
@@ -336,6 +360,8 @@ def _value(symbol, dice, attempt):
     low = max(symbol.lower, 2 if symbol.upper > 2 else 0)
     if attempt > 400:
         low = symbol.lower
+    if attempt < 40 and symbol.upper > 4 * _LARGE:  # so that limits in programs are noticed
+        return dice.randint(_LARGE, 4 * _LARGE)
     high = min(symbol.upper, max(4 * symbol.hint, low + 60) * (1 if attempt < 2000 else 8))
     return dice.randint(int(low), int(max(high, low)))
 

@@ -1,0 +1,132 @@
+"""Steps of training as calls in a graph: backward, and what optimizers do.
+
+A compiled function that holds a whole step (zero_grad, forward, backward, step) is one graph. The
+functions here are the targets of its nodes; run as they are, they do what the methods do. The
+optimizer is an attribute of the graph's module, and it reads its own options (a learning rate that
+a scheduler changes) when it steps.
+"""
+
+import inspect
+import sys
+from typing import Any
+
+from flambeau._dynamo.exc import Break
+from flambeau._dynamo.values import BoundMethod, Outside, TensorValue
+from flambeau.fx.node import has_side_effect
+
+_HOOKS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+
+
+@has_side_effect
+def backward(
+    loss: Any, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False
+) -> None:
+    """loss.backward()."""
+    loss.backward(gradient, retain_graph, create_graph)
+
+
+@has_side_effect
+def zero_grad(optimizer: Any, set_to_none: bool = True) -> None:
+    """optimizer.zero_grad()."""
+    optimizer.zero_grad(set_to_none)
+
+
+@has_side_effect
+def step(optimizer: Any) -> None:
+    """optimizer.step()."""
+    optimizer.step()
+
+
+def is_optimizer(value: Any) -> bool:
+    """Is it an optimizer? There is none before their package is imported."""
+    optimizers = sys.modules.get("flambeau.optim.optimizer")
+    return optimizers is not None and isinstance(value, optimizers.Optimizer)
+
+
+def parameters_of(optimizer: Any) -> tuple[int, ...]:
+    """Which tensors an optimizer changes, by identity."""
+    return tuple([id(p) for group in optimizer.param_groups for p in group["params"]])
+
+
+class Steps:
+    """The part of the reader that records steps of training."""
+
+    def record_backward(self: Any, loss: TensorValue, args: tuple, kwargs: dict) -> None:
+        """loss.backward(...)."""
+        names = ("gradient", "retain_graph", "create_graph")
+        given = dict(zip(names, args)) | kwargs
+        if len(args) > len(names) or not given.keys() <= set(names):
+            raise Break("backward with inputs")
+        gradient = given.get("gradient")
+        plain = gradient is None or isinstance(gradient, TensorValue)
+        if not plain or not loss.fake.requires_grad or (gradient is None and loss.fake.numel() > 1):
+            raise Break("backward that fails")
+        nodes = {k: v.node if isinstance(v, TensorValue) else v for k, v in given.items()}
+        self._add_step(self.graph.call_function(backward, (loss.node,), nodes))
+
+    def optimizer_method(self: Any, owner: Outside, name: str) -> BoundMethod:
+        """zero_grad or step of an optimizer of flambeau's, if nobody stands around it."""
+        optimizer: Any = owner.obj
+        cls, guards = type(optimizer), self.guards
+        method = inspect.unwrap(getattr(cls, name))
+        if not cls.__module__.startswith("flambeau.optim.") or not (
+            method.__module__.startswith("flambeau.optim.")
+        ):
+            raise Break(f"{name} of {owner.describe()}")
+        guards.same_object(owner.source, optimizer)
+        guards.same_object(("attr", guards.known(cls), name), getattr(cls, name))
+        fields = guards.variable(("dict", owner.source))
+        own = optimizer.__dict__.get(name)
+        if own is not None and not hasattr(own, "_wrapped_by_lr_sched"):
+            raise Break(f"{name} of an optimizer is not its own")
+        guards.require(f"{fields}.get({name!r}) is {guards.constant(own)}")
+        optimizers = sys.modules["flambeau.optim.optimizer"]
+        everywhere = (optimizers._before_every_step, optimizers._after_every_step)
+        if any(getattr(optimizer, hooks) for hooks in _HOOKS) or any(everywhere):
+            raise Break("hooks of an optimizer")
+        names = [f"{fields}[{hooks!r}]" for hooks in _HOOKS] + [*map(guards.constant, everywhere)]
+        guards.require(f"not ({' or '.join(names)})")
+        held = guards.constant(parameters_of(optimizer))
+        guards.require(
+            f"{guards.constant(parameters_of)}({guards.variable(owner.source)}) == {held}"
+        )
+        return BoundMethod(
+            owner, self.record_zero_grad if name == "zero_grad" else self.record_step
+        )
+
+    def record_zero_grad(self: Any, owner: Outside, set_to_none: bool = True) -> None:
+        """optimizer.zero_grad()."""
+        if not isinstance(set_to_none, bool):
+            raise Break("zero_grad with something else than a bool")
+        node = self._optimizer_node(owner)
+        self._add_step(self.graph.call_function(zero_grad, (node, set_to_none)))
+
+    def record_step(self: Any, owner: Outside) -> None:
+        """optimizer.step()."""
+        self._add_step(self.graph.call_function(step, (self._optimizer_node(owner),)))
+
+    def _optimizer_node(self, owner):
+        name = next((n for n, held in self.attributes.items() if held is owner.obj), None)
+        if name is None:
+            name = f"optimizer_{len(self.attributes)}"
+            self.attributes[name] = owner.obj
+        return self.added(self.graph.get_attr(name))
+
+    def _add_step(self, node):
+        self.added(node).meta["writes"] = True
+        self.count += 1
+        self.writes = self.has_steps = True
+
+
+def guard_steps(reader: Any) -> None:
+    """Backward goes no further than the inputs, and nobody's code runs in it."""
+    for value in reader.inputs:
+        if not value.real._requires_grad:
+            continue
+        extra = value.real._extra
+        if value.real._grad_fn is not None or (extra and (extra.hooks or extra.post_hooks)):
+            raise Break("backward through tensors from outside, or with hooks")
+        name = reader.guards.variable(value.source)
+        reader.guards.require(
+            f"{name}._extra is None or not ({name}._extra.hooks or {name}._extra.post_hooks)"
+        )

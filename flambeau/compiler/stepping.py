@@ -1,0 +1,141 @@
+"""Whole steps of training: a graph with backward and optimizers in it.
+
+The graph is taken apart: what is computed up to the loss is a program of its own (program.py), with
+a tape for the way there and one for the way back. A step then is two native calls and the
+optimizer's: gradients go from the second tape to the parameters without a walk through the graph.
+Where that is not possible (nothing is on tape yet, somebody watches) `loss.backward()` does it.
+"""
+
+from typing import Any
+
+from flambeau import fx
+from flambeau.autograd.grad_mode import modes
+from flambeau.autograd.leaves import accumulate
+from flambeau.compiler.playing import CompiledNode
+from flambeau.eager.copying import filled
+
+_HOME = "flambeau._dynamo.steps"
+
+
+def kind_of(node: fx.Node) -> str:
+    """ "backward", "zero_grad" or "step"; "" for other nodes."""
+    target: Any = node.target
+    return target.__name__ if getattr(target, "__module__", "") == _HOME else ""
+
+
+def step_program(gm: fx.GraphModule, make: Any) -> Any:
+    """A function for a graph with steps in it; None if there are none.
+
+    make(function, number of inputs) gives the program of what is computed up to the loss.
+    """
+    nodes = list(gm.graph.nodes)
+    kinds = [kind_of(node) for node in nodes]
+    if not any(kinds):
+        return None
+    parts = _parted(nodes, kinds)
+    if parts is None:
+        return gm.forward
+    before, loss, after = parts
+    return _Step(gm, before, loss, after, make)
+
+
+def _parted(nodes, kinds):
+    """(steps before backward, node of the loss, steps after it), if the graph has that form.
+
+    What is computed must not depend on what steps change: no argument of the graph may be read
+    after backward, and nothing may be written or drawn there.
+    """
+    if kinds.count("backward") != 1:
+        return None
+    at = kinds.index("backward")
+    back = nodes[at]
+    if len(back.args) != 1 or any(back.kwargs.values()):
+        return None
+    seen_work = False
+    for node, kind in zip(nodes[:at], kinds):
+        work = not kind and node.op not in ("placeholder", "get_attr")
+        if kind == "step" or (kind and seen_work):
+            return None  # gradients or parameters change while they are in use
+        seen_work = seen_work or work
+    for node, kind in zip(nodes[at + 1 :], kinds[at + 1 :]):
+        if kind or node.op in ("output", "get_attr"):
+            continue
+        if not _is_harmless(node):
+            return None
+    before = [n for n, k in zip(nodes[:at], kinds) if k]
+    after = [n for n, k in zip(nodes[at:], kinds[at:]) if k and n is not back]
+    return before, back.args[0], after
+
+
+def _is_harmless(node):
+    """May a node after backward be computed before it? Only what looks at results."""
+    return (
+        node.op == "call_method"
+        and node.target in ("detach", "clone")
+        and all(getattr(a, "op", "") not in ("placeholder", "get_attr") for a in node.args)
+    )
+
+
+class _Step:
+    """zero_grad, forward, backward and step, as one function of the graph's inputs."""
+
+    def __init__(self, gm, before, loss, after, make):
+        self.before = [_call(gm, node) for node in before]
+        self.after = [_call(gm, node) for node in after]
+        graph = fx.Graph()
+        known: dict = {}
+        inputs = 0
+        for node in gm.graph.nodes:
+            if node.op == "output":
+                outputs = fx.node.map_arg(node.args[0], lambda n: known[n])
+                graph.output((known[loss], *outputs))
+            elif not kind_of(node) and not _is_optimizer(gm, node):
+                known[node] = graph.node_copy(node, lambda n: known[n])
+                inputs += node.op == "placeholder"
+        self.plain = gm.forward
+        self.program = make(fx.GraphModule(gm, graph).forward, inputs)
+
+    def __call__(self, *inputs):
+        if not modes.grad:
+            return self.plain(*inputs)
+        for function, arguments in self.before:
+            function(*arguments)
+        loss, *outs = self.program(*inputs)
+        _go_back(loss)
+        for function, arguments in self.after:
+            function(*arguments)
+        return tuple(outs)
+
+
+def _is_optimizer(gm, node):
+    return node.op == "get_attr" and not hasattr(getattr(gm, node.target, None), "dtype")
+
+
+def _call(gm, node):
+    """A step as (function, arguments)."""
+    found = [getattr(gm, a.target) if isinstance(a, fx.Node) else a for a in node.args]
+    if node.kwargs:
+        return (lambda: node.target(*found, **node.kwargs)), ()
+    return node.target, tuple(found)
+
+
+def _go_back(loss):
+    """loss.backward(), straight from the tape where that is all there is."""
+    node = loss._grad_fn
+    is_taped = isinstance(node, CompiledNode) and node.way.is_new and node.hooks is None
+    if not is_taped or modes.watched:
+        loss.backward()
+        return
+    layout = node.way.layouts[loss._output_nr]
+    grads = [None] * len(node.way.layouts)
+    grads[loss._output_nr] = filled(layout, 1)
+    found = node.way.go(node.saved, node.versions, grads)
+    node.release()
+    for edge in node.edges:
+        leaf, grad = edge[0], found.pop(0)
+        if grad is None:
+            continue
+        if leaf._grad is None and leaf._extra is None and grad._layout is leaf._layout:
+            leaf._grad = grad
+        else:
+            accumulate(leaf, grad, False)
