@@ -227,10 +227,28 @@ def are_odd(arguments):
 
 
 def new_reduced(layout, args, kwargs):
-    """A new tensor for the result of a reduction; None where a dim is odd or keepdim an int."""
+    """A new tensor for the result of a reduction; None where a dim is odd or keepdim an int.
+
+    Without a layout, for results of another kind, it is only True.
+    """
     dim = args[0] if args else kwargs.get("dim")
     keepdim = args[1] if len(args) > 1 else kwargs.get("keepdim")
-    return None if are_odd((dim,)) or type(keepdim) is int else new_tensor(layout)
+    if are_odd((dim,)) or type(keepdim) is int:
+        return None
+    return layout is None or new_tensor(layout)
+
+
+def are_integers(items):
+    """Is this a tuple of nothing but integers? True is none, though it is equal to 1."""
+    return isinstance(items, tuple) and _INT.issuperset(map(type, items))
+
+
+def are_even(*values):
+    """Is none of these odd?"""
+    return not are_odd(values)
+
+
+_INT = frozenset((int,))
 
 
 def not_yet(*args):
@@ -241,6 +259,8 @@ MAKERS = {
     "_fresh": new_tensor,
     "_share": new_view,
     "_reduced": new_reduced,
+    "_integers": are_integers,
+    "_even": are_even,
     "_subscript": not_yet,  # (input, key, recording)
     "_reshaped": not_yet,  # (input, sizes, recording)
     "_turned": not_yet,  # (input, dim0, dim1, recording)

@@ -12,6 +12,7 @@ from typing import Any
 from flambeau import Tensor, ops
 from flambeau.autograd import Function
 from flambeau.eager.interposing import offer
+from flambeau.eager.overloads import OpOverloadPacket
 
 __all__ = ["CustomOpDef", "custom_op", "register_autograd", "register_fake"]
 
@@ -26,6 +27,7 @@ class CustomOpDef:
         self._fake: Callable | None = None
         self._backward: Callable | None = None
         self._setup_context: Callable | None = None
+        self.default: Any = None  # the op as an object, as graphs name it
 
     def __repr__(self) -> str:
         return f"<CustomOpDef({self._name})>"
@@ -95,6 +97,7 @@ def custom_op(
             f"got {name!r}"
         )
     found = _OPS[name] = CustomOpDef(name, fn)
+    found.default = OpOverloadPacket(space, short, lambda overload="": found).default
     if not hasattr(ops, space):
         setattr(ops, space, SimpleNamespace())
     setattr(getattr(ops, space), short, found)

@@ -25,7 +25,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     turned = aten.t.default(weight)
     if input.ndim == 2 and bias is not None:
         return aten.addmm.default(bias, input, turned)
-    result = matmul(input, turned)
+    result = aten.matmul.default(input, turned)
     return result if bias is None else aten.add.Tensor(result, bias)
 
 
@@ -64,7 +64,7 @@ def _folded(many, few):
 
 def _unsafe_reshape(x, shape):
     """A view where there is one, else a view of a copy."""
-    if x.is_contiguous():
+    if can_view(x, shape):
         return aten.view.default(x, shape)
     copied = aten.clone.default(x, memory_format=flambeau.contiguous_format)
     return aten._unsafe_view.default(copied, shape)
@@ -732,6 +732,12 @@ def scaled_dot_product_attention(
 @composite("cdist")
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: int | None = None) -> Tensor:
     return aten._cdist_forward.default(x1, x2, p, compute_mode)
+
+
+@composite("grid_sampler")
+def grid_sampler(input: Tensor, *args: Any) -> Tensor:
+    kind = aten.grid_sampler_2d if input.ndim == 4 else aten.grid_sampler_3d
+    return kind.default(input, *args)
 
 
 @composite("linalg_norm")

@@ -4,7 +4,8 @@ import math
 from typing import Any
 
 import flambeau
-from flambeau._decomp.composites import _reduced, _scalar
+from flambeau._decomp.composites import _batched, _reduced, _scalar, can_view
+from flambeau._decomp.composites import matmul as whole_matmul
 from flambeau._decomp.registry import become, core
 from flambeau._tensor import Tensor
 from flambeau.eager.overloads import namespace
@@ -262,10 +263,10 @@ def linspace(
     dtype = dtype or flambeau.get_default_dtype()
     places = arange_start(0, steps, device=device)
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
-    near = aten.mul.Tensor(aten._to_copy.default(places, dtype=dtype), step)
-    back = aten._to_copy.default(aten.sub.Tensor(steps - 1, places), dtype=dtype)
     first_half = aten.lt.Scalar(places, steps / 2)
+    near = aten.mul.Tensor(aten._to_copy.default(places, dtype=dtype), step)
     near = aten.add.Tensor(near, start)
+    back = aten._to_copy.default(aten.sub.Tensor(steps - 1, places), dtype=dtype)
     far = aten.sub.Tensor(end, aten.mul.Tensor(back, step))
     return aten.where.self(first_half, near, far)
 
@@ -278,6 +279,14 @@ def mv(self: Tensor, vec: Tensor) -> Tensor:
 @core("dot", "vdot")
 def dot(self: Tensor, tensor: Tensor) -> Tensor:
     return aten.sum.dim_IntList(aten.mul.Tensor(self, tensor), [])
+
+
+@core("matmul")
+def matmul(self: Tensor, other: Tensor) -> Tensor:
+    flat = [math.prod(self.shape[:-1]), self.shape[-1]]
+    if self.ndim >= 3 and other.ndim == 2 and not can_view(self, flat):
+        return _batched(self, other)
+    return whole_matmul(self, other)
 
 
 @core("baddbmm")
@@ -575,8 +584,8 @@ def scaled_dot_product_attention(
     left = aten.mul.Scalar(query, factor)
     if is_causal:
         seen = _full([query.shape[-2], key.shape[-2]], True, flambeau.bool, query.device)
-        blocked = aten.scalar_tensor.default(-math.inf, dtype=query.dtype, device=query.device)
         kept = _triangle("le")(seen)
+        blocked = aten.scalar_tensor.default(-math.inf, dtype=query.dtype, device=query.device)
         attn_mask = aten.where.self(kept, _scalar(0.0, query), blocked)
     elif attn_mask is not None and attn_mask.dtype == flambeau.bool:
         attn_mask = aten.where.self(attn_mask, _scalar(0.0, query), _scalar(-math.inf, query))

@@ -30,6 +30,12 @@ def become(tensor: Tensor, value: Tensor) -> None:
         op("copy_").__call__(tensor, value)
 
 
+def whole(name: str, *args: Any) -> Any:
+    """Call an op as it is, although it could be taken apart."""
+    recorder = current_recorder()
+    return op(name)(*args) if recorder is None else recorder.call_whole(op(name), *args)
+
+
 def takes_apart(table: dict[OpOverload, Callable], *names: str) -> Callable[[Callable], Callable]:
     """Put a function into a table for ops of these names."""
 

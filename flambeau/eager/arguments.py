@@ -1,8 +1,8 @@
 """What may stand for a parameter, as PyTorch's argument parser sees it, and how it says no.
 
-Words for parameters: Tensor, Tensors, int, ints (one or several), int list (several), sizes (as
-ints, some of them None), bool, float, Scalar, str, dtype. A bool is no int here and an int no bool,
-though Python thinks otherwise.
+Words for parameters: Tensor, Tensors, indices (tensors and None), int, ints (one or several),
+int list (several), sizes (as ints, some of them None), ints or str, bool, float, Scalar, str,
+dtype. A bool is no int here and an int no bool, though Python thinks otherwise.
 """
 
 import operator
@@ -16,11 +16,13 @@ NAMES = {
     "ints": "tuple of ints",
     "int list": "tuple of ints",
     "sizes": "tuple of ints",
+    "ints or str": "tuple of ints",
     "dtype": "torch.dtype",
     "Tensors": "tuple of Tensors",
+    "indices": "tuple of Tensors",
 }
 _LONG = range(-(1 << 63), 1 << 63)
-_LISTS = ("ints", "int list", "sizes")
+_LISTS = ("ints", "int list", "sizes", "ints or str")
 
 
 def is_int(value):
@@ -45,6 +47,8 @@ def fits(word, value):
     """May this value stand for a parameter of that kind?"""
     if word == "Tensor":
         return isinstance(value, Tensor)
+    if word == "ints or str":
+        return isinstance(value, str) or fits("ints", value)
     if word == "int":
         return is_int(value)
     if word in _LISTS:
@@ -61,13 +65,16 @@ def fits(word, value):
         return isinstance(value, DType)
     if word == "str":
         return isinstance(value, str)
-    return isinstance(value, (tuple, list)) and all(isinstance(v, Tensor) for v in value)
+    wanted = (Tensor, type(None)) if word == "indices" else Tensor
+    return isinstance(value, (tuple, list)) and all(isinstance(v, wanted) for v in value)
 
 
 def taken(function, name, word, value):
     """A value that fits as rows want it: ints as ints, lists as tuples, 0-d tensors as numbers."""
     if value is None:
         return None
+    if word == "ints or str":
+        return value if isinstance(value, str) else taken(function, name, "ints", value)
     if word == "int" or (word in _LISTS and not isinstance(value, (tuple, list))):
         return _long(operator.index(value))
     if word in _LISTS:
@@ -77,6 +84,8 @@ def taken(function, name, word, value):
                 for k, v in enumerate(value)
             ]
         )
+    if word == "indices":
+        return tuple(value)
     if word in ("Scalar", "float"):
         return number(value.item() if hasattr(value, "item") else value)
     return value
@@ -131,6 +140,10 @@ def wrong(function, name, position, word, value):
             f"{function}(): argument '{name}'{where} must be {wanted}, but found element of type "
             f"{type_name(value[0])} at pos 0"
         )
+    if word == "indices" and isinstance(value, (tuple, list)):
+        k = next(k for k, v in enumerate(value) if not fits(word, (v,)))
+        found = kind_name(value[k])
+        return f"expected Tensor as element {k} in argument {position - 1}, but got {found}"
     return f"{function}(): argument '{name}'{where} must be {wanted}, not {type_name(value)}"
 
 

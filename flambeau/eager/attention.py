@@ -11,13 +11,13 @@ from flambeau._layout import dense_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions import Attention
 from flambeau.eager.copying import preserved_layout
-from flambeau.eager.fronts import kernel_unless_recorded
 from flambeau.eager.kernels import pool
-from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.launching import launches, launches_kernel
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import address, contiguous, is_computed
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
+from flambeau.runtime.stacks import alone
 
 HEADS = 8  # with fewer, backward cuts the keys of long heads into pieces
 LONG = 256  # keys that a piece should have
@@ -130,7 +130,7 @@ def _queries(code):
     return queries_per_block(code)
 
 
-QUERIES = Plans(_queries, by_default=False)
+QUERIES = Plans(lambda code: alone(_queries, code), by_default=False)
 FORWARD = Plans(_plan_forward, by_default=False)
 
 
@@ -199,6 +199,7 @@ def _plan_backward(key):
 BACKWARD = Plans(_plan_backward, by_default=False)
 
 
+@launches_kernel("attention_backward")
 def attention_backward(grad, query, key, value, out, logs, attn_mask, keep, p, is_causal, scale):
     """Gradients of query, key and value."""
     grad, query, key, value = _readable(grad), _readable(query), _readable(key), _readable(value)
@@ -232,6 +233,3 @@ def attention_backward(grad, query, key, value, out, logs, attn_mask, keep, p, i
     if parts is not None:
         results[0] = first.sum(0).to(query.dtype)
     return tuple(results)
-
-
-FRONTS["attention_backward"] = kernel_unless_recorded(attention_backward)

@@ -132,15 +132,14 @@ def _normal(op, p, value, k, position):
     if kind == "tensor":
         if isinstance(value, Tensor):
             return value
-        welcome = (k > 0 and _takes_numbers(op)) or op.first_scalar
-        found = as_number(value) if welcome else None
+        found = as_number(value) if _takes_number(op, p, k) else None
         if found is None:
             raise type_error(op, p.name, position, value)
         return number(found)
     if kind == "optional":
         if value is None or isinstance(value, Tensor):
             return value
-        found = as_number(value) if _takes_numbers(op) else None
+        found = as_number(value) if _takes_number(op, p, 1) else None
         if found is None:
             raise type_error(op, p.name, position, value)
         return number(found)
@@ -151,8 +150,12 @@ def _normal(op, p, value, k, position):
     return tuple(value) if type(value) is list else value
 
 
-def _takes_numbers(op):
-    return op.options.get("numbers", op.kind == "pointwise")
+def _takes_number(op, p, k):
+    """May a number stand for a tensor? Which is parameter p, the k-th."""
+    names = op.options.get("numbers_for")
+    if names is not None:
+        return p.name in names
+    return op.first_scalar or (k > 0 and op.options.get("numbers", op.kind == "pointwise"))
 
 
 def _wanted(op, p, value, position):

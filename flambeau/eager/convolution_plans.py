@@ -21,6 +21,7 @@ from flambeau.codegen.llvm_names import COMPUTE_TYPE
 from flambeau.codegen.scalar import BITS
 from flambeau.eager.plans import Plans
 from flambeau.runtime.cpu import packed
+from flambeau.runtime.stacks import alone
 
 PANEL = 288  # rows of a panel: long sums keep the register tiles busy
 PIXELS = 384  # columns of a panel, so that it stays in the second-level cache
@@ -67,7 +68,7 @@ def _registers(code):
 
 
 # dtype code -> elements per vector register while they are summed, rows of a chunk of strips
-REGISTERS = Plans(_registers, by_default=False)
+REGISTERS = Plans(lambda code: alone(_registers, code), by_default=False)
 
 
 def cut(count, most):

@@ -11,7 +11,6 @@ from flambeau._memory_format import contiguous_format
 from flambeau._tensor import Tensor, alias, empty_like_layout, empty_tensor
 from flambeau.codegen.descriptions_places import Counted, Lines, Search
 from flambeau.eager import outs
-from flambeau.eager.arguments import wrong
 from flambeau.eager.copying import copy_into, filled, to_copy
 from flambeau.eager.launching import FRONTS, launches
 from flambeau.eager.plan import NO_WORK
@@ -184,8 +183,6 @@ def _cast(t, dtype):
 @launches("searchsorted")
 def searchsorted(sorted_sequence, input, out_int32, right, side, sorter):
     boundaries = sorted_sequence._layout
-    if sorter is not None and not isinstance(sorter, Tensor):
-        raise TypeError(wrong("searchsorted", "sorter", None, "Tensor", sorter))
     order = None if sorter is None else sorter._layout
     if not isinstance(input, Tensor):
         _check_search(boundaries, None, right, side, order)
@@ -249,8 +246,6 @@ FRONTS |= dict.fromkeys(("searchsorted", "bucketize"), outs.checked(_check_out))
 
 @launches("bucketize")
 def bucketize(input, boundaries, out_int32, right):
-    if not isinstance(boundaries, Tensor):
-        raise TypeError(wrong("bucketize", "boundaries", 2, "Tensor", boundaries))
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     return searchsorted(boundaries, input, out_int32, right, None, None)

@@ -26,29 +26,18 @@ _PLAIN = {
 _TYPED = {
     "bool": "({n} is True or {n} is False)",
     "int": "type({n}) is int",
-    "ints": "(type({n}) is int or isinstance({n}, tuple) and ({n} in tuples or tuples.learn({n})))",
+    "ints": "(type({n}) is int or _integers({n}))",
     "sizes": "type({n}) is int",  # lists are looked at
-    "int list": "isinstance({n}, tuple) and ({n} in tuples or tuples.learn({n}))",
+    "int list": "_integers({n})",
+    "ints or str": "(type({n}) is int or type({n}) is str or _integers({n}))",
+    "indices": "type({n}) is tuple",
     "float": "type({n}) is float",
     "Scalar": "type({n}) in NUMBERS",
     "str": "type({n}) is str",
     "dtype": "type({n}) is dtype",
 }
-_INT = frozenset((int,))
+WHOLE = ("int", "ints", "int list", "ints or str")
 _NUMBERS = frozenset((bool, int, float, complex))
-
-
-class _Tuples(set):
-    """Tuples of ints that were found to be such."""
-
-    def learn(self, value):
-        """Is this one, too?"""
-        if not _INT.issuperset(map(type, value)):
-            return False
-        if len(self) > 256:
-            self.clear()
-        self.add(value)
-        return True
 
 
 def quick_function(op, run, general, record=None):
@@ -78,7 +67,6 @@ def _space(op, run, general):
         "Tensor": Tensor,
         "NUMBERS": _NUMBERS,
         "dtype": dtype,
-        "tuples": _Tuples([p.default for p in op.params if type(p.default) is tuple]),
         "modes": modes,
         "run": run,
         "general": general,
@@ -157,8 +145,8 @@ def kernel_unless_recorded(run):
                         return op.body(*args)
             try:
                 return run(*args)
-            except AttributeError:
-                bind(op, args, {})  # for its complaints about what is no tensor
+            except (AttributeError, TypeError):
+                bind(op, args, {})  # for its complaints, which come first
                 raise
 
         return function
@@ -208,8 +196,7 @@ def _packing_text(op):
         f"    if kwargs or not args or not isinstance({first}, Tensor):\n"
         f"        return general({first}, *args, **kwargs)\n"
         f"    {rest} = args[0] if type(args[0]) is tuple and len(args) == 1 else args\n"
-        f"    if not {rest} or type({rest}[0]) is not int or (len({rest}) > 1 and not (\n"
-        f"            type({rest}[-1]) is int and ({rest} in tuples or tuples.learn({rest})))):\n"
+        f"    if not {rest} or not _integers({rest}):\n"
         f"        return general({first}, *args)\n"
     )
 
@@ -234,7 +221,7 @@ def _call_text(op, names, recording, quick):
 
 def _judged_text(op, text, by_name):
     """Lines that run a row; integers that are too large are found where something else was."""
-    if not any(p.wants in ("int", "ints", "int list") for p in op.params):
+    if not any(p.wants in (*WHOLE, "indices") for p in op.params):
         return indented(text)
     return (
         f"    try:\n{indented(indented(text))}"

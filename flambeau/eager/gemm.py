@@ -17,6 +17,7 @@ from flambeau.eager.copying import copy_into
 from flambeau.eager.gemm_schedules import BLOCKED, MODES
 from flambeau.eager.kernels import load_functions, pool, sources
 from flambeau.eager.plans import Plans
+from flambeau.runtime.stacks import alone
 
 SMALL = 1 << 29  # multiplications, times bytes, up to which packing both operands does not pay
 HELD = 1 << 22  # packed elements of B that are kept at once
@@ -43,7 +44,7 @@ def _registers(dtype):
     return Registers(host, tallest, widths)
 
 
-REGISTERS = Plans(_registers, by_default=False)
+REGISTERS = Plans(lambda code: alone(_registers, code), by_default=False)
 
 
 class Schedule:
@@ -70,6 +71,9 @@ class Schedule:
 
     def compile(self, height):
         """The tile function of a height, when it is first met."""
+        alone(self._compile, height)
+
+    def _compile(self, height):
         from flambeau.codegen.templates.gemm import build_tile
 
         key = height, *self.key[:-1]
@@ -78,7 +82,7 @@ class Schedule:
         self.tiles = (*self.tiles[:height], found, *self.tiles[height + 1 :])
 
 
-SCHEDULES = Plans(Schedule, by_default=False)
+SCHEDULES = Plans(lambda key: alone(Schedule, key), by_default=False)
 
 
 class Plan:

@@ -12,8 +12,9 @@ from math import prod
 from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._layout import dense_layout
-from flambeau._tensor import Tensor, empty_tensor
+from flambeau._tensor import empty_tensor
 from flambeau.codegen.descriptions_places import IndexedWalk
+from flambeau.eager.arguments import argument
 from flambeau.eager.copying import copy_into
 from flambeau.eager.plan import NO_WORK
 from flambeau.eager.rows import address, chunks_of, contiguous
@@ -27,11 +28,7 @@ CHUNK = 1 << 14  # elements worth a thread's while
 
 
 def tensor_argument(op, name, position, value):
-    if not isinstance(value, Tensor):
-        raise TypeError(
-            f"{op}(): argument '{name}' (position {position}) must be Tensor, not "
-            f"{type(value).__name__}"
-        )
+    argument(op, name, position, "Tensor", value)
 
 
 def index64(index):

@@ -5,9 +5,8 @@ starts the native side of the thread pool.
 """
 
 import importlib
-import os
-import threading
 import time
+from functools import partial
 
 from flambeau import _dtype, _layout, _natively, _tensor, config
 from flambeau._device import device
@@ -15,15 +14,9 @@ from flambeau.codegen import cache, dump, object_files
 from flambeau.codegen import target as targets
 from flambeau.runtime import base, cpu, kernel_clock, threads
 from flambeau.runtime.allocator import Pool, host_allocator
-from flambeau.runtime.stacks import with_room
+from flambeau.runtime.stacks import alone
 from flambeau.storage import Storage
 
-_lock = threading.RLock()
-if hasattr(os, "register_at_fork"):
-    # no thread may be compiling while the process is copied: in the child it would never finish
-    os.register_at_fork(
-        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
-    )
 _pool = None
 _threads_wanted = None  # said before there was a pool
 _clock: kernel_clock.KernelClock | None = None
@@ -49,9 +42,9 @@ def _linked(ir, names, symbols=()):
     found = _linked_from_cache(key, names, symbols)
     hit = found is not None
     if not hit:
-        image = with_room(_compiler().compile_object, ir)
+        image = _compiler().compile_object(ir)
         cache.write(key, image)
-        found = with_room(_compiler().link, image, names, symbols)
+        found = _compiler().link(image, names, symbols)
     if compile_log is not None:
         compile_log.append(((time.perf_counter() - start) * 1e3, hit))
     return found
@@ -64,7 +57,7 @@ def _linked_from_cache(key, names, symbols):
         return None
     if object_files.is_whole(image):
         try:
-            return with_room(_compiler().link, image, names, symbols)
+            return _compiler().link(image, names, symbols)
         except (RuntimeError, KeyError):
             pass
     cache.forget(key)
@@ -73,15 +66,15 @@ def _linked_from_cache(key, names, symbols):
 
 def pool():
     """The thread pool of this process."""
-    global _pool
     if _pool is None:
-        with _lock:
-            if _pool is None:
-                _pool = _start_pool()
+        alone(_start_pool)
     return _pool
 
 
 def _start_pool():
+    global _pool
+    if _pool is not None:  # another thread came first
+        return
     names = ("flambeau_pool_run", "flambeau_pool_block", "flambeau_worker")
     addresses = _linked(threads.pool_ir(threads.system(), threads.machine()), names)
     found = threads.Pool(addresses)
@@ -89,7 +82,7 @@ def _start_pool():
     if _threads_wanted is not None:
         found.set_num_threads(_threads_wanted)
     _make_natively()
-    return found
+    _pool = found
 
 
 def _make_natively():
@@ -111,7 +104,7 @@ def _make_natively():
     _layout.make_natively(*[made.pop(name) for name in objects.LAYOUTS])
     _tensor.make_natively(made)
     fragments.use_makers()
-    _natively.loads = _arithmetic
+    _natively.loads = partial(alone, _arithmetic)
 
 
 def _arithmetic(function, source_of):
@@ -146,20 +139,23 @@ def building_for(target):
 
         Builders return IR, or (IR, nest) where `explain` can show the nest.
         """
-        with _lock:
-            if type(build) is str:
-                file, _, function = build.partition(":")
-                module = importlib.import_module(f"flambeau.codegen.templates.{file}")
-                build = getattr(module, function)
-            with targets.building_for(target):
-                found = build(*key)
-            ir, nest = (found, None) if type(found) is str else found
-            kernel = load_kernel(ir, name, nest)
-            if CHECKS is None:
-                sources[kernel.__self__] = build, key, target
-            return kernel
+        return alone(_load, target, name, build, key)
 
     return load
+
+
+def _load(target, name, build, key):
+    if type(build) is str:
+        file, _, function = build.partition(":")
+        module = importlib.import_module(f"flambeau.codegen.templates.{file}")
+        build = getattr(module, function)
+    with targets.building_for(target):
+        found = build(*key)
+    ir, nest = (found, None) if type(found) is str else found
+    kernel = load_kernel(ir, name, nest)
+    if CHECKS is None:
+        sources[kernel.__self__] = build, key, target
+    return kernel
 
 
 def source_of(place):
@@ -202,8 +198,7 @@ def body_of(kernel):
 def load_functions(ir, names):
     """Compile (or fetch) IR and return the addresses of plain native functions."""
     symbols = [("flambeau_pool_run", pool().run_address)]
-    with _lock:
-        return _linked(ir, names, symbols)
+    return alone(_linked, ir, names, symbols)
 
 
 def clock():
@@ -221,12 +216,15 @@ def set_num_threads(count):
         raise RuntimeError(f"set_num_threads expects an int, but got {type(count).__name__}")
     if count <= 0:
         raise RuntimeError("set_num_threads expects a positive integer")
+    alone(_set_num_threads, count)
+
+
+def _set_num_threads(count):
     global _threads_wanted
-    with _lock:
-        _threads_wanted = count
-        if _pool is not None:
-            _pool.set_num_threads(count)
-            _pool.ensure_workers()
+    _threads_wanted = count
+    if _pool is not None:
+        _pool.set_num_threads(count)
+        _pool.ensure_workers()
 
 
 def get_num_threads():

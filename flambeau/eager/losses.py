@@ -24,6 +24,7 @@ from flambeau.eager.plan import (
 )
 from flambeau.eager.variants import FAMILIES
 from flambeau.runtime.base import nothing
+from flambeau.runtime.stacks import alone
 
 SHARES = 30  # chunks at most, roughly: the kernel has room for twice as many
 
@@ -79,17 +80,22 @@ def _kernel(runtime, key, trace, out, pattern, scalars, rank):
     full = ("total", key, out.code, pattern, scalars, rank)
     found = runtime.kernels.get(full)
     if found is None:
-        from flambeau.codegen import build  # with llvmlite, on first need
-        from flambeau.codegen.templates.losses import build_total
-
-        (value,) = trace(*build.arguments_for(pattern, scalars))
-        value = cast_value(value, out.code)
-        nest = build.Pointwise(pattern, ((out.code, "s"),), scalars, (value,), rank)
-        name = key
-        while isinstance(name, tuple):
-            name = name[0]
-        found = runtime.kernels[full] = runtime.load(name, build_total, (nest,)), cost([value])
+        made = alone(_new_kernel, runtime, key, trace, out, pattern, scalars, rank)
+        found = runtime.kernels[full] = made
     return found
+
+
+def _new_kernel(runtime, key, trace, out, pattern, scalars, rank):
+    from flambeau.codegen import build  # with llvmlite, on first need
+    from flambeau.codegen.templates.losses import build_total
+
+    (value,) = trace(*build.arguments_for(pattern, scalars))
+    value = cast_value(value, out.code)
+    nest = build.Pointwise(pattern, ((out.code, "s"),), scalars, (value,), rank)
+    name = key
+    while isinstance(name, tuple):
+        name = name[0]
+    return runtime.load(name, build_total, (nest,)), cost([value])
 
 
 class TotalFamily(Family):

@@ -22,6 +22,7 @@ from flambeau.eager.plans import Plans
 from flambeau.eager.rearranging import arranged, memory_order_of, place_of, shaped_like
 from flambeau.eager.resampling import READERS, by_tables
 from flambeau.eager.rows import chunks_of, has_work
+from flambeau.ops.indexing import check_fits
 from flambeau.ops.padding import edge_gradient
 from flambeau.ops.views import ints
 from flambeau.runtime.base import nothing
@@ -158,21 +159,8 @@ def constant_pad(input, pad, value):
 
 def _number(value, dtype):
     value = value.item() if hasattr(value, "item") else value
-    if dtype.category != _dtype.INTEGER:
-        return value
-    value = int(value)
-    low, high = _limits(dtype)
-    if not low <= value <= high:
-        name = f"{dtype.name}_t"
-        raise RuntimeError(f"value cannot be converted to type {name} without overflow")
-    return value
-
-
-def _limits(dtype):
-    bits = 8 * dtype.itemsize
-    if dtype.code[0] == "u":
-        return -(1 << bits) + 1, (1 << bits) - 1
-    return -(1 << bits - 1), (1 << bits - 1) - 1
+    check_fits(value, dtype)
+    return int(value) if dtype.category == _dtype.INTEGER else value
 
 
 def _check_edges(layout, pad, mode):

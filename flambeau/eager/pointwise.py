@@ -187,7 +187,7 @@ class Pointwise:
         kernel, desc = variant.targets[(*family.key_of(values), target._layout)]
         tensors = [v for v in values if isinstance(v, Tensor)]
         check_overlap(target, tensors, not self.op.options.get("overlapping"))
-        if self.op.name == "masked_fill" and overlaps_itself(target._layout):
+        if self.op.options.get("sparing") and overlaps_itself(target._layout):
             return _fill_places(*values)
         node = self._record_write(variant, values, target) if recording else None
         place = target._storage.pointer + target._offset
@@ -492,7 +492,7 @@ def written_text(variant, recorded, target, suffix=""):
     key = key_text(variant.pattern, variant.names)
     look = alike_text(variant.pattern, variant.names)[1].replace("sorts", f"sorts{suffix}")
     text += f"    layout0 = {target}._layout\n"
-    if variant.op.name == "masked_fill":  # see _fill_places
+    if variant.op.options.get("sparing"):  # see _fill_places
         text += f"    if not layout0.is_dense:\n        {recorded}\n"
     text += f"    found = {look}\n    if found is None:\n"
     text += f"        found = targets{suffix}[{key}, layout0]\n    kernel, desc = found\n"

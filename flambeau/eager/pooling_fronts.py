@@ -8,6 +8,7 @@ go to the body of the row. Plans and launchers are in `pooling.py`.
 from flambeau.eager import pooling
 from flambeau.eager.arguments import fits
 from flambeau.eager.fragments import compile_text
+from flambeau.eager.fronts import WHOLE
 from flambeau.eager.launching import FRONTS
 from flambeau.eager.plans import Plans
 from flambeau.ops.pooling import _ADAPTIVE_MAX, _ADAPTIVE_MEAN, _MAX, _MEAN
@@ -20,7 +21,7 @@ _FRONT = """def {name}({params}):
         found = plans[input._layout, {names}]
     except (AttributeError, TypeError):  # not a tensor, lists, wrong arguments
         found = None
-    if found is None:
+    if found is None or not _even({whole}):
         return general(input, {names})
     if input._requires_grad and modes.grad:
         return record(input, *found)
@@ -31,7 +32,7 @@ _OUT = """    if out is not None:
 """
 # the mean of everything needs no plan of pooling
 _WHOLE = """    if (output_size == 1 or output_size == ones) and isinstance(input, Tensor):
-        if input._layout.ndim >= dims:
+        if input._layout.ndim >= dims and _even(output_size):
             return whole_mean(input, dims, axes)
 """
 
@@ -52,7 +53,10 @@ def _front(find):
         out = ""
         if "out" in op.variants:
             params, out = f"{params}, *, out=None", _OUT.format(names=others)
-        text = _FRONT.format(name=name, params=params, names=others, first=whole, out=out)
+        ints = ", ".join([p.name for p in op.params[1:] if p.wants in WHOLE])
+        text = _FRONT.format(
+            name=name, params=params, names=others, first=whole, out=out, whole=ints
+        )
         plans = Plans(lambda key: find(dims, name, *_looked_at(op, key)), by_default=False)
         space = {f"_d_{p.name}": p.default for p in op.params}
         space |= {"plans": plans, "general": general, "whole_mean": whole_mean, "dims": dims}

@@ -26,6 +26,7 @@ from flambeau.eager.signatures import Overloads
 from flambeau.ops.support import GROUPS
 from flambeau.ops.table import REQUIRED, names_of, public
 from flambeau.runtime.cpu import packed
+from flambeau.runtime.stacks import alone
 
 
 def normal_dims(dim, ndim, all_if_empty=True):
@@ -65,7 +66,8 @@ class Kind:
         self.runtime = sample.device.runtime
         self.reduction = None
         if self.runtime.computes:
-            self.reduction = describe(op, sample.dtype, self.compute, self.dtypes, dict(static))
+            types = tuple([type(v) for _, v in static])  # 1, 1.0 and True are different things
+            self.reduction = _DESCRIBED[op, sample.dtype, self.compute, self.dtypes, static, types]
         self.is_whole = len(self.dims) == sample.ndim and not self.keepdim
         name = op.node_name
         if overload and options.get("overloads"):
@@ -290,11 +292,11 @@ _TEXT = """def {name}(input=REQUIRED, *args, out=None, **kwargs):
         call = None
     if call is None or out is not None:
         return slow(input, args, kwargs, out=out)
-    if kernel is None:
-        return several(call, input)
     out0 = _reduced(layout0, args, kwargs)
     if out0 is None:
         return slow(input, args, kwargs)
+    if kernel is None:
+        return several(call, input)
     p0 = out0._storage.pointer
     kernel(desc, p0, input._storage.pointer + input._offset, n)
     if input._requires_grad and modes.grad and differentiable:
@@ -408,21 +410,21 @@ def reduction_function(op):
 _WIDE = {"f32": "f64"}  # what totals of sums are kept in
 
 
-def describe(op, dtype, compute, outputs, static, wide=False):
+def _describe(op, dtype, compute, outputs, static, types=None, wide=False):
     """The Reduction of a row: elements are cast to the compute dtype, then contribute."""
     from flambeau.codegen.templates.reduction import Reduction  # with llvmlite, on first need
 
     options = op.options
     code = compute.code
     body = op.body
-    wanted = names_of(body)
+    wanted, static = names_of(body), dict(static)
     fixed = {n: v for n, v in static.items() if n in wanted}
     state_types = options["state"](COMPUTE_TYPE[code], code)
     wider = None
     if wide:
         state_types = tuple(_WIDE.get(t, t) for t in state_types)
     elif options.get("wide") and any(t in _WIDE for t in state_types):
-        wider = describe(op, dtype, compute, outputs, static, True)
+        wider = _describe(op, dtype, compute, outputs, tuple(static.items()), types, True)
     join = options["combine"]
     custom_step = options.get("step")
 
@@ -484,12 +486,15 @@ def describe(op, dtype, compute, outputs, static, wide=False):
     )
 
 
+_DESCRIBED = Plans(lambda key: alone(_describe, *key), by_default=False)
+
+
 def _norm_front(op, general):
     """x.norm(), which most calls are, without binding what is not there."""
 
     def norm(input=REQUIRED, *args, **kwargs):
-        alone = not args and not kwargs and isinstance(input, Tensor)
-        if alone and input._layout.dtype.category >= _dtype.FLOATING:
+        bare = not args and not kwargs and isinstance(input, Tensor)
+        if bare and input._layout.dtype.category >= _dtype.FLOATING:
             return public("_norm_sum")(input, 2, None, False, dtype=None)
         return general(*(() if input is REQUIRED else (input,)), *args, **kwargs)
 

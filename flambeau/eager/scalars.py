@@ -7,6 +7,7 @@ are one small piece of machine code, loaded when the first element is read.
 from flambeau import _dtype
 from flambeau.eager.kernels import load_functions
 from flambeau.runtime.cpu import builtin
+from flambeau.runtime.stacks import alone
 
 READERS: dict = {}
 LISTS: dict = {}
@@ -15,14 +16,14 @@ LISTS: dict = {}
 def reader(dtype):
     """The builtin that reads an element of a dtype, or None where Python code must do it."""
     if not READERS:
-        _load("read", READERS)
+        alone(_load, "read", READERS)
     return READERS.get(dtype)
 
 
 def list_reader(dtype):
     """The builtin that reads elements of a dtype (not a complex one) into a list."""
     if not LISTS:
-        _load("list", LISTS)
+        alone(_load, "list", LISTS)
     return LISTS[dtype]
 
 
@@ -32,5 +33,6 @@ def _load(kind, found):
     codes = [d.code for d in _dtype.ALL if not d.is_complex]
     ir = (readers.build if kind == "read" else readers.build_lists)(codes)
     addresses = load_functions(ir, [f"{kind}_{c}" for c in codes])
-    for code in codes:
-        found[_dtype.BY_CODE[code]] = builtin(f"{kind}_{code}", addresses[f"{kind}_{code}"])
+    names = {_dtype.BY_CODE[code]: f"{kind}_{code}" for code in codes}
+    # all at once, for threads that see a table that is not empty
+    found.update({dtype: builtin(name, addresses[name]) for dtype, name in names.items()})

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
+from flambeau._dynamo import exc
 from flambeau._tensor import Tensor
 from flambeau.fx.experimental.expressions import Expr
 from flambeau.nn import Module
@@ -28,12 +29,12 @@ class UserErrorType(enum.Enum):
     UNSUPPORTED_ALIASED_MUTATED_DYNAMIC_INPUTS = enum.auto()
 
 
-class UserError(RuntimeError):
+class UserError(exc.UserError):
     """What was asked for cannot be done with this program."""
 
     def __init__(self, error_type: UserErrorType, msg: str, case_name: str | None = None) -> None:
-        super().__init__(msg)
-        self.error_type, self.message, self.msg, self.case_name = error_type, msg, msg, case_name
+        super().__init__(msg, case_name=case_name)
+        self.error_type, self.message = error_type, msg
 
 
 class _DimHintType(enum.Enum):

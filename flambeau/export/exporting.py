@@ -116,8 +116,8 @@ class _Export:
         self.names = _input_names(self.inputs)
         self.env = ShapeEnv()
         self.symbolic = self._symbols(per_leaf(shapes, self.inputs))
-        self.parameters = _unique(mod.named_parameters(remove_duplicate=False))
-        self.buffers = _unique(mod.named_buffers(remove_duplicate=False))
+        self.parameters = dict(mod.named_parameters(remove_duplicate=False))
+        self.buffers = dict(mod.named_buffers(remove_duplicate=False))
         self.attributes = _tensor_attributes(mod)
 
     # -- sizes -------------------------------------------------------------------------------
@@ -340,7 +340,8 @@ class _State:
 
     def __init__(self, mod: Module, buffers: Mapping[str, Tensor]) -> None:
         self.mod, self.buffers = mod, buffers
-        self.clones = {path: tensor.detach().clone() for path, tensor in buffers.items()}
+        twins = {id(tensor): tensor.detach().clone() for tensor in buffers.values()}
+        self.clones = {path: twins[id(tensor)] for path, tensor in buffers.items()}
 
     def _put(self, tensors):
         twins = {id(self.buffers[path]): tensor for path, tensor in tensors.items()}
@@ -362,17 +363,6 @@ class _State:
             for name in gone:
                 del module.__dict__[name]
             module.__dict__.update(attributes)
-
-
-def _unique(pairs):
-    """Tensors by name, each once."""
-    found: dict[str, Tensor] = {}
-    seen: set[int] = set()
-    for path, tensor in pairs:
-        if id(tensor) not in seen:
-            seen.add(id(tensor))
-            found[path] = tensor
-    return found
 
 
 def _owner(mod, path):

@@ -37,6 +37,7 @@ from flambeau.nn import Module
 from flambeau.utils import _pytree as pytree
 
 _ATTEMPTS = 100
+_APART = frozenset({"__getitem__", "__setitem__", "item"})
 
 
 class FunctionalRecorder(OpRecorder):
@@ -55,6 +56,8 @@ class FunctionalRecorder(OpRecorder):
         short = target.overloadpacket.__name__
         if target in self.decompositions:
             return self.take_apart(target, args, kwargs)
+        if target.namespace != "aten":
+            return super().call(target, *args, **kwargs)
         if target._schema.is_mutable:
             return self._written(short, target, args, kwargs)
         result = super().call(target, *args, **kwargs)
@@ -66,7 +69,7 @@ class FunctionalRecorder(OpRecorder):
         """Functions that decompositions call are recorded as ops."""
         from flambeau.eager.aten_calls import as_op, named_call
 
-        if name.kind != "op" or name.place.key in ("__getitem__", "__setitem__", "item"):
+        if name.kind != "op" or not name.startswith("aten::") or name.place.key in _APART:
             return super().around(name, function, args, kwargs)
         found = named_call(name, args, kwargs)
         call = None if found is None else as_op(*found)

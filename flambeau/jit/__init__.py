@@ -1,91 +1,52 @@
-"""`torch.jit` as far as it goes without a compiler of its own: marks, and questions that are no.
+"""`torch.jit`: programs that are compiled from source or recorded, saved, loaded and run.
 
-Libraries mark methods for scripting and ask whether they are being scripted. `script` gives its
-argument back, since Python runs it as it is; tracing and saved programs are not there yet.
+`script` compiles functions, classes and modules (compiling.py, statements.py, expressions.py) to
+graphs (ir.py); graphs are written as code (texts.py) and run as Python (running.py). The page
+docs/jit.md tells how to use it, docs/design/012-jit.md how it is built.
 """
 
-from collections.abc import Callable
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Final as Final
 
 from flambeau.jit import annotations as annotations
-from flambeau.nn.modules.module import Module
-
-__all__ = [
-    "Attribute",
-    "Final",
-    "ScriptModule",
-    "annotate",
-    "export",
-    "ignore",
-    "interface",
-    "is_scripting",
-    "is_tracing",
-    "script",
-    "script_if_tracing",
-    "script_method",
-    "unused",
-]
-
-F = TypeVar("F")
-
-
-def is_scripting() -> bool:
-    """Is a program being made of this code just now?"""
-    return False
-
-
-def is_tracing() -> bool:
-    """Is a program being recorded just now?"""
-    return False
-
-
-def script(obj: F, *args: Any, **kwargs: Any) -> F:
-    """The function, class or module itself."""
-    return obj
-
-
-def ignore(drop: Any = False, **kwargs: Any) -> Any:
-    """Marks a method that scripting leaves to Python; used with and without parentheses."""
-    return drop if callable(drop) else (lambda function: function)
-
-
-def unused(fn: F) -> F:
-    """Marks a method that scripting leaves out."""
-    return fn
-
-
-export = script_method = script_if_tracing = interface = unused
-
-
-def annotate(the_type: Any, the_value: F) -> F:
-    """The value, with a type for scripting."""
-    return the_value
-
-
-class Attribute:
-    """A value with a type for scripting."""
-
-    def __init__(self, value: Any, type: Any) -> None:
-        self.value, self.type = value, type
-
-
-class ScriptModule(Module):
-    """A module as it is: the base of classes that were written for scripting."""
-
-
-class ScriptFunction:
-    """What PyTorch makes of functions; nothing here is one."""
-
-
-def _missing(name: str) -> Callable[..., NoReturn]:
-    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-        raise NotImplementedError(
-            f"torch.jit.{name} is not implemented in flambeau yet; call the module itself"
-        )
-
-    return refuse
-
-
-trace, trace_module, freeze, save, load = map(
-    _missing, "trace trace_module freeze save load".split()
-)
+from flambeau.jit import frontend as frontend
+from flambeau.jit.archives import load as load
+from flambeau.jit.archives import save as save
+from flambeau.jit.classes import RecursiveScriptClass as RecursiveScriptClass
+from flambeau.jit.compilation_units import CompilationUnit as CompilationUnit
+from flambeau.jit.freezing import freeze as freeze
+from flambeau.jit.freezing import optimize_for_inference as optimize_for_inference
+from flambeau.jit.freezing import run_frozen_optimizations as run_frozen_optimizations
+from flambeau.jit.functions import ScriptFunction as ScriptFunction
+from flambeau.jit.futures import Future as Future
+from flambeau.jit.futures import fork as fork
+from flambeau.jit.futures import wait as wait
+from flambeau.jit.marks import Attribute as Attribute
+from flambeau.jit.marks import annotate as annotate
+from flambeau.jit.marks import export as export
+from flambeau.jit.marks import ignore as ignore
+from flambeau.jit.marks import interface as interface
+from flambeau.jit.marks import is_scripting as is_scripting
+from flambeau.jit.marks import is_tracing as is_tracing
+from flambeau.jit.marks import isinstance_ as isinstance  # noqa: F401
+from flambeau.jit.marks import script_if_tracing as script_if_tracing
+from flambeau.jit.marks import script_method as script_method
+from flambeau.jit.marks import unused as unused
+from flambeau.jit.modules import RecursiveScriptModule as RecursiveScriptModule
+from flambeau.jit.modules import ScriptModule as ScriptModule
+from flambeau.jit.modules import TopLevelTracedModule as TopLevelTracedModule
+from flambeau.jit.modules import TracedModule as TracedModule
+from flambeau.jit.recording import TracerWarning as TracerWarning
+from flambeau.jit.scripting import script as script
+from flambeau.jit.settings import ScriptWarning as ScriptWarning
+from flambeau.jit.settings import enable_onednn_fusion as enable_onednn_fusion
+from flambeau.jit.settings import export_opnames as export_opnames
+from flambeau.jit.settings import fuser as fuser
+from flambeau.jit.settings import last_executed_optimized_graph as last_executed_optimized_graph
+from flambeau.jit.settings import onednn_fusion_enabled as onednn_fusion_enabled
+from flambeau.jit.settings import optimized_execution as optimized_execution
+from flambeau.jit.settings import set_fusion_strategy as set_fusion_strategy
+from flambeau.jit.settings import strict_fusion as strict_fusion
+from flambeau.jit.support import Error as Error
+from flambeau.jit.tracing import TracingCheckError as TracingCheckError
+from flambeau.jit.tracing import trace as trace
+from flambeau.jit.tracing import trace_module as trace_module

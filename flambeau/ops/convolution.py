@@ -10,7 +10,7 @@ and call `convolution`. Kernels: codegen/templates/conv*.py; launchers: eager/co
 import warnings
 
 from flambeau._layout import suggests_channels_last
-from flambeau.ops.table import Ints, OptionalTensor, composite, public, template
+from flambeau.ops.table import Ints, OptionalTensor, Padding, composite, public, template
 
 
 def _spread(value, dims):
@@ -257,7 +257,7 @@ def conv1d(
     weight,
     bias: OptionalTensor = None,
     stride: Ints = 1,
-    padding: tuple = 0,
+    padding: Padding = 0,
     dilation: Ints = 1,
     groups: int = 1,
 ):
@@ -271,7 +271,7 @@ def conv2d(
     weight,
     bias: OptionalTensor = None,
     stride: Ints = 1,
-    padding: tuple = 0,
+    padding: Padding = 0,
     dilation: Ints = 1,
     groups: int = 1,
 ):
@@ -285,7 +285,7 @@ def conv3d(
     weight,
     bias: OptionalTensor = None,
     stride: Ints = 1,
-    padding: tuple = 0,
+    padding: Padding = 0,
     dilation: Ints = 1,
     groups: int = 1,
 ):

@@ -82,7 +82,7 @@ def unique_consecutive(
 # -- search ----------------------------------------------------------------------------------------
 
 
-@template("searchsorted", variants="function out", numbers=True)
+@template("searchsorted", variants="function out", numbers_for=("input",))
 def searchsorted(
     sorted_sequence,
     input,
@@ -95,7 +95,7 @@ def searchsorted(
     """Where values would go into a sorted sequence (its last dimension) to keep it sorted."""
 
 
-@template("bucketize", variants="function out", first_scalar=True)
+@template("bucketize", variants="function out", numbers_for=("input",))
 def bucketize(input, boundaries, *, out_int32: bool = False, right: bool = False):
     """The bucket of each value, between sorted boundaries."""
 

@@ -164,7 +164,7 @@ def cross_entropy(
         return _of_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
     if label_smoothing != 0.0:
         return _smoothed(input, target, weight, ignore_index, reduction, label_smoothing)
-    scores = _log_softmax(input, 0 if ndim == 1 else 1)
+    scores = _log_softmax(input, 0 if ndim == 1 else 1, False)
     return _pick(scores, target, weight, ignore_index, reduction)
 
 
@@ -194,7 +194,7 @@ def _of_probabilities(input, target, weight, ignore_index, reduction, label_smoo
         )
     if ignore_index >= 0:
         raise RuntimeError("ignore_index is not supported for floating point target")
-    scores = _log_softmax(input, dim)
+    scores = _log_softmax(input, dim, False)
     classes = input.shape[dim]
     if label_smoothing > 0:
         target = target * (1 - label_smoothing) + label_smoothing / classes
@@ -213,7 +213,7 @@ def _of_probabilities(input, target, weight, ignore_index, reduction, label_smoo
 def _smoothed(input, target, weight, ignore_index, reduction, label_smoothing):
     dim = 0 if input.ndim == 1 else 1
     _check_smoothing(label_smoothing)
-    scores = _log_softmax(input, dim)
+    scores = _log_softmax(input, dim, False)
     picked = _pick(scores, target, weight, ignore_index, reduction)
     spread = scores
     if weight is not None:

@@ -158,7 +158,7 @@ def fold(
 ):
     """Sliding blocks, given as columns, added up to images of output_size."""
     facts = kernel_size, dilation, padding, stride
-    arguments = _check_columns(input._layout, output_size, facts)
+    arguments = _check_columns(input._layout, output_size, *facts)
     if input.dtype.is_complex:
         parts = [col2im(part, *arguments) for part in (input.real, input.imag)]
         return public("complex")(*parts)
@@ -168,7 +168,7 @@ def fold(
 
 
 @remembered
-def _check_columns(input, output_size, facts):
+def _check_columns(input, output_size, *facts):
     output_size = _pair("col2im", "output_size", 2, output_size)
     if len(output_size) != 2:
         raise RuntimeError(

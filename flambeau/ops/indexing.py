@@ -12,7 +12,16 @@ from flambeau._layout import broadcast_shape, wrap_dim
 from flambeau._memory_format import contiguous_format
 from flambeau.codegen import scalar as m
 from flambeau.ops.rules import same
-from flambeau.ops.table import Dims, OptionalTensor, Scalar, composite, pointwise, public, template
+from flambeau.ops.table import (
+    Dims,
+    Indices,
+    OptionalTensor,
+    Scalar,
+    composite,
+    pointwise,
+    public,
+    template,
+)
 
 READ, WRITE = "function method out", "function method inplace"
 INTO = WRITE + " out"
@@ -46,7 +55,7 @@ def index(input, indices: tuple):
         values=lambda g, indices: index(g, indices),
     ),
 )
-def index_put(input, indices: tuple, values, accumulate: bool = False):
+def index_put(input, indices: Indices, values, accumulate: bool = False):
     """A copy of input with the named elements replaced by (or increased by) values."""
 
 
@@ -365,9 +374,6 @@ def check_fits(value, dtype):
 
 def _check_fits(bound):
     value, dtype = bound["value"], bound["input"].dtype
-    if not hasattr(bound["mask"], "shape"):
-        kind = type(bound["mask"]).__name__
-        raise TypeError(f"masked_fill(): argument 'mask' (position 2) must be Tensor, not {kind}")
     if isinstance(value, (int, float, complex)):
         check_fits(value, dtype)
     elif value.dtype.is_complex and not dtype.is_complex:
@@ -381,7 +387,9 @@ def _check_fits(bound):
     dtypes=_check_masked_fill,
     variants=WRITE,
     prepare=_check_fits,
+    numbers_for=("value",),
     overlapping=True,
+    sparing=True,
     node=lambda tensors, statics: f"MaskedFillBackward{int('value' in tensors)}",
     grad=dict(
         input=lambda g, mask: m.where(mask != 0, 0, g),
@@ -477,11 +485,10 @@ def repeated_positions(repeats, output_size: int = None):
     """Each position as often as repeats says."""
 
 
-@composite(variants="function method")
-def repeat_interleave(input, repeats: object = None, dim: int = None, *, output_size: int = None):
-    """Each element (or slice) repeated, next to itself."""
-    if repeats is None:
-        return repeated_positions(input, output_size)
+def _repeat_interleave(overload, out, arguments):
+    if overload == 0:
+        return repeated_positions(*arguments)
+    input, repeats, dim, output_size = arguments
     if dim is None:
         input, dim = input.flatten(), 0
     if not input.ndim:
@@ -498,11 +505,6 @@ def repeat_interleave(input, repeats: object = None, dim: int = None, *, output_
             .clone(memory_format=contiguous_format)
             .flatten(dim, dim + 1)
         )
-    if not hasattr(repeats, "ndim"):
-        raise TypeError(
-            "repeat_interleave() received an invalid combination of arguments - got (Tensor, "
-            f"{type(repeats).__name__}), but expected (Tensor input, Tensor repeats)"
-        )
     if repeats.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
     if repeats.numel() == 1:
@@ -513,3 +515,17 @@ def repeat_interleave(input, repeats: object = None, dim: int = None, *, output_
             f"{repeats.numel()} and input.size({dim}) = {size}"
         )
     return input.index_select(dim, repeated_positions(repeats, output_size))
+
+
+@composite(
+    "overloads",
+    variants="function method",
+    choose=_repeat_interleave,
+    signatures=(
+        "Tensor repeats, *, int? output_size=None",
+        "Tensor input, Tensor repeats, int? dim=None, *, int? output_size=None",
+        "Tensor input, int repeats, int? dim=None, *, int? output_size=None",
+    ),
+)
+def repeat_interleave(input, repeats: object = None, dim: int = None, *, output_size: int = None):
+    """Each element (or slice) repeated, next to itself."""

@@ -413,11 +413,8 @@ def gaussian_nll_loss(
     """Minus the log likelihood of targets around input, with the variances var."""
     if isinstance(var, float):
         var = input.new_full(input.shape, var)
-    elif isinstance(var, (int, complex)):
-        public("any")(var < 0)  # for its complaint
     elif not hasattr(var, "shape"):
-        kind = type(var).__name__
-        raise TypeError(f"'<' not supported between instances of '{kind}' and 'int'")
+        public("any")(var < 0)  # for the complaint of one or the other
     if var.shape != input.shape:
         if input.shape[:-1] == var.shape:
             var = var.unsqueeze(-1)

@@ -11,7 +11,7 @@ from flambeau import errors
 from flambeau.codegen import scalar
 from flambeau.codegen import scalar as m
 from flambeau.ops.reductions import reduced_count, reduced_dims, unsqueezed
-from flambeau.ops.table import Dims, DType, Scalar, composite, public, reduction
+from flambeau.ops.table import Dims, DType, OptionalTensor, Scalar, composite, public, reduction
 
 _PLAIN = "function method out"
 _ENDS = (math.inf, -math.inf)
@@ -204,8 +204,8 @@ def norm(
     p: object = "fro",
     dim: Dims = None,
     keepdim: bool = False,
-    out: object = None,
-    dtype: object = None,
+    out: OptionalTensor = None,
+    dtype: DType = None,
 ):
     """A vector norm over the given dimensions (Frobenius by default)."""
     if p == "nuc":

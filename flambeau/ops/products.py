@@ -15,7 +15,7 @@ from flambeau.codegen import scalar as m
 from flambeau.ops import einsum as einsum_notation
 from flambeau.ops.matrices import warn_once
 from flambeau.ops.support import group_of
-from flambeau.ops.table import Scalar, composite, public, template
+from flambeau.ops.table import OptionalTensor, Scalar, composite, public, template
 
 _PLAIN = "function method out"
 _ALL = "function method inplace out"
@@ -320,7 +320,7 @@ def inner(input, other):
 
 
 @composite(variants="function out", bind=True)
-def tensordot(a, b, dims: object = 2, out: object = None):
+def tensordot(a, b, dims: object = 2, out: OptionalTensor = None):
     """Sum of products over several dimensions of two tensors."""
     if hasattr(dims, "_layout"):
         dims = dims.tolist()
@@ -338,8 +338,6 @@ def tensordot(a, b, dims: object = 2, out: object = None):
     left, right = ([x] if isinstance(x, int) else list(x) for x in dims)
     if len(left) != len(right):
         raise RuntimeError("both dimension lists should have same length")
-    if out is not None and not hasattr(out, "dtype"):
-        raise TypeError(f"tensordot(): argument 'out' must be Tensor, not {type(out).__name__}")
     found = contract(a, b, left, right)
     if out is None:
         return found

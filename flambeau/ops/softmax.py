@@ -10,14 +10,14 @@ from flambeau.ops.table import DType, composite, template
 
 
 @composite("softmax_backward", variants="function")
-def _softmax_backward_data(grad_output, output, dim: int, input_dtype: object):
+def _softmax_backward_data(grad_output, output, dim: int, input_dtype: DType):
     """Gradient of softmax from that of its result."""
     weighted = grad_output * output
     return weighted - output * weighted.sum(dim, keepdim=True)
 
 
 @composite("log_softmax_backward", variants="function")
-def _log_softmax_backward_data(grad_output, output, dim: int, input_dtype: object):
+def _log_softmax_backward_data(grad_output, output, dim: int, input_dtype: DType):
     """Gradient of log_softmax from that of its result."""
     return grad_output - output.exp() * grad_output.sum(dim, keepdim=True)
 
@@ -28,7 +28,7 @@ def _log_softmax_backward_data(grad_output, output, dim: int, input_dtype: objec
     node="SoftmaxBackward0",
     grad=lambda g, out, dim: _softmax_backward_data(g, out, dim, None),
 )
-def _softmax(input, dim: int, half_to_float: bool = False):
+def _softmax(input, dim: int, half_to_float: bool):
     """Exponentials along dim, scaled to sum to one."""
 
 
@@ -38,7 +38,7 @@ def _softmax(input, dim: int, half_to_float: bool = False):
     node="LogSoftmaxBackward0",
     grad=lambda g, out, dim: _log_softmax_backward_data(g, out, dim, None),
 )
-def _log_softmax(input, dim: int, half_to_float: bool = False):
+def _log_softmax(input, dim: int, half_to_float: bool):
     """Logarithm of softmax, without overflow."""
 
 

@@ -48,6 +48,14 @@ class Sizes:
     """Annotation: an int or several, or None for some of them."""
 
 
+class Indices:
+    """Annotation: a sequence of tensors and None."""
+
+
+class Padding:
+    """Annotation: an int, several, or a word."""
+
+
 class Count:
     """Annotation: an int that is a constant of kernels."""
 
@@ -91,6 +99,8 @@ _WANTED = {
     Ints: "ints",
     IntList: "int list",
     Sizes: "sizes",
+    Padding: "ints or str",
+    Indices: "indices",
     DType: "dtype",
 }
 
@@ -230,16 +240,19 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "loose": bool,  # does autograd not care for its writes?
         "number_pairs": bool,  # may numbers stand for all tensors? add(1, 2)
         "numbers": bool,  # may numbers stand for tensors?
+        "numbers_for": tuple,  # for which of them, if not for all
         "overlapping": bool,  # may it write an element twice, in place?
         "overload": Function,
         "prepare": Function,
         "settled": bool,
+        "sparing": bool,  # does it leave some elements as they are?
     },
     "template": {
         "apart": bool,  # must out= share no memory with the tensors of the first argument?
         "bare_node": str,  # the name of nodes where a tensor is missing or a number
         "exact_out": bool | str,
         "numbers": bool,
+        "numbers_for": tuple,
         "varargs": str,  # the parameter that takes the rest of the arguments: view(2, 3)
     },
     "composite": {

@@ -11,6 +11,7 @@ import bisect
 import contextlib
 import ctypes
 import mmap
+import os
 import threading
 from typing import Any
 
@@ -52,6 +53,12 @@ class Guards:
         self.damage: list = []  # what was found when blocks were given back
         self.lock = threading.RLock()
         self.place_of = bisect.bisect_left  # here, because blocks come back while Python ends
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._after_fork)
+
+    def _after_fork(self) -> None:
+        """The thread that held the lock may not be in this process."""
+        self.lock = threading.RLock()
 
     def pool_for(self, nbytes: int) -> Any:
         if not nbytes:
@@ -77,8 +84,9 @@ class Guards:
             hurt = self.hurt(address)
             if hurt:
                 self.damage.append(hurt)
-            _, release = self.live.pop(address)
+            # in this order: who is interrupted in between leaves no start without its block
             del self.starts[self.place_of(self.starts, address)]
+            _, release = self.live.pop(address)
         release()
 
     def block_of(self, address: int) -> tuple | None:

@@ -2,29 +2,58 @@
 
 `threading.stack_size` lets a program have threads of 64 KB, where compiling a larger kernel would
 run over the end of the stack. And in the main thread Control-C (or any handler of a signal) may
-raise in the midst of llvmlite, whose lock would then stay locked for good. So both have it done by
-a thread of its own.
+raise in the midst of llvmlite or of an import, whose locks would then stay locked for good. So both
+have it done by a thread of its own.
+
+Only one thread at a time does such things. Builders import what they need, and where two threads
+import modules that need each other, Python shows one of them a module that is half there.
 """
 
+import _thread
 import ctypes
+import os
 import sys
 import threading
 
 ENOUGH = 1 << 20  # bytes of stack that LLVM can live with
 _OWN = 1 << 23  # of threads that are started here
-_lock = threading.Lock()  # threading.stack_size speaks for all threads that start
+_starting = threading.RLock()  # threading.stack_size speaks for all threads that start
+_one = threading.RLock()
+_holder = None  # the thread that has it
+if hasattr(os, "register_at_fork"):
+    # no thread may be at it while the process is copied: in the child it would never finish
+    for _lock in (_starting, _one):
+        os.register_at_fork(
+            before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+        )
 
 
-def with_room(act, *args):
-    """act(*args), on another thread where this one's stack is small or signals may interrupt."""
-    if threading.current_thread() is not threading.main_thread() and stack_bytes() >= ENOUGH:
+def alone(act, *args):
+    """act(*args) while no other thread compiles, with room and uninterrupted."""
+    if _holder == threading.get_ident():
         return act(*args)
+    if not _is_main() and stack_bytes() >= ENOUGH:
+        return _in_turn(act, args)
     return _elsewhere(act, args)
+
+
+def _in_turn(act, args):
+    global _holder
+    with _one:
+        _holder = threading.get_ident()
+        try:
+            return act(*args)
+        finally:
+            _holder = None
+
+
+def _is_main():
+    return threading.get_ident() == threading.main_thread().ident
 
 
 def stack_bytes():
     """The size of this thread's stack; 0 where it cannot be found out."""
-    if threading.current_thread() is threading.main_thread():
+    if _is_main():
         return ENOUGH  # the system's choice, and it grows
     try:
         return _SIZES[sys.platform](ctypes.CDLL(None))
@@ -53,28 +82,31 @@ _SIZES = {"linux": _linux, "darwin": _darwin}
 
 
 def _elsewhere(act, args):
-    found: list = []
+    """The same on another thread. An interruption is raised when that has come to its end."""
+    found, started, interruption = [], [], None
+    done = _thread.allocate_lock()
+    done.acquire()
 
     def run():
         try:
-            found.append((act(*args), None))
+            found.append((_in_turn(act, args), None))
         except BaseException as error:
             found.append((None, error))
-
-    thread = threading.Thread(target=run, name="flambeau compiler")
-    with _lock:
-        previous = threading.stack_size(_OWN)
-        try:
-            thread.start()
-        except RuntimeError:  # the interpreter is about to end
-            return act(*args)
         finally:
-            threading.stack_size(previous)
-    interruption = None
-    while thread.is_alive():
+            done.release()
+
+    try:
+        _start(run, started)
+    except BaseException as raised:
+        interruption = raised
+    if not started:  # nothing can be started any more: the interpreter is about to end
+        if isinstance(interruption, RuntimeError):
+            return _in_turn(act, args)
+        raise interruption
+    while not found:
         try:
-            thread.join()
-        except BaseException as raised:  # and raised again once the compiler is done
+            done.acquire()
+        except BaseException as raised:
             interruption = raised
     if interruption is not None:
         raise interruption
@@ -82,3 +114,15 @@ def _elsewhere(act, args):
     if error is not None:
         raise error
     return result
+
+
+def _start(run, started):
+    """Start a thread and put its number into a list, with nothing in between to interrupt."""
+    if sys.is_finalizing():
+        raise RuntimeError("no thread would run")
+    with _starting:
+        previous = threading.stack_size(_OWN)
+        try:
+            started.extend(map(_thread.start_new_thread, (run,), ((),)))
+        finally:
+            threading.stack_size(previous)

@@ -31,8 +31,9 @@ class StorageReader:
     all at once (`at_once` is false, and `fill` follows).
     """
 
-    def __init__(self, archive, map_location, mapping=None, at_once=True):
+    def __init__(self, archive, map_location, mapping=None, at_once=True, folder="data"):
         self.archive, self.map_location, self.mapping = archive, map_location, mapping
+        self.folder = folder  # programs keep their constants in another one
         self.known = {}
         self.at_once = at_once
         self.waiting = []  # (name, storage, dtype)
@@ -58,7 +59,7 @@ class StorageReader:
 
     def _find(self, key, location, nbytes, dtype):
         """(storage or None for the meta device, size)"""
-        size = self.archive.size_of(f"data/{key}")
+        size = self.archive.size_of(f"{self.folder}/{key}")
         if size != nbytes:
             raise RuntimeError(
                 f"record size ({size} bytes) does not match expected size ({nbytes} bytes) for "
@@ -76,17 +77,17 @@ class StorageReader:
     def _mapped(self, key, size):
         if self.mapping is None or not size or self.foreign:
             return None
-        start = self.archive.start_of(f"data/{key}")
+        start = self.archive.start_of(f"{self.folder}/{key}")
         if start is None:
             return None
         return borrowed_storage(address_of(self.mapping) + start, size, self.mapping)
 
     def _read(self, key, size, dtype):
-        self.archive.reserve(f"data/{key}")
+        self.archive.reserve(f"{self.folder}/{key}")
         storage = new_storage(size)
         if size:
             if not settings.skips_data:
-                self.waiting.append((f"data/{key}", storage, dtype))
+                self.waiting.append((f"{self.folder}/{key}", storage, dtype))
             if self.at_once:
                 self.fill()
         return storage

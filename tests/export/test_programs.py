@@ -15,8 +15,6 @@ from tests.export.programs import PROGRAMS, build
 
 pytestmark = pytest.mark.filterwarnings("ignore:reduction")
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "export.json").read_text())
-# attention is put together of other ops here; the states of an LSTM are one tensor
-OTHER_OPS = {"lstm", "mha", "mha_noweights", "encoder", "encoder_eval"}
 
 
 def lines(text):
@@ -36,8 +34,6 @@ def recorded(kind, name):
 
 @pytest.mark.parametrize("kind,name", [(kind, name) for kind in GOLDEN for name in GOLDEN[kind]])
 def test_texts_are_those_of_pytorch(kind, name):
-    if kind == "export" and name in OTHER_OPS:
-        pytest.skip("made of other ops")
     assert lines(recorded(kind, name)) == GOLDEN[kind][name]
 
 

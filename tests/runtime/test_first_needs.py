@@ -5,6 +5,8 @@ import pathlib
 import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -79,7 +81,7 @@ def test_small_stacks_are_recognised_and_left():
     seen = []
 
     def look():
-        seen.append((stacks.stack_bytes(), stacks.with_room(stacks.stack_bytes)))
+        seen.append((stacks.stack_bytes(), stacks.alone(stacks.stack_bytes)))
 
     before = threading.stack_size(1 << 17)
     try:
@@ -91,6 +93,51 @@ def test_small_stacks_are_recognised_and_left():
         threading.stack_size(before)
     ((own, roomy),) = seen
     assert 0 < own < stacks.ENOUGH <= roomy
+
+
+def test_one_thread_at_a_time_and_what_it_does_may_do_more():
+    inside, most = [], []
+
+    def work():
+        inside.append(1)
+        most.append(len(inside))
+        time.sleep(0.001)
+        inside.pop()
+        return stacks.alone(threading.get_ident) == threading.get_ident()
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: stacks.alone(work), range(20)))
+    assert all(found) and stacks.alone(work) and max(most) == 1
+
+
+INTERRUPTED = """
+import signal
+from flambeau.runtime import stacks
+
+class Interruption(Exception): ...
+def interrupt(*_): raise Interruption
+signal.signal(signal.SIGALRM, interrupt)
+running = []
+def work():
+    running.append(1)
+    for _ in range(300):
+        sum(range(50))
+    running.pop()
+for k in range(400):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1e-5 + k * 1e-6)
+        stacks.alone(work)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except Interruption:
+        pass
+    assert not running, k
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such timer")
+def test_who_is_interrupted_leaves_no_work_behind():
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_goes_wrong_on_the_other_thread_is_raised_here():

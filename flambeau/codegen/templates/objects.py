@@ -45,7 +45,7 @@ def build(slots):
 
 VIEWS = ("subscript", "reshaped", "turned", "permuted", "unsqueezed", "expanded")
 LAYOUTS = ("layout", "dense", "enter")
-NAMES = (*LAYOUTS, "fresh", "share", *VIEWS, "sized", "joined", "reduced")
+NAMES = (*LAYOUTS, "fresh", "share", *VIEWS, "sized", "joined", "reduced", "integers", "even")
 
 
 def _fields(m, made, layout, storage, offset):
@@ -121,10 +121,13 @@ def _leave_if_odd(m, item, depth):
 
 
 def _reduced(m, layout, args, kwargs):
-    """A tensor for the result of a reduction; None where its dim is odd or its keepdim an int."""
+    """A tensor for the result of a reduction; None where its dim is odd or its keepdim an int.
+
+    Without a layout it is only True.
+    """
     fn, given = m.fn, m.length(args)
     with fn.when(given > 0):
-        m.leave_unless(~m.is_odd(m.item(args, 0)))
+        _leave_if_odd(m, m.item(args, 0), 0)
     with fn.when(given > 1):
         m.leave_unless(~m.is_a(m.item(args, 1), "PyLong_Type"))
     with fn.when(fn.call("PyDict_Size", I64, kwargs, pure=False) > 0):
@@ -133,10 +136,29 @@ def _reduced(m, layout, args, kwargs):
             for name in ("dim", "keepdim")
         )
         with fn.when(dim != m.nothing):
-            m.leave_unless(~m.is_odd(dim))
+            _leave_if_odd(m, dim, 0)
         with fn.when(keepdim != m.nothing):
             m.leave_unless(~m.is_a(keepdim, "PyLong_Type"))
+    with fn.when(layout == m.none):
+        m.leave(m.own_reference(V(fn, PTR, "@_Py_TrueStruct")))
     fn.ret(m.inner("fresh", layout))
+
+
+def _integers(m, items):
+    """Is this a tuple of nothing but integers? True is none, though it is equal to 1."""
+    fn, no = m.fn, V(m.fn, PTR, "@_Py_FalseStruct")
+    with fn.when(~(m.is_a(items, "PyTuple_Type") | (m.kind(items) == m.constant("Size")))):
+        m.leave(m.own_reference(no))
+    with fn.loop(0, m.length(items)) as k, fn.when(~m.is_a(m.item(items, k), "PyLong_Type")):
+        m.leave(m.own_reference(no))
+    fn.ret(m.own_reference(V(fn, PTR, "@_Py_TrueStruct")))
+
+
+def _even(m):
+    """True unless an argument is odd, or a tuple that holds such; then None."""
+    with m.fn.loop(0, m.count) as k:
+        _leave_if_odd(m, m.fn.load(m.fn.gep(m.args, k, PTR), PTR), 0)
+    m.fn.ret(m.own_reference(V(m.fn, PTR, "@_Py_TrueStruct")))
 
 
 def _view(m, input, layout, offset, recording):
@@ -154,4 +176,6 @@ _BUILTINS = (
     ("fresh", 1, lambda m, layout: m.fn.ret(m.inner("fresh", layout))),
     ("share", 4, _view),
     ("reduced", 3, _reduced),
+    ("integers", 1, _integers),
+    ("even", 0, _even),
 )

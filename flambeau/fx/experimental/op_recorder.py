@@ -20,6 +20,7 @@ from flambeau.eager import interposing
 from flambeau.eager.aten_calls import as_op, named_call, tidied
 from flambeau.eager.dispatching import _SHELL_KEYS
 from flambeau.eager.overloads import recorded_by
+from flambeau.fx.experimental.attention import attend, is_plain
 from flambeau.fx.experimental.branches import place_for, record_branch, same_kind
 from flambeau.fx.experimental.indexing import assign, take
 from flambeau.fx.experimental.recorder import Again, Recorder, overload
@@ -34,6 +35,7 @@ from flambeau.fx.experimental.symbolic_shapes import (
 )
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node, map_aggregate
+from flambeau.library import CustomOpDef
 from flambeau.nn import Module
 from flambeau.nn.modules.module import Module as _Module
 from flambeau.utils import _pytree as pytree
@@ -53,16 +55,26 @@ _WORDS: dict[str, Callable] = {
 _QUESTIONS = frozenset(
     "shape.__get__ size numel nelement __len__ stride storage_offset".split()
 )  # fmt: skip
+# ops whose result is as long as values say
+_FREE = frozenset(
+    "nonzero argwhere masked_select bincount unique_consecutive _unique2 unique_dim".split()
+)
 _READERS = frozenset("item __bool__ is_nonzero __int__ __float__ __index__ __complex__".split())
 # ops that return what they were given if there is nothing to do, which is then not recorded
-_MAY_DO_NOTHING = frozenset({"contiguous"})
-_LIFTED = {"tensor": True, "as_tensor": False, "asarray": False, "from_numpy": False}
+_MAY_DO_NOTHING = frozenset({"contiguous", "conj", "resolve_conj", "resolve_neg"})
+_LIFTED = {
+    "tensor": True,
+    "new_tensor": True,
+    "as_tensor": False,
+    "asarray": False,
+    "from_numpy": False,
+}
 
 
 class OpRecorder(Recorder):
     """Records ops of aten as they are called."""
 
-    kinds = frozenset({"op", "property", "method", "data"})
+    kinds = frozenset({"op", "property", "method", "data", "python"})
 
     def __init__(self, graph: Graph, root: Module, env: ShapeEnv, **options: Any) -> None:
         super().__init__(graph, root, options.get("decompositions"))
@@ -82,12 +94,14 @@ class OpRecorder(Recorder):
     def wants(self, place: interposing.Place) -> bool:
         if place.kind in ("property", "method"):
             return place.key in _QUESTIONS
+        if place.kind == "python":
+            return place.key == "multi_head_attention_forward"
         if place.kind == "data":
             return place.key in _LIFTED or place.key in ("tolist", "numpy")
         if place.kind != "op" or place.key in _SHELL_KEYS:
             return False
         naming = place.naming
-        return callable(naming) or str(naming).startswith(("aten::", "torchvision::"))
+        return callable(naming) or "::" in str(naming)
 
     # -- calls -------------------------------------------------------------------------------
     def around(self, name: interposing.Name, function: Callable, args: tuple, kwargs: dict) -> Any:
@@ -96,10 +110,14 @@ class OpRecorder(Recorder):
             return self._size(key, function, args, kwargs)
         if name.kind == "data":
             return self._data(key, function, args, kwargs)
+        if name.kind == "python":
+            return self._attention(name, function, args, kwargs)
         if key == "__getitem__":
             return take(self, *args)
         if key == "__setitem__":
             return assign(self, *args)
+        if isinstance(args[0] if args else None, CustomOpDef):
+            return self.call(args[0].default, *args[1:], **kwargs)
         if key in _READERS and isinstance(args[0], Tensor):
             return self._read(key, function, args[0])
         found = named_call(name, args, kwargs)
@@ -114,14 +132,18 @@ class OpRecorder(Recorder):
         target = overload(f"{short}.{kind}")
         if target in self.decompositions:
             return self.take_apart(target, given, named)
-        result = self.run(function, args, kwargs)
-        if _has_free_size(short, given):
-            self._free_sizes(result)
+        free = _has_free_size(short, given)
+        if free:
+            result = self._free_sizes(short, function, args, kwargs)
+        else:
+            result = self.run(function, args, kwargs)
         if short in _MAY_DO_NOTHING and result is args[0]:
             return result
         if short in ("to", "_to_copy"):
             self._assert_kind(args[0])
         self.write(target, given, named, result)
+        if free:
+            self._assert_size(result)
         return result
 
     def call(self, name: str | Any, *args: Any, **kwargs: Any) -> Any:
@@ -129,23 +151,44 @@ class OpRecorder(Recorder):
         target = overload(name) if isinstance(name, str) else name
         if target in self.decompositions:
             return self.take_apart(target, args, kwargs)
-        args, kwargs = tidied(target._schema, args, kwargs)
-        result = self.run(target.function(), args, kwargs)
-        if _has_free_size(target.overloadpacket.__name__, args):
-            self._free_sizes(result)
+        return self.call_whole(target, *args, **kwargs)
+
+    def call_whole(self, target: Any, *args: Any, **kwargs: Any) -> Any:
+        """The same without taking it apart."""
+        if target.namespace == "aten":
+            args, kwargs = tidied(target._schema, args, kwargs)
+        short = target.overloadpacket.__name__
+        free = _has_free_size(short, args)
+        if free:
+            result = self._free_sizes(short, target.function(), args, kwargs)
+        else:
+            result = self.run(target.function(), args, kwargs)
         self.write(target, args, kwargs, result)
+        if free:
+            self._assert_size(result)
         return result
 
     def take_apart(self, target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Record what an op is made of."""
+        return self.inside(self.decompositions[target], args, kwargs)
+
+    def inside(self, function: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Call a function and record what it calls, while a call is being handled."""
         again = Again(self)
         off = interposing.switched_off(self, *self.agains)
         with off, recorded_by(self), interposing.handling(again):
             self.agains.append(again)
             try:
-                return self.decompositions[target](*args, **kwargs)
+                return function(*args, **kwargs)
             finally:
                 self.agains.pop()
+
+    def _attention(self, name, function, args, kwargs):
+        """Attention in the steps that PyTorch takes, where it is nothing unusual."""
+        found = named_call(name, args, kwargs)
+        if found is not None and is_plain(found[1]):
+            return self.inside(attend, (found[1],), {})
+        return self.inside(function, args, kwargs)
 
     def call_named(self, short: str, values: dict[str, Any]) -> Any:
         """The same for arguments by their names here."""
@@ -381,10 +424,39 @@ class OpRecorder(Recorder):
         self.finish(node, value)
         return found
 
-    def _free_sizes(self, result):
-        """The first size of a result depends on values."""
+    def _free_sizes(self, short, function, args, kwargs):
+        """Run an op that gives tensors whose first size depends on values."""
+        first = next(leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, Tensor))
+        most = float("inf")
+        if id(first) not in self.shapes and short != "bincount":
+            most = first._layout.numel
+        with interposing.switched_off(self, *self.agains), recorded_by(None):
+            result = function(*args, **kwargs)
+            self._free_first(result, most)
+        return result
+
+    def _assert_size(self, result):
+        """Checks of the size for when the program runs."""
         first = next(item for item in pytree.tree_leaves(result) if isinstance(item, Tensor))
-        expr = self.env.create_unbacked(first._layout.shape[0], 0, float("inf"))
+        size = self.shapes.get(id(first), (None,))[0]
+        if size is None:
+            return
+        node = self._sym_node(SymInt(size.expr, self.env, (first, 0)))
+        limits = self.env.symbols[str(size.expr)]
+        bounds = [(operator.ge, ">=", limits.lower)]
+        if limits.upper != float("inf"):
+            bounds.append((operator.le, "<=", int(limits.upper)))
+        for function, word, bound in bounds:
+            test = self.graph.call_function(function, (node, bound))
+            text = f"Runtime assertion failed for expression {size} {word} {bound} on node '{test}'"
+            target = overload("_assert_scalar.default")
+            self.graph.create_node(
+                "call_function", target, (test, text), {}, "_assert_scalar_default"
+            )
+
+    def _free_first(self, result, most):
+        first = next(item for item in pytree.tree_leaves(result) if isinstance(item, Tensor))
+        expr = self.env.create_unbacked(first._layout.shape[0], 0, most)
         for item in pytree.tree_leaves(result):
             if isinstance(item, Tensor) and item.ndim and item.shape[0] == first.shape[0]:
                 rest = item._layout.shape[1:]
@@ -555,7 +627,7 @@ def _has_free_size(short, args):
     if short == "index":
         masks = (flambeau.bool, flambeau.uint8)
         return any(isinstance(i, Tensor) and i.dtype in masks for i in args[1])
-    return short in ("nonzero", "masked_select", "unique_consecutive", "_unique2", "unique_dim")
+    return short in _FREE
 
 
 def _tried(function, leaves, spec):

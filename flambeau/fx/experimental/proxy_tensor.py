@@ -67,7 +67,7 @@ class ProxyTorchDispatchMode(OpRecorder):
 
     def wants(self, place: interposing.Place) -> bool:
         if self.pre_dispatch or place.kind != "op":
-            return super().wants(place)
+            return bool(super().wants(place))
         if place.key in _SEEN_WHOLE or _Below.wants(self, place):
             return True
         name = str(place.naming).partition("::")[2] if isinstance(place.naming, str) else ""
