@@ -277,7 +277,7 @@ class Way:
         space = {
             "make": make_tensor,
             "fresh": empty_like_layout,
-            "fit": _fitting,
+            "fit": fitting,
             "arena": recording.ARENA,
             "replay": self.tape.replay,
             "check": self.check,
@@ -381,7 +381,7 @@ def compiled(name, parameters, lines, space):
     return space[name]
 
 
-def _fitting(grad, layout):
+def fitting(grad, layout):
     """A gradient as the tape knows it: dense, and zeros where there is none."""
     if grad is None:
         return filled(layout, 0)

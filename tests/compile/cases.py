@@ -553,6 +553,26 @@ def grad_mode(torch, compile):
 
 
 @case
+def inference_mode(torch, compile):
+    def f(x):
+        return x * 2, torch.is_inference_mode_enabled(), torch.is_grad_enabled()
+
+    @torch.inference_mode()
+    def inside(x):
+        return x + 1, torch.is_inference_mode_enabled()
+
+    g, x = compile(f), numbers(torch, 3).requires_grad_()
+    found = [g(x)]
+    with torch.no_grad():
+        found.append(g(x))
+    with torch.inference_mode():
+        found += [g(x)[1:], g(x)[0].requires_grad]
+        with torch.inference_mode(False):
+            found.append(g(x))
+    return [*found, g(x), compile(inside)(x)[1], torch.is_inference_mode_enabled()]
+
+
+@case
 def grad_mode_decorator_and_call(torch, compile):
     @torch.no_grad()
     def frozen(x):
@@ -1014,6 +1034,18 @@ def warnings_are_given(torch, compile):
         warnings.simplefilter("always")
         g(x), g(x)
     return [[(str(w.message), w.category.__name__) for w in caught]]
+
+
+@case
+def ops_that_warn(torch, compile):
+    def f(x, y):
+        return torch.nn.functional.mse_loss(x, y) + 1
+
+    g, x = compile(f), numbers(torch, 3, 1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = [g(x, x), g(x, x[0]), g(x, x[0]), g(x, x)]
+    return [found, [str(w.message)[:40] for w in caught]]
 
 
 @case
