@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from flambeau import _dtype
 from flambeau._dtype import dtype
 from flambeau._layout import Size
 from flambeau._memory_format import layout, memory_format
@@ -81,6 +82,16 @@ _AS_FORMS = frozenset(
     "multi_margin_loss multilabel_soft_margin_loss cosine_embedding_loss "
     "triplet_margin_loss".split()
 )
+
+
+# methods that stand for an op of another name, or with its arguments the other way round
+_CASTS = {name: getattr(_dtype, dtype) for name, dtype in
+          {"bfloat16": "bfloat16", "bool": "bool_", "byte": "uint8", "char": "int8",
+           "double": "float64", "float": "float32", "half": "float16", "int": "int32",
+           "long": "int64", "short": "int16", "cfloat": "complex64", "cdouble": "complex128"}.items()
+          if hasattr(_dtype, dtype)}  # fmt: skip
+_REFLECTED = {"__rpow__": "pow", "__rmod__": "remainder", "__rmatmul__": "matmul"}
+_DIVISIONS = {"__rtruediv__": "div", "__rdiv__": "div", "__rfloordiv__": "floor_divide"}
 
 
 class Region:
@@ -362,6 +373,11 @@ class Recorder(interposing.Handler, Building):
 
     def _recorded(self, name, args, kwargs):
         """The node of a call, under its name in aten."""
+        key = name.place.key
+        if key in _DIVISIONS and not isinstance(args[1], Tensor):
+            # aten divides tensors only; a tensor without dimensions does not change dtypes
+            number = self._apply("aten::tensor", args[1])
+            return self._apply("aten::" + _DIVISIONS[key], number, args[0])
         reasons = [f"there is no op {name}"]
         for short, given, named in _readings(name, args, kwargs):
             mark = self._mark()
@@ -532,9 +548,15 @@ class Recorder(interposing.Handler, Building):
 
 def _readings(name, args, kwargs):
     """A call as written, then as aten has it: (op, arguments, those by name)."""
-    short = name.partition("::")[2]
+    short, key = name.partition("::")[2], name.place.key
     short = _RENAMED.get(short, short)
-    if overloads("aten::" + short):
+    if key in _CASTS:
+        yield "to", (args[0], _CASTS[key]), {}
+    elif key == "type_as":
+        yield key, args, kwargs
+    elif key in _REFLECTED:
+        yield _REFLECTED[key], args[::-1], kwargs
+    elif overloads("aten::" + short) and (not key.startswith("__r") or short == "rsub"):
         yield short, args, _without_out(kwargs)
     found = aten_call(name, args, kwargs)
     if found is not None and overloads("aten::" + found[0]):
