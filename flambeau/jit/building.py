@@ -54,6 +54,7 @@ def type_of_constant(value: Any) -> T.Type | None:
 class Building:
     """What all parts of a compiler use; it stands in one block of one graph."""
 
+    reads_numbers = True  # a tensor may be given where a number is wanted
     graph: Graph
     frame: Frame
     source: Source

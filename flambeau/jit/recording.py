@@ -91,6 +91,13 @@ _CASTS = {name: getattr(_dtype, dtype) for name, dtype in
            "long": "int64", "short": "int16", "cfloat": "complex64", "cdouble": "complex128"}.items()
           if hasattr(_dtype, dtype)}  # fmt: skip
 _REFLECTED = {"__rpow__": "pow", "__rmod__": "remainder", "__rmatmul__": "matmul"}
+# methods that give no tensors, or none that depends on values
+_QUESTIONS = frozenset(
+    "dim ndimension stride storage_offset element_size is_contiguous is_complex is_floating_point "
+    "is_signed is_conj is_neg is_inference is_same_size is_shared nelement data_ptr get_device "
+    "storage untyped_storage retain_grad register_hook requires_grad_ backward new new_tensor type "
+    "__hash__ __repr__ __format__ __len__ is_pinned pin_memory result_type __dir__".split()
+)
 _DIVISIONS = {"__rtruediv__": "div", "__rdiv__": "div", "__rfloordiv__": "floor_divide"}
 
 
@@ -108,6 +115,7 @@ class Recorder(interposing.Handler, Building):
     kinds = frozenset({"op", "data", "method", "property", "module", "python"})
     level = interposing.OBSERVERS
     sees = "nothing"
+    reads_numbers = False  # which would be the number of the example
 
     def __init__(self, root: Any) -> None:
         interposing.offer(Calling.__call__, "nn.Module", "module")
@@ -303,6 +311,8 @@ class Recorder(interposing.Handler, Building):
             return traced(function(*args, **kwargs), made, self)
         elif key == "tensor" and name.kind == "data":
             _warn(_CONSTANT)
+        elif is_known and name.kind == "method" and key not in _QUESTIONS:
+            return self._op(name, function, args, kwargs)
         return function(*untraced(args), **{k: untraced(v) for k, v in kwargs.items()})
 
     def _size(self, tensor, result, dim=None):
@@ -374,10 +384,11 @@ class Recorder(interposing.Handler, Building):
     def _recorded(self, name, args, kwargs):
         """The node of a call, under its name in aten."""
         key = name.place.key
-        if key in _DIVISIONS and not isinstance(args[1], Tensor):
+        if key in _DIVISIONS:
             # aten divides tensors only; a tensor without dimensions does not change dtypes
-            number = self._apply("aten::tensor", args[1])
-            return self._apply("aten::" + _DIVISIONS[key], number, args[0])
+            is_number = not isinstance(args[1], Tensor)
+            other = self._apply("aten::tensor", args[1]) if is_number else args[1]
+            return self._apply("aten::" + _DIVISIONS[key], other, args[0])
         reasons = [f"there is no op {name}"]
         for short, given, named in _readings(name, args, kwargs):
             mark = self._mark()
@@ -548,7 +559,7 @@ class Recorder(interposing.Handler, Building):
 
 def _readings(name, args, kwargs):
     """A call as written, then as aten has it: (op, arguments, those by name)."""
-    short, key = name.partition("::")[2], name.place.key
+    short, key = name.partition("::")[2] or name.place.key, name.place.key
     short = _RENAMED.get(short, short)
     if key in _CASTS:
         yield "to", (args[0], _CASTS[key]), {}
