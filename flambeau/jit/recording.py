@@ -17,12 +17,13 @@ from flambeau._tensor import Tensor
 from flambeau.eager import interposing
 from flambeau.eager.aten_calls import aten_call
 from flambeau.jit import types as T
-from flambeau.jit.building import Building, type_of_constant
+from flambeau.jit.building import type_of_constant
 from flambeau.jit.environment import Frame
 from flambeau.jit.ir import Graph, Node, Value
 from flambeau.jit.matching import NoMatch, match
 from flambeau.jit.numbering import number_of
 from flambeau.jit.places import Source
+from flambeau.jit.recorded_indices import RecordedIndices
 from flambeau.jit.resolving import functional_form
 from flambeau.jit.schemas import overloads
 from flambeau.jit.sugar import TupleSugar
@@ -85,11 +86,20 @@ _AS_FORMS = frozenset(
 
 
 # methods that stand for an op of another name, or with its arguments the other way round
-_CASTS = {name: getattr(_dtype, dtype) for name, dtype in
-          {"bfloat16": "bfloat16", "bool": "bool_", "byte": "uint8", "char": "int8",
-           "double": "float64", "float": "float32", "half": "float16", "int": "int32",
-           "long": "int64", "short": "int16", "cfloat": "complex64", "cdouble": "complex128"}.items()
-          if hasattr(_dtype, dtype)}  # fmt: skip
+_CASTS = {
+    "bfloat16": _dtype.bfloat16,
+    "bool": _dtype.bool_,
+    "byte": _dtype.uint8,
+    "char": _dtype.int8,
+    "double": _dtype.float64,
+    "float": _dtype.float32,
+    "half": _dtype.float16,
+    "int": _dtype.int32,
+    "long": _dtype.int64,
+    "short": _dtype.int16,
+    "cfloat": _dtype.complex64,
+    "cdouble": _dtype.complex128,
+}
 _REFLECTED = {"__rpow__": "pow", "__rmod__": "remainder", "__rmatmul__": "matmul"}
 # methods that give no tensors, or none that depends on values
 _QUESTIONS = frozenset(
@@ -109,7 +119,7 @@ class Region:
         self.items: list[Any] = []  # nodes, and regions inside
 
 
-class Recorder(interposing.Handler, Building):
+class Recorder(interposing.Handler, RecordedIndices):
     """Writes down what runs on tensors that come from the inputs."""
 
     kinds = frozenset({"op", "data", "method", "property", "module", "python"})
@@ -478,84 +488,6 @@ class Recorder(interposing.Handler, Building):
             for item in result:
                 self._track_tree(item, node.add_output(value.type_.part))
 
-    # -- indices -----------------------------------------------------------------------------
-    def _index(self, key, function, args, kwargs):
-        plain = untraced(args)
-        if not self.known(args):
-            return function(*plain, **kwargs)
-        tensor, index = args[0], args[1]
-        if key == "__getitem__":
-            result = function(*plain, **kwargs)
-            self.track(result, self._indexed(tensor, index))
-            return result
-        self._write(tensor, index, args[2])
-        return function(*plain, **kwargs)
-
-    def _steps(self, tensor, index):
-        """(the value after selections and slices, indices that are tensors)"""
-        items = list(index) if isinstance(index, tuple) else [index]
-        used = sum(item is not None and item is not ... for item in items)
-        used += sum(item.ndim - 1 for item in items if _is_mask(item))
-        value, dim, indices = self.value_for(tensor), 0, []
-        for item in items:
-            if item is ...:
-                skipped = tensor.ndim - used
-                dim += skipped
-                indices.extend([None] * skipped)
-            elif item is None:
-                value = self._apply("aten::unsqueeze", value, dim)
-                dim += 1
-                indices.append(None)
-            elif isinstance(item, int) and not isinstance(item, bool):
-                value = self._apply("aten::select", value, dim, item)
-            elif isinstance(item, slice):
-                if item != slice(None):
-                    step = 1 if item.step is None else item.step
-                    value = self._apply("aten::slice", value, dim, item.start, item.stop, step)
-                dim += 1
-                indices.append(None)
-            else:
-                indices.append(self._index_tensor(item))
-                dim += item.ndim if _is_mask(item) else 1
-        return value, indices
-
-    def _index_tensor(self, item):
-        if isinstance(item, Tensor):
-            return self.value_for(item)
-        import flambeau
-
-        with interposing.switched_off(*self._mine()):
-            made = flambeau.tensor(untraced(item))
-        return self.value_for(made)
-
-    def _apply(self, op, *parts):
-        values = [p if isinstance(p, Value) else self.value_for(p) for p in parts]
-        return self.value_of(self.builtin(op, None, values), None)
-
-    def _indexed(self, tensor, index):
-        value, indices = self._steps(tensor, index)
-        if not any(i is not None for i in indices):
-            return self._apply("aten::alias", value) if value is self.value_for(tensor) else value
-        return self._apply("aten::index", value, self._listed_indices(indices))
-
-    def _listed_indices(self, indices):
-        given = [self.constant(None) if i is None else i for i in indices]
-        return self.node("prim::ListConstruct", given, T.ListOf(T.OptionalOf(T.TENSOR)), None)
-
-    def _write(self, tensor, index, found):
-        value, indices = self._steps(tensor, index)
-        given = self.value_for(found)
-        if not any(i is not None for i in indices):
-            op = "aten::copy_" if given.type_ == T.TENSOR else "aten::fill_"
-            self.builtin(op, None, [value, given])
-            return
-        if given.type_ != T.TENSOR:
-            import flambeau
-
-            with interposing.switched_off(*self._mine()):
-                given = self.value_for(flambeau.tensor(found, dtype=tensor.dtype))
-        self.builtin("aten::index_put_", None, [value, self._listed_indices(indices), given])
-
 
 def _readings(name, args, kwargs):
     """A call as written, then as aten has it: (op, arguments, those by name)."""
@@ -588,12 +520,6 @@ def _is_iteration():
             return True
         frame = frame.f_back
     return False
-
-
-def _is_mask(item):
-    return (
-        isinstance(item, Tensor) and not item.dtype.is_floating_point and item.dtype.name == "bool"
-    )
 
 
 def _warn(text):
