@@ -77,12 +77,12 @@ def works() -> list[Work]:
 
 
 def steps(work: Work, package: Any) -> tuple[Any, Any]:
-    """(eager step, compiled step): what a loss is computed with is compiled, the rest is not."""
+    """(eager step, compiled step) of a package: whole steps of training, functions otherwise."""
     found = []
     for compiled in (False, True):
-        text = NAMES + work.setup
-        text += "loss_of = torch.compile(loss_of)\n" if compiled else ""
-        text += work.step
+        text = NAMES + work.setup + work.step
+        what = "step" if "opt" in work.step else "loss_of"
+        text += f"{what} = torch.compile({what})\n" if compiled else ""
         title = f"<{package.__name__} {work.name} {compiled}>"
         linecache.cache[title] = (len(text), None, text.splitlines(True), title)
         names = {"torch": package, "__name__": "benchmark"}

@@ -3,7 +3,7 @@
     @natively
     def cut(rows, length): ...
 
-After a few calls the name stands for a builtin that was compiled from the function's own source
+After some calls the name stands for a builtin that was compiled from the function's own source
 (codegen/arithmetic.py). Until then, and where that cannot be had, the function itself does it.
 """
 
@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable
 from functools import wraps
 
-PATIENCE = 8  # calls before it pays to compile
+PATIENCE = 32  # calls before it pays to compile
 
 loads: Callable | None = None  # (function, source_of) -> builtin; eager/kernels.py says how
 _functions: dict = {}  # (module, name) -> the function in Python

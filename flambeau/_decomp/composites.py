@@ -734,6 +734,12 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: int | None = Non
     return aten._cdist_forward.default(x1, x2, p, compute_mode)
 
 
+@composite("grid_sampler")
+def grid_sampler(input: Tensor, *args: Any) -> Tensor:
+    kind = aten.grid_sampler_2d if input.ndim == 4 else aten.grid_sampler_3d
+    return kind.default(input, *args)
+
+
 @composite("linalg_norm")
 def linalg_norm(
     self: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None

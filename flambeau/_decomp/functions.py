@@ -9,6 +9,7 @@ from typing import Any
 
 import flambeau
 from flambeau._tensor import Tensor
+from flambeau.eager.schemas import schemas_of
 from flambeau.nn import functional as F
 
 _REDUCTIONS = ("none", "mean", "sum")
@@ -70,6 +71,22 @@ for _name in ("nll_loss", "binary_cross_entropy"):
     FUNCTIONS[_name] = _weighted(getattr(F, _name))
 FUNCTIONS["nll_loss_nd"] = FUNCTIONS["nll_loss2d"] = FUNCTIONS["nll_loss"]
 FUNCTIONS["cross_entropy_loss"] = _weighted(F.cross_entropy)
+
+
+def _mean_unless_told(name: str) -> Callable:
+    """A loss whose function here does not reduce by default, while the op takes the mean."""
+    place = [a.name for a in schemas_of(name)["default"].arguments].index("reduction")
+
+    def run(*args, **kwargs):
+        if len(args) <= place:
+            kwargs.setdefault("reduction", 1)
+        return getattr(flambeau, name)(*args, **kwargs)
+
+    return run
+
+
+for _name in ("hinge_embedding", "margin_ranking", "cosine_embedding", "triplet_margin"):
+    FUNCTIONS[_name + "_loss"] = _mean_unless_told(_name + "_loss")
 
 
 @op("binary_cross_entropy_with_logits")
@@ -459,6 +476,34 @@ for _mode, _names in {
 }.items():  # fmt: skip
     for _name in _names.split():
         FUNCTIONS[_name] = _upsampled(_mode)
+
+
+@op("unique_consecutive")
+def unique_consecutive(
+    self: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    found = flambeau.unique_consecutive(self, return_inverse=True, return_counts=True, dim=dim)
+    empty = self.new_zeros(0, dtype=flambeau.int64)
+    return found[0], found[1] if return_inverse else empty, found[2] if return_counts else empty
+
+
+@op("tensordot")
+def tensordot(self: Tensor, other: Tensor, dims_self: Any, dims_other: Any) -> Tensor:
+    return flambeau.tensordot(self, other, (list(dims_self), list(dims_other)))
+
+
+@op("chain_matmul")
+def chain_matmul(matrices: Any) -> Tensor:
+    return flambeau.chain_matmul(*matrices)
+
+
+@op("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
+def grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    mode = ("bilinear", "nearest", "bicubic")[interpolation_mode]
+    padding = ("zeros", "border", "reflection")[padding_mode]
+    return F.grid_sample(input, grid, mode, padding, align_corners)
 
 
 @op("_trilinear")

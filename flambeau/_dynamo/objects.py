@@ -389,7 +389,9 @@ class Objects:
         plain = type(owner.obj).__setattr__ in (object.__setattr__, Registry.__setattr__)
         if not plain or not isinstance(value, TensorValue) or value.real is None:
             return False
-        if parameter_hooks or buffer_hooks or not hasattr(owner.obj, name):
+        fields = getattr(owner.obj, "__dict__", {})
+        places = [fields, *(fields.get(kind, {}) for kind in ("_parameters", "_buffers"))]
+        if parameter_hooks or buffer_hooks or not any(name in place for place in places):
             return False
         return self.attribute(owner, name) is value
 

@@ -6,30 +6,58 @@ calls (design 010), nothing is compiled: they are to see the program itself.
 
 import contextlib
 import threading
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
 from flambeau import _dtype
 from flambeau._device import default_device
+from flambeau._dynamo.exc import Break
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import interposing
 
 
 class _Threads(threading.local):
     plain = 0  # how many reasons there are not to compile: reading, `disable`
+    reading = 0
 
 
 threads = _Threads()
 
 
+_lock = threading.Lock()
+_readers = 0
+
+
 @contextlib.contextmanager
 def reading() -> Iterator[None]:
-    """A program is being read in this thread."""
+    """A program is being read in this thread; an op that warns is a break, or it would twice."""
+    global _readers
+    with _lock:
+        _readers += 1
+        if _readers == 1:
+            warnings.warn = _warn
     threads.plain += 1
+    threads.reading += 1
     try:
         yield
     finally:
         threads.plain -= 1
+        threads.reading -= 1
+        with _lock:
+            _readers -= 1
+            if not _readers and warnings.warn is _warn:
+                warnings.warn = _plain_warn
+
+
+_plain_warn: Any = warnings.warn
+
+
+def _warn(message, category=None, stacklevel=1, *args, **kwargs):
+    """What warnings.warn is while somebody reads: other threads warn as ever."""
+    if threads.reading:
+        raise Break(f"a warning: {message}")
+    return _plain_warn(message, category, stacklevel + 1, *args, **kwargs)
 
 
 def is_plain() -> bool:

@@ -505,6 +505,13 @@ class Plan:
             found |= entry.writes
         return found - twice
 
+    def last_writes(self) -> dict:
+        """Block -> number of the last entry that may write to it."""
+        found: dict = {}
+        for k, entry in enumerate(self.order):
+            found.update(dict.fromkeys(entry.writes, k))
+        return found
+
     def needed(self) -> tuple[set, dict]:
         """(blocks that others than groups are given or groups change, block -> loads of it)."""
         fixed: set = set()
@@ -522,96 +529,109 @@ class Plan:
 class Again:
     """Values of a first plan that a second one computes once more in place of loading them.
 
-    A block qualifies if one group of the first plan wrote it, from memory that will be there
-    unchanged, and if only groups of the second plan read it: then it need not be kept at all.
+    A block may go if one group of the first plan wrote it, if only groups of the second plan read
+    it, and if its value follows from what will be there: memory that stays as it was, or other
+    results of its group that are kept. So of a chain the first link is kept, if its beginning is
+    not, and the others are computed from it.
     """
 
     def __init__(self, first: Plan, second: Plan, may_go: Any, stays: Any) -> None:
         """may_go(block): may it be missing after the first plan? stays(block): will it be there?"""
-        self.origins: dict = {}  # flat operand -> (group, operand, block)
+        self.origins: dict = {}  # flat operand -> (known values of its group, expression)
+        self.gone: set = set()
         self.stays = stays
-        self.place = {id(entry): k for k, entry in enumerate(first.order)}
-        self.last = {b: -1 for entry in first.order for b in entry.reads}
-        for k, entry in enumerate(first.order):
-            self.last.update(dict.fromkeys(entry.writes, k))
-        once = first.written_once()
-        for entry in first.order:
-            if type(entry) is Group and len(entry.sizes) == 1:
-                for o, block in entry.written.items():
-                    if block in once and may_go(block):
-                        self.origins[o] = entry, o, block
-        self.known: dict = {}  # group -> what it computes
-        self.gone = {block for _, _, block in self.origins.values()}
+        once, self.last = first.written_once(), first.last_writes()
         fixed, loads = second.needed()
-        self.gone -= fixed
-        while True:
-            lost = {b for b in self.gone if not self._can(b, loads.get(b, ()))}
-            if not lost:
-                break
-            self.gone -= lost
-
-    def _can(self, block, loads):
-        """Can all loads of a block be done without, from what stays?"""
-        for o, sizes in loads:
-            if not self.has(o, sizes):
-                return False
-        for entry, _, b in self.origins.values():
-            if b != block:
+        for place, entry in enumerate(first.order):
+            if type(entry) is not Group or len(entry.sizes) != 1:
                 continue
-            if sum(cost(n.values) for _, n, *_ in entry.members) > COST // 2:
-                return False
-            for o, read in entry.operands.items():
-                if read not in entry.reads:
+            known = _Known(entry, place)
+            for o, block in entry.written.items():
+                if block not in once:
                     continue
-                if self.last[read] >= self.place[id(entry)]:
-                    return False  # it was written over since
-                if read in self.gone:
-                    if not self.has(o, entry.sizes):
-                        return False
-                elif not self.stays(read):
+                expression = known.state[o]
+                candidate = may_go(block) and block not in fixed
+                alike = all(self._flat(x, sizes) == o for x, sizes in loads.get(block, ()))
+                if candidate and alike and self._follows(known, expression):
+                    self.origins[o] = known, expression
+                    self.gone.add(block)
+                elif stays(block):
+                    known.kept[id(expression)] = o
+
+    def _follows(self, known, expression):
+        """Can a value be computed from what is kept and what stays, at a reasonable cost?"""
+        seen, stack = set(), [expression]
+        while stack:
+            e = stack.pop()
+            if id(e) in seen or id(e) in known.kept:
+                continue
+            seen.add(id(e))
+            if e.op == "argument":
+                load = known.loads.get(id(e))
+                if load is not None and not self._is_there(load.operand, known):
                     return False
-        return True
+            stack.extend(e.args)
+        return len(seen) <= COST
+
+    def _is_there(self, o, known):
+        if o in self.origins:
+            return True  # it can be computed in turn
+        block = known.group.operands[o]
+        return self.stays(block) and self.last.get(block, -1) < known.place
 
     def _flat(self, o, sizes):
         return _spread(o, sizes, (math.prod(sizes),)) if _is_flat(o, sizes) else None
 
     def has(self, o: Operand, sizes: tuple) -> bool:
-        found = self.origins.get(self._flat(o, sizes))
-        return found is not None and found[2] in self.gone
+        return self._flat(o, sizes) in self.origins
 
     def value(self, o: Operand, sizes: tuple, value_of: Any, numbers: list) -> Any:
         """The value of an operand from that of others; None if it is there to be loaded."""
-        if not self.has(o, sizes):
+        found = self.origins.get(self._flat(o, sizes))
+        if found is None:
             return None
-        entry, flat, _ = self.origins[self._flat(o, sizes)]
-        known = self.known.get(id(entry))
-        if known is None:
-            known = self.known[id(entry)] = entry.values()
-        state, loads, given = known
-        needed = _leaves([state[flat]])
-        exchange = {
-            id(load.expression): value_of(_spread(load.operand, entry.sizes, sizes))
-            for load in loads
-            if id(load.expression) in needed
-        }
-        for kind, number, expression in given:
-            if id(expression) in needed:
-                fresh = scalar.Expr("argument", (), expression.type)
+        known, expression = found
+        exchange: dict = {}
+
+        def leaf(e):
+            operand = known.kept.get(id(e))
+            load = known.loads.get(id(e))
+            if operand is None and load is not None:
+                operand = load.operand
+            if operand is not None:
+                return value_of(_spread(operand, known.group.sizes, sizes))
+            if e.op == "argument":
+                kind, number = known.numbers[id(e)]
+                fresh = scalar.Expr("argument", (), e.type)
                 numbers.append((kind, number, fresh))
-                exchange[id(expression)] = fresh
-        return _exchanged(state[flat], exchange)
+                return fresh
+            return None
+
+        return _exchanged(expression, exchange, leaf)
 
 
-def _exchanged(value, exchange):
-    """An expression with others in place of its leaves."""
-    memo: dict = dict(exchange)
+class _Known:
+    """What a group computes: expressions of its results, its loads and numbers by identity."""
+
+    def __init__(self, group, place):
+        self.group, self.place = group, place
+        self.state, loads, numbers = group.values()
+        self.loads = {id(load.expression): load for load in loads}
+        self.numbers = {id(e): (kind, number) for kind, number, e in numbers}
+        self.kept: dict = {}  # identity of an expression -> the operand that holds its value
+
+
+def _exchanged(value, memo, leaf):
+    """An expression with others in place of some: leaf(e) gives them, or None."""
 
     def visit(e):
         found = memo.get(id(e))
         if found is None:
-            found = e
-            if e.args:
-                found = scalar.Expr(e.op, tuple(map(visit, e.args)), e.type, e.data)
+            found = leaf(e)
+            if found is None:
+                found = e
+                if e.args:
+                    found = scalar.Expr(e.op, tuple(map(visit, e.args)), e.type, e.data)
             memo[id(e)] = found
         return found
 

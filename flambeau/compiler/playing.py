@@ -123,7 +123,9 @@ class _Text:
     def __init__(self, plain, leaves, outs, memory, replay, written):
         self.names = [f"x{k}" for k in range(len(leaves))]
         self.inputs = ", ".join(self.names)
-        self.outs, self.memory = outs, memory
+        # no tensor of the dry run is kept: their history holds all that it computed
+        self.memory, self.count = memory, len(outs)
+        self.roots = [k for k, o in enumerate(outs) if o._requires_grad and k not in memory.same]
         self.space = {
             "fresh": empty_like_layout,
             "make": make_tensor,
@@ -187,9 +189,6 @@ class _Text:
     def record(self, wants, way):
         """Lines that make the node: where gradients go, what the way back needs, its versions."""
         edges = "".join(f"edge_of(x{k}), " for k, wanted in enumerate(wants) if wanted)
-        roots = [
-            k for k, o in enumerate(self.outs) if o._requires_grad and k not in self.memory.same
-        ]
         inputs = [f"x{k}" for k in way.inputs]
         kept = [f"o{self.memory.whole[which]}._storage" for which in way.kept]
         held = [*inputs, *kept, "rest._storage" if self.memory.size else "None"]
@@ -199,15 +198,15 @@ class _Text:
         self.space["Node"] = type(
             "CompiledFunctionBackward", (CompiledNode,), {"__slots__": (), "way": way}
         )
-        self.lines.append(f"node = init(new(Node), ({edges}), ({_tuple(held)}), {len(roots)})")
+        self.lines.append(f"node = init(new(Node), ({edges}), ({_tuple(held)}), {len(self.roots)})")
         self.lines.append(f"node.versions = ({_tuple(versions)})")
-        for k, root in enumerate(roots):
+        for k, root in enumerate(self.roots):
             self.lines.append(f"o{root}._grad_fn = node")
             self.lines.append(f"o{root}._output_nr = {k}")
             self.lines.append(f"o{root}._requires_grad = True")
 
     def function(self, name, head=()):
-        results = _tuple(f"o{k}" for k in range(len(self.outs)))
+        results = _tuple(f"o{k}" for k in range(self.count))
         lines = [*head, *self.lines, f"return ({results})"]
         return compiled(name, self.inputs, lines, self.space)
 
@@ -278,7 +277,7 @@ class Way:
         space = {
             "make": make_tensor,
             "fresh": empty_like_layout,
-            "fit": _fitting,
+            "fit": fitting,
             "arena": recording.ARENA,
             "replay": self.tape.replay,
             "check": self.check,
@@ -298,7 +297,6 @@ class Way:
         if versions:
             lines.append(f"if ({_tuple(versions)}) != versions:")
             lines.append("    check(saved, versions)")
-        layouts = []  # of bases, by place
         for k in range(count):
             lines.append(f"b{k} = s{k}")
         for k, layout in enumerate(self.kept_layouts, count):
@@ -307,7 +305,7 @@ class Way:
         if self.has_rest:
             lines.append(f"b{at} = make({given(plain_bytes(0))}, s{at}, 0)")
             at += 1
-        layouts = {}
+        layouts: dict = {}  # of bases, by place
         for k, layout in enumerate(self.layouts):
             name = given(layout)
             lines.append(f"b{at} = grads[{k}]")
@@ -383,7 +381,7 @@ def compiled(name, parameters, lines, space):
     return space[name]
 
 
-def _fitting(grad, layout):
+def fitting(grad, layout):
     """A gradient as the tape knows it: dense, and zeros where there is none."""
     if grad is None:
         return filled(layout, 0)

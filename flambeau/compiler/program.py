@@ -172,15 +172,16 @@ class _Dry:
         names += [("saved", k) for k in range(len(blocks))]
         names += [("gradient", k) for k in range(len(grads))]
         back = run.plan(names, "result")
-        again = Again(
-            plan,
-            back,
-            lambda block: block[0] == "saved" and block[1] not in memory.used,
-            lambda block: (
-                block[0] == "saved"
-                or (block[0] == "input" and block[1] in used and block[1] not in self.written)
-            ),
-        )
+        count = len(leaves)
+
+        def stays(block):
+            """Is it there, unchanged, on the way back? Only what is read there in any case."""
+            kind, k = block
+            if kind == "saved":
+                return k not in memory.used or count + k in used
+            return kind == "input" and k in used and k not in self.written
+
+        again = Again(plan, back, lambda b: b[0] == "saved" and b[1] not in memory.used, stays)
         run.launches = back.launches(lambda block: block[0] != "arena", again)
         return playing.Backward(run, found, grads), again.gone
 

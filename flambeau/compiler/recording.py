@@ -71,10 +71,16 @@ class _Arena:
         self.busy = tapes.Flag()
         self.addresses: dict = {}
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forked)
+            # no other thread may be recording while the process is copied: all pools are its own
+            os.register_at_fork(
+                before=_lock.acquire,
+                after_in_parent=_lock.release,
+                after_in_child=self._forked,
+            )
 
     def _forked(self):
         """Who ran in the parent does not run here."""
+        _lock.release()
         self.busy.lower()
 
     def reserve(self, nbytes):

@@ -11,7 +11,7 @@ from typing import Any
 from flambeau import fx
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.leaves import accumulate
-from flambeau.compiler.playing import CompiledNode
+from flambeau.compiler.playing import CompiledNode, fitting
 from flambeau.eager.copying import filled
 
 _HOME = "flambeau._dynamo.steps"
@@ -35,12 +35,11 @@ def step_program(gm: fx.GraphModule, make: Any) -> Any:
     parts = _parted(nodes, kinds)
     if parts is None:
         return gm.forward
-    before, loss, after = parts
-    return _Step(gm, before, loss, after, make)
+    return _Step(gm, *parts, make)
 
 
 def _parted(nodes, kinds):
-    """(steps before backward, node of the loss, steps after it), if the graph has that form.
+    """(steps before backward, nodes of the loss and its gradient, steps after), in that form only.
 
     What is computed must not depend on what steps change: no argument of the graph may be read
     after backward, and nothing may be written or drawn there.
@@ -49,7 +48,10 @@ def _parted(nodes, kinds):
         return None
     at = kinds.index("backward")
     back = nodes[at]
-    if len(back.args) != 1 or any(back.kwargs.values()):
+    loss, gradient, *others = (*back.args, *[None] * 3)[:4]
+    options = {"gradient": gradient, **back.kwargs}
+    gradient = options.pop("gradient")
+    if any(others) or any(options.values()):
         return None
     seen_work = False
     for node, kind in zip(nodes[:at], kinds):
@@ -64,7 +66,7 @@ def _parted(nodes, kinds):
             return None
     before = [n for n, k in zip(nodes[:at], kinds) if k]
     after = [n for n, k in zip(nodes[at:], kinds[at:]) if k and n is not back]
-    return before, back.args[0], after
+    return before, (loss, gradient), after
 
 
 def _is_harmless(node):
@@ -79,7 +81,9 @@ def _is_harmless(node):
 class _Step:
     """zero_grad, forward, backward and step, as one function of the graph's inputs."""
 
-    def __init__(self, gm, before, loss, after, make):
+    def __init__(self, gm, before, start, after, make):
+        loss, gradient = start
+        self.has_gradient = gradient is not None
         self.before = [_call(gm, node) for node in before]
         self.after = [_call(gm, node) for node in after]
         graph = fx.Graph()
@@ -88,7 +92,8 @@ class _Step:
         for node in gm.graph.nodes:
             if node.op == "output":
                 outputs = fx.node.map_arg(node.args[0], lambda n: known[n])
-                graph.output((known[loss], *outputs))
+                given = () if gradient is None else (known[gradient],)
+                graph.output((known[loss], *given, *outputs))
             elif not kind_of(node) and not _is_optimizer(gm, node):
                 known[node] = graph.node_copy(node, lambda n: known[n])
                 inputs += node.op == "placeholder"
@@ -101,7 +106,7 @@ class _Step:
         for function, arguments in self.before:
             function(*arguments)
         loss, *outs = self.program(*inputs)
-        _go_back(loss)
+        _go_back(loss, outs.pop(0) if self.has_gradient else None)
         for function, arguments in self.after:
             function(*arguments)
         return tuple(outs)
@@ -119,16 +124,18 @@ def _call(gm, node):
     return node.target, tuple(found)
 
 
-def _go_back(loss):
-    """loss.backward(), straight from the tape where that is all there is."""
+def _go_back(loss, gradient):
+    """loss.backward(gradient), straight from the tape where that is all there is."""
     node = loss._grad_fn
     is_taped = isinstance(node, CompiledNode) and node.way.is_new and node.hooks is None
-    if not is_taped or modes.watched:
-        loss.backward()
+    fits = gradient is None or gradient.shape == loss.shape
+    if not is_taped or not fits or modes.watched:
+        loss.backward(gradient)
         return
     layout = node.way.layouts[loss._output_nr]
     grads = [None] * len(node.way.layouts)
-    grads[loss._output_nr] = filled(layout, 1)
+    start = filled(layout, 1) if gradient is None else fitting(gradient.detach(), layout)
+    grads[loss._output_nr] = start
     found = node.way.go(node.saved, node.versions, grads)
     node.release()
     for edge in node.edges:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau import _device, _dtype
+from flambeau._memory_format import strided
 from flambeau._tensor import Tensor
 from flambeau.eager import aten_names as names
 from flambeau.eager.binding import KEYWORDS
@@ -140,7 +141,9 @@ def _arange(short, key, values):
     step = 1 if step is None else step
     if end is None:
         start, end = None, start
-    given = {"end": end} if start is None and step == 1 else {"start": start or 0, "end": end}
+    given = {"end": end}
+    if start is not None or step != 1:
+        given = {"start": 0 if start is None else start, "end": end}
     return short, values | given | ({} if step == 1 else {"step": step})
 
 
@@ -201,7 +204,8 @@ def _to(short, key, values):
             dtype = value
     if device is None:
         return short, {"input": tensor, "dtype": dtype, **plain}
-    place = {"input": tensor, "dtype": dtype, "layout": None, "device": _device.resolve(device)}
+    place = {"input": tensor, "dtype": dtype or tensor.dtype, "layout": strided}
+    place["device"] = _device.resolve(device)
     return short, place | plain | {"pin_memory": None}
 
 
@@ -224,6 +228,63 @@ def _tensors(name):
         if len(given) == 1 and isinstance(given[0], (list, tuple)):
             given = given[0]
         return short, {**values, name: list(given)}
+
+    return change
+
+
+def _atleast(short, key, values):
+    given = values.pop("*", values.pop("tensors", ()))
+    if len(given) == 1 and isinstance(given[0], Tensor):
+        return short, {"input": given[0]}
+    return _tensors("tensors")(short, key, {"*": given})
+
+
+def _chain(short, key, values):
+    return short, {"matrices": list(values.pop("*", ()))}
+
+
+def _tensordot(short, key, values):
+    dims = values.get("dims", 2)
+    if is_int(dims):
+        dims = (list(range(-dims, 0)), list(range(dims)))
+    mine, theirs = (list(d) if isinstance(d, (list, tuple)) else [d] for d in dims)
+    named = {"input": values["a"], "other": values["b"]}
+    return short, named | {"dims_self": mine, "dims_other": theirs}
+
+
+def _round(short, key, values):
+    if values.get("decimals") == 0:
+        del values["decimals"]
+    return short, values
+
+
+def _randint(short, key, values):
+    """randint(high, size) and randint(low, high, size)."""
+    low, high, size = (values.pop(k, None) for k in ("low", "high", "size"))
+    if size is None and isinstance(high, (tuple, list)):
+        low, high, size = None, low, high
+    given = {"high": high, "size": list(size)}
+    return short, values | given | ({} if low is None else {"low": low})
+
+
+def _normal(short, key, values):
+    if values.get("size") is None:
+        return short, {k: values[k] for k in ("mean", "std", "generator")}
+    return short, values
+
+
+def _adaptive(short, key, values):
+    """None stands for the size that is there."""
+    size = values["output_size"]
+    if isinstance(size, (tuple, list)) and None in size:
+        there = values["input"].shape[-len(size) :]
+        values["output_size"] = [t if s is None else s for s, t in zip(size, there)]
+    return short, values
+
+
+def _softmax_of(name):
+    def change(short, key, values):
+        return name, {"input": values["input"], "dim": values["dim"]}
 
     return change
 
@@ -331,7 +392,18 @@ _CHANGES: dict[str, Callable] = {
     **dict.fromkeys("var std var_mean std_mean".split(), _spread),
     "to": _to,
     **{name: _tensors("tensors") for name in "broadcast_tensors meshgrid block_diag "
-       "cartesian_prod atleast_1d atleast_2d atleast_3d".split()},
+       "cartesian_prod".split()},
+    **{f"atleast_{n}d": _atleast for n in (1, 2, 3)},
+    "chain_matmul": _chain,
+    "tensordot": _tensordot,
+    "round": _round,
+    "randint": _randint,
+    "normal": _normal,
+    **{f"adaptive_{kind}_pool{n}d": _adaptive for kind in ("avg", "max") for n in (1, 2, 3)},
+    "_softmax": _softmax_of("softmax"),
+    "_log_softmax": _softmax_of("log_softmax"),
+    "grid_sampler_2d": _renamed("grid_sampler"),
+    "grid_sampler_3d": _renamed("grid_sampler"),
     "einsum": _einsum,
     "unfold": _unfold,
     "embedding_bag": _bag,
@@ -348,6 +420,7 @@ _CHANGES: dict[str, Callable] = {
     "cdist": _cdist,
     **{f"upsample_{kind}": _upsample for kind in "nearest1d nearest2d nearest3d linear1d "
        "bilinear2d bicubic2d trilinear3d".split()},
+    **{f"_upsample_nearest_exact{n}d": _upsample for n in (1, 2, 3)},
     **_RNN,
 }  # fmt: skip
 
@@ -355,17 +428,21 @@ _CHANGES: dict[str, Callable] = {
 # -- overloads -------------------------------------------------------------------------------------
 
 
-def _ours(short, name):
+def _ours(short, name, values=None):
     """What an argument of an op is called here."""
     found = names.RENAMED.get(short) or names.RENAMED.get(short.removesuffix("_"), {})
     renamed = found.get(name)
-    return renamed or ("input" if name == "self" else name)
+    if renamed is not None and (values is None or renamed in values):
+        return renamed
+    return "input" if name == "self" else name
 
 
 def _overload(short: str, values: Values) -> FunctionSchema | None:
     """The overload that takes such arguments."""
     found = schemas_of(short)
-    first = ("Tensor",) if short in names.TENSOR_FIRST else names.PREFERRED.get(short, ())
+    first = names.PREFERRED.get(short, ())
+    if short in names.TENSOR_FIRST:
+        first = ("Tensor", "Tensor_mode")
     ordered = [found[k] for k in first if k in found]
     ordered += [schema for k, schema in found.items() if k not in first]
     return next((schema for schema in ordered if _suits(schema, short, values)), None)
@@ -374,7 +451,7 @@ def _overload(short: str, values: Values) -> FunctionSchema | None:
 def _suits(schema, short, values):
     known = set()
     for argument in schema.arguments:
-        ours = _ours(short, argument.name)
+        ours = _ours(short, argument.name, values)
         known.add(ours)
         value = values.get(ours, REQUIRED)
         if value is REQUIRED or (value is None and argument.has_default_value()):
@@ -403,7 +480,7 @@ def _written(schema, short, values):
     """Arguments in the order of the op, without defaults at the end."""
     given, named = [], {}
     for argument in schema.arguments:
-        value = values.get(_ours(short, argument.name), REQUIRED)
+        value = values.get(_ours(short, argument.name, values), REQUIRED)
         if value is REQUIRED or (value is None and argument.has_default_value()):
             value = argument.default
         value = _converted(argument, _worded(argument, value))
@@ -412,7 +489,8 @@ def _written(schema, short, values):
                 named[argument.name] = value
         else:
             given.append((argument, value))
-    while given and _is_default(given[-1][1], given[-1][0]):
+    loose = short in names.LOOSE
+    while given and _is_default(given[-1][1], given[-1][0], loose):
         given.pop()
     return tuple(value for _, value in given), named
 
@@ -445,13 +523,13 @@ def _converted(argument, value):
     return value
 
 
-def _is_default(value, argument):
-    """Is it the default, to the type of the number?"""
+def _is_default(value, argument, loose=False):
+    """Is it the default, to the type of the number unless nobody gave it?"""
     default = argument.default
     if default is REQUIRED or isinstance(value, Tensor):
         return False
     if argument.type == "MemoryFormat" and default == 0:
         return value is None or str(value) == "torch.contiguous_format" or value == 0
-    if argument.name in ("beta", "threshold") and type(default) is int:
-        return bool(value == default)  # of softplus, whose defaults nobody gives
+    if loose and isinstance(value, (int, float)):
+        return bool(value == default)
     return type(value) is type(default) and bool(value == default)

@@ -29,7 +29,7 @@ RENAMED: dict[str, dict[str, str]] = {
 # parameters of functions here that ops do not have; they do not change what is computed
 IGNORED = frozenset(
     "size_average reduce _stacklevel inplace _lower return_indices out requires_grad names "
-    "max_norm norm_type kwargs unbiased".split()
+    "max_norm norm_type kwargs unbiased blocks".split()
 )
 
 # what PyTorch's functions in Python add to the call of the op
@@ -87,6 +87,9 @@ ALIASES = frozenset(
     "greater_equal less less_equal moveaxis multiply negative not_equal row_stack subtract "
     "swapaxes swapdims true_divide".split()
 )
+
+# ops with whole numbers as defaults that functions here have as floats
+LOOSE = frozenset({"softplus", "dist"})
 
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 BAGS = {"sum": 0, "mean": 1, "max": 2}

@@ -11,9 +11,8 @@ from flambeau._layout import dense_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions import Attention
 from flambeau.eager.copying import preserved_layout
-from flambeau.eager.fronts import kernel_unless_recorded
 from flambeau.eager.kernels import pool
-from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.launching import launches, launches_kernel
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import address, contiguous, is_computed
 from flambeau.runtime.base import nothing
@@ -200,6 +199,7 @@ def _plan_backward(key):
 BACKWARD = Plans(_plan_backward, by_default=False)
 
 
+@launches_kernel("attention_backward")
 def attention_backward(grad, query, key, value, out, logs, attn_mask, keep, p, is_causal, scale):
     """Gradients of query, key and value."""
     grad, query, key, value = _readable(grad), _readable(query), _readable(key), _readable(value)
@@ -233,6 +233,3 @@ def attention_backward(grad, query, key, value, out, logs, attn_mask, keep, p, i
     if parts is not None:
         results[0] = first.sum(0).to(query.dtype)
     return tuple(results)
-
-
-FRONTS["attention_backward"] = kernel_unless_recorded(attention_backward)

@@ -263,11 +263,6 @@ def to_copy(input, dtype, device, memory_format):
     return out
 
 
-def cloned_layout(layout, memory_format):
-    """The layout of a clone in a memory format."""
-    return _CONVERSIONS[layout, None, None, memory_format][0]
-
-
 def _plan_conversion(key):
     """(layout of a copy in another dtype, device or memory format, kernel, description)."""
     source, dtype, device, memory_format = key

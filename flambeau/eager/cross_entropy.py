@@ -14,8 +14,7 @@ from flambeau._tensor import empty_like_layout
 from flambeau.autograd.grad_mode import modes
 from flambeau.codegen.descriptions import Positions, Scores, Totals
 from flambeau.eager.copying import fill_into
-from flambeau.eager.fronts import kernel_unless_recorded
-from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.launching import launches, launches_kernel
 from flambeau.eager.normalization import compute_dtype
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import chunks_of, contiguous, dense_like, has_work, vector_layout
@@ -235,5 +234,5 @@ def _gradient(name):
     return launch
 
 
-FRONTS["cross_entropy_rows_backward"] = kernel_unless_recorded(_gradient("cross_entropy_backward"))
-FRONTS["nll_loss_positions_backward"] = kernel_unless_recorded(_gradient("nll_loss_backward"))
+launches_kernel("cross_entropy_rows_backward")(_gradient("cross_entropy_backward"))
+launches_kernel("nll_loss_positions_backward")(_gradient("nll_loss_backward"))

@@ -10,9 +10,8 @@ from flambeau._layout import dense_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions import Pairs
 from flambeau.eager.copying import fill_into
-from flambeau.eager.fronts import kernel_unless_recorded
 from flambeau.eager.kernels import pool
-from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.launching import launches, launches_kernel
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import address, contiguous, dense_like, has_work
 from flambeau.ops.distances import kind_of, slope, term, total
@@ -77,6 +76,7 @@ def pair_distances(x1, x2, p):
     return _run(x1, x2, p)
 
 
+@launches_kernel("cdist_gradient")
 def _pair_gradient(g, x1, x2, distance, p):
     # distances come as they were stored, or transposed: both operands share their strides
     turned = not distance._layout.is_contiguous and distance._layout.strides[-2] == 1
@@ -90,9 +90,6 @@ def self_distances(input, p):
     return _run(input, None, p)
 
 
+@launches_kernel("pdist_gradient")
 def _self_gradient(g, input, distance, p):
     return _run(input, None, p, g, distance)
-
-
-FRONTS["cdist_gradient"] = kernel_unless_recorded(_pair_gradient)
-FRONTS["pdist_gradient"] = kernel_unless_recorded(_self_gradient)

@@ -24,7 +24,6 @@ from flambeau.runtime.cpu import packed
 
 LONGEST = 4096  # elements of a line that is transformed in one go
 LONELY = 256  # from here on a line without company is cut
-LARGEST_PRIME = 31
 CHUNKS = 8
 
 _COMPLEX = {d.float32: d.complex64, d.float64: d.complex128}

@@ -11,8 +11,7 @@ from flambeau._layout import dense_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions_images import GridSampling
 from flambeau.eager.copying import copy_into
-from flambeau.eager.fronts import kernel_unless_recorded
-from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.launching import launches, launches_kernel
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import address, chunks_of, contiguous, dense_like, has_work
 from flambeau.runtime.base import nothing
@@ -81,6 +80,7 @@ def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     return out
 
 
+@launches_kernel("grid_sampler_backward")
 def _grid_sampler_backward(
     grad_output, input, grid, interpolation_mode, padding_mode, align_corners, needs
 ):
@@ -117,6 +117,3 @@ def _image_gradient(grad_output, input, grid, facts, is_empty):
     rounded = empty_like_layout(layout)
     copy_into(rounded, found)
     return rounded
-
-
-FRONTS["grid_sampler_backward"] = kernel_unless_recorded(_grid_sampler_backward)

@@ -12,7 +12,7 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, next_sequence
 from flambeau.eager.binding import KEYWORDS, bind, pack_rest, store_out, take_out
 from flambeau.eager.formula import record_formula, wants_grad
-from flambeau.eager.fronts import quick_function
+from flambeau.eager.fronts import kernel_unless_recorded, quick_function
 from flambeau.eager.overlaps import check_apart
 from flambeau.eager.overriding import answering
 from flambeau.eager.pointwise import keep_original
@@ -27,6 +27,16 @@ def launches(*names):
     def register(function):
         for name in names:
             LAUNCHERS[name] = function
+        return function
+
+    return register
+
+
+def launches_kernel(name):
+    """Register the kernel of a composite, whose body runs only where a call is recorded."""
+
+    def register(function):
+        FRONTS[name] = kernel_unless_recorded(function)
         return function
 
     return register

@@ -6,8 +6,7 @@ differentiated again; everywhere else the kernel takes its place.
 
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions import Margins
-from flambeau.eager.fronts import kernel_unless_recorded
-from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.launching import launches, launches_kernel
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import (
     address,
@@ -63,6 +62,7 @@ def multi_margin(input, target, p, margin, weight, reduction):
     return losses if reduction == NONE else reduce_tensor(losses, reduction)
 
 
+@launches_kernel("multi_margin_gradient")
 def _gradient(g, input, target, p, margin, weight, reduction):
     samples, classes = input._layout.shape
     step = g._layout.strides[0] if reduction == NONE else 0
@@ -74,6 +74,3 @@ def _gradient(g, input, target, p, margin, weight, reduction):
     share = 1 / ((classes * samples if reduction == MEAN else classes) or 1)
     run(described, out._storage.pointer, address(g), *_addresses(given), margin, share)
     return out
-
-
-FRONTS["multi_margin_gradient"] = kernel_unless_recorded(_gradient)

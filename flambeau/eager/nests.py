@@ -6,7 +6,9 @@ dimension, then along the next. A `mark` is one number for the kinds of access o
 the number of dimensions: what a kernel is found by.
 """
 
-from flambeau._layout import memory_order, merged, ordered_strides
+from itertools import accumulate
+
+from flambeau._layout import broadcast_sizes, memory_order, merged, ordered_strides
 from flambeau._natively import natively
 from flambeau.codegen.descriptions import Walk
 from flambeau.runtime.cpu import packed
@@ -28,6 +30,42 @@ def accesses_of(mark, count):
 def result_strides(sizes: tuple, spread: tuple):
     """Strides of a fresh result: dense, in the order of dimensions that the inputs suggest."""
     return tuple(ordered_strides(sizes, memory_order(sizes, spread)))
+
+
+@natively
+def broadcast(sizes: tuple, strides: tuple, ranks: tuple):
+    """(common sizes, strides of all operands over them, strides of a fresh result).
+
+    sizes, strides: of all operands, one after the other; ranks: how many each has.
+    """
+    rank = 0
+    for r in ranks:
+        rank = max(rank, r)
+    whole = [1 for _ in range(rank)]
+    first = 0
+    for r in ranks:
+        for k in range(r):
+            size = sizes[first + k]
+            if whole[rank - r + k] == 1:
+                whole[rank - r + k] = size
+            elif size not in (1, whole[rank - r + k]):
+                raise _mismatch(sizes, ranks)
+        first += r
+    spread = []
+    first = 0
+    for r in ranks:
+        for at in range(rank):
+            k = at - (rank - r)
+            repeats = k < 0 or (sizes[first + k] == 1 and whole[at] != 1)
+            spread.append(0 if repeats else strides[first + k])
+        first += r
+    return tuple(whole), tuple(spread), tuple(result_strides(tuple(whole), tuple(spread)))
+
+
+def _mismatch(sizes, ranks):
+    """Complain about sizes in the words of those who look at them two by two."""
+    ends = list(accumulate(ranks))
+    return broadcast_sizes([sizes[end - r : end] for end, r in zip(ends, ranks)])
 
 
 @natively

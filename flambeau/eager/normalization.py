@@ -13,8 +13,7 @@ from flambeau import errors
 from flambeau._layout import dense_layout, make_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions import Tallies
-from flambeau.eager.fronts import kernel_unless_recorded
-from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.launching import launches, launches_kernel
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import address, contiguous, dense_like, has_work, vector_layout
 from flambeau.eager.softmax import GRAIN, along_rows, row_kernel
@@ -233,11 +232,9 @@ def _gradients(name, g, input, statistics, weight, bias, needs):
     return result
 
 
+@launches_kernel("layer_norm_backward")
 def _layer_norm_backward(g, input, normalized_shape, mean, rstd, weight, bias, needs, eps):
     return _gradients("layer_norm_backward", g, input, (mean, rstd), weight, bias, tuple(needs))
-
-
-FRONTS["layer_norm_backward"] = kernel_unless_recorded(_layer_norm_backward)
 
 
 # -- rms_norm --------------------------------------------------------------------------------------
@@ -277,8 +274,6 @@ def rms_norm_rows(input, normalized_shape, weight, eps):
     return out, rstd
 
 
+@launches_kernel("rms_norm_backward")
 def _rms_norm_backward(g, input, normalized_shape, rstd, weight, needs, eps):
     return _gradients("rms_norm_backward", g, input, (rstd,), weight, None, tuple(needs))
-
-
-FRONTS["rms_norm_backward"] = kernel_unless_recorded(_rms_norm_backward)

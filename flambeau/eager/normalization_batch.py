@@ -13,8 +13,7 @@ from flambeau._tensor import empty_like_layout
 from flambeau.autograd.grad_mode import modes
 from flambeau.codegen.descriptions import Columns, Pieces, Planes
 from flambeau.eager.copying import copy_into
-from flambeau.eager.fronts import kernel_unless_recorded
-from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.launching import launches, launches_kernel
 from flambeau.eager.normalization import (
     check_mixed,
     compute_dtype,
@@ -253,6 +252,7 @@ def _plan_gradients(key):
 BATCH_GRADIENTS = Plans(_plan_gradients)
 
 
+@launches_kernel("batch_norm_backward")
 def _batch_norm_backward(g, input, weight, bias, mean, second, training, eps, needs):
     """mean and second: saved 1/deviations (training), or running variances."""
     weights = None if weight is None else weight._layout
@@ -284,6 +284,3 @@ def _batch_norm_backward(g, input, weight, bias, mean, second, training, eps, ne
     if db is not None:
         db = totals[0].to(db.dtype)
     return dx, dw, db
-
-
-FRONTS["batch_norm_backward"] = kernel_unless_recorded(_batch_norm_backward)

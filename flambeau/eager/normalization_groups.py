@@ -12,8 +12,7 @@ from flambeau._layout import dense_layout, is_dense_in_some_order, ordered_strid
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions import Planes
 from flambeau.eager.copying import copy_into
-from flambeau.eager.fronts import kernel_unless_recorded
-from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.launching import launches, launches_kernel
 from flambeau.eager.normalization import (
     check_mixed,
     compute_dtype,
@@ -151,6 +150,7 @@ def _plan_gradients(key):
 GROUP_GRADIENTS = Plans(_plan_gradients)
 
 
+@launches_kernel("group_norm_backward")
 def _group_norm_backward(g, input, mean, rstd, weight, bias, N, C, HxW, group, needs, eps):
     weights = None if weight is None else weight._layout
     layouts, kernel, described, tally, returned = GROUP_GRADIENTS[
@@ -169,6 +169,3 @@ def _group_norm_backward(g, input, mean, rstd, weight, bias, N, C, HxW, group, n
     if returned is not None:
         result[0] = _as_layout(result[0], returned)
     return result
-
-
-FRONTS["group_norm_backward"] = kernel_unless_recorded(_group_norm_backward)

@@ -15,7 +15,6 @@ from flambeau.eager.arguments import number as in_range
 from flambeau.eager.fragments import follow_makers
 from flambeau.eager.plans import Plans
 
-INT = frozenset((int,))  # what sizes are made of
 _PYTHON = {
     float: _dtype.float64,
     int: _dtype.int64,

@@ -9,7 +9,6 @@ split depends on sizes only, never on threads.
 from itertools import chain
 
 from flambeau._layout import (
-    broadcast_sizes,
     dense_layout,
     expanded_strides,
     is_dense_in_some_order,
@@ -84,13 +83,18 @@ def _output(sizes, inputs, spread, dtype, device):
     return make_layout(sizes, nests.result_strides(sizes, spread), dtype, device)
 
 
-def common_sizes(layouts):
-    """The sizes that layouts have, or can be broadcast to."""
-    sizes = layouts[0].sizes
-    for layout in layouts:
-        if layout.sizes != sizes:
-            return broadcast_sizes([i.sizes for i in layouts])
-    return sizes
+def _spread(inputs, shape):
+    """(sizes of the walk, strides of the inputs over them, those of a fresh result if inputs had to
+    be broadcast); shape: where sizes are given.
+    """
+    if shape is not None:
+        return tuple(shape), tuple(chain(*[expanded_strides(i, shape) for i in inputs])), None
+    sizes, strides = inputs[0].sizes, tuple(chain(*[i.strides for i in inputs]))
+    for i in inputs:
+        if i.sizes != sizes:
+            every = tuple(chain(*[i.sizes for i in inputs]))
+            return nests.broadcast(every, strides, tuple([i.ndim for i in inputs]))
+    return sizes, strides, None
 
 
 def plan_nest(
@@ -103,13 +107,14 @@ def plan_nest(
     inputs: layouts; scalars: kind letters; outs: given output layouts (in-place, out=); kind:
     what is known of this computation for these dtypes, with its kernels by marks.
     """
-    sizes = common_sizes(inputs) if shape is None else tuple(shape)
     device = device or inputs[0].device
-    spread = []
-    for i in inputs:
-        spread += i.strides if i.sizes == sizes else expanded_strides(i, sizes)
+    sizes, spread, strides = _spread(inputs, shape)
     if outs is None:
-        outs = (first := _output(sizes, inputs, tuple(spread), out_dtypes[0], device),)
+        if strides is None:
+            first = _output(sizes, inputs, spread, out_dtypes[0], device)
+        else:
+            first = make_layout(sizes, strides, out_dtypes[0], device)
+        outs = (first,)
         for d in out_dtypes[1:]:
             outs += (first if d is first.dtype else make_layout(sizes, first.strides, d, device),)
     runtime = device.runtime
@@ -157,15 +162,11 @@ def _as_they_are(sizes, spread, items, outputs, complexes):
 
 
 def describe_run(n, chunk, steps):
-    """`nests.described` for n elements that every operand has side by side, packed."""
-    if n <= chunk:
-        return packed((1, 1, n, 1, 1, n, *steps))
-    count = -(-n // chunk)
-    count += count % 2
-    piece = max(64, -(-n // count) + 63 & -64)
-    pieces = -(-n // piece)
-    pool().ensure_workers()
-    return packed((pieces, pieces, piece, 1, 1, n, *steps))
+    """The description of n elements that every operand has side by side."""
+    chunks, desc = nests.described((n,), tuple(steps), chunk)
+    if chunks > 1:
+        pool().ensure_workers()
+    return desc
 
 
 def nest_kernel(runtime, key, trace, outputs, inputs, scalars, rank):

@@ -8,8 +8,7 @@ steps of cells are in recurrence_cells.py, rows and cells in ops/recurrence.py.
 from flambeau import errors
 from flambeau.eager import gemm
 from flambeau.eager.copying import copy_into, fill_into
-from flambeau.eager.fronts import kernel_unless_recorded
-from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.launching import launches, launches_kernel
 from flambeau.eager.recurrence_layers import LAYERS, States, rows_of
 from flambeau.eager.recurrence_loop import walk, walk_back
 from flambeau.eager.recurrence_native import program, run_back
@@ -83,6 +82,7 @@ def _added(bias):
     return () if bias is None else ((bias.detach(), 1),)
 
 
+@launches_kernel("rnn_layer_backward")
 def _rnn_layer_backward(
     g_output, g_hidden, g_cell, input, hidden, cell, w_ih, w_hh, b_ih, b_hh, w_hr, saved, kind,
     batch_sizes, reverse, needs,
@@ -130,6 +130,3 @@ def _start(layer, width, gradient):
     """The gradient of the last state: a new matrix that the steps write to."""
     out = layer.new(layer.batch, width)
     return fill_into(out, 0) if gradient is None else (copy_into(out, gradient), out)[1]
-
-
-FRONTS["rnn_layer_backward"] = kernel_unless_recorded(_rnn_layer_backward)

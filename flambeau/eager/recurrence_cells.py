@@ -7,8 +7,7 @@ from the cells of ops/recurrence.py. Backward computes the gates once more in pl
 from flambeau._layout import dense_layout, make_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.eager.copying import fill_into
-from flambeau.eager.fronts import kernel_unless_recorded
-from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.launching import launches, launches_kernel
 from flambeau.eager.plan import plan_nest
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import address, contiguous
@@ -117,6 +116,7 @@ def rnn_step(x_gates, h_gates, hidden, cell, kind):
     return after, new
 
 
+@launches_kernel("rnn_step_backward")
 def _rnn_step_backward(g_hidden, g_cell, x_gates, h_gates, hidden, cell, kind, needs):
     step = _step(kind, x_gates, h_gates, hidden, cell, True)
     rule = step.rule
@@ -133,6 +133,3 @@ def _rnn_step_backward(g_hidden, g_cell, x_gates, h_gates, hidden, cell, kind, n
     written += [address(t) for t in (d_hidden, d_cell) if t is not None]
     step.kernel(step.description, *written, *map(address, grads), *read)
     return d_x, d_h, d_hidden, d_cell
-
-
-FRONTS["rnn_step_backward"] = kernel_unless_recorded(_rnn_step_backward)

@@ -32,7 +32,6 @@ from flambeau.runtime.cpu import packed
 
 CHUNK = 1 << 15  # elements read and written by a chunk, about
 MOST = 64  # chunks, because each has a row of scratch memory
-FEW = 4  # up to so many taps a kernel knows their number
 
 
 class Plan(NamedTuple):
@@ -199,9 +198,13 @@ def _three(source, out, tables):
     here, there = source.sizes[-dims:], out.sizes[-dims:]
     if dims < 3:
         ones = (1,) * (3 - dims)
-        one = SIDES[source.device, source.dtype, "nearest", False, False].tables[1, 1, None]
+        one = ONE[source.device, source.dtype]
         return [*[one] * len(ones), *tables], ones + here, ones + there
     return tables, here, there
+
+
+# the table of a dimension of size 1, by device and dtype
+ONE = Plans(lambda key: SIDES[*key, "nearest", False, False].tables[1, 1, None], by_default=False)
 
 
 def _by_rows(source, step, out, tables, columns):
@@ -209,22 +212,20 @@ def _by_rows(source, step, out, tables, columns):
     (deep, high, _), here, there = _three(source, out, tables)
     # a register that starts at the last column reads this far past the end
     room = (here[2] + 4 * columns.lanes) & -16
-    count, places = columns.taps, deep.places() + high.places() + columns.places
-    facts = source.dtype.code, count if count <= FEW else 0, columns.way, columns.ragged
-    kernel = source.device.runtime.kernel("resample_rows", "resampling:build_rows", *facts)
+    count, places = columns.taps, deep.places + high.places + columns.places
     planes, work = source.numel // (here[0] * here[1] * here[2]), source.numel + out.numel
     chunks, desc = _described(planes, here, there, work, step, room, count, places)
     if chunks > 1:
         pool().ensure_workers()
     scratch = vector_layout(chunks * room * (2 if deep.wide else 1), _dtype.float32, source.device)
-    return Plan(source, out, kernel, desc, scratch, (deep, high, columns))
+    return Plan(source, out, columns.kernel, desc, scratch, (deep, high, columns))
 
 
 def _by_pixels(source, step, out, tables):
     """Rows of pixels, channels last."""
     tables, here, there = _three(source, out, tables)
     images, channels = source.sizes[:2]
-    places = tuple([place for table in tables for place in table.places()])
+    places = tuple([place for table in tables for place in table.places])
     facts = ("resampling:build_pixels", source.dtype.code)
     kernel = source.device.runtime.kernel("resample_pixels", *facts)
     work = source.numel + out.numel

@@ -20,7 +20,8 @@ from flambeau.runtime.cpu import packed, place_of, read_bytes, write_bytes
 _FLOAT = struct.Struct("f")
 _WAYS = ("near", "far", "gather")
 WIDE = (_dtype.float64.code, _dtype.uint8.code)  # sums are kept in double
-REMEMBERED = 256  # tables and plans: each holds some words per row and column
+FEW = 4  # up to so many taps a kernel knows their number
+REMEMBERED = 48  # tables and plans: some words per row and column, which caches should hold
 
 
 def _single(x):
@@ -131,15 +132,15 @@ class Table(NamedTuple):
     """The taps of every output: where they begin, their indices, their weights."""
 
     memory: object  # what keeps it
-    at: int
+    places: tuple  # where pointers, indices and weights lie
     outputs: int
     room: int  # taps that fit in
     wide: bool  # are weights double?
 
-    def places(self):
-        """Where pointers, indices and weights lie."""
-        indices = self.at + 8 * (self.outputs + 1)
-        return self.at, indices, indices + 8 * self.room
+
+def _table(memory, at, outputs, room, wide):
+    indices = at + 8 * (outputs + 1)
+    return Table(memory, (at, indices, indices + 8 * room), outputs, room, wide)
 
 
 def _memory(words):
@@ -150,7 +151,7 @@ def _memory(words):
 
 def _empty(outputs, taps, wide):
     room = taps + 1  # one more counts for nothing
-    return Table(*_memory(outputs + 1 + 2 * room), outputs, room, wide)
+    return _table(*_memory(outputs + 1 + 2 * room), outputs, room, wide)
 
 
 def _kernel(device, name, *facts):
@@ -167,20 +168,20 @@ def listed(rows, wide):
     room = len(indices) + 1
     indices.append(0)
     memory = pointers + indices + array("q", weights.tobytes().ljust(8 * room, b"\0"))
-    return Table(memory, memory.buffer_info()[0], len(rows), room, wide)
+    return _table(memory, memory.buffer_info()[0], len(rows), room, wide)
 
 
 def turned(device, table, inputs):
     """The table of the gradient: for every input, the outputs that read it."""
     found = _empty(inputs, table.room - 1, table.wide)
     described = packed(Turned(1, table.outputs, inputs))
-    _kernel(device, "turned", table.wide)(described, *table.places(), *found.places())
+    _kernel(device, "turned", table.wide)(described, *table.places, *found.places)
     return found
 
 
 def _quantise(table):
     """Weights as 16-bit fractions of as many bits as fit, which is what PyTorch has for bytes."""
-    pointers, _, at = table.places()
+    pointers, _, at = table.places
     (used,) = array("q", read_bytes(pointers + 8 * table.outputs, 8))
     weights = array("d", read_bytes(at, 8 * used))
     largest = max(weights, default=0.0)
@@ -195,25 +196,26 @@ def _quantise(table):
 class Columns(NamedTuple):
     """A table for registers of outputs, and how they read by it."""
 
-    way: str
     taps: int  # of each output
-    ragged: bool  # are some of them missing, and weigh nothing?
     lanes: int
     memory: object  # what keeps bases, indices and weights
     places: tuple  # and where they lie
+    kernel: object  # which reads by it
 
 
 def in_blocks(device, table, code):
     """A table for registers of the outputs of a dtype."""
-    pointers, indices, _ = table.places()
+    pointers, indices, _ = table.places
     spread = _kernel(device, "spread", code)(packed(Spread(1, table.outputs)), pointers, indices)
     ragged, way, lanes, count = spread >> 1 & 1, spread >> 2 & 3, spread >> 4 & 0xFFFF, spread >> 20
     slots = -(-table.outputs // lanes) * count
     memory, at = _memory(slots * (1 + 2 * lanes))
     places = at, at + 8 * slots, at + 8 * slots * (1 + lanes)
     kernel = _kernel(device, "blocks", code, _WAYS[way] == "gather")
-    kernel(packed(Blocks(1, table.outputs, count)), *table.places(), *places)
-    return Columns(_WAYS[way], count, bool(ragged), lanes, memory, places)
+    kernel(packed(Blocks(1, table.outputs, count)), *table.places, *places)
+    facts = code, count if count <= FEW else 0, _WAYS[way], bool(ragged)
+    rows = device.runtime.kernel("resample_rows", "resampling:build_rows", *facts)
+    return Columns(count, lanes, memory, places, rows)
 
 
 class Sides:
@@ -227,7 +229,7 @@ class Sides:
         nearest, self.is_bytes = self.kind.startswith("nearest"), dtype is _dtype.uint8
         self.code, self.wide = dtype.code, dtype.code in WIDE
         self.exact = dtype is _dtype.float64 or (self.is_bytes and not nearest)
-        self.tables = Plans(self._table, room=REMEMBERED)
+        self.tables, self.fills = Plans(self._table, room=REMEMBERED), {}
         self.columns = Plans(
             lambda side: in_blocks(self.device, self.tables[side], self.code), room=REMEMBERED
         )
@@ -254,8 +256,11 @@ class Sides:
         aligned = kind == "linear" and self.align_corners
         step = _step(size, wanted, aligned, scale, _double if self.exact else _single)
         found = _empty(wanted, 2 * wanted if kind == "linear" else wanted, self.wide)
-        kernel = _kernel(self.device, "regular", kind, aligned, self.exact, self.wide)
-        kernel(packed(Regular(1, size, wanted)), *found.places(), step)
+        kernel = self.fills.get(kind)
+        if kernel is None:
+            kernel = _kernel(self.device, "regular", kind, aligned, self.exact, self.wide)
+            self.fills[kind] = kernel
+        kernel(packed(Regular(1, size, wanted)), *found.places, step)
         return found
 
 

@@ -10,8 +10,7 @@ from flambeau import errors
 from flambeau._layout import dense_layout, wrap_dim
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions import Columns, Rows
-from flambeau.eager.fronts import kernel_unless_recorded
-from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.launching import launches, launches_kernel
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import chunks_of, contiguous, dense_like, has_work
 from flambeau.runtime.base import nothing
@@ -119,7 +118,7 @@ def _backward(name):
 
 for _name in ("softmax", "log_softmax"):
     launches("_" + _name)(_forward(_name))
-    FRONTS[_name + "_backward"] = kernel_unless_recorded(_backward(_name + "_backward"))
+    launches_kernel(_name + "_backward")(_backward(_name + "_backward"))
 
 
 # -- logsumexp, over one dimension -----------------------------------------------------------------
@@ -149,12 +148,10 @@ def logsumexp_rows(input, dim, keepdim):
     return out
 
 
+@launches_kernel("logsumexp_backward")
 def _logsumexp_backward(g, input, out, dim, keepdim):
     operands = [contiguous(t) for t in (g, input, out)]
     layout, kernel, described = LOGSUMEXP_GRADIENTS[operands[1]._layout, dim]
     dx = empty_like_layout(layout)
     kernel(described, dx._storage.pointer, *[t._storage.pointer + t._offset for t in operands])
     return dx
-
-
-FRONTS["logsumexp_backward"] = kernel_unless_recorded(_logsumexp_backward)

@@ -1017,6 +1017,18 @@ def warnings_are_given(torch, compile):
 
 
 @case
+def ops_that_warn(torch, compile):
+    def f(x, y):
+        return torch.nn.functional.mse_loss(x, y) + 1
+
+    g, x = compile(f), numbers(torch, 3, 1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = [g(x, x), g(x, x[0]), g(x, x[0]), g(x, x)]
+    return [found, [str(w.message)[:40] for w in caught]]
+
+
+@case
 def files_and_streams(torch, compile):
     stream = io.StringIO()
 

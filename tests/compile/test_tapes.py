@@ -1,5 +1,6 @@
 """Compiled programs give the bits that they give op by op; tapes notice what they cannot repeat."""
 
+import os
 import threading
 
 import pytest
@@ -233,6 +234,26 @@ def test_hooks_on_saved_tensors_see_them():
     assert packed
 
 
+def test_tapes_keep_no_memory_of_the_dry_run():
+    import gc
+
+    from flambeau.storage import Storage
+
+    def large():
+        gc.collect()
+        found = [s for s in gc.get_objects() if type(s) is Storage and s.nbytes == 4 * 12_345]
+        return len(found)
+
+    w = leaf(12_345)
+    before = large()
+    assert before == 1
+    program = taped(lambda w: ((w.sin() * w).exp(),), w)
+    for _ in range(3):
+        program(w)[0].sum().backward()
+    w.grad = None
+    assert large() == before
+
+
 def test_threads_take_turns():
     program = taped(lambda x: ((x @ x).relu().sum(0),), torch.randn(80, 80))
     wrong = []
@@ -250,6 +271,18 @@ def test_threads_take_turns():
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_forked_processes_play_and_record():
+    program = taped(lambda x: (x * 2 + 1,), torch.ones(5))
+    child = os.fork()
+    if child == 0:
+        good = program(torch.ones(5))[0].tolist() == [3.0] * 5
+        fresh = Program(lambda x: (x * 3 - 1,), 1)
+        good = good and all(fresh(torch.ones(4))[0].tolist() == [2.0] * 4 for _ in range(3))
+        os._exit(0 if good and fresh.reasons == [] else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_program_within_a_program():
@@ -354,3 +387,20 @@ def test_a_schedule_changes_the_next_step():
         opt.param_groups[0]["lr"] = 1.0 / (k + 1)
         step(torch.ones(2))
         assert torch.allclose(before - a.detach(), torch.full((2,), 1.0 / (k + 1)))
+
+
+def test_a_step_may_start_from_a_gradient():
+    a, b = leaf(4), None
+
+    def step(x, g):
+        y = (a * x).sin()
+        y.backward(g)
+        return y.detach()
+
+    compiled = torch.compile(step)
+    for k in range(5):
+        x, g = torch.ones(4) * k, torch.arange(4.0) + k
+        found, a.grad = (compiled(x, g), a.grad), None
+        b, a.grad = (step(x, g), a.grad), None
+        assert torch.equal(found[0], b[0])
+        assert torch.equal(found[1], b[1])

@@ -22,12 +22,6 @@ BLOCK = "c_first c_count t_first t_count k_first".split()
 RUN = "pos length base d h w".split()
 
 
-def words_of(fn, description, kind):
-    """The words of a description by name."""
-    names = enumerate(kind._fields)
-    return {name: fn.load(fn.gep(description, k, I64), I64, 8) for k, name in names}
-
-
 class Patches:
     """One kernel under construction: words, slots of scratch, pixels, panels."""
 

@@ -5,7 +5,7 @@ The makers are in objects.py (tensors), objects_layouts.py, objects_viewed.py an
 
 from flambeau.codegen.loops import I1, I64, PTR, V
 
-RECENT, WAYS = 1 << 12, 4  # layouts that are remembered; those among which one looks for its own
+RECENT, WAYS = 1 << 11, 4  # layouts that are remembered; those among which one looks for its own
 HUGE = 1 << 40  # sizes and strides beyond this are left to Python's integers
 DIMS = 12  # of tensors, and items between brackets; beyond that Python counts
 CONSTANTS = (

@@ -55,10 +55,20 @@ _WORDS: dict[str, Callable] = {
 _QUESTIONS = frozenset(
     "shape.__get__ size numel nelement __len__ stride storage_offset".split()
 )  # fmt: skip
+# ops whose result is as long as values say
+_FREE = frozenset(
+    "nonzero argwhere masked_select bincount unique_consecutive _unique2 unique_dim".split()
+)
 _READERS = frozenset("item __bool__ is_nonzero __int__ __float__ __index__ __complex__".split())
 # ops that return what they were given if there is nothing to do, which is then not recorded
-_MAY_DO_NOTHING = frozenset({"contiguous"})
-_LIFTED = {"tensor": True, "as_tensor": False, "asarray": False, "from_numpy": False}
+_MAY_DO_NOTHING = frozenset({"contiguous", "conj", "resolve_conj", "resolve_neg"})
+_LIFTED = {
+    "tensor": True,
+    "new_tensor": True,
+    "as_tensor": False,
+    "asarray": False,
+    "from_numpy": False,
+}
 
 
 class OpRecorder(Recorder):
@@ -91,7 +101,7 @@ class OpRecorder(Recorder):
         if place.kind != "op" or place.key in _SHELL_KEYS:
             return False
         naming = place.naming
-        return callable(naming) or str(naming).startswith(("aten::", "torchvision::"))
+        return callable(naming) or "::" in str(naming)
 
     # -- calls -------------------------------------------------------------------------------
     def around(self, name: interposing.Name, function: Callable, args: tuple, kwargs: dict) -> Any:
@@ -122,8 +132,9 @@ class OpRecorder(Recorder):
         target = overload(f"{short}.{kind}")
         if target in self.decompositions:
             return self.take_apart(target, given, named)
-        if _has_free_size(short, given):
-            result = self._free_sizes(function, args, kwargs)
+        free = _has_free_size(short, given)
+        if free:
+            result = self._free_sizes(short, function, args, kwargs)
         else:
             result = self.run(function, args, kwargs)
         if short in _MAY_DO_NOTHING and result is args[0]:
@@ -131,6 +142,8 @@ class OpRecorder(Recorder):
         if short in ("to", "_to_copy"):
             self._assert_kind(args[0])
         self.write(target, given, named, result)
+        if free:
+            self._assert_size(result)
         return result
 
     def call(self, name: str | Any, *args: Any, **kwargs: Any) -> Any:
@@ -144,11 +157,15 @@ class OpRecorder(Recorder):
         """The same without taking it apart."""
         if target.namespace == "aten":
             args, kwargs = tidied(target._schema, args, kwargs)
-        if _has_free_size(target.overloadpacket.__name__, args):
-            result = self._free_sizes(target.function(), args, kwargs)
+        short = target.overloadpacket.__name__
+        free = _has_free_size(short, args)
+        if free:
+            result = self._free_sizes(short, target.function(), args, kwargs)
         else:
             result = self.run(target.function(), args, kwargs)
         self.write(target, args, kwargs, result)
+        if free:
+            self._assert_size(result)
         return result
 
     def take_apart(self, target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -407,16 +424,39 @@ class OpRecorder(Recorder):
         self.finish(node, value)
         return found
 
-    def _free_sizes(self, function, args, kwargs):
+    def _free_sizes(self, short, function, args, kwargs):
         """Run an op that gives tensors whose first size depends on values."""
+        first = next(leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, Tensor))
+        most = float("inf")
+        if id(first) not in self.shapes and short != "bincount":
+            most = first._layout.numel
         with interposing.switched_off(self, *self.agains), recorded_by(None):
             result = function(*args, **kwargs)
-            self._free_first(result)
+            self._free_first(result, most)
         return result
 
-    def _free_first(self, result):
+    def _assert_size(self, result):
+        """Checks of the size for when the program runs."""
         first = next(item for item in pytree.tree_leaves(result) if isinstance(item, Tensor))
-        expr = self.env.create_unbacked(first._layout.shape[0], 0, float("inf"))
+        size = self.shapes.get(id(first), (None,))[0]
+        if size is None:
+            return
+        node = self._sym_node(SymInt(size.expr, self.env, (first, 0)))
+        limits = self.env.symbols[str(size.expr)]
+        bounds = [(operator.ge, ">=", limits.lower)]
+        if limits.upper != float("inf"):
+            bounds.append((operator.le, "<=", int(limits.upper)))
+        for function, word, bound in bounds:
+            test = self.graph.call_function(function, (node, bound))
+            text = f"Runtime assertion failed for expression {size} {word} {bound} on node '{test}'"
+            target = overload("_assert_scalar.default")
+            self.graph.create_node(
+                "call_function", target, (test, text), {}, "_assert_scalar_default"
+            )
+
+    def _free_first(self, result, most):
+        first = next(item for item in pytree.tree_leaves(result) if isinstance(item, Tensor))
+        expr = self.env.create_unbacked(first._layout.shape[0], 0, most)
         for item in pytree.tree_leaves(result):
             if isinstance(item, Tensor) and item.ndim and item.shape[0] == first.shape[0]:
                 rest = item._layout.shape[1:]
@@ -587,7 +627,7 @@ def _has_free_size(short, args):
     if short == "index":
         masks = (flambeau.bool, flambeau.uint8)
         return any(isinstance(i, Tensor) and i.dtype in masks for i in args[1])
-    return short in ("nonzero", "masked_select", "unique_consecutive", "_unique2", "unique_dim")
+    return short in _FREE
 
 
 def _tried(function, leaves, spec):

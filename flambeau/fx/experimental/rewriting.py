@@ -50,6 +50,21 @@ def _bag(recorder: Any, values: Values) -> Any:
     return recorder.call_named("embedding_bag", values)[0]
 
 
+def _kl_div(recorder: Any, values: Values) -> Any:
+    if values.get("reduction") != "batchmean" or values.get("size_average") is not None:
+        return NotImplemented
+    total = recorder.call_named("kl_div", values | {"reduction": "sum"})
+    return recorder.call("div.Tensor", total, values["input"].shape[0])
+
+
+def _runs(recorder: Any, values: Values) -> Any:
+    """Values that differ from those before them; the op gives all that can be asked for."""
+    asked = [True, values.get("return_inverse"), values.get("return_counts")]
+    found = recorder.call_named("unique_consecutive", values)
+    chosen = tuple(part for part, wanted in zip(found, asked) if wanted)
+    return chosen if len(chosen) > 1 else chosen[0]
+
+
 def _lstm(recorder: Any, values: Values) -> Any:
     """States that start as zeros are one tensor here; PyTorch makes two."""
     states = values.get("hx")
@@ -71,5 +86,7 @@ REWRITES: dict[str, Callable[[Any, Values], Any]] = {
     **{f"adaptive_max_pool{n}d": _first_unless_asked(f"adaptive_max_pool{n}d") for n in (1, 2, 3)},
     **{f"max_pool{n}d": _pool_with_indices(f"max_pool{n}d_with_indices") for n in (1, 2, 3)},
     "embedding_bag": _bag,
+    "kl_div": _kl_div,
+    "unique_consecutive": _runs,
     "lstm": _lstm,
 }

@@ -111,9 +111,11 @@ class ShapeEnv:
             raise Retry
         name, self.unbacked = f"u{self.unbacked}", self.unbacked + 1
         self.symbols[name] = Symbol(name, hint, lower, upper, "")
+        top = int(min(upper, max(hint, lower) + 40))
+        others = [v for v in range(lower, top + 1) if v != hint]
+        others = [v for v in others if v > 1] or others or [hint]
         for k, sample in enumerate(self.samples):
-            value = max(lower, 2) + 5 * k + 3 if k else hint
-            sample[name] = int(min(value, upper))
+            sample[name] = others[(7 * k) % len(others)] if k else hint
         return Expr.symbol(name)
 
     def draw(self) -> None:
