@@ -4,10 +4,10 @@ import ast
 from typing import Any
 
 from flambeau.jit import types as T
-from flambeau.jit.building import Building
 from flambeau.jit.environment import Frame, Refinement, check_defined
 from flambeau.jit.ir import Value
 from flambeau.jit.places import CompileError, NotSupportedError, UnsupportedNodeError
+from flambeau.jit.subscripts import Subscripts
 from flambeau.jit.sugar import SPECIAL_CONDITIONS, Sugar, TupleSugar, iterable_of, special_name
 
 _BINARY = {ast.Add: "aten::add", ast.Sub: "aten::sub", ast.Mult: "aten::mul", ast.Div: "aten::div",
@@ -28,7 +28,7 @@ _SWAPPED = {"aten::lt": "aten::gt", "aten::gt": "aten::lt", "aten::le": "aten::g
 _UNARY = {ast.USub: "aten::neg", ast.UAdd: None, ast.Invert: "aten::bitwise_not"}
 
 
-class Expressions(Building):
+class Expressions(Subscripts):
     """The part of a compiler that knows expressions."""
 
     def emit(self, node: ast.expr, hint: T.Type | None = None) -> Any:

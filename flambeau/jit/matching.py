@@ -96,7 +96,7 @@ def _fitted(c, value, formal: Argument, bound, place, converting):
     if tuples and T.unify(kind, bare) is not None:
         return lambda: c.converted(value, bare, place)
     if converting:
-        if kind == T.TENSOR and bare in _IMPLICIT:
+        if kind == T.TENSOR and bare in _IMPLICIT and c.reads_numbers:
             return lambda: c.node(_IMPLICIT[bare], [value], bare, place)
         if kind == T.STR and bare == T.DEVICE:
             return lambda: c.node("prim::device", [value], T.DEVICE, place)
