@@ -115,7 +115,7 @@ def _find_adaptive(dims, name, layout, output_size, return_indices=False):
     shape, is_mean = tuple(layout.shape), "avg" in name
     if len(shape) not in (dims + 1, dims + 2):
         return None
-    outs = adaptive_sizes(output_size, shape[-dims:])
+    outs = adaptive_sizes(output_size, shape, dims)
     if len(outs) != dims or min(outs) < 0 or 0 in shape:
         return None
     window = adaptive(outs)

@@ -42,13 +42,13 @@ def adaptive_avg_pool1d(input, output_size: Ints):
 @composite("quick_adaptive", **_FUNCTIONAL)
 def adaptive_avg_pool2d(input, output_size: Ints):
     """Means of windows that share the last two dimensions out; None keeps a size."""
-    return _adaptive_mean(input, adaptive_sizes(output_size, input.shape[-2:]), 2)
+    return _adaptive_mean(input, adaptive_sizes(output_size, input.shape, 2), 2)
 
 
 @composite("quick_adaptive", **_FUNCTIONAL)
 def adaptive_avg_pool3d(input, output_size: Ints):
     """Means of windows that share the last three dimensions out; None keeps a size."""
-    return _adaptive_mean(input, adaptive_sizes(output_size, input.shape[-3:]), 3)
+    return _adaptive_mean(input, adaptive_sizes(output_size, input.shape, 3), 3)
 
 
 def _adaptive_mean(input, outs, dims):
@@ -129,14 +129,14 @@ def functional_adaptive_max_pool1d(input, output_size: Ints, return_indices: boo
 @composite("quick_adaptive", **_FUNCTIONAL)
 def adaptive_max_pool2d(input, output_size: Ints, return_indices: bool = False):
     """The largest elements of windows that share the last two dimensions out."""
-    found = _adaptive_largest(input, adaptive_sizes(output_size, input.shape[-2:]), 2)
+    found = _adaptive_largest(input, adaptive_sizes(output_size, input.shape, 2), 2)
     return found if return_indices else found[0]
 
 
 @composite("quick_adaptive", **_FUNCTIONAL)
 def adaptive_max_pool3d(input, output_size: Ints, return_indices: bool = False):
     """The largest elements of windows that share the last three dimensions out."""
-    found = _adaptive_largest(input, adaptive_sizes(output_size, input.shape[-3:]), 3)
+    found = _adaptive_largest(input, adaptive_sizes(output_size, input.shape, 3), 3)
     return found if return_indices else found[0]
 
 

@@ -269,10 +269,12 @@ def adaptive(outs):
     return Window(tuple(outs), None, None, None, None)
 
 
-def adaptive_sizes(output_size, sizes):
-    """output_size with the sizes of the input where it says None."""
-    dims = len(sizes)
+def adaptive_sizes(output_size, shape, dims):
+    """output_size with the last sizes of the input where it says None."""
+    sizes = shape[-dims:]
     if isinstance(output_size, (tuple, list)):
+        if len(shape) <= len(output_size):
+            raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
         if None in output_size and len(output_size) == dims:
             return tuple(n if o is None else operator.index(o) for o, n in zip(output_size, sizes))
         return tuple(output_size)
