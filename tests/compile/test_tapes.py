@@ -291,6 +291,9 @@ def test_a_program_within_a_program():
     for _ in range(4):
         assert outer(torch.ones(3))[0].tolist() == [3, 3, 3]
     assert outer.reasons == []
+    inner = taped(lambda x: (x * 2,), torch.ones(3))  # this one has a tape of its own
+    outer = taped(lambda x: (inner(x)[0] + 1,), torch.ones(3))
+    assert outer(torch.ones(3))[0].tolist() == [3, 3, 3]
 
 
 def test_errors_are_those_of_the_plain_call():
