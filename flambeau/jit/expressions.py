@@ -90,14 +90,32 @@ class Expressions(Subscripts):
         if isinstance(hint, T.OptionalOf):
             hint = hint.part
         inner = hint.part if isinstance(hint, T.ListOf) else None
+        place = self.at(node)
+        whole: Value | None = None  # lists that are put together
         values: list[Value] = []
         for part in node.elts:
-            if isinstance(part, ast.Starred):
-                items = self.unpacked(self.emit(part.value), self.at(part), None)
-                values.extend(self.value_of(item, self.at(part)) for item in items)
-            else:
+            if not isinstance(part, ast.Starred):
                 values.append(self.emit_value(part, inner))
-        return self.list_of(values, self.at(node), inner)
+                continue
+            found = self.emit(part.value)
+            if isinstance(found, Value) and isinstance(found.type_, T.ListOf):
+                whole = self._joined_lists(whole, values, found, place)
+                values = []
+            else:
+                items = self.unpacked(found, self.at(part), None)
+                values.extend(self.value_of(item, self.at(part)) for item in items)
+        if whole is None:
+            return self.list_of(values, place, inner)
+        return self._joined_lists(whole, values, None, place)
+
+    def _joined_lists(self, whole, values, last, place):
+        """whole + values + last, of which some may be missing."""
+        middle = self.list_of(values, place) if values else None
+        parts = [p for p in (whole, middle, last) if p is not None]
+        for part in parts[1:]:
+            joined = self.builtin("aten::add", place, [parts[0], part])
+            parts[0] = self.value_of(joined, place)
+        return parts[0]
 
     def _on_dict(self, node, hint):
         place = self.at(node)

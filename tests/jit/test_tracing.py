@@ -38,7 +38,7 @@ def ops(x):
 
 def reflected(x):
     y = x + 3
-    return 2 / y, 2 - y, 2**y, 7 % y, 7 // y, 3 * y, 2 > y, y.long(), y.double(), y.bool(), y.T @ y
+    return 2 / y, 2 - y, 2**y, 7 % y, 7 // y, 3 * y, y < 2, y.long(), y.double(), y.bool(), y.T @ y
 
 
 def losses(x):
