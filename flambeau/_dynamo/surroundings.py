@@ -32,11 +32,11 @@ _readers = 0
 @contextlib.contextmanager
 def reading() -> Iterator[None]:
     """A program is being read in this thread; an op that warns is a break, or it would twice."""
-    global _readers
+    global _readers, _plain_warn
     with _lock:
         _readers += 1
         if _readers == 1:
-            warnings.warn = _warn
+            _plain_warn, warnings.warn = warnings.warn, _warn
     threads.plain += 1
     threads.reading += 1
     try:
@@ -62,7 +62,7 @@ def _warn(message, category=None, stacklevel=1, *args, **kwargs):
 
 def is_plain() -> bool:
     """Is everything to run as it is now?"""
-    if threads.plain or modes.inference or modes.watched or modes.task is not None:
+    if threads.plain or modes.watched or modes.task is not None:
         return True
     stack = interposing._threads.me.stack
     if stack is not interposing.NOBODY:
@@ -76,4 +76,5 @@ def guard_surroundings(guards: Any) -> None:
     """What `is_plain` does not ask, and a graph depends on."""
     name = guards.constant
     guards.require(f"{name(modes)}.grad is {modes.grad}")
+    guards.require(f"{name(modes)}.inference is {modes.inference}")
     guards.require(f"{name(_dtype.Defaults)}.dtype is {name(_dtype.default_dtype())}")

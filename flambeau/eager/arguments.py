@@ -2,12 +2,14 @@
 
 Words for parameters: Tensor, Tensors, indices (tensors and None), int, ints (one or several),
 int list (several), sizes (as ints, some of them None), ints or str, bool, float, Scalar, str,
-dtype. A bool is no int here and an int no bool, though Python thinks otherwise.
+dtype, memory_format, layout. A bool is no int here and an int no bool, though Python thinks
+otherwise.
 """
 
 import operator
 
 from flambeau._dtype import dtype as DType
+from flambeau._memory_format import layout, memory_format
 from flambeau._tensor import Tensor
 from flambeau.errors import kind_name
 
@@ -18,9 +20,12 @@ NAMES = {
     "sizes": "tuple of ints",
     "ints or str": "tuple of ints",
     "dtype": "torch.dtype",
+    "memory_format": "torch.memory_format",
+    "layout": "torch.layout",
     "Tensors": "tuple of Tensors",
     "indices": "tuple of Tensors",
 }
+_CLASSES = {"dtype": DType, "memory_format": memory_format, "layout": layout}
 _LONG = range(-(1 << 63), 1 << 63)
 _LISTS = ("ints", "int list", "sizes", "ints or str")
 
@@ -61,8 +66,8 @@ def fits(word, value):
         return isinstance(value, bool)
     if word in ("Scalar", "float"):
         return _is_number(value) and (word == "Scalar" or not isinstance(value, complex))
-    if word == "dtype":
-        return isinstance(value, DType)
+    if word in _CLASSES:
+        return isinstance(value, _CLASSES[word])
     if word == "str":
         return isinstance(value, str)
     wanted = (Tensor, type(None)) if word == "indices" else Tensor

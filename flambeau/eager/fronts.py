@@ -9,6 +9,7 @@ unusual goes to the general function. Speed outranks prose in the generated text
 import keyword
 
 from flambeau._dtype import dtype
+from flambeau._memory_format import layout, memory_format
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import edge_of, init_node
@@ -35,6 +36,8 @@ _TYPED = {
     "Scalar": "type({n}) in NUMBERS",
     "str": "type({n}) is str",
     "dtype": "type({n}) is dtype",
+    "memory_format": "type({n}) is memory_format",
+    "layout": "type({n}) is layout_name",
 }
 WHOLE = ("int", "ints", "int list", "ints or str")
 _NUMBERS = frozenset((bool, int, float, complex))
@@ -67,6 +70,8 @@ def _space(op, run, general):
         "Tensor": Tensor,
         "NUMBERS": _NUMBERS,
         "dtype": dtype,
+        "memory_format": memory_format,
+        "layout_name": layout,
         "modes": modes,
         "run": run,
         "general": general,

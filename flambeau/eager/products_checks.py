@@ -32,6 +32,12 @@ def check_same_dtype(a, b):
         )
 
 
+def check_reach(t, dim):
+    """PyTorch asks for a size before it counts dimensions."""
+    if dim >= t.ndim:
+        raise errors.dimension_out_of_range(dim, t.ndim) if t.ndim else errors.no_dimensions(dim)
+
+
 def check_batches(a, b):
     for t, name in ((a, "batch1"), (b, "batch2")):
         if t.ndim != 3:
@@ -121,6 +127,8 @@ def check_added(input, mat1, mat2):
 
 
 def check_baddbmm(input, batch1, batch2):
+    for t, dim in ((batch1, 0), (batch1, 1), (batch2, 2)):
+        check_reach(t, dim)
     check_batches(batch1, batch2)
     check_expands(input, (batch1.shape[0], batch1.shape[1], batch2.shape[2]))
     check_batch_sizes(batch1, batch2)
@@ -141,10 +149,8 @@ def check_addmv(input, mat, vec):
 
 
 def check_addbmm(input, batch1, batch2):
-    for t, dim in ((batch1, 1), (batch2, 2)):  # the result's sizes are asked for first
-        if t.ndim <= dim:
-            ndim = t.ndim
-            raise errors.dimension_out_of_range(dim, ndim) if ndim else errors.no_dimensions(dim)
+    for t, dim in ((batch1, 1), (batch2, 2)):
+        check_reach(t, dim)
     check_batches(batch1, batch2)
     if batch1.shape[0] != batch2.shape[0]:
         raise RuntimeError(

@@ -21,6 +21,7 @@ from flambeau.export.exported_program import (
     ModuleCallEntry,
     ModuleCallSignature,
 )
+from flambeau.export.grad_regions import wrap_regions
 from flambeau.export.graph_signature import (
     ConstantArgument,
     ExportGraphSignature,
@@ -285,6 +286,8 @@ class _Export:
         constants = _lifted(recorder, self.attributes, list(graph.nodes)[places])
         outputs = graph.output_node().args[0]
         _drop_unused_sizes(graph)
+        wrap_regions(graph, recorder.root, flambeau.is_grad_enabled())
+        outputs = graph.output_node().args[0]
         specs = self._input_specs(graph, constants)
         signature = ExportGraphSignature(specs, [_output_spec(value) for value in outputs])
         call = ModuleCallSignature([], [], self.in_spec, out_spec, list(self.inputs))

@@ -1,10 +1,10 @@
 """Copies and casts as rows: clone and the dtype or device change behind `Tensor.to`."""
 
-from flambeau.ops.table import template
+from flambeau.ops.table import MemoryFormat, template
 
 
 @template("clone", grad=lambda g: g, variants="function method")
-def clone(input, *, memory_format: object = None):
+def clone(input, *, memory_format: MemoryFormat = None):
     """A copy of the tensor, part of the graph."""
 
 

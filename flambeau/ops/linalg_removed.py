@@ -43,7 +43,7 @@ _GONE = "This function was deprecated since version 1.9 and is now removed."
 
 
 @composite(variants="function method", bind=True)
-def symeig(input, eigenvectors: bool = False, upper: bool = True):
+def symeig(input: object, eigenvectors: object = False, upper: object = True):
     """Removed; see linalg.eigh."""
     raise RuntimeError(
         f"{_GONE} The default behavior has changed from using the upper triangular portion of the "
@@ -55,7 +55,7 @@ def symeig(input, eigenvectors: bool = False, upper: bool = True):
 
 
 @composite(variants="function method", bind=True)
-def eig(input, eigenvectors: bool = False):
+def eig(input: object, eigenvectors: object = False):
     """Removed; see linalg.eig."""
     raise RuntimeError(
         f"{_GONE} `torch.linalg.eig` returns complex tensors of dtype `cfloat` or `cdouble` rather "

@@ -327,6 +327,10 @@ def avg_pool3d(
 
 def _lp_pool(dims, input, norm_type, kernel_size, stride, ceil_mode):
     sizes = kernel_size if isinstance(kernel_size, (tuple, list)) else (kernel_size,) * dims
+    if dims > 1 and len(sizes) != dims:
+        few = f"not enough values to unpack (expected {dims}, got {len(sizes)})"
+        many = f"too many values to unpack (expected {dims})"
+        raise ValueError(few if len(sizes) < dims else many)
     count = 1
     for k in sizes:
         count *= k

@@ -7,7 +7,7 @@ index tensor; a flip is a copy from a layout with negative strides.
 from flambeau import _dtype as d
 from flambeau._layout import is_dense_in_some_order, wrap_dim
 from flambeau._memory_format import contiguous_format
-from flambeau.ops.table import Dims, DType, IntList, composite, public, template
+from flambeau.ops.table import Dims, DType, IntList, LayoutName, composite, public, template
 from flambeau.ops.views import ints, placed, slice
 
 
@@ -121,7 +121,7 @@ def tril_indices(
     *,
     dtype: DType = d.int64,
     device: object = None,
-    layout: object = None,
+    layout: LayoutName = None,
     _lower: bool = True,
 ):
     """Row and column numbers of the elements on and below a diagonal."""
@@ -135,7 +135,7 @@ def triu_indices(
     *,
     dtype: DType = d.int64,
     device: object = None,
-    layout: object = None,
+    layout: LayoutName = None,
     _lower: bool = False,
 ):
     """Row and column numbers of the elements on and above a diagonal."""

@@ -9,6 +9,7 @@ packed step after step; lstm, gru, rnn_tanh and rnn_relu stack layers.
 from collections.abc import Callable
 from typing import NamedTuple
 
+from flambeau import errors
 from flambeau.codegen import scalar as m
 from flambeau.ops.table import OptionalTensor, Tensors, composite, public, template
 
@@ -300,6 +301,14 @@ def _packed(kind, data, batch_sizes, states, params, has_biases, layers, dropout
 
 def _run(kind, arguments):
     """Both overloads: (input, hx, params, ...) and (data, batch_sizes, hx, params, ...)."""
+    if len(arguments) < 9:
+        state = "tuple of Tensors hx" if kind == "lstm" else "Tensor hx"
+        rest = "bool has_biases, int num_layers, float dropout, bool train, bool bidirectional"
+        forms = (
+            f"Tensor data, Tensor batch_sizes, {state}, tuple of Tensors params, {rest}",
+            f"Tensor input, {state}, tuple of Tensors params, {rest}, bool batch_first",
+        )
+        raise errors.combination(kind, arguments, forms)
     first, second = arguments[:2]
     packed = kind == "lstm" and hasattr(second, "tolist")
     packed = packed or (kind != "lstm" and isinstance(arguments[3], (list, tuple)))

@@ -64,6 +64,14 @@ class DType:
     """Annotation: a dtype or None."""
 
 
+class MemoryFormat:
+    """Annotation: a memory format or None."""
+
+
+class LayoutName:
+    """Annotation: torch.strided or None."""
+
+
 class Param(NamedTuple):
     """One parameter of a row. kind: tensor, float, int, scalar, static, tensors or optional.
 
@@ -102,6 +110,8 @@ _WANTED = {
     Padding: "ints or str",
     Indices: "indices",
     DType: "dtype",
+    MemoryFormat: "memory_format",
+    LayoutName: "layout",
 }
 
 
@@ -203,7 +213,12 @@ def _wanted(note, default):
     """Of an annotation: which word of PyTorch's parser it is, and whether None will do."""
     kinds = getattr(note, "__args__", (note,))  # those of `int | None`
     word = next((_WANTED[k] for k in kinds if k in _WANTED), "")
-    return word, default is None or NoneType in kinds or note in (Dims, DType)
+    return word, default is None or NoneType in kinds or note in (
+        Dims,
+        DType,
+        MemoryFormat,
+        LayoutName,
+    )
 
 
 def names_of(function):

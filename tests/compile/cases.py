@@ -553,6 +553,26 @@ def grad_mode(torch, compile):
 
 
 @case
+def inference_mode(torch, compile):
+    def f(x):
+        return x * 2, torch.is_inference_mode_enabled(), torch.is_grad_enabled()
+
+    @torch.inference_mode()
+    def inside(x):
+        return x + 1, torch.is_inference_mode_enabled()
+
+    g, x = compile(f), numbers(torch, 3).requires_grad_()
+    found = [g(x)]
+    with torch.no_grad():
+        found.append(g(x))
+    with torch.inference_mode():
+        found += [g(x)[1:], g(x)[0].requires_grad]
+        with torch.inference_mode(False):
+            found.append(g(x))
+    return [*found, g(x), compile(inside)(x)[1], torch.is_inference_mode_enabled()]
+
+
+@case
 def grad_mode_decorator_and_call(torch, compile):
     @torch.no_grad()
     def frozen(x):

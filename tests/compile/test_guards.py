@@ -13,6 +13,7 @@ from tests.compile.test_programs import compiler, plain, run
 # kind of guard: (what its condition looks like, a program that needs it)
 KINDS = {
     "grad mode": (r"^K\d+\.grad is", "grad_mode"),
+    "inference mode": (r"^K\d+\.inference is", "inference_mode"),
     "default dtype": (r"^K\d+\.dtype is", "default_dtype"),
     "number of arguments": (r"^len\(args\)", "flags_and_none"),
     "keywords": (r"kwargs", "many_kinds_of_arguments"),

@@ -5,11 +5,14 @@ The first call of a pattern is bound and checked at length; later ones take a ro
 and without gradients, and compared with the long way and with PyTorch, complaints included.
 """
 
+import re
+
 import numpy as np
 import pytest
 
 import flambeau
 from flambeau.eager.methods import _functions
+from flambeau.nn import functional as F
 
 NUMBERS = ("2", "0.5", "True", "1", "1.0", "-1", "0", "1e30")
 FRESH = [
@@ -262,3 +265,68 @@ def test_comparisons_in_place_end_a_history():
         x.grad = None
         y.sum().backward()
         assert x.grad.tolist() == [0.0, 2.0, 2.0]
+
+
+WARM = {  # calls whose 1 may stand for a dimension, a size or a count
+    "max_pool2d": lambda x, n: F.max_pool2d(x, n),
+    "max_pool2d stride": lambda x, n: F.max_pool2d(x, (1, 1), n),
+    "avg_pool2d": lambda x, n: F.avg_pool2d(x, n),
+    "adaptive_avg_pool2d": lambda x, n: F.adaptive_avg_pool2d(x, n),
+    "adaptive_max_pool2d": lambda x, n: F.adaptive_max_pool2d(x, n),
+    "lp_pool2d": lambda x, n: F.lp_pool2d(x, 2.0, n),
+    "unfold": lambda x, n: F.unfold(x, n),
+    "fold": lambda x, n: F.fold(flambeau.ones(1, 1, 1), n, 1),
+    "conv2d padding": lambda x, n: F.conv2d(x, x[:1], None, 1, n),
+    "interpolate": lambda x, n: F.interpolate(x, n),
+    "sum": lambda x, n: x.sum(n),
+    "sum of some": lambda x, n: x.sum((n, 0)),
+    "max": lambda x, n: x.max(n),
+    "flip": lambda x, n: x.flip((n, 0)),
+    "repeat": lambda x, n: x.repeat(n, 1, 1, 1),
+    "layer_norm": lambda x, n: F.layer_norm(flambeau.ones(2, 1), (n,)),
+}
+
+
+@pytest.mark.parametrize("name", WARM)
+def test_true_and_one_point_zero_are_no_ones_after_a_one(name):
+    x, call = flambeau.ones(1, 2, 4, 4), WARM[name]
+    for _ in range(3):
+        call(x, 1)
+    for odd in (True, 1.0):
+        with pytest.raises(TypeError):
+            call(x, odd)
+
+
+def test_reductions_in_several_launches_look_at_their_dims():
+    x = flambeau.ones(3, 1 << 18)
+    for name in ("sum", "amax", "logsumexp", "max", "all"):
+        reduce = getattr(x, name)
+        reduce(1), reduce(dim=1, keepdim=True)
+        for arguments in ({"dim": True}, {"dim": 1.0}, {"dim": 1, "keepdim": 1}):
+            with pytest.raises(TypeError):
+                reduce(**arguments)
+
+
+REFUSED = [  # calls, with PyTorch's complaint
+    ("norm(x, out=2)", TypeError, "must be Tensor, not int"),
+    ("norm(x, dtype='sum')", TypeError, "argument 'dtype' must be torch.dtype, not str"),
+    ("index_put(x, 'sum', x)", TypeError, "'indices' (position 2) must be tuple of Tensors, not s"),
+    ("index_put(x, [1], x)", TypeError, "expected Tensor as element 0 in argument 1, but got int"),
+    ("repeat_interleave(x, 1.5)", TypeError, "received an invalid combination of arguments"),
+    ("masked_fill(x, 3, 2)", TypeError, "argument 'mask' (position 2) must be Tensor, not int"),
+    ("searchsorted(x, x, sorter=3)", TypeError, "'sorter' (position 6) must be Tensor, not int"),
+    ("bucketize(x, 3)", TypeError, "'boundaries' (position 2) must be Tensor, not int"),
+    ("tensordot(x, x.mT, 1, out=3)", TypeError, "must be Tensor, not int"),
+    ("clone(x, memory_format=1)", TypeError, "must be torch.memory_format, not int"),
+    ("tril_indices(2, 2, layout=1)", TypeError, "must be torch.layout, not int"),
+    ("addbmm(x, x, x)", IndexError, "Dimension out of range (expected to be in range of [-2, 1]"),
+    ("lstm(x)", TypeError, "lstm() received an invalid combination of arguments - got (Tensor)"),
+    ("nn.functional.adaptive_max_pool2d(x, (2, 2))", ValueError, "dimension should be at least 3"),
+    ("nn.functional.lp_pool2d(x, 2, (2,))", ValueError, "not enough values to unpack (expected 2"),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), REFUSED, ids=[c for c, *_ in REFUSED])
+def test_complaints_about_arguments(call, kind, text):
+    with pytest.raises(kind, match=re.escape(text)):
+        eval(f"flambeau.{call}", {"flambeau": flambeau, "x": flambeau.ones(2, 3)})

@@ -15,7 +15,7 @@ from typing import Any
 import flambeau
 from flambeau._subclasses.fake_tensor import FakeTensor
 from flambeau._tensor import Tensor
-from flambeau.autograd.grad_mode import no_grad
+from flambeau.autograd.grad_mode import modes, no_grad
 from flambeau.eager import interposing
 from flambeau.eager.aten_calls import as_op, named_call, tidied
 from flambeau.eager.dispatching import _SHELL_KEYS
@@ -565,6 +565,7 @@ class OpRecorder(Recorder):
         frame = _frame()
         if frame is not None:
             node.meta["stack_trace"] = _trace(frame)
+        node.meta["grad_enabled"] = modes.grad
         node.meta["nn_module_stack"] = {
             key: (path, kind) for key, path, kind in self.modules
         }  # fmt: skip
