@@ -109,7 +109,7 @@ class Entry:
         grad, *facts = key
         text = self.text
         text.space["slow"] = slow
-        conditions = [f"modes.grad is {grad}", "not modes.watched", "not modes.inference"]
+        conditions = [f"modes.grad is {grad}", "not modes.watched"]
         for k, (layout, wants) in enumerate(facts):
             conditions.append(f"x{k}._layout is {text.given(layout)}")
             conditions.append(f"x{k}._requires_grad is {wants}")

@@ -53,7 +53,7 @@ class Program:
 
     def slow(self, *inputs: Tensor) -> Any:
         """A call with layouts that are not those of the latest one."""
-        if modes.watched or modes.inference or not PLAIN_TYPES.issuperset(map(type, inputs)):
+        if modes.watched or not PLAIN_TYPES.issuperset(map(type, inputs)):
             return self.run(*inputs)
         grad = modes.grad
         key = (grad, *[(x._layout, x._requires_grad) for x in inputs])

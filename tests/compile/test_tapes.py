@@ -407,3 +407,11 @@ def test_a_step_may_start_from_a_gradient():
         b, a.grad = (step(x, g), a.grad), None
         assert torch.equal(found[0], b[0])
         assert torch.equal(found[1], b[1])
+
+
+def test_inference_mode_plays_tapes():
+    program = Program(lambda x: (x * 2,), 1)
+    with torch.inference_mode():
+        for _ in range(3):
+            assert program(leaf(3))[0].requires_grad is False
+    assert type(entry_of(program)) is playing.Entry
