@@ -19,7 +19,7 @@ from flambeau._layout import dense_layout
 from flambeau._tensor import Tensor, empty_like_layout, make_tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.compiler import playing, recording
-from flambeau.compiler.fusing import Again
+from flambeau.compiler.again import Again
 from flambeau.compiler.recording import Recording, Spoiled, base_of
 from flambeau.compiler.stepping import step_program
 from flambeau.eager.copying import filled

@@ -31,6 +31,7 @@ from flambeau.jit.traced_numbers import TracedInt, traced, untraced
 from flambeau.jit.units import unit
 from flambeau.nn import Module
 from flambeau.nn.modules.calling import Calling
+from flambeau.ops.table import TABLE
 
 
 class TracerWarning(Warning):
@@ -500,10 +501,19 @@ def _readings(name, args, kwargs):
     elif key in _REFLECTED:
         yield _REFLECTED[key], args[::-1], kwargs
     elif overloads("aten::" + short) and (not key.startswith("__r") or short == "rsub"):
-        yield short, args, _without_out(kwargs)
+        yield short, args, _with_reduction(name, args, _without_out(kwargs))
     found = aten_call(name, args, kwargs)
     if found is not None and overloads("aten::" + found[0]):
         yield found[0], found[2], _without_out(found[3])
+
+
+def _with_reduction(name, args, kwargs):
+    """Losses of torch do not reduce unless told to, although their signatures say so."""
+    row = TABLE.get(name.place.row)
+    for place, param in enumerate(row.params if row is not None else ()):
+        if param.name == "reduction" and place >= len(args) and isinstance(param.default, int):
+            return {"reduction": param.default, **kwargs}
+    return kwargs
 
 
 def _without_out(kwargs):
