@@ -34,7 +34,8 @@ from flambeau.export.graph_signature import (
 )
 from flambeau.export.violations import check_promises
 from flambeau.fx.experimental.expressions import Expr
-from flambeau.fx.experimental.op_recorder import Modules, OpRecorder, watch_modules
+from flambeau.fx.experimental.op_recorder import OpRecorder
+from flambeau.fx.experimental.program_places import Modules, watch_modules
 from flambeau.fx.experimental.recorder import overload, placeholder
 from flambeau.fx.experimental.symbolic_shapes import Retry, ShapeEnv, SymInt
 from flambeau.fx.graph import Graph
