@@ -7,7 +7,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau._decomp import composites, core, recurrence
+from flambeau._decomp import composite_views, composites, core, core_losses, recurrence
 from flambeau._decomp.registry import COMPOSITE, CORE, register_decomposition
 from flambeau.eager.overloads import OpOverload, OpOverloadPacket
 
@@ -20,7 +20,13 @@ __all__ = [
 ]
 
 decomposition_table: dict[Any, Callable] = CORE
-_FILES = (composites, core, recurrence)  # loaded for what they register
+_FILES = (
+    composite_views,
+    composites,
+    core,
+    core_losses,
+    recurrence,
+)  # loaded for what they register
 
 
 def composite_decompositions() -> dict[Any, Callable]:

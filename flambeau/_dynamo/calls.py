@@ -214,7 +214,7 @@ class Calls:
         if marks.mark_of(type(module).forward) == "disabled":
             raise Break(f"{type(module).__qualname__}.forward is not to be compiled")
         fields = ("dict", owner.source)
-        hooks = [guards.variable(("item", fields, name)) for name in _HOOKS]
+        hooks = [f"{guards.variable(fields)}[{name!r}]" for name in _HOOKS]
         if any(module.__dict__[name] for name in _HOOKS) or not self.no_global_hooks():
             raise Break(f"hooks of {owner.describe()}")
         guards.require(f"not ({' or '.join(hooks)})")

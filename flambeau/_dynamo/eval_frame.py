@@ -189,6 +189,9 @@ class OptimizedModule(Module):
     def __len__(self):
         return len(self._orig_mod)
 
+    def __bool__(self):
+        return bool(self._orig_mod)
+
     def __getitem__(self, key):
         return self._orig_mod[key]
 

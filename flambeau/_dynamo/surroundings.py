@@ -32,11 +32,11 @@ _readers = 0
 @contextlib.contextmanager
 def reading() -> Iterator[None]:
     """A program is being read in this thread; an op that warns is a break, or it would twice."""
-    global _readers
+    global _readers, _plain_warn
     with _lock:
         _readers += 1
         if _readers == 1:
-            warnings.warn = _warn
+            _plain_warn, warnings.warn = warnings.warn, _warn
     threads.plain += 1
     threads.reading += 1
     try:

@@ -17,13 +17,20 @@ from typing import Any, NamedTuple
 
 from flambeau.codegen import scalar
 from flambeau.codegen.descriptions import Walk
+from flambeau.compiler.expressions import (
+    HALVES,
+    compute_type,
+    leaves,
+    numbered,
+    structure,
+    substituted,
+)
 from flambeau.eager import kernels, nests
 from flambeau.eager.plan import chunk_elements, cost
 from flambeau.runtime.tapes import Launch
 
 OPERANDS = 14  # of a joined kernel, at most
 COST = 300  # instructions per element, about, at most
-HALVES = ("f16", "bf16")
 BARRED = ("check", "coordinate")  # words that know more than their element
 ITEMSIZE = {
     "bool": 1, "u8": 1, "i8": 1, "u16": 2, "i16": 2, "f16": 2, "bf16": 2, "u32": 4, "i32": 4,
@@ -73,10 +80,10 @@ class Group:
     def spread(self, sizes):
         """The same group, as a walk over more dimensions."""
         for k, (launch, nest, outs, ins, numbers) in enumerate(self.members):
-            outs, ins = ([_spread(o, self.sizes, sizes) for o in ops] for ops in (outs, ins))
+            outs, ins = ([spread(o, self.sizes, sizes) for o in ops] for ops in (outs, ins))
             self.members[k] = launch, nest, outs, ins, numbers
-        self.operands = {_spread(o, self.sizes, sizes): b for o, b in self.operands.items()}
-        self.written = {_spread(o, self.sizes, sizes): b for o, b in self.written.items()}
+        self.operands = {spread(o, self.sizes, sizes): b for o, b in self.operands.items()}
+        self.written = {spread(o, self.sizes, sizes): b for o, b in self.written.items()}
         self.sizes = sizes
 
     def add(self, launch, nest, outs, ins, numbers, block_of):
@@ -127,7 +134,7 @@ class Group:
             if value is None:
                 value = None if again is None else again.value(o, self.sizes, value_of, numbers)
                 if value is None:
-                    value = scalar.Expr("argument", (), _compute(o.code))
+                    value = scalar.Expr("argument", (), compute_type(o.code))
                     loads.append(Load(o, value))
                 state[o] = value
             return value
@@ -158,13 +165,13 @@ class Group:
 
 def launch_of(sizes, stored, loads, numbers):
     """The launch of a kernel that stores values of expressions."""
-    needed = _leaves([value for _, value in stored])
+    needed = leaves([value for _, value in stored])
     loads = [load for load in loads if id(load.expression) in needed]
     numbers = [n for n in numbers if id(n[2]) in needed]
     places = {id(load.expression): k for k, load in enumerate(loads)}
     places |= {id(n[2]): len(loads) + k for k, n in enumerate(numbers)}
     memo: dict = {}
-    values = tuple(_numbered(value, places, memo) for _, value in stored)
+    values = tuple(numbered(value, places, memo) for _, value in stored)
     operands = [*(o for o, _ in stored), *(load.operand for load in loads)]
     accesses = [_access(o) for o in operands]
     count = len(stored)
@@ -185,92 +192,12 @@ def _kernel(inputs, outputs, kinds, values, rank):
     from flambeau.codegen import build
 
     runtime = device("cpu").runtime
-    key = ("fused", inputs, outputs, kinds, rank, _structure(values))
+    key = ("fused", inputs, outputs, kinds, rank, structure(values))
     found = runtime.kernels.get(key)
     if found is None:
         nest = build.Pointwise(inputs, outputs, kinds, values, rank)
         found = runtime.kernels[key] = runtime.load("fused", build.text_and_nest, (nest,))
     return found
-
-
-# -- expressions -----------------------------------------------------------------------------------
-
-
-def _compute(code):
-    return "f32" if code in HALVES else code
-
-
-def substituted(values, arguments):
-    """Expressions with something else in place of their arguments."""
-    memo: dict = {}
-
-    def visit(e):
-        found = memo.get(id(e))
-        if found is None:
-            if e.op == "argument":
-                found = arguments[e.data]
-            elif not e.args:
-                found = e
-            else:
-                args = tuple(map(visit, e.args))
-                same = all(a is b for a, b in zip(args, e.args))
-                found = e if same else scalar.Expr(e.op, args, e.type, e.data)
-            memo[id(e)] = found
-        return found
-
-    return [visit(v) for v in values]
-
-
-def _leaves(values):
-    """The arguments that expressions mention, by identity."""
-    seen, found, stack = set(), set(), list(values)
-    while stack:
-        e = stack.pop()
-        if id(e) in seen:
-            continue
-        seen.add(id(e))
-        if e.op == "argument":
-            found.add(id(e))
-        stack.extend(e.args)
-    return found
-
-
-def _numbered(value, places, memo):
-    """An expression whose arguments are counted."""
-
-    def visit(e):
-        found = memo.get(id(e))
-        if found is None:
-            if e.op == "argument":
-                found = scalar.argument(places[id(e)], e.type)
-            elif not e.args:
-                found = e
-            else:
-                found = scalar.Expr(e.op, tuple(map(visit, e.args)), e.type, e.data)
-            memo[id(e)] = found
-        return found
-
-    return visit(value)
-
-
-def _structure(values):
-    """What tells expressions apart: every node once, by what it is and which nodes it uses."""
-    number: dict = {}
-    found: list = []
-
-    def visit(e):
-        k = number.get(id(e))
-        if k is None:
-            args = tuple(map(visit, e.args))
-            data = e.data
-            if e.op == "repeat":
-                count, index, variables = data
-                data = (count, visit(index), tuple(map(visit, variables)))
-            k = number[id(e)] = len(found)
-            found.append((e.op, e.type, repr(data), args))
-        return k
-
-    return tuple(map(visit, values)), tuple(found)
 
 
 # -- operands --------------------------------------------------------------------------------------
@@ -293,11 +220,11 @@ def _dense_steps(sizes, itemsize):
     return tuple(reversed(steps))
 
 
-def _is_flat(operand, sizes):
+def is_flat(operand, sizes):
     return not any(operand.steps) or operand.steps == _dense_steps(sizes, ITEMSIZE[operand.code])
 
 
-def _spread(operand, sizes, wider):
+def spread(operand, sizes, wider):
     """A flat operand (dense, or one value) over other sizes with the same product."""
     if sizes == wider:
         return operand
@@ -355,8 +282,8 @@ def parsed(launch):
     total = math.prod(sizes)
     if total == 0:
         return None
-    if len(sizes) > 1 and all(_is_flat(o, sizes) for o in operands):
-        operands = [_spread(o, sizes, (total,)) for o in operands]
+    if len(sizes) > 1 and all(is_flat(o, sizes) for o in operands):
+        operands = [spread(o, sizes, (total,)) for o in operands]
         sizes = (total,)
     count = len(nest.outputs)
     return sizes, nest, operands[:count], operands[count:], numbers
@@ -442,9 +369,9 @@ def _taken(group, sizes, nest, outs, ins, numbers, launch, block_of):
     if sizes != wide:
         if math.prod(sizes) != math.prod(wide):
             return False
-        if len(sizes) == 1 and all(_is_flat(o, sizes) for o in (*outs, *ins)):
-            outs, ins = ([_spread(o, sizes, wide) for o in ops] for ops in (outs, ins))
-        elif len(wide) == 1 and all(_is_flat(o, wide) for o in group.operands):
+        if len(sizes) == 1 and all(is_flat(o, sizes) for o in (*outs, *ins)):
+            outs, ins = ([spread(o, sizes, wide) for o in ops] for ops in (outs, ins))
+        elif len(wide) == 1 and all(is_flat(o, wide) for o in group.operands):
             wide = sizes
         else:
             return False
@@ -476,7 +403,7 @@ class Plan:
 
         self.order = _grouped(launches, block_of, blocks_of)
 
-    def launches(self, is_kept: Any, again: "Again | None" = None) -> list:
+    def launches(self, is_kept: Any, again: Any = None) -> list:
         """The same work in fewer launches. is_kept(block): is it needed after the last one?"""
         found = []
         for k, entry in enumerate(self.order):
@@ -526,124 +453,12 @@ class Plan:
         return fixed, loads
 
 
-class Again:
-    """Values of a first plan that a second one computes once more in place of loading them.
-
-    A block may go if one group of the first plan wrote it, if only groups of the second plan read
-    it, and if its value follows from what will be there: memory that stays as it was, or other
-    results of its group that are kept. So of a chain the first link is kept, if its beginning is
-    not, and the others are computed from it.
-    """
-
-    def __init__(self, first: Plan, second: Plan, may_go: Any, stays: Any) -> None:
-        """may_go(block): may it be missing after the first plan? stays(block): will it be there?"""
-        self.origins: dict = {}  # flat operand -> (known values of its group, expression)
-        self.gone: set = set()
-        self.stays = stays
-        once, self.last = first.written_once(), first.last_writes()
-        fixed, loads = second.needed()
-        for place, entry in enumerate(first.order):
-            if type(entry) is not Group or len(entry.sizes) != 1:
-                continue
-            known = _Known(entry, place)
-            for o, block in entry.written.items():
-                if block not in once:
-                    continue
-                expression = known.state[o]
-                candidate = may_go(block) and block not in fixed
-                alike = all(self._flat(x, sizes) == o for x, sizes in loads.get(block, ()))
-                if candidate and alike and self._follows(known, expression):
-                    self.origins[o] = known, expression
-                    self.gone.add(block)
-                elif stays(block):
-                    known.kept[id(expression)] = o
-
-    def _follows(self, known, expression):
-        """Can a value be computed from what is kept and what stays, at a reasonable cost?"""
-        seen, stack = set(), [expression]
-        while stack:
-            e = stack.pop()
-            if id(e) in seen or id(e) in known.kept:
-                continue
-            seen.add(id(e))
-            if e.op == "argument":
-                load = known.loads.get(id(e))
-                if load is not None and not self._is_there(load.operand, known):
-                    return False
-            stack.extend(e.args)
-        return len(seen) <= COST
-
-    def _is_there(self, o, known):
-        if o in self.origins:
-            return True  # it can be computed in turn
-        block = known.group.operands[o]
-        return self.stays(block) and self.last.get(block, -1) < known.place
-
-    def _flat(self, o, sizes):
-        return _spread(o, sizes, (math.prod(sizes),)) if _is_flat(o, sizes) else None
-
-    def has(self, o: Operand, sizes: tuple) -> bool:
-        return self._flat(o, sizes) in self.origins
-
-    def value(self, o: Operand, sizes: tuple, value_of: Any, numbers: list) -> Any:
-        """The value of an operand from that of others; None if it is there to be loaded."""
-        found = self.origins.get(self._flat(o, sizes))
-        if found is None:
-            return None
-        known, expression = found
-        exchange: dict = {}
-
-        def leaf(e):
-            operand = known.kept.get(id(e))
-            load = known.loads.get(id(e))
-            if operand is None and load is not None:
-                operand = load.operand
-            if operand is not None:
-                return value_of(_spread(operand, known.group.sizes, sizes))
-            if e.op == "argument":
-                kind, number = known.numbers[id(e)]
-                fresh = scalar.Expr("argument", (), e.type)
-                numbers.append((kind, number, fresh))
-                return fresh
-            return None
-
-        return _exchanged(expression, exchange, leaf)
-
-
-class _Known:
-    """What a group computes: expressions of its results, its loads and numbers by identity."""
-
-    def __init__(self, group, place):
-        self.group, self.place = group, place
-        self.state, loads, numbers = group.values()
-        self.loads = {id(load.expression): load for load in loads}
-        self.numbers = {id(e): (kind, number) for kind, number, e in numbers}
-        self.kept: dict = {}  # identity of an expression -> the operand that holds its value
-
-
-def _exchanged(value, memo, leaf):
-    """An expression with others in place of some: leaf(e) gives them, or None."""
-
-    def visit(e):
-        found = memo.get(id(e))
-        if found is None:
-            found = leaf(e)
-            if found is None:
-                found = e
-                if e.args:
-                    found = scalar.Expr(e.op, tuple(map(visit, e.args)), e.type, e.data)
-            memo[id(e)] = found
-        return found
-
-    return visit(value)
-
-
 def _covers(later, block, earlier):
     """Does a later group write all that an earlier one wrote into a block?"""
     first = [_extent(o, earlier.sizes) for o, b in earlier.written.items() if b == block]
     last = [
         _extent(o, later.sizes)
         for o, b in later.written.items()
-        if b == block and _is_flat(o, later.sizes)
+        if b == block and is_flat(o, later.sizes)
     ]
     return all(any(a <= c and d <= b for a, b in last) for c, d in first)

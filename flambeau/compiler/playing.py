@@ -98,7 +98,7 @@ class Entry:
         self.written = written
         memory = Memory(run, outs)
         self.tape = run.tape(list(memory.whole), memory.places)
-        self.text = _Text(plain, leaves, outs, memory, self.tape.replay, written)
+        self.text = _Text(plain, leaves, outs, memory, self.tape, written)
         if backward is not None:
             again = None if written or run.draws() else plain
             self.text.record(wants, Way(again, wants, outs, memory, backward))
@@ -109,7 +109,7 @@ class Entry:
         grad, *facts = key
         text = self.text
         text.space["slow"] = slow
-        conditions = [f"modes.grad is {grad}", "not modes.watched", "not modes.inference"]
+        conditions = [f"modes.grad is {grad}", "not modes.watched"]
         for k, (layout, wants) in enumerate(facts):
             conditions.append(f"x{k}._layout is {text.given(layout)}")
             conditions.append(f"x{k}._requires_grad is {wants}")
@@ -120,7 +120,7 @@ class Entry:
 class _Text:
     """Writes the function of an entry."""
 
-    def __init__(self, plain, leaves, outs, memory, replay, written):
+    def __init__(self, plain, leaves, outs, memory, tape, written):
         self.names = [f"x{k}" for k in range(len(leaves))]
         self.inputs = ", ".join(self.names)
         # no tensor of the dry run is kept: their history holds all that it computed
@@ -130,7 +130,8 @@ class _Text:
             "fresh": empty_like_layout,
             "make": make_tensor,
             "plain": plain,
-            "replay": replay,
+            "replay": tape.replay,
+            "tape": tape,  # which lives as long as whoever plays it
             "edge_of": edge_of,
             "init": init_node,
             "new": object.__new__,
@@ -153,6 +154,8 @@ class _Text:
             f"while (done := replay({', '.join(bases)}, arena.memory)) is not None:",
             "    if done is not False:",
             f"        complain(done, plain, ({_tuple(self.names)}))",
+            "    if arena.is_recording_here():",
+            f"        return plain({self.inputs})",
             "    wait(0)",  # another thread plays a tape
         ]
         lines += [f"x{k}._storage.version += {times}" for k, times in written.items() if times]
@@ -280,6 +283,7 @@ class Way:
             "fit": fitting,
             "arena": recording.ARENA,
             "replay": self.tape.replay,
+            "tape": self.tape,
             "check": self.check,
             "failed": failed,
             "wait": time.sleep,

@@ -19,7 +19,7 @@ from flambeau._layout import dense_layout
 from flambeau._tensor import Tensor, empty_like_layout, make_tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.compiler import playing, recording
-from flambeau.compiler.fusing import Again
+from flambeau.compiler.again import Again
 from flambeau.compiler.recording import Recording, Spoiled, base_of
 from flambeau.compiler.stepping import step_program
 from flambeau.eager.copying import filled
@@ -53,7 +53,7 @@ class Program:
 
     def slow(self, *inputs: Tensor) -> Any:
         """A call with layouts that are not those of the latest one."""
-        if modes.watched or modes.inference or not PLAIN_TYPES.issuperset(map(type, inputs)):
+        if modes.watched or not PLAIN_TYPES.issuperset(map(type, inputs)):
             return self.run(*inputs)
         grad = modes.grad
         key = (grad, *[(x._layout, x._requires_grad) for x in inputs])

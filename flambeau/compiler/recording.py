@@ -19,6 +19,7 @@ One tape plays at a time, because of the arena; a second thread runs op by op me
 """
 
 import bisect
+import contextlib
 import gc
 import os
 import threading
@@ -70,6 +71,7 @@ class _Arena:
         self.memory = None  # a tensor of bytes
         self.busy = tapes.Flag()
         self.addresses: dict = {}
+        self.thread: int | None = None  # who records
         if hasattr(os, "register_at_fork"):
             # no other thread may be recording while the process is copied: all pools are its own
             os.register_at_fork(
@@ -82,6 +84,13 @@ class _Arena:
         """Who ran in the parent does not run here."""
         _lock.release()
         self.busy.lower()
+
+    def forget_thread(self):
+        self.thread = None
+
+    def is_recording_here(self):
+        """Does this very thread record? Then it must not wait for a tape to end."""
+        return self.thread == threading.get_ident()
 
     def reserve(self, nbytes):
         """Let there be room for a tape."""
@@ -134,40 +143,28 @@ class Recording:
 
     def run(self, function: Any) -> Any:
         """Run function(), recorded; Spoiled if it cannot be repeated."""
-        recorder_address, none_address = ARENA.native("recorder"), ARENA.native("none")
-        with _lock:
+        addresses = ARENA.native("recorder"), ARENA.native("none")
+        saved: dict = {}  # what was free in pools, by size
+        blocks: set = set()  # what was handed out
+        with _lock, contextlib.ExitStack() as undo:
             if ARENA.busy.is_up() or cpu.on_new:
                 raise Spoiled("others run or are timed at this moment", True)
+            undo.callback(ARENA.busy.lower)
             ARENA.busy.put_up()
-            blocks: set = set()
-            saved = self._exchange_pools(blocks)
-            thread = threading.get_ident()
-            recorder = tapes.Recorder(ARENA.addresses, thread)
-            self._thread = thread
+            undo.callback(self._restore_pools, saved, blocks)
+            self._exchange_pools(saved, blocks)
+            if gc.isenabled():  # what it frees would be handed out, as if it were of the run
+                undo.callback(gc.enable)
+                gc.disable()
+            self._thread = ARENA.thread = threading.get_ident()
+            undo.callback(ARENA.forget_thread)
+            recorder = tapes.Recorder(ARENA.addresses, self._thread)
+            undo.callback(recorder.stop)
+            undo.enter_context(_diverted(*addresses))
             touching.told.append(self._touched)
-            divert = _diverting(recorder_address)
-            cpu.on_new.append(divert)
-            for definition in list(cpu.definitions()):
-                definition.function = recorder_address
-            natives = cpu.others("joined")  # it copies by itself, or answers None
-            for definition in natives:
-                definition.function = none_address
-            collecting = gc.isenabled()
-            gc.disable()  # what it frees would be handed out, as if it were of the run
-            try:
-                self.result = function()
-            finally:
-                if collecting:
-                    gc.enable()
-                for definition in natives:
-                    definition.function = definition.entry
-                cpu.on_new.remove(divert)
-                for definition in list(cpu.definitions()):
-                    definition.function = definition.entry
-                touching.told.remove(self._touched)
-                launches = recorder.launches()
-                self._restore_pools(saved, blocks)
-                ARENA.busy.lower()
+            undo.callback(touching.told.remove, self._touched)
+            self.result = function()
+        launches = recorder.launches()
         if launches is None:
             raise Spoiled("there are too many launches")
         if self.spoiled:
@@ -179,9 +176,8 @@ class Recording:
         if threading.get_ident() == self._thread:
             self.spoiled = "memory is read or written outside of kernels"
 
-    def _exchange_pools(self, blocks):
+    def _exchange_pools(self, saved, blocks):
         """Empty the pools, block by block: other threads may be at it."""
-        saved = {}
         for pool in list(host_allocator.pools.values()):
             saved[pool.size] = _drained(pool)
 
@@ -195,10 +191,10 @@ class Recording:
         host_allocator.miss = miss
         host_allocator._release = lambda nbytes: nbytes
         host_allocator._near = lambda size: None
-        return saved
 
     def _restore_pools(self, saved, blocks):
-        del host_allocator.miss, host_allocator._release, host_allocator._near
+        for name in ("miss", "_release", "_near"):
+            host_allocator.__dict__.pop(name, None)
         free = set()
         for pool in list(host_allocator.pools.values()):
             free.update((start, pool.size) for start in list(pool))
@@ -315,11 +311,25 @@ def _drained(pool):
             return found
 
 
-def _diverting(address):
-    def divert(definition):
-        definition.function = address
+@contextlib.contextmanager
+def _diverted(recorder, none):
+    """All kernels lead to the recorder; what copies by itself says that it cannot."""
 
-    return divert
+    def divert(definition):
+        definition.function = recorder
+
+    natives = cpu.others("joined")
+    try:
+        cpu.on_new.append(divert)
+        for definition in list(cpu.definitions()):
+            divert(definition)
+        for definition in natives:
+            definition.function = none
+        yield
+    finally:
+        cpu.on_new.remove(divert)
+        for definition in (*cpu.definitions(), *natives):
+            definition.function = definition.entry
 
 
 class _Ranges:

@@ -35,7 +35,8 @@ def step_program(gm: fx.GraphModule, make: Any) -> Any:
     parts = _parted(nodes, kinds)
     if parts is None:
         return gm.forward
-    return _Step(gm, *parts, make)
+    before, start, after = parts
+    return _Step(gm, before, start, after, make)
 
 
 def _parted(nodes, kinds):

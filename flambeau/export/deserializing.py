@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau
+from flambeau._higher_order_ops.cond import cond_op
+from flambeau._higher_order_ops.grad_mode import wrap_with_set_grad_enabled
 from flambeau._subclasses.fake_tensor import FakeTensor
 from flambeau._tensor import Tensor
-from flambeau.eager.overloads import namespace
+from flambeau.eager.overloads import OpOverloadPacket, namespace
 from flambeau.eager.schemas import schemas_of
 from flambeau.export import expression_texts
 from flambeau.export.exported_program import (
@@ -31,10 +33,12 @@ from flambeau.fx.experimental.recorder import placeholder
 from flambeau.fx.experimental.sym_numbers import SymInt
 from flambeau.fx.experimental.symbolic_shapes import ShapeEnv, ValueRanges
 from flambeau.fx.graph import Graph
+from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import Node
 from flambeau.nn import Module
 from flambeau.utils import _pytree as pytree
 
+_OF_GRAPHS = {f"torch.ops.{op}": op for op in (cond_op, wrap_with_set_grad_enabled)}
 _OPERATORS = "mul add sub floordiv mod truediv pow neg".split()
 
 
@@ -61,7 +65,7 @@ class _Reading:
 
     def __init__(self, found: Any, state: Any, constants: Any, examples: Any) -> None:
         self.found, self.state, self.constants, self.examples = found, state, constants, examples
-        self.module, self.graph = found["graph_module"], Graph()
+        self.module, self.graph, self.root = found["graph_module"], Graph(), Module()
         self.text = self.module["graph"]
         self.nodes: dict[str, Any] = {}
         self.env = ShapeEnv()
@@ -85,7 +89,7 @@ class _Reading:
             raise DamagedFile("the file does not say how the program is called")
         ranges = self.env.ranges
         program = ExportedProgram(
-            Module(), self.graph, ExportGraphSignature(specs, results), self.state, ranges, calls,
+            self.root, self.graph, ExportGraphSignature(specs, results), self.state, ranges, calls,
             self.examples, self.constants,
         )  # fmt: skip
         program._dialect = str(self.found.get("verifiers", ["TRAINING"])[0])
@@ -152,8 +156,11 @@ class _Reading:
                 args.append(value)
             else:
                 kwargs[_name(item["name"])] = value
+        if target is cond_op:
+            args[-1] = tuple(args[-1])
         outputs = call["outputs"]
-        single = len(outputs) == 1 and "as_tensors" not in outputs[0]
+        whole = "as_tensors" not in outputs[0] if len(outputs) == 1 else False
+        single = whole and not isinstance(target, OpOverloadPacket)
         names = [o for out in outputs for o in _names(out)]
         name = names[0] if single else _name(call.get("name") or "call")
         node = self.graph.create_node("call_function", target, tuple(args), kwargs, name)
@@ -189,6 +196,24 @@ class _Reading:
         if reader is None:
             raise DamagedFile(f"arguments of kind {tag} cannot be read")
         return reader(self, value)
+
+    def inner(self, found: dict[str, Any]) -> Node:
+        """A graph within this one, as an attribute."""
+        name = _name(found["name"])
+        reading = _Reading(
+            {"graph_module": {"graph": found["graph"]}}, self.state, self.constants, None
+        )
+        reading.env = self.env
+        for item in reading.text["inputs"]:
+            place = _name(item["as_tensor"]["name"])
+            node = placeholder(reading.graph, place)
+            node.meta["val"] = reading.fake(place)
+            reading._known(place, node)
+        for call in reading.text["nodes"]:
+            reading._call(call)
+        reading.graph.output(tuple(reading.argument(item) for item in reading.text["outputs"]))
+        self.root.add_module(name, GraphModule(reading.root, reading.graph))
+        return self.graph.create_node("get_attr", name)
 
     def node(self, name: Any) -> Node:
         """A node that was read before."""
@@ -226,6 +251,7 @@ _READERS: dict[str, Callable[[_Reading, Any], Any]] = {
     "as_scalar_type": lambda r, v: _looked_up(DTYPE_OF, v, "dtype"),
     "as_memory_format": lambda r, v: _looked_up(FORMAT_OF, v, "memory format"),
     "as_layout": lambda r, v: flambeau.strided,
+    "as_graph": lambda r, v: r.inner(v),
     "as_device": lambda r, v: flambeau.device(_device(v)),
 }
 
@@ -272,6 +298,8 @@ def _target(text):
         short, _, kind = rest.partition(".")
         if (kind or "default") in schemas_of(short):
             return getattr(namespace("aten").packet(short), kind or "default")
+    if text in _OF_GRAPHS:
+        return _OF_GRAPHS[text]
     if text == "torch.sym_float":
         return flambeau.sym_float
     if str(text).startswith("_operator.") and text[10:] in _OPERATORS:

@@ -21,6 +21,7 @@ from flambeau.export.exported_program import (
     ModuleCallEntry,
     ModuleCallSignature,
 )
+from flambeau.export.grad_regions import wrap_regions
 from flambeau.export.graph_signature import (
     ConstantArgument,
     ExportGraphSignature,
@@ -33,7 +34,8 @@ from flambeau.export.graph_signature import (
 )
 from flambeau.export.violations import check_promises
 from flambeau.fx.experimental.expressions import Expr
-from flambeau.fx.experimental.op_recorder import Modules, OpRecorder, watch_modules
+from flambeau.fx.experimental.op_recorder import OpRecorder
+from flambeau.fx.experimental.program_places import Modules, watch_modules
 from flambeau.fx.experimental.recorder import overload, placeholder
 from flambeau.fx.experimental.symbolic_shapes import Retry, ShapeEnv, SymInt
 from flambeau.fx.graph import Graph
@@ -285,6 +287,8 @@ class _Export:
         constants = _lifted(recorder, self.attributes, list(graph.nodes)[places])
         outputs = graph.output_node().args[0]
         _drop_unused_sizes(graph)
+        wrap_regions(graph, recorder.root, flambeau.is_grad_enabled())
+        outputs = graph.output_node().args[0]
         specs = self._input_specs(graph, constants)
         signature = ExportGraphSignature(specs, [_output_spec(value) for value in outputs])
         call = ModuleCallSignature([], [], self.in_spec, out_spec, list(self.inputs))

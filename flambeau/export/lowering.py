@@ -12,6 +12,7 @@ from typing import Any
 import flambeau
 from flambeau._decomp.composites import in_place_of
 from flambeau._higher_order_ops.cond import cond_op
+from flambeau._higher_order_ops.grad_mode import wrap_with_set_grad_enabled
 from flambeau._tensor import Tensor
 from flambeau.eager import interposing
 from flambeau.eager.overloads import OpOverload, recorded_by
@@ -286,8 +287,19 @@ class _Lowering:
             self.values[node] = self.recorder.call(target, *_unfrozen(args), **kwargs)
         elif target is cond_op:
             self._choose(node, *args)
+        elif target is wrap_with_set_grad_enabled:
+            self._inline(node, *args)
         else:
             self.values[node] = target(*args, **kwargs)
+
+    def _inline(self, node, mode, module, *operands):
+        """A region without gradients is like any other where nothing is differentiated."""
+        places = [n for n in module.graph.nodes if n.op == "placeholder"]
+        self.values.update(zip(places, operands))
+        for inner in module.graph.nodes:
+            if inner.op == "call_function":
+                self._call(inner)
+        self.values[node] = [self.values[n] for n in module.graph.output_node().args[0]]
 
     def _choose(self, node, pred, yes, no, operands):
         """Branches stay as they are."""

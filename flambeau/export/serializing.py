@@ -6,7 +6,7 @@ from typing import Any
 
 import flambeau
 from flambeau._tensor import Tensor
-from flambeau.eager.overloads import OpOverload
+from flambeau.eager.overloads import OpOverload, OpOverloadPacket
 from flambeau.export.expression_texts import written
 from flambeau.export.graph_signature import (
     ConstantArgument,
@@ -29,7 +29,7 @@ def program_as_json(program: Any) -> dict[str, Any]:
         str(k): {"min_val": v.lower, "max_val": None if v.upper == math.inf else int(v.upper)}
         for k, v in program.range_constraints.items()
     }
-    graph = _Graph(program.graph)
+    graph = _Graph(program.graph, program.graph_module)
     return {
         "graph_module": {
             "graph": graph.written(),
@@ -73,8 +73,8 @@ def _size(size):
 class _Graph:
     """A graph that is being written."""
 
-    def __init__(self, graph: Any) -> None:
-        self.graph = graph
+    def __init__(self, graph: Any, module: Any = None) -> None:
+        self.graph, self.module = graph, module
         self.tensors: dict[str, Any] = {}
         self.sizes: dict[str, Any] = {}
         self.floats: dict[str, Any] = {}
@@ -110,6 +110,9 @@ class _Graph:
     def _call(self, node):
         schema = node.target._schema if _is_aten(node.target) else None
         names = [a.name for a in schema.arguments] if schema else ["a", "b", "c"]
+        within = isinstance(node.target, OpOverloadPacket)  # an op of graphs
+        if within:
+            names = [""] * len(node.args)
         inputs = [
             {"name": name, "arg": self.argument(arg, _kind(schema, name)), "kind": 1}
             for name, arg in zip(names, node.args)
@@ -123,7 +126,7 @@ class _Graph:
             "inputs": inputs,
             "outputs": self._outputs(node, schema),
             "metadata": _metadata(node),
-            "is_hop_single_tensor_return": None,
+            "is_hop_single_tensor_return": False if within else None,
             "name": node.name,
         }
 
@@ -149,6 +152,10 @@ class _Graph:
     def argument(self, arg: Any, kind: str = "") -> dict[str, Any]:
         """A value of an argument with a tag that says what it is."""
         if isinstance(arg, Node):
+            if arg.op == "get_attr":
+                inner = getattr(self.module, arg.target)
+                text = _Graph(inner.graph, inner).written()
+                return {"as_graph": {"name": arg.target, "graph": text}}
             return self._node(arg)
         if arg is None:
             return {"as_none": True}
@@ -228,7 +235,7 @@ def _kind(schema, name):
 
 
 def _target(target):
-    if isinstance(target, OpOverload):
+    if isinstance(target, (OpOverload, OpOverloadPacket)):
         return f"torch.ops.{target}"
     if getattr(target, "__module__", "") == "_operator" and target.__name__ in _OPERATORS:
         return f"_operator.{target.__name__}"

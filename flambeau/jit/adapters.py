@@ -318,3 +318,11 @@ def _of_many(name):
 broadcast_tensors, cartesian_prod, block_diag, chain_matmul = map(
     _of_many, ("broadcast_tensors", "cartesian_prod", "block_diag", "chain_matmul")
 )
+
+
+def tensordot(self, other, dims_self, dims_other):
+    return flambeau.tensordot(self, other, dims=(dims_self, dims_other))
+
+
+def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None):
+    return flambeau.unique_consecutive(self, True, True, dim)

@@ -126,7 +126,7 @@ def qualified(found: Any, module: str | None = None) -> str:
     module = module or getattr(found, "__module__", "") or ""
     name = found.__qualname__.replace("<locals>.", "").replace("<lambda>", "_lambda")
     name = name.rpartition(".")[2]
-    if module == "flambeau.jit.functional_forms":
+    if module.startswith("flambeau.jit.functional_"):
         module = "torch.nn.functional"
     if module == "flambeau" or module.startswith("flambeau."):
         module = "torch" + module.removeprefix("flambeau")

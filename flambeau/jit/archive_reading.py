@@ -7,7 +7,6 @@ ops and what the archive itself defines.
 
 import ast
 import enum
-import io
 import pickle
 from typing import Any
 
@@ -15,6 +14,7 @@ from flambeau._device import device
 from flambeau._tensor import Tensor
 from flambeau.jit import types as T
 from flambeau.jit.annotating import NAMED_CLASSES
+from flambeau.jit.archive_pickles import Held, unpickle
 from flambeau.jit.classes import object_class
 from flambeau.jit.compiling import Function, compile_source, literal, signature
 from flambeau.jit.module_types import ModuleType
@@ -36,8 +36,6 @@ from flambeau.jit.support import SUPPORT
 from flambeau.jit.units import lock, unit
 from flambeau.nn import Module, Parameter
 from flambeau.serialization.archive import ArchiveReader, corrupt
-from flambeau.serialization.reading import StorageReader
-from flambeau.serialization.restricted import Machine, broken
 
 MOST_SOURCE = 1 << 26  # bytes of one file of code
 _SPECIALS = frozenset(
@@ -61,11 +59,11 @@ def read_module(file: Any, map_location: Any, extra: dict | None) -> Any:
         if not archive.is_torchscript:
             raise corrupt("locating file constants.pkl: file not found")
         _fill_extra(archive, extra)
-        constants = _unpickle(archive, "constants", map_location, {})
+        constants = unpickle(archive, "constants", map_location, {})
         if not isinstance(constants, tuple):
             raise corrupt("reading file constants.pkl: no tuple")
         classes: dict[str, type] = {}
-        root = _unpickle(archive, "data", map_location, classes)
+        root = unpickle(archive, "data", map_location, classes)
         if not isinstance(root, Held):
             raise corrupt("reading file data.pkl: no module")
         with lock:
@@ -84,84 +82,6 @@ def _fill_extra(archive, extra):
         record = f"extra/{name}"
         if record in archive.records:
             extra[name] = archive.read(record)
-
-
-# -- the pickle ------------------------------------------------------------------------------------
-
-
-class Held:
-    """An object in a pickle: the name of its class, and its attributes or arguments."""
-
-    name = ""
-
-    def __init__(self, *given: Any) -> None:
-        self.given = given
-        self.state: Any = None
-
-
-class _Machine(Machine):
-    """A pickle reader that also makes empty objects, by the names of their classes."""
-
-    def __init__(self, file: Any, storages: Any, classes: dict[str, type]) -> None:
-        super().__init__(file, storages)
-        self.classes = classes
-        self.safe = {}
-
-    def find(self, module: Any, name: Any) -> Any:
-        if not isinstance(module, str) or not isinstance(name, str):
-            raise broken("a global without a name")
-        if module == "__torch__" or module.startswith("__torch__."):
-            full = f"{module}.{name}"
-            if full not in self.classes:
-                self.classes[full] = type("Held", (Held,), {"name": full})
-            return self.classes[full]
-        if module == "torch.jit._pickle":
-            found = _TAGS.get(name)
-            if found is None:
-                raise broken(f"unknown name {module}.{name}")
-            return found
-        return super().find(module, name)
-
-    def call(self, function: Any, arguments: Any) -> Any:
-        if isinstance(function, type) and issubclass(function, Held):
-            return function(*arguments) if isinstance(arguments, tuple) else function(arguments)
-        if any(function is tag for tag in _TAGS.values()):
-            if not isinstance(arguments, tuple):
-                raise broken("arguments that are not a tuple")
-            return function(*arguments)
-        return super().call(function, arguments)
-
-    def is_safe(self, obj: Any) -> bool:
-        return isinstance(obj, type) and issubclass(obj, Held)
-
-    def build(self, obj: Any, state: Any) -> None:
-        if isinstance(obj, Held):
-            obj.state = state
-        else:
-            super().build(obj, state)
-
-
-def _tagged(value, kind=None):
-    return value
-
-
-def _from_list(value):
-    if not isinstance(value, list):
-        raise broken("a list that is none")
-    return value
-
-
-_TAGS = {
-    "restore_type_tag": _tagged,
-    **dict.fromkeys("build_intlist build_tensorlist build_doublelist build_boollist".split(),
-                    _from_list),
-}  # fmt: skip
-
-
-def _unpickle(archive, folder, map_location, classes):
-    storages = StorageReader(archive, map_location, folder=folder)
-    data = io.BytesIO(archive.read(f"{folder}.pkl"))
-    return _Machine(data, storages, classes).load()
 
 
 # -- the code --------------------------------------------------------------------------------------

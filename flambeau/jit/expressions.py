@@ -4,10 +4,10 @@ import ast
 from typing import Any
 
 from flambeau.jit import types as T
-from flambeau.jit.building import Building
 from flambeau.jit.environment import Frame, Refinement, check_defined
 from flambeau.jit.ir import Value
 from flambeau.jit.places import CompileError, NotSupportedError, UnsupportedNodeError
+from flambeau.jit.subscripts import Subscripts
 from flambeau.jit.sugar import SPECIAL_CONDITIONS, Sugar, TupleSugar, iterable_of, special_name
 
 _BINARY = {ast.Add: "aten::add", ast.Sub: "aten::sub", ast.Mult: "aten::mul", ast.Div: "aten::div",
@@ -28,7 +28,7 @@ _SWAPPED = {"aten::lt": "aten::gt", "aten::gt": "aten::lt", "aten::le": "aten::g
 _UNARY = {ast.USub: "aten::neg", ast.UAdd: None, ast.Invert: "aten::bitwise_not"}
 
 
-class Expressions(Building):
+class Expressions(Subscripts):
     """The part of a compiler that knows expressions."""
 
     def emit(self, node: ast.expr, hint: T.Type | None = None) -> Any:
@@ -90,14 +90,32 @@ class Expressions(Building):
         if isinstance(hint, T.OptionalOf):
             hint = hint.part
         inner = hint.part if isinstance(hint, T.ListOf) else None
+        place = self.at(node)
+        whole: Value | None = None  # lists that are put together
         values: list[Value] = []
         for part in node.elts:
-            if isinstance(part, ast.Starred):
-                items = self.unpacked(self.emit(part.value), self.at(part), None)
-                values.extend(self.value_of(item, self.at(part)) for item in items)
-            else:
+            if not isinstance(part, ast.Starred):
                 values.append(self.emit_value(part, inner))
-        return self.list_of(values, self.at(node), inner)
+                continue
+            found = self.emit(part.value)
+            if isinstance(found, Value) and isinstance(found.type_, T.ListOf):
+                whole = self._joined_lists(whole, values, found, place)
+                values = []
+            else:
+                items = self.unpacked(found, self.at(part), None)
+                values.extend(self.value_of(item, self.at(part)) for item in items)
+        if whole is None:
+            return self.list_of(values, place, inner)
+        return self._joined_lists(whole, values, None, place)
+
+    def _joined_lists(self, whole, values, last, place):
+        """whole + values + last, of which some may be missing."""
+        middle = self.list_of(values, place) if values else None
+        parts = [p for p in (whole, middle, last) if p is not None]
+        for part in parts[1:]:
+            joined = self.builtin("aten::add", place, [parts[0], part])
+            parts[0] = self.value_of(joined, place)
+        return parts[0]
 
     def _on_dict(self, node, hint):
         place = self.at(node)

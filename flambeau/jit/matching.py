@@ -67,15 +67,19 @@ def _takes_rest(schema, k, formal, args, used):
         return False
     if len(args) - used == 1 and formal.size is not None:
         return False
-    return kind.part == T.INT and all(
-        T.is_subtype(a.type_, T.INT) or a.type_ == T.TENSOR for a in args[used:]
-    )
+    rest = [a.type_ for a in args[used:]]
+    if kind.part == T.TENSOR:
+        return all(r == T.TENSOR for r in rest)
+    return kind.part == T.INT and all(T.is_subtype(r, T.INT) or r == T.TENSOR for r in rest)
 
 
 def _packed(c, values, formal, place):
-    numbers = lambda v: v if v.type_ == T.INT else c.node("aten::IntImplicit", [v], T.INT, place)
-    return lambda: c.node("prim::ListConstruct", [numbers(v) for v in values],
-                          T.ListOf(T.INT), place)  # fmt: skip
+    kind = formal.type.part if isinstance(formal.type, T.OptionalOf) else formal.type
+    if kind.part == T.TENSOR:
+        return lambda: c.node("prim::ListConstruct", values, kind, place)
+    return lambda: c.node(
+        "prim::ListConstruct", [_as_int(c, v, place) for v in values], kind, place
+    )
 
 
 def _fitted(c, value, formal: Argument, bound, place, converting):
@@ -96,7 +100,7 @@ def _fitted(c, value, formal: Argument, bound, place, converting):
     if tuples and T.unify(kind, bare) is not None:
         return lambda: c.converted(value, bare, place)
     if converting:
-        if kind == T.TENSOR and bare in _IMPLICIT:
+        if kind == T.TENSOR and bare in _IMPLICIT and c.reads_numbers:
             return lambda: c.node(_IMPLICIT[bare], [value], bare, place)
         if kind == T.STR and bare == T.DEVICE:
             return lambda: c.node("prim::device", [value], T.DEVICE, place)

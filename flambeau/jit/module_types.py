@@ -111,10 +111,19 @@ def method_source(cls: Any, name: str) -> Any:
 def _form_of(base, name):
     if not base.__module__.startswith("flambeau."):
         return None
-    from flambeau.jit import layer_forms
+    form = _layer_form(base)
+    return None if form is None else vars(form).get(name)
 
-    form = getattr(layer_forms, base.__name__, None)
-    return vars(form).get(name) if isinstance(form, type) else None
+
+def _layer_form(base):
+    """The class whose methods are compiled in the place of a layer's."""
+    from flambeau.jit import layer_forms, sequence_forms
+
+    for module in (layer_forms, sequence_forms):
+        form = vars(module).get(base.__name__)
+        if isinstance(form, type) and form.__module__ == module.__name__:
+            return form
+    return None
 
 
 def _constants_of(cls):
@@ -130,9 +139,7 @@ def _constants_of(cls):
                 names.add(name)
         if base.__module__.startswith("flambeau."):
             names.update(getattr(base, "_kept", ()))
-            from flambeau.jit import layer_forms
-
-            names.update(getattr(getattr(layer_forms, base.__name__, None), "__constants__", ()))
+            names.update(getattr(_layer_form(base), "__constants__", ()))
     return names
 
 

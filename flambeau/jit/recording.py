@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from flambeau import _dtype
 from flambeau._dtype import dtype
 from flambeau._layout import Size
 from flambeau._memory_format import layout, memory_format
@@ -16,12 +17,13 @@ from flambeau._tensor import Tensor
 from flambeau.eager import interposing
 from flambeau.eager.aten_calls import aten_call
 from flambeau.jit import types as T
-from flambeau.jit.building import Building, type_of_constant
+from flambeau.jit.building import type_of_constant
 from flambeau.jit.environment import Frame
 from flambeau.jit.ir import Graph, Node, Value
 from flambeau.jit.matching import NoMatch, match
 from flambeau.jit.numbering import number_of
 from flambeau.jit.places import Source
+from flambeau.jit.recorded_indices import RecordedIndices
 from flambeau.jit.resolving import functional_form
 from flambeau.jit.schemas import overloads
 from flambeau.jit.sugar import TupleSugar
@@ -29,6 +31,7 @@ from flambeau.jit.traced_numbers import TracedInt, traced, untraced
 from flambeau.jit.units import unit
 from flambeau.nn import Module
 from flambeau.nn.modules.calling import Calling
+from flambeau.ops.table import TABLE
 
 
 class TracerWarning(Warning):
@@ -83,6 +86,32 @@ _AS_FORMS = frozenset(
 )
 
 
+# methods that stand for an op of another name, or with its arguments the other way round
+_CASTS = {
+    "bfloat16": _dtype.bfloat16,
+    "bool": _dtype.bool_,
+    "byte": _dtype.uint8,
+    "char": _dtype.int8,
+    "double": _dtype.float64,
+    "float": _dtype.float32,
+    "half": _dtype.float16,
+    "int": _dtype.int32,
+    "long": _dtype.int64,
+    "short": _dtype.int16,
+    "cfloat": _dtype.complex64,
+    "cdouble": _dtype.complex128,
+}
+_REFLECTED = {"__rpow__": "pow", "__rmod__": "remainder", "__rmatmul__": "matmul"}
+# methods that give no tensors, or none that depends on values
+_QUESTIONS = frozenset(
+    "dim ndimension stride storage_offset element_size is_contiguous is_complex is_floating_point "
+    "is_signed is_conj is_neg is_inference is_same_size is_shared nelement data_ptr get_device "
+    "storage untyped_storage retain_grad register_hook requires_grad_ backward new new_tensor type "
+    "__hash__ __repr__ __format__ __len__ is_pinned pin_memory result_type __dir__".split()
+)
+_DIVISIONS = {"__rtruediv__": "div", "__rdiv__": "div", "__rfloordiv__": "floor_divide"}
+
+
 class Region:
     """What one call of a module records; the outermost is the whole program."""
 
@@ -91,12 +120,13 @@ class Region:
         self.items: list[Any] = []  # nodes, and regions inside
 
 
-class Recorder(interposing.Handler, Building):
+class Recorder(interposing.Handler, RecordedIndices):
     """Writes down what runs on tensors that come from the inputs."""
 
     kinds = frozenset({"op", "data", "method", "property", "module", "python"})
     level = interposing.OBSERVERS
     sees = "nothing"
+    reads_numbers = False  # which would be the number of the example
 
     def __init__(self, root: Any) -> None:
         interposing.offer(Calling.__call__, "nn.Module", "module")
@@ -292,6 +322,8 @@ class Recorder(interposing.Handler, Building):
             return traced(function(*args, **kwargs), made, self)
         elif key == "tensor" and name.kind == "data":
             _warn(_CONSTANT)
+        elif is_known and name.kind == "method" and key not in _QUESTIONS:
+            return self._op(name, function, args, kwargs)
         return function(*untraced(args), **{k: untraced(v) for k, v in kwargs.items()})
 
     def _size(self, tensor, result, dim=None):
@@ -362,6 +394,12 @@ class Recorder(interposing.Handler, Building):
 
     def _recorded(self, name, args, kwargs):
         """The node of a call, under its name in aten."""
+        key = name.place.key
+        if key in _DIVISIONS:
+            # aten divides tensors only; a tensor without dimensions does not change dtypes
+            is_number = not isinstance(args[1], Tensor)
+            other = self._apply("aten::tensor", args[1]) if is_number else args[1]
+            return self._apply("aten::" + _DIVISIONS[key], other, args[0])
         reasons = [f"there is no op {name}"]
         for short, given, named in _readings(name, args, kwargs):
             mark = self._mark()
@@ -451,94 +489,31 @@ class Recorder(interposing.Handler, Building):
             for item in result:
                 self._track_tree(item, node.add_output(value.type_.part))
 
-    # -- indices -----------------------------------------------------------------------------
-    def _index(self, key, function, args, kwargs):
-        plain = untraced(args)
-        if not self.known(args):
-            return function(*plain, **kwargs)
-        tensor, index = args[0], args[1]
-        if key == "__getitem__":
-            result = function(*plain, **kwargs)
-            self.track(result, self._indexed(tensor, index))
-            return result
-        self._write(tensor, index, args[2])
-        return function(*plain, **kwargs)
-
-    def _steps(self, tensor, index):
-        """(the value after selections and slices, indices that are tensors)"""
-        items = list(index) if isinstance(index, tuple) else [index]
-        used = sum(item is not None and item is not ... for item in items)
-        used += sum(item.ndim - 1 for item in items if _is_mask(item))
-        value, dim, indices = self.value_for(tensor), 0, []
-        for item in items:
-            if item is ...:
-                skipped = tensor.ndim - used
-                dim += skipped
-                indices.extend([None] * skipped)
-            elif item is None:
-                value = self._apply("aten::unsqueeze", value, dim)
-                dim += 1
-                indices.append(None)
-            elif isinstance(item, int) and not isinstance(item, bool):
-                value = self._apply("aten::select", value, dim, item)
-            elif isinstance(item, slice):
-                if item != slice(None):
-                    step = 1 if item.step is None else item.step
-                    value = self._apply("aten::slice", value, dim, item.start, item.stop, step)
-                dim += 1
-                indices.append(None)
-            else:
-                indices.append(self._index_tensor(item))
-                dim += item.ndim if _is_mask(item) else 1
-        return value, indices
-
-    def _index_tensor(self, item):
-        if isinstance(item, Tensor):
-            return self.value_for(item)
-        import flambeau
-
-        with interposing.switched_off(*self._mine()):
-            made = flambeau.tensor(untraced(item))
-        return self.value_for(made)
-
-    def _apply(self, op, *parts):
-        values = [p if isinstance(p, Value) else self.value_for(p) for p in parts]
-        return self.value_of(self.builtin(op, None, values), None)
-
-    def _indexed(self, tensor, index):
-        value, indices = self._steps(tensor, index)
-        if not any(i is not None for i in indices):
-            return self._apply("aten::alias", value) if value is self.value_for(tensor) else value
-        return self._apply("aten::index", value, self._listed_indices(indices))
-
-    def _listed_indices(self, indices):
-        given = [self.constant(None) if i is None else i for i in indices]
-        return self.node("prim::ListConstruct", given, T.ListOf(T.OptionalOf(T.TENSOR)), None)
-
-    def _write(self, tensor, index, found):
-        value, indices = self._steps(tensor, index)
-        given = self.value_for(found)
-        if not any(i is not None for i in indices):
-            op = "aten::copy_" if given.type_ == T.TENSOR else "aten::fill_"
-            self.builtin(op, None, [value, given])
-            return
-        if given.type_ != T.TENSOR:
-            import flambeau
-
-            with interposing.switched_off(*self._mine()):
-                given = self.value_for(flambeau.tensor(found, dtype=tensor.dtype))
-        self.builtin("aten::index_put_", None, [value, self._listed_indices(indices), given])
-
 
 def _readings(name, args, kwargs):
     """A call as written, then as aten has it: (op, arguments, those by name)."""
-    short = name.partition("::")[2]
+    short, key = name.partition("::")[2] or name.place.key, name.place.key
     short = _RENAMED.get(short, short)
-    if overloads("aten::" + short):
-        yield short, args, _without_out(kwargs)
+    if key in _CASTS:
+        yield "to", (args[0], _CASTS[key]), {}
+    elif key == "type_as":
+        yield key, args, kwargs
+    elif key in _REFLECTED:
+        yield _REFLECTED[key], args[::-1], kwargs
+    elif overloads("aten::" + short) and (not key.startswith("__r") or short == "rsub"):
+        yield short, args, _with_reduction(name, args, _without_out(kwargs))
     found = aten_call(name, args, kwargs)
     if found is not None and overloads("aten::" + found[0]):
         yield found[0], found[2], _without_out(found[3])
+
+
+def _with_reduction(name, args, kwargs):
+    """Losses of torch do not reduce unless told to, although their signatures say so."""
+    row = TABLE.get(name.place.row)
+    for place, param in enumerate(row.params if row is not None else ()):
+        if param.name == "reduction" and place >= len(args) and isinstance(param.default, int):
+            return {"reduction": param.default, **kwargs}
+    return kwargs
 
 
 def _without_out(kwargs):
@@ -555,12 +530,6 @@ def _is_iteration():
             return True
         frame = frame.f_back
     return False
-
-
-def _is_mask(item):
-    return (
-        isinstance(item, Tensor) and not item.dtype.is_floating_point and item.dtype.name == "bool"
-    )
 
 
 def _warn(text):

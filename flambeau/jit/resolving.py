@@ -297,11 +297,13 @@ def _lookup(space, name):
 
 def functional_form(name: str) -> Callable | None:
     """The definition of a function of nn.functional as a script."""
-    from flambeau.jit import functional_forms
+    from flambeau.jit import functional_forms, functional_loss_forms
 
-    found = vars(functional_forms).get(name)
-    ours = getattr(found, "__module__", "") == functional_forms.__name__
-    return found if isinstance(found, types.FunctionType) and ours else None
+    for module in (functional_forms, functional_loss_forms):
+        found = vars(module).get(name)
+        if isinstance(found, types.FunctionType) and found.__module__ == module.__name__:
+            return found
+    return None
 
 
 def op_name(found: Any) -> Any:

@@ -4,7 +4,10 @@ There is one unit for all that Python compiles; each archive that is loaded brin
 names that may be the same as others'.
 """
 
+import dataclasses
 import inspect
+import linecache
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -194,7 +197,35 @@ def _members(cls):
             )
             if kept and getattr(member, "_torchscript_modifier", "") not in ("ignore", "unused"):
                 found[name] = member
+    if dataclasses.is_dataclass(cls):
+        found |= _data_methods(cls)
     return {n: m for n, m in found.items() if n not in ("__repr__", "__hash__", "__reduce__")}
+
+
+def _data_methods(cls):
+    """The methods that a dataclass is given, as source: Python keeps none for its own."""
+    fields = dataclasses.fields(cls)
+    space = dict(vars(sys.modules[cls.__module__]), _cls=cls)
+    head, body, same = ["self"], [], []
+    for field in fields:
+        space[f"_type_{field.name}"] = field.type
+        default = ""
+        if field.default is not dataclasses.MISSING:
+            space[f"_default_{field.name}"] = field.default
+            default = f" = _default_{field.name}"
+        head.append(f"{field.name}: _type_{field.name}{default}")
+        body.append(f"    self.{field.name} = {field.name}\n")
+        same.append(f"self.{field.name} == other.{field.name}")
+    equal = " and ".join(same) or "True"
+    texts = {
+        "__init__": f"def __init__({', '.join(head)}):\n{''.join(body) or '    pass'}",
+        "__eq__": f"def __eq__(self, other: _cls) -> bool:\n    return {equal}\n",
+    }
+    for name, text in texts.items():
+        filename = f"<flambeau jit {cls.__qualname__}.{name}>"
+        linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+        exec(compile(text, filename, "exec"), space)
+    return {name: space[name] for name in texts}
 
 
 def _method_of(members, made, name):

@@ -10,6 +10,7 @@ one, and calls with many different sizes touch many slabs.)
 
 import contextlib
 import ctypes
+import functools
 import itertools
 import mmap
 import os
@@ -23,6 +24,7 @@ SLAB = 1 << 22
 EXACT = 1 << 34  # blocks from this size on waste nothing, and errors name the very number
 HUGE = 1 << 21
 FEW = 1 << 20  # bytes below which a table knows the pool
+HUGEST = 1 << 31  # bytes from which it is worth asking how many there are
 SLACK = 96 << 20  # bytes of large blocks that may be cached above the peak in use
 
 # Blocks that all start at the same place in a page make loads wait for unrelated stores whose
@@ -222,8 +224,24 @@ class _Mapping:
         self.map.close()
 
 
+@functools.cache
+def _whole_memory():
+    """Bytes that this machine has, with what it swaps to; more cannot be had, whatever it says.
+
+    Some systems promise any amount, and kill processes that take them at their word.
+    """
+    try:
+        with open("/proc/meminfo") as file:
+            facts = dict(line.split(":") for line in file)
+        return sum(int(facts[name].split()[0]) << 10 for name in ("MemTotal", "SwapTotal"))
+    except (OSError, KeyError, ValueError):
+        return 1 << 62
+
+
 def _map_block(size, huge=True):
     try:
+        if size > HUGEST and size > _whole_memory():
+            raise MemoryError
         mapping = _Mapping(size + PAGE, HUGE if size >= HUGE else 0)
     except (OSError, OverflowError, ValueError, MemoryError):
         raise RuntimeError(

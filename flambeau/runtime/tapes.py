@@ -256,9 +256,12 @@ class Recorder:
         self.log = (ctypes.c_int64 * LOG)()
         self.state[:] = [0, LOG, ctypes.addressof(self.log), thread]
 
+    def stop(self) -> None:
+        """Write down no more."""
+        self.state[3] = 0
+
     def launches(self) -> list | None:
         """What was launched, in order; None if the log was too small."""
-        self.state[3] = 0
         end, at, found = self.state[0], 0, []
         while at < min(end, LOG):
             definition, count, quiet = self.log[at : at + 3]

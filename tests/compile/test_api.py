@@ -46,7 +46,8 @@ class Net(nn.Module):
 def test_a_compiled_module_is_the_module():
     net = Net()
     made = flambeau.compile(net)
-    assert isinstance(made, nn.Module) and isinstance(made, _dynamo.OptimizedModule)
+    assert isinstance(made, nn.Module) and isinstance(made, _dynamo.OptimizedModule) and made
+    assert len(flambeau.compile(nn.Sequential(net, net))) == 2
     assert made._orig_mod is net and made.linear is net.linear and made.note == "a"
     made.note = "b"
     made.shift = flambeau.zeros(3)

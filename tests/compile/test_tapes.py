@@ -291,6 +291,9 @@ def test_a_program_within_a_program():
     for _ in range(4):
         assert outer(torch.ones(3))[0].tolist() == [3, 3, 3]
     assert outer.reasons == []
+    inner = taped(lambda x: (x * 2,), torch.ones(3))  # this one has a tape of its own
+    outer = taped(lambda x: (inner(x)[0] + 1,), torch.ones(3))
+    assert outer(torch.ones(3))[0].tolist() == [3, 3, 3]
 
 
 def test_errors_are_those_of_the_plain_call():
@@ -404,3 +407,11 @@ def test_a_step_may_start_from_a_gradient():
         b, a.grad = (step(x, g), a.grad), None
         assert torch.equal(found[0], b[0])
         assert torch.equal(found[1], b[1])
+
+
+def test_inference_mode_plays_tapes():
+    program = Program(lambda x: (x * 2,), 1)
+    with torch.inference_mode():
+        for _ in range(3):
+            assert program(leaf(3))[0].requires_grad is False
+    assert type(entry_of(program)) is playing.Entry

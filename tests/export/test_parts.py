@@ -127,6 +127,65 @@ def test_branches_on_values():
         ex.export(Wrong(), (torch.ones(3),))
 
 
+def test_parts_without_gradients():
+    class Target(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(2, 2)
+
+        def forward(self, x):
+            with torch.no_grad():
+                goal = self.layer(x) * 2
+            return goal + self.layer(x)
+
+    model = Target()
+    program = ex.export(model, (torch.ones(3, 2),))
+    assert "torch.ops.higher_order.wrap_with_set_grad_enabled(False, submod_1, " in str(program)
+    x = torch.randn(3, 2)
+    model(x).sum().backward()
+    expected = model.layer.weight.grad.clone()
+    model.zero_grad()
+    program.module()(x).sum().backward()
+    torch.testing.assert_close(model.layer.weight.grad, expected)
+    lowered = program.run_decompositions()
+    assert "higher_order" not in lowered.graph_module.code
+    torch.testing.assert_close(lowered.module()(x), model(x))
+
+
+@pytest.mark.parametrize("kind", ["cond", "no_grad"])
+def test_graphs_within_graphs_in_files(kind, tmp_path):
+    class Quiet(nn.Module):
+        def forward(self, x):
+            with torch.no_grad():
+                y = x * 2
+            return y + x
+
+    model = Choice() if kind == "cond" else Quiet()
+    program = ex.export(model, (torch.ones(3, 2),), dynamic_shapes=({0: ex.Dim("batch")},))
+    ex.save(program, tmp_path / "model.pt2")
+    found = ex.load(tmp_path / "model.pt2")
+    for x in (torch.ones(5, 2), -torch.ones(4, 2)):
+        torch.testing.assert_close(found.module()(x), model(x))
+    assert found.graph_module.code == program.graph_module.code
+
+
+def test_custom_ops():
+    @torch.library.custom_op("testlib::twice", mutates_args=())
+    def twice(x: torch.Tensor, times: int = 2) -> torch.Tensor:
+        return x * times
+
+    twice.register_fake(lambda x, times=2: torch.empty_like(x))
+
+    class Uses(nn.Module):
+        def forward(self, x):
+            return torch.ops.testlib.twice(x, 3) + twice(x)
+
+    program = ex.export(Uses(), (torch.ones(2),))
+    assert "torch.ops.testlib.twice.default(x, 3)" in program.graph_module.code
+    assert program.module()(torch.ones(2)).tolist() == [5, 5]
+    assert program.run_decompositions().module()(torch.ones(2)).tolist() == [5, 5]
+
+
 class Block(nn.Module):
     def __init__(self):
         super().__init__()

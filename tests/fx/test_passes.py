@@ -216,3 +216,61 @@ def test_ops_may_be_taken_apart():
     x = flambeau.randn(5)
     made = make_fx(lambda x: x.tanh(), decomposition_table=table)(x)
     assert_close(made(x), x.tanh())
+
+
+def _chain(x, y):
+    first = (x + y) * 2
+    return (flambeau.sin(flambeau.relu(first)) + x) * y, first
+
+
+def test_parts_that_something_else_can_run():
+    from flambeau.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+    from flambeau.fx.passes.operator_support import OperatorSupport, OpSupports, any_chain, chain
+
+    support = OperatorSupport({"_operator.add": None, "_operator.mul": None})
+    module = fx.symbolic_trace(_chain)
+    parts = CapabilityBasedPartitioner(module, support)
+    proposed = parts.propose_partitions()
+    assert [sorted(n.name for n in p.nodes) for p in proposed] == [
+        ["add_1", "mul_1"],
+        ["add", "mul"],
+    ]
+    fused = parts.fuse_partitions(proposed)
+    assert fused.code.split("\n", 4)[4].splitlines() == [
+        "    fused_1 = self.fused_1(x, y)",
+        "    relu = torch.relu(fused_1)",
+        "    sin = torch.sin(relu);  relu = None",
+        "    fused_0 = self.fused_0(sin, x, y);  sin = x = y = None",
+        "    return (fused_0, fused_1)",
+        "    ",
+    ]
+    x, y = flambeau.randn(3), flambeau.randn(3)
+    assert_close(fused(x, y), _chain(x, y))
+    module = fx.symbolic_trace(_chain)
+    narrow = chain(support, OpSupports.decline_if_node_in_names({"add_1"}))
+    found = CapabilityBasedPartitioner(module, narrow).propose_partitions()
+    assert [p.size() for p in found] == [2]
+    wide = any_chain(support, OperatorSupport({"torch.relu": None, "torch.sin": None}))
+    found = CapabilityBasedPartitioner(module, wide).propose_partitions()
+    assert [p.size() for p in found] == [6]
+
+
+def test_equal_calls_are_made_once():
+    from flambeau.fx.passes.dialect.common.cse_pass import CSEPass
+
+    module = fx.symbolic_trace(lambda x: flambeau.sin(x) + flambeau.sin(x) + x.cos() * x.cos())
+    result = CSEPass()(module)
+    assert result.modified and module.code.count("sin(") == module.code.count("cos(") == 1
+    drawn = fx.symbolic_trace(lambda x: flambeau.rand_like(x) + flambeau.rand_like(x))
+    assert not CSEPass()(drawn).modified
+
+
+def test_values_are_noted_without_values():
+    from flambeau._subclasses import FakeTensor
+    from flambeau.fx.passes.fake_tensor_prop import FakeTensorProp
+
+    module = fx.symbolic_trace(lambda x: x.sum(0).topk(2))
+    FakeTensorProp(module).propagate(flambeau.ones(3, 4))
+    shown = [node.meta["val"] for node in module.graph.nodes]
+    assert isinstance(shown[1], FakeTensor) and shown[1].shape == (4,)
+    assert [tuple(v.shape) for v in shown[2]] == [(2,), (2,)]

@@ -569,6 +569,176 @@ class Mixed(nn.Module):
         return x + p.total(), Point(x, 0.5)
 
 
+class LayerNormCell(nn.Module):
+    def __init__(self, inputs: int, width: int):
+        super().__init__()
+        self.weight_ih = nn.Parameter(torch.ones(4 * width, inputs))
+        self.weight_hh = nn.Parameter(torch.ones(4 * width, width))
+        self.norm = nn.LayerNorm(4 * width)
+
+    def forward(
+        self, input: Tensor, state: Tuple[Tensor, Tensor]
+    ) -> Tuple[Tensor, Tuple[Tensor, Tensor]]:
+        hx, cx = state
+        gates = self.norm(torch.mm(input, self.weight_ih.t()) + torch.mm(hx, self.weight_hh.t()))
+        ingate, forgetgate, cellgate, outgate = gates.chunk(4, 1)
+        cy = torch.sigmoid(forgetgate) * cx + torch.sigmoid(ingate) * torch.tanh(cellgate)
+        hy = torch.sigmoid(outgate) * torch.tanh(cy)
+        return hy, (hy, cy)
+
+
+class CellLayer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = LayerNormCell(3, 4)
+
+    def forward(
+        self, input: Tensor, state: Tuple[Tensor, Tensor]
+    ) -> Tuple[Tensor, Tuple[Tensor, Tensor]]:
+        inputs = input.unbind(0)
+        outputs = torch.jit.annotate(List[Tensor], [])
+        for i in range(len(inputs)):
+            out, state = self.cell(inputs[i], state)
+            outputs += [out]
+        return torch.stack(outputs), state
+
+
+class Block(nn.Module):
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        self.norm1 = nn.LayerNorm(width)
+        self.norm2 = nn.LayerNorm(width)
+        self.attn = nn.Linear(width, 3 * width)
+        self.proj = nn.Linear(width, width)
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
+        self.heads = heads
+        self.register_buffer(
+            "mask", torch.tril(torch.ones(16, 16)).view(1, 1, 16, 16), persistent=False
+        )
+
+    def forward(self, x: Tensor, past: Optional[Tuple[Tensor, Tensor]] = None):
+        B, T, C = x.size()
+        q, k, v = self.attn(self.norm1(x)).split(C, dim=2)
+        q = q.view(B, T, self.heads, C // self.heads).transpose(1, 2)
+        k = k.view(B, T, self.heads, C // self.heads).transpose(1, 2)
+        v = v.view(B, T, self.heads, C // self.heads).transpose(1, 2)
+        if past is not None:
+            k = torch.cat((past[0], k), dim=-2)
+            v = torch.cat((past[1], v), dim=-2)
+        att = (q @ k.transpose(-2, -1)) * (1.0 / (k.size(-1) ** 0.5))
+        att = att.masked_fill(self.mask[:, :, :T, : k.size(-2)] == 0, float("-inf"))
+        y = F.softmax(att, dim=-1) @ v
+        y = y.transpose(1, 2).contiguous().view(B, T, C)
+        x = x + self.proj(y)
+        return x + self.mlp(self.norm2(x)), (k, v)
+
+
+class Gpt(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tokens = nn.Embedding(11, 8)
+        self.places = nn.Parameter(torch.zeros(1, 16, 8))
+        self.blocks = nn.ModuleList([Block(8, 2) for _ in range(2)])
+        self.head = nn.Linear(8, 11, bias=False)
+        self.head.weight = self.tokens.weight
+
+    def forward(
+        self, idx: Tensor, targets: Optional[Tensor] = None
+    ) -> Tuple[Tensor, Optional[Tensor]]:
+        b, t = idx.size()
+        assert t <= 16, f"Cannot forward sequence of length {t}, block size is only 16"
+        x = self.tokens(idx) + self.places[:, :t, :]
+        for block in self.blocks:
+            x, _ = block(x)
+        logits = self.head(x)
+        loss: Optional[Tensor] = None
+        if targets is not None:
+            loss = F.cross_entropy(
+                logits.view(-1, logits.size(-1)), targets.view(-1), ignore_index=-1
+            )
+        return logits, loss
+
+    @torch.jit.export
+    def generate(self, idx: Tensor, count: int) -> Tensor:
+        for _ in range(count):
+            last = idx if idx.size(1) <= 16 else idx[:, -16:]
+            logits, _ = self.forward(last, None)
+            following = torch.argmax(logits[:, -1, :], dim=-1, keepdim=True)
+            idx = torch.cat((idx, following), dim=1)
+        return idx
+
+
+class Vae(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Linear(6, 8), nn.ReLU())
+        self.mu = nn.Linear(8, 2)
+        self.spread = nn.Linear(8, 2)
+        self.decoder = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 6), nn.Sigmoid())
+
+    def encode(self, x):
+        h = self.encoder(x)
+        return self.mu(h), self.spread(h)
+
+    def reparameterize(self, mu, logvar):
+        if self.training:
+            return mu + torch.randn_like(logvar) * torch.exp(0.5 * logvar)
+        else:
+            return mu
+
+    def forward(self, x):
+        mu, logvar = self.encode(x.view(-1, 6))
+        return self.decoder(self.reparameterize(mu, logvar)), mu, logvar
+
+
+class Beam:
+    def __init__(self, ids: List[int], score: float):
+        self.ids = ids
+        self.score = score
+
+    def extend(self, i: int, s: float) -> "Beam":
+        return Beam(self.ids + [i], self.score + s)
+
+
+def beam_search(logp: Tensor, width: int) -> Tuple[List[int], float]:
+    beams = [Beam([0], 0.0)]
+    for t in range(logp.size(0)):
+        found: List[Beam] = []
+        for b in beams:
+            v, i = logp[t].topk(width)
+            for j in range(width):
+                found.append(b.extend(int(i[j].item()), float(v[j])))
+        best: List[Beam] = []
+        while len(best) < width and len(found) > 0:
+            top = 0
+            for c in range(len(found)):
+                if found[c].score > found[top].score:
+                    top = c
+            best.append(found.pop(top))
+        beams = best
+    return beams[0].ids, beams[0].score
+
+
+def suppression(boxes: Tensor, scores: Tensor, limit: float) -> Tensor:
+    keep: List[int] = []
+    order = scores.argsort(descending=True)
+    area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    while order.numel() > 0:
+        i = int(order[0])
+        keep.append(i)
+        if order.numel() == 1:
+            break
+        rest = order[1:]
+        start = torch.max(boxes[i, :2], boxes[rest, :2])
+        end = torch.min(boxes[i, 2:], boxes[rest, 2:])
+        size = (end - start).clamp(min=0)
+        inter = size[:, 0] * size[:, 1]
+        order = rest[inter / (area[i] + area[rest] - inter) <= limit]
+    return torch.tensor(keep, dtype=torch.int64)
+
+
 FUNCTIONS = [
     (arithmetic, lambda: [(ramp(3, 3), 7, 2.5), (ramp(2, 2), 4, 1.0)]),
     (branches, lambda: [(ramp(3), 3), (ramp(3), 0), (ramp(3), 1)]),
@@ -600,6 +770,8 @@ FUNCTIONS = [
     (chained, lambda: [(ramp(1), 2), (ramp(1), 0), (ramp(1), 7)]),
     (empties, lambda: [(3,)]),
     (waits, lambda: [(ramp(3),)]),
+    (beam_search, lambda: [(torch.log_softmax(ramp(4, 7), 1), 2)]),
+    (suppression, lambda: [(torch.cat([ramp(6, 2), ramp(6, 2) + 1.5], 1), ramp(6), 0.3)]),
 ]
 
 MODULES = [
@@ -614,4 +786,13 @@ MODULES = [
     (Attention, lambda: [(ramp(2, 5, 8),)]),
     (Helpers, lambda: [(ramp(2, 3),)]),
     (Mixed, lambda: [(ramp(2, 3), 2)]),
+    (CellLayer, lambda: [(ramp(5, 2, 3), (ramp(2, 4), ramp(2, 4)))]),
+    (
+        Gpt,
+        lambda: [
+            (torch.arange(12).reshape(2, 6) % 11,),
+            (torch.arange(12).reshape(2, 6) % 11,) * 2,
+        ],
+    ),
+    (Vae, lambda: [(ramp(2, 6),)]),
 ]

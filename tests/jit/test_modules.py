@@ -1,6 +1,8 @@
 """Script modules as Python sees them: attributes, state, copies, marks, frozen ones."""
 
 import copy
+import dataclasses
+import io
 import pickle
 from typing import Final, Optional
 
@@ -306,3 +308,52 @@ def test_functions_of_layers_are_attributes():
             return self.pool(self.act(x))
 
     assert torch.equal(torch.jit.script(Model())(ramp(3)), Model()(ramp(3)))
+
+
+@dataclasses.dataclass
+class Options:
+    width: int
+    scale: float = 2.0
+
+
+def with_options(x: Tensor, n: int) -> Tensor:
+    options = Options(n)
+    if options == Options(3, 2.0):
+        return x * 0
+    return x * options.width * options.scale
+
+
+def test_dataclasses():
+    torch.jit.script(Options)
+    made = torch.jit.script(with_options)
+    assert torch.equal(made(ramp(2), 2), ramp(2) * 4)
+    assert torch.equal(made(ramp(2), 3), ramp(2) * 0)
+
+
+@pytest.mark.parametrize("make", [torch.jit.script, lambda m: torch.jit.trace(m, ramp(1, 2))])
+def test_modules_that_are_held_twice_are_one(make):
+    class Shared(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = nn.Linear(2, 2)
+            self.b = self.a
+
+        def forward(self, x):
+            return self.b(self.a(x))
+
+    model = Shared()
+    made = make(model)
+    loaded = torch.jit.load(io.BytesIO(made.save_to_buffer()))
+    for other in (made, loaded):
+        assert other.a is other.b
+        assert torch.equal(other(ramp(3, 2)), model(ramp(3, 2)))
+
+
+def test_hooks_and_optimizers():
+    made, seen = torch.jit.script(nn.Linear(2, 2)), []
+    made.register_forward_hook(lambda module, inputs, output: seen.append(output.shape))
+    before = made.weight.detach().clone()
+    optimizer = torch.optim.SGD(made.parameters(), lr=0.1)
+    made(ramp(3, 2)).sum().backward()
+    optimizer.step()
+    assert seen == [(3, 2)] and not torch.equal(made.weight, before)

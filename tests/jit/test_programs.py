@@ -18,7 +18,7 @@ TEXTS = json.loads((HERE / "texts.json").read_text())
 # Jumps out of loops, refined names in conditions, scalars written to tensors and lengths of tuples
 # are said with other nodes; unions list their types in another order.
 OTHER_CODE = set("""loops search nested_returns optionals unions anything indexing tuples maths
-Recurrent Helpers Mixed""".split())  # fmt: skip
+Recurrent Helpers Mixed beam_search suppression CellLayer Gpt""".split())  # fmt: skip
 
 
 def scripted(program):

@@ -36,6 +36,11 @@ def ops(x):
     return y, places, torch.where(x > 0, x, -x), torch.stack([a, b]).mean(0), x.std(), x.argmax(1)
 
 
+def reflected(x):
+    y = x + 3
+    return 2 / y, 2 - y, 2**y, 7 % y, 7 // y, 3 * y, y < 2, y.long(), y.double(), y.bool(), y.T @ y
+
+
 def losses(x):
     target = torch.zeros(x.size(0), dtype=torch.long)
     return F.cross_entropy(x, target) + F.mse_loss(x, x * 2) + F.binary_cross_entropy_with_logits(
@@ -56,7 +61,7 @@ def nested(pair, more):
     return a + b, {"c": c * 2, "d": more["x"]}
 
 
-FUNCTIONS = [views, indices, shaped_zeros, ops, losses, in_place]
+FUNCTIONS = [reflected, views, indices, shaped_zeros, ops, losses, in_place]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)

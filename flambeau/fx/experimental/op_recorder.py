@@ -4,7 +4,6 @@ Every op runs on the tensors of the example, and on tensors without memory for e
 the sizes (design 013). What comes out tells the shape of its result.
 """
 
-import linecache
 import operator
 import os
 import sys
@@ -15,7 +14,7 @@ from typing import Any
 import flambeau
 from flambeau._subclasses.fake_tensor import FakeTensor
 from flambeau._tensor import Tensor
-from flambeau.autograd.grad_mode import no_grad
+from flambeau.autograd.grad_mode import modes, no_grad
 from flambeau.eager import interposing
 from flambeau.eager.aten_calls import as_op, named_call, tidied
 from flambeau.eager.dispatching import _SHELL_KEYS
@@ -23,6 +22,12 @@ from flambeau.eager.overloads import recorded_by
 from flambeau.fx.experimental.attention import attend, is_plain
 from flambeau.fx.experimental.branches import place_for, record_branch, same_kind
 from flambeau.fx.experimental.indexing import assign, take
+from flambeau.fx.experimental.program_places import (
+    PACKAGE,
+    frame_text,
+    passes_calls,
+    program_frame,
+)
 from flambeau.fx.experimental.recorder import Again, Recorder, overload
 from flambeau.fx.experimental.rewriting import REWRITES
 from flambeau.fx.experimental.symbolic_shapes import (
@@ -34,18 +39,11 @@ from flambeau.fx.experimental.symbolic_shapes import (
     restrictions,
 )
 from flambeau.fx.graph import Graph
-from flambeau.fx.node import Node, map_aggregate
+from flambeau.fx.node import Node
 from flambeau.library import CustomOpDef
 from flambeau.nn import Module
-from flambeau.nn.modules.module import Module as _Module
 from flambeau.utils import _pytree as pytree
 
-_PACKAGE = os.path.dirname(flambeau.__file__)
-_INSIDE = tuple(
-    os.path.join(_PACKAGE, part)
-    for part in "eager fx export _tensor ops autograd utils _decomp".split()
-)
-_BETWEEN = ("interposing.py", "op_recorder.py", "proxy_tensor.py", "lowering.py", "recorder.py")
 _WORDS: dict[str, Callable] = {
     "//": operator.floordiv,
     "Mod": operator.mod,
@@ -562,64 +560,30 @@ class OpRecorder(Recorder):
         return FakeTensor.of(tensor, self.shapes.get(id(tensor)))
 
     def finish(self, node: Node, result: Any) -> None:
-        frame = _frame()
+        frame = program_frame()
         if frame is not None:
-            node.meta["stack_trace"] = _trace(frame)
+            node.meta["stack_trace"] = frame_text(frame)
+        node.meta["grad_enabled"] = modes.grad
         node.meta["nn_module_stack"] = {
             key: (path, kind) for key, path, kind in self.modules
         }  # fmt: skip
 
     def told_place(self) -> str:
         """The line of the program, as an ending of a message."""
-        frame = _frame()
+        frame = program_frame()
         if frame is None:
             return ""
-        return f"\n\nThe following call raised this error:\n{_trace(frame)}"
+        return f"\n\nThe following call raised this error:\n{frame_text(frame)}"
 
     def _from_inside(self):
         """Is a value asked for by code of this package, as checks in linear algebra do?"""
         frame = sys._getframe(2)
-        while frame is not None and _passes_calls(frame.f_code.co_filename):
+        while frame is not None and passes_calls(frame.f_code.co_filename):
             frame = frame.f_back
         if frame is None:
             return True
-        ours = frame.f_code.co_filename.startswith(_PACKAGE + os.sep)
+        ours = frame.f_code.co_filename.startswith(PACKAGE + os.sep)
         return ours and frame.f_code.co_name != "forward"
-
-
-class Modules(interposing.Handler):
-    """Tells the recorder which modules are being called."""
-
-    kinds = frozenset({"module"})
-    level = interposing.FUNCTION_MODES
-    sees = "all"
-
-    def __init__(self, recorder: OpRecorder, root: Module) -> None:
-        self.recorder = recorder
-        self.paths: dict[int, str] = {}
-        for path, module in root.named_modules(remove_duplicate=False):
-            self.paths.setdefault(id(module), path)
-        self.calls: dict[str, int] = {}
-
-    def around(self, name: interposing.Name, function: Callable, args: tuple, kwargs: dict) -> Any:
-        module = args[0]
-        path = self.paths.get(id(module))
-        if path is None:
-            return function(*args, **kwargs)
-        kind = type(module)
-        where = kind.__module__.replace("flambeau.", "torch.", 1)
-        count = self.calls[path] = self.calls.get(path, -1) + 1
-        key = f"L__self__{path}" + (f"@{count}" if count else "")
-        self.recorder.modules.append((key, path, f"{where}.{kind.__qualname__}"))
-        try:
-            return function(*args, **kwargs)
-        finally:
-            self.recorder.modules.pop()
-
-
-def watch_modules() -> None:
-    """Let handlers stand around calls of modules."""
-    interposing.offer(_Module.__call__, "nn.Module", "module")
 
 
 def _has_free_size(short, args):
@@ -645,40 +609,3 @@ def _example(leaf):
     if isinstance(leaf, (SymInt, SymFloat)):
         return leaf.hint
     return leaf
-
-
-def _passes_calls(filename):
-    """Is it code that stands between a call and its function?"""
-    return filename.startswith("<flambeau") or filename.endswith(_BETWEEN)
-
-
-def _is_machinery(filename):
-    return filename.startswith(_INSIDE) or filename.startswith("<flambeau")
-
-
-def _frame():
-    """The innermost frame of the program: the last that runs a forward, else the last of all."""
-    frame = sys._getframe(2)
-    first = None
-    while frame is not None:
-        filename = frame.f_code.co_filename
-        if not _is_machinery(filename) and "contextlib" not in filename:
-            if frame.f_code.co_name == "forward":
-                return frame
-            if filename.startswith(_PACKAGE + os.sep + "nn" + os.sep):
-                pass
-            elif first is None:
-                first = frame
-        frame = frame.f_back
-    return first
-
-
-def _trace(frame):
-    code = frame.f_code
-    line = linecache.getline(code.co_filename, frame.f_lineno).strip()
-    return f'  File "{code.co_filename}", line {frame.f_lineno}, in {code.co_name}\n    {line}\n'
-
-
-def concrete(tree: Any) -> Any:
-    """A tree with the values of the example for sizes."""
-    return map_aggregate(tree, _example)

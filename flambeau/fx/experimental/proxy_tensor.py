@@ -64,6 +64,7 @@ class ProxyTorchDispatchMode(OpRecorder):
         super().__init__(graph, root, env, decompositions=apart)
         self.fake, self.pre_dispatch = fake, pre_dispatch
         self.composites = composite_names()
+        self.kept: dict[int, str] = {}  # constants, and what they are called
 
     def wants(self, place: interposing.Place) -> bool:
         if self.pre_dispatch or place.kind != "op":
@@ -91,6 +92,27 @@ class ProxyTorchDispatchMode(OpRecorder):
             self.graph.create_node("call_function", kept, (node,), {}, "detach")
         return node
 
+    def keep(self, value: Tensor) -> Node:
+        """A constant is read anew wherever it is used."""
+        name = self.kept.get(id(value))
+        if name is not None:
+            node = self.graph.create_node("get_attr", name)
+            node.meta["val"] = value
+            return node
+        node = super().keep(value)
+        if self.nodes.get(id(value)) is node:
+            self.kept[id(value)] = str(node.target)
+            del self.nodes[id(value)]
+        return node
+
+    def leaf(self, value: Any) -> Any:
+        if id(value) in self.kept and id(value) not in self.nodes:
+            return self.keep(value)
+        return super().leaf(value)
+
+    def is_known(self, tensor: Tensor) -> bool:
+        return id(tensor) in self.kept or super().is_known(tensor)
+
     def finish(self, node: Node, result: Any) -> None:
         """Nodes say nothing about the program they come from."""
 
@@ -103,7 +125,7 @@ class ProxyTorchDispatchMode(OpRecorder):
     def lift(self, tensor: Tensor, detached: bool) -> Tensor:
         with interposing.switched_off(self, *self.agains):
             kept = tensor.clone()
-        self.keep(kept)
+        self.alive.append(kept)
         self.write(overload("lift_fresh_copy.default"), (kept,), {}, tensor)
         return tensor
 

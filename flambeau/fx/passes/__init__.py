@@ -3,7 +3,10 @@
 import importlib
 from typing import Any
 
-_MODULES = frozenset("graph_drawer graph_manipulation infra shape_prop split_module utils".split())
+_MODULES = frozenset(
+    "dialect fake_tensor_prop graph_drawer graph_manipulation infra operator_support shape_prop "
+    "split_module tools_common utils".split()
+)
 
 
 def __getattr__(name: str) -> Any:

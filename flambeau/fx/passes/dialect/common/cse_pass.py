@@ -1,0 +1,51 @@
+"""CSEPass: calls that were made before are not made again."""
+
+from typing import Any
+
+from flambeau.eager.overloads import OpOverload
+from flambeau.fx.graph_module import GraphModule
+from flambeau.fx.node import Node, map_arg
+from flambeau.fx.passes.infra.pass_base import PassBase, PassResult
+
+__all__ = ["CSEPass"]
+
+_RANDOM = ("rand", "bernoulli", "normal", "dropout", "uniform", "multinomial", "empty")
+
+
+class CSEPass(PassBase):
+    """Lets equal calls be one; banned_ops stay as they are, and so does what draws or writes."""
+
+    def __init__(self, banned_ops: Any = None) -> None:
+        self.banned_ops = set() if banned_ops is None else set(banned_ops)
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Replace later calls by earlier ones."""
+        seen: dict[Any, Node] = {}
+        changed = False
+        for node in list(graph_module.graph.nodes):
+            if not self._is_pure(node):
+                continue
+            key = (node.op, node.target, _frozen(node.args), _frozen(node.kwargs))
+            first = seen.setdefault(key, node)
+            if first is not node:
+                node.replace_all_uses_with(first)
+                graph_module.graph.erase_node(node)
+                changed = True
+        graph_module.recompile()
+        return PassResult(graph_module, changed)
+
+    def _is_pure(self, node):
+        if node.op not in ("call_function", "call_method", "get_attr"):
+            return False
+        if node.target in self.banned_ops or node.is_impure():
+            return False
+        aten = isinstance(node.target, OpOverload) and node.target.namespace == "aten"
+        if aten and node.target._schema.is_mutable:
+            return False
+        name = str(getattr(node.target, "__name__", node.target))
+        return not name.endswith("_") and not any(word in name for word in _RANDOM)
+
+
+def _frozen(args):
+    """Arguments as something that can be compared: nodes by identity, numbers with their type."""
+    return repr(map_arg(args, lambda node: f"%{id(node)}"))
