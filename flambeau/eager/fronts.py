@@ -39,7 +39,7 @@ _TYPED = {
     "memory_format": "type({n}) is memory_format",
     "layout": "type({n}) is layout_name",
 }
-WHOLE = ("int", "ints", "int list", "ints or str")
+WHOLE = ("int", "ints", "int list", "ints or str", "sizes")
 _NUMBERS = frozenset((bool, int, float, complex))
 
 
