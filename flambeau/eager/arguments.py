@@ -1,8 +1,9 @@
 """What may stand for a parameter, as PyTorch's argument parser sees it, and how it says no.
 
 Words for parameters: Tensor, Tensors, indices (tensors and None), int, ints (one or several),
-int list (several), ints or str, bool, float, Scalar, str, dtype, memory_format, layout. A bool is
-no int here and an int no bool, though Python thinks otherwise.
+int list (several), sizes (as ints, some of them None), ints or str, bool, float, Scalar, str,
+dtype, memory_format, layout. A bool is no int here and an int no bool, though Python thinks
+otherwise.
 """
 
 import operator
@@ -16,6 +17,7 @@ NAMES = {
     "Scalar": "Number",
     "ints": "tuple of ints",
     "int list": "tuple of ints",
+    "sizes": "tuple of ints",
     "ints or str": "tuple of ints",
     "dtype": "torch.dtype",
     "memory_format": "torch.memory_format",
@@ -25,7 +27,7 @@ NAMES = {
 }
 _CLASSES = {"dtype": DType, "memory_format": memory_format, "layout": layout}
 _LONG = range(-(1 << 63), 1 << 63)
-_LISTS = ("ints", "int list", "ints or str")
+_LISTS = ("ints", "int list", "sizes", "ints or str")
 
 
 def is_int(value):
@@ -56,8 +58,10 @@ def fits(word, value):
         return is_int(value)
     if word in _LISTS:
         if isinstance(value, (tuple, list)):
+            if word == "sizes":
+                value = [v for v in value if v is not None]
             return not value or is_int(value[0])  # the others are looked at as they are unpacked
-        return word == "ints" and is_int(value)
+        return word != "int list" and is_int(value)
     if word == "bool":
         return isinstance(value, bool)
     if word in ("Scalar", "float"):
@@ -76,10 +80,15 @@ def taken(function, name, word, value):
         return None
     if word == "ints or str":
         return value if isinstance(value, str) else taken(function, name, "ints", value)
-    if word == "int" or (word == "ints" and not isinstance(value, (tuple, list))):
+    if word == "int" or (word in _LISTS and not isinstance(value, (tuple, list))):
         return _long(operator.index(value))
     if word in _LISTS:
-        return tuple([_element(function, name, k, v) for k, v in enumerate(value)])
+        return tuple(
+            [
+                None if v is None and word == "sizes" else _element(function, name, k, v)
+                for k, v in enumerate(value)
+            ]
+        )
     if word == "indices":
         return tuple(value)
     if word in ("Scalar", "float"):

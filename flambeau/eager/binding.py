@@ -163,6 +163,8 @@ def _wanted(op, p, value, position):
     if value is None and p.may_be_none:
         return None
     if not fits(p.wants, value):
+        if p.name == "reduction" and p.wants == "str":
+            raise ValueError(f"{value} is not a valid value for reduction")
         raise type_error(op, p.name, position, value, p.wants)
     value = taken(op.name, p.name, p.wants, value)
     return float(value) if p.kind == "float" else value

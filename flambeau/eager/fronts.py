@@ -28,6 +28,7 @@ _TYPED = {
     "bool": "({n} is True or {n} is False)",
     "int": "type({n}) is int",
     "ints": "(type({n}) is int or _integers({n}))",
+    "sizes": "type({n}) is int",  # lists are looked at
     "int list": "_integers({n})",
     "ints or str": "(type({n}) is int or type({n}) is str or _integers({n}))",
     "indices": "type({n}) is tuple",

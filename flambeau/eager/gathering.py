@@ -116,7 +116,7 @@ def _check_scatter(key):
     sizes = index.sizes or (1,)
     own = layout.sizes or (1,)
     given = None if src is None else src.sizes or (1,)
-    if given is not None and len(given) < ndim:
+    if given is not None and src.ndim and len(given) < ndim:
         wrap_dim(len(given), len(given))  # the complaint PyTorch stumbles into
     fits = all(k == dim or sizes[k] <= own[k] for k in range(ndim))
     if given is not None and ndim != len(given):

@@ -70,11 +70,11 @@ def row_function(op):
     def function(*args, out=None, **kwargs):
         if own_out and out is not None:
             kwargs, out = {**kwargs, "out": out}, None
-        bound = bind(op, args, kwargs)
         if out is not None:
             take_out(op, out)
-            if op.options.get("apart"):
-                check_apart(out, bound[op.params[0].name])
+        bound = bind(op, args, kwargs)
+        if out is not None and op.options.get("apart"):
+            check_apart(out, bound[op.params[0].name])
         result = call_row(op, bound)
         if out is not None:
             if wants_grad(op, bound):
@@ -113,13 +113,13 @@ def _composite_function(op):
         return answering(body, op)
 
     def general(*args, out=None, **kwargs):
+        if out is not None:
+            take_out(op, out)
         bind(op, args, kwargs)  # for its complaints
         if kwargs:
             kwargs = {n if n in names else KEYWORDS.get(n, n): v for n, v in kwargs.items()}
         if varargs:
             args = pack_rest(op, args)
-        if out is not None:
-            take_out(op, out)
         result = body(*args, **kwargs)
         if out is None:
             return result

@@ -21,7 +21,7 @@ def method_form(function, op):
     changed = {n: _refusing(space[n], op) for n in _SLOW if n in code.co_names and n in space}
     for k, name in enumerate(code.co_freevars):
         if name in _SLOW and not changed:
-            cell = CellType(_refusing(cells[k].cell_contents, op))
+            cell = CellType(_refusing(cells[k].cell_contents, op, always=name == "slow"))
             return _copied(function, code, space, (*cells[:k], cell, *cells[k + 1 :]))
     if changed:
         return _copied(function, code, {**space, **changed}, cells)
@@ -39,9 +39,11 @@ def _copied(function, code, space, cells):
     return form
 
 
-def _refusing(slow, op):
+def _refusing(slow, op, always=False):
+    """always: does this path hear of out= only from who wrote it, so that None is one as well?"""
+
     def refuse(*args, **kwargs):
-        if kwargs.get("out") is not None:
+        if kwargs.get("out") is not None or (always and "out" in kwargs):
             raise _refusal(op)
         return slow(*args, **kwargs)
 

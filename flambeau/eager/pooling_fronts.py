@@ -113,9 +113,9 @@ def _find_mean(
 def _find_adaptive(dims, name, layout, output_size, return_indices=False):
     """What the body would make of the arguments, if it finds nothing wrong with them."""
     shape, is_mean = tuple(layout.shape), "avg" in name
+    outs = adaptive_sizes(output_size, shape, dims)
     if len(shape) not in (dims + 1, dims + 2):
         return None
-    outs = adaptive_sizes(output_size, shape, dims)
     if len(outs) != dims or min(outs) < 0 or 0 in shape:
         return None
     window = adaptive(outs)

@@ -90,6 +90,8 @@ def check_vectors(input_shape, mat, vec):
         raise RuntimeError(f"vector + matrix @ vector expected, got {ndim}, {mat.ndim}, {vec.ndim}")
     added = input_shape[0] if input_shape else 1
     if mat.shape[1] != vec.shape[0] or added not in (1, mat.shape[0]):
+        if not input_shape:
+            raise errors.no_dimensions(0)
         raise RuntimeError(
             f"size mismatch, got input ({added}), mat ({mat.shape[0]}x{mat.shape[1]}), vec "
             f"({vec.shape[0]})"

@@ -251,6 +251,8 @@ def bernoulli_(out, p, generator):
     if out.device.runtime.computes and not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
     if is_computed(out):
+        if overlaps_itself(out._layout):
+            raise overlapping()
         require(out.dtype, COMMON | {d.bool_}, "bernoulli_scalar_cpu_")
         fill(out, "bernoulli", (out.dtype.code,), generator, p)
 

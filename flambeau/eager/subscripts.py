@@ -461,7 +461,6 @@ def _assign(part, value):
         if value._layout.ndim > len(shape):
             value = _without_ones(value)
         _check_expand(value, shape)
-    check_overlap(part, (value,))
     copy_(part, value)
     return None
 

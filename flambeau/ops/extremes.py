@@ -56,19 +56,6 @@ def _needs_dim(name, kind=RuntimeError, hint=True):
     return check
 
 
-def _real_only(name, check, *refused):
-    """No arguments of an extreme for bool or complex numbers."""
-
-    def both(op, layout, dims, given):
-        if layout.dtype.is_complex and "complex" in refused:
-            raise RuntimeError(f"{name}(): does not support complex input")
-        if layout.dtype is d.bool_ and "bool" in refused:
-            raise RuntimeError(f"{name}(): does not support bool input")
-        check(op, layout, dims, given)
-
-    return both
-
-
 def _no_complex(name):
     """Emptiness is noticed first here."""
     empty = _needs_dim(name)
@@ -267,7 +254,6 @@ def _located(limit, beats):
 
 _TOP, _BOTTOM = _located(lowest, lambda a, b: a > b), _located(highest, lambda a, b: a < b)
 _PLACE = dict(
-    result=lambda dtype, given: (dtype, (d.int64,)),
     finish=lambda s: s[1],
     variants=_PLAIN,
     out="exact",
@@ -275,17 +261,25 @@ _PLACE = dict(
 )
 
 
-def _place_check(name):
-    return _real_only(name, _needs_dim(name, IndexError, False), "bool", "complex")
+def _places(name):
+    """What a row of this name refuses: dtypes before dimensions."""
+
+    def result(dtype, given):
+        if dtype is d.bool_ or dtype.is_complex:
+            kind = "bool" if dtype is d.bool_ else "complex"
+            raise RuntimeError(f"{name}(): does not support {kind} input")
+        return dtype, (d.int64,)
+
+    return dict(result=result, check=_needs_dim(name, IndexError, False))
 
 
-@reduction(**_TOP, **_PLACE, check=_place_check("argmax"), refuses=("argmax_cpu", "wide"))
+@reduction(**_TOP, **_PLACE, **_places("argmax"), refuses=("argmax_cpu", "wide"))
 def argmax(input, dim: int | None = None, keepdim: bool = False):
     """Where the largest element is."""
     return input
 
 
-@reduction(**_BOTTOM, **_PLACE, check=_place_check("argmin"), refuses=("argmin_cpu", "wide"))
+@reduction(**_BOTTOM, **_PLACE, **_places("argmin"), refuses=("argmin_cpu", "wide"))
 def argmin(input, dim: int | None = None, keepdim: bool = False):
     """Where the smallest element is."""
     return input

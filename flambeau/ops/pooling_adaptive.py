@@ -14,7 +14,7 @@ from flambeau.ops.pooling import (
 )
 from flambeau.ops.pooling_windows import adaptive, adaptive_sizes, check_lines, check_not_empty
 from flambeau.ops.support import refuse_gradient
-from flambeau.ops.table import Ints, OptionalTensor, composite
+from flambeau.ops.table import Ints, OptionalTensor, Sizes, composite
 
 _EMPTY = "(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
 
@@ -40,13 +40,13 @@ def adaptive_avg_pool1d(input, output_size: Ints):
 
 
 @composite("quick_adaptive", **_FUNCTIONAL)
-def adaptive_avg_pool2d(input, output_size: Ints):
+def adaptive_avg_pool2d(input, output_size: Sizes):
     """Means of windows that share the last two dimensions out; None keeps a size."""
     return _adaptive_mean(input, adaptive_sizes(output_size, input.shape, 2), 2)
 
 
 @composite("quick_adaptive", **_FUNCTIONAL)
-def adaptive_avg_pool3d(input, output_size: Ints):
+def adaptive_avg_pool3d(input, output_size: Sizes):
     """Means of windows that share the last three dimensions out; None keeps a size."""
     return _adaptive_mean(input, adaptive_sizes(output_size, input.shape, 3), 3)
 
@@ -127,14 +127,14 @@ def functional_adaptive_max_pool1d(input, output_size: Ints, return_indices: boo
 
 
 @composite("quick_adaptive", **_FUNCTIONAL)
-def adaptive_max_pool2d(input, output_size: Ints, return_indices: bool = False):
+def adaptive_max_pool2d(input, output_size: Sizes, return_indices: bool = False):
     """The largest elements of windows that share the last two dimensions out."""
     found = _adaptive_largest(input, adaptive_sizes(output_size, input.shape, 2), 2)
     return found if return_indices else found[0]
 
 
 @composite("quick_adaptive", **_FUNCTIONAL)
-def adaptive_max_pool3d(input, output_size: Ints, return_indices: bool = False):
+def adaptive_max_pool3d(input, output_size: Sizes, return_indices: bool = False):
     """The largest elements of windows that share the last three dimensions out."""
     found = _adaptive_largest(input, adaptive_sizes(output_size, input.shape, 3), 3)
     return found if return_indices else found[0]

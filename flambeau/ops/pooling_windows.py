@@ -270,17 +270,15 @@ def adaptive(outs):
 
 
 def adaptive_sizes(output_size, shape, dims):
-    """output_size with the last sizes of the input where it says None."""
-    sizes = shape[-dims:]
-    if isinstance(output_size, (tuple, list)):
-        if len(shape) <= len(output_size):
-            raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
-        if None in output_size and len(output_size) == dims:
-            return tuple(n if o is None else operator.index(o) for o, n in zip(output_size, sizes))
-        return tuple(output_size)
+    """output_size with the sizes of the input where it says None."""
     if output_size is None:
         raise TypeError("object of type 'NoneType' has no len()")
-    return (operator.index(output_size),) * dims
+    if not isinstance(output_size, (tuple, list)):
+        return (operator.index(output_size),) * dims
+    if len(shape) <= len(output_size):
+        raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
+    sizes = shape[len(shape) - len(output_size) :]
+    return tuple([n if o is None else o for o, n in zip(output_size, sizes)])
 
 
 def check_not_empty(text, shape, first, end="with dimension {} being empty"):

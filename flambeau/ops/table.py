@@ -44,6 +44,10 @@ class IntList:
     """Annotation: several ints."""
 
 
+class Sizes:
+    """Annotation: an int or several, or None for some of them."""
+
+
 class Indices:
     """Annotation: a sequence of tensors and None."""
 
@@ -102,6 +106,7 @@ _WANTED = {
     Dims: "ints",
     Ints: "ints",
     IntList: "int list",
+    Sizes: "sizes",
     Padding: "ints or str",
     Indices: "indices",
     DType: "dtype",
