@@ -70,7 +70,9 @@ def _no_meta(name, input):
 @launches("unique_all")
 def unique_all(input, sorted, return_inverse, return_counts):
     _no_meta("_unique2", input)
-    return _runs(input, True)
+    values, inverse, counts = _runs(input, True)
+    none = _integers(0, input.device)
+    return values, inverse if return_inverse else none, counts if return_counts else none.clone()
 
 
 @launches("unique_consecutive_all")

@@ -66,7 +66,10 @@ def unique(
     dim: int = None,
 ):
     """The distinct elements (or slices along dim), in order."""
-    found = _unique2(input) if dim is None else _unique_lines(input, dim, True)
+    if dim is None:
+        found = _unique2(input, True, return_inverse, return_counts)
+    else:
+        found = _unique_lines(input, dim, True)
     return _wanted(found, return_inverse, return_counts)
 
 

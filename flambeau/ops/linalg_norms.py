@@ -171,7 +171,11 @@ def norm_except_dim(v, pow: int = 2, dim: int = 0):
     """Norms over all dimensions but one; over all if dim is -1."""
     if dim == -1:
         return public("linalg_vector_norm")(v, pow)
+    if not v.ndim:
+        raise errors.no_dimensions(dim)
     others = tuple(k for k in range(v.ndim) if k != wrap_dim(dim, v.ndim))
+    if not others:  # which would mean all
+        return public("linalg_vector_norm")(v.unsqueeze(1), pow, 1)
     return public("linalg_vector_norm")(v, pow, others, True)
 
 

@@ -23,7 +23,7 @@ def _lu_with_info(input, pivot: bool = True, check_errors: bool = True):
 
 
 @composite(variants="function method", bind=True)
-def lu(input, pivot: bool = True, get_infos: bool = False, out: object = None):
+def lu(input, pivot: bool = True, get_infos: object = False, out: object = None):
     """Packed LU factors and pivots, and error codes if asked."""
     LU, pivots, info = public("_lu_with_info")(input, pivot, False)
     found = (LU, pivots, info) if get_infos else (LU, pivots)

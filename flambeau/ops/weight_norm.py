@@ -13,6 +13,8 @@ def _sum_of_products(a, b, dim):
     if dim == -1:
         return public("linalg_vecdot")(a.reshape(-1), b.reshape(-1))
     dim = wrap_dim(dim, a.ndim)
+    if a.ndim == 1:
+        return a * b
     if dim == 0:
         found = public("linalg_vecdot")(a.flatten(1), b.flatten(1), dim=1)
         return found.reshape(-1, *(1,) * (a.ndim - 1))

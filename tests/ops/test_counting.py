@@ -131,3 +131,17 @@ def test_agrees_with_pytorch():
         lambda T, t: T.unique(t, return_inverse=True)[1],
     ):
         assert np.allclose(call(F, y).numpy(), call(torch, x).numpy())
+
+
+def test_unique2_gives_what_is_asked_for():
+    x = F.tensor([1, 1, 2, 3, 3])
+    for inverse, counts in ((False, False), (True, False), (False, True)):
+        found = F._unique2(x, True, inverse, counts)
+        assert [len(t) for t in found] == [3, 5 * inverse, 3 * counts]
+
+
+def test_norms_except_the_only_dimension():
+    v = F.tensor([1.0, -2.0])
+    assert F.norm_except_dim(v).tolist() == [1.0, 2.0]
+    with pytest.raises(IndexError, match="Dimension specified as 0 but tensor has no dimensions"):
+        F.norm_except_dim(F.tensor(1.0))
