@@ -59,6 +59,7 @@ def test_programs_compute_what_modules_do(kind, name):
 
 
 @pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", list(PROGRAMS))
 def test_goldens_are_true(name):
     real = pytest.importorskip("torch")
