@@ -332,38 +332,41 @@ class Graph:
 
     def lint(self) -> None:
         """Raise an error if something is wrong with the graph."""
-        seen: set[Node] = set()
-        names: set[str] = set()
-        for node in self.nodes:
-            if node.op not in _legal_ops:
-                raise RuntimeError(f"Node {node} had unknown opcode {node.op}!")
-            if node.graph is not self:
-                raise RuntimeError(f"Node '{node}' does not belong to this Graph!")
-            if node not in self._graph_namespace._obj_to_name:
-                raise RuntimeError(f"Node '{node}' is not registered in the graph namespace!")
-            for arg in node.all_input_nodes:
-                self._check_arg(arg, node, seen)
-            if node.name in names:
-                raise RuntimeError(f"Node redefined name {node.name}!")
-            seen.add(node)
-            names.add(node.name)
-        if self.owning_module is not None:
-            for node in self.nodes:
-                if node.op in ("get_attr", "call_module"):
-                    _check_path(self.owning_module, node)
+        order = {node: k for k, node in enumerate(self.nodes)}
+        first: dict[str, Node] = {}
+        for node in order:
+            first.setdefault(node.name, node)
+            wrong = next(self._wrongs(node, order, first), None)
+            if wrong is not None:
+                raise RuntimeError(wrong)
+        module = self.owning_module
+        for node in order if module is not None else ():
+            if node.op in ("get_attr", "call_module"):
+                _check_path(module, node)
 
-    def _check_arg(self, arg, node, seen):
-        if arg.graph is not self:
-            raise RuntimeError(
-                f"Argument '{arg}' of Node '{node}' does not belong to this Graph, but was used as "
-                "an argument! If you are copying nodes from another graph, make sure to use "
-                f"``arg_transform`` on node_copy() to remap values\n{self}"
-            )
-        if arg not in seen:
-            raise RuntimeError(
-                f"Argument '{arg}' of Node '{node}' was used before it has been defined! Please "
-                f"check that Nodes in the graph are topologically ordered\n{self}"
-            )
+    def _wrongs(self, node, order, first):
+        """What is wrong with a node; order: the place of each, first: who had a name first."""
+        if node.op not in _legal_ops:
+            yield f"Node {node} had unknown opcode {node.op}!"
+        if node.graph is not self:
+            yield f"Node '{node}' does not belong to this Graph!"
+        if node not in self._graph_namespace._obj_to_name:
+            yield f"Node '{node}' is not registered in the graph namespace!"
+        for arg in node.all_input_nodes:
+            told = f"Argument '{arg}' of Node '{node}'"
+            if arg.graph is not self:
+                yield (
+                    f"{told} does not belong to this Graph, but was used as an argument! If you "
+                    "are copying nodes from another graph, make sure to use ``arg_transform`` on "
+                    f"node_copy() to remap values\n{self}"
+                )
+            if order.get(arg, len(order)) >= order[node]:
+                yield (
+                    f"{told} was used before it has been defined! Please check that Nodes in the "
+                    f"graph are topologically ordered\n{self}"
+                )
+        if first[node.name] is not node:
+            yield f"Node redefined name {node.name}!"
 
     # -- text and code -----------------------------------------------------------------------
     def __str__(self) -> str:

@@ -104,14 +104,11 @@ def _args_kwargs_to_normalized_args_kwargs(
     except TypeError:
         return None
     bound.apply_defaults()
-    by_name: dict[str, Any] = {}
-    by_position: list[Any] = []
-    for k, name in enumerate(sig.parameters):
-        if not normalize_to_only_use_kwargs and k < len(args):
-            by_position.append(bound.arguments[name])
-        else:
-            by_name[name] = bound.arguments[name]
-    return ArgsKwargsPair(tuple(by_position), by_name)
+    pairs = list(bound.arguments.items())
+    first_named = 0 if normalize_to_only_use_kwargs else len(args)
+    return ArgsKwargsPair(
+        tuple(value for _, value in pairs[:first_named]), dict(pairs[first_named:])
+    )
 
 
 def check_for_mutable_operation(
