@@ -491,13 +491,22 @@ def _repeat_interleave(overload, out, arguments):
     input, repeats, dim, output_size = arguments
     if dim is None:
         input, dim = input.flatten(), 0
-    if not input.ndim:
-        input = input.unsqueeze(0)
+    elif not input.ndim:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [-1, 0], but got {dim + 1})"
+            if isinstance(repeats, int)
+            else f"Dimension specified as {dim} but tensor has no dimensions"
+        )
     dim = wrap_dim(dim, input.ndim)
     size = input.shape[dim]
     if isinstance(repeats, int):
         if repeats < 0:
             raise RuntimeError("Repeats must be non-negative")
+        if output_size not in (None, size * repeats):
+            raise RuntimeError(
+                f"repeat_interleave: Invalid output_size, expected {size * repeats} but got "
+                f"{output_size}"
+            )
         shape = [*input.shape[: dim + 1], repeats, *input.shape[dim + 1 :]]
         return (
             input.unsqueeze(dim + 1)

@@ -385,3 +385,20 @@ def test_a_single_number_is_no_slice_for_index_copy(shape, dim):
     index, source = torch.zeros((), dtype=torch.int64), torch.ones(())
     with pytest.raises(RuntimeError, match="must have same slice shapes"):
         torch.index_copy(torch.ones(shape), dim, index, source)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "text"),
+    [
+        (lambda x: x.repeat_interleave(2, 0), IndexError, "Dimension out of range"),
+        (lambda x: x.repeat_interleave(flambeau.tensor([2]), 0), IndexError, "no dimensions"),
+        (
+            lambda x: x.expand(5, 0).repeat_interleave(2, 1, output_size=9),
+            RuntimeError,
+            "expected 0 but got 9",
+        ),
+    ],
+)
+def test_repetitions_along_what_is_not_there_are_refused(call, kind, text):
+    with pytest.raises(kind, match=text):
+        call(flambeau.tensor(1.0) if kind is IndexError else flambeau.empty(1, 0))
