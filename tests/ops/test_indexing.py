@@ -391,7 +391,7 @@ def test_a_single_number_is_no_slice_for_index_copy(shape, dim):
     ("call", "kind", "text"),
     [
         (lambda x: x.repeat_interleave(2, 0), IndexError, "Dimension out of range"),
-        (lambda x: x.repeat_interleave(flambeau.tensor([2]), 0), IndexError, "no dimensions"),
+        (lambda x: x.repeat_interleave(torch.tensor([2]), 0), IndexError, "no dimensions"),
         (
             lambda x: x.expand(5, 0).repeat_interleave(2, 1, output_size=9),
             RuntimeError,
@@ -401,4 +401,4 @@ def test_a_single_number_is_no_slice_for_index_copy(shape, dim):
 )
 def test_repetitions_along_what_is_not_there_are_refused(call, kind, text):
     with pytest.raises(kind, match=text):
-        call(flambeau.tensor(1.0) if kind is IndexError else flambeau.empty(1, 0))
+        call(torch.tensor(1.0) if kind is IndexError else torch.empty(1, 0))
