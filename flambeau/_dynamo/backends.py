@@ -1,6 +1,6 @@
 """Backends: functions that take a graph and example inputs, and give a function of tensors."""
 
-import importlib.util
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -53,14 +53,9 @@ def aot_eager(gm: Any, example_inputs: list, **options: Any) -> Callable:
 
 @register_backend
 def inductor(gm: Any, example_inputs: list, options: dict | None = None) -> Callable:
-    """Machine code for the whole graph, where there is a compiler for it."""
-    if importlib.util.find_spec("flambeau.compiler.program") is None:
-        return gm.forward
-    program = importlib.import_module("flambeau.compiler.program")
-    try:
-        return program.compile_graph(gm, example_inputs, options or {})
-    except Exception:  # ops run one by one, as they would have without
-        return gm.forward
+    """The graph as a program of tapes: see compiler/program.py."""
+    program = importlib.import_module("flambeau.compiler.program")  # with all of fx: on first need
+    return program.compile_graph(gm, example_inputs, options or {})
 
 
 inductor.takes_options = True

@@ -16,7 +16,7 @@ import struct
 from typing import Any, NamedTuple
 
 from flambeau.codegen import scalar
-from flambeau.codegen.descriptions import Walk
+from flambeau.codegen.descriptions import ITEM_BYTES, Walk
 from flambeau.compiler.expressions import (
     HALVES,
     compute_type,
@@ -32,10 +32,6 @@ from flambeau.runtime.tapes import Launch
 OPERANDS = 14  # of a joined kernel, at most
 COST = 300  # instructions per element, about, at most
 BARRED = ("check", "coordinate")  # words that know more than their element
-ITEMSIZE = {
-    "bool": 1, "u8": 1, "i8": 1, "u16": 2, "i16": 2, "f16": 2, "bf16": 2, "u32": 4, "i32": 4,
-    "f32": 4, "u64": 8, "i64": 8, "f64": 8,
-}  # fmt: skip
 
 
 class Operand(NamedTuple):
@@ -204,7 +200,7 @@ def _kernel(inputs, outputs, kinds, values, rank):
 
 
 def _access(operand):
-    inner, size = operand.steps[-1], ITEMSIZE[operand.code]
+    inner, size = operand.steps[-1], ITEM_BYTES[operand.code]
     if inner == size:
         return "c"
     if inner == 0 and not any(operand.steps):
@@ -221,7 +217,7 @@ def _dense_steps(sizes, itemsize):
 
 
 def is_flat(operand, sizes):
-    return not any(operand.steps) or operand.steps == _dense_steps(sizes, ITEMSIZE[operand.code])
+    return not any(operand.steps) or operand.steps == _dense_steps(sizes, ITEM_BYTES[operand.code])
 
 
 def spread(operand, sizes, wider):
@@ -230,7 +226,7 @@ def spread(operand, sizes, wider):
         return operand
     if not any(operand.steps):
         return operand._replace(steps=(0,) * len(wider))
-    return operand._replace(steps=_dense_steps(wider, ITEMSIZE[operand.code]))
+    return operand._replace(steps=_dense_steps(wider, ITEM_BYTES[operand.code]))
 
 
 def _overlap(a, b, sizes):
@@ -242,7 +238,7 @@ def _overlap(a, b, sizes):
 def _extent(operand, sizes):
     reach = [(n - 1) * s for n, s in zip(sizes, operand.steps)]
     low = operand.address + sum(r for r in reach if r < 0)
-    return low, operand.address + sum(r for r in reach if r > 0) + ITEMSIZE[operand.code]
+    return low, operand.address + sum(r for r in reach if r > 0) + ITEM_BYTES[operand.code]
 
 
 # -- launches --------------------------------------------------------------------------------------
@@ -254,7 +250,7 @@ def parsed(launch):
     if nest is None or type(launch.arguments[0]) is not bytes:
         return None
     pattern = (*nest.outputs, *nest.inputs)
-    if any(code not in ITEMSIZE or access == "t" for code, access in pattern):
+    if any(code[0] == "c" or access == "t" for code, access in pattern):
         return None
     if _words_of(nest) & set(BARRED):
         return None

@@ -13,7 +13,7 @@ import threading
 
 from flambeau._layout import span
 from flambeau._tensor import Tensor
-from flambeau.codegen.descriptions import Walk
+from flambeau.codegen.descriptions import ITEM_BYTES, Walk
 from flambeau.runtime.guards import Guards
 from flambeau.storage import Storage
 
@@ -153,9 +153,3 @@ def reaches(nest, description, arguments):
             low, high = low + min(0, (n - 1) * step), high + max(0, (n - 1) * step)
         found.append((low, high + size))
     return found
-
-
-ITEM_BYTES = {
-    "bool": 1, "u8": 1, "i8": 1, "u16": 2, "i16": 2, "f16": 2, "bf16": 2, "u32": 4, "i32": 4,
-    "f32": 4, "u64": 8, "i64": 8, "f64": 8, "c64": 8, "c128": 16,
-}  # fmt: skip

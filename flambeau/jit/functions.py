@@ -142,7 +142,34 @@ class ConstMap:
             raise AttributeError(name) from None
 
 
-class ScriptFunction:
+class Compiled:
+    """What functions and methods of a program tell of themselves."""
+
+    _function: Function
+
+    @property
+    def name(self) -> str:
+        return self._function.name
+
+    @property
+    def graph(self) -> Graph:
+        return self._function.graph
+
+    @property
+    def inlined_graph(self) -> Graph:
+        return inlined(self._function.graph)
+
+    @property
+    def schema(self) -> Schema:
+        assert self._function.schema is not None
+        return self._function.schema
+
+    @property
+    def code(self) -> str:
+        return code_of(self._function)[0]
+
+
+class ScriptFunction(Compiled):
     """A function of a program."""
 
     def __init__(self, function: Function, python: Any = None) -> None:
@@ -164,29 +191,8 @@ class ScriptFunction:
         return function.run(*values)
 
     @property
-    def name(self) -> str:
-        return self._function.name
-
-    @property
     def qualified_name(self) -> str:
         return self._function.qualified_name
-
-    @property
-    def graph(self) -> Graph:
-        return self._function.graph
-
-    @property
-    def inlined_graph(self) -> Graph:
-        return inlined(self._function.graph)
-
-    @property
-    def schema(self) -> Schema:
-        assert self._function.schema is not None
-        return self._function.schema
-
-    @property
-    def code(self) -> str:
-        return code_of(self._function)[0]
 
     @property
     def code_with_constants(self) -> tuple[str, ConstMap]:

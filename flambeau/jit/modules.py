@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from flambeau.jit import types as T
-from flambeau.jit.functions import ConstMap, as_type, bound, code_of
+from flambeau.jit.functions import Compiled, ConstMap, as_type, bound, code_of
 from flambeau.jit.ir import Graph
 from flambeau.jit.marks import Attribute, mark_of
 from flambeau.jit.passes import inlined
@@ -74,7 +74,7 @@ def _call_method(module, function, *args, **kwargs):
     return function.run(module, *bound(function, args, kwargs, skip=1))
 
 
-class ScriptMethod:
+class ScriptMethod(Compiled):
     """A method of a script module, bound to it."""
 
     def __init__(self, module: Any, function: Any) -> None:
@@ -87,26 +87,6 @@ class ScriptMethod:
             return state.tracers[-1].call_method_of(self.owner, self._function, values)
         state.last = self._function
         return self._function.run(self.owner, *values)
-
-    @property
-    def name(self) -> str:
-        return self._function.name
-
-    @property
-    def graph(self) -> Graph:
-        return self._function.graph
-
-    @property
-    def inlined_graph(self) -> Graph:
-        return inlined(self._function.graph)
-
-    @property
-    def schema(self) -> Any:
-        return self._function.schema
-
-    @property
-    def code(self) -> str:
-        return code_of(self._function)[0]
 
     @property
     def code_with_constants(self) -> tuple[str, ConstMap]:
