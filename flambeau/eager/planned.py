@@ -26,14 +26,15 @@ operands, that of the room it works in, and numbers; 0 for what is not there.
 from itertools import takewhile
 
 from flambeau._layout import Layout
-from flambeau.eager.copying import plan_fill
+from flambeau._tensor import empty_like_layout
+from flambeau.eager.copying import COPIES, plan_fill
 from flambeau.eager.fragments import ALLOCATE, compile_text, indented
 from flambeau.eager.fronts import kernel_unless_recorded
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import FRONTS, LAUNCHERS
 from flambeau.eager.plan import NO_WORK
 from flambeau.eager.plans import Plans
-from flambeau.eager.rows import as_layout, contiguous
+from flambeau.eager.rows import as_layout, contiguous, has_work
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
 
@@ -52,19 +53,34 @@ def idle(*results):
     return *results, nothing, NO_WORK
 
 
-def constant(value, results, layout):
-    """A plan whose results of a layout are one number throughout."""
-    if not layout.numel or not layout.device.runtime.computes:
-        return idle(*results)
-    places = [k for k, x in enumerate(results) if x is layout]
-    return *results, _fill, (places, value, *plan_fill(layout, type(value)))
+def constant(value, results, left_out=False):
+    """A plan whose results are one number throughout; left_out: as `planned` is told."""
+    fills = []
+    for k, layout in enumerate([x for x in results if x is not None] if left_out else results):
+        if layout is not None and has_work(layout):
+            fills.append((k, *plan_fill(layout, type(value))))
+    return *results, _fill, (value, fills)
 
 
 def _fill(plan, *addresses):
-    """A kernel, so to speak, that fills some results."""
-    places, value, kernel, description = plan
-    for k in places:
+    """A kernel, so to speak, that fills results."""
+    value, fills = plan
+    for k, kernel, description in fills:
         kernel(description, addresses[k], value)
+
+
+def through(computed, result, kernel, description):
+    """(kernel, description) where the first result is computed in one layout, wanted in another."""
+    if computed is result:
+        return kernel, description
+    return _copied_through, (computed, kernel, description, *COPIES[result, computed])
+
+
+def _copied_through(plan, result, *rest):
+    layout, kernel, description, copy, copy_description = plan
+    computed = empty_like_layout(layout)
+    kernel(description, computed._storage.pointer, *rest)
+    copy(copy_description, result, computed._storage.pointer)
 
 
 class Operand:
