@@ -133,7 +133,7 @@ class Launcher:
     """A launcher, written when it is first asked for."""
 
     def __init__(self, name, plan, text, space, **options):
-        self.name, self.text, self.run = name, text, None
+        self.name, self.plan, self.text, self.run = name, plan, text, None
         self.plans = Plans(lambda key: plan(*key), **({"by_default": False} | options))
         self.space = {"plans": self.plans, "contiguous": contiguous, "as_layout": as_layout} | space
 
