@@ -135,7 +135,8 @@ class Launcher:
     def __init__(self, name, plan, text, space, **options):
         self.name, self.plan, self.text, self.run = name, plan, text, None
         self.plans = Plans(lambda key: plan(*key), **({"by_default": False} | options))
-        self.space = {"plans": self.plans, "contiguous": contiguous, "as_layout": as_layout} | space
+        self.space = {"plans": self.plans, "complain": _complain, **space}
+        self.space |= {"contiguous": contiguous, "as_layout": as_layout}
 
     def function(self):
         if self.run is None:
@@ -156,14 +157,15 @@ def planned(
     name: of the template; backward: it is the kernel of a composite, whose body is for calls that
     are recorded. order: names of what the kernel gets, where that is another order. left_out: the
     kernel gets nothing for what is None. room: the plan ends with the layout of memory that the
-    kernel works in, or None. fails(*arguments): the error if the kernel reports something.
+    kernel works in, or None. fails(*arguments): the error if the kernel reports something, or None.
+    Without results, the launcher gives what the kernel reports.
     otherwise: does the work where the plan has no kernel. gives: what results are wrapped in.
     options: those of Plans.
     """
 
     def text(called):
         operands = [Operand(part) for part in signature.split(",")]
-        outs = [Result(part, k) for k, part in enumerate(results.split(","))]
+        outs = [Result(part, k) for k, part in enumerate(results.split(",") if results else ())]
         return _text(called, operands, outs, order, left_out, room, fails, otherwise, gives)
 
     def register(plan):
@@ -176,6 +178,11 @@ def planned(
         return launcher
 
     return register
+
+
+def _complain(error):
+    if error is not None:
+        raise error
 
 
 def _text(called, operands, outs, order, left_out, room, fails, otherwise, gives):
@@ -196,10 +203,12 @@ def _text(called, operands, outs, order, left_out, room, fails, otherwise, gives
     call = f"kernel(desc, {', '.join(place for place, _ in passed)})"
     if left_out:
         text, call = text + _listed(passed), "kernel(desc, *places)"
+    if not outs and fails is None:
+        return text + f"    return {call}\n"
     if fails is not None:
-        call = f"if {call} is not None:\n        raise fails({names})"
+        call = f"if {call} is not None:\n        complain(fails({names}))"
     text += f"    {call}\n"
-    found = ", ".join(o.out for o in outs)
+    found = ", ".join(o.out for o in outs) or "None"
     return text + f"    return {found if gives is None else f'gives(({found}))'}\n"
 
 
