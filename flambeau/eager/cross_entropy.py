@@ -11,7 +11,7 @@ from flambeau import _dtype as d
 from flambeau._layout import dense_layout
 from flambeau.codegen.descriptions import Positions, Scores, Totals
 from flambeau.eager.normalization import compute_dtype
-from flambeau.eager.planned import constant, idle, launch, planned
+from flambeau.eager.planned import idle, launch, on_zeros, planned
 from flambeau.eager.rows import dense_like, has_work, vector_layout
 from flambeau.eager.softmax import GRAIN
 from flambeau.ops.cross_entropy import check_layouts
@@ -100,17 +100,9 @@ def _backward(template, name, input):
         if not has_work(layout):
             return idle(layout)
         *_, kernel, described, _ = _launch(layout, name, input, target, weight, reduction)
-        if name == "cross_entropy_backward":
-            return layout, kernel, described
-        _, fill, zeros = constant(0, (layout,))
-        return layout, _on_zeros, (fill, zeros, kernel, described)
-
-
-def _on_zeros(both, result, *operands):
-    """The kernel that writes at the classes only, after all else was filled with zeros."""
-    fill, zeros, kernel, described = both
-    fill(zeros, result)
-    kernel(described, result, *operands)
+        if name == "nll_loss_backward":  # which writes at the classes only
+            kernel, described = on_zeros(layout, kernel, described)
+        return layout, kernel, described
 
 
 _backward("cross_entropy_rows_backward", "cross_entropy_backward", "input")

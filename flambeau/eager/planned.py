@@ -33,7 +33,7 @@ from flambeau.eager.fronts import kernel_unless_recorded
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import FRONTS, LAUNCHERS
 from flambeau.eager.plan import NO_WORK
-from flambeau.eager.plans import Plans
+from flambeau.eager.plans import ROOM, Plans
 from flambeau.eager.rows import as_layout, contiguous, has_work
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
@@ -69,6 +69,17 @@ def _fill(plan, *addresses):
         kernel(description, addresses[k], value)
 
 
+def on_zeros(layout, kernel, description):
+    """(kernel, description) of a kernel whose first result is to be zero before it begins."""
+    return _fill_first, (*plan_fill(layout, int), kernel, description)
+
+
+def _fill_first(plan, result, *rest):
+    fill, fill_description, kernel, description = plan
+    fill(fill_description, result, 0)
+    return kernel(description, result, *rest)
+
+
 def through(computed, result, kernel, description):
     """(kernel, description) where the first result is computed in one layout, wanted in another."""
     if computed is result:
@@ -79,8 +90,9 @@ def through(computed, result, kernel, description):
 def _copied_through(plan, result, *rest):
     layout, kernel, description, copy, copy_description = plan
     computed = empty_like_layout(layout)
-    kernel(description, computed._storage.pointer, *rest)
+    status = kernel(description, computed._storage.pointer, *rest)
     copy(copy_description, result, computed._storage.pointer)
+    return status
 
 
 class Operand:
@@ -132,10 +144,9 @@ class Result:
 class Launcher:
     """A launcher, written when it is first asked for."""
 
-    def __init__(self, name, plan, text, space, **options):
-        self.name, self.plan, self.text, self.run = name, plan, text, None
-        self.plans = Plans(lambda key: plan(*key), **({"by_default": False} | options))
-        self.space = {"plans": self.plans, "complain": _complain, **space}
+    def __init__(self, name, plan, plans, text, space):
+        self.name, self.plan, self.plans, self.text, self.run = name, plan, plans, text, None
+        self.space = {"plans": plans, "complain": _complain, **space}
         self.space |= {"contiguous": contiguous, "as_layout": as_layout}
 
     def function(self):
@@ -150,27 +161,30 @@ class Launcher:
 
 def planned(
     name, signature, results="result", *, order="", backward=False, left_out=False, room=False,
-    fails=None, otherwise=None, gives=None, **options,
+    keeps=False, fails=None, otherwise=None, gives=None, remembered=ROOM,
+    mixed=False,
 ):  # fmt: skip
     """Make a function of layouts and static arguments the plan of a launcher, which is returned.
 
     name: of the template; backward: it is the kernel of a composite, whose body is for calls that
-    are recorded. order: names of what the kernel gets, where that is another order. left_out: the
-    kernel gets nothing for what is None. room: the plan ends with the layout of memory that the
-    kernel works in, or None. fails(*arguments): the error if the kernel reports something, or None.
-    Without results, the launcher gives what the kernel reports.
-    otherwise: does the work where the plan has no kernel. gives: what results are wrapped in.
-    options: those of Plans.
+    are recorded. order: names of what the kernel gets (or numbers), where that is another order.
+    left_out: the kernel gets nothing for what is None. room: the plan ends with the layout of
+    memory that the kernel works in, or None; keeps: and with what must stay while the plan does.
+    fails(*arguments): the error if the kernel reports something, or None; without it and without
+    results the launcher gives what the kernel reports. otherwise: does the work where the plan has
+    no kernel. gives: what results are wrapped in. remembered, mixed: of the plans, how many there
+    are and whether layouts may be on several devices.
     """
 
     def text(called):
         operands = [Operand(part) for part in signature.split(",")]
         outs = [Result(part, k) for k, part in enumerate(results.split(",") if results else ())]
-        return _text(called, operands, outs, order, left_out, room, fails, otherwise, gives)
+        return _text(called, operands, outs, order, left_out, room, keeps, fails, otherwise, gives)
 
     def register(plan):
         space = {"fails": fails, "otherwise": otherwise, "gives": gives}
-        launcher = Launcher(name or plan.__name__, plan, text, space, **options)
+        plans = Plans(lambda key: plan(*key), remembered, by_default=False, mixed=mixed)
+        launcher = Launcher(name or plan.__name__, plan, plans, text, space)
         if backward:
             FRONTS[name] = lambda *row: kernel_unless_recorded(launcher.function())(*row)
         elif name is not None:
@@ -185,21 +199,22 @@ def _complain(error):
         raise error
 
 
-def _text(called, operands, outs, order, left_out, room, fails, otherwise, gives):
+def _text(called, operands, outs, order, left_out, room, keeps, fails, otherwise, gives):
     """The source of a launcher."""
     names = ", ".join(o.name for o in operands)
     key = "".join(f"{o.key()}, " for o in operands if o.kind != "number")
     unpacked = [*[o.layout for o in outs], "kernel", "desc"]
     unpacked += [f"{o.name}_layout" for o in operands if o.kind == "fitted"]
     text = f"def {called}({names}):\n"
-    text += f"    {', '.join(unpacked + ['room'] * room)} = plans[{key}]\n"
+    unpacked += ["room"] * room + ["_"] * keeps
+    text += f"    {', '.join(unpacked)} = plans[{key}]\n"
     if otherwise is not None:
         text += f"    if kernel is None:\n        return otherwise({names})\n"
     text += "".join(o.made_ready() for o in operands) + "".join(o.made() for o in outs)
     if room:
         text += "    room = None if room is None else _fresh(room)\n"
     given = _arguments(operands, outs, room)
-    passed = [given[n] for n in order.split()] if order else list(given.values())
+    passed = [given.get(n, (n, None)) for n in order.split()] if order else list(given.values())
     call = f"kernel(desc, {', '.join(place for place, _ in passed)})"
     if left_out:
         text, call = text + _listed(passed), "kernel(desc, *places)"
