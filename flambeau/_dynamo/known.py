@@ -31,16 +31,16 @@ from flambeau._dynamo.values import (
     holds_symbols,
 )
 from flambeau._layout import Size
-from flambeau._tensor import Tensor
+from flambeau._tensor import Tensor, questions
 from flambeau.autograd import grad_mode
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager import methods, public
+from flambeau.eager import methods
 
 KNOWN: dict[Any, Callable] = {}
 PURE = frozenset(
     [bool, int, float, complex, str, bytes, range, slice, abs, round, divmod, pow, chr, ord, hex,
      bin, oct, repr, format, ascii, Size, _dtype.finfo, _dtype.iinfo, _device.device,
-     _dtype.promote_types, public.can_cast, object]
+     _dtype.promote_types, questions.can_cast, object]
 )  # fmt: skip
 PURE_MODULES = frozenset({"math", "cmath", "_operator", "operator"})
 
@@ -389,27 +389,27 @@ KNOWN.update({f: _plainly(f) for f in (math.sqrt, math.floor, math.ceil, math.lo
 # -- of torch --------------------------------------------------------------------------------------
 
 
-@known(public.is_tensor)
+@known(questions.is_tensor)
 def _is_tensor(reader, obj):
     return isinstance(obj, TensorValue)
 
 
-@known(public.is_floating_point)
+@known(questions.is_floating_point)
 def _is_floating_point(reader, input):
     return reader.tensor_method(input, "is_floating_point", (), {})
 
 
-@known(public.is_complex)
+@known(questions.is_complex)
 def _is_complex(reader, input):
     return reader.tensor_method(input, "is_complex", (), {})
 
 
-@known(public.numel)
+@known(questions.numel)
 def _numel(reader, input):
     return reader.tensor_method(input, "numel", (), {})
 
 
-@known(public._assert)
+@known(questions._assert)
 def _assert(reader, condition, message=""):
     if isinstance(condition, Symbolic) or not condition:
         raise Break("an assertion does not hold, or depends on values")

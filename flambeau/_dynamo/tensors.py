@@ -11,7 +11,7 @@ import types
 from typing import Any
 
 import flambeau
-from flambeau import _device, _dtype
+from flambeau import _device, _dtype, interposing
 from flambeau._dynamo.exc import Break
 from flambeau._dynamo.values import (
     BoundMethod,
@@ -26,7 +26,8 @@ from flambeau._layout import Size
 from flambeau._memory_format import layout, memory_format
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager import interposing, methods, places
+from flambeau.eager import methods
+from flambeau.interposing import places
 from flambeau.nn.parameter import Buffer, Parameter
 
 META = _device.device("meta")
@@ -61,7 +62,7 @@ _NAMES = {operator.getitem: "__getitem__", operator.setitem: "__setitem__"}
 
 
 class _Offers:
-    """Functions that are ops, which is asked of eager/interposing.py."""
+    """Functions that are ops, which is asked of interposing/."""
 
     def __init__(self) -> None:
         self.known: dict[Any, str | None] = {}
