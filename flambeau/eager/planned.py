@@ -25,6 +25,7 @@ operands, that of the room it works in, and numbers; 0 for what is not there.
 
 from itertools import takewhile
 
+from flambeau import return_types
 from flambeau._layout import Layout
 from flambeau._tensor import empty_like_layout
 from flambeau.eager.copying import COPIES, plan_fill
@@ -172,7 +173,7 @@ def planned(
     memory that the kernel works in, or None; keeps: and with what must stay while the plan does.
     fails(*arguments): the error if the kernel reports something, or None; without it and without
     results the launcher gives what the kernel reports. otherwise: does the work where the plan has
-    no kernel. gives: what results are wrapped in. remembered, mixed: of the plans, how many there
+    no kernel. gives: of return_types. remembered, mixed: of the plans, how many there
     are and whether layouts may be on several devices.
     """
 
@@ -182,7 +183,9 @@ def planned(
         return _text(called, operands, outs, order, left_out, room, keeps, fails, otherwise, gives)
 
     def register(plan):
-        space = {"fails": fails, "otherwise": otherwise, "gives": gives}
+        space = {"fails": fails, "otherwise": otherwise}
+        if gives is not None:
+            space["gives"] = getattr(return_types, gives)
         plans = Plans(lambda key: plan(*key), remembered, by_default=False, mixed=mixed)
         launcher = Launcher(name or plan.__name__, plan, plans, text, space)
         if backward:

@@ -182,11 +182,11 @@ def plan_largest(layout, window, kind, formats=LARGEST_FORMATS):
     if not work.computes:
         return *idle(*results), work.source
     if form == "rows":
-        build, *facts = "pooling_rows:build_largest_rows", code, *work.columns(), index
+        build, facts = "pooling_rows:build_largest_rows", (code, *work.columns(), index)
     elif form == "planes" and work.kind != "dilated" and prod(work.sizes) < 1 << 31:
-        build, *facts = "pooling:build_largest_across", code, index, work.kind
+        build, facts = "pooling:build_largest_across", (code, index, work.kind)
     else:
-        build, *facts = "pooling:build_largest", code, work.registers(), index, work.kind
+        build, facts = "pooling:build_largest", (code, work.registers(), index, work.kind)
     return work.launch(results, work.describe(work.outs), build, *facts)
 
 
@@ -232,12 +232,12 @@ def max_pool_backward(grad, chosen, layout, window, formats):
     # fractional windows (no formats) are known by their indices alone; scattered sums of half types
     # would be rounded after every addition
     if not formats or (form == "planes" and layout.itemsize > 2):
-        lines, build, *facts = None, "pooling:build_scatter", code, index
+        lines, build, facts = None, "pooling:build_scatter", (code, index)
     elif form == "rows":
-        build, *facts = "pooling_rows:build_largest_rows_backward", code, *work.columns(), index
+        build, facts = "pooling_rows:build_largest_rows_backward", (code, *work.columns(), index)
         lines = work.sizes
     else:
-        build, *facts = "pooling:build_largest_backward", code, work.registers(), index, work.kind
+        build, facts = "pooling:build_largest_backward", (code, work.registers(), index, work.kind)
         lines = work.sizes
     return *work.launch((work.gradient,), work.describe(lines), build, *facts)[:-1], *fitted
 
@@ -274,11 +274,11 @@ def avg_pool(input, window):
         return *idle(work.out), work.source
     code, form = input.dtype.code, work.form()
     if form == "channels" or input.dtype.category == d.INTEGER:
-        build, *facts = "pooling_means:build_mean", code, work.registers(), work.kind
+        build, facts = "pooling_means:build_mean", (code, work.registers(), work.kind)
     elif form == "rows":
-        build, *facts = "pooling_rows:build_mean_rows", code, *work.columns()
+        build, facts = "pooling_rows:build_mean_rows", (code, *work.columns())
     else:
-        build, *facts = "pooling_means:build_mean_across", code, work.kind
+        build, facts = "pooling_means:build_mean_across", (code, work.kind)
     return work.launch((work.out,), work.describe(work.outs), build, *facts)
 
 
@@ -302,11 +302,11 @@ def avg_pool_backward(grad, layout, window):
     code, form = layout.dtype.code, work.form()
     touching = work.kind == "plain" and work.taps[2] == work.window.stride[-1] <= SIDE_BY_SIDE
     if form == "rows" or (form == "planes" and touching):
-        build, *facts = "pooling_rows:build_mean_rows_backward", code, *work.columns()
+        build, facts = "pooling_rows:build_mean_rows_backward", (code, *work.columns())
     elif form == "channels" or work.outs[2] > SHARES or work.sizes[2] > COLUMNS:
-        build, *facts = "pooling_means:build_mean_backward", code, work.registers(), work.kind
+        build, facts = "pooling_means:build_mean_backward", (code, work.registers(), work.kind)
     else:
-        build, *facts = "pooling_means:build_mean_backward_across", code, work.kind
+        build, facts = "pooling_means:build_mean_backward_across", (code, work.kind)
     found = work.launch((work.gradient,), work.describe(work.sizes), build, *facts)
     return *found[:-1], work.out
 

@@ -88,7 +88,7 @@ def _sort_apart(input, dim, descending, stable):
 
 @planned(
     "sort", "input: tensor, dim, descending, stable", "values, indices", room=True,
-    otherwise=_sort_apart, gives=return_types.sort,
+    otherwise=_sort_apart, gives="sort",
 )  # fmt: skip
 def sort(layout, dim, descending, stable):
     if layout.dtype.is_complex:
@@ -188,7 +188,7 @@ def _topk_apart(input, k, dim, largest, sorted):
 
 @planned(
     "topk", "input: tensor, k, dim, largest, sorted", "values, indices", room=True,
-    order="values indices 0 input room", otherwise=_topk_apart, gives=return_types.topk,
+    order="values indices 0 input room", otherwise=_topk_apart, gives="topk",
 )  # fmt: skip
 def topk(layout, k, dim, largest, sorted):
     dtype, shape = layout.dtype, layout.sizes
