@@ -169,6 +169,13 @@ def quantize_per_tensor(input, scale, zero_point, dtype):
     return quantized_over(integers, dtype, PerTensor(scale, zero_point))
 
 
+def leveled(input, quantizer, dtype):
+    """The same for results of ops on numbers, which PyTorch rounds before it shifts them."""
+    row = getattr(rows, "leveled_" + _LETTERS[dtype])
+    integers = row(input, reciprocal(quantizer.scale), float(quantizer.zero_point))
+    return quantized_over(integers, dtype, quantizer)
+
+
 def quantize_per_channel(input, scales, zero_points, axis, dtype):
     """A float tensor with a scale and a zero point per index along an axis."""
     _check_input(input, "quantize_per_channel", dtype)
@@ -297,6 +304,14 @@ def dequantize(input):
     if quantizer.scheme is _qscheme.per_channel_affine_float_qparams:
         return (integers.float() - shifts) * scales
     return rows.dequantized(integers, scales, shifts)
+
+
+def dequantized_by_vectors(q):
+    """The numbers as PyTorch's elementwise ops see them: scale and shift, rounded once."""
+    quantizer = _per_tensor(q, "dequantize")
+    scale = as_float32(quantizer.scale)
+    shift = as_float32(-quantizer.zero_point * scale)
+    return rows.dequantized_shifted(integers_of(q), scale, shift)
 
 
 def int_repr(input):

@@ -8,20 +8,24 @@ are quantized again (`_through_floats`). The rest is refused where a kernel asks
 """
 
 from flambeau import _dtype as d
-from flambeau._tensor import Tensor
+from flambeau._tensor import Tensor, alias
 from flambeau.eager import interposing
 from flambeau.eager.quantized import (
+    PerChannel,
     PerTensor,
     alike,
     dequantize,
+    dequantized_by_vectors,
     integers_of,
     is_quantized,
+    leveled,
     quantize_per_channel,
     quantize_per_tensor,
     quantized_over,
     quantizer_of,
 )
 from flambeau.ops.table import public
+from flambeau.storage import twin
 
 
 def _per_tensor_of(q):
@@ -79,6 +83,38 @@ def _moved(name, function, args, kwargs):
     return _wrapped(q, function(*map(_looked_at, args), **kwargs))
 
 
+def _followed(name, function, args, kwargs):
+    """Parts of a tensor; those of one with channels have the channels of their elements."""
+    q, *rest = args
+    quantizer = quantizer_of(q)
+    if type(quantizer) is PerTensor:
+        return _wrapped(q, function(integers_of(q), *rest, **kwargs))
+    numbers = public("arange")(q.shape[quantizer.axis])
+    shape = [-1 if k == quantizer.axis else 1 for k in range(q.ndim)]
+    probe = numbers.reshape(shape).expand(q.shape)
+    parts, probes = (function(t, *rest, **kwargs) for t in (integers_of(q), probe))
+    if isinstance(parts, Tensor):
+        return _with_channels(q, quantizer, parts, probes)
+    return type(parts)(_with_channels(q, quantizer, *pair) for pair in zip(parts, probes))
+
+
+def _with_channels(q, quantizer, part, probe):
+    """A part of q; probe holds the numbers of channels, and steps along their axis only."""
+    if part._storage is not q._storage:
+        raise RuntimeError("parts of tensors with channels can only be views of them")
+    axes = [k for k, stride in enumerate(probe.stride()) if stride and probe.shape[k] > 1]
+    part = alias(part, part._layout, part._offset)
+    part._storage = twin(q._storage, q._storage.version)
+    if not axes:
+        number = probe.reshape(-1)[0].item()
+        scale, shift = quantizer.scales[number].item(), quantizer.zero_points[number].item()
+        return quantized_over(part, q.dtype, PerTensor(scale, shift))
+    axis = axes[0]
+    kept = probe.movedim(axis, 0).reshape(probe.shape[axis], -1)[:, 0]
+    found = PerChannel(quantizer.scales[kept], quantizer.zero_points[kept], axis)
+    return quantized_over(part, q.dtype, found)
+
+
 def _strided(name, function, args, kwargs):
     """Views with other strides; channels would not know where they are."""
     if type(quantizer_of(_first(args, kwargs))) is not PerTensor:
@@ -86,8 +122,11 @@ def _strided(name, function, args, kwargs):
     return function(*args, **kwargs)
 
 
-def _through_floats(scale=None, zero_point=None):
-    """Computed with the numbers, then quantized: like the input, or with a range of its own."""
+def _through_floats(scale=None, zero_point=None, by_vectors=False):
+    """Computed with the numbers, then quantized: like the input, or with a range of its own.
+
+    by_vectors: does PyTorch scale and round as its elementwise ops do?
+    """
 
     def answer(name, function, args, kwargs):
         q, *rest = args
@@ -95,6 +134,9 @@ def _through_floats(scale=None, zero_point=None):
         if scale is not None:
             shift = {d.quint8: zero_point, d.qint8: zero_point - 128}.get(q.dtype, 0)
             quantizer = PerTensor(scale, shift)
+        if by_vectors:
+            result = function(dequantized_by_vectors(q), *rest, **kwargs)
+            return leveled(result, quantizer, q.dtype)
         result = function(dequantize(q), *rest, **kwargs)
         return quantize_per_tensor(result, *quantizer, q.dtype)
 
@@ -224,7 +266,7 @@ def _set_item(name, function, args, kwargs):
     target, key, value = args
     if not is_quantized(target):
         return function(*args)
-    place = alike(target, integers_of(target)[key])
+    place = _followed(name, type(target).__getitem__, (target, key), {})
     if not isinstance(value, Tensor):
         value = public("full")((), float(value))
     if not is_quantized(value):
@@ -283,7 +325,7 @@ def _named(names, answer):
 
 
 FUNCTIONS = {
-    **_named("clone contiguous reshape flatten __getitem__ reshape_as unflatten ravel cpu", _moved),
+    **_named("clone contiguous reshape flatten reshape_as unflatten ravel cpu", _moved),
     **_named(
         "max_pool1d max_pool2d max_pool3d flip index_select repeat tile channel_shuffle "
         "pixel_shuffle pixel_unshuffle sort topk max min amax amin stack masked_select take_along_dim "
@@ -295,6 +337,7 @@ FUNCTIONS = {
         "swapdims broadcast_to",
         _strided,
     ),
+    **_named("__getitem__ select narrow unbind split chunk tensor_split __iter__", _followed),
     **_named("eq ne lt le gt ge __eq__ __ne__ __lt__ __le__ __gt__ __ge__ allclose", _compared),
     **_named("relu", _relu),
     **_named("relu_", _relu_in_place),
@@ -303,10 +346,11 @@ FUNCTIONS = {
     **_named("sigmoid hardsigmoid", _through_floats(1.0 / 256.0, 0)),
     **_named("tanh", _through_floats(2.0 / 256.0, 128)),
     **_named(
-        "leaky_relu threshold gelu avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d "
+        "gelu avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d "
         "adaptive_avg_pool2d adaptive_avg_pool3d mean std",
         _through_floats(),
     ),
+    **_named("leaky_relu threshold", _through_floats(by_vectors=True)),
     "hardtanh": _clamped(-1.0, 1.0),
     "interpolate": _interpolated,
     "cat": _cat,

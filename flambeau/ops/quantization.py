@@ -67,6 +67,24 @@ def quantized_channels_i32(input, inverse, zero_point):
     return _to_int32(m.rint(input * inverse + zero_point))
 
 
+@pointwise(dtype=_integers(d.uint8), variants="")
+def leveled_u8(input, inverse: float, zero_point: float):
+    """Unsigned bytes, rounded before the shift."""
+    return _within(m.rint(input * inverse) + zero_point, "u8")
+
+
+@pointwise(dtype=_integers(d.int8), variants="")
+def leveled_i8(input, inverse: float, zero_point: float):
+    """Signed bytes, rounded before the shift."""
+    return _within(m.rint(input * inverse) + zero_point, "i8")
+
+
+@pointwise(dtype=_integers(d.int32), variants="")
+def leveled_i32(input, inverse: float, zero_point: float):
+    """32-bit integers, rounded before the shift."""
+    return _to_int32(m.rint(input * inverse) + zero_point)
+
+
 def _floats(operands):
     return (d.float64 if operands[0][0] is d.int32 else d.float32), d.float32
 
@@ -75,6 +93,12 @@ def _floats(operands):
 def dequantized(input, scale, zero_point):
     """The numbers that integers stand for."""
     return m.cast(input - zero_point, "f32") * m.cast(scale, "f32")
+
+
+@pointwise(dtype=lambda operands: (d.float32, d.float32), variants="")
+def dequantized_shifted(input, scale: float, shift: float):
+    """The numbers that bytes stand for, as PyTorch's vectors compute them: rounded once."""
+    return m.fma(input, scale, shift)
 
 
 def _level(input, scale, zero_point):
