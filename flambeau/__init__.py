@@ -193,6 +193,8 @@ def __getattr__(name):
 
 
 def _namespace_of_ops(name):
+    if name == "quantized":
+        return _importlib.import_module("flambeau.ao.quantized_ops").quantized
     if name not in ("aten", "higher_order"):  # others are put there by library.custom_op
         raise AttributeError(f"module 'flambeau.ops' has no attribute '{name}'")
     return _importlib.import_module("flambeau._ops").namespace(name)
