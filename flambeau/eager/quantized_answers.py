@@ -293,10 +293,13 @@ def _ones_like(name, function, args, kwargs):
     return _quantized_like(q, ones)
 
 
+_NO_CAST = "Creation of quantized tensor requires quantized dtype like torch.quint8"
+
+
 def _to(name, function, args, kwargs):
     dtypes = [v for v in (*args[1:], *kwargs.values()) if isinstance(v, d.dtype)]
     if dtypes and dtypes[0] is not args[0].dtype:
-        raise RuntimeError("Creation of quantized tensor requires quantized dtype like torch.quint8")
+        raise RuntimeError(_NO_CAST)
     return _moved(name, function, [a for a in args if not isinstance(a, d.dtype)],
                   {k: v for k, v in kwargs.items() if not isinstance(v, d.dtype)})  # fmt: skip
 
@@ -316,6 +319,27 @@ def _interpolated(name, function, args, kwargs):
     return _through_floats()(name, function, args, kwargs)
 
 
+def _pooled_lines(name, function, args, kwargs):
+    """max_pool1d has no kernel for bytes; that for pictures does it."""
+    names = ("input", "kernel_size", "stride", "padding", "dilation", "ceil_mode")
+    given = {**dict(zip(names, args)), **kwargs}
+    q = given.pop("input")
+    _per_tensor_of(q)
+
+    def one(value, first):
+        value = value[0] if isinstance(value, (list, tuple)) else value
+        return (first, value)
+
+    size = one(given.pop("kernel_size"), 1)
+    stride = given.pop("stride", None)
+    stride = size if stride is None else one(stride, 1)
+    padding, dilation = one(given.pop("padding", 0), 0), one(given.pop("dilation", 1), 1)
+    ceil_mode = given.pop("ceil_mode", False)
+    picture = integers_of(q).unsqueeze(-2)
+    found = public("max_pool2d")(picture, size, stride, padding, dilation, ceil_mode)
+    return alike(q, found.squeeze(-2))
+
+
 def _dropout(name, function, args, kwargs):
     return args[0]
 
@@ -327,7 +351,7 @@ def _named(names, answer):
 FUNCTIONS = {
     **_named("clone contiguous reshape flatten reshape_as unflatten ravel cpu", _moved),
     **_named(
-        "max_pool1d max_pool2d max_pool3d flip index_select repeat tile channel_shuffle "
+        "max_pool2d max_pool3d flip index_select repeat tile channel_shuffle "
         "pixel_shuffle pixel_unshuffle sort topk max min amax amin stack masked_select take_along_dim "
         "unique rot90 resize_",
         _on_integers,
@@ -363,8 +387,8 @@ FUNCTIONS = {
     "empty_like": _empty_like,
     "ones_like": _ones_like,
     "to": _to,
-    "float": _to,
-    "double": _to,
+    **_named("float double half bfloat16", _refused(RuntimeError, _NO_CAST)),
+    "max_pool1d": _pooled_lines,
     "equal": _equal,
     "item": _item,
     "dropout": _dropout,
