@@ -131,7 +131,11 @@ class QuantizedDtype(NamedOnly):
 def _quantized(name, scalar_name, integers):
     self = object.__new__(QuantizedDtype)
     self.name, self.itemsize, self.category = name, integers.itemsize, INTEGER
-    self.is_signed, self.scalar_name, self.cpp_name = integers.is_signed, scalar_name, "c10::" + name
+    self.is_signed, self.scalar_name, self.cpp_name = (
+        integers.is_signed,
+        scalar_name,
+        "c10::" + name,
+    )
     self.numpy_name, self.rank = integers.name, len(ALL)
     return self
 

@@ -53,14 +53,14 @@ class Packed:
         self.weights = self._packed(weights, width)
         self.sums = self._spread(weights.sum((2, 3), dtype=d.int32))
         self.scales = self._spread(scales.float().expand(groups * columns).reshape(groups, -1))
-        self.bias = None if bias is None else self._spread(bias.detach().float().reshape(groups, -1))
+        self.bias = (
+            None if bias is None else self._spread(bias.detach().float().reshape(groups, -1))
+        )
         self.tables: dict = {}
         self.plans = Plans(self._plan)
 
     def _packed(self, weights, width):
-        more = public("zeros")(
-            (self.groups, self.padded, self.taps, 4 * self.depth), dtype=d.int8
-        )
+        more = public("zeros")((self.groups, self.padded, self.taps, 4 * self.depth), dtype=d.int8)
         more[:, : self.columns, :, : self.run] = weights
         split = (self.groups, self.strips, self.vectors * width, self.taps, self.depth, 4)
         return more.reshape(split).permute(0, 1, 3, 4, 2, 5).contiguous()

@@ -6,7 +6,7 @@ reach those, too. All is made of the row `faked` and of ops.
 
 from flambeau._tensor import Tensor
 from flambeau.eager.interposing import offer
-from flambeau.eager.quantized import as_float32, chosen
+from flambeau.eager.quantized import chosen
 from flambeau.ops.quantization import faked
 from flambeau.ops.table import public
 
@@ -44,7 +44,9 @@ def _check_channels(input, scale, zero_point, axis):
     if scale.dim() != 1 or zero_point.dim() != 1:
         raise RuntimeError("scale and zero point should be 1-D tensors")
     if scale.numel() != zero_point.numel() or scale.numel() != input.size(axis):
-        raise RuntimeError("dimensions of scale and zero-point are not consistent with input tensor")
+        raise RuntimeError(
+            "dimensions of scale and zero-point are not consistent with input tensor"
+        )
 
 
 def _spread(t, input, axis):
@@ -116,7 +118,9 @@ def _learnable_class(function):
 
 
 def _shaped(t, input, axis):
-    return t.detach().to(input.dtype).reshape(()) if axis is None else _spread(t.detach(), input, axis)
+    return (
+        t.detach().to(input.dtype).reshape(()) if axis is None else _spread(t.detach(), input, axis)
+    )
 
 
 # -- observed and faked in one go ------------------------------------------------------------------
@@ -181,13 +185,12 @@ def _choose(running_min, running_max, scale, zero_point, low, high, symmetric):
 
 
 def chosen_for(least, most, low, high, symmetric):
-    """(scale, zero point) for a range; symmetric ones have it reach as far below zero as above."""
-    if symmetric and least < 0 < most:
-        reach = max(-least, most)
-        steps = max(as_float32(high - low) / 2, 1.0)
-        scale = reach / steps
-        return (scale if scale else 0.1), low + (high - low + 1) // 2
-    return chosen(least, most, low, high)
+    """(scale, zero point) for a range; symmetric ones have zero in the middle of the levels."""
+    if not (symmetric and least < 0 < most):
+        return chosen(least, most, low, high)
+    above = (high - low) // 2
+    scale = max(-least / (above + 1), most / above)
+    return chosen(-scale * (above + 1), scale * above, low, high)
 
 
 PUBLIC = (

@@ -138,9 +138,7 @@ def _check_input(input, function, dtype):
             f"{function}: expected a quantized dtype such as torch.quint8, but got {dtype}"
         )
     if input.dtype is not d.float32:
-        raise RuntimeError(
-            f"Quantize only works on Float Tensor, got {input.dtype.scalar_name}"
-        )
+        raise RuntimeError(f"Quantize only works on Float Tensor, got {input.dtype.scalar_name}")
 
 
 def _check_zero_point(zero_point, dtype):

@@ -160,7 +160,9 @@ class FixedQParamsFakeQuantize(FakeQuantize):
         super().__init__(observer=observer)
         inner = self.activation_post_process
         if type(inner) is not FixedQParamsObserver:
-            raise AssertionError("FixedQParamsFakeQuantize's observer must be a FixedQParamsObserver")
+            raise AssertionError(
+                "FixedQParamsFakeQuantize's observer must be a FixedQParamsObserver"
+            )
         self._observer_ctr = observer
         self.scale, self.zero_point = inner.scale, inner.zero_point
         if not is_per_tensor(self.qscheme):

@@ -133,9 +133,7 @@ class MinMaxObserver(UniformQuantizationObserverBase):
         self.register_buffer("min_val", torch.tensor(float("inf")))
         self.register_buffer("max_val", torch.tensor(float("-inf")))
         if qscheme is torch.per_tensor_symmetric and reduce_range and dtype is torch.quint8:
-            raise NotImplementedError(
-                "Cannot reduce range for symmetric quantization for quint8"
-            )
+            raise NotImplementedError("Cannot reduce range for symmetric quantization for quint8")
 
     def forward(self, x_orig: Tensor) -> Tensor:
         """Look at a tensor."""
@@ -228,7 +226,9 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
                 "torch.per_channel_affine and torch.per_channel_affine_float_qparams."
             )
         if is_dynamic:
-            raise NotImplementedError("PerChannelMinMaxObserver doesn't support dynamic quantization")
+            raise NotImplementedError(
+                "PerChannelMinMaxObserver doesn't support dynamic quantization"
+            )
         super().__init__(
             dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic,
             **kwargs,
@@ -489,12 +489,8 @@ def load_observer_state_dict(mod: nn.Module, obs_dict: dict) -> None:
             raise Exception(f"Unexpected keys for observer {key} in state_dict")
 
 
-
-
 def _is_activation_post_process(module: Any) -> bool:
     """Is it an observer or a fake quantization?"""
     from flambeau.ao.quantization.fake_quantize import FakeQuantizeBase
 
     return isinstance(module, (ObserverBase, FakeQuantizeBase))
-
-

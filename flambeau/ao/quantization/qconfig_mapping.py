@@ -45,7 +45,9 @@ class QConfigMapping:
         self.object_type_qconfigs[object_type] = qconfig
         return self
 
-    def set_module_name_regex(self, module_name_regex: str, qconfig: QConfigAny) -> "QConfigMapping":
+    def set_module_name_regex(
+        self, module_name_regex: str, qconfig: QConfigAny
+    ) -> "QConfigMapping":
         self.module_name_regex_qconfigs[module_name_regex] = qconfig
         return self
 
@@ -104,7 +106,9 @@ def _default(backend: str, qconfig: QConfig, is_qat: bool) -> QConfigMapping:
         zero_to_one = default_fixed_qparams_range_0to1_fake_quant
         around_zero = default_fixed_qparams_range_neg1to1_fake_quant
     weight: Any = default_weight_fake_quant if is_qat else ob.default_weight_observer
-    found = QConfigMapping().set_global(qconfig).set_object_type("reshape", default_reuse_input_qconfig)
+    found = (
+        QConfigMapping().set_global(qconfig).set_object_type("reshape", default_reuse_input_qconfig)
+    )
     # weights of transposed convolutions and of embeddings have one scale
     per_tensor = QConfig(qconfig.activation, weight)
     for kind in (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d):
@@ -115,7 +119,9 @@ def _default(backend: str, qconfig: QConfig, is_qat: bool) -> QConfigMapping:
         if kind is nn.PReLU:
             found.set_object_type(kind, default_quint8_weight_qconfig)
         else:
-            found.set_object_type(kind, QConfig(qconfig.activation, ob.default_placeholder_observer))
+            found.set_object_type(
+                kind, QConfig(qconfig.activation, ob.default_placeholder_observer)
+            )
     for kind in _ZERO_TO_ONE:
         found.set_object_type(kind, QConfig(zero_to_one, weight))
     for kind in _AROUND_ZERO:

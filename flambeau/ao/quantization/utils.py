@@ -59,23 +59,23 @@ def validate_qmin_qmax(quant_min: int, quant_max: int) -> None:
     if not quant_min <= 0 <= quant_max:
         raise AssertionError("Used-specified quantization range must include 0.")
     if quant_min >= quant_max:
-        raise AssertionError("qmin must be strictly less than qmax for user-specified quantization range.")
+        raise AssertionError(
+            "qmin must be strictly less than qmax for user-specified quantization range."
+        )
 
 
 def check_min_max_valid(min_val: Tensor, max_val: Tensor) -> bool:
     """Has anything been observed?"""
     if min_val.numel() == 0 or max_val.numel() == 0:
         warnings.warn(
-            "must run observer before calling calculate_qparams. "
-            "Returning default values.",
+            "must run observer before calling calculate_qparams. Returning default values.",
             stacklevel=2,
         )
         return False
     if min_val.dim() == 0 or max_val.dim() == 0:
         if min_val == float("inf") and max_val == float("-inf"):
             warnings.warn(
-                "must run observer before calling calculate_qparams. "
-                "Returning default values.",
+                "must run observer before calling calculate_qparams. Returning default values.",
                 stacklevel=2,
             )
             return False

@@ -66,9 +66,11 @@ def _product(a, b, scale, zero_point, relu):
     one, two = quantizer_of(a), quantizer_of(b)
     levels = (integers_of(a).float() - one.zero_point) * (integers_of(b).float() - two.zero_point)
     multiplier = one.scale * two.scale * (1.0 / float(scale))
-    low, high = {torch.quint8: (0, 255), torch.qint8: (-128, 127)}.get(a.dtype, (-(2**31), 2**31 - 1))
+    low, high = {torch.quint8: (0, 255), torch.qint8: (-128, 127)}.get(
+        a.dtype, (-(2**31), 2**31 - 1)
+    )
     low = max(low, zero_point) if relu else low
-    found = ((levels * torch.tensor(multiplier, dtype=torch.float32)).round() + zero_point)
+    found = (levels * torch.tensor(multiplier, dtype=torch.float32)).round() + zero_point
     found = found.clamp(low, high).to(integers_of(a).dtype)
     return quantized_over(found, a.dtype, PerTensor(float(scale), int(zero_point)))
 

@@ -271,7 +271,9 @@ def _by_numbers(x, packed, scale, zero_point, relu):
     weight = centred(packed.weight).double()
     function = _FLOAT[packed.dims, packed.transpose]
     more = (packed.output_padding,) if packed.transpose else ()
-    rest = (packed.groups, packed.dilation) if packed.transpose else (packed.dilation, packed.groups)
+    rest = (
+        (packed.groups, packed.dilation) if packed.transpose else (packed.dilation, packed.groups)
+    )
     sums = function(integers, weight, None, packed.stride, packed.padding, *more, *rest).float()
     both = column_scales(packed.weight, 1 if packed.transpose else 0) * quantizer.scale
     shape = (-1, *[1] * packed.dims)

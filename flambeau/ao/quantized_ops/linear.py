@@ -69,7 +69,9 @@ class LinearPackedParams(ScriptObject):
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         if weight.dim() != 2:
-            raise RuntimeError("The weight tensor for quantized::linear_prepack should be 2-dimensional.")
+            raise RuntimeError(
+                "The weight tensor for quantized::linear_prepack should be 2-dimensional."
+            )
         if weight.dtype is not torch.qint8:
             raise RuntimeError("The weight of a quantized linear layer must be of dtype qint8")
         self.weight, self.bias = weight, bias

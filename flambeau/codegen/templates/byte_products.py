@@ -34,7 +34,9 @@ def lanes():
 def heights(vectors):
     """Rows of tiles, tallest first; every number of rows is a sum of these."""
     tallest = (TALLEST if current().vector_bytes == 64 else SHORT)[vectors]
-    return [h for h in (12, 8, 6, 5, 4, 3, 2, 1) if h <= tallest and (h == tallest or h in (1, 2, 4))]
+    return [
+        h for h in (12, 8, 6, 5, 4, 3, 2, 1) if h <= tallest and (h == tallest or h in (1, 2, 4))
+    ]
 
 
 def has_dots():
@@ -78,9 +80,7 @@ class Place:
         area = d.width * d.height
         picture, inside = first / area, first % area
         line, place = inside / d.width, inside % d.width
-        self.offset = fn.var(
-            picture * d.picture_step + line * d.line_step + place * d.pixel_step
-        )
+        self.offset = fn.var(picture * d.picture_step + line * d.line_step + place * d.pixel_step)
         self.place, self.line = fn.var(place), fn.var(line)
         self.to_line = d.line_step - d.width * d.pixel_step
         self.to_picture = d.picture_step - d.height * d.line_step
@@ -236,4 +236,3 @@ def _whole(fn, level, w):
     """A rounded float as an integer; far beyond any level it does not matter which."""
     near = fn.max(fn.min(level, fn.value(1e9, level.type)), fn.value(-1e9, level.type))
     return fn.convert("fptosi", near, vector(I32, w))
-

@@ -21,7 +21,9 @@ def build_range():
     least, most = _ends(fn, input, count, w)
     double = "double"
     top = fn.convert("sitofp", high, double)
-    scale, zero = _chosen(fn, fn.convert("fpext", least, double), fn.convert("fpext", most, double), top)
+    scale, zero = _chosen(
+        fn, fn.convert("fpext", least, double), fn.convert("fpext", most, double), top
+    )
     short = fn.convert("fptrunc", scale, "float")
     fn.store(fn.convert("fptosi", zero, I32), facts, 4)
     fn.store(short, fn.gep(facts, 1, "float"), 4)
@@ -70,7 +72,10 @@ def _ends(fn, input, count, w):
     with fn.loop(many, whole, w) as i:
         met(0, fn.load(fn.gep(input, i, "float"), zero.type))
     with fn.when(whole < count):
-        met(0, masked_load(fn, fn.gep(input, whole, "float"), zero.type, _mask(fn, count - whole, w)))
+        met(
+            0,
+            masked_load(fn, fn.gep(input, whole, "float"), zero.type, _mask(fn, count - whole, w)),
+        )
     for k in range(1, 4):
         met(0, low[k].get())
         met(0, high[k].get())

@@ -19,7 +19,9 @@ def build_taps():
     fn, (out, a, taps, table, facts) = kernel.fn, kernel.arguments
     d = kernel.described(Taps)
     zero = fn.splat(fn.load(facts, I32, 4), lanes())
-    ends = [fn.splat(fn.convert("trunc", word, I32), lanes()) for word in (d.low, d.high, d.out_zero)]
+    ends = [
+        fn.splat(fn.convert("trunc", word, I32), lanes()) for word in (d.low, d.high, d.out_zero)
+    ]
     begin = kernel.chunk * d.per_chunk
     with fn.loop(begin, fn.min(begin + d.per_chunk, d.lines)) as line:
         picture, inside = line / d.height, line % d.height

@@ -28,7 +28,9 @@ class ReLU6(nn.ReLU):
 
 
 class Hardswish(nn.Hardswish):
-    def __init__(self, scale: float, zero_point: int, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, scale: float, zero_point: int, device: Any = None, dtype: Any = None
+    ) -> None:
         super().__init__()
         as_buffers(self, scale, zero_point)
 
@@ -113,7 +115,9 @@ class Softmax(nn.Softmax):
 class PReLU(nn.Module):
     """Slopes below zero are quantized, too."""
 
-    def __init__(self, output_scale: float, output_zero_point: int, num_parameters: int = 1) -> None:
+    def __init__(
+        self, output_scale: float, output_zero_point: int, num_parameters: int = 1
+    ) -> None:
         super().__init__()
         self.num_parameters = num_parameters
         self.scale, self.zero_point = output_scale, output_zero_point

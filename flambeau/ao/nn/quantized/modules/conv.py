@@ -55,7 +55,10 @@ class _ConvNd(WeightedQuantizedModule):
             )
         elif padding == "valid":
             self.padding = (0,) * dims
-        self.dilation, self.output_padding = tuple_of(dilation, dims), tuple_of(output_padding, dims)
+        self.dilation, self.output_padding = (
+            tuple_of(dilation, dims),
+            tuple_of(output_padding, dims),
+        )
         self.transposed, self.padding_mode = self._transposed, padding_mode
         ends = (in_channels, out_channels // groups) if self.transposed else (
             out_channels, in_channels // groups)  # fmt: skip

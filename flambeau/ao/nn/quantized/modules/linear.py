@@ -153,5 +153,3 @@ class Linear(WeightedQuantizedModule):
         found.set_weight_bias(observed_weight(source, weight), bias)
         found.scale, found.zero_point = scale, zero_point
         return found
-
-

@@ -1,4 +1,4 @@
-"""Recurrent layers whose inputs and states are quantized by their own range at every step."""
+"""Recurrent layers: inputs are quantized by the range of all steps, states by that of each."""
 
 from typing import Any
 
@@ -75,18 +75,18 @@ def _packed(weight: Tensor, bias: Tensor | None, qconfig: Any) -> Any:
 # -- steps -----------------------------------------------------------------------------------------
 
 
-def lstm_step(cell: CellParams, x: Tensor, state: tuple) -> tuple:
+def lstm_step(cell: CellParams, from_input: Tensor, state: tuple) -> tuple:
     """(state after a step), of which the first part is the result."""
     h, c = state
-    gates = cell.of_input(x) + cell.of_state(h)
+    gates = from_input + cell.of_state(h)
     i, f, g, o = gates.chunk(4, -1)
     c = f.sigmoid() * c + i.sigmoid() * g.tanh()
     return o.sigmoid() * c.tanh(), c
 
 
-def gru_step(cell: CellParams, x: Tensor, state: tuple) -> tuple:
+def gru_step(cell: CellParams, from_input: Tensor, state: tuple) -> tuple:
     (h,) = state
-    ri, zi, ni = cell.of_input(x).chunk(3, -1)
+    ri, zi, ni = from_input.chunk(3, -1)
     rh, zh, nh = cell.of_state(h).chunk(3, -1)
     r, z = (ri + rh).sigmoid(), (zi + zh).sigmoid()
     n = (ni + r * nh).tanh()
@@ -127,17 +127,15 @@ class RNNBase(nn.Module):
         return f"{self._get_name()}({self.extra_repr()})"
 
     @staticmethod
-    def _step(cell: CellParams, x: Tensor, state: tuple) -> tuple:
+    def _step(cell: CellParams, from_input: Tensor, state: tuple) -> tuple:
         raise NotImplementedError
 
     def _zeros(self, batch: int) -> tuple:
         directions = self.num_layers * (2 if self.bidirectional else 1)
-        return tuple(
-            torch.zeros(directions, batch, self.hidden_size) for _ in range(self._states)
-        )
+        return tuple(torch.zeros(directions, batch, self.hidden_size) for _ in range(self._states))
 
     def _layer(self, x: Tensor, cell: CellParams, state: tuple, backward: bool) -> tuple:
-        steps = list(x.unbind(0))
+        steps = list(cell.of_input(x).unbind(0))  # the input of all steps has one range
         found = []
         for one in reversed(steps) if backward else steps:
             state = self._step(cell, one, state)
@@ -247,7 +245,7 @@ class RNNCellBase(nn.Module):
         self._cell: Any = None
 
     def _get_name(self) -> str:
-        return "Dynamic" + type(self).__name__
+        return "DynamicQuantized" + type(self).__name__
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
@@ -296,9 +294,9 @@ class RNNCell(RNNCellBase):
 
 class LSTMCell(RNNCellBase):
     def forward(self, input: Tensor, hx: Any = None) -> tuple:
-        return lstm_step(self._cell, input, self._state(input, hx, 2))
+        return lstm_step(self._cell, self._cell.of_input(input), self._state(input, hx, 2))
 
 
 class GRUCell(RNNCellBase):
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        return gru_step(self._cell, input, self._state(input, hx, 1))[0]
+        return gru_step(self._cell, self._cell.of_input(input), self._state(input, hx, 1))[0]
