@@ -162,8 +162,10 @@ class Packed:
 class Geometry:
     """Where patches lie; a value that plans are found by. Distances in bytes."""
 
-    __slots__ = ("group_step", "height", "key", "line_step", "picture_step", "pictures",
-                 "pixel_step", "tap_across", "tap_down", "taps_across", "taps_down", "width")  # fmt: skip
+    __slots__ = (
+        "group_step", "height", "key", "line_step", "picture_step", "pictures", "pixel_step",
+        "tap_across", "tap_down", "taps_across", "taps_down", "width",
+    )  # fmt: skip
 
     def __init__(self, **facts):
         for name, value in facts.items():

@@ -102,15 +102,12 @@ def alike(q, integers):
     return quantized_over(integers, q._layout.dtype, quantizer_of(q))
 
 
-_started: list = []
-
-
 def start():
     """From the first quantized tensor on, functions that take such tensors look for them."""
-    if not _started:
-        from flambeau.eager import quantized_answers  # which needs this file
+    from flambeau.eager.quantized_answers import ANSWERS  # which needs this file
 
-        _started.append(interposing.push(quantized_answers.ANSWERS))
+    if not interposing.is_pushed(ANSWERS):
+        interposing.push(ANSWERS)
 
 
 # -- making them -----------------------------------------------------------------------------------
@@ -322,7 +319,8 @@ def _per_tensor(input, function):
     quantizer = quantizer_of(input)
     if type(quantizer) is not PerTensor:
         raise RuntimeError(
-            f"Expected quantizer->qscheme() == kPerTensorAffine to be true, but got false ({function})."
+            "Expected quantizer->qscheme() == kPerTensorAffine to be true, but got false "
+            f"({function})."
         )
     return quantizer
 
@@ -388,9 +386,10 @@ def quantizer_from(parts, shape):
     channels = (_qscheme.per_channel_affine, _qscheme.per_channel_affine_float_qparams)
     if scheme in channels and len(rest) == 3:
         scales, zero_points, axis = rest
-        if type(axis) is int and 0 <= axis < len(shape) and isinstance(scales, Tensor):
-            if isinstance(zero_points, Tensor) and scales.shape == zero_points.shape:
-                return PerChannel(scales, zero_points, axis)
+        inside = type(axis) is int and 0 <= axis < len(shape)
+        tensors = isinstance(scales, Tensor) and isinstance(zero_points, Tensor)
+        if inside and tensors and scales.shape == zero_points.shape:
+            return PerChannel(scales, zero_points, axis)
     raise ValueError("an unknown quantizer")
 
 

@@ -231,8 +231,10 @@ def _pad(name, function, args, kwargs):
 def _copy(name, function, args, kwargs):
     target, source, *rest = args
     if not is_quantized(target):
-        raise RuntimeError("Copying from quantized Tensor to non-quantized Tensor is not allowed, "
-                           "please use dequantize to get a float Tensor from a quantized Tensor")  # fmt: skip
+        raise RuntimeError(
+            "Copying from quantized Tensor to non-quantized Tensor is not allowed, "
+            "please use dequantize to get a float Tensor from a quantized Tensor"
+        )
     quantizer = quantizer_of(target)
     if is_quantized(source):
         if source.dtype is not target.dtype:
@@ -352,8 +354,8 @@ FUNCTIONS = {
     **_named("clone contiguous reshape flatten reshape_as unflatten ravel cpu", _moved),
     **_named(
         "max_pool2d max_pool3d flip index_select repeat tile channel_shuffle "
-        "pixel_shuffle pixel_unshuffle sort topk max min amax amin stack masked_select take_along_dim "
-        "unique rot90 resize_",
+        "pixel_shuffle pixel_unshuffle sort topk max min amax amin stack masked_select "
+        "take_along_dim unique rot90 resize_",
         _on_integers,
     ),
     **_named(

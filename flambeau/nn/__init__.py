@@ -14,7 +14,6 @@ from flambeau.nn.parameter import Parameter as Parameter
 from flambeau.nn.parameter import UninitializedBuffer as UninitializedBuffer
 from flambeau.nn.parameter import UninitializedParameter as UninitializedParameter
 
-
 _QUANTIZATION = frozenset({"quantized", "qat", "intrinsic"})
 
 

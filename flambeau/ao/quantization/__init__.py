@@ -39,18 +39,35 @@ from flambeau.ao.quantization.quantize import (
 )
 from flambeau.ao.quantization.stubs import DeQuantStub, QuantStub, QuantWrapper
 
-_HERE = (
-    "fuse_modules fuse_modules_qat QConfigMapping get_default_qat_qconfig_mapping "
-    "get_default_qconfig_mapping QuantType quant_type_to_str "
-    "get_default_compare_output_module_list get_default_dynamic_quant_module_mappings "
-    "get_default_qat_module_mappings get_default_qconfig_propagation_list "
-    "get_default_static_quant_module_mappings get_dynamic_quant_module_class "
-    "get_static_quant_module_class no_observer_set add_quant_dequant convert "
-    "get_default_custom_config_dict prepare prepare_qat propagate_qconfig_ quantize "
-    "quantize_dynamic quantize_qat swap_module DeQuantStub QuantStub QuantWrapper"
-).split()
 __all__ = [
-    *_HERE,
+    "DeQuantStub",
+    "QConfigMapping",
+    "QuantStub",
+    "QuantType",
+    "QuantWrapper",
+    "add_quant_dequant",
+    "convert",
+    "fuse_modules",
+    "fuse_modules_qat",
+    "get_default_compare_output_module_list",
+    "get_default_custom_config_dict",
+    "get_default_dynamic_quant_module_mappings",
+    "get_default_qat_module_mappings",
+    "get_default_qat_qconfig_mapping",
+    "get_default_qconfig_mapping",
+    "get_default_qconfig_propagation_list",
+    "get_default_static_quant_module_mappings",
+    "get_dynamic_quant_module_class",
+    "get_static_quant_module_class",
+    "no_observer_set",
+    "prepare",
+    "prepare_qat",
+    "propagate_qconfig_",
+    "quant_type_to_str",
+    "quantize",
+    "quantize_dynamic",
+    "quantize_qat",
+    "swap_module",
     *[n for m in (_observers, _fakes, _qconfigs) for n in vars(m) if n[0] != "_" and n != "torch"],
 ]
 _MODULES = frozenset(

@@ -10,7 +10,7 @@ import numpy as np
 
 import flambeau as torch
 from flambeau import Tensor
-from flambeau.ao.quantization.observer import UniformQuantizationObserverBase
+from flambeau.ao.quantization.observer_base import UniformQuantizationObserverBase
 from flambeau.ao.quantization.utils import EPS, is_per_tensor
 
 _STEP = 1e-5  # of the weight, by which an end moves

@@ -179,11 +179,12 @@ def _assert_valid_qconfig(qconfig: QConfigAny, mod: nn.Module) -> None:
     if qconfig is None:
         return
     transposed = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-    if isinstance(mod, transposed) and qconfig.weight is not None:
-        if isinstance(qconfig.weight(), ob.PerChannelMinMaxObserver):
-            raise AssertionError(
-                "Per channel weight observer is not supported yet for ConvTranspose{n}d."
-            )
+    if not isinstance(mod, transposed) or qconfig.weight is None:
+        return
+    if isinstance(qconfig.weight(), ob.PerChannelMinMaxObserver):
+        raise AssertionError(
+            "Per channel weight observer is not supported yet for ConvTranspose{n}d."
+        )
 
 
 def _add_module_to_qconfig_obs_ctr(qconfig: QConfigAny, module: nn.Module | None) -> Any:

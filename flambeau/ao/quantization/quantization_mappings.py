@@ -120,8 +120,9 @@ def get_default_compare_output_module_list() -> set:
     }
 
 
-def get_static_quant_module_class(float_module_class: Any, additional_static_quant_mapping: Any = None,
-                                  is_reference: bool = False) -> Any:  # fmt: skip
+def get_static_quant_module_class(
+    float_module_class: Any, additional_static_quant_mapping: Any = None, is_reference: bool = False
+) -> Any:
     found = {**DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, **(additional_static_quant_mapping or {})}
     if float_module_class not in found:
         raise AssertionError(

@@ -92,9 +92,9 @@ def _add_observers(module, kinds, unobserved, custom):
     is_leaf = not [m for m in module.children() if not _is_activation_post_process(m)]
     counts = type(module) in kinds and not isinstance(module, nn.Sequential)
     alone = is_leaf or hasattr(module, "weight_fake_quant")
-    if _wants(module) and alone and counts:
-        if not hasattr(module, "activation_post_process"):
-            _observe(module, module.qconfig)
+    fresh = not hasattr(module, "activation_post_process")
+    if _wants(module) and alone and counts and fresh:
+        _observe(module, module.qconfig)
 
 
 def prepare(
@@ -115,8 +115,9 @@ def prepare(
         import warnings
 
         warnings.warn(
-            "None of the submodule got qconfig applied. Make sure you passed correct configuration "
-            "through `qconfig_dict` or by assigning the `.qconfig` attribute directly on submodules",
+            "None of the submodule got qconfig applied. Make sure you passed correct "
+            "configuration through `qconfig_dict` or by assigning the `.qconfig` attribute "
+            "directly on submodules",
             stacklevel=2,
         )
     _add_observers(model, kinds, {DeQuantStub}, custom)

@@ -7,11 +7,13 @@ of the output, where PyTorch rounds.
 import flambeau as torch
 from flambeau.eager.quantized import (
     PerTensor,
+    as_float32,
     dequantized_by_vectors,
     integers_of,
     leveled,
     quantized_over,
     quantizer_of,
+    reciprocal,
 )
 from flambeau.eager.quantized_answers import requantized
 
@@ -65,7 +67,7 @@ def _product(a, b, scale, zero_point, relu):
         raise RuntimeError("Mul operands should have same data type.")
     one, two = quantizer_of(a), quantizer_of(b)
     levels = (integers_of(a).float() - one.zero_point) * (integers_of(b).float() - two.zero_point)
-    multiplier = one.scale * two.scale * (1.0 / float(scale))
+    multiplier = as_float32(as_float32(one.scale) * as_float32(two.scale)) * reciprocal(scale)
     low, high = {torch.quint8: (0, 255), torch.qint8: (-128, 127)}.get(
         a.dtype, (-(2**31), 2**31 - 1)
     )

@@ -108,9 +108,8 @@ def build_product(result, vectors):
     d = kernel.described(ByteProduct)
     zero = fn.splat(fn.load(facts, I32, 4), lanes())
     scale = fn.splat(fn.load(fn.gep(facts, 1, "float"), "float", 4), lanes())
-    ends = (zero, scale) + tuple(
-        fn.splat(fn.convert("trunc", word, I32), lanes()) for word in (d.low, d.high, d.out_zero)
-    )
+    words = (d.low, d.high, d.out_zero)
+    ends = (zero, scale, *[fn.splat(fn.convert("trunc", word, I32), lanes()) for word in words])
     parts = d.pixel_chunks * d.strip_chunks
     group, part = kernel.chunk / parts, kernel.chunk % parts
     columns, pixels = part % d.strip_chunks, part / d.strip_chunks
