@@ -5,8 +5,8 @@ reach those, too. All is made of the row `faked` and of ops.
 """
 
 from flambeau._tensor import Tensor
-from flambeau.eager.interposing import offer
 from flambeau.eager.quantized import chosen
+from flambeau.interposing import offer
 from flambeau.ops.quantization import faked
 from flambeau.ops.table import public
 

@@ -12,11 +12,10 @@ import struct
 from typing import Any, NamedTuple
 
 from flambeau import _dtype as d
-from flambeau import _qscheme
+from flambeau import _qscheme, interposing
 from flambeau._dtype import QUANTIZED, QuantizedDtype
 from flambeau._layout import make_layout
 from flambeau._tensor import Tensor, alias, empty_tensor
-from flambeau.eager import interposing
 from flambeau.ops import quantization as rows
 from flambeau.ops.table import public
 from flambeau.storage import Storage

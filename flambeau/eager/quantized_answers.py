@@ -8,8 +8,8 @@ are quantized again (`_through_floats`). The rest is refused where a kernel asks
 """
 
 from flambeau import _dtype as d
+from flambeau import interposing
 from flambeau._tensor import Tensor, alias
-from flambeau.eager import interposing
 from flambeau.eager.quantized import (
     PerChannel,
     PerTensor,
