@@ -105,6 +105,25 @@ class Product(NamedTuple):
     partial_row: Word = 0
 
 
+class DeviceProduct(NamedTuple):
+    """A matrix product on a GPU; strides are in bytes.
+
+    Then come batch sizes; batch strides of C, A, B and each addend; row and column of each addend.
+    """
+
+    chunks: Word
+    batch: Word  # matrices
+    m: Word
+    n: Word
+    k: Word
+    c_row: Word
+    c_column: Word
+    a_row: Word
+    a_k: Word
+    b_k: Word
+    b_column: Word
+
+
 class Windows(NamedTuple):
     """Pooling: images x depth x height x width x channels; three numbers of everything.
 

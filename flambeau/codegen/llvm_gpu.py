@@ -110,14 +110,35 @@ class Kernel:
         return self.fn.load(self.fn.gep(self.description, index, I64), I64, 8)
 
     @contextlib.contextmanager
-    def threads(self):
-        """What every thread of the group does; none goes on before all have done it."""
+    def threads(self, last=False):
+        """What every thread of the group does; none goes on before all have done it.
+
+        A kernel is a list of such phases, with loops around them that all threads go through
+        alike; what a thread knows from one to the next is in a `Private`. last: nothing follows.
+        """
         fn = self.fn
         if current().gpu == "ptx":
-            yield _register(fn, "tid")
+            with fn.scope():
+                yield _register(fn, "tid")
+            if not last:
+                fn.call("llvm.nvvm.barrier.cta.sync.aligned.all", "void", fn.value(0, I32))
             return
         with fn.loop(0, self.size) as index:
             yield index
+
+    def shared(self, type, count):
+        """Memory that the threads of a group share."""
+        if current().gpu != "ptx":
+            return self.fn.alloca(type, count)
+        name = f"shared{len(self.module.variables)}"
+        self.module.variables.append(
+            f"@{name} = internal addrspace(3) global [{count} x {type}] undef, align 16"
+        )
+        return V(self.fn, PTR, f"addrspacecast (ptr addrspace(3) @{name} to ptr)")
+
+    def private(self, type, count=1):
+        """Variables that every thread has for itself."""
+        return Private(self, type, count)
 
     def done(self):
         """Tell what went wrong, if anything did, and return."""
@@ -128,6 +149,28 @@ class Kernel:
             fn.store(fn.load(self._arg(n + 1), I64, 8), fn.gep(errors, 1, I64), 8)
             fn.store(bad, errors, 8)
         fn.ret()
+
+
+class Private:
+    """Variables of each thread, which live from phase to phase."""
+
+    def __init__(self, kernel, type, count):
+        self.fn, self.type, self.count = kernel.fn, type, count
+        self.emulated = current().gpu != "ptx"
+        many = kernel.size * count if self.emulated else 1
+        # one by one, so that each can be a register
+        self.places = [self.fn.alloca(type, many, 16) for _ in range(1 if self.emulated else count)]
+
+    def _at(self, thread, k):
+        if not self.emulated:
+            return self.places[k]
+        return self.fn.gep(self.places[0], thread * self.count + k, self.type)
+
+    def get(self, thread, k=0):
+        return self.fn.load(self._at(thread, k), self.type)
+
+    def set(self, thread, value, k=0):
+        self.fn.store(self.fn.value(value, self.type), self._at(thread, k))
 
 
 def as_global(fn, pointer):
@@ -150,7 +193,7 @@ def add_launch(module, kinds, body, spare, last, describe, answers):
         return
     kernel = Kernel(module, kinds, THREADS)
     fn, chunks = kernel.fn, kernel.word(0)
-    with kernel.threads() as thread:
+    with kernel.threads(last=True) as thread:
         first = kernel.group * THREADS + thread
         with fn.loop(first, chunks, kernel.groups * THREADS) as chunk:
             fn.line(f"call void @{body}({kernel.block}, {chunk})")
@@ -164,14 +207,14 @@ def _shared_block(module, kinds, body, spare, last):
     fn = kernel.fn
     block = kernel._pointer(0)
     chunks = fn.load(fn.load(block, PTR, 8), I64, 8)
-    with kernel.threads() as thread:
+    with kernel.threads(last=True) as thread:
         first = kernel.group * THREADS + thread
         with fn.loop(first, chunks, kernel.groups * THREADS) as chunk:
             fn.line(f"call void @{body}({block}, {chunk})")
     fn.ret()
     after = Kernel(module, "p", 1, words=0, name="after")
     if last:
-        with after.threads():
+        with after.threads(last=True):
             after.fn.line(f"call void @{last}({after._pointer(0)})")
     after.fn.ret()
     module.host = Module()

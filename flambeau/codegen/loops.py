@@ -457,6 +457,7 @@ class Module:
 
     def __init__(self):
         self.functions, self.declared, self.constants = [], {}, {}
+        self.variables: list[str] = []  # definitions of what functions share
         self.host: Module | None = None  # what launches this one, where it is for a GPU
 
     def function(self, name, params, result="void", internal=False):
@@ -483,5 +484,5 @@ class Module:
         declares = [text for name, text in self.declared.items() if name not in defined]
         bodies = [f.text() for f in self.functions]
         return "\n".join(
-            [*tables, *declares, *bodies, f"attributes #0 = {{ nounwind {attributes} }}", ""]
+            [*tables, *self.variables, *declares, *bodies, f"attributes #0 = {{ nounwind {attributes} }}", ""]
         )

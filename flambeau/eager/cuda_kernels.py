@@ -18,6 +18,7 @@ from flambeau.runtime.stacks import alone
 # Builders for the host -> file and function of codegen/gpu that take their place.
 OWN = {
     "build:text_and_nest": "pointwise:build",
+    "gemm:build": "gemm:build",
 }
 _support: dict = {}  # addresses of what entries call, by the state they read
 
@@ -39,9 +40,12 @@ def _compiler():
 def _loading(runtime):
     """How kernels of a GPU are loaded."""
 
+    from flambeau.eager import cuda_products  # which needs plans, and they need kernels
+
     def load(name, build, key):
         return alone(_load, runtime, name, build, key)
 
+    runtime.multiplies = cuda_products.planning(runtime)
     return load
 
 

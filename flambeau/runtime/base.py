@@ -25,6 +25,7 @@ class Runtime:
     """
 
     computes = True
+    multiplies: Callable | None = None  # plans products in its own way (see eager/gemm.py)
 
     def __init__(
         self,

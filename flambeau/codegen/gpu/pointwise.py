@@ -76,7 +76,7 @@ class GpuPointwise(PointwiseBody):
         self.sizes = [self._word(HEADER + d) for d in range(nest.rank)]
         self.uniform = self._hoist_uniform()
         total = self.rows * self.length
-        with kernel.threads() as thread:
+        with kernel.threads(last=True) as thread:
             index = kernel.group * THREADS + thread
             step = kernel.groups * THREADS
             if self.lanes > 1 and self._may_be_wide():
