@@ -124,6 +124,23 @@ class DeviceProduct(NamedTuple):
     b_column: Word
 
 
+class DeviceConvolution(NamedTuple):
+    """A convolution on a GPU.
+
+    Then come three numbers each: sizes of pictures, of results and of weights, stride, padding,
+    dilation; then five strides in bytes each, of pictures, results and weights.
+    """
+
+    chunks: Word
+    results: Word
+    images: Word
+    ins: Word  # channels
+    outs: Word
+    ins_per_group: Word
+    outs_per_group: Word
+    bias_step: Word
+
+
 class Windows(NamedTuple):
     """Pooling: images x depth x height x width x channels; three numbers of everything.
 

@@ -484,5 +484,12 @@ class Module:
         declares = [text for name, text in self.declared.items() if name not in defined]
         bodies = [f.text() for f in self.functions]
         return "\n".join(
-            [*tables, *self.variables, *declares, *bodies, f"attributes #0 = {{ nounwind {attributes} }}", ""]
+            [
+                *tables,
+                *self.variables,
+                *declares,
+                *bodies,
+                f"attributes #0 = {{ nounwind {attributes} }}",
+                "",
+            ]
         )

@@ -12,7 +12,6 @@ from flambeau import errors
 from flambeau._layout import dense_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions import FRONT, Alignments
-from flambeau.codegen.target import current
 from flambeau.eager.launching import launches
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import address, chunks_of, contiguous, dense_like, vector_layout
@@ -48,7 +47,7 @@ def _plan(key):
         return Plan(losses, sums, None, None, None, (), b"")
     if dtype not in (d.float32, d.float64):
         raise errors.not_implemented("ctc_loss_cpu", dtype)
-    lanes = current().vector_bytes // dtype.itemsize
+    lanes = device.runtime.target().vector_bytes // dtype.itemsize
     row = FRONT + (-(-states // lanes) + 1) * lanes  # whole vectors, and room behind
     per_chunk = max(1, WORK // max(1, times * (4 * states + classes)))
     time_stride, sample_stride = [s * log_probs.itemsize for s in log_probs.strides[:2]]

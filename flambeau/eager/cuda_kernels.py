@@ -19,6 +19,7 @@ from flambeau.runtime.stacks import alone
 OWN = {
     "build:text_and_nest": "pointwise:build",
     "gemm:build": "gemm:build",
+    "convolution:build": "convolution:build",
 }
 _support: dict = {}  # addresses of what entries call, by the state they read
 
@@ -40,13 +41,20 @@ def _compiler():
 def _loading(runtime):
     """How kernels of a GPU are loaded."""
 
-    from flambeau.eager import cuda_products  # which needs plans, and they need kernels
+    from flambeau.eager import cuda_convolutions, cuda_products  # they need kernels
 
     def load(name, build, key):
         return alone(_load, runtime, name, build, key)
 
+    load.target = lambda: _target(runtime)()  # type: ignore[attr-defined]
     runtime.multiplies = cuda_products.planning(runtime)
+    runtime.convolutions = cuda_convolutions.Convolutions(runtime)
     return load
+
+
+def _target(runtime):
+    compiler = _compiler()
+    return compiler.emulated_target if runtime.driver.emulated else compiler.ptx_target
 
 
 def _builder(build):
@@ -65,9 +73,8 @@ def _builder(build):
 
 
 def _load(runtime, name, build, key):
-    compiler, emulated = _compiler(), runtime.driver.emulated
-    target = compiler.emulated_target if emulated else compiler.ptx_target
-    with targets.building_for(target):
+    compiler = _compiler()
+    with targets.building_for(_target(runtime)):
         found = _builder(build)(*key)
     text, nest = (found, None) if type(found) is str else found
     if dump.seen is not None:

@@ -25,7 +25,10 @@ class Runtime:
     """
 
     computes = True
-    multiplies: Callable | None = None  # plans products in its own way (see eager/gemm.py)
+    runs_programs = True  # of kernels, without coming back to Python (eager/programs.py)
+    # products and convolutions that are planned in another way than the host's
+    multiplies: Callable | None = None  # see eager/gemm.py
+    convolutions: Any = None  # see eager/convolution.py
 
     def __init__(
         self,
@@ -47,6 +50,10 @@ class Runtime:
     def place(self, d: device) -> device:
         """The very device that a description means: of most kinds there is one."""
         return d if d.index is None else device(d.type)
+
+    def target(self) -> Any:
+        """What its kernels are made for (codegen/target.py)."""
+        return self.load.target()
 
     def given(self, words: array) -> Any:
         """A long description as kernels take it: an address, which the caller keeps alive."""

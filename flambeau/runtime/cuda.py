@@ -21,6 +21,8 @@ RING_BYTES = 1 << 24
 class CudaRuntime(Runtime):
     """One GPU."""
 
+    runs_programs = False
+
     def __init__(self, driver, index, blocking=False):
         self.driver, self.index = driver, index
         driver.use(index)
