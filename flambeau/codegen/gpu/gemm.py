@@ -1,8 +1,8 @@
 """Matrix products on a GPU where no library does them: any dtype, any strides.
 
 A group of 256 threads makes a square of 64 x 64 results. It goes through k in blocks of 16, which
-all threads fetch together into shared memory, and every thread keeps 4 x 4 sums. What happens to the
-sums before they reach memory is written as for the host (templates/epilogue.py).
+all threads fetch together into shared memory, and every thread keeps 4 x 4 sums. What happens to
+them before they reach memory is written as for the host (templates/epilogue.py).
 """
 
 from typing import NamedTuple
