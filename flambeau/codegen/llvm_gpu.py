@@ -37,7 +37,9 @@ TRIPLE = "nvptx64-nvidia-cuda"
 
 # Words of the state that host code finds at @flambeau_device (see runtime/cuda.py).
 STREAM, RING, RING_SIZE, RING_AT, LAUNCH, COPY, WAIT, ERRORS, BLOCKING, LAUNCHES = range(10)
+CONTEXT, ENTER = 10, 11
 STATE_WORDS = 16
+INVALID_CONTEXT = 201  # the driver's code: this thread has not used the device yet
 ANSWER = 4  # word of the errors where kernels leave what they are asked for
 
 
@@ -465,8 +467,21 @@ entry:
   %launch = load ptr, ptr %launch.p
   %stream.p = call ptr @word(i64 {STREAM})
   %stream = load ptr, ptr %stream.p
-  %code = call i32 %launch(ptr %kernel, i32 %g, i32 1, i32 1, i32 %t, i32 1, i32 1, i32 %s,
-                           ptr %stream, ptr %given, ptr null)
+  %first = call i32 %launch(ptr %kernel, i32 %g, i32 1, i32 1, i32 %t, i32 1, i32 1, i32 %s,
+                            ptr %stream, ptr %given, ptr null)
+  %stranger = icmp eq i32 %first, {INVALID_CONTEXT}
+  br i1 %stranger, label %enter, label %launched
+enter:
+  %context.p = call ptr @word(i64 {CONTEXT})
+  %context = load ptr, ptr %context.p
+  %enter.p = call ptr @word(i64 {ENTER})
+  %go = load ptr, ptr %enter.p
+  %e = call i32 %go(ptr %context)
+  %second = call i32 %launch(ptr %kernel, i32 %g, i32 1, i32 1, i32 %t, i32 1, i32 1, i32 %s,
+                             ptr %stream, ptr %given, ptr null)
+  br label %launched
+launched:
+  %code = phi i32 [%first, %entry], [%second, %enter]
   %blocking.p = call ptr @word(i64 {BLOCKING})
   %blocking = load i64, ptr %blocking.p
   %waits = icmp ne i64 %blocking, 0

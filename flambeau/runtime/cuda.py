@@ -14,6 +14,7 @@ from flambeau.runtime.cuda_memory import DeviceAllocator
 
 # The layout of `state` is that of codegen/llvm_gpu.py.
 STREAM, RING, RING_SIZE, RING_AT, LAUNCH, COPY, WAIT, ERRORS, BLOCKING, LAUNCHES = range(10)
+CONTEXT, ENTER = 10, 11
 STATE_WORDS = 16
 RING_BYTES = 1 << 24
 
@@ -42,6 +43,7 @@ class CudaRuntime(Runtime):
         state[LAUNCH] = driver.address("cuLaunchKernel")
         state[COPY] = driver.address("cuMemcpyHtoDAsync")
         state[WAIT] = driver.address("cuCtxSynchronize")
+        state[CONTEXT], state[ENTER] = driver.context(self.index), driver.address("cuCtxSetCurrent")
         state[ERRORS], state[BLOCKING] = self.errors, int(blocking)
 
     @property

@@ -7,6 +7,7 @@ Handles (streams, events, kernels) are plain integers.
 
 import ctypes
 import os
+import threading
 from typing import Any
 
 from flambeau.errors import OutOfMemoryError
@@ -26,10 +27,23 @@ class Driver:
     def __init__(self):
         from cuda.bindings import driver  # an extra: flambeau[cuda]
 
-        self.api: Any = driver
-        self.ok(driver.cuInit(0))
+        self.bindings: Any = driver
         self.contexts: dict = {}
+        self.current: Any = None  # the context of threads that have none yet
+        self.local = threading.local()
         self.process = os.getpid()
+        self.ok(driver.cuInit(0))
+
+    @property
+    def api(self):
+        """The bindings; a thread that comes for the first time is given the current device."""
+        if self.current is not None and getattr(self.local, "context", None) is None:
+            self._set(self.current)
+        return self.bindings
+
+    def _set(self, context):
+        self.local.context = context
+        self.ok(self.bindings.cuCtxSetCurrent(context))
 
     def ok(self, result):
         """The values of a call; an error code raises."""
@@ -52,9 +66,11 @@ class Driver:
         """Make a device the one of this thread."""
         context = self.contexts.get(index)
         if context is None:
-            place = self.ok(self.api.cuDeviceGet(index))
-            context = self.contexts[index] = self.ok(self.api.cuDevicePrimaryCtxRetain(place))
-        self.ok(self.api.cuCtxSetCurrent(context))
+            place = self.ok(self.bindings.cuDeviceGet(index))
+            found = self.ok(self.bindings.cuDevicePrimaryCtxRetain(place))
+            context = self.contexts[index] = found
+        self.current = context
+        self._set(context)
 
     def attribute(self, index, name):
         """A fact of a device, e.g. MULTIPROCESSOR_COUNT."""
@@ -76,6 +92,11 @@ class Driver:
 
     def version(self):
         return int(self.ok(self.api.cuDriverGetVersion()))
+
+    def context(self, index):
+        """The handle of a device's context."""
+        self.use(index)
+        return int(self.contexts[index])
 
     def address(self, name):
         """The address of a function of the driver."""
@@ -222,6 +243,9 @@ class Emulated:
 
     def version(self):
         return 13000
+
+    def context(self, index):
+        return 0
 
     def address(self, name):
         stands_for = {"cuMemcpyHtoDAsync": "memcpy"}.get(name, "getpid")  # takes nothing
