@@ -6,6 +6,7 @@ assembles; what CPython calls is host code, as everywhere.
 """
 
 import importlib
+import struct
 import time
 
 from flambeau import config
@@ -87,7 +88,19 @@ def _load(runtime, name, build, key):
     address = kernels.load_functions(host_text, ("entry",), symbols)["entry"]
     kernel = cpu.builtin(name, address)
     runtime.failing[id(cpu.own_of(kernel.__self__))] = name
-    return kernel
+    return _checked(runtime.driver, kernel) if runtime.driver.emulated else kernel
+
+
+def _checked(driver, kernel):
+    """A kernel of an emulated device, which refuses what a real one would stumble over."""
+
+    def launch(description, *arguments):
+        if type(description) is bytes:
+            driver.check(struct.unpack(f"{len(description) // 8}q", description))
+        driver.check(arguments)
+        return kernel(description, *arguments)
+
+    return launch
 
 
 def _handles(runtime, text, names):

@@ -12,6 +12,7 @@ from typing import Any
 
 from flambeau.errors import OutOfMemoryError
 
+ADDRESSES = 1 << 44  # words from here on can only be addresses
 MINIMUM = (7, 0)  # compute capability: kernels' arguments are read in place
 
 
@@ -264,6 +265,15 @@ class Emulated:
         self._used -= len(self.blocks.pop(address)) - 512
 
     allocate_pinned, free_pinned = allocate, free
+
+    def check(self, words):
+        """No word may be an address of the host: a real device would stop there."""
+        for word in words:
+            if type(word) is int and ADDRESSES <= word < 1 << 62 and not self._owns(word):
+                raise CudaError(f"CUDA error: {word:#x} is an address of the host")
+
+    def _owns(self, address):
+        return any(start <= address <= start + len(b) - 512 for start, b in self.blocks.items())
 
     def to_device(self, target, source, nbytes, stream):
         ctypes.memmove(target, source, nbytes)
