@@ -123,10 +123,14 @@ class Kernel:
             with fn.scope():
                 yield _register(fn, "tid")
             if not last:
-                fn.call("llvm.nvvm.barrier.cta.sync.aligned.all", "void", fn.value(0, I32))
+                self.barrier()
             return
         with fn.loop(0, self.size) as index:
             yield index
+
+    def barrier(self):
+        """All threads of the group wait for one another (on a GPU; phases see to it elsewhere)."""
+        self.fn.call("llvm.nvvm.barrier.cta.sync.aligned.all", "void", self.fn.value(0, I32))
 
     def shared(self, type, count):
         """Memory that the threads of a group share."""

@@ -20,6 +20,9 @@ from flambeau.runtime.stacks import alone
 OWN = {
     "build:text_and_nest": "pointwise:build",
     "gemm:build": "gemm:build",
+    "reduction:build_rows": "reduction:build_rows",
+    "reduction:build_columns": "reduction:build_columns",
+    "reduction:build_join": "reduction:build_join",
     "convolution:build": "convolution:build",
 }
 _support: dict = {}  # addresses of what entries call, by the state they read
