@@ -20,6 +20,7 @@ from flambeau.runtime.stacks import alone
 OWN = {
     "build:text_and_nest": "pointwise:build",
     "gemm:build": "gemm:build",
+    "row_programs:build": "rows:build",
     "reduction:build_rows": "reduction:build_rows",
     "reduction:build_columns": "reduction:build_columns",
     "reduction:build_join": "reduction:build_join",
