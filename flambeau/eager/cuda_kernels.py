@@ -25,6 +25,7 @@ OWN = {
     "philox:build_dropout": "philox:build_dropout",
     "philox:build_first": "philox:build_first",
     "gemm:build": "gemm:build",
+    "row_programs:build": "rows:build",
     "reduction:build_rows": "reduction:build_rows",
     "reduction:build_columns": "reduction:build_columns",
     "reduction:build_join": "reduction:build_join",
