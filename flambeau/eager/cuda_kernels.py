@@ -19,6 +19,11 @@ from flambeau.runtime.stacks import alone
 # Builders for the host -> file and function of codegen/gpu that take their place.
 OWN = {
     "build:text_and_nest": "pointwise:build",
+    "philox:build_fill": "philox:build_fill",
+    "philox:build_random": "philox:build_random",
+    "philox:build_bernoulli_from": "philox:build_bernoulli_from",
+    "philox:build_dropout": "philox:build_dropout",
+    "philox:build_first": "philox:build_first",
     "gemm:build": "gemm:build",
     "row_programs:build": "rows:build",
     "reduction:build_rows": "reduction:build_rows",

@@ -32,6 +32,7 @@ class CudaRuntime(Runtime):
         self.errors = driver.allocate_pinned(64)
         self._clear_errors()
         self._fill_state(blocking)
+        self.facts: dict = {}  # what others found out about this GPU
         self.failing: dict = {}  # what a kernel is handed as self -> its name
         self.local = threading.local()
         pool_for = self.allocator.pool_for
