@@ -13,9 +13,11 @@ from array import array
 from typing import NamedTuple
 
 from flambeau import _dtype
+from flambeau._device import cpu
 from flambeau.codegen.descriptions_images import Blocks, Regular, Spread, Turned
 from flambeau.eager.plans import Plans
 from flambeau.runtime.cpu import packed, place_of, read_bytes, write_bytes
+from flambeau.storage import new_storage
 
 _FLOAT = struct.Struct("f")
 _WAYS = ("near", "far", "gather")
@@ -171,6 +173,13 @@ def listed(rows, wide):
     return _table(memory, memory.buffer_info()[0], len(rows), room, wide)
 
 
+def moved(table, device):
+    """The same table in memory of another device than the host."""
+    memory = new_storage(8 * (table.outputs + 1 + 2 * table.room), device)
+    device.runtime.write(memory.pointer, table.places[0], memory.nbytes)
+    return _table(memory, memory.pointer, table.outputs, table.room, table.wide)
+
+
 def turned(device, table, inputs):
     """The table of the gradient: for every input, the outputs that read it."""
     found = _empty(inputs, table.room - 1, table.wide)
@@ -235,6 +244,8 @@ class Sides:
         )
 
     def _table(self, side):
+        if not self.device.runtime.runs_programs:
+            return moved(SIDES[cpu, *self.key[1:]].tables[side], self.device)
         size, wanted, scale = side
         if self.backward:
             return turned(self.device, SIDES[*self.key[:-1], False].tables[side], size)
