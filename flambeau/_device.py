@@ -38,7 +38,9 @@ class device:
                 raise ValueError("Overflow when unpacking long long")
             if type < 0:
                 raise RuntimeError("Device index must not be negative")
-            raise RuntimeError("Cannot access accelerator device when none is available.")
+            if not is_there("cuda"):
+                raise RuntimeError("Cannot access accelerator device when none is available.")
+            return cls("cuda", type)
         found = None if isinstance(index, bool) else cls._known.get((type, index))
         if found is None:
             found = cls._parse(type, index)
@@ -155,9 +157,19 @@ def runtimes_of(d):
         start = device.starters.get(d.type)
         found = start() if start is not None else None
         if found is None:
+            device.starters.pop(d.type, None)  # asked once
             raise _not_available(d)
         device.runtimes[d.type] = found
     return found
+
+
+def is_there(kind):
+    """Can something compute on devices of a type?"""
+    try:
+        runtimes_of(device(kind))
+    except (AssertionError, NotImplementedError, ModuleNotFoundError):
+        return False
+    return True
 
 
 _BACKENDS = {"lazy": "Lazy", "vulkan": "Vulkan"}

@@ -5,6 +5,7 @@ words that native launchers read: the current stream, where words are put on the
 device, addresses of the driver's functions, and where kernels tell of errors.
 """
 
+import os
 import threading
 from array import array
 
@@ -17,6 +18,7 @@ STREAM, RING, RING_SIZE, RING_AT, LAUNCH, COPY, WAIT, ERRORS, BLOCKING, LAUNCHES
 CONTEXT, ENTER = 10, 11
 STATE_WORDS = 16
 RING_BYTES = 1 << 24
+ORDINAL = "CUDA error: invalid device ordinal"
 
 
 class CudaRuntime(Runtime):
@@ -53,7 +55,9 @@ class CudaRuntime(Runtime):
         return self.state[STREAM]
 
     def set_stream(self, handle):
-        self.state[STREAM] = handle
+        if handle != self.state[STREAM]:
+            self.state[STREAM] = handle
+            self.allocator.choose(handle or None)
 
     def capability(self):
         ask = self.driver.attribute
@@ -106,6 +110,27 @@ class CudaRuntime(Runtime):
         write_bytes(self.errors, bytes(64))
 
 
+IN_COPY = (
+    "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must "
+    "use the 'spawn' start method"
+)
+
+
+class Forked(Runtime):
+    """GPUs in a copy of a process that has used them: the driver does not work there."""
+
+    parts: dict = {}
+    current = 0
+
+    def __init__(self, driver):
+        self.driver = driver
+
+    def part(self, index):
+        raise RuntimeError(IN_COPY)
+
+    place = part
+
+
 class CudaDevices(Runtime):
     """All GPUs: what `device("cuda")` means is the current one."""
 
@@ -113,6 +138,19 @@ class CudaDevices(Runtime):
         self.driver, self.blocking, self.load_for = driver, blocking, load_for
         self.parts: dict = {}
         self.current = 0
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._after_fork)
+
+    def _after_fork(self):
+        if self.parts and device.runtimes.get("cuda") is self:
+            device.runtimes["cuda"] = Forked(self.driver)
+
+    def use(self, index):
+        """Make a GPU the current one."""
+        if not 0 <= index < self.driver.count():
+            raise RuntimeError(ORDINAL)
+        self.current = index
+        self.driver.use(index)
 
     def part(self, index):
         """The runtime of one GPU."""
@@ -122,7 +160,7 @@ class CudaDevices(Runtime):
     def _start(self, index):
         index = self.current if index is None else index
         if not 0 <= index < self.driver.count():
-            raise RuntimeError("CUDA error: invalid device ordinal")
+            raise RuntimeError(ORDINAL)
         self.parts[index] = found = CudaRuntime(self.driver, index, self.blocking)
         found.load = self.load_for(found)
         return found
