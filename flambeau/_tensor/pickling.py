@@ -46,7 +46,7 @@ def __deepcopy__(self, memo):
 
 def rebuild(cls, shape, strides, dtype, offset, data, requires_grad, attributes, device="cpu"):
     """The inverse of pickling."""
-    device = _device.device(device)
+    device = _device.resolve(device)
     storage = new_storage(len(data), device)
     device.runtime.write(storage.pointer, place_of(data), len(data))
     layout = make_layout(Size(shape), tuple(strides), _dtype.BY_NAME[dtype], device)
@@ -81,7 +81,7 @@ def __reduce_ex__(self, protocol):
         data,
         self._requires_grad,
         self.__dict__,
-        self.device.type,
+        str(self.device),
     )
     return rebuild, state
 

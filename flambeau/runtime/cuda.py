@@ -10,8 +10,10 @@ import threading
 from array import array
 
 from flambeau._device import device
+from flambeau.runtime.allocator import size_class
 from flambeau.runtime.base import Runtime
 from flambeau.runtime.cuda_memory import DeviceAllocator
+from flambeau.storage import borrowed_storage
 
 # The layout of `state` is that of codegen/llvm_gpu.py.
 STREAM, RING, RING_SIZE, RING_AT, LAUNCH, COPY, WAIT, ERRORS, BLOCKING, LAUNCHES = range(10)
@@ -82,6 +84,16 @@ class CudaRuntime(Runtime):
             self.driver.to_device(target, host, nbytes, self.stream)
             self.driver.wait_stream(self.stream)  # the host's memory may be gone soon
 
+    def lifted(self, host, nbytes):
+        """(the address of a copy of a few bytes of the host, the pool that takes it back)."""
+        pool = self.pool_for(nbytes)
+        try:
+            address = pool.pop()
+        except IndexError:
+            address = pool.grow()
+        self.driver.to_device(address, host, nbytes, self.stream)
+        return address, pool
+
     # -- waiting -----------------------------------------------------------------------------------
     def synchronize(self):
         self.driver.synchronize()
@@ -125,6 +137,9 @@ class Forked(Runtime):
     def __init__(self, driver):
         self.driver = driver
 
+    def is_pinned(self, address):
+        return False
+
     def part(self, index):
         raise RuntimeError(IN_COPY)
 
@@ -137,6 +152,9 @@ class CudaDevices(Runtime):
     def __init__(self, driver, load_for, blocking=False):
         self.driver, self.blocking, self.load_for = driver, blocking, load_for
         self.parts: dict = {}
+        self.pinned_blocks: dict = {}  # address -> size
+        self.pinned_free: dict = {}  # size -> addresses
+        self.pinned_busy: dict = {}  # address -> an event behind the last copy
         self.current = 0
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
@@ -151,6 +169,33 @@ class CudaDevices(Runtime):
             raise RuntimeError(ORDINAL)
         self.current = index
         self.driver.use(index)
+
+    def pinned(self, nbytes):
+        """A storage of the host that GPUs copy from and to by themselves."""
+        runtime = self.part(None)
+        size = size_class(max(nbytes, 1))
+        free = self.pinned_free.setdefault(size, [])
+        address = free.pop() if free else runtime.driver.allocate_pinned(size)
+        event = self.pinned_busy.pop(address, None)
+        if event is not None:  # copies from it may be under way
+            runtime.driver.wait_event(event)
+            runtime.driver.free_event(event)
+        self.pinned_blocks[address] = size
+        storage = borrowed_storage(address, nbytes, None)
+        storage.give = free.append
+        return storage
+
+    def is_pinned(self, address):
+        return address in self.pinned_blocks
+
+    def start_copy(self, place, target, source, nbytes, tensor):
+        """From pinned memory, without waiting; the block is not used again before it is done."""
+        runtime, driver, block = self.part(place.index), self.driver, tensor._storage.pointer
+        if nbytes:
+            driver.to_device(target, source, nbytes, runtime.stream)
+            if block not in self.pinned_busy:
+                self.pinned_busy[block] = driver.new_event(False)
+            driver.record(self.pinned_busy[block], runtime.stream)
 
     def part(self, index):
         """The runtime of one GPU."""
