@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 import flambeau
-from flambeau import _dtype
+from flambeau import _device, _dtype
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import no_grad
 from flambeau.eager.updating import total_norm, update
@@ -60,7 +60,7 @@ class GradScaler:
     ) -> None:
         self._device = device
         self._enabled = enabled
-        if enabled and device == "cuda":
+        if enabled and device == "cuda" and not _device.is_there("cuda"):
             warnings.warn(
                 "torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.",
                 stacklevel=2,

@@ -42,12 +42,6 @@ class Stream:
         return self.cuda_stream
 
     @property
-    def _as_parameter_(self) -> Any:
-        import ctypes  # for those who call the driver themselves
-
-        return ctypes.c_void_p(self.cuda_stream)
-
-    @property
     def _driver(self) -> Any:
         return part(self._index).driver
 
