@@ -25,7 +25,7 @@ from flambeau.amp.op_lists import (
 class Settings:
     """What autocast is in a thread; `kind` and `dtype` are those of the call that is cast."""
 
-    __slots__ = ("cache", "cache_enabled", "dtypes", "kind", "nesting", "on")
+    __slots__ = ("cache", "cache_enabled", "dtypes", "kind", "nesting", "on", "stands")
 
     def __init__(self):
         self.on = {"cpu": False, "cuda": False}
@@ -33,6 +33,19 @@ class Settings:
         self.kind = "cpu"
         self.nesting, self.cache_enabled = 0, True
         self.cache = {}  # id of a parameter -> (it, weakly; the same in the lower dtype)
+        self.stands = {"cpu": "cpu", "cuda": "cuda"}  # device of a tensor -> whose autocast it is
+
+    def imagined(self):
+        """The same for a program that is read, with tensors without memory."""
+        other = Settings()
+        other.on, other.dtypes = dict(self.on), dict(self.dtypes)
+        other.nesting, other.cache_enabled = self.nesting + 1, self.cache_enabled
+        other.stands["meta"] = "cuda" if self.on["cuda"] else "cpu"
+        return other
+
+    @property
+    def enabled(self):
+        return self.on["cpu"]
 
     @property
     def dtype(self):
@@ -90,9 +103,10 @@ _casting = _Casting()
 
 def _kind(args, kwargs):
     """The kind of device whose autocast a call is under: that of its first tensor."""
+    stands = state.me.stands
     for t in _tensors([*args, *kwargs.values()]):
         if t._layout.ndim or t._layout.device.type != "cpu":
-            return t._layout.device.type
+            return stands.get(t._layout.device.type)
     return "cpu"
 
 
@@ -117,7 +131,7 @@ def _eligible(t):
     return (
         layout.dtype.is_floating_point
         and layout.dtype is not _dtype.float64
-        and layout.device.type == state.me.kind
+        and state.me.stands.get(layout.device.type) == state.me.kind
     )
 
 

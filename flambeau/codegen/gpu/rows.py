@@ -414,7 +414,7 @@ class Columns(Walk):
         fn = self.fn
         actions = step.body(self.elements(), self.numbers())
         totals = {k: a for k, a in actions.items() if isinstance(a, (Sum, Max))}
-        cells = {k: fn.var(self.zero(type(a), 1)) for k, a in totals.items()}
+        cells = {k: fn.var(self.no_total(a)) for k, a in totals.items()}
         used = self.names_in([a.value for a in actions.values()])
         with fn.loop(0, self.n) as i:
             at = self.first + i * self.d.inner
@@ -428,16 +428,23 @@ class Columns(Walk):
             emitter = self.emitter(values, 1)
             for name, action in actions.items():
                 if name in cells:
-                    old = cells[name].get()
-                    new = self.contribute(emitter, type(action), action.value, old)
-                    cells[name].set(new)
+                    value = emitter.emit(action.value)
+                    if type(action) is Sum:
+                        value = widened(fn, value, "f64")
+                    cells[name].set(self.join(type(action), cells[name].get(), value))
                 else:
                     code = self.program.operands[name][0]
                     store_element(
                         fn, emitter.emit(action.value), self.place(name, at), code, 1, "c"
                     )
         for name, cell in cells.items():
-            self.values[name] = cell.get()
+            value, kind = cell.get(), type(totals[name])
+            self.values[name] = narrowed(fn, value, self.type) if kind is Sum else value
+
+    def no_total(self, action):
+        """Sums are kept in double."""
+        zero = self.zero(type(action), 1)
+        return widened(self.fn, zero, "f64") if type(action) is Sum else zero
 
 
 def _item(code):
