@@ -34,9 +34,10 @@ PADDING = ["pad"]  # depends on its mode
 
 # -- the same on GPUs ------------------------------------------------------------------------------
 
+# (tensordot and multi_dot are made of listed products)
 CUDA_LOWER = """
-linear matmul mm bmm mv addmm addmv addr addbmm baddbmm chain_matmul multi_dot linalg_multi_dot
-linalg_vecdot conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d prelu
+linear matmul mm bmm mv addmm addmv addr addbmm baddbmm linalg_vecdot
+conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d prelu
 scaled_dot_product_attention lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell
 rnn_relu_cell
 """.split()
@@ -52,7 +53,7 @@ linalg_vector_norm linalg_matrix_norm
 """.split()
 
 CUDA_PROMOTED = """
-addcdiv addcmul atan2 bilinear cross dot vdot grid_sample grid_sampler index_put tensordot
+addcdiv addcmul atan2 bilinear cross dot vdot grid_sample grid_sampler index_put
 scatter_add cat stack index_copy
 """.split()
 
