@@ -108,7 +108,7 @@ class device:
         return self
 
     def __enter__(self):
-        _stack().append(self)
+        _stack().append(_placed(self))
         return self
 
     def __exit__(self, *error):
@@ -139,7 +139,14 @@ def default_device():
 
 def set_default_device(d):
     global _default
-    _default = cpu if d is None else device(d)
+    _default = cpu if d is None else _placed(device(d))
+
+
+def _placed(d):
+    """The very GPU that is meant, where there is one."""
+    if d.type == "cuda" and d.index is None and is_there("cuda"):
+        return runtimes_of(d).place(d)
+    return d
 
 
 def resolve(d):

@@ -161,6 +161,13 @@ def dim_order(self):
 
 
 @prop
+def __cuda_array_interface__(self):
+    from flambeau._tensor import cuda_arrays  # asked for by other libraries
+
+    return cuda_arrays.described(self)
+
+
+@prop
 def is_cuda(self):
     return self._layout.device.type == "cuda"
 

@@ -12,7 +12,7 @@ from array import array
 from flambeau._device import device
 from flambeau.runtime.allocator import size_class
 from flambeau.runtime.base import Runtime
-from flambeau.runtime.cuda_memory import DeviceAllocator
+from flambeau.runtime.cuda_memory import IN_COPY, DeviceAllocator
 from flambeau.storage import borrowed_storage
 
 # The layout of `state` is that of codegen/llvm_gpu.py.
@@ -94,6 +94,15 @@ class CudaRuntime(Runtime):
         self.driver.to_device(address, host, nbytes, self.stream)
         return address, pool
 
+    def wait_for(self, stream):
+        """Work of another stream (None, 1: the default one) comes after that of this one."""
+        other = stream if stream not in (None, 1) else 0
+        if other != self.stream:
+            event = self.driver.new_event(False)
+            self.driver.record(event, self.stream)
+            self.driver.stream_waits(other, event)
+            self.driver.free_event(event)
+
     # -- waiting -----------------------------------------------------------------------------------
     def synchronize(self):
         self.driver.synchronize()
@@ -120,12 +129,6 @@ class CudaRuntime(Runtime):
         from flambeau.runtime.cpu import write_bytes
 
         write_bytes(self.errors, bytes(64))
-
-
-IN_COPY = (
-    "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must "
-    "use the 'spawn' start method"
-)
 
 
 class Forked(Runtime):
@@ -162,6 +165,8 @@ class CudaDevices(Runtime):
     def _after_fork(self):
         if self.parts and device.runtimes.get("cuda") is self:
             device.runtimes["cuda"] = Forked(self.driver)
+            for runtime in self.parts.values():
+                runtime.allocator.abandon()
 
     def use(self, index):
         """Make a GPU the current one."""

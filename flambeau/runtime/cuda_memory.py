@@ -44,6 +44,23 @@ class Side(Pool):
         return self.own().give
 
 
+IN_COPY = (
+    "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must "
+    "use the 'spawn' start method"
+)
+
+
+class Gone(Pool):
+    """What a pool is in a copy of the process: the driver does not work there."""
+
+    __slots__ = ()
+
+    def pop(self):
+        raise RuntimeError(IN_COPY)
+
+    grow = pop
+
+
 class DeviceAllocator(Allocator):
     """All size classes of a device.
 
@@ -84,6 +101,11 @@ class DeviceAllocator(Allocator):
             front = self._pool(size)
             while pool:
                 list.append(front, pool.pop())
+
+    def abandon(self):
+        """This is a copy of the process: nothing more can be had."""
+        for pool in self._all():
+            pool.__class__ = Gone
 
     def used_by(self, storage, stream):
         """A stream uses a block, too: who gives it back waits until that work is done."""

@@ -18,7 +18,12 @@ def philox(call, thread, seed):
         if turn:
             key, upper = (key + 0x9E3779B9) & WORD, (upper + 0xBB67AE85) & WORD
         first, second = x * 0xD2511F53, z * 0xCD9E8D57
-        x, y, z, w = (second >> 32) ^ y ^ key, second & WORD, (first >> 32) ^ w ^ upper, first & WORD
+        x, y, z, w = (
+            (second >> 32) ^ y ^ key,
+            second & WORD,
+            (first >> 32) ^ w ^ upper,
+            first & WORD,
+        )
     return x, y, z, w
 
 
