@@ -57,7 +57,7 @@ def _loading(runtime):
     def load(name, build, key):
         return alone(_load, runtime, name, build, key)
 
-    load.target = lambda: _target(runtime)()  # type: ignore[attr-defined]
+    load.target = lambda: _target(runtime)()
     runtime.multiplies = cuda_products.planning(runtime)
     runtime.convolutions = cuda_convolutions.Convolutions(runtime)
     return load

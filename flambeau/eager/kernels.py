@@ -141,7 +141,7 @@ def building_for(target):
         """
         return alone(_load, target, name, build, key)
 
-    load.target = target if callable(target) else lambda: target  # type: ignore[attr-defined]
+    load.target = target if callable(target) else lambda: target
     return load
 
 

@@ -27,6 +27,7 @@ class CudaRuntime(Runtime):
     """One GPU."""
 
     runs_programs = False
+    allows_tf32 = False  # in products of float32
 
     def __init__(self, driver, index, blocking=False):
         self.driver, self.index = driver, index
