@@ -47,17 +47,11 @@ def __deepcopy__(self, memo):
     return out
 
 
-<<<<<<< HEAD
-def rebuild(cls, shape, strides, dtype, offset, data, requires_grad, attributes, device="cpu"):
-    """The inverse of pickling."""
-    device = _device.resolve(device)
-=======
 def rebuild(
     cls, shape, strides, dtype, offset, data, requires_grad, attributes, device="cpu", parts=None
 ):
     """The inverse of pickling; parts describe the quantizer of a quantized tensor."""
-    device = _device.device(device)
->>>>>>> cuda
+    device = _device.resolve(device)
     storage = new_storage(len(data), device)
     device.runtime.write(storage.pointer, place_of(data), len(data))
     layout = make_layout(Size(shape), tuple(strides), _dtype.named(dtype), device)

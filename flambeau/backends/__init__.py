@@ -168,9 +168,6 @@ class MhaBackend(Backend):
         self.fastpath = bool(value)
 
 
-<<<<<<< HEAD
-cudnn = CudnnBackend(
-=======
 class QuantizedBackend(Backend):
     """Which library's rules quantization follows by default; the kernels are the same for all."""
 
@@ -180,8 +177,7 @@ class QuantizedBackend(Backend):
         super().__setattr__(name, value)
 
 
-cudnn = Backend(
->>>>>>> cuda
+cudnn = CudnnBackend(
     "cudnn",
     enabled=True,
     benchmark=False,
