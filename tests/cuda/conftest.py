@@ -26,3 +26,11 @@ def cuda(gpus):
         del device.runtimes["cuda"]
     else:
         device.runtimes["cuda"] = before
+
+
+def pytest_collection_modifyitems(items):
+    """Tests marked `gpu` are skipped where the host takes the place of one."""
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if marked and cuda_driver.probe("0" if config.cuda() == "emulated" else config.cuda()) is None:
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason="there is no GPU here"))

@@ -1,10 +1,15 @@
 """Random numbers of GPUs: Philox against plain Python, PyTorch's known numbers, states, errors."""
 
 import math
+import os
+import shutil
+import subprocess
 
 import pytest
 
 import flambeau
+from flambeau.codegen import llvm_gpu, target
+from flambeau.codegen.gpu import philox
 from flambeau.eager.cuda_sampling import THREADS, most_groups
 
 WORD = (1 << 32) - 1
@@ -160,3 +165,36 @@ def test_normal_numbers_are_box_and_mullers():
         length = math.sqrt(-2 * math.log((a + 0.5) / 2**32))
         angle = (b + 0.5) / 2**32 * 2 * math.pi
         assert found[k] == pytest.approx((math.sin, math.cos)[word % 2](angle) * length, abs=1e-4)
+
+
+KERNELS = [
+    ("fill", "uniform", "f32"),
+    ("fill", "normal", "f32"),
+    ("fill", "normal", "f64"),
+    ("fill", "log_normal", "bf16"),
+    ("fill", "exponential", "f16"),
+    ("fill", "cauchy", "f32"),
+    ("fill", "geometric", "i64"),
+    ("fill", "bernoulli", "bool"),
+    ("random", "i64", True),
+    ("random", "f16", False),
+    ("bernoulli_from", "f32", "f32"),
+    ("dropout", "f16", 8, True),
+    ("dropout", "f32", 1, False),
+    ("first", "f32"),
+]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: "-".join(map(str, k)))
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_kernels_assemble(kernel, architecture, tmp_path):
+    name, *key = kernel
+    with target.building_for(llvm_gpu.ptx_target):
+        text = getattr(philox, f"build_{name}")(*key)
+    ptx = llvm_gpu.ptx(text.partition(llvm_gpu.SPLIT)[0], architecture)
+    assert ".entry kernel" in ptx and ".extern" not in ptx
+    if shutil.which("ptxas"):
+        (tmp_path / "kernel.ptx").write_text(ptx)
+        command = ["ptxas", f"-arch={architecture}", tmp_path / "kernel.ptx", "-o", os.devnull]
+        found = subprocess.run(command, capture_output=True, text=True)
+        assert not found.returncode, found.stderr
