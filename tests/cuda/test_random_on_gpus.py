@@ -9,7 +9,7 @@ import pytest
 
 import flambeau
 from flambeau.codegen import llvm_gpu, target
-from flambeau.codegen.gpu import philox
+from flambeau.codegen.gpu import philox as builders
 from flambeau.eager.cuda_sampling import THREADS, most_groups
 
 WORD = (1 << 32) - 1
@@ -190,7 +190,7 @@ KERNELS = [
 def test_kernels_assemble(kernel, architecture, tmp_path):
     name, *key = kernel
     with target.building_for(llvm_gpu.ptx_target):
-        text = getattr(philox, f"build_{name}")(*key)
+        text = getattr(builders, f"build_{name}")(*key)
     ptx = llvm_gpu.ptx(text.partition(llvm_gpu.SPLIT)[0], architecture)
     assert ".entry kernel" in ptx and ".extern" not in ptx
     if shutil.which("ptxas"):
