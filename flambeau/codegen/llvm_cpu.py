@@ -34,7 +34,9 @@ class Host:
             cpu="", features=self.feature_string, opt=2, reloc="pic", codemodel="small", jit=True
         )
         self.target = self._target()
-        self.jit = llvm.create_lljit_compiler(self.machine, use_jit_link=False)
+        # JITLink puts all parts of an object side by side. The older linker does not, and once a
+        # program has gigabytes of memory they may be too far apart, which ends the process.
+        self.jit = llvm.create_lljit_compiler(self.machine, use_jit_link=True)
         self.libraries, self.names = [], itertools.count()
         self.lock = threading.Lock()
         self.version = ".".join(map(str, llvm.llvm_version_info))
