@@ -107,6 +107,8 @@ def pin_memory(self, device=None):
         raise RuntimeError(f"cannot pin '{name}' only dense CPU tensors can be pinned")
     if self.is_pinned():
         return self
+    if not _device.is_there("cuda"):
+        raise RuntimeError("Cannot access accelerator device when none is available.")
     storage = _device.runtimes_of(_device.device("cuda")).pinned(self._layout.nbytes)
     out = make_tensor(dense_layout(self._layout.shape, self.dtype, _device.cpu), storage, 0)
     return out.copy_(self.detach())
