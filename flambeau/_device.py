@@ -38,7 +38,9 @@ class device:
                 raise ValueError("Overflow when unpacking long long")
             if type < 0:
                 raise RuntimeError("Device index must not be negative")
-            raise RuntimeError("Cannot access accelerator device when none is available.")
+            if not is_there("cuda"):
+                raise RuntimeError("Cannot access accelerator device when none is available.")
+            return cls("cuda", type)
         found = None if isinstance(index, bool) else cls._known.get((type, index))
         if found is None:
             found = cls._parse(type, index)
@@ -106,7 +108,7 @@ class device:
         return self
 
     def __enter__(self):
-        _stack().append(self)
+        _stack().append(_placed(self))
         return self
 
     def __exit__(self, *error):
@@ -137,7 +139,14 @@ def default_device():
 
 def set_default_device(d):
     global _default
-    _default = cpu if d is None else device(d)
+    _default = cpu if d is None else _placed(device(d))
+
+
+def _placed(d):
+    """The very GPU that is meant, where there is one."""
+    if d.type == "cuda" and d.index is None and is_there("cuda"):
+        return runtimes_of(d).place(d)
+    return d
 
 
 def resolve(d):
@@ -155,9 +164,19 @@ def runtimes_of(d):
         start = device.starters.get(d.type)
         found = start() if start is not None else None
         if found is None:
+            device.starters.pop(d.type, None)  # asked once
             raise _not_available(d)
         device.runtimes[d.type] = found
     return found
+
+
+def is_there(kind):
+    """Can something compute on devices of a type?"""
+    try:
+        runtimes_of(device(kind))
+    except (AssertionError, NotImplementedError, ModuleNotFoundError):
+        return False
+    return True
 
 
 _BACKENDS = {"lazy": "Lazy", "vulkan": "Vulkan"}

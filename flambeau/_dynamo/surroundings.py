@@ -74,7 +74,7 @@ def is_plain() -> bool:
         for handler in stack.handlers:
             if handler.level not in (interposing.ARGUMENTS, interposing.CASTING):
                 return True
-    return default_device().type != "cpu"
+    return default_device().type != "cpu" or autocasting.me.on["cuda"]
 
 
 def guard_surroundings(guards: Any) -> None:

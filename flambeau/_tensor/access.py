@@ -1,13 +1,13 @@
 """Methods of Tensor that look: at shapes, strides and flags, and at elements as numbers."""
 
 from flambeau import _device, _dtype, errors, printing
-from flambeau._layout import wrap_dim
+from flambeau._layout import dense_layout, wrap_dim
 from flambeau._memory_format import (
     channels_last,
     contiguous_format,
     strided,
 )
-from flambeau._tensor import Tensor, interchange
+from flambeau._tensor import Tensor, interchange, make_tensor
 from flambeau._tensor.attachment import METHODS, PROPERTIES, method, prop
 from flambeau._tensor.interchange import item
 from flambeau.eager import creation
@@ -87,17 +87,42 @@ def is_set_to(self, tensor):
 
 @method
 def get_device(self):
-    return -1
+    """The number of the GPU; -1 on the host."""
+    index = self._layout.device.index
+    return -1 if index is None else index
 
 
 @method
-def is_pinned(self):
-    return False
+def is_pinned(self, device=None):
+    """Is this memory of the host that a GPU copies from without help?"""
+    found = self._layout.device.runtimes.get("cuda")
+    return found is not None and found.is_pinned(self._storage.pointer)
 
 
 @method
-def pin_memory(self):
-    return self
+def pin_memory(self, device=None):
+    """The tensor in memory of the host that a GPU copies from by itself, while programs go on."""
+    if self._layout.device is not _device.cpu:
+        name = f"torch.cuda.{self.dtype.scalar_name}Tensor"
+        raise RuntimeError(f"cannot pin '{name}' only dense CPU tensors can be pinned")
+    if self.is_pinned():
+        return self
+    if not _device.is_there("cuda"):
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+    storage = _device.runtimes_of(_device.device("cuda")).pinned(self._layout.nbytes)
+    out = make_tensor(dense_layout(self._layout.shape, self.dtype, _device.cpu), storage, 0)
+    return out.copy_(self.detach())
+
+
+@method
+def record_stream(self, stream):
+    """A stream uses this memory, too: it is not given to others before that work is done."""
+    device = self._layout.device
+    if device.type != "cuda":
+        raise NotImplementedError(
+            "Could not run 'aten::record_stream' with arguments from the 'CPU' backend."
+        )
+    device.runtime.allocator.used_by(self._storage, stream.cuda_stream)
 
 
 @method
@@ -135,6 +160,13 @@ def is_neg(self):
 @method
 def dim_order(self):
     return tuple(sorted(range(self.ndim), key=lambda d: -self._layout.strides[d]))
+
+
+@prop
+def __cuda_array_interface__(self):
+    from flambeau._tensor import cuda_arrays  # asked for by other libraries
+
+    return cuda_arrays.described(self)
 
 
 @prop

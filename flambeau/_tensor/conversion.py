@@ -4,7 +4,7 @@ import warnings
 
 from flambeau import _device, _dtype
 from flambeau._layout import Size, contiguous_strides, make_layout
-from flambeau._tensor import Tensor
+from flambeau._tensor import Tensor, empty_tensor
 from flambeau._tensor.access import is_contiguous
 from flambeau._tensor.admission import reach
 from flambeau._tensor.attachment import METHODS, method
@@ -99,9 +99,25 @@ def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, mem
                 f" * (torch.device device = None, torch.dtype dtype = None, {_TO_OPTIONS}\n"
                 f" * (torch.dtype dtype, {_TO_OPTIONS}\n * (Tensor tensor, {_TO_OPTIONS}"
             )
-    return convert(
-        self, dtype, None if device is None else _device.resolve(device), copy, memory_format
-    )
+    device = None if device is None else _device.resolve(device)
+    if non_blocking and memory_format is None and dtype in (None, self._layout.dtype):
+        found = _started_copy(self, device)
+        if found is not None:
+            return found
+    return convert(self, dtype, device, copy, memory_format)
+
+
+def _started_copy(self, device):
+    """A copy on a GPU that is under way when this returns; None where that cannot be."""
+    layout = self._layout
+    if device is None or device.type != "cuda" or layout.device is not _device.cpu:
+        return None
+    if self._requires_grad or not layout.is_contiguous or not self.is_pinned():
+        return None
+    out = empty_tensor(layout.shape, layout.dtype, device)
+    start = self._storage.pointer + self._offset
+    _device.runtimes_of(device).start_copy(device, out._storage.pointer, start, layout.nbytes, self)
+    return out
 
 
 @method
@@ -111,7 +127,9 @@ def cpu(self, memory_format=None):
 
 @method
 def cuda(self, device=None, non_blocking=False, memory_format=None):
-    return convert(self, None, _device.resolve("cuda" if device is None else device))
+    device = _device.resolve("cuda" if device is None else device)
+    found = _started_copy(self, device) if non_blocking and memory_format is None else None
+    return convert(self, None, device, False, memory_format) if found is None else found
 
 
 TYPE_NAMES = {f"torch.{d.scalar_name}Tensor": d for d in _dtype.ALL if not d.is_complex}
@@ -120,7 +138,8 @@ TYPE_NAMES = {f"torch.{d.scalar_name}Tensor": d for d in _dtype.ALL if not d.is_
 @method
 def type_(self, dtype=None, non_blocking=False, **kwargs):
     if dtype is None:
-        return f"torch.{self.dtype.scalar_name}Tensor"
+        place = "cuda." if self.is_cuda else ""
+        return f"torch.{place}{self.dtype.scalar_name}Tensor"
     if isinstance(dtype, str):
         if dtype not in TYPE_NAMES:
             raise ValueError(f"invalid type: '{dtype}'")

@@ -10,6 +10,7 @@ from flambeau._tensor.admission import admit, reach
 from flambeau.runtime import dlpack
 from flambeau.storage import borrowed_storage
 
+CUDA = 2
 CPU, CPU_PINNED_BY_CUDA, CPU_PINNED_BY_ROCM = 1, 3, 11
 _HOST = (CPU, CPU_PINNED_BY_CUDA, CPU_PINNED_BY_ROCM)
 
@@ -30,13 +31,12 @@ _INVALID = (
 def capsule(t, versioned=False, flags=0):
     """A capsule over the memory of a tensor."""
     layout = t._layout
-    if layout.device is not _device.cpu:
-        raise BufferError(f"Cannot pack tensors on {layout.device}")
+    place = device_of(t)
     # Readers may judge contiguity by strides alone, so those of single elements are made canonical.
     strides = tuple(1 if s < 2 else st for s, st in zip(layout.shape, layout.strides))
     address = t._storage.pointer + t._offset if layout.numel else 0
     described = dlpack.Described(
-        address, (CPU, 0), _CODES[layout.dtype], tuple(layout.shape), strides, flags
+        address, place, _CODES[layout.dtype], tuple(layout.shape), strides, flags
     )
     return dlpack.capsule_of(described, t._storage, versioned)
 
@@ -47,9 +47,12 @@ def export(t, stream=None, max_version=None, dl_device=None, copy=None):
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     if stream is not None and type(stream) is not int:
         raise TypeError("stream must be ``int`` or ``none``")
-    if stream not in (None, -1):
+    on_gpu = t._layout.device.type == "cuda"
+    if on_gpu and stream != -1:
+        t._layout.device.runtime.wait_for(stream)
+    elif stream not in (None, -1):
         raise AssertionError("stream should be None on cpu.")
-    if dl_device is not None and dl_device[0] not in _HOST:
+    if dl_device is not None and not on_gpu and dl_device[0] not in _HOST:
         raise BufferError(
             f"cannot export a tensor on {t.device} to DLPack device {tuple(dl_device)}"
         )
@@ -59,8 +62,11 @@ def export(t, stream=None, max_version=None, dl_device=None, copy=None):
 
 
 def device_of(t):
-    if t._layout.device is not _device.cpu:
-        raise ValueError(f"Unknown device type {t._layout.device} for Dlpack")
+    device = t._layout.device
+    if device.type == "cuda":
+        return CUDA, device.index
+    if device is not _device.cpu:
+        raise ValueError(f"Unknown device type {device} for Dlpack")
     return CPU, 0
 
 
@@ -70,8 +76,10 @@ def adopt(given):
     if taken is None:
         raise RuntimeError(_INVALID)
     described, owner = taken
-    if described.device[0] not in _HOST:
-        raise RuntimeError(f"Unsupported device_type: {described.device[0]}")
+    kind, index = described.device
+    if kind not in (*_HOST, CUDA):
+        raise RuntimeError(f"Unsupported device_type: {kind}")
+    device = _device.device("cuda", index) if kind == CUDA else _device.cpu
     dtype = _DTYPES.get(described.dtype)
     if dtype is None:
         code, bits, lanes = described.dtype
@@ -80,7 +88,7 @@ def adopt(given):
         raise RuntimeError(f"Unsupported DLPack dtype: code {code}, {bits} bits")
     strides = described.strides or contiguous_strides(described.shape)
     nbytes = reach(described.shape, strides, 0, dtype.itemsize)
-    layout = make_layout(Size(described.shape), tuple(strides), dtype, _device.cpu)
+    layout = make_layout(Size(described.shape), tuple(strides), dtype, device)
     return admit(layout, borrowed_storage(described.address, nbytes, owner), 0)
 
 
@@ -103,8 +111,10 @@ def from_dlpack(ext_tensor, *, device=None, copy=None):
     """
     if device is not None:
         device = _device.resolve(device)
-        if device is not _device.cpu:
+        if device is not _device.cpu and device.type != "cuda":
             raise BufferError(f"Cannot pack tensors on {device}")
+        found = from_dlpack(ext_tensor, copy=copy)
+        return found if found.device is device else found.to(device)
     if not hasattr(ext_tensor, "__dlpack__"):
         t = adopt(ext_tensor)
         return t.clone() if copy else t

@@ -51,7 +51,7 @@ def rebuild(
     cls, shape, strides, dtype, offset, data, requires_grad, attributes, device="cpu", parts=None
 ):
     """The inverse of pickling; parts describe the quantizer of a quantized tensor."""
-    device = _device.device(device)
+    device = _device.resolve(device)
     storage = new_storage(len(data), device)
     device.runtime.write(storage.pointer, place_of(data), len(data))
     layout = make_layout(Size(shape), tuple(strides), _dtype.named(dtype), device)
@@ -90,7 +90,7 @@ def __reduce_ex__(self, protocol):
         data,
         self._requires_grad,
         self.__dict__,
-        self.device.type,
+        str(self.device),
     )
     if self.is_quantized:
         from flambeau.eager import quantized

@@ -1,10 +1,11 @@
-"""`torch.accelerator`: the one kind of accelerator that is there. There is none yet."""
+"""`torch.accelerator`: the one kind of accelerator that is there. GPUs, if there are any."""
 
 from importlib import import_module
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 from flambeau._device import device as _device
+from flambeau._device import is_there
 
 __all__ = [
     "current_accelerator",
@@ -28,26 +29,43 @@ __all__ = [
 
 def is_available() -> bool:
     """Is there an accelerator at run time?"""
-    return False
+    return is_there("cuda")
 
 
 def device_count() -> int:
     """The number of accelerators."""
-    return 0
+    return _cuda().device_count() if is_available() else 0
 
 
-def current_accelerator(check_available: bool = False) -> None:
+def current_accelerator(check_available: bool = False) -> _device | None:
     """The device type of the accelerator, or None."""
-    return None
+    return _device("cuda") if is_available() else None
 
 
-def _none_here(*args: Any, **kwargs: Any) -> NoReturn:
-    raise RuntimeError("Cannot access accelerator device when none is available.")
+def _cuda() -> Any:
+    if not is_there("cuda"):
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+    return import_module("flambeau.cuda")
 
 
-current_device_idx = current_device_index = set_device_idx = set_device_index = _none_here
-current_stream = set_stream = synchronize = empty_cache = device_index = _none_here
-memory_allocated = max_memory_allocated = memory_stats = reset_peak_memory_stats = _none_here
+def _same(name: str, ours: str = "") -> Any:
+    """The function of torch.cuda of a name."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return getattr(_cuda(), name)(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = ours or name
+    call.__doc__ = f"The same as torch.cuda.{name}."
+    return call
+
+
+current_device_index = current_device_idx = _same("current_device", "current_device_index")
+set_device_index = set_device_idx = _same("set_device", "set_device_index")
+device_index = _same("device", "device_index")
+current_stream, set_stream = _same("current_stream"), _same("set_stream")
+synchronize, empty_cache = _same("synchronize"), _same("empty_cache")
+memory_allocated, max_memory_allocated = _same("memory_allocated"), _same("max_memory_allocated")
+memory_stats, reset_peak_memory_stats = _same("memory_stats"), _same("reset_peak_memory_stats")
 
 
 def get_device_module(device: Any = None) -> ModuleType:

@@ -21,6 +21,7 @@ __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_aut
 
 _SUPPORTED = (_dtype.bfloat16, _dtype.float16)
 _DEVICES = frozenset("cpu cuda xpu ipu hpu xla mps mtia maia privateuseone".split())
+CAST = ("cpu", "cuda")  # where there is something to cast
 _LOWER = {"cpu": _dtype.bfloat16, "xla": _dtype.bfloat16, "hpu": _dtype.bfloat16}
 
 
@@ -46,7 +47,9 @@ def is_autocast_available(device_type: str) -> bool:
 def is_autocast_enabled(device_type: str | None = None) -> bool:
     """Is it on? Without a device, CUDA is meant, as in PyTorch."""
     if device_type == "cpu":
-        return state.me.enabled
+        return state.me.on["cpu"]
+    if device_type in (None, "cuda"):
+        return state.me.on["cuda"]
     return _others.enabled.get(device_type or "cuda", False)
 
 
@@ -54,16 +57,16 @@ def set_autocast_enabled(device_type: str, enabled: bool | None = None) -> None:
     """Switch it on or off in this thread."""
     if enabled is None:  # set_autocast_enabled(True) is an old form, for CUDA
         device_type, enabled = "cuda", bool(device_type)
-    if device_type == "cpu":
-        switch(bool(enabled))
+    if device_type in CAST:
+        switch(bool(enabled), device_type)
     else:
         _others.enabled[device_type] = enabled
 
 
 def get_autocast_dtype(device_type: str) -> Dtype:
     """The dtype of products."""
-    if device_type == "cpu":
-        return state.me.dtype
+    if device_type in CAST:
+        return state.me.dtypes[device_type]
     if not is_autocast_available(device_type):
         raise RuntimeError("unsupported scalarType")
     return _others.dtype.get(device_type) or _LOWER.get(device_type, _dtype.float16)
@@ -71,11 +74,11 @@ def get_autocast_dtype(device_type: str) -> Dtype:
 
 def set_autocast_dtype(device_type: str, dtype: Dtype) -> None:
     """Set the dtype of products in this thread."""
-    if device_type == "cpu":
+    if device_type in CAST:
         me = state.me
-        if me.dtype is not dtype:
+        if me.dtypes[device_type] is not dtype:
             me.cache.clear()
-            me.dtype = dtype
+            me.dtypes[device_type] = dtype
     else:
         _others.dtype[device_type] = dtype
 
@@ -107,8 +110,8 @@ def autocast_decrement_nesting() -> int:
 def current_settings() -> dict[str, Any]:
     """Arguments of an autocast that is like now on the CPU."""
     return {
-        "enabled": state.me.enabled,
-        "dtype": state.me.dtype,
+        "enabled": state.me.on["cpu"],
+        "dtype": state.me.dtypes["cpu"],
         "cache_enabled": state.me.cache_enabled,
     }
 
@@ -191,7 +194,8 @@ class autocast:
                 f"User specified an unsupported autocast device_type '{device_type}'"
             )
         self._cache_enabled = state.me.cache_enabled if cache_enabled is None else cache_enabled
-        if enabled and (device_type == "cuda" or self.fast_dtype not in _SUPPORTED):
+        missing = device_type == "cuda" and not _device.is_there("cuda")
+        if enabled and (missing or self.fast_dtype not in _SUPPORTED):
             _warn_disabled(device_type)
             enabled = False
         self._enabled = bool(enabled)
@@ -200,8 +204,8 @@ class autocast:
         me, device = state.me, self.device
         self.prev_cache_enabled, me.cache_enabled = me.cache_enabled, self._cache_enabled
         me.nesting += 1
-        if device == "cpu":
-            self.prev, self.prev_fastdtype = me.enabled, me.dtype
+        if device in CAST:
+            self.prev, self.prev_fastdtype = me.on[device], me.dtypes[device]
         else:
             self.prev, self.prev_fastdtype = is_autocast_enabled(device), get_autocast_dtype(device)
         self._set(me, self._enabled, self.fast_dtype)
@@ -218,14 +222,11 @@ class autocast:
 
     def _set(self, me, enabled, dtype):
         # training loops enter autocast in every step: nothing is done that is done already
-        if self.device != "cpu":
-            set_autocast_enabled(self.device, enabled)
-            set_autocast_dtype(self.device, dtype)
-            return
-        if enabled is not me.enabled:
-            switch(enabled)
-        if dtype is not me.dtype:
-            set_autocast_dtype("cpu", dtype)
+        device = self.device
+        if device not in CAST or enabled is not me.on[device]:
+            set_autocast_enabled(device, enabled)
+        if device not in CAST or dtype is not me.dtypes[device]:
+            set_autocast_dtype(device, dtype)
 
     def __call__(self, func):
         if not callable(func):

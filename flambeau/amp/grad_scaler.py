@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 import flambeau
-from flambeau import _dtype
+from flambeau import _device, _dtype
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import no_grad
 from flambeau.eager.updating import total_norm, update
@@ -60,7 +60,7 @@ class GradScaler:
     ) -> None:
         self._device = device
         self._enabled = enabled
-        if enabled and device == "cuda":
+        if enabled and device == "cuda" and not _device.is_there("cuda"):
             warnings.warn(
                 "torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.",
                 stacklevel=2,
@@ -122,13 +122,22 @@ class GradScaler:
         found: dict = {}
         factor = inv_scale.item()
         for (device, dtype), tensors in grads.items():
+            if device.type == "cuda":  # it is not waited for
+                largest = flambeau.stack([g.abs().amax().float() for g in tensors if g.numel()])
+                bad = flambeau.isfinite(largest).all().logical_not().float()
+                found[device] = bad + found.get(device, 0.0)
+                update("scaled", [tensors], [factor])
+                continue
             if dtype.is_complex:
                 finite = all(flambeau.isfinite(g).all().item() for g in tensors)
             else:  # one native call for all
                 finite = math.isfinite(total_norm(tensors, math.inf))
             found[device] = found.get(device, False) or not finite
             update("scaled", [tensors], [factor])
-        return {device: flambeau.tensor(float(bad)) for device, bad in found.items()}
+        return {
+            device: bad if isinstance(bad, Tensor) else flambeau.tensor(float(bad))
+            for device, bad in found.items()
+        }
 
     def unscale_(self, optimizer) -> None:
         """Divide the gradients of an optimizer by the scale, to clip them for example."""

@@ -32,5 +32,32 @@ PROMOTED = ["cat", "stack", "index_copy"]
 
 PADDING = ["pad"]  # depends on its mode
 
+# -- the same on GPUs ------------------------------------------------------------------------------
+
+# (tensordot and multi_dot are made of listed products)
+CUDA_LOWER = """
+linear matmul mm bmm mv addmm addmv addr addbmm baddbmm linalg_vecdot
+conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d prelu
+scaled_dot_product_attention lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell
+rnn_relu_cell
+""".split()
+
+CUDA_SINGLE = """
+acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow __rpow__
+__rtruediv__ softplus layer_norm group_norm norm nuclear_norm frobenius_norm normalize
+cosine_similarity poisson_nll_loss cosine_embedding_loss nll_loss cross_entropy hinge_embedding_loss
+huber_loss kl_div l1_loss smooth_l1_loss mse_loss margin_ranking_loss multilabel_margin_loss
+multi_margin_loss soft_margin_loss triplet_margin_loss binary_cross_entropy_with_logits dist pdist
+cdist renorm logsumexp interpolate upsample prod softmax softmin log_softmax cumprod cumsum sum
+linalg_vector_norm linalg_matrix_norm
+""".split()
+
+CUDA_PROMOTED = """
+addcdiv addcmul atan2 bilinear cross dot vdot grid_sample grid_sampler index_put
+scatter_add cat stack index_copy
+""".split()
+
+CUDA_REFUSED = ["binary_cross_entropy"]
+
 # not listed in PyTorch, and made of products here: the products inside keep their dtypes
 KEPT = "bilinear mv dot vdot outer ger addmv addr inner gru gru_cell lstm_cell".split()

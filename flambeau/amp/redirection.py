@@ -9,27 +9,47 @@ import weakref
 
 from flambeau import _dtype, interposing
 from flambeau._tensor import Tensor
-from flambeau.amp.op_lists import KEPT, LOWER, PADDING, PROMOTED, SINGLE
+from flambeau.amp.op_lists import (
+    CUDA_LOWER,
+    CUDA_PROMOTED,
+    CUDA_REFUSED,
+    CUDA_SINGLE,
+    KEPT,
+    LOWER,
+    PADDING,
+    PROMOTED,
+    SINGLE,
+)
 
 
 class Settings:
-    """What autocast is in a thread."""
+    """What autocast is in a thread; `kind` and `dtype` are those of the call that is cast."""
 
-    __slots__ = ("cache", "cache_enabled", "devices", "dtype", "enabled", "nesting")
+    __slots__ = ("cache", "cache_enabled", "dtypes", "kind", "nesting", "on", "stands")
 
     def __init__(self):
-        self.enabled, self.dtype = False, _dtype.bfloat16
+        self.on = {"cpu": False, "cuda": False}
+        self.dtypes = {"cpu": _dtype.bfloat16, "cuda": _dtype.float16}
+        self.kind = "cpu"
         self.nesting, self.cache_enabled = 0, True
         self.cache = {}  # id of a parameter -> (it, weakly; the same in the lower dtype)
-        self.devices = ("cpu",)  # whose tensors are cast
+        self.stands = {"cpu": "cpu", "cuda": "cuda"}  # device of a tensor -> whose autocast it is
 
     def imagined(self):
         """The same for a program that is read, with tensors without memory."""
         other = Settings()
-        other.enabled, other.dtype = self.enabled, self.dtype
+        other.on, other.dtypes = dict(self.on), dict(self.dtypes)
         other.nesting, other.cache_enabled = self.nesting + 1, self.cache_enabled
-        other.devices = ("cpu", "meta")
+        other.stands["meta"] = "cuda" if self.on["cuda"] else "cpu"
         return other
+
+    @property
+    def enabled(self):
+        return self.on["cpu"]
+
+    @property
+    def dtype(self):
+        return self.dtypes[self.kind]
 
 
 class _Threads(threading.local):
@@ -40,12 +60,12 @@ class _Threads(threading.local):
 state = _Threads()
 
 
-def switch(enabled):
-    """Autocast on or off in this thread."""
-    me = state.me
-    if enabled is not me.enabled:
-        (interposing.push if enabled else interposing.pop)(_casting)
-        me.enabled = enabled
+def switch(enabled, kind="cpu"):
+    """Autocast on or off in this thread, for tensors of a kind of device."""
+    on = state.me.on
+    before, on[kind] = any(on.values()), enabled
+    if any(on.values()) is not before:
+        (interposing.pop if before else interposing.push)(_casting)
 
 
 class _Casting(interposing.Handler):
@@ -59,26 +79,48 @@ class _Casting(interposing.Handler):
         self.policies = {}  # Place -> how its arguments are cast
 
     def wants(self, place):
-        policy = _policy(place) if place.kind in self.kinds else None
-        if policy is not None:
-            self.policies[place] = policy
-        return policy is not None
+        found = _policies_of(place) if place.kind in self.kinds else None
+        if found is not None:
+            self.policies[place] = found
+        return found is not None
 
     def around(self, name, function, args, kwargs):
         if kwargs.get("out") is not None:
             return function(*args, **kwargs)
-        return self.policies[name.place](function, args, kwargs)
+        me, kind = state.me, _kind(args, kwargs)
+        policy = self.policies[name.place].get(kind) if me.on.get(kind) else None
+        if policy is None:
+            return function(*args, **kwargs)
+        before, me.kind = me.kind, kind
+        try:
+            return policy(function, args, kwargs)
+        finally:
+            me.kind = before
 
 
 _casting = _Casting()
 
 
-def _policy(place):
-    """How arguments of a function are cast, None if they are not."""
+def _kind(args, kwargs):
+    """The kind of device whose autocast a call is under: that of its first tensor."""
+    stands = state.me.stands
+    for t in _tensors([*args, *kwargs.values()]):
+        if t._layout.ndim or t._layout.device.type != "cpu":
+            return stands.get(t._layout.device.type)
+    return "cpu"
+
+
+def _policies_of(place):
+    """How arguments of a function are cast, by kind of device; None if they are not."""
     if place.key in ("__matmul__", "__rmatmul__"):  # with ways of their own to kernels
-        return _lower
-    is_inplace = place.key[-1] == "_" and place.row[-1:] != "_"
-    return None if is_inplace else _policies.get(place.row.removeprefix("functional_"))
+        return {"cpu": _lower, "cuda": _lower}
+    if place.key in ("__rpow__", "__rtruediv__"):
+        return {"cuda": _single}
+    if place.key[-1] == "_" and place.row[-1:] != "_":  # in place
+        return None
+    row = place.row.removeprefix("functional_")
+    found = {kind: table[row] for kind, table in _policies.items() if row in table}
+    return found or None
 
 
 # -- policies --------------------------------------------------------------------------------------
@@ -89,7 +131,7 @@ def _eligible(t):
     return (
         layout.dtype.is_floating_point
         and layout.dtype is not _dtype.float64
-        and layout.device.type in state.me.devices
+        and state.me.stands.get(layout.device.type) == state.me.kind
     )
 
 
@@ -161,14 +203,33 @@ def _padded(function, args, kwargs):
     return function(*args, **kwargs)
 
 
+def _refused(function, args, kwargs):
+    raise RuntimeError(
+        "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
+        "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
+        "In this case, combine the two layers using "
+        "torch.nn.functional.binary_cross_entropy_with_logits\n"
+        "or torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are\n"
+        "safe to autocast."
+    )
+
+
+def _table(*pairs):
+    return {name: policy for policy, names in pairs for name in names}
+
+
 _policies = {
-    name: policy
-    for policy, names in (
+    "cpu": _table(
         (_lower, LOWER),
         (_single, SINGLE),
         (_promoted, PROMOTED),
         (_padded, PADDING),
         (_kept, KEPT),
-    )
-    for name in names
+    ),
+    "cuda": _table(
+        (_lower, CUDA_LOWER),
+        (_single, CUDA_SINGLE),
+        (_promoted, CUDA_PROMOTED),
+        (_refused, CUDA_REFUSED),
+    ),
 }

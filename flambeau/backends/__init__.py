@@ -85,8 +85,41 @@ class CpuBackend(Backend):
         return {64: "AVX512", 32: "AVX2"}.get(host().vector_bytes, "DEFAULT")
 
 
+class CudnnBackend(Backend):
+    """The library of convolutions, where it is installed."""
+
+    def is_available(self) -> bool:
+        """Is the library used?"""
+        return self.version() is not None
+
+    def version(self) -> int | None:  # type: ignore[override]
+        """The library's version; None without it."""
+        if not flambeau.cuda.is_available():
+            return None
+        try:
+            import cudnn as frontend  # an extra: flambeau[cuda]
+
+            return int(frontend.backend_version())
+        except (ImportError, OSError, RuntimeError):
+            return None
+
+    def is_acceptable(self, tensor: Any) -> bool:
+        """Could the library compute with a tensor?"""
+        return self.enabled and tensor.is_cuda and self.is_available()
+
+
 class CudaBackend(Backend):
     """Switches for products and attention on GPUs."""
+
+    def is_built(self) -> bool:
+        """Are there GPUs?"""
+        return flambeau.cuda.is_available()
+
+    def preferred_linalg_library(self, backend: Any = None) -> str:
+        """Which library factors matrices: there is one way."""
+        return "default"
+
+    preferred_blas_library = preferred_linalg_library
 
     sdp_kernel = staticmethod(attention.sdpa_kernel)
 
@@ -144,7 +177,7 @@ class QuantizedBackend(Backend):
         super().__setattr__(name, value)
 
 
-cudnn = Backend(
+cudnn = CudnnBackend(
     "cudnn",
     enabled=True,
     benchmark=False,

@@ -507,10 +507,18 @@ entry:
   %count = load i64, ptr %count.p
   %more = add i64 %count, 1
   store i64 %more, ptr %count.p
+  %hook.p = call ptr @word(i64 {LAUNCH})
+  %hook = load ptr, ptr %hook.p
+  %now = icmp eq ptr %hook, null
+  br i1 %now, label %go, label %later
+later:
+  %told = call i32 %hook(ptr %kernel, i64 %groups, ptr %block)
+  ret i32 %told
+go:
   %any = icmp sgt i64 %groups, 0
   br i1 %any, label %turn, label %done
 turn:
-  %k = phi i64 [0, %entry], [%following, %turn]
+  %k = phi i64 [0, %go], [%following, %turn]
   call void %kernel(ptr %block, i64 %k, i64 %groups)
   %following = add i64 %k, 1
   %on = icmp slt i64 %following, %groups

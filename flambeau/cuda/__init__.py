@@ -1,134 +1,217 @@
-"""`torch.cuda` as in a PyTorch that was built without CUDA: programs ask, seed and go on.
+"""`torch.cuda`: GPUs, streams, memory, graphs. Without a GPU programs ask, seed and go on.
 
 What needs a GPU says so in PyTorch's words; seeds, caches and statistics of no GPU are harmless.
+Nothing is asked of the driver before the first question.
 """
 
-from collections import OrderedDict
-from typing import Any, NoReturn
+from typing import Any
 
 from flambeau._device import device as _device
+from flambeau._tensor import Tensor
 from flambeau._tensor.legacy import TYPED as _TYPED
 from flambeau.cuda import amp as amp
+from flambeau.cuda import graphs as graphs
+from flambeau.cuda import memory as memory
+from flambeau.cuda import nvtx as nvtx
+from flambeau.cuda import random as random
+from flambeau.cuda import streams as streams
+from flambeau.cuda._devices import devices as _devices
+from flambeau.cuda._devices import index_of as _index_of
+from flambeau.cuda._devices import needed as _needed
+from flambeau.cuda._devices import part as _part
+from flambeau.cuda.graphs import (
+    CUDAGraph,
+    graph,
+    graph_pool_handle,
+    is_current_stream_capturing,
+    make_graphed_callables,
+)
+from flambeau.cuda.memory import (
+    caching_allocator_alloc,
+    caching_allocator_delete,
+    caching_allocator_enable,
+    empty_cache,
+    get_allocator_backend,
+    get_per_process_memory_fraction,
+    list_gpu_processes,
+    max_memory_allocated,
+    max_memory_cached,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_cached,
+    memory_reserved,
+    memory_snapshot,
+    memory_stats,
+    memory_stats_as_nested_dict,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_max_memory_allocated,
+    reset_max_memory_cached,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
+)
+from flambeau.cuda.properties import (
+    can_device_access_peer,
+    clock_rate,
+    get_arch_list,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    get_gencode_flags,
+    is_bf16_supported,
+    is_tf32_supported,
+    memory_usage,
+    power_draw,
+    temperature,
+    utilization,
+)
+from flambeau.cuda.random import (
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
+from flambeau.cuda.streams import (
+    Event,
+    ExternalStream,
+    Stream,
+    StreamContext,
+    current_stream,
+    default_stream,
+    set_stream,
+    stream,
+    synchronize,
+)
 from flambeau.errors import OutOfMemoryError as OutOfMemoryError
 
 __all__ = [
+    "CUDAGraph",
+    "Event",
+    "ExternalStream",
+    "OutOfMemoryError",
+    "Stream",
+    "StreamContext",
+    "amp",
+    "caching_allocator_alloc",
+    "caching_allocator_delete",
+    "caching_allocator_enable",
+    "can_device_access_peer",
+    "clock_rate",
+    "cudart",
+    "current_blas_handle",
     "current_device",
+    "current_stream",
+    "default_stream",
     "device",
     "device_count",
+    "device_of",
     "empty_cache",
+    "get_allocator_backend",
+    "get_arch_list",
+    "get_device_capability",
     "get_device_name",
+    "get_device_properties",
+    "get_gencode_flags",
+    "get_per_process_memory_fraction",
+    "get_rng_state",
+    "get_rng_state_all",
+    "graph",
+    "graph_pool_handle",
+    "graphs",
+    "init",
+    "initial_seed",
+    "ipc_collect",
     "is_available",
     "is_bf16_supported",
+    "is_current_stream_capturing",
+    "is_initialized",
+    "is_tf32_supported",
+    "list_gpu_processes",
+    "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
+    "max_memory_cached",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory",
     "memory_allocated",
+    "memory_cached",
+    "memory_reserved",
+    "memory_snapshot",
+    "memory_stats",
+    "memory_stats_as_nested_dict",
+    "memory_summary",
+    "memory_usage",
+    "nvtx",
+    "power_draw",
+    "random",
+    "reset_accumulated_memory_stats",
+    "reset_max_memory_allocated",
+    "reset_max_memory_cached",
+    "reset_peak_memory_stats",
+    "seed",
+    "seed_all",
     "set_device",
+    "set_per_process_memory_fraction",
+    "set_rng_state",
+    "set_rng_state_all",
+    "set_stream",
+    "stream",
+    "streams",
     "synchronize",
+    "temperature",
+    "utilization",
 ]
 
 
 def is_available() -> bool:
     """Can tensors be on a GPU?"""
-    return False
+    return device_count() > 0
 
 
 def device_count() -> int:
     """The number of GPUs that can be used."""
-    return 0
+    found = _devices()
+    return 0 if found is None else found.driver.count()
 
 
 def is_initialized() -> bool:
     """Has a GPU been used?"""
-    return False
+    found = _device.runtimes.get("cuda")
+    return found is not None and bool(found.parts)
 
 
-def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Does the GPU compute with bfloat16?"""
-    return False
+def init() -> None:
+    """Start the current GPU now, and not with its first tensor."""
+    _part()
 
 
-def is_current_stream_capturing() -> bool:
-    """Is a graph being recorded?"""
-    return False
+def ipc_collect() -> None:
+    """Nothing is shared between processes."""
+    _needed()
 
 
-def get_arch_list() -> list[str]:
-    """The architectures that kernels were built for."""
-    return []
-
-
-# -- seeds, caches and statistics of no GPU --------------------------------------------------------
-
-
-def manual_seed(seed: int) -> None:
-    """Nothing to seed."""
-
-
-manual_seed_all = manual_seed
-
-
-def seed() -> None:
-    """Nothing to seed."""
-
-
-seed_all = seed
-
-
-def get_rng_state_all() -> list:
-    """The state of every GPU's generator."""
-    return []
-
-
-def set_rng_state_all(new_states: Any) -> None:
-    """The state of every GPU's generator."""
-    for state in new_states:
-        set_rng_state(state)
-
-
-def empty_cache() -> None:
-    """Nothing to empty."""
-
-
-def memory_allocated(device: Any = None) -> int:
-    """Bytes in use on a GPU."""
-    return 0
-
-
-memory_reserved = max_memory_allocated = max_memory_reserved = memory_allocated
-
-
-def memory_stats(device: Any = None) -> OrderedDict[str, Any]:
-    """Counters of the allocator."""
-    return OrderedDict()
-
-
-def reset_peak_memory_stats(device: Any = None) -> None:
-    """Nothing to reset."""
-
-
-reset_max_memory_allocated = reset_accumulated_memory_stats = reset_peak_memory_stats
-
-
-# -- what needs a GPU ------------------------------------------------------------------------------
-
-
-def _refuse(*args: Any, **kwargs: Any) -> NoReturn:
-    raise AssertionError("Torch not compiled with CUDA enabled")
-
-
-init = synchronize = current_device = current_stream = default_stream = ipc_collect = _refuse
-get_device_name = get_device_capability = get_device_properties = mem_get_info = _refuse
-get_rng_state = set_rng_state = initial_seed = set_per_process_memory_fraction = _refuse
-memory_summary = memory_snapshot = current_blas_handle = set_stream = _refuse
+def current_device() -> int:
+    """The number of the current GPU."""
+    return _needed().current
 
 
 def set_device(device: Any) -> None:
     """Choose a GPU; a negative number chooses none."""
-    if not isinstance(device, int) and str(_device(device)).partition(":")[0] != "cuda":
-        raise ValueError(f"Expected a cuda device, but got: {device}")
+    if not isinstance(device, int):
+        kind = str(_device(device)).partition(":")[0]
+        if kind != "cuda":
+            raise ValueError(f"Expected a cuda device, but got: {device}")
+        _needed()
     if not isinstance(device, int) or device >= 0:
-        _refuse()
+        _needed().use(_index_of(device, needs_index=True))
 
 
 class device:
@@ -138,62 +221,64 @@ class device:
         self.idx = device
 
     def __enter__(self) -> None:
-        if self.idx is not None and not (isinstance(self.idx, int) and self.idx < 0):
+        self._before = None
+        if self.idx is None or (isinstance(self.idx, int) and self.idx < 0):
+            return
+        found = _devices()
+        if found is None:
             raise RuntimeError("PyTorch was compiled without CUDA support")
+        self._before = found.current
+        found.use(_index_of(self.idx))
 
     def __exit__(self, *error: Any) -> None:
-        pass
+        if self._before is not None:
+            _needed().use(self._before)
 
 
-class _NeedsCuda:
-    """A class that cannot be made without a GPU."""
+class device_of(device):
+    """The same for the GPU that a tensor is on; tensors elsewhere change nothing."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError(f"torch.cuda.{type(self).__name__} requires CUDA support")
-
-
-class Stream(_NeedsCuda):
-    """A queue of work on a GPU."""
+    def __init__(self, obj: Any) -> None:
+        super().__init__(obj.get_device() if obj.is_cuda else -1)
 
 
-class Event(_NeedsCuda):
-    """A mark in a stream."""
+def current_blas_handle() -> int:
+    """The handle of cuBLAS, of which none is given away."""
+    _needed()
+    return 0
 
 
-class CUDAGraph(_NeedsCuda):
-    """Work that is recorded once and replayed."""
+def cudart() -> None:
+    """The runtime library, which is not used: the driver is spoken to directly."""
+    _needed()
 
 
-class graph(_NeedsCuda):
-    """`with torch.cuda.graph(g):` records work into a graph."""
+def __getattr__(name: str) -> Any:
+    if name == "default_generators":
+        from flambeau.random import cuda_generator
+
+        return tuple(cuda_generator(k) for k in range(device_count()))
+    raise AttributeError(f"module 'torch.cuda' has no attribute '{name}'")
 
 
-class stream:
-    """`with torch.cuda.stream(s):`; None chooses none."""
+def _typed(name: str) -> type:
+    """`torch.cuda.FloatTensor` and its kin: constructors, and classes for isinstance."""
+    plain = _TYPED[name]
 
-    def __init__(self, stream: Any) -> None:
-        self.stream = stream
+    class Kind(type):
+        def __instancecheck__(cls, found: Any) -> bool:
+            return isinstance(found, Tensor) and found.is_cuda and found.dtype == dtype
 
-    def __enter__(self) -> None:
-        if self.stream is not None:
-            _refuse()
+    dtype = getattr(plain, "dtype", None)
 
-    def __exit__(self, *error: Any) -> None:
-        pass
+    def make(cls: type, *args: Any, **kwargs: Any) -> Any:
+        if not is_available():
+            raise TypeError(
+                f"type torch.cuda.{name} not available. Torch not compiled with CUDA enabled."
+            )
+        return plain(*args, **kwargs).cuda()
 
-
-StreamContext = stream  # the class, in PyTorch, of what the function stream gives
-
-
-def _typed(name):
-    """`torch.cuda.FloatTensor` and its kin: no tensor is one, and none can be made."""
-
-    def refuse(cls, *args, **kwargs):
-        raise TypeError(
-            f"type torch.cuda.{name} not available. Torch not compiled with CUDA enabled."
-        )
-
-    return type(name, (), {"__new__": refuse, "__module__": "torch.cuda"})
+    return Kind(name, (), {"__new__": make, "__module__": "torch.cuda", "dtype": dtype})
 
 
 globals().update({name: _typed(name) for name in _TYPED})

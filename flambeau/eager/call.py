@@ -227,7 +227,9 @@ class Family:
         else:
             facts = kind.key, kind.trace, layouts, kind.scalars, kind.dtypes
             known = {"kind": kind} if self.elementwise else {}
-            outs, kernel, desc = self.plan_nest(*facts, device=common_device(layouts), **known)
+            device = common_device(layouts)
+            outs, kernel, desc = self.plan_nest(*facts, device=device, **known)
+            kernel = _with_numbers(kernel, layouts, len(outs), device)
         return (*outs, kernel, desc)
 
     def _given(self, key):
@@ -245,11 +247,11 @@ class Family:
             whole = _run_of((*outs, *layouts))
             if whole is not None and whole[1].startswith("c" * len(outs)):
                 return kind.describe(outs[0].numel, whole[1][len(outs) :])
-        common_device((*layouts, *outs))
+        device = common_device((*layouts, *outs))
         _, kernel, desc = self.plan_nest(
             kind.key, kind.trace, layouts, kind.scalars, kind.dtypes, outs, outs[0].shape
         )
-        return kernel, desc
+        return _with_numbers(kernel, layouts, len(outs), device), desc
 
     def operands(self, args):
         return [a._layout if c == "t" else type(a) for c, a in zip(self.pattern, args) if c in "ts"]
@@ -402,6 +404,28 @@ def _run_of(layouts):
         else:
             return None
     return whole, found
+
+
+def _with_numbers(kernel, layouts, outputs, device):
+    """The kernel; where numbers of the host meet another device's tensors, they go there first."""
+    if device is cpu or not device.runtime.computes:
+        return kernel
+    moved = [(1 + outputs + k, x.itemsize) for k, x in enumerate(layouts) if x.device is cpu]
+    if not moved:
+        return kernel
+    runtime = device.runtime
+
+    def launch(*args):
+        args, taken = list(args), []
+        for place, nbytes in moved:
+            args[place], pool = runtime.lifted(args[place], nbytes)
+            taken.append((args[place], pool))
+        result = kernel(*args)
+        for address, pool in taken:
+            pool.give(address)
+        return result
+
+    return launch
 
 
 def common_device(layouts):

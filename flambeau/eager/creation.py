@@ -73,12 +73,20 @@ def as_tensor(data, *, dtype=None, device=None):
         return data.to(
             dtype=dtype, device=None if device is None else device_of(device, "as_tensor")
         )
+    if hasattr(data, "__cuda_array_interface__"):
+        return _adopted(data).to(dtype=dtype, device=device)
     if hasattr(data, "__array_interface__") and hasattr(data, "__len__"):
         found, where = interchange.from_numpy(data, warn=False), device_of(device, "as_tensor")
         if where is found.device and (dtype is None or dtype is found.dtype):
             return found
         return found.to(dtype=dtype, device=where)
     return from_data(data, dtype, device_of(device, "as_tensor"))
+
+
+def _adopted(data):
+    from flambeau._tensor import cuda_arrays  # with the first one
+
+    return cuda_arrays.adopted(data)
 
 
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
@@ -110,7 +118,9 @@ def _shared(obj, dtype):
     """A tensor over the memory of obj, twice, or (None, None)."""
     if isinstance(obj, Tensor):
         return obj, obj
-    if hasattr(obj, "__array_interface__"):
+    if hasattr(obj, "__cuda_array_interface__"):
+        t = _adopted(obj)
+    elif hasattr(obj, "__array_interface__"):
         t = interchange.from_numpy(obj, warn=False)
     elif hasattr(obj, "__dlpack__"):
         t = from_dlpack(obj)

@@ -10,7 +10,6 @@ from flambeau import _dtype as d
 from flambeau._layout import broadcast_shape
 from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.autograd import views
-from flambeau.eager import cuda_sampling
 from flambeau.eager.arguments import fits
 from flambeau.eager.binding import bind
 from flambeau.eager.copying import preserved_layout
@@ -27,6 +26,7 @@ from flambeau.eager.sampling import (
     check_generator,
     exponential_,
     fill,
+    gpu_draws,
     kernel,
     require,
     side_by_side,
@@ -47,7 +47,7 @@ def _new(shape, like, dtype=None):
 def poisson(rates, generator):
     check_generator("poisson", generator, rates.device)
     if rates.device.type == "cuda":
-        return cuda_sampling.on_host(
+        return gpu_draws().on_host(
             generator, rates.device, lambda g: poisson(views.detached(rates).cpu(), g)
         )
     out = _new(rates.shape, rates)
@@ -65,7 +65,7 @@ def poisson(rates, generator):
 def standard_gamma(shapes, generator):
     check_generator("_standard_gamma", generator, shapes.device)
     if shapes.device.type == "cuda":
-        return cuda_sampling.on_host(
+        return gpu_draws().on_host(
             generator, shapes.device, lambda g: standard_gamma(views.detached(shapes).cpu(), g)
         )
     out = _new(shapes.shape, shapes)
@@ -87,7 +87,7 @@ def sample_dirichlet(alpha, generator):
     """Gammas in float64, so that small ones do not vanish, divided by the sum of their row."""
     check_generator("_sample_dirichlet", generator, alpha.device)
     if alpha.device.type == "cuda":
-        return cuda_sampling.on_host(
+        return gpu_draws().on_host(
             generator, alpha.device, lambda g: sample_dirichlet(views.detached(alpha).cpu(), g)
         )
     out = _new(alpha.shape, alpha)
@@ -119,7 +119,7 @@ def binomial(count, prob, generator):
         require(count.dtype, PLAIN, "binomial_cpu")
     if count.device.type == "cuda":
         pair = [views.detached(t).cpu() for t in (count, prob)]
-        return cuda_sampling.on_host(generator, count.device, lambda g: binomial(*pair, g))
+        return gpu_draws().on_host(generator, count.device, lambda g: binomial(*pair, g))
     out = _new(broadcast_shape(count.shape, prob.shape), count)
     if is_computed(out):
         count, prob = side_by_side(count, out.shape), side_by_side(prob, out.shape)
@@ -160,7 +160,7 @@ def multinomial(weights, samples, replacement, generator):
         return out
     if replacement and samples > 1:
         if out.device.type == "cuda":
-            cuda_sampling.draw_categories(out, views.detached(weights), samples, generator)
+            gpu_draws().draw_categories(out, views.detached(weights), samples, generator)
         else:
             _draw_categories(out, weights, samples, categories, generator)
         return out
@@ -211,7 +211,7 @@ def fill_randperm(out, n, generator):
     if out.device.runtime.computes:
         require(dtype, COMMON, "randperm")
     if out.device.type == "cuda":
-        return cuda_sampling.fill_permutation(out, n, generator)
+        return gpu_draws().fill_permutation(out, n, generator)
     fill(out, "randperm", (dtype.code,), generator)
 
 

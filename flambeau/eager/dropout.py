@@ -13,7 +13,6 @@ from flambeau._layout import dense_layout, is_dense_in_some_order, make_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager import cuda_sampling
 from flambeau.eager.copying import copy_into, preserved_layout
 from flambeau.eager.launching import LAUNCHERS, call_row, launches, overwrite
 from flambeau.eager.plans import Plans
@@ -22,6 +21,7 @@ from flambeau.eager.sampling import (
     HALF_AND_UP,
     bernoulli_,
     check_generator,
+    gpu_draws,
     kernel,
     require,
     side_by_side,
@@ -79,7 +79,7 @@ def _plan(key):
     if not layout.numel:
         return mask, nothing
     if layout.device.type == "cuda":
-        return mask, cuda_sampling.dropout(layout, kind, masked)
+        return mask, gpu_draws().dropout(layout, kind, masked)
     facts = layout.dtype.code, kind, masked
     return mask, layout.device.runtime.kernel(kind + "_dropout", "dropout:build_dropout", *facts)
 

@@ -36,11 +36,16 @@ DIGITS = {d.float64: 53, d.float32: 24, d.float16: 11, d.bfloat16: 8}
 def kernel(name, *facts, device=cpu):
     """The kernel that `build_<name>(*facts)` of the templates describes."""
     if device.type == "cuda":
-        from flambeau.eager import cuda_sampling  # with the first numbers of a GPU
-
-        return cuda_sampling.kernel(name, facts, device)
+        return gpu_draws().kernel(name, facts, device)
     file = "rejection" if name in _REJECTING else "sampling"
     return device.runtime.kernel(name, f"{file}:build_{name}", *facts)
+
+
+def gpu_draws():
+    """How GPUs draw; it loads with their first numbers."""
+    from flambeau.eager import cuda_sampling
+
+    return cuda_sampling
 
 
 def stream(generator):

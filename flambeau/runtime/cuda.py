@@ -5,18 +5,22 @@ words that native launchers read: the current stream, where words are put on the
 device, addresses of the driver's functions, and where kernels tell of errors.
 """
 
+import os
 import threading
 from array import array
 
 from flambeau._device import device
+from flambeau.runtime.allocator import size_class
 from flambeau.runtime.base import Runtime
-from flambeau.runtime.cuda_memory import DeviceAllocator
+from flambeau.runtime.cuda_memory import IN_COPY, DeviceAllocator
+from flambeau.storage import borrowed_storage
 
 # The layout of `state` is that of codegen/llvm_gpu.py.
 STREAM, RING, RING_SIZE, RING_AT, LAUNCH, COPY, WAIT, ERRORS, BLOCKING, LAUNCHES = range(10)
 CONTEXT, ENTER = 10, 11
 STATE_WORDS = 16
 RING_BYTES = 1 << 24
+ORDINAL = "CUDA error: invalid device ordinal"
 
 
 class CudaRuntime(Runtime):
@@ -54,7 +58,9 @@ class CudaRuntime(Runtime):
         return self.state[STREAM]
 
     def set_stream(self, handle):
-        self.state[STREAM] = handle
+        if handle != self.state[STREAM]:
+            self.state[STREAM] = handle
+            self.allocator.choose(handle or None)
 
     def capability(self):
         ask = self.driver.attribute
@@ -78,6 +84,25 @@ class CudaRuntime(Runtime):
         if nbytes:
             self.driver.to_device(target, host, nbytes, self.stream)
             self.driver.wait_stream(self.stream)  # the host's memory may be gone soon
+
+    def lifted(self, host, nbytes):
+        """(the address of a copy of a few bytes of the host, the pool that takes it back)."""
+        pool = self.pool_for(nbytes)
+        try:
+            address = pool.pop()
+        except IndexError:
+            address = pool.grow()
+        self.driver.to_device(address, host, nbytes, self.stream)
+        return address, pool
+
+    def wait_for(self, stream):
+        """Work of another stream (None, 1: the default one) comes after that of this one."""
+        other = stream if stream not in (None, 1) else 0
+        if other != self.stream:
+            event = self.driver.new_event(False)
+            self.driver.record(event, self.stream)
+            self.driver.stream_waits(other, event)
+            self.driver.free_event(event)
 
     # -- waiting -----------------------------------------------------------------------------------
     def synchronize(self):
@@ -107,13 +132,76 @@ class CudaRuntime(Runtime):
         write_bytes(self.errors, bytes(64))
 
 
+class Forked(Runtime):
+    """GPUs in a copy of a process that has used them: the driver does not work there."""
+
+    parts: dict = {}
+    current = 0
+
+    def __init__(self, driver):
+        self.driver = driver
+
+    def is_pinned(self, address):
+        return False
+
+    def part(self, index):
+        raise RuntimeError(IN_COPY)
+
+    place = part
+
+
 class CudaDevices(Runtime):
     """All GPUs: what `device("cuda")` means is the current one."""
 
     def __init__(self, driver, load_for, blocking=False):
         self.driver, self.blocking, self.load_for = driver, blocking, load_for
         self.parts: dict = {}
+        self.pinned_blocks: dict = {}  # address -> size
+        self.pinned_free: dict = {}  # size -> addresses
+        self.pinned_busy: dict = {}  # address -> an event behind the last copy
         self.current = 0
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._after_fork)
+
+    def _after_fork(self):
+        if self.parts and device.runtimes.get("cuda") is self:
+            device.runtimes["cuda"] = Forked(self.driver)
+            for runtime in self.parts.values():
+                runtime.allocator.abandon()
+
+    def use(self, index):
+        """Make a GPU the current one."""
+        if not 0 <= index < self.driver.count():
+            raise RuntimeError(ORDINAL)
+        self.current = index
+        self.driver.use(index)
+
+    def pinned(self, nbytes):
+        """A storage of the host that GPUs copy from and to by themselves."""
+        runtime = self.part(None)
+        size = size_class(max(nbytes, 1))
+        free = self.pinned_free.setdefault(size, [])
+        address = free.pop() if free else runtime.driver.allocate_pinned(size)
+        event = self.pinned_busy.pop(address, None)
+        if event is not None:  # copies from it may be under way
+            runtime.driver.wait_event(event)
+            runtime.driver.free_event(event)
+        self.pinned_blocks[address] = size
+        storage = borrowed_storage(address, nbytes, None)
+        storage.give = free.append
+        return storage
+
+    def is_pinned(self, address):
+        return address in self.pinned_blocks
+
+    def start_copy(self, place, target, source, nbytes, tensor):
+        """From pinned memory, without waiting; the block is not used again before it is done."""
+        runtime, driver, block = self.part(place.index), self.driver, tensor._storage.pointer
+        if nbytes:
+            driver.to_device(target, source, nbytes, runtime.stream)
+            if block not in self.pinned_busy:
+                self.pinned_busy[block] = driver.new_event(False)
+            driver.record(self.pinned_busy[block], runtime.stream)
 
     def part(self, index):
         """The runtime of one GPU."""
@@ -123,7 +211,7 @@ class CudaDevices(Runtime):
     def _start(self, index):
         index = self.current if index is None else index
         if not 0 <= index < self.driver.count():
-            raise RuntimeError("CUDA error: invalid device ordinal")
+            raise RuntimeError(ORDINAL)
         self.parts[index] = found = CudaRuntime(self.driver, index, self.blocking)
         found.load = self.load_for(found)
         return found

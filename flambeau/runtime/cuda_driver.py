@@ -33,6 +33,7 @@ class Driver:
         self.current: Any = None  # the context of threads that have none yet
         self.local = threading.local()
         self.process = os.getpid()
+        self.recording = False  # of a graph
         self.ok(driver.cuInit(0))
 
     @property
@@ -106,7 +107,13 @@ class Driver:
 
     # -- memory ------------------------------------------------------------------------------------
     def allocate(self, nbytes):
-        return int(self.ok(self.api.cuMemAlloc(nbytes)))
+        if not self.recording:
+            return int(self.ok(self.api.cuMemAlloc(nbytes)))
+        back = self.relaxed()
+        try:
+            return int(self.ok(self.api.cuMemAlloc(nbytes)))
+        finally:
+            back()
 
     def free(self, address):
         self.ok(self.api.cuMemFree(address))
@@ -132,7 +139,10 @@ class Driver:
     # -- kernels -----------------------------------------------------------------------------------
     def load(self, image, names):
         """Handles of kernels of a piece of PTX or machine code."""
+        back = self.relaxed() if self.recording else None
         module = self.ok(self.api.cuModuleLoadData(image))
+        if back is not None:
+            back()
         return [int(self.ok(self.api.cuModuleGetFunction(module, n.encode()))) for n in names]
 
     def allow_shared(self, kernel, nbytes):
@@ -183,10 +193,22 @@ class Driver:
         return True
 
     # -- graphs ------------------------------------------------------------------------------------
+    def launch_hook(self):
+        """Launches need no help to be recorded."""
+        return None, self.address("cuLaunchKernel")
+
+    def relaxed(self):
+        """Let this thread ask for memory while a graph is recorded; returns what goes back."""
+        mode = self.api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        before = self.ok(self.api.cuThreadExchangeStreamCaptureMode(mode))
+        return lambda: self.ok(self.api.cuThreadExchangeStreamCaptureMode(before))
+
     def begin_capture(self, stream, mode):
         self.ok(self.api.cuStreamBeginCapture(stream, self.api.CUstreamCaptureMode(mode)))
+        self.recording = True
 
     def end_capture(self, stream):
+        self.recording = False
         return int(self.ok(self.api.cuStreamEndCapture(stream)))
 
     def instantiate(self, graph):
@@ -213,6 +235,8 @@ class Emulated:
         self.process = os.getpid()
         self._clock = 0
         self._used = 0
+        self.recorded: list | None = None
+        self.graphs: dict = {}
 
     def count(self):
         return 1
@@ -249,6 +273,8 @@ class Emulated:
         return 0
 
     def address(self, name):
+        if name == "cuLaunchKernel":
+            return 0  # launches are at once, unless they are recorded
         stands_for = {"cuMemcpyHtoDAsync": "memcpy"}.get(name, "getpid")  # takes nothing
         return ctypes.cast(getattr(ctypes.CDLL(None), stands_for), ctypes.c_void_p).value
 
@@ -276,12 +302,19 @@ class Emulated:
         return any(start <= address <= start + len(b) - 512 for start, b in self.blocks.items())
 
     def to_device(self, target, source, nbytes, stream):
-        ctypes.memmove(target, source, nbytes)
+        self._do(ctypes.memmove, target, source, nbytes)
 
     to_host = within = to_device
 
     def fill(self, target, value, nbytes, stream):
-        ctypes.memset(target, value, nbytes)
+        self._do(ctypes.memset, target, value, nbytes)
+
+    def _do(self, act, *args):
+        """At once, or when a graph that is being recorded runs."""
+        if self.recorded is None:
+            act(*args)
+        else:
+            self.recorded.append((act, args))
 
     def allow_shared(self, kernel, nbytes):
         pass
@@ -318,8 +351,45 @@ class Emulated:
     def elapsed(self, start, end):
         return 0.0
 
+    # -- graphs: what would be done, kept in a list ------------------------------------------------
     def begin_capture(self, stream, mode):
-        raise CudaError("CUDA error: operation not supported")
+        self.recorded = []
+
+    def launch_hook(self):
+        """(what launches go to while a graph is recorded, its address)."""
+
+        def note(kernel, groups, block):
+            words = ctypes.create_string_buffer(ctypes.string_at(block, BLOCK), BLOCK)
+            self.recorded.append((_run_groups, (kernel, groups, words)))
+            return 0
+
+        kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+        hook = kind(note)
+        return hook, ctypes.cast(hook, ctypes.c_void_p).value
+
+    def end_capture(self, stream):
+        found, self.recorded = self.recorded, None
+        self.graphs[self.new_event(False)] = found
+        return self._clock
+
+    def instantiate(self, graph):
+        return graph
+
+    def play(self, program, stream):
+        for act, args in self.graphs[program]:
+            act(*args)
+
+    def free_graph(self, graph, program):
+        self.graphs.pop(graph, None)
+
+
+BLOCK = 2048  # bytes: no kernel has more words that come with a launch
+
+
+def _run_groups(kernel, groups, words):
+    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(kernel)
+    for group in range(groups):
+        run(ctypes.addressof(words), group, groups)
 
 
 def probe(wanted: str):

@@ -6,7 +6,7 @@ stream than the one it was made on has to be told (`record_stream`).
 """
 
 from flambeau.errors import OutOfMemoryError
-from flambeau.runtime.allocator import SMALL, Allocator
+from flambeau.runtime.allocator import SMALL, Allocator, Pool
 
 SLAB = 1 << 22
 MB, GB = 1 << 20, 1 << 30
@@ -19,8 +19,54 @@ def in_words(nbytes):
     return f"{nbytes / MB:.2f} MiB"
 
 
+class Side(Pool):
+    """What a pool is while another stream than the default one is current: blocks come from a
+    pool of that stream, and go back there. Native code leaves such pools to Python.
+    """
+
+    __slots__ = ()
+
+    def own(self):
+        branch, size = self.owner.branch, self.size
+        found = branch.get(size)
+        if found is None:
+            found = branch[size] = Pool(size, self.owner)
+        return found
+
+    def pop(self):
+        return self.own().pop()
+
+    def grow(self):
+        return self.owner.miss(self.own())
+
+    @property
+    def give(self):
+        return self.own().give
+
+
+IN_COPY = (
+    "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must "
+    "use the 'spawn' start method"
+)
+
+
+class Gone(Pool):
+    """What a pool is in a copy of the process: the driver does not work there."""
+
+    __slots__ = ()
+
+    def pop(self):
+        raise RuntimeError(IN_COPY)
+
+    grow = pop
+
+
 class DeviceAllocator(Allocator):
-    """All size classes of a device."""
+    """All size classes of a device.
+
+    The default stream has pools of its own, as has every other one (a branch), and every graph that
+    was captured, whose memory nobody else may have as long as it can run.
+    """
 
     def __init__(self, driver, index):
         super().__init__()
@@ -29,7 +75,84 @@ class DeviceAllocator(Allocator):
         self.slab_uses: dict = {}  # size class of slabs -> blocks that were cut
         self.fraction = 1.0
         self.retries = self.failures = self.taken = self.given_back = 0
-        self.highest = 0
+        self.highest = self.most = 0
+        self.branch: dict | None = None
+        self.branches: dict = {}  # stream, or ("graph", number) -> size -> pool
+        self.waiting: list = []  # (event, address, give): blocks that other streams used
+
+    # -- streams -----------------------------------------------------------------------------------
+    def choose(self, key):
+        """Whose pools are used from now on: those of a stream, of a graph, or (None) the first."""
+        with self.lock:
+            self.branch = None if key is None else self.branches.setdefault(key, {})
+            kind = Pool if key is None else Side
+            for pool in self.pools.values():
+                pool.__class__ = kind
+
+    def _pool(self, size):
+        found = super()._pool(size)
+        if self.branch is not None:
+            found.__class__ = Side
+        return found
+
+    def forget(self, key):
+        """A graph is gone: its blocks are anybody's."""
+        for size, pool in self.branches.pop(key, {}).items():
+            front = self._pool(size)
+            while pool:
+                list.append(front, pool.pop())
+
+    def abandon(self):
+        """This is a copy of the process: nothing more can be had."""
+        for pool in self._all():
+            pool.__class__ = Gone
+
+    def used_by(self, storage, stream):
+        """A stream uses a block, too: who gives it back waits until that work is done."""
+        give, driver = storage.give, self.driver
+
+        def later(address):
+            event = driver.new_event(False)
+            driver.record(event, stream)
+            self.waiting.append((event, address, give))
+
+        storage.give = later
+
+    def _collect(self):
+        """Blocks whose work on other streams is done are free again."""
+        waiting, self.waiting = self.waiting, []
+        for event, address, give in waiting:
+            if self.driver.has_passed(event):
+                self.driver.free_event(event)
+                give(address)
+            else:
+                self.waiting.append((event, address, give))
+
+    def miss(self, pool):
+        if self.waiting:
+            self._collect()
+            if pool:
+                return pool.pop()
+        return super().miss(pool)
+
+    def _all(self, private=True):
+        """Pools of everybody; private: those of graphs, too."""
+        yield from list(self.pools.values())
+        for key, branch in list(self.branches.items()):
+            if private or not isinstance(key, tuple):
+                yield from list(branch.values())
+
+    def cached(self):
+        return sum(p.size * len(p) for p in self._all() if p.size > SMALL)
+
+    def _near(self, size):
+        pools = self.pools if self.branch is None else self.branch
+        for other in sorted(s for s, p in pools.items() if size < s <= size + size // 4 and p):
+            try:
+                return list.pop(pools[other])
+            except IndexError:
+                continue
+        return None
 
     # -- what the host's allocator asks of the system ----------------------------------------------
     def _map(self, pool):
@@ -90,11 +213,11 @@ class DeviceAllocator(Allocator):
 
     def _release(self, nbytes):
         """Give cached large blocks back, largest first, until nbytes are free."""
-        for size in sorted((s for s in self.pools if s > SMALL), reverse=True):
-            pool = self.pools[size]
+        large = [p for p in self._all(private=False) if p.size > SMALL]
+        for pool in sorted(large, key=lambda p: -p.size):
             while nbytes > 0:
                 try:
-                    address = pool.pop()
+                    address = list.pop(pool)
                 except IndexError:
                     break
                 _, mapped = self.maps.pop(address)
@@ -117,17 +240,21 @@ class DeviceAllocator(Allocator):
     def allocated(self):
         """Bytes that tensors have, by size classes."""
         small = sum(n * size for size, n in self.slab_uses.items())
-        cut = sum(size * len(p) for size, p in list(self.pools.items()) if size <= SMALL)
+        cut = sum(p.size * len(p) for p in self._all() if p.size <= SMALL)
         return self.mapped - self.cached() + small - cut
 
     def peak_allocated(self):
         self._look()
         return self.highest
 
+    def peak_reserved(self):
+        return max(self.most, self.reserved())
+
     def _look(self):
         self.highest = max(self.highest, self.allocated())
+        self.most = max(self.most, self.reserved())
 
     def reset_peak(self):
         """From now on only what is taken anew counts: cached blocks go, so that it is seen."""
         self.empty_cache()
-        self.highest = self.allocated()
+        self.highest, self.most = self.allocated(), self.reserved()

@@ -59,7 +59,7 @@ class _Storages:
         place = locations.place_of(location, self.map_location)
         storage = new_storage(nbytes)
         if place is None:
-            storage = locations.ask(self.map_location, storage, location)
+            storage, _ = locations.ask(self.map_location, storage, location)
             if storage.nbytes != nbytes:
                 raise TypeError("map_location must return a storage of the same size")
         return storage, place

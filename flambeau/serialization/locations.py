@@ -8,8 +8,9 @@ told with `register_package`.
 from collections.abc import Callable
 from typing import Any
 
-from flambeau._device import device
+from flambeau._device import cpu, device, is_there, runtimes_of
 from flambeau._typed_storage import TypedStorage, UntypedStorage
+from flambeau.storage import new_storage
 
 NO_CUDA = (
     "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If "
@@ -64,13 +65,27 @@ def default_restore_location(storage: Any, location: str) -> Any:
         found = deserializer(storage, location)
         if found is not None:
             return found
-    known_place(location)
-    return storage
+    place = known_place(location)
+    return (
+        storage
+        if place in ("cpu", "meta")
+        else UntypedStorage(moved(storage._storage, place)[0], device=place)
+    )
 
 
 def validate_cuda_device(location: str) -> int:
-    """The number of a CUDA device; here there is none."""
-    raise RuntimeError(NO_CUDA)
+    """The number of a CUDA device that is there."""
+    if not is_there("cuda"):
+        raise RuntimeError(NO_CUDA)
+    index = int(location.partition(":")[2] or runtimes_of(device("cuda")).current)
+    count = runtimes_of(device("cuda")).driver.count()
+    if index >= count:
+        raise RuntimeError(
+            f"Attempting to deserialize object on CUDA device {index} but "
+            f"torch.cuda.device_count() is {count}. Please use torch.load with map_location to map "
+            "your storages to an existing device."
+        )
+    return index
 
 
 def validate_hpu_device(location: str) -> int:
@@ -79,12 +94,12 @@ def validate_hpu_device(location: str) -> int:
 
 
 def known_place(location):
-    """ "cpu" or "meta"; an error for places that are not here."""
+    """ "cpu", "meta" or "cuda:0"; an error for places that are not here."""
     kind = location.partition(":")[0]
     if kind in ("cpu", "meta"):
         return kind
     if kind == "cuda":
-        raise RuntimeError(NO_CUDA)
+        return f"cuda:{validate_cuda_device(location)}"
     if kind == "hpu":
         raise RuntimeError(NO_HPU)
     raise RuntimeError(
@@ -104,8 +119,19 @@ def place_of(location, map_location):
     return None if _packages else known_place(location)
 
 
+def moved(storage, place):
+    """(a storage of the host at a place, its device)."""
+    if place is None or place in ("cpu", "meta"):
+        return storage, cpu
+    there = device(place)
+    found = new_storage(storage.nbytes, there)
+    if storage.nbytes:
+        there.runtime.write(found.pointer, storage.pointer, storage.nbytes)
+    return found, there
+
+
 def ask(map_location, storage, location):
-    """The storage that a function wants in place of one that was read."""
+    """(the storage that a function wants in place of one that was read, its device)."""
     if isinstance(map_location, dict):
         location, map_location = str(map_location.get(location, location)), None
     elif isinstance(map_location, (str, device)):
@@ -117,4 +143,4 @@ def ask(map_location, storage, location):
     answer = getattr(answer, "_untyped_storage", answer)
     if not isinstance(answer, UntypedStorage):
         raise TypeError(f"map_location must return a storage or None, not {type(answer).__name__}")
-    return answer._storage
+    return answer._storage, answer.device

@@ -19,7 +19,7 @@ from flambeau._tensor import Tensor
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.serialization import rebuilding as r
 from flambeau.serialization.locations import has_packages, location_tag
-from flambeau.storage import root_of
+from flambeau.storage import new_storage, root_of
 
 _AS_DIFFERENT_TYPES = (
     "Cannot save multiple tensors or storages that view the same data as different types"
@@ -35,17 +35,31 @@ class Storages:
         self.keys = {}  # id of a storage -> its key
         self.found = []  # the storages in the order of their keys
         self.dtypes = {}  # address -> dtype
+        self.copies = {}  # id of a storage on a GPU -> its copy, itself
 
-    def persistent_id(self, storage, dtype):
+    def _on_host(self, storage, device):
+        """A copy of a GPU's storage; tensors that share the storage share the copy."""
+        found = self.copies.get(id(storage))
+        if found is None:
+            copy = new_storage(storage.nbytes)
+            device.runtime.read(copy.pointer, storage.pointer, storage.nbytes)
+            found = self.copies[id(storage)] = copy, storage
+        return found[0]
+
+    def persistent_id(self, storage, dtype, device=cpu):
         """What a pickle says of a storage; dtype is None for bytes."""
         root = root_of(storage)
+        if device is not cpu:
+            root = self._on_host(root, device)
         if root.pointer and self.dtypes.setdefault(root.pointer, dtype) is not dtype:
             raise RuntimeError(_AS_DIFFERENT_TYPES)
         key = self.keys.get(id(root))
         if key is None:
             key = self.keys[id(root)] = str(len(self.found))
             self.found.append(root)
-        place = location_tag(UntypedStorage(root)) if has_packages() else "cpu"
+        place = str(device)
+        if device is cpu and has_packages():
+            place = location_tag(UntypedStorage(root))
         if dtype is None:
             return ("storage", r.UNTYPED, key, place, root.nbytes, *self.tail)
         count = root.nbytes // dtype.itemsize
@@ -55,10 +69,10 @@ class Storages:
 class _Place:
     """A storage within the reduction of a tensor; the pickler turns it into a persistent id."""
 
-    __slots__ = ("storage", "dtype")
+    __slots__ = ("storage", "dtype", "device")
 
-    def __init__(self, storage, dtype):
-        self.storage, self.dtype = storage, dtype
+    def __init__(self, storage, dtype, device):
+        self.storage, self.dtype, self.device = storage, dtype, device
 
 
 def _plain(t):
@@ -67,9 +81,6 @@ def _plain(t):
     size, stride = tuple(lay.shape), lay.strides
     if not lay.device.runtime.computes:
         return r.rebuild_meta_tensor, (lay.dtype, size, stride, requires_grad)
-    if lay.device is not cpu:
-        t = t.detach().cpu()  # files hold memory of the host
-        stride = t._layout.strides
     if t._offset % lay.itemsize or t._storage.nbytes % lay.itemsize:
         t = t.detach().clone()  # its elements do not lie where a file could say
         stride = t._layout.strides
@@ -81,9 +92,9 @@ def _plain(t):
         rest = (offset, size, stride, parts_of(t), requires_grad, OrderedDict())
         return r.rebuild_quantized, (place, *rest)
     if lay.dtype in r.KINDS:
-        place = _Place(t._storage, lay.dtype)
+        place = _Place(t._storage, lay.dtype, lay.device)
         return r.rebuild_tensor_v2, (place, offset, size, stride, requires_grad, OrderedDict())
-    place = _Place(t._storage, None)
+    place = _Place(t._storage, None, lay.device)
     rest = (offset, size, stride, requires_grad, OrderedDict(), lay.dtype)
     return r.rebuild_tensor_v3, (place, *rest)
 
@@ -122,11 +133,11 @@ class Pickler(pickle._Pickler):
     def persistent_id(self, obj):
         kind = type(obj)
         if kind is _Place:
-            return self.storages.persistent_id(obj.storage, obj.dtype)
+            return self.storages.persistent_id(obj.storage, obj.dtype, obj.device)
         if kind is UntypedStorage:
-            return self.storages.persistent_id(obj._storage, None)
+            return self.storages.persistent_id(obj._storage, None, obj.device)
         if kind is TypedStorage:
-            return self.storages.persistent_id(obj._untyped_storage._storage, obj.dtype)
+            return self.storages.persistent_id(obj._untyped_storage._storage, obj.dtype, obj.device)
         return None
 
     def reducer_override(self, obj):

@@ -50,17 +50,20 @@ class StorageReader:
         known = self.known.get(key)
         if known is None:
             known = self.known[key] = self._find(key, location, numel * itemsize, kind.dtype)
-        found, size = known
+        (found, where), size = known
         if size != numel * itemsize:
             raise wrong(f"storage {key!r:.40} has two sizes")
         if found is None:
             return MetaStorage(size, kind.dtype)
-        storage = UntypedStorage(found) if kind.dtype is None else TypedStorage(found, kind.dtype)
+        if kind.dtype is None:
+            storage = UntypedStorage(found, device=where)
+        else:
+            storage = TypedStorage(found, kind.dtype, where)
         storage.fill = self.fill
         return storage
 
     def _find(self, key, location, nbytes, dtype):
-        """(storage or None for the meta device, size)"""
+        """((storage or None for the meta device, its device), size)"""
         size = self.archive.size_of(f"{self.folder}/{key}")
         if size != nbytes:
             raise RuntimeError(
@@ -69,12 +72,14 @@ class StorageReader:
             )
         place = locations.place_of(location, self.map_location)
         if place == "meta":
-            return None, size
+            return (None, None), size
         storage = self._mapped(key, size) or self._read(key, size, dtype)
         if place is None:
             self.fill()
-            storage = locations.ask(self.map_location, storage, location)
-        return storage, size
+            return locations.ask(self.map_location, storage, location), size
+        if place != "cpu":
+            self.fill()
+        return locations.moved(storage, place), size
 
     def _mapped(self, key, size):
         if self.mapping is None or not size or self.foreign:

@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict
 from pickle import UnpicklingError, whichmodule  # type: ignore[attr-defined]
 
 from flambeau import _dtype, _qscheme
-from flambeau._device import cpu, device, meta
+from flambeau._device import device, meta
 from flambeau._layout import Size, dense_layout, make_layout
 from flambeau._memory_format import strided
 from flambeau._tensor import Tensor, make_tensor
@@ -107,7 +107,7 @@ def _tensor(storage, offset, size, stride, dtype):
     if isinstance(storage, MetaStorage):
         return make_tensor(make_layout(Size(size), stride, dtype, meta), new_storage(0), 0)
     block = storage.untyped() if isinstance(storage, TypedStorage) else storage
-    layout = make_layout(Size(size), stride, dtype, cpu)
+    layout = make_layout(Size(size), stride, dtype, block.device)
     return admit(layout, block._storage, min(offset * itemsize, nbytes))
 
 

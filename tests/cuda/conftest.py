@@ -9,15 +9,28 @@ from flambeau.runtime import cuda as cuda_runtime
 from flambeau.runtime import cuda_driver
 
 
-@pytest.fixture(scope="package", autouse=True)
-def cuda():
-    """The runtime of device("cuda") while the tests of this folder run."""
+@pytest.fixture(scope="session")
+def gpus():
+    """One for all tests: layouts and plans remember its memory and kernels."""
     driver = cuda_driver.probe(config.cuda()) or cuda_driver.Emulated()
+    return cuda_runtime.CudaDevices(driver, cuda_kernels._loading)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cuda(gpus):
+    """The runtime of device("cuda") while the tests of a file of this folder run."""
     before = device.runtimes.get("cuda")
-    found = cuda_runtime.CudaDevices(driver, cuda_kernels._loading)
-    device.runtimes["cuda"] = found
-    yield found
+    device.runtimes["cuda"] = gpus
+    yield gpus
     if before is None:
         del device.runtimes["cuda"]
     else:
         device.runtimes["cuda"] = before
+
+
+def pytest_collection_modifyitems(items):
+    """Tests marked `gpu` are skipped where the host takes the place of one."""
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if marked and cuda_driver.probe("0" if config.cuda() == "emulated" else config.cuda()) is None:
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason="there is no GPU here"))

@@ -1,0 +1,51 @@
+"""Which GPU is meant, and what speaks to it."""
+
+from typing import Any
+
+from flambeau._device import device as Device
+from flambeau._device import is_there, runtimes_of
+
+
+def devices() -> Any:
+    """All GPUs, or None."""
+    return runtimes_of(Device("cuda")) if is_there("cuda") else None
+
+
+def needed() -> Any:
+    """All GPUs; without one, PyTorch's complaint."""
+    return runtimes_of(Device("cuda"))
+
+
+def index_of(given: Any, needs_index: bool = False, allow_cpu: bool = False) -> int:
+    """The number of the GPU that somebody names; None names the current one."""
+    found = needed()
+    if given is None:
+        return found.current
+    if isinstance(given, int) and not isinstance(given, bool):
+        return found.current if given < 0 else given
+    if isinstance(given, str):
+        given = Device(given)
+    if not isinstance(given, Device):
+        raise ValueError(f"Expected a torch.device or an int, but got: {given}")
+    if given.type != "cuda":
+        if allow_cpu and given.type == "cpu":
+            return -1
+        raise ValueError(f"Expected a cuda device, but got: {given}")
+    if given.index is None:
+        if needs_index:
+            raise ValueError(
+                f'Expected a torch.device with a specified index or an integer, but got:"{given}"'
+            )
+        return found.current
+    return given.index
+
+
+def part(given: Any = None) -> Any:
+    """The runtime of a GPU, which is started if it was not."""
+    return needed().part(index_of(given))
+
+
+def started(given: Any = None) -> Any:
+    """The runtime of a GPU that was used already, or None."""
+    found = devices()
+    return None if found is None else found.parts.get(index_of(given))
