@@ -18,7 +18,6 @@ from flambeau.eager.formula import attach_float, node_class
 from flambeau.eager.fragments import compile_text
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import FRONTS
-from flambeau.eager.outs import not_exact
 from flambeau.eager.plan import cast_value
 from flambeau.eager.plans import Plans
 from flambeau.eager.signatures import Overloads
@@ -252,7 +251,7 @@ def _fit_out(op, input, given, out):
         wanted = given["dtype"]
         op.options["result"](input.dtype, given)  # for its complaints
         if wanted is not None and wanted is not dtype:
-            raise not_exact(wanted, dtype)
+            raise errors.not_exact_out(wanted, dtype)
         if rule == "cast" or (wanted is None and dtype.category >= 2 and input.dtype.category >= 2):
             given["dtype"] = dtype
     elif rule == "match" and dtype is not input.dtype:
@@ -274,7 +273,7 @@ def _fit_out(op, input, given, out):
 def _check_exact(call, out):
     for layout, o in zip(call.layouts, out):
         if o.dtype is not layout.dtype:
-            raise not_exact(layout.dtype, o.dtype)
+            raise errors.not_exact_out(layout.dtype, o.dtype)
 
 
 _TEXT = """def {name}(input=REQUIRED, *args, out=None, **kwargs):
