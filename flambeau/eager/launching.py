@@ -11,7 +11,7 @@ from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, next_sequence
 from flambeau.eager.binding import bind, store_out, take_out
-from flambeau.eager.formula import record_formula, wants_grad
+from flambeau.eager.formula import recorder, wants_grad
 from flambeau.eager.fronts import kernel_unless_recorded, quick_function
 from flambeau.eager.overlaps import check_apart
 from flambeau.eager.pointwise import keep_original
@@ -58,7 +58,7 @@ def call_row(op, bound):
         result = run(*bound.values())
     if recording:
         results = result if isinstance(result, (tuple, list)) else (result,)
-        record_formula(op, bound, results)
+        recorder(op)(results, *bound.values())
     return result
 
 
@@ -78,10 +78,8 @@ def row_function(op):
     if op.template in FRONTS:
         function = FRONTS[op.template](op, function)
     elif op.kind == "template":
-        function = quick_function(
-            op, LAUNCHERS[op.template], function, lambda bound: call_row(op, bound)
-        )
-    elif not (op.grads or op.joint_grad or op.options.get("bind")):
+        function = quick_function(op, LAUNCHERS[op.template], function, recording=True)
+    elif not (op.is_differentiable or op.options.get("bind")):
         function = _composite_function(op, function)
     if function is not op.body:
         function.__name__ = function.__qualname__ = op.name

@@ -154,6 +154,11 @@ class Op:
         "function",
     )
 
+    @property
+    def is_differentiable(self):
+        """Does it say what its derivative is?"""
+        return bool(self.grads) or self.joint_grad is not None
+
     def __repr__(self):
         return f"<Op {self.name} ({self.kind})>"
 
