@@ -76,7 +76,7 @@ def recorder(op, node_class, bare, allowed):
     saved = "".join(_saved(n, kinds) + ", " for n in node_class.saved_names)
     refused = "        elif not k:\n            raise unsupported(o)\n" * (op.kind == "reduction")
     text = f"""def record(outs, {", ".join(names)}):
-    save, keep = (save_input, save_output) if modes.watched else (SavedInput, SavedOutput)
+    _save, _keep = (save_input, save_output) if modes.watched else (SavedInput, SavedOutput)
     node = new({f"Node if {absent} else Bare" if bare else "Node"})
     node.edges = ({"".join(_edge(p, allowed) + ", " for p in tensors)})
     node.layouts = {{{", ".join(f"'{p.name}': {_layout(p)}" for p in tensors)}}}
@@ -118,13 +118,13 @@ def _layout(p):
 def _saved(name, kinds):
     kind = kinds.get(name)
     if kind in ("tensor", "optional"):
-        return f"save({name}) if isinstance({name}, Tensor) else {name}"
+        return f"_save({name}) if isinstance({name}, Tensor) else {name}"
     if kind in _NUMBERS:
         return name
     if kind is not None:
         return f"{name} if type({name}) in PLAIN else save_static({name})"
     number = 0 if name == "out" else int(name[3:])
-    return f"keep(outs[{number}], {number})"
+    return f"_keep(outs[{number}], {number})"
 
 
 def _save_static(value):
