@@ -30,6 +30,7 @@ from flambeau._dynamo.values import (
     TensorValue,
     holds_symbols,
 )
+from flambeau._dynamo.varying import NumberValue
 from flambeau._layout import Size
 from flambeau._tensor import Tensor, questions
 from flambeau.autograd import grad_mode
@@ -67,6 +68,8 @@ def type_of(value: Any) -> type:
         return type(value.obj)
     if isinstance(value, MadeObject):
         return value.cls
+    if isinstance(value, NumberValue):
+        return type(value.hint)
     if isinstance(value, Symbolic):
         raise Break(f"the type of {value.describe()}")
     return type(value)
@@ -108,6 +111,8 @@ def _isinstance(reader, value, kinds):
         return isinstance(value.obj, kinds)
     if isinstance(value, MadeObject):
         return issubclass(value.cls, kinds)
+    if isinstance(value, NumberValue):
+        return isinstance(value.hint, kinds)
     if isinstance(value, (MadeFunction, BoundMethod, Partial)):
         raise Break("isinstance of a function")
     return isinstance(value, kinds)
@@ -165,9 +170,16 @@ def _bool(reader, value=False):
     return reader.truth(value)
 
 
+COUNTING = frozenset({int, float, math.sqrt, math.floor, math.ceil, math.log})
+
+
 def _plainly(function):
     def handler(reader, *args, **kwargs):
         args = tuple(map(reader.opened, args))
+        if args and isinstance(args[0], NumberValue):
+            if function in COUNTING and len(args) == 1 and not kwargs:
+                return reader.count_with(function, args[0])
+            args = (reader.settle(args[0]), *args[1:])
         if holds_symbols(args) or not all(map(reader.is_plain, args)):
             raise Break(f"{function.__name__}() of a tensor or an object")
         return reader.native(function, *args, **kwargs)
@@ -467,6 +479,7 @@ def _set_grad_enabled(reader, mode):
 
 @known(flambeau.broadcast_shapes)
 def _broadcast_shapes(reader, *shapes):
+    shapes = tuple(tuple(map(reader.plain_number, reader.iterate(shape))) for shape in shapes)
     if holds_symbols(shapes):
         raise Break("broadcast_shapes of tensors")
     return flambeau.broadcast_shapes(*shapes)
