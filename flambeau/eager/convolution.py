@@ -3,7 +3,7 @@
 All three take a checked geometry (stride, padding, dilation as tuples, groups) and plain tensors. A
 plan, found by layouts and geometry, is what runs: the weights are laid out for the kernel, then the
 kernel runs in a slot of scratch per thread. What is legal is asked in ops/convolution_checks.py,
-rows and derivatives are in ops/convolution.py, the cutting of work is in convolution_plans.py.
+rows and derivatives are in ops/convolution.py, the cutting of work is in planning/convolutions.py.
 """
 
 from flambeau import _dtype
@@ -15,15 +15,6 @@ from flambeau._layout import (
 )
 from flambeau._tensor import check_room, empty_like_layout, empty_tensor
 from flambeau.eager import convolution_matrices as matrices
-from flambeau.eager.convolution_plans import (
-    Geometry,
-    depthwise_plan,
-    depthwise_weight_plan,
-    product_plan,
-    volume,
-    weight_plan,
-)
-from flambeau.eager.convolution_squares import fits, square_plan, square_weight_plan
 from flambeau.eager.copying import copy_into, fill_into
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches
@@ -31,6 +22,15 @@ from flambeau.eager.plans import Plans
 from flambeau.eager.rows import address
 from flambeau.ops.convolution_checks import check, resized
 from flambeau.ops.table import public as function
+from flambeau.planning.convolution_squares import fits, square_plan, square_weight_plan
+from flambeau.planning.convolutions import (
+    Geometry,
+    depthwise_plan,
+    depthwise_weight_plan,
+    product_plan,
+    volume,
+    weight_plan,
+)
 
 MOST_SLOTS = 64
 _SUMMED = {"float16": _dtype.float32, "bfloat16": _dtype.float32}

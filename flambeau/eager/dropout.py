@@ -14,9 +14,8 @@ from flambeau._tensor import empty_like_layout
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager.copying import copy_into, preserved_layout
-from flambeau.eager.launching import LAUNCHERS, call_row, launches
+from flambeau.eager.launching import LAUNCHERS, call_row, launches, overwrite
 from flambeau.eager.plans import Plans
-from flambeau.eager.pointwise import keep_original
 from flambeau.eager.rows import address, dense_like, is_computed
 from flambeau.eager.sampling import (
     HALF_AND_UP,
@@ -164,27 +163,13 @@ def _write(kind=None, numbers=None):
             _toss(kind, input, 1 - p, *numbers(p), out=input, masked=False)
             input._storage.version += 1
             return input
-        return _take_place(input, call_row(op, bound))
+        return overwrite(input, lambda: call_row(op, bound))
 
     return write
 
 
-def _take_place(input, result):
-    """Let a result take the place of its input, history included."""
-    if result is input:
-        return input
-    node = result._grad_fn
-    if node is None:
-        return input.copy_(result)
-    keep_original(node, input)
-    views.detached(input).copy_(views.detached(result))
-    views.rebase(input, node)
-    return input
-
-
 def _write_rrelu(op, bound):
-    views.check_inplace(bound["input"])
-    return _take_place(bound["input"], call_row(op, bound))
+    return overwrite(bound["input"], lambda: call_row(op, bound))
 
 
 LAUNCHERS |= {

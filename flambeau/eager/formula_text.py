@@ -77,8 +77,9 @@ def recorder(op, node_class, bare, allowed):
     saved = [_saved(n, kinds) for n in node_class.saved_names]
     lines = [_quickly(k, n, kinds, given) for k, n in enumerate(node_class.saved_names)]
     quick = "".join(f"s{k}, " if line else f"{saved[k]}, " for k, line in enumerate(lines))
-    # only a cast may leave the numbers that have gradients
-    refused = "" if op.name == "_to_copy" else "    else:\n        raise unsupported(out0)\n"
+    # only casts, and lists that begin with integers, may leave the numbers that have gradients
+    leaves = op.name == "_to_copy" or "tensors" in kinds.values()
+    refused = "" if leaves else "    else:\n        raise unsupported(out0)\n"
     text = f"""def record(outs, {names}):
     node = new({f"Node if {every} else Bare" if bare else "Node"})
     node.edges = ({"".join(_edge(p, given, allowed) + ", " for p in tensors)})

@@ -21,15 +21,12 @@ from flambeau._layout import (
 )
 from flambeau._natively import natively
 from flambeau._tensor import alias, empty_like_layout
-from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import gemm
 from flambeau.eager.arguments import number as in_range
-from flambeau.eager.formula import wants_grad
-from flambeau.eager.launching import call_row, launches
+from flambeau.eager.launching import call_row, launches, overwrite
 from flambeau.eager.plan import NO_WORK
 from flambeau.eager.plans import Plans
-from flambeau.eager.pointwise import keep_original
 from flambeau.ops.products_checks import (
     check_addbmm,
     check_addmm,
@@ -427,19 +424,14 @@ def addmv(input, mat, vec, beta, alpha):
 def write_added(op, bound):
     """op_: the result must have the shape of what it is written to."""
     input = bound["input"]
-    recording = wants_grad(op, bound)
-    if recording:
-        views.check_inplace(input)
-    result = call_row(op, bound)
-    if result.shape != input.shape:
-        raise RuntimeError(
-            f"Bad in-place call: input tensor size {list(input.shape)} and output tensor size "
-            f"{list(result.shape)} should match"
-        )
-    node = result._grad_fn
-    if node is None:
-        return input.copy_(result)
-    keep_original(node, input)
-    input.detach().copy_(result.detach())
-    views.rebase(input, node)
-    return input
+
+    def compute():
+        result = call_row(op, bound)
+        if result.shape != input.shape:
+            raise RuntimeError(
+                f"Bad in-place call: input tensor size {list(input.shape)} and output tensor size "
+                f"{list(result.shape)} should match"
+            )
+        return result
+
+    return overwrite(input, compute)
