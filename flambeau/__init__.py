@@ -108,6 +108,7 @@ _SUBPACKAGES = {
     "_subclasses",
     "_decomp",
     "functional",
+    "futures",
     "torch_version",
     "overrides",
     "_C",

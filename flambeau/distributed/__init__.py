@@ -110,7 +110,7 @@ def is_torchelastic_launched() -> bool:
 
 
 _LATER = {"init_device_mesh": "device_mesh", "DeviceMesh": "device_mesh"}
-_LATER |= {"GradBucket": "algorithms.buckets"}
+_LATER |= {"GradBucket": "algorithms.ddp_comm_hooks.buckets"}
 
 
 def __getattr__(name: str) -> Any:
