@@ -281,7 +281,7 @@ def monitored_barrier(
                 "faulty rank."
             ) from None
         return
-    missing = []
+    missing: list[int] = []
     for member in range(1, group.size()):
         try:
             store.wait([f"{key}/{member}"], limit if not missing else timedelta(milliseconds=10))

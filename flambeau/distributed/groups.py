@@ -123,7 +123,7 @@ class ProcessGroup:
         self._store, self._seconds = store, seconds
         self.group_name, self.group_desc = name, description
         self._index = ranks.index(members.rank)
-        self._comm, self._shared = members.engines(ranks, seconds)
+        self._comm, self._shared = members.engines(ranks, seconds, name)
         self.messages = None if self._comm is None else Messages(members.mpi, self._comm)
         self.engine: Any = self._shared if self._shared is not None else self.messages
         grace = 0.02 if self._shared is not None else MESSAGE_GRACE
@@ -415,7 +415,7 @@ def split_group(
     return mine
 
 
-def destroy_process_group(group: ProcessGroup | None = None) -> None:
+def destroy_process_group(group: Any = None) -> None:
     """End a group, or with the default group all of them."""
     if group == GroupMember.NON_GROUP_MEMBER:
         return

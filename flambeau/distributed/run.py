@@ -194,10 +194,10 @@ class Launcher:
             if self.signal is not None:
                 return 128 + self.signal
             if failed:
-                local, code = failed[0]
                 self._note(f"{key}/failed", self.node)
-                self._complain(local, code, attempt)
-                return code
+                for local, code in failed:
+                    self._complain(local, code, attempt)
+                return failed[0][1]
             if all(code == 0 for code in codes):
                 return 0
             if self.nodes > 1 and self.store.check([f"{key}/failed"]):

@@ -94,6 +94,8 @@ class Server:
         connection.close()
 
     def close(self):
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)  # wakes the thread in accept
         self.socket.close()
         for connection in list(self.connections):
             with contextlib.suppress(OSError):
@@ -226,7 +228,10 @@ class TCPStore(Store):
         use_libuv: bool = True,
     ) -> None:
         super().__init__()
-        self._timeout, self.host, self._server = timeout, host_name, None
+        self._timeout, self.host = timeout, host_name
+        self._server: Server | None = None
+        self._socket: Any = None
+        self._shares = multi_tenant
         if is_master:
             if multi_tenant and port in self._servers:
                 self._server = self._servers[port]
@@ -333,6 +338,13 @@ class TCPStore(Store):
     def clone(self) -> "TCPStore":
         """The same server, by another connection."""
         return TCPStore(self.host, self.port, timeout=self.timeout)
+
+    def __del__(self) -> None:
+        """The connection ends with its object, and so does a server of its own."""
+        if self._socket is not None:
+            self._socket.close()
+        if self._server is not None and not self._shares:
+            self._server.close()
 
     @property
     def libuvBackend(self) -> bool:

@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import socket
+import zlib
 from typing import Any
 
 import flambeau
@@ -59,21 +60,24 @@ class World:
         self.server: WorldServer | None = None
         self.ours = True  # is the world our own making, and not a launcher's?
         self.idle: dict[tuple, list] = {}  # members -> (communicator, memory) of destroyed groups
-        self.tags = 0
 
-    def engines(self, ranks: list[int], seconds: float) -> tuple[Any, Any]:
-        """(communicator, memory in common or None) for some ranks, of which this is one."""
+    def engines(self, ranks: list[int], seconds: float, name: str) -> tuple[Any, Any]:
+        """(communicator, memory in common or None) for some ranks, of which this is one.
+
+        The name of the group keeps apart those that are formed at the same time.
+        """
         if len(ranks) == 1:
             return None, SharedMemory(bytearray(bytes_needed(1)), 1, 0)
         key = tuple(ranks)
         if self.idle.get(key):
             return self.idle[key].pop(0)
-        self.tags += 1
-        return bounded(lambda: self._join(ranks), seconds, self.health, "the forming of a group")
+        tag = zlib.crc32(name.encode()) % 32768
+        what = "the forming of a group"
+        return bounded(lambda: self._join(ranks, tag), seconds, self.health, what)
 
-    def _join(self, ranks):
+    def _join(self, ranks, tag):
         mpi, everybody = self.mpi, self.comm.Get_group()
-        comm = self.comm.Create_group(everybody.Incl(ranks), self.tags % 32768)
+        comm = self.comm.Create_group(everybody.Incl(ranks), tag)
         if len({self.nodes[rank] for rank in ranks}) > 1:
             return comm, None
         mine = bytes_needed(len(ranks)) if comm.rank == 0 else 0

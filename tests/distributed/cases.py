@@ -11,7 +11,7 @@ import numpy as np
 import flambeau as torch
 import flambeau.distributed as dist
 from flambeau import nn
-from flambeau.nn.parallel import DistributedDataParallel as DDP
+from flambeau.nn.parallel import DistributedDataParallel as DDP  # noqa: N817
 
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -273,7 +273,7 @@ def refusals(rank, size):
             raise AssertionError(text)
 
 
-# -- training ----------------------------------------------------------------------------------------
+# -- training --------------------------------------------------------------------------------------
 
 
 def convnet(norm):
@@ -416,7 +416,7 @@ def hooks(rank, size, mean):
             assert abs(model.module.weight.grad[0, 0].item() - mean) < 2e-2
 
 
-# -- failure -----------------------------------------------------------------------------------------
+# -- failure ---------------------------------------------------------------------------------------
 
 
 def dies(rank, size, path, point):

@@ -92,7 +92,8 @@ def broadcast_coalesced(
         by_dtype.setdefault(t.dtype, []).append(t.detach())
     for same in by_dtype.values():
         while same:
-            some, nbytes = [], 0
+            some: list[Tensor] = []
+            nbytes = 0
             while same and (not some or nbytes + same[0].nbytes <= limit):
                 nbytes += same[0].nbytes
                 some.append(same.pop(0))
