@@ -19,8 +19,9 @@ PACKAGE = Path(__file__).parent.parent / "flambeau"
 LAYERS = [
     "config errors _dtype _natively _layout _memory_format return_types torch_version version",
     "codegen runtime _device storage",
+    "planning",
     "ops",
-    "_tensor eager autograd random printing _typed_storage",
+    "_tensor interposing aten eager autograd random printing _typed_storage",
     "tracing",
     "nn optim utils func serialization amp cpu cuda linalg fft special distributions profiler "
     "testing multiprocessing hub backends functional futures types accelerator mps xpu "
@@ -37,6 +38,7 @@ SPEAK_PUBLIC_API = "autograd.functional autograd.gradcheck"
 ONLY = {
     "codegen": "config errors _dtype _layout codegen",
     "runtime": "config errors _dtype _layout runtime _device storage",
+    "planning": "config errors _dtype _natively _layout codegen runtime planning",
     "ops": "config errors _dtype _natively _layout _memory_format return_types ops codegen.scalar",
 }
 
@@ -46,8 +48,8 @@ HOMES = {
     "ctypes": ["runtime/*.py"],
     "cuda": ["runtime/*.py"],
 }
-NUMPY_FREE = ["ops", "codegen", "eager", "autograd"]
-INTERCHANGE = "eager.interchange"  # between NumPy and tensors is what it is for
+NUMPY_FREE = ["ops", "codegen", "_tensor", "eager", "interposing", "aten", "autograd"]
+INTERCHANGE = "_tensor.interchange"  # between NumPy and tensors is what it is for
 
 
 class Import(NamedTuple):

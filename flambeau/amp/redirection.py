@@ -1,27 +1,35 @@
 """What autocast does to a call: arguments of listed ops are cast before it goes on.
 
-Autocast is a handler (eager/interposing.py) that stands around the ops of op_lists.py. It belongs
+Autocast is a handler (interposing/) that stands around the ops of op_lists.py. It belongs
 to a thread, as its settings do.
 """
 
 import threading
 import weakref
 
-from flambeau import _dtype
+from flambeau import _dtype, interposing
 from flambeau._tensor import Tensor
 from flambeau.amp.op_lists import KEPT, LOWER, PADDING, PROMOTED, SINGLE
-from flambeau.eager import interposing
 
 
 class Settings:
     """What autocast is in a thread."""
 
-    __slots__ = ("cache", "cache_enabled", "dtype", "enabled", "nesting")
+    __slots__ = ("cache", "cache_enabled", "devices", "dtype", "enabled", "nesting")
 
     def __init__(self):
         self.enabled, self.dtype = False, _dtype.bfloat16
         self.nesting, self.cache_enabled = 0, True
         self.cache = {}  # id of a parameter -> (it, weakly; the same in the lower dtype)
+        self.devices = ("cpu",)  # whose tensors are cast
+
+    def imagined(self):
+        """The same for a program that is read, with tensors without memory."""
+        other = Settings()
+        other.enabled, other.dtype = self.enabled, self.dtype
+        other.nesting, other.cache_enabled = self.nesting + 1, self.cache_enabled
+        other.devices = ("cpu", "meta")
+        return other
 
 
 class _Threads(threading.local):
@@ -81,7 +89,7 @@ def _eligible(t):
     return (
         layout.dtype.is_floating_point
         and layout.dtype is not _dtype.float64
-        and layout.device.type == "cpu"
+        and layout.device.type in state.me.devices
     )
 
 

@@ -119,7 +119,7 @@ def _describe_run(operands):
     """A description for any number of elements side by side, written at each call.
 
     What comes in then says [0, elements per chunk, step of each operand], and the number of
-    elements is a last argument. The words are those of `described` in eager/nests.py.
+    elements is a last argument. The words are those of `described` in planning/nests.py.
     """
 
     def describe(fn, block, number):

@@ -25,8 +25,9 @@ from flambeau.compiler.expressions import (
     structure,
     substituted,
 )
-from flambeau.eager import kernels, nests
+from flambeau.eager import kernels
 from flambeau.eager.plan import chunk_elements, cost
+from flambeau.planning import nests
 from flambeau.runtime.tapes import Launch
 
 OPERANDS = 14  # of a joined kernel, at most

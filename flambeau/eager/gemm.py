@@ -1,8 +1,8 @@
 """Planning matrix products.
 
 `plan` takes sizes and strides; what it gives holds a kernel of codegen/templates/gemm.py and its
-description, which gemm_schedules.py works out. products.py and linear.py plan from the layouts of
-their operands; any launcher that has plain tensors to multiply calls `multiply_into`.
+description, which planning/products.py works out. products.py and linear.py plan from the layouts
+of their operands; any launcher that has plain tensors to multiply calls `multiply_into`.
 """
 
 from itertools import chain, product
@@ -12,11 +12,11 @@ from typing import NamedTuple
 from flambeau._layout import Size, collapse, dense_layout, expanded_strides, make_layout
 from flambeau._tensor import alias, empty_like_layout
 from flambeau.codegen.target import current
-from flambeau.eager import gemm_schedules as schedules
 from flambeau.eager.copying import copy_into
-from flambeau.eager.gemm_schedules import BLOCKED, MODES
 from flambeau.eager.kernels import load_functions, pool, sources
 from flambeau.eager.plans import Plans
+from flambeau.planning import products as schedules
+from flambeau.planning.products import BLOCKED, MODES
 from flambeau.runtime.stacks import alone
 
 SMALL = 1 << 29  # multiplications, times bytes, up to which packing both operands does not pay

@@ -33,7 +33,7 @@ from flambeau.eager.outs import not_exact
 from flambeau.eager.plan import NO_WORK
 from flambeau.eager.plans import Plans
 from flambeau.eager.pointwise import keep_original
-from flambeau.eager.products_checks import (
+from flambeau.ops.products_checks import (
     check_addbmm,
     check_addmm,
     check_addmv,

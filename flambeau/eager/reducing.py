@@ -12,19 +12,19 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import edge_of, init_node, save_input, save_output
 from flambeau.codegen import scalar
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
-from flambeau.eager import reduction_walks as walks
 from flambeau.eager.binding import bind, store_out, take_out, type_error
 from flambeau.eager.formula import attach_float, node_class
 from flambeau.eager.fragments import compile_text
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import FRONTS
 from flambeau.eager.outs import not_exact
-from flambeau.eager.overriding import notice
 from flambeau.eager.plan import cast_value
 from flambeau.eager.plans import Plans
 from flambeau.eager.signatures import Overloads
+from flambeau.interposing.overriding import notice
 from flambeau.ops.support import GROUPS
 from flambeau.ops.table import REQUIRED, names_of, public
+from flambeau.planning import reductions as walks
 from flambeau.runtime.cpu import packed
 from flambeau.runtime.stacks import alone
 

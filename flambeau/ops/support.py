@@ -81,7 +81,10 @@ def not_implemented_derivative(op):
 def refuse_gradient(function, **tensors):
     """PyTorch has no derivative with respect to some arguments, and says so at once."""
     for name, t in tensors.items():
-        # what is computed from it needs no gradients where nothing is recorded
-        wants = getattr(t, "requires_grad", False)
-        if wants and t.reshape(-1)[:0].sum().requires_grad:
+        if getattr(t, "requires_grad", False) and is_recorded(t):
             raise errors.not_differentiable(function, name)
+
+
+def is_recorded(t):
+    """Would a call with this tensor be recorded? Without gradients, nothing that is computed."""
+    return t.requires_grad and t.reshape(-1)[:0].sum().requires_grad
