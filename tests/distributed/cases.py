@@ -502,3 +502,71 @@ def stays(rank, size, path):
     """Ends without a word, as many programs do."""
     enter(rank, size, path)
     dist.all_reduce(torch.ones(1))
+
+
+# -- beyond DDP ------------------------------------------------------------------------------------
+
+
+def zero_steps_as_one(rank, size, path):
+    """ZeroRedundancyOptimizer equals the optimizer itself, and so do its states."""
+    from flambeau.distributed.optim import ZeroRedundancyOptimizer
+
+    enter(rank, size, path)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 1)).double()
+    plain = copy.deepcopy(model)
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, lr=0.05)
+    reference = torch.optim.AdamW(plain.parameters(), lr=0.05)
+    x = torch.randn(8, 3, dtype=torch.float64)
+    for _ in range(3):
+        for one, opt in ((model, optimizer), (plain, reference)):
+            opt.zero_grad()
+            one(x).square().mean().backward()
+            opt.step()
+    for a, b in zip(model.parameters(), plain.parameters()):
+        assert torch.equal(a, b)
+    optimizer.consolidate_state_dict(0)
+    if rank == 0:
+        saved, expected = optimizer.state_dict(), reference.state_dict()
+        assert saved["state"].keys() == expected["state"].keys()
+        for key, state in expected["state"].items():
+            assert torch.equal(saved["state"][key]["exp_avg"], state["exp_avg"])
+    optimizer.load_state_dict(reference.state_dict())
+    assert sum(len(s) > 0 for s in optimizer.optim.state.values()) < 4
+    dist.destroy_process_group()
+
+
+def collectives_with_gradients(rank, size, path):
+    from flambeau.distributed.nn import functional as F
+
+    enter(rank, size, path)
+    x = torch.full((2,), float(rank + 1), requires_grad=True)
+    total = sum(range(1, size + 1))
+
+    def gradient(out):
+        return torch.autograd.grad(out, x)[0].tolist()
+
+    assert gradient((F.all_reduce(x) * (rank + 1)).sum()) == [total] * 2
+    assert gradient((F.broadcast(x, 0) * (rank + 1)).sum()) == [total * (rank == 0)] * 2
+    assert (
+        gradient(sum((k + 1) * t.sum() for k, t in enumerate(F.all_gather(x))))
+        == [size * (rank + 1)] * 2
+    )
+    out = F.reduce_scatter(torch.empty(2), [x * (k + 1) for k in range(size)])
+    assert out.tolist() == [total * (rank + 1)] * 2 and gradient(out.sum()) == [total] * 2
+    outs = F.all_to_all([torch.empty(2)] * size, [x * (k + 1) for k in range(size)])
+    assert [t[0].item() for t in outs] == [(k + 1) * (rank + 1) for k in range(size)]
+    assert gradient(sum(t.sum() for t in outs)) == [total] * 2
+    dist.destroy_process_group()
+
+
+def mesh(rank, size, path):
+    enter(rank, size, path)
+    made = dist.init_device_mesh("cpu", (size // 2, 2), mesh_dim_names=("dp", "tp"))
+    assert made.get_coordinate() == [rank // 2, rank % 2] and made["tp"].size() == 2
+    t = torch.tensor([float(rank)])
+    dist.all_reduce(t, group=made.get_group("tp"))
+    assert t.item() == 2 * (rank - rank % 2) + 1
+    assert made.get_local_rank("tp") == rank % 2 and made["dp"].mesh.numel() == size // 2
+    assert str(made) == f"DeviceMesh((dp={size // 2}, tp=2), 'cpu')"
+    dist.destroy_process_group()

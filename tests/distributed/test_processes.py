@@ -78,6 +78,11 @@ def test_death_of_a_rank_is_told(tmp_path, point):
     assert codes == [0, 0 if point == "raises" else -9, 0]
 
 
+@pytest.mark.parametrize("case", ["zero_steps_as_one", "collectives_with_gradients", "mesh"])
+def test_beyond_ddp(tmp_path, case):
+    world(getattr(cases, case), 2, tmp_path)
+
+
 def test_timeout_names_the_rank(tmp_path):
     world(cases.late, 2, tmp_path)
 
