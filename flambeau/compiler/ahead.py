@@ -137,7 +137,7 @@ class _Written:
                 if type(value) is bytes:
                     value = [
                         moves.get((k, place, n)) or _word(w, Function)
-                        for n, w in enumerate(fusing.words_of(value))
+                        for n, w in enumerate(cpu.words_of(value))
                     ]
                 arguments.append(moves.get((k, place, None), value))
             writer.launch(launch.definition, arguments)

@@ -216,7 +216,7 @@ class Recording:
                 raise Spoiled(f"{cpu.name_of(launch.definition)} gives a number to Python")
             for place, value in enumerate(launch.arguments):
                 if type(value) is bytes:
-                    for word, number in enumerate(fusing.words_of(value)):
+                    for word, number in enumerate(cpu.words_of(value)):
                         if number >= LOWEST and (at := self._at(number)) is not None:
                             found.append((*at, k, place, word))
                 elif type(value) is int and value >= LOWEST:
