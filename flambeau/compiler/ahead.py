@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from flambeau.autograd.grad_mode import no_grad
-from flambeau.compiler import fusing, playing, recording
+from flambeau.compiler import playing, recording
 from flambeau.compiler.recording import Recording, Spoiled, base_of
 from flambeau.eager import kernels
 from flambeau.func import functional_call

@@ -243,7 +243,7 @@ def _transposed_is_better(m, n, c):
     return c[1] != 1 and (c[0] == 1 or m == 1)
 
 
-# -- columns that are packed once -------------------------------------------------------------------
+# -- columns that are packed once ------------------------------------------------------------------
 
 FAR = 4096  # rows of A so many bytes apart fall on the same places of the first-level cache
 
@@ -252,7 +252,8 @@ class Kept(NamedTuple):
     """A product whose columns are packed by a kernel of its own, once for many runs.
 
     pack(pack_desc, place, b) fills `nbytes`; kernel(desc, c, a, place, scratch, slots, ...) is the
-    product, with `shared` bytes of scratch and `slot` more for each slot.
+    product, with `shared` bytes of scratch and `slot` more for each slot. shifts: does it pack
+    rows, too, as the original does not?
     """
 
     pack: object
@@ -262,6 +263,7 @@ class Kept(NamedTuple):
     desc: bytes
     shared: int
     slot: int
+    shifts: bool
 
 
 def with_kept_columns(runtime, key, desc):
@@ -275,8 +277,8 @@ def with_kept_columns(runtime, key, desc):
     count = len(Product._fields)
     given = words_of(desc)
     words, more = Product(*given[:count]), given[count:]
-    if mode == "columns" and words.a_row % FAR == 0 and words.panels > 1:
-        mode = "panels"
+    shifts = mode == "columns" and words.a_row % FAR == 0 and words.panels > 1
+    mode = "panels" if shifts else mode
     dtype = BY_CODE[code]
     schedule = SCHEDULES[runtime, MODES.index(mode), dtype, vectors, *rest]
     item = dtype.itemsize
@@ -302,6 +304,7 @@ def with_kept_columns(runtime, key, desc):
         packed((*product, *more)),
         shared,
         slot,
+        shifts,
     )
 
 
