@@ -17,8 +17,10 @@ PACKAGE = Path(__file__).parent.parent / "flambeau"
 
 # A name is a file or a folder right under flambeau/.
 LAYERS = [
-    "config errors _dtype _natively _layout _memory_format return_types torch_version version",
+    "config errors _dtype _natively _layout _memory_format _qscheme return_types torch_version "
+    "version",
     "codegen runtime _device storage",
+    "planning",
     "ops",
     "_tensor interposing aten eager autograd random printing _typed_storage",
     "tracing",
@@ -37,6 +39,7 @@ SPEAK_PUBLIC_API = "autograd.functional autograd.gradcheck"
 ONLY = {
     "codegen": "config errors _dtype _layout codegen",
     "runtime": "config errors _dtype _layout runtime _device storage",
+    "planning": "config errors _dtype _natively _layout codegen runtime planning",
     "ops": "config errors _dtype _natively _layout _memory_format return_types ops codegen.scalar",
 }
 

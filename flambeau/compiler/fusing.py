@@ -24,8 +24,9 @@ from flambeau.compiler.expressions import (
     structure,
     substituted,
 )
-from flambeau.eager import kernels, nests
+from flambeau.eager import kernels
 from flambeau.eager.plan import chunk_elements, cost
+from flambeau.planning import nests
 from flambeau.runtime.cpu import words_of
 from flambeau.runtime.tapes import Launch
 

@@ -17,6 +17,7 @@ from flambeau import autograd, fx
 from flambeau import random as _random
 from flambeau._layout import dense_layout
 from flambeau._tensor import Tensor, empty_like_layout, make_tensor
+from flambeau.amp.autocast_mode import preserved_autocast, set_autocast_enabled
 from flambeau.autograd.grad_mode import modes
 from flambeau.compiler import playing, recording
 from flambeau.compiler.again import Again
@@ -124,7 +125,8 @@ class _Dry:
         generator = _random.default_generator
         mark = generator._mark()
         try:
-            return self._entry()
+            with preserved_autocast():
+                return self._entry()
         finally:
             generator._go_back(mark)
 
@@ -173,6 +175,7 @@ class _Dry:
         grads = [filled(_dense(o._layout), 0) for o in roots]
         blocks = [(b.start, b.start, b.size) for b in forward.fresh]
         run = Recording([*map(base_of, leaves), *blocks, *map(base_of, grads)])
+        set_autocast_enabled("cpu", False)  # who goes back does so outside of it
         found = run.run(
             lambda: autograd.grad(roots, wanted, grads, retain_graph=True, allow_unused=True)
         )

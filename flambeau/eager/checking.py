@@ -13,7 +13,7 @@ import threading
 from flambeau._layout import span
 from flambeau._tensor import Tensor
 from flambeau.codegen.descriptions import ITEM_BYTES
-from flambeau.eager.nests import walk_of
+from flambeau.planning.nests import walk_of
 from flambeau.runtime.guards import Guards
 from flambeau.storage import Storage
 

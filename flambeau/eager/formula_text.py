@@ -29,7 +29,7 @@ def arguments(op, formula, saved_names, missing):
         elif name == "raw_gs":
             found.append("list(grads)")
         elif name == "needs":
-            found.append("[e is not None for e in node.edges]")
+            found.append("tuple([e is not None for e in node.edges])")
         elif name not in saved_names:
             stem, what = name.rsplit("_", 1)
             shape = ".shape" if what == "shape" else ""

@@ -1,8 +1,8 @@
 """Planning matrix products.
 
 `plan` takes sizes and strides; what it gives holds a kernel of codegen/templates/gemm.py and its
-description, which gemm_schedules.py works out. products.py and linear.py plan from the layouts of
-their operands; any launcher that has plain tensors to multiply calls `multiply_into`.
+description, which planning/products.py works out. products.py and linear.py plan from the layouts
+of their operands; any launcher that has plain tensors to multiply calls `multiply_into`.
 """
 
 from itertools import chain, product
@@ -14,11 +14,11 @@ from flambeau._layout import Size, collapse, dense_layout, expanded_strides, mak
 from flambeau._tensor import alias, empty_like_layout
 from flambeau.codegen.descriptions import Product
 from flambeau.codegen.target import current
-from flambeau.eager import gemm_schedules as schedules
 from flambeau.eager.copying import copy_into
-from flambeau.eager.gemm_schedules import BLOCKED, MODES
 from flambeau.eager.kernels import load_functions, pool, sources
 from flambeau.eager.plans import Plans
+from flambeau.planning import products as schedules
+from flambeau.planning.products import BLOCKED, MODES
 from flambeau.runtime.cpu import packed, words_of
 from flambeau.runtime.stacks import alone
 
@@ -195,6 +195,11 @@ def plan(like, m, n, k, c, a, b, scaled=False, activation="", addends=(), sizes=
     like: any layout with dtype and device of the operands. c, a, b, addends: strides of rows and
     columns; sizes: those of the batch; steps: strides along it, of c, a, b and each addend.
     """
+    runtime = like.device.runtime
+    if runtime.multiplies is not None:
+        return runtime.multiplies(
+            like, m, n, k, c, a, b, scaled, activation, addends, tuple(sizes), tuple(steps)
+        )
     swapped = _transposed_is_better(m, n, c)
     if swapped:
         m, n = n, m
@@ -212,7 +217,6 @@ def plan(like, m, n, k, c, a, b, scaled=False, activation="", addends=(), sizes=
     if mode == BLOCKED and (batch > 1 or k * n > max(HELD, 64 * k)):
         return _piecewise
     access = "".join(["s" if n == 1 else _ACCESS.get(st[1], "n") for st in addends])
-    runtime = like.device.runtime
     schedule = SCHEDULES[runtime, mode, dtype, vectors, scaled, access, activation, len(sizes)]
     strides = (*steps, *chain(*addends)) if addends else steps
     chunks, shared, slot, desc = schedule.described(

@@ -17,7 +17,18 @@ from flambeau.eager.overlaps import check_apart
 from flambeau.eager.pointwise import keep_original
 from flambeau.interposing.overriding import answering
 
-LAUNCHERS: dict = {}  # template name -> function on plain tensors
+
+class Launchers(dict):
+    """template name -> function on plain tensors; later: functions that make those, by name."""
+
+    later: dict = {}
+
+    def __missing__(self, name):
+        self[name] = found = self.later[name]()
+        return found
+
+
+LAUNCHERS = Launchers()
 FRONTS: dict = {}  # template name -> builder(op, general function) of a quicker public function
 
 

@@ -12,7 +12,6 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import edge_of, init_node, save_input, save_output
 from flambeau.codegen import scalar
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
-from flambeau.eager import reduction_walks as walks
 from flambeau.eager.binding import bind, store_out, take_out, type_error
 from flambeau.eager.formula import attach_float, node_class
 from flambeau.eager.fragments import compile_text
@@ -25,6 +24,7 @@ from flambeau.eager.signatures import Overloads
 from flambeau.interposing.overriding import notice
 from flambeau.ops.support import GROUPS
 from flambeau.ops.table import REQUIRED, names_of, public
+from flambeau.planning import reductions as walks
 from flambeau.runtime.cpu import packed
 from flambeau.runtime.stacks import alone
 
