@@ -235,14 +235,14 @@ class Family:
         outs, key = key[-self.outputs :], key[: -self.outputs]
         dtypes = tuple([o.dtype for o in outs])
         sorts = sorts_of((*key, *outs)) if self.elementwise else None
-        found = self.shaped[sorts[: -self.outputs]] if sorts is not None else None
-        if found is not None and found[2] == dtypes:
-            return found[:2]
         try:
+            found = self.shaped[sorts[: -self.outputs]] if sorts is not None else None
             kind = self.kind(key)
         except NotImplementedError:  # that there is no kernel is said last
             self.check_target(key, outs[0])
             raise
+        if found is not None and found[2] == dtypes:
+            return found[:2]
         self.check_target(key, outs[0])
         layouts = [k for k in key if type(k) is Layout]
         if self.elementwise and kind.runtime.computes and dtypes == kind.dtypes:
