@@ -76,8 +76,13 @@ def _plan_table(key):
 TABLES = Plans(_plan_table, by_default=False)
 
 
-def _lookup(weight, indices):
-    """(layout of the result, kernel, description, layout of the table as it is read)."""
+@planned(
+    "embedding",
+    "weight: fitted, indices: dense, padding_idx: number, scale_grad_by_freq: number, "
+    "sparse: number", order="result weight indices", fails=_out_of_range,
+)  # fmt: skip
+def embedding(weight, indices):
+    """The rows of a table; what is said of gradients does not matter here."""
     kernel, words = TABLES[weight, indices.dtype]
     layout, count = lengthened(indices, weight.sizes[1], weight.dtype), indices.numel
     if not words[2] and count:
@@ -88,14 +93,6 @@ def _lookup(weight, indices):
     chunks = 1 if count <= per_chunk else chunks_of(count, per_chunk)
     table = weight if _has_rows(weight) else dense_like(weight)
     return layout, kernel, packed(Lookup(chunks, count, *words)), table
-
-
-@planned(
-    "embedding", "weight: fitted, indices: dense, padding_idx, scale_grad_by_freq, sparse",
-    fails=_out_of_range,
-)  # fmt: skip
-def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
-    return _lookup(weight, indices)
 
 
 @launches("embedding_gradient")

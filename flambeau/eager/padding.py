@@ -38,12 +38,6 @@ def _widths(ndim, pad):
 # -- rows ------------------------------------------------------------------------------------------
 
 
-def _padded(input, pad, mode, value=0):
-    layout = input._layout
-    bits = bits_of(value, layout.dtype) if value != 0 and layout.itemsize <= 8 else 0
-    return _pad(input, pad, mode, value, bits)
-
-
 def _by_boxes(input, pad, mode, value, bits):
     if mode != "constant":
         return arranged(_edge_boxes, input, pad, mode)
@@ -146,7 +140,12 @@ def constant_pad(input, pad, value):
             "Length of pad should be no more than twice the number of dimensions of the input. "
             f"Pad length is {len(pad)} while the input has {input._layout.ndim} dimensions."
         )
-    return _padded(input, pad, "constant", _number(value, input._layout.dtype))
+    if value == 0 and type(value) in (int, float):
+        return _pad(input, pad, "constant", 0, 0)
+    dtype = input._layout.dtype
+    value = _number(value, dtype)
+    bits = bits_of(value, dtype) if value != 0 and dtype.itemsize <= 8 else 0
+    return _pad(input, pad, "constant", value, bits)
 
 
 def _number(value, dtype):
@@ -231,7 +230,7 @@ def _edge_boxes(layout, pad, mode):
 
 @launches("edge_pad")
 def edge_pad(input, pad, mode):
-    return _padded(input, pad, mode)
+    return _pad(input, pad, mode, 0, 0)
 
 
 # -- gradients -------------------------------------------------------------------------------------

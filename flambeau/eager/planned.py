@@ -17,7 +17,7 @@ The signature is that of the launcher. What stands behind a name:
     dense       the same, copied first where it is not contiguous
     fitted      the same, copied first where it has not the layout that the plan names
     layout      its layout is part of the key, and no more
-    number      goes to the kernel, and is no part of the key
+    number      goes to the kernel (unless `order` has it not), and is no part of the key
 
 `?` behind a kind: may be None. A kernel gets its description, the addresses of results, those of
 operands, that of the room it works in, and numbers; 0 for what is not there.
@@ -154,10 +154,15 @@ class Launcher:
         if self.run is None:
             title = f"{self.name} launcher"
             self.run = compile_text(self.text(self.name), self.space, title)[self.name]
+            self.run.plan, self.run.plans, self.run.function = self.plan, self.plans, self.function
         return self.run
 
     def __call__(self, *args):
-        return self.function()(*args)
+        """The first call by name; the function then takes the place of this, without a detour."""
+        run, space = self.function(), self.plan.__globals__
+        if space.get(self.plan.__name__) is self:
+            space[self.plan.__name__] = run
+        return run(*args)
 
 
 def planned(
