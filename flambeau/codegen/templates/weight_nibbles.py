@@ -7,7 +7,7 @@ the sum of a group is `scale * (sum of x * level) + shift * (sum of x)`.
 
 from flambeau.codegen.descriptions_quantized import Nibbles
 from flambeau.codegen.llvm import masked_store
-from flambeau.codegen.loops import I1, I8, I32, I64, PTR, vector
+from flambeau.codegen.loops import I1, I8, I32, I64, PTR, V, vector
 from flambeau.codegen.target import current
 from flambeau.codegen.templates.sorting import Kernel
 
@@ -45,7 +45,9 @@ def _strip(fn, d, bits, rows, vectors, arguments, strip):
         facts = (number_of_group * d.strips + strip) * (vectors * w)
         after = []
         for r in range(rows):
-            whole = fn.load(fn.gep(x, (d.rows_step * r + d.depth + number_of_group), "float"), "float")
+            whole = fn.load(
+                fn.gep(x, (d.rows_step * r + d.depth + number_of_group), "float"), "float"
+            )
             whole = fn.splat(whole, w)
             for v in range(vectors):
                 scale, shift = (
@@ -98,13 +100,7 @@ def _level(fn, word, j, bits):
     shifted = word >> (bits * j) if j else word
     if bits == 4 and current().vector_bytes == 64:  # the lowest four bits choose from a table
         table = fn.module.constant("float", [float(k) for k in range(16)])
-        values = fn.load(_pointer(fn, table), number, 64)
+        values = fn.load(V(fn, PTR, table), number, 64)
         return fn.call("llvm.x86.avx512.permvar.sf.512", number, values, shifted)
     level = shifted & mask if bits * (j + 1) < 32 else shifted
     return fn.convert("uitofp", level, number)
-
-
-def _pointer(fn, table):
-    from flambeau.codegen.loops import V
-
-    return V(fn, PTR, table)
