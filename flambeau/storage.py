@@ -8,9 +8,12 @@ from flambeau._device import cpu
 
 
 class Storage:
-    """A block of memory. `give` returns it to its pool when the last tensor lets go."""
+    """A block of memory. `give` returns it to its pool when the last tensor lets go.
 
-    __slots__ = ("pointer", "nbytes", "version", "give", "owner", "__weakref__")
+    owner and quantizer (of quantized tensors, eager/quantized.py) are there if somebody set them.
+    """
+
+    __slots__ = ("pointer", "nbytes", "version", "give", "owner", "quantizer", "__weakref__")
 
     def __del__(self):
         self.give(self.pointer)
@@ -60,6 +63,9 @@ def twin(storage, version=0):
         root.owner = Kept()
     copy = borrowed_storage(root.pointer, root.nbytes, root)
     copy.version = version
+    quantizer = getattr(storage, "quantizer", None)
+    if quantizer is not None:
+        copy.quantizer = quantizer
     return copy
 
 

@@ -17,7 +17,8 @@ PACKAGE = Path(__file__).parent.parent / "flambeau"
 
 # A name is a file or a folder right under flambeau/.
 LAYERS = [
-    "config errors _dtype _natively _layout _memory_format return_types torch_version version",
+    "config errors _dtype _natively _layout _memory_format _qscheme return_types torch_version "
+    "version",
     "codegen runtime _device storage",
     "planning",
     "ops",

@@ -157,6 +157,10 @@ def _planned(out, source, weight, bias, stride, padding, dilation, groups, backw
     check_room(out)  # before strides and taps are listed
     if source.numel == 0 or weight.numel == 0:
         return _zeros
+    if out.device.runtime.convolutions is not None:
+        return out.device.runtime.convolutions.run(
+            out, source, weight, bias, stride, padding, dilation, groups, backward
+        )
     if weight.is_contiguous and not source.is_contiguous:
         kernel = tuple(weight.shape)[2:]
         if matrices.fits(source, out, kernel, stride, padding, groups):
@@ -306,6 +310,9 @@ def _plan_to_weight(key):
         return layout, _nothing
     if input.numel == 0 or other.numel == 0:
         return layout, _zeros
+    own = layout.device.runtime.convolutions
+    if own is not None:
+        return layout, own.weights(layout, input, other, stride, padding, dilation, groups)
     target = layout
     if not layout.is_contiguous:
         target = dense_layout(shape, layout.dtype, layout.device)

@@ -13,6 +13,7 @@ from flambeau._layout import dense_layout, is_dense_in_some_order, make_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
+from flambeau.eager import cuda_sampling
 from flambeau.eager.copying import copy_into, preserved_layout
 from flambeau.eager.launching import LAUNCHERS, call_row, launches, overwrite
 from flambeau.eager.plans import Plans
@@ -25,6 +26,7 @@ from flambeau.eager.sampling import (
     require,
     side_by_side,
     stream,
+    uniform_,
 )
 from flambeau.ops.dropout import (
     SELU_FLOOR,
@@ -40,6 +42,11 @@ def _is_walkable(input):
     layout = input._layout
     whole = layout.is_contiguous or is_dense_in_some_order(layout)
     return whole and layout.dtype in HALF_AND_UP
+
+
+def _multiplies_noise(input):
+    """GPUs have one kernel for dropout alone; its relatives multiply with noise there."""
+    return input._layout.device.type == "cuda"
 
 
 def _toss(kind, input, keep, factor=0.0, shift=0.0, share=0.0, out=None, masked=None):
@@ -71,6 +78,8 @@ def _plan(key):
         mask = make_layout(layout.sizes, layout.strides, d.bool_, layout.device)
     if not layout.numel:
         return mask, nothing
+    if layout.device.type == "cuda":
+        return mask, cuda_sampling.dropout(layout, kind, masked)
     facts = layout.dtype.code, kind, masked
     return mask, layout.device.runtime.kernel(kind + "_dropout", "dropout:build_dropout", *facts)
 
@@ -136,7 +145,8 @@ def _launcher(with_mask, otherwise, by_channel):
             return input
         if p == 1:
             return input * input.new_zeros(())
-        if not by_channel and _is_walkable(input):
+        plain = with_mask is dropout_with_mask or not _multiplies_noise(input)
+        if not by_channel and plain and _is_walkable(input):
             return with_mask(input, p)[0]
         return otherwise(input, p, by_channel)
 
@@ -159,6 +169,8 @@ def _write(kind=None, numbers=None):
             return input
         views.check_inplace(input)
         recording = modes.grad and input._requires_grad
+        if kind == "plain" and p < 1 and _multiplies_noise(input):
+            return input.mul_(_noise(input, p, False).div_(1 - p))
         if kind and not recording and train and 0 < p < 1 and _is_walkable(input):
             _toss(kind, input, 1 - p, *numbers(p), out=input, masked=False)
             input._storage.version += 1
@@ -222,6 +234,12 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
     if not is_computed(out):
         return out
     source = side_by_side(input)
+    if training and _multiplies_noise(input):
+        drawn = _empty_like(noise)
+        uniform_(drawn, lower, upper, generator)
+        source = views.detached(source)
+        noise.copy_((source <= 0) * drawn + (source > 0))
+        return source * noise
     if not training:
         source = views.detached(source)
         return source.clamp(min=0) + source.clamp(max=0) * ((lower + upper) / 2)

@@ -184,6 +184,11 @@ def plan(like, m, n, k, c, a, b, scaled=False, activation="", addends=(), sizes=
     like: any layout with dtype and device of the operands. c, a, b, addends: strides of rows and
     columns; sizes: those of the batch; steps: strides along it, of c, a, b and each addend.
     """
+    runtime = like.device.runtime
+    if runtime.multiplies is not None:
+        return runtime.multiplies(
+            like, m, n, k, c, a, b, scaled, activation, addends, tuple(sizes), tuple(steps)
+        )
     swapped = _transposed_is_better(m, n, c)
     if swapped:
         m, n = n, m
@@ -201,7 +206,6 @@ def plan(like, m, n, k, c, a, b, scaled=False, activation="", addends=(), sizes=
     if mode == BLOCKED and (batch > 1 or k * n > max(HELD, 64 * k)):
         return _piecewise
     access = "".join(["s" if n == 1 else _ACCESS.get(st[1], "n") for st in addends])
-    runtime = like.device.runtime
     schedule = SCHEDULES[runtime, mode, dtype, vectors, scaled, access, activation, len(sizes)]
     strides = (*steps, *chain(*addends)) if addends else steps
     while True:

@@ -8,6 +8,7 @@ copied first, as PyTorch does. Table rows: `ops/resampling.py`.
 import math
 
 from flambeau import _dtype
+from flambeau._device import cpu
 from flambeau._layout import dense_layout, make_layout, ordered_strides
 from flambeau._natively import natively
 from flambeau._tensor import check_room
@@ -24,6 +25,7 @@ from flambeau.eager.resampling_tables import (
     WIDE,
     in_blocks,
     listed,
+    moved,
     turned,
 )
 from flambeau.eager.rows import dense_like, has_work, vector_layout
@@ -109,8 +111,8 @@ def _resample(layout, kind, output_size, align_corners, scales, input_size):
     known = SIDES[layout.device, layout.dtype, kind, align_corners, backward]
     sides = list(zip(sizes, output_size, scales or (None,) * len(sizes)))
     tables = [known.tables[side] for side in sides]
-    if last:
-        return _by_pixels(source, step, out, tables)
+    if last or not layout.device.runtime.runs_programs:
+        return _by_pixels(source, step, out, tables, last)
     return _by_rows(source, step, out, tables, known.columns[sides[-1]])
 
 
@@ -130,11 +132,12 @@ def by_tables(layout, name, facts):
         return *idle(out), layout, None, None
     wide, device = layout.dtype.code in WIDE, layout.device
     inputs = shape[-len(maps) :]
-    tables = [
-        turned(device, listed([[(i, 1.0)] for i in m], wide), n) for m, n in zip(maps, inputs)
-    ]
-    if last:
-        return _by_pixels(source, step, out, tables)
+    host = device if device.runtime.runs_programs else cpu
+    tables = [turned(host, listed([[(i, 1.0)] for i in m], wide), n) for m, n in zip(maps, inputs)]
+    if host is not device:
+        tables = [moved(table, device) for table in tables]
+    if last or host is not device:
+        return _by_pixels(source, step, out, tables, last)
     return _by_rows(source, step, out, tables, in_blocks(device, tables[-1], layout.dtype.code))
 
 
@@ -186,10 +189,12 @@ def _by_rows(source, step, out, tables, columns):
     return out, columns.kernel, desc, source, scratch, (deep, high, columns)
 
 
-def _by_pixels(source, step, out, tables):
-    """Rows of pixels, channels last."""
+def _by_pixels(source, step, out, tables, last):
+    """Rows of pixels, channels last; planes of rows have one channel."""
     tables, here, there = _three(source, out, tables)
     images, channels = source.sizes[:2]
+    if not last:
+        images, channels = source.numel // math.prod(here), 1
     places = tuple([place for table in tables for place in table.places])
     facts = ("resampling:build_pixels", source.dtype.code)
     kernel = source.device.runtime.kernel("resample_pixels", *facts)

@@ -10,10 +10,12 @@ from array import array
 from typing import NamedTuple
 
 from flambeau import _dtype
+from flambeau._device import cpu
 from flambeau.codegen.descriptions_images import Blocks, Regular, Spread, Turned
 from flambeau.eager.plans import Plans
 from flambeau.planning.resampling import LISTED, double, merged, pace, single
 from flambeau.runtime.cpu import packed, place_of, read_bytes, write_bytes
+from flambeau.storage import new_storage
 
 _WAYS = ("near", "far", "gather")
 WIDE = (_dtype.float64.code, _dtype.uint8.code)  # sums are kept in double
@@ -62,6 +64,13 @@ def listed(rows, wide):
     indices.append(0)
     memory = pointers + indices + array("q", weights.tobytes().ljust(8 * room, b"\0"))
     return _table(memory, memory.buffer_info()[0], len(rows), room, wide)
+
+
+def moved(table, device):
+    """The same table in memory of another device than the host."""
+    memory = new_storage(8 * (table.outputs + 1 + 2 * table.room), device)
+    device.runtime.write(memory.pointer, table.places[0], memory.nbytes)
+    return _table(memory, memory.pointer, table.outputs, table.room, table.wide)
 
 
 def turned(device, table, inputs):
@@ -128,6 +137,8 @@ class Sides:
         )
 
     def _table(self, side):
+        if not self.device.runtime.runs_programs:
+            return moved(SIDES[cpu, *self.key[1:]].tables[side], self.device)
         size, wanted, scale = side
         if self.backward:
             return turned(self.device, SIDES[*self.key[:-1], False].tables[side], size)

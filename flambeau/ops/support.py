@@ -12,6 +12,7 @@ from flambeau.ops.rules import weighted
 GROUPS = {t: "bool int float complex".split()[t.category] for t in d.ALL}
 GROUPS |= dict.fromkeys((d.uint16, d.uint32, d.uint64), "wide")
 GROUPS |= dict.fromkeys((d.float16, d.bfloat16), "half")
+GROUPS |= dict.fromkeys(d.QUANTIZED, "quantized")
 
 INTEGRAL = "bool int wide"
 FLOATING = "half float"
