@@ -334,7 +334,9 @@ class Importer:
             passed = node.input[position] if position < len(node.input) else ""
             value = self.lookup(scope, passed)
             inner.values[name] = value
-        versions = {domain_of(entry): entry.version for entry in function.opset_import}
+        versions = self.versions | {
+            domain_of(entry): entry.version for entry in function.opset_import
+        }
         self.depth += 1
         self.emit(function.node, inner, versions, options)
         self.depth -= 1

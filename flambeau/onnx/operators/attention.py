@@ -18,12 +18,21 @@ def heads_apart(x: Tensor, heads: int | None) -> Tensor:
     return x.unflatten(-1, [heads, -1]).transpose(1, 2)
 
 
-def causal_bias(rows: int, columns: int, past: Any, dtype: torch.dtype) -> Tensor:
-    """Minus infinity for keys that come after the query; `past` keys came before all queries."""
-    place = torch.arange(rows).reshape(-1, 1)
+def window_bias(
+    rows: int, columns: int, past: Any, left: int, right: int, dtype: torch.dtype
+) -> Tensor:
+    """Minus infinity for keys too far from the query; `past` keys came before all queries.
+
+    A negative reach is none at all.
+    """
     if isinstance(past, torch.Tensor):
         past = past.reshape(-1, 1, 1, 1)
-    hidden = torch.arange(columns) > place + past
+    distance = torch.arange(columns) - (torch.arange(rows).reshape(-1, 1) + past)
+    hidden = torch.zeros_like(distance, dtype=torch.bool)
+    if left >= 0:
+        hidden = hidden | (distance < -left)
+    if right >= 0:
+        hidden = hidden | (distance > right)
     return torch.zeros(hidden.shape, dtype=dtype).masked_fill(hidden, -math.inf)
 
 
@@ -49,8 +58,10 @@ def attention(
     *,
     is_causal: int = 0,
     kv_num_heads: int | None = None,
+    left_window_size: int = -1,
     q_num_heads: int | None = None,
     qk_matmul_output_mode: int = 0,
+    right_window_size: int = -1,
     scale: float | None = None,
     softcap: float = 0.0,
     softmax_precision: int | None = None,
@@ -75,30 +86,27 @@ def attention(
     rows, columns = q.shape[2], k.shape[2]
     factor = math.sqrt(1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     scores = torch.matmul(q * factor, (k * factor).transpose(-1, -2))
-    kept = [scores, None, None, None]  # what the mode may ask for
+    raw = scores
     bias = None if mask is None else mask_as_bias(mask, columns, dtype)
     if lengths is not None:
         past = lengths - rows
         ended = torch.arange(columns) >= lengths.reshape(-1, 1, 1, 1)
         padded = torch.zeros(ended.shape, dtype=dtype).masked_fill(ended, -math.inf)
         bias = padded if bias is None else bias + padded
-    if is_causal:
-        hidden = causal_bias(rows, columns, past, dtype)
+    right = 0 if is_causal else right_window_size
+    if left_window_size >= 0 or right >= 0:
+        hidden = window_bias(rows, columns, past, left_window_size, right, dtype)
         bias = hidden if bias is None else bias + hidden
-    # Up to op set 23 the mask came before the soft cap; the order of the modes says the same.
     capped = scores if not softcap else softcap * torch.tanh(scores / softcap)
-    kept[2] = capped
     scores = capped if bias is None else capped + bias
-    kept[1] = scores
     wide = scores if softmax_precision is None else scores.to(dtype_of(softmax_precision))
     weights = torch.softmax(wide, -1).to(dtype)
     if bias is not None:
         weights = torch.nan_to_num(weights, nan=0.0)  # a row whose keys are all hidden
-    kept[3] = weights
     y = torch.matmul(weights, v)
     if flat:
         y = y.transpose(1, 2).flatten(2)
-    results = (y, *present, kept[qk_matmul_output_mode])
+    results = (y, *present, (raw, capped, scores, weights)[qk_matmul_output_mode])
     return results[:n_outputs] if n_outputs > 1 else y
 
 

@@ -18,6 +18,7 @@ from flambeau.onnx.operators.values import (
     number,
     tensor_of,
 )
+from flambeau.onnx.protobufs import onnx
 
 # Ops that are a function of ours, for every dtype that they are defined for.
 for _name, _function in {
@@ -343,7 +344,5 @@ def cumulative(
 
 @op("BitCast", 26)
 def bit_cast(x: Any, *, to: int) -> Any:
-    from flambeau.onnx.protobufs import onnx
-
-    array = np.ascontiguousarray(array_of(x))
+    array = np.array(array_of(x), order="C")
     return tensor_of(array.view(onnx.helper.tensor_dtype_to_np_dtype(to)))

@@ -22,7 +22,9 @@ def source_places(
     if rule == "asymmetric":
         return x / scale
     if rule == "align_corners":
-        return x * (size - 1) / (target - 1) if target > 1 else np.zeros(target)
+        # The length counts as the scale says, also where the number of elements is less.
+        length = scale * size
+        return x * (size - 1) / (length - 1) if target > 1 else np.zeros(target)
     if rule == "pytorch_half_pixel":
         return (x + 0.5) / scale - 0.5 if target > 1 else np.zeros(target)
     if rule == "half_pixel_symmetric":

@@ -34,18 +34,22 @@ def dft_legacy(
 
 
 def transform(x: Tensor, length: Any, axis: int, inverse: bool, onesided: bool) -> Tensor:
-    """Onesided: half of a spectrum for real input, and real numbers for half of a spectrum."""
-    place = axis % x.dim()
+    """Onesided: half of a spectrum for real input, and real numbers for half of a spectrum.
+
+    Sums are made in double precision, so that what cancels is zero.
+    """
+    place, dtype = axis % x.dim(), x.dtype
+    x = x.double()
     count = None if length is None else int(number(length))
     values = as_complex(x)
     if inverse and onesided:
-        return torch.fft.irfft(values, count, place).unsqueeze(-1)
+        return torch.fft.irfft(values, count, place).unsqueeze(-1).to(dtype)
     wide = values if values.is_complex() else torch.complex(values, torch.zeros_like(values))
     function = torch.fft.ifft if inverse else torch.fft.fft
     result = function(wide, count, place)
     if onesided:
         result = result.narrow(place, 0, result.shape[place] // 2 + 1)
-    return torch.view_as_real(result)
+    return torch.view_as_real(result).to(dtype)
 
 
 @op("STFT", 17, static=(1, 3))

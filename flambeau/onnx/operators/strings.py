@@ -32,7 +32,7 @@ def string_split(
     width = max((len(row) for row in rows), default=0)
     filled = [row + [""] * (width - len(row)) for row in rows]
     pieces = np.array(filled, dtype=object).reshape([*x.shape, width])
-    return pieces, torch.tensor([len(row) for row in rows]).reshape(x.shape)
+    return pieces, torch.tensor([len(row) for row in rows], dtype=torch.int64).reshape(x.shape)
 
 
 @op("RegexFullMatch", 20)
