@@ -16,6 +16,7 @@ import flambeau as torch
 from flambeau import fx, nn
 from flambeau.onnx import operators
 from flambeau.onnx.errors import OnnxLoadError
+from flambeau.onnx.imported import ImportedModule
 from flambeau.onnx.operators import sizes as size_ops
 from flambeau.onnx.operators.shapes import constant
 from flambeau.onnx.operators.values import array_of, tensor_of
@@ -33,7 +34,7 @@ BODIES = {"If", "Loop", "Scan", "SequenceMap"}
 MEASURED = {"BatchNormalization": (3, 4), "QuantizeLinear": (1,), "DequantizeLinear": (1,)}
 
 
-def load(model: Any, *, trainable: bool = True) -> fx.GraphModule:
+def load(model: Any, *, trainable: bool = True) -> ImportedModule:
     """A module that computes what an ONNX file says.
 
     `model` is a path, bytes, an open file or a ModelProto. Weights of floating point with at least
@@ -99,7 +100,7 @@ class Importer:
 
     # The whole.
 
-    def module(self, weights: dict[str, np.ndarray], trainable: bool) -> fx.GraphModule:
+    def module(self, weights: dict[str, np.ndarray], trainable: bool) -> ImportedModule:
         graph = self.proto.graph
         root = nn.Module()
         scope = Scope(root)
@@ -115,7 +116,7 @@ class Importer:
         self.emit(graph.node, scope, self.versions)
         results = [self.tensor(scope, self.lookup(scope, out.name)) for out in graph.output]
         scope.graph.output(results[0] if len(results) == 1 else tuple(results))
-        module = fx.GraphModule(root, scope.graph)
+        module = ImportedModule(root, scope.graph)
         module.meta["onnx"] = {
             "inputs": inputs,
             "outputs": [out.name for out in graph.output],
@@ -140,7 +141,7 @@ class Importer:
         inner.graph.output(tuple(results))
         self.count += 1
         name = f"body_{self.count}"
-        scope.root.add_module(name, fx.GraphModule(inner.root, inner.graph))
+        scope.root.add_module(name, ImportedModule(inner.root, inner.graph))
         return name
 
     # Values.

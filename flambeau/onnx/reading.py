@@ -133,6 +133,7 @@ def taken_weights(graph: Any, source: Source) -> dict[str, Any]:
             value = graph.input.add()
             value.name = tensor.name
             value.type.tensor_type.elem_type = tensor.data_type
+            value.type.tensor_type.shape.SetInParent()  # a scalar has a shape without sizes
             for size in weights[tensor.name].shape:
                 value.type.tensor_type.shape.dim.add().dim_value = size
     del graph.initializer[:]
