@@ -3,10 +3,10 @@
 import importlib
 from typing import Any
 
+from flambeau import interposing
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager import interposing
-from flambeau.eager.overriding import ARGUMENTS, disabled
+from flambeau.interposing.overriding import ARGUMENTS, disabled
 from flambeau.nn import functional
 from flambeau.nn.modules.traversal import _parse_to
 from flambeau.overrides import DisableTorchFunction as DisableTorchFunction

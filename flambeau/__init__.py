@@ -28,6 +28,10 @@ from flambeau._memory_format import memory_format as memory_format
 from flambeau._memory_format import preserve_format as preserve_format
 from flambeau._memory_format import strided as strided
 from flambeau._tensor import Tensor as Tensor
+from flambeau._tensor import legacy as _legacy
+from flambeau._tensor import members as _members
+from flambeau._tensor import questions as _questions
+from flambeau._tensor.attachment import attach_methods as _attach_methods
 from flambeau.autograd.grad_mode import enable_grad as enable_grad
 from flambeau.autograd.grad_mode import inference_mode as inference_mode
 from flambeau.autograd.grad_mode import is_grad_enabled as is_grad_enabled
@@ -37,20 +41,16 @@ from flambeau.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from flambeau.eager import creation as _creation
 from flambeau.eager import foreach as _foreach
 from flambeau.eager import launchers as _launchers
-from flambeau.eager import legacy as _legacy
 from flambeau.eager import methods as _methods
-from flambeau.eager import public as _public
 from flambeau.eager import random_tensors as _random_tensors
-from flambeau.eager import tensor_methods as _tensor_methods
 from flambeau.eager import windows as _windows
-from flambeau.eager.attachment import attach_methods as _attach_methods
 from flambeau.eager.kernels import get_num_threads as get_num_threads
 from flambeau.eager.kernels import set_num_threads as set_num_threads
 from flambeau.errors import OutOfMemoryError as OutOfMemoryError
 from flambeau.printing import set_printoptions as set_printoptions
 
 # importing these filled the table and the methods of Tensor
-_REGISTERED = (_ops.FAMILIES, _launchers.MODULES, _tensor_methods.MODULES)
+_REGISTERED = (_ops.FAMILIES, _launchers, _members)
 
 __version__ = "0.1.0"
 
@@ -61,7 +61,7 @@ globals().update(_dtypes.BY_NAME)
 globals().update(_dtypes.ALIASES)
 globals().update(_dtypes.WITHOUT_KERNELS)
 globals().update(_legacy.TYPED)
-for _module in (_creation, _random_tensors, _windows, _public):
+for _module in (_creation, _random_tensors, _windows, _questions):
     for _name in _module.PUBLIC:
         globals()[_name] = getattr(_module, _name)
 globals()["range"] = _creation.range_

@@ -1,5 +1,5 @@
-"""`torch._ops`, by name; the code is in eager/overloads.py."""
+"""`torch._ops`, by name; the code is in aten/overloads.py."""
 
-from flambeau.eager.overloads import OpOverload, OpOverloadPacket, namespace
+from flambeau.aten.overloads import OpOverload, OpOverloadPacket, namespace
 
 __all__ = ["OpOverload", "OpOverloadPacket", "namespace"]

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from flambeau import Tensor, ops
+from flambeau.aten.overloads import OpOverloadPacket
 from flambeau.autograd import Function
-from flambeau.eager.interposing import offer
-from flambeau.eager.overloads import OpOverloadPacket
+from flambeau.interposing import offer
 
 __all__ = ["CustomOpDef", "custom_op", "register_autograd", "register_fake"]
 

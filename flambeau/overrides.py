@@ -1,8 +1,8 @@
 """`torch.overrides`: who answers for functions: arguments with `__torch_function__`, and modes.
 
-A mode is a handler (eager/interposing.py) above all others: it is told of every function that is
+A mode is a handler (interposing/) above all others: it is told of every function that is
 called inside of its `with`. While it answers it is off, so it may call what it was told of.
-Arguments that answer, and subclasses of Tensor, are in eager/overriding.py.
+Arguments that answer, and subclasses of Tensor, are in interposing/overriding.py.
 """
 
 import contextlib
@@ -11,9 +11,10 @@ import types as python_types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from flambeau import interposing
 from flambeau._tensor import Tensor
-from flambeau.eager import interposing, places
-from flambeau.eager.overriding import (
+from flambeau.interposing import places
+from flambeau.interposing.overriding import (
     ARGUMENTS,
     KINDS,
     answer,

@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 import flambeau
-from flambeau.eager import interposing
+from flambeau import interposing
 from tests.amp_cases import CASES, run
 
 bf16, f16, f32 = flambeau.bfloat16, flambeau.float16, flambeau.float32

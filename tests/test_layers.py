@@ -20,7 +20,7 @@ LAYERS = [
     "config errors _dtype _natively _layout _memory_format return_types torch_version version",
     "codegen runtime _device storage",
     "ops",
-    "_tensor eager autograd random printing _typed_storage",
+    "_tensor interposing aten eager autograd random printing _typed_storage",
     "tracing",
     "nn optim utils func serialization amp cpu cuda linalg fft special distributions profiler "
     "testing multiprocessing hub backends functional types accelerator mps xpu "
@@ -46,8 +46,8 @@ HOMES = {
     "ctypes": ["runtime/*.py"],
     "cuda": ["runtime/*.py"],
 }
-NUMPY_FREE = ["ops", "codegen", "eager", "autograd"]
-INTERCHANGE = "eager.interchange"  # between NumPy and tensors is what it is for
+NUMPY_FREE = ["ops", "codegen", "_tensor", "eager", "interposing", "aten", "autograd"]
+INTERCHANGE = "_tensor.interchange"  # between NumPy and tensors is what it is for
 
 
 class Import(NamedTuple):

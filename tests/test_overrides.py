@@ -7,7 +7,8 @@ import threading
 import pytest
 
 import flambeau
-from flambeau.eager import interposing, overriding
+from flambeau import interposing
+from flambeau.interposing import overriding
 from tests.override_cases import (
     CASES,
     DISPATCHED,

@@ -9,7 +9,7 @@ from typing import Any
 
 from flambeau._decomp import composite_views, composites, core, core_losses, recurrence
 from flambeau._decomp.registry import COMPOSITE, CORE, register_decomposition
-from flambeau.eager.overloads import OpOverload, OpOverloadPacket
+from flambeau.aten.overloads import OpOverload, OpOverloadPacket
 
 __all__ = [
     "composite_decompositions",

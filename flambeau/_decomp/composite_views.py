@@ -4,10 +4,10 @@ import math
 from typing import Any
 
 import flambeau
+from flambeau import interposing
 from flambeau._decomp.registry import composite
 from flambeau._tensor import Tensor
-from flambeau.eager import interposing
-from flambeau.eager.overloads import namespace
+from flambeau.aten.overloads import namespace
 
 aten: Any = namespace("aten")
 

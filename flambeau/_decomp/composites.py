@@ -7,8 +7,8 @@ import flambeau
 from flambeau._decomp.composite_views import can_view
 from flambeau._decomp.registry import composite
 from flambeau._tensor import Tensor
-from flambeau.eager.overloads import namespace
-from flambeau.eager.schemas import schemas_of
+from flambeau.aten.overloads import namespace
+from flambeau.aten.schemas import schemas_of
 
 aten: Any = namespace("aten")
 

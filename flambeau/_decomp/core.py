@@ -9,7 +9,7 @@ from flambeau._decomp.composites import _batched, _scalar
 from flambeau._decomp.composites import matmul as whole_matmul
 from flambeau._decomp.registry import become, core
 from flambeau._tensor import Tensor
-from flambeau.eager.overloads import namespace
+from flambeau.aten.overloads import namespace
 
 aten: Any = namespace("aten")
 

@@ -8,7 +8,7 @@ from flambeau._decomp.composites import _reduced, _scalar
 from flambeau._decomp.core import _full, _triangle, dropout, log_sigmoid_forward, transpose
 from flambeau._decomp.registry import core
 from flambeau._tensor import Tensor
-from flambeau.eager.overloads import namespace
+from flambeau.aten.overloads import namespace
 
 aten: Any = namespace("aten")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import flambeau
 from flambeau._tensor import Tensor
-from flambeau.eager.schemas import schemas_of
+from flambeau.aten.schemas import schemas_of
 from flambeau.nn import functional as F
 
 _REDUCTIONS = ("none", "mean", "sum")

@@ -5,7 +5,7 @@ from typing import Any
 
 from flambeau._decomp.registry import core, whole
 from flambeau._tensor import Tensor
-from flambeau.eager.overloads import namespace
+from flambeau.aten.overloads import namespace
 
 aten: Any = namespace("aten")
 States = list[Tensor]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau._tensor import Tensor
-from flambeau.eager.overloads import (
+from flambeau.aten.overloads import (
     OpOverload,
     OpOverloadPacket,
     current_recorder,

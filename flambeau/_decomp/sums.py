@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from flambeau._tensor import Tensor
-from flambeau.eager.overloads import namespace
+from flambeau.aten.overloads import namespace
 
 aten: Any = namespace("aten")
 

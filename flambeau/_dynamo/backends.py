@@ -54,6 +54,9 @@ def aot_eager(gm: Any, example_inputs: list, **options: Any) -> Callable:
 @register_backend
 def inductor(gm: Any, example_inputs: list, options: dict | None = None) -> Callable:
     """The graph as a program of tapes: see compiler/program.py."""
+    if any(type(value) in (int, float) for value in example_inputs):
+        counted = importlib.import_module("flambeau.compiler.counted")
+        return counted.Counted(gm, example_inputs)
     program = importlib.import_module("flambeau.compiler.program")  # with all of fx: on first need
     return program.compile_graph(gm, example_inputs, options or {})
 

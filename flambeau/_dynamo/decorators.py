@@ -73,15 +73,29 @@ def run(fn: Any = None) -> Any:
     return fn if original is None else original
 
 
+def _mark_sizes(t, name, index):
+    dims = index if isinstance(index, (list, tuple)) else (index,)
+    setattr(t, name, {*getattr(t, name, ()), *dims})
+
+
 def mark_dynamic(t: Any, index: Any, **options: Any) -> None:
-    """Which sizes of an argument vary: a new size never makes new machine code, so any may."""
+    """Which sizes of an argument vary: an error says so where a program fixes one of them."""
+    _mark_sizes(t, "_dynamo_dynamic_indices", index)
 
 
-maybe_mark_dynamic = mark_unbacked = mark_dynamic
+def maybe_mark_dynamic(t: Any, index: Any) -> None:
+    """The same without an error."""
+    _mark_sizes(t, "_dynamo_weak_dynamic_indices", index)
+
+
+def mark_unbacked(t: Any, index: Any, **options: Any) -> None:
+    """Sizes that nothing may be decided by; here as those that may vary."""
+    _mark_sizes(t, "_dynamo_unbacked_indices", index)
 
 
 def mark_static(t: Any, index: Any = None) -> None:
-    """Which sizes of an argument never vary; the same."""
+    """Which sizes of an argument never vary: another size is read on its own. All by default."""
+    _mark_sizes(t, "_dynamo_static_indices", tuple(range(t.dim())) if index is None else index)
 
 
 def mark_static_address(t: Any, guard: bool = False) -> None:
@@ -103,6 +117,6 @@ def _graph_break(reader: Any, msg: str = "") -> None:
     raise Break("graph_break() is called" + (f": {msg}" if msg else ""))
 
 
-@known.known(mark_dynamic, mark_static, mark_static_address)
+@known.known(mark_dynamic, maybe_mark_dynamic, mark_unbacked, mark_static, mark_static_address)
 def _mark(reader: Any, *args: Any, **kwargs: Any) -> None:
     """Says nothing that matters here."""

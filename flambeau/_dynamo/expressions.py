@@ -15,6 +15,7 @@ from flambeau._dynamo.values import (
     TensorValue,
     holds_symbols,
 )
+from flambeau._dynamo.varying import NumberValue
 
 BINARY = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
@@ -162,6 +163,10 @@ class Expressions:
             return same
         if isinstance(left, TensorValue) and isinstance(right, TensorValue):
             return left is right  # inputs that are one object are one value, which is guarded
+        if isinstance(left, NumberValue) or isinstance(right, NumberValue):
+            if left is None or right is None:
+                return False
+            raise Break("`is` between numbers")
         if isinstance(left, Symbolic) or isinstance(right, Symbolic):
             for value in (left, right):
                 if isinstance(value, Symbolic) and not isinstance(
@@ -180,6 +185,8 @@ class Expressions:
     def contains(self: Any, container: Any, item: Any) -> bool:
         """item in container."""
         container = self.opened(container)
+        if isinstance(item, NumberValue):
+            item = self.settle(item)
         if isinstance(container, Outside) and isinstance(container.obj, dict):
             if type(item) not in (str, int):
                 raise Break("`in` a dictionary from outside")
@@ -273,6 +280,8 @@ class Expressions:
 
     def evaluate_FormattedValue(self: Any, node: Any, scope: Scope) -> Any:
         value = self.evaluate(node.value, scope)
+        if isinstance(value, NumberValue):
+            value = self.settle(value)
         if holds_symbols(value) or not self.is_plain(value):
             raise Break("the text of a tensor or an object")
         if node.conversion != -1:
@@ -285,6 +294,8 @@ class Expressions:
         if isinstance(value, TensorValue):
             raise Break("a branch that depends on the values of a tensor")
         value = self.opened(value)
+        if isinstance(value, NumberValue):
+            return bool(value)
         if isinstance(value, Outside) and isinstance(value.obj, (dict, set)):
             found = bool(value.obj)
             word = "" if found else "not "

@@ -20,10 +20,12 @@ from flambeau._dynamo.guards import MISS
 from flambeau._dynamo.programs import Program, program_of
 from flambeau._dynamo.reader import DataBranch, Piece, Reader
 from flambeau._dynamo.results import Builder
+from flambeau._dynamo.shape_runs import Sizes, guard_sizes
 from flambeau._dynamo.steps import guard_steps
 from flambeau._dynamo.utils import counters
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
+from flambeau.fx.experimental.symbolic_shapes import ConstraintViolationError
 from flambeau.fx.graph_module import GraphModule
 from flambeau.nn.modules.module import Module
 
@@ -39,6 +41,8 @@ class Frame:
         self.settings, self.program, self.todo, self.names = settings, program, todo, names
         self.entries: tuple = ()
         self.by_layouts: dict[tuple, Any] = {}  # layouts of arguments -> entry, as a hint
+        self.sizes = Sizes(settings.dynamic)
+        self.ends: dict[tuple, Any] = {}  # what comes after pieces, which entries share
         self.failures = 0
         self.is_plain = False
         self.lock = threading.RLock()
@@ -106,6 +110,14 @@ class Frame:
     def _fragment(self, statements):
         return Fragment(self.program, statements, self.names or ())
 
+    def end(self, kind: Any, rest: list[ast.stmt], names: tuple[str, ...]) -> Any:
+        """What comes after a piece of this frame: a continuation or a branch."""
+        key = (kind, names, *map(id, rest))
+        found = self.ends.get(key)
+        if found is None:
+            found = self.ends[key] = kind(self.settings, self.program, rest, names)
+        return found
+
     # -- reading ---------------------------------------------------------------------------------
     def _new_entry(self, fn, args, kwargs):
         """An entry for these arguments; None if the call is to run as it is."""
@@ -120,7 +132,7 @@ class Frame:
         try:
             maker = EntryMaker(self, fn, args, kwargs)
             entry = maker.make()
-        except (Unsupported, BackendCompilerFailed):
+        except (Unsupported, BackendCompilerFailed, ConstraintViolationError):
             raise
         except _Plainly:
             return None
@@ -131,9 +143,15 @@ class Frame:
                 raise
             return self._failed(fn, Break(f"{type(error).__name__} while reading: {error}"))
         counters["frames"]["ok"] += 1
+        self._count_varying(entry)
         self.entries = (entry, *self.entries)
         self.by_layouts[_layouts(args)] = entry
         return entry
+
+    def _count_varying(self, entry):
+        """Programs that need an entry for each size are better off with sizes as they are."""
+        varying = sum(e.varies for e in self.entries) + entry.varies
+        self.sizes.is_off = varying > config.recompile_limit
 
     def _has_met_too_much(self):
         """Are there too many circumstances? Ints behind a break are sizes, as a rule."""
@@ -197,8 +215,11 @@ class EntryMaker:
             return reader.arguments(self.args, self.kwargs)
         return reader.variables(self.frame.names, self.args)
 
+    def _reader(self):
+        return Reader(self.fn, self.program, self.frame.sizes)
+
     def _read(self):
-        reader = Reader(self.fn, self.program)
+        reader = self._reader()
         try:
             return reader, reader.read(self._start, self.frame.todo, None, False), None
         except Break as found:
@@ -206,7 +227,7 @@ class EntryMaker:
             return self._read_until(reader.reached, isinstance(found, DataBranch), found)
 
     def _read_until(self, stop, test, found):
-        reader = Reader(self.fn, self.program)
+        reader = self._reader()
         piece = reader.read(self._start, self.frame.todo, stop, test)
         return reader, piece, found
 
@@ -220,7 +241,7 @@ class EntryMaker:
     def _broken_return(self, unkept):
         """A result that cannot be put together again: the return statement runs as it is."""
         self._tell(unkept)
-        counting = Reader(self.fn, self.program)
+        counting = self._reader()
         counting.read(self._start, self.frame.todo, None, False)
         reader, piece, _ = self._read_until(counting.reached, False, unkept)
         builder = Builder(reader)
@@ -243,14 +264,14 @@ class EntryMaker:
             return None
         constant = builder.guards.constant
         if test is not None:
-            branch = Branch(self.settings, self.program, piece.rest, names)
+            branch = self.frame.end(Branch, piece.rest, names)
             return [f"return {constant(branch)}(fn, {test}, ({values}))"]
-        after = Continuation(self.settings, self.program, piece.rest, names)
+        after = self.frame.end(Continuation, piece.rest, names)
         return [f"return {constant(after)}(fn, ({values}))"]
 
     def _whole(self, found: Break | None) -> Any:
         """All of it as plain Python; what it calls is still compiled."""
-        reader = Reader(self.fn, self.program)
+        reader = self._reader()
         scope = self._start(reader)
         reason = whole_reason(self.program)
         if reason is not None:
@@ -258,7 +279,7 @@ class EntryMaker:
         names = tuple(sorted(scope.variables))
         builder = Builder(reader)
         values = "".join(builder.expression(scope.variables[n]) + ", " for n in names)
-        after = Whole(self.settings, self.program, self.frame.todo, names)
+        after = self.frame.end(Whole, self.frame.todo, names)
         constant = builder.guards.constant
         return self._write(reader, builder, [f"return {constant(after)}(fn, ({values}))"])
 
@@ -267,9 +288,16 @@ class EntryMaker:
         guards = reader.guards
         _guard_aliases(reader)
         run: list[str] = []
+        varies = bool(reader.numbers) or any(v.varies for v in reader.inputs)
+        if varies:
+            guard_sizes(reader, builder)
         if reader.count or reader.switches:
             graph = self._compiled(reader, builder)
-            inputs = ", ".join(guards.variable(v.source) for v in reader.inputs)
+            sources = {v.node: v.source for v in reader.inputs}
+            sources |= {v.node: source for source, v in reader.numbers.items()}
+            inputs = ", ".join(
+                guards.variable(sources[n]) for n in reader.graph.nodes if n.op == "placeholder"
+            )
             call = f"o = {guards.constant(graph)}({inputs})"
             run = [call]
             if reader.switches:  # an error may come in between
@@ -289,7 +317,7 @@ class EntryMaker:
         space = dict(guards.constants)
         exec(compile(text, filename, "exec"), space)
         entry = space["entry"]
-        entry.circumstances = tuple(guards.facts)
+        entry.circumstances, entry.varies = tuple(guards.facts), varies
         self.settings.tell_guards(guards.lines)
         return entry
 
@@ -305,7 +333,11 @@ class EntryMaker:
             for name, held in reader.attributes.items():
                 setattr(root, name, held)
             module = GraphModule(root, graph, "GraphModule")
-            found = settings.compile_graph(module, [v.real for v in reader.inputs])
+            values = {v.node: v.real for v in reader.inputs}
+            values |= {v.node: v.hint for v in reader.numbers.values()}
+            found = settings.compile_graph(
+                module, [values[n] for n in graph.nodes if n.op == "placeholder"]
+            )
             if key is not None:
                 settings.keep_graph(key, found)
         return found

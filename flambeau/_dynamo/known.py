@@ -30,17 +30,18 @@ from flambeau._dynamo.values import (
     TensorValue,
     holds_symbols,
 )
+from flambeau._dynamo.varying import NumberValue
 from flambeau._layout import Size
-from flambeau._tensor import Tensor
+from flambeau._tensor import Tensor, questions
 from flambeau.autograd import grad_mode
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager import methods, public
+from flambeau.eager import methods
 
 KNOWN: dict[Any, Callable] = {}
 PURE = frozenset(
     [bool, int, float, complex, str, bytes, range, slice, abs, round, divmod, pow, chr, ord, hex,
      bin, oct, repr, format, ascii, Size, _dtype.finfo, _dtype.iinfo, _device.device,
-     _dtype.promote_types, public.can_cast, object]
+     _dtype.promote_types, questions.can_cast, object]
 )  # fmt: skip
 PURE_MODULES = frozenset({"math", "cmath", "_operator", "operator"})
 
@@ -67,6 +68,8 @@ def type_of(value: Any) -> type:
         return type(value.obj)
     if isinstance(value, MadeObject):
         return value.cls
+    if isinstance(value, NumberValue):
+        return type(value.hint)
     if isinstance(value, Symbolic):
         raise Break(f"the type of {value.describe()}")
     return type(value)
@@ -108,6 +111,8 @@ def _isinstance(reader, value, kinds):
         return isinstance(value.obj, kinds)
     if isinstance(value, MadeObject):
         return issubclass(value.cls, kinds)
+    if isinstance(value, NumberValue):
+        return isinstance(value.hint, kinds)
     if isinstance(value, (MadeFunction, BoundMethod, Partial)):
         raise Break("isinstance of a function")
     return isinstance(value, kinds)
@@ -165,9 +170,16 @@ def _bool(reader, value=False):
     return reader.truth(value)
 
 
+COUNTING = frozenset({int, float, math.sqrt, math.floor, math.ceil, math.log})
+
+
 def _plainly(function):
     def handler(reader, *args, **kwargs):
         args = tuple(map(reader.opened, args))
+        if args and isinstance(args[0], NumberValue):
+            if function in COUNTING and len(args) == 1 and not kwargs:
+                return reader.count_with(function, args[0])
+            args = (reader.settle(args[0]), *args[1:])
         if holds_symbols(args) or not all(map(reader.is_plain, args)):
             raise Break(f"{function.__name__}() of a tensor or an object")
         return reader.native(function, *args, **kwargs)
@@ -389,27 +401,27 @@ KNOWN.update({f: _plainly(f) for f in (math.sqrt, math.floor, math.ceil, math.lo
 # -- of torch --------------------------------------------------------------------------------------
 
 
-@known(public.is_tensor)
+@known(questions.is_tensor)
 def _is_tensor(reader, obj):
     return isinstance(obj, TensorValue)
 
 
-@known(public.is_floating_point)
+@known(questions.is_floating_point)
 def _is_floating_point(reader, input):
     return reader.tensor_method(input, "is_floating_point", (), {})
 
 
-@known(public.is_complex)
+@known(questions.is_complex)
 def _is_complex(reader, input):
     return reader.tensor_method(input, "is_complex", (), {})
 
 
-@known(public.numel)
+@known(questions.numel)
 def _numel(reader, input):
     return reader.tensor_method(input, "numel", (), {})
 
 
-@known(public._assert)
+@known(questions._assert)
 def _assert(reader, condition, message=""):
     if isinstance(condition, Symbolic) or not condition:
         raise Break("an assertion does not hold, or depends on values")
@@ -467,6 +479,7 @@ def _set_grad_enabled(reader, mode):
 
 @known(flambeau.broadcast_shapes)
 def _broadcast_shapes(reader, *shapes):
+    shapes = tuple(tuple(map(reader.plain_number, reader.iterate(shape))) for shape in shapes)
     if holds_symbols(shapes):
         raise Break("broadcast_shapes of tensors")
     return flambeau.broadcast_shapes(*shapes)

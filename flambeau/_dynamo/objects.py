@@ -23,6 +23,7 @@ from flambeau._dynamo.values import (
     TensorValue,
     is_named_tuple,
 )
+from flambeau._dynamo.varying import NumberValue
 from flambeau._layout import Size
 from flambeau._memory_format import layout, memory_format
 from flambeau._tensor import Tensor
@@ -67,6 +68,8 @@ class Objects:
         if kind in SINGLE or isinstance(value, (type, enum.Enum)) or kind in FUNCTIONS:
             guards.same_object(source, value)
             return value
+        if kind in (int, float) and self.sizes.is_moving(source, value):
+            return self.number_input(value, source)
         if kind in VALUES:
             guards.same_value(source, value)
             return value
@@ -430,6 +433,7 @@ class Objects:
                 raise Break("a tensor as an index of a list")
             return self.record_function(operator.getitem, (owner, key), {})
         if isinstance(owner, Outside) and type(owner.obj) in (dict, OrderedDict):
+            key = self.settle(key) if isinstance(key, NumberValue) else key
             if type(key) not in (str, int) or key not in owner.obj:
                 raise Break("an item of a dictionary from outside")
             opened = self.opened_by_source.get(owner.source)

@@ -13,7 +13,7 @@ import types
 from typing import Any
 
 from flambeau._dynamo.exc import Break
-from flambeau.eager.interposing import own_code
+from flambeau.interposing import own_code
 
 _FUTURES = functools.reduce(
     lambda a, b: a | b, [getattr(__future__, n).compiler_flag for n in __future__.all_feature_names]

@@ -17,11 +17,13 @@ from flambeau._dynamo.guards import GuardWriter
 from flambeau._dynamo.objects import Objects
 from flambeau._dynamo.programs import Program
 from flambeau._dynamo.scopes import Scope
+from flambeau._dynamo.shape_runs import Sizes
 from flambeau._dynamo.statements import Returned, Statements
 from flambeau._dynamo.steps import Steps
 from flambeau._dynamo.surroundings import guard_surroundings, reading
 from flambeau._dynamo.tensors import META, Tensors
 from flambeau._dynamo.values import Outside, TensorValue
+from flambeau._dynamo.varying import NumberValue, Step, Varying
 from flambeau.autograd.grad_mode import modes
 from flambeau.fx.graph import Graph
 from flambeau.random import default_generator
@@ -38,10 +40,10 @@ class Piece:
         self.ending, self.value, self.rest, self.scope = ending, value, rest, scope
 
 
-class Reader(Statements, Expressions, Calls, Objects, Tensors, Steps):
+class Reader(Statements, Expressions, Calls, Objects, Tensors, Steps, Varying):
     """One reading of a function, or of the rest of one, with the arguments of a call."""
 
-    def __init__(self, fn: Any, program: Program) -> None:
+    def __init__(self, fn: Any, program: Program, sizes: Sizes | None = None) -> None:
         self.fn, self.program = fn, program
         self.guards = GuardWriter()
         self.graph = Graph()
@@ -53,6 +55,9 @@ class Reader(Statements, Expressions, Calls, Objects, Tensors, Steps):
         self.origins: dict[int, tuple] = {}
         self.argument_names: dict[tuple, str] = {}
         self.attributes: dict[str, Any] = {}  # objects that the graph holds
+        self.sizes = sizes or Sizes(False)
+        self.numbers: dict[tuple, NumberValue] = {}  # inputs that are numbers, by source
+        self.log: list[Step] = []  # what was computed and asked, for runs with other sizes
         self.stack: list = []
         self.first_node: Any = None
         self.steps = self.count = 0

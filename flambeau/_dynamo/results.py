@@ -16,8 +16,11 @@ from flambeau._dynamo.values import (
     Outside,
     Partial,
     TensorValue,
+    holds_symbols,
     is_named_tuple,
 )
+from flambeau._dynamo.varying import NumberValue
+from flambeau._layout import Size
 
 
 class Builder:
@@ -27,6 +30,7 @@ class Builder:
         self.reader, self.guards = reader, reader.guards
         self.lines: list[str] = []
         self.outputs: list[TensorValue] = []
+        self.numbers: list[Any] = []  # nodes
         self._made: dict[int, str] = {}
         self._open: set[int] = set()
         self._kept: list[Any] = []
@@ -43,6 +47,10 @@ class Builder:
         if origin is not None:
             return self.guards.variable(origin)
         kind = type(value)
+        if isinstance(value, NumberValue):
+            return self._number(value)
+        if kind in (Size, slice) and holds_symbols(value):
+            return self._make(value)
         if kind in VALUES or kind in SINGLE or kind in FUNCTIONS or kind is slice:
             return self.guards.constant(value)
         if isinstance(value, (type, enum.Enum)):
@@ -58,6 +66,16 @@ class Builder:
                 return f"o[{k}]"
         self.outputs.append(value)
         return f"o[{len(self.outputs) - 1}]"
+
+    def _number(self, value):
+        """A number that was counted when the sizes of this call were looked at."""
+        if value.source is not None:
+            return self.guards.variable(value.source)
+        for k, known in enumerate(self.numbers):
+            if known is value.node:
+                return f"z[{k}]"
+        self.numbers.append(value.node)
+        return f"z[{len(self.numbers) - 1}]"
 
     def _make(self, value):
         """Something with parts: made once, in a line of its own."""
@@ -79,6 +97,11 @@ class Builder:
 
     def _text(self, value):
         kind, constant = type(value), self.guards.constant
+        if kind is Size:
+            return f"{constant(Size)}(({self._items(value)}))"
+        if kind is slice:
+            parts = (value.start, value.stop, value.step)
+            return f"{constant(slice)}({self._items(parts)})"
         if kind is tuple:
             return f"({self._items(value)})"
         if kind is list:

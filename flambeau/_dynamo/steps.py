@@ -59,7 +59,8 @@ class Steps:
             raise Break("backward with inputs")
         gradient = given.get("gradient")
         plain = gradient is None or isinstance(gradient, TensorValue)
-        if not plain or not loss.fake.requires_grad or (gradient is None and loss.fake.numel() > 1):
+        alone = gradient is not None or self.tensor_method(loss, "numel", (), {}) <= 1
+        if not plain or not loss.fake.requires_grad or not alone:
             raise Break("backward that fails")
         nodes = {k: v.node if isinstance(v, TensorValue) else v for k, v in given.items()}
         self._add_step(self.graph.call_function(backward, (loss.node,), nodes))

@@ -10,11 +10,10 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from flambeau import _dtype
+from flambeau import _dtype, interposing
 from flambeau._device import default_device
 from flambeau._dynamo.exc import Break
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager import interposing
 
 
 class _Threads(threading.local):

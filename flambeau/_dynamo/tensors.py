@@ -11,8 +11,9 @@ import types
 from typing import Any
 
 import flambeau
-from flambeau import _device, _dtype
+from flambeau import _device, _dtype, interposing
 from flambeau._dynamo.exc import Break
+from flambeau._dynamo.shape_runs import made_fake
 from flambeau._dynamo.values import (
     BoundMethod,
     Outside,
@@ -22,11 +23,13 @@ from flambeau._dynamo.values import (
     holds_symbols,
     is_named_tuple,
 )
+from flambeau._dynamo.varying import NumberValue, Step, seen_of
 from flambeau._layout import Size
 from flambeau._memory_format import layout, memory_format
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager import interposing, methods, places
+from flambeau.eager import methods
+from flambeau.interposing import places
 from flambeau.nn.parameter import Buffer, Parameter
 
 META = _device.device("meta")
@@ -61,7 +64,7 @@ _NAMES = {operator.getitem: "__getitem__", operator.setitem: "__setitem__"}
 
 
 class _Offers:
-    """Functions that are ops, which is asked of eager/interposing.py."""
+    """Functions that are ops, which is asked of interposing/."""
 
     def __init__(self) -> None:
         self.known: dict[Any, str | None] = {}
@@ -117,19 +120,26 @@ class Tensors:
             raise Break("a tensor of inference mode")
         variable = guards.variable(source)
         guards.same_type(source, tensor)
-        guards.require(f"{variable}._layout is {guards.constant(tensor._layout)}")
+        moving = self.sizes.dims(source, tensor)
+        if not moving:
+            guards.require(f"{variable}._layout is {guards.constant(tensor._layout)}")
         guards.require(f"{variable}._requires_grad is {tensor._requires_grad}")
         if tensor._requires_grad:
             word = "is" if tensor._grad_fn is None else "is not"
             guards.require(f"{variable}._grad_fn {word} None")
-        value = TensorValue(self._placeholder(_name_of(self, source)), self._fake_of(tensor))
+        value = TensorValue(self._placeholder(self.name_of(source)), None, bool(moving))
         value.source, value.real, value.cls = source, tensor, type(tensor)
+        value.fake, value.moving = made_fake(tensor._layout, value.fake_kind()), moving
         value.number = len(self.inputs)
         value.node.meta["example_value"] = value.fake
         self.inputs.append(value)
         self.inputs_by_id[id(tensor)] = value
         self.by_fake[id(value.fake)] = value
         return value
+
+    def name_of(self: Any, source: tuple) -> str:
+        """A name for an input."""
+        return _name_of(self, source)
 
     def _placeholder(self, name):
         """An input, after the inputs that are there and before all else."""
@@ -138,28 +148,11 @@ class Tensors:
         with self.graph.inserting_before(self.first_node):
             return self.graph.placeholder(name)
 
-    def _fake_of(self, tensor):
-        """A tensor without memory that is like another."""
-        fake = flambeau.empty_strided(
-            tensor.shape, tensor.stride(), dtype=tensor.dtype, device=META
-        )
-        if not tensor._requires_grad:
-            return fake
-        fake.requires_grad_()
-        if tensor._grad_fn is None:
-            return fake
-        grad, modes.grad = modes.grad, True
-        try:
-            made = fake.clone()
-        finally:
-            modes.grad = grad
-        return made if made._layout is fake._layout else fake
-
     # -- recording -------------------------------------------------------------------------------
     def tensor_operator(self: Any, apply: Any, left: Any, right: Any) -> Any:
         """An operator with a tensor on one side at least."""
         for value in (left, right):
-            if isinstance(value, Symbolic) and not isinstance(value, TensorValue):
+            if isinstance(value, Symbolic) and not isinstance(value, (TensorValue, NumberValue)):
                 raise Break(f"an operator between a tensor and {value.describe()}")
         return self.record_function(apply, (left, right), {})
 
@@ -170,8 +163,7 @@ class Tensors:
     def tensor_method(self: Any, owner: TensorValue, name: str, args: tuple, kwargs: dict) -> Any:
         """A call of a method of a tensor."""
         if name in _QUESTIONS:
-            given = tuple(a.fake if isinstance(a, TensorValue) else a for a in args)
-            return self._ask(owner, name, given, kwargs)
+            return self._ask(owner, name, args, kwargs)
         if name == "cpu" and not args and not kwargs:
             return owner
         if name == "type" and (args or kwargs):
@@ -187,17 +179,35 @@ class Tensors:
 
     def _ask(self, owner, name, args, kwargs):
         """A question about shape or dtype."""
+        if owner.varies and name in ("numel", "nelement"):
+            return self.number_of(owner)
+        args = tuple(self.settle(a) if isinstance(a, NumberValue) else a for a in args)
         if holds_symbols((args, kwargs)):
             raise Break(f"Tensor.{name}() of tensors")
+        if owner.varies and name in ("size", "__len__"):
+            return self._size(owner, name, *args, **kwargs)
         if name == "stride" and owner.number < 0 and 1 in owner.fake.shape:
             raise Break("strides of a result with a size of one, which kernels choose")
         try:
-            return getattr(owner.fake, name)(*args, **kwargs)
+            return self.asked(owner, name, args, kwargs)
         except Exception as error:
             raise Break(f"{type(error).__name__}: {error}") from error
 
+    def _size(self, owner, name, dim=None):
+        dim = 0 if name == "__len__" else dim
+        if dim is None:
+            return self.shape_of(owner)
+        count = owner.fake.dim()
+        if not -count <= dim < count:
+            raise Break(f"there is no dimension {dim}")
+        return self.size_of(owner, dim % count)
+
     def tensor_attribute(self: Any, owner: TensorValue, name: str) -> Any:
         """An attribute of a tensor."""
+        if owner.varies and name in ("shape", "nbytes"):
+            if name == "shape":
+                return self.shape_of(owner)
+            return self.number_of(owner) * owner.fake.itemsize
         if name in _FACTS:
             return getattr(owner.fake, name)
         if name == "device":
@@ -223,7 +233,16 @@ class Tensors:
         """A node, if the op works on tensors without memory."""
         args, kwargs = self._settled(args), self._settled(kwargs)
         found: list[TensorValue] = []
-        fakes, fake_options = self._faked(args, found), self._faked(kwargs, found)
+        numbers: list[NumberValue] = []
+
+        def fake(value):
+            if isinstance(value, NumberValue):
+                numbers.append(value)
+                return value.hint
+            found.append(value)
+            return value.fake
+
+        fakes, fake_options = mapped(args, fake, True), mapped(kwargs, fake, True)
         name = _NAMES.get(function, getattr(function, "__name__", ""))
         versions = [v.fake._storage.version for v in found]
         facts = [(v.fake._requires_grad, v.fake._grad_fn) for v in found]
@@ -237,16 +256,23 @@ class Tensors:
             raise Break(told, None if unknown else error) from error
         writes = any(v.fake._storage.version != old for v, old in zip(found, versions))
         writes = writes or _writes_by_name(name, function, args, kwargs)
-        node_args, node_kwargs = self._noded(args), self._noded(kwargs)
+        node_args, node_kwargs = mapped(args, _node_of, False), mapped(kwargs, _node_of, False)
         node = self.added(getattr(self.graph, op)(target, node_args, node_kwargs))
         self.count += 1
+        given, named = mapped(args, _node_of, True), mapped(kwargs, _node_of, True)
+        self.log.append(Step(node, function, given, named, seen_of(result, self.owner_of)))
         if writes:
             node.meta["writes"] = True
             self.written |= {id(v) for v in found if v.number >= 0}
             self.writes = True
         if any((v.fake._requires_grad, v.fake._grad_fn) != old for v, old in zip(found, facts)):
             self.writes = True
-        return self.result_of(node, result, name)
+        return self.result_of(node, result, name, bool(numbers) or any(v.varies for v in found))
+
+    def owner_of(self: Any, fake: Any) -> Any:
+        """The node of a tensor that is known already."""
+        known = self.by_fake.get(id(fake))
+        return None if known is None else known.node
 
     def added(self: Any, node: Any) -> Any:
         """A node that was just made; the first of them is where inputs end."""
@@ -267,7 +293,9 @@ class Tensors:
             return {k: self._settled(v) for k, v in value.items()}
         if isinstance(value, slice):
             return slice(*(self._settled(v) for v in (value.start, value.stop, value.step)))
-        if isinstance(value, TensorValue) or type(value) in _ARGUMENTS or value is getattr:
+        if isinstance(value, (TensorValue, NumberValue)) or value is getattr:
+            return value
+        if type(value) in _ARGUMENTS:
             return value
         if isinstance(value, _device.device):
             return value
@@ -277,53 +305,25 @@ class Tensors:
             raise Break(f"{value.describe()} as an argument of an op")
         raise Break(f"an object of {type(value)} as an argument of an op")
 
-    def _faked(self, value, found, key=None):
-        """Arguments with tensors without memory."""
-        if isinstance(value, TensorValue):
-            found.append(value)
-            return value.fake
-        if type(value) in (list, tuple):
-            return type(value)(self._faked(v, found) for v in value)
-        if type(value) is dict:
-            return {k: self._faked(v, found, k) for k, v in value.items()}
-        if isinstance(value, slice):
-            parts = (value.start, value.stop, value.step)
-            return slice(*(self._faked(v, found) for v in parts))
-        if isinstance(value, _device.device):
-            return _meta(value)
-        if isinstance(value, str) and (key == "device" or value == "cpu"):
-            return _meta(_device.device(value))
-        return value
-
-    def _noded(self, value):
-        """Arguments with nodes."""
-        if isinstance(value, TensorValue):
-            return value.node
-        if type(value) in (list, tuple):
-            return type(value)(self._noded(v) for v in value)
-        if type(value) is dict:
-            return {k: self._noded(v) for k, v in value.items()}
-        if isinstance(value, slice):
-            return slice(*(self._noded(v) for v in (value.start, value.stop, value.step)))
-        return value
-
-    def result_of(self: Any, node: Any, result: Any, name: str) -> Any:
+    def result_of(self: Any, node: Any, result: Any, name: str, varies: bool) -> Any:
         """What a node gives, as the program sees it."""
         if isinstance(result, Tensor):
-            return self._tensor_result(node, result)
+            return self._tensor_result(node, result, varies)
         if result is None:
             return None
         if isinstance(result, (tuple, list)) and not isinstance(result, Size):
             items = []
             for k, item in enumerate(result):
                 part = self.graph.call_function(operator.getitem, (node, k))
-                items.append(self.result_of(part, item, name))
+                seen = seen_of(item, self.owner_of)
+                self.log.append(Step(part, operator.getitem, (node, k), {}, seen))
+                items.append(self.result_of(part, item, name, varies))
             if isinstance(result, list):
                 return items
             return tuple.__new__(type(result), items)
         raise Break(f"{name}, which gives {type(result).__name__} instead of a tensor")
 
-    def _tensor_result(self, node, fake):
+    def _tensor_result(self, node, fake, varies):
         known = self.by_fake.get(id(fake))
         if known is not None:
             return known
@@ -331,7 +331,7 @@ class Tensors:
             raise Break("a tensor that is known while reading")
         if type(fake) is not Tensor:
             raise Break(f"a tensor of the class {type(fake).__qualname__}")
-        value = TensorValue(node, fake)
+        value = TensorValue(node, fake, varies)
         node.meta["example_value"] = fake
         self.by_fake[id(fake)] = value
         return value
@@ -341,7 +341,9 @@ class Tensors:
         """Recording on or off from here on, now and in the graph."""
         if modes.grad is not mode:
             modes.grad = mode
-            self.added(self.graph.call_function(flambeau._C._set_grad_enabled, (mode,)))
+            switch = flambeau._C._set_grad_enabled
+            node = self.added(self.graph.call_function(switch, (mode,)))
+            self.log.append(Step(node, switch, (mode,), {}, None))
             self.switches = True
 
     def enter_grad(self: Any, switch: Any) -> bool:
@@ -349,6 +351,30 @@ class Tensors:
         previous = modes.grad if switch.previous is None else switch.previous
         self.set_grad(switch.mode)
         return previous
+
+
+def _node_of(value):
+    return value.node
+
+
+def mapped(value: Any, leaf: Any, without_memory: bool, key: Any = None) -> Any:
+    """Arguments with leaf(v) for tensors and numbers; without memory, on the device meta."""
+    if isinstance(value, (TensorValue, NumberValue)):
+        return leaf(value)
+    if type(value) in (list, tuple):
+        return type(value)([mapped(v, leaf, without_memory) for v in value])
+    if type(value) is Size and holds_symbols(value):
+        return tuple([mapped(v, leaf, without_memory) for v in value])
+    if type(value) is dict:
+        return {k: mapped(v, leaf, without_memory, k) for k, v in value.items()}
+    if isinstance(value, slice):
+        parts = (value.start, value.stop, value.step)
+        return slice(*[mapped(v, leaf, without_memory) for v in parts])
+    if without_memory and isinstance(value, _device.device):
+        return _meta(value)
+    if without_memory and isinstance(value, str) and (key == "device" or value == "cpu"):
+        return _meta(_device.device(value))
+    return value
 
 
 def _meta(device):

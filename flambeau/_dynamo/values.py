@@ -49,14 +49,21 @@ for _name in _SEALED:
 class TensorValue(Symbolic):
     """A tensor: a node of the graph, and a tensor without memory that has its shape and dtype."""
 
-    __slots__ = ("cls", "fake", "node", "number", "real", "source")
+    __slots__ = ("cls", "fake", "moving", "node", "number", "real", "sizes", "source", "varies")
 
-    def __init__(self, node: Any, fake: Any) -> None:
+    def __init__(self, node: Any, fake: Any, varies: bool = False) -> None:
         self.node, self.fake = node, fake
+        self.varies = varies  # are sizes others in other calls, perhaps?
+        self.moving: Any = None  # of an input: which of them
+        self.sizes: dict = {}  # those that were asked for, by dimension
         self.source: Any = None  # where it comes from, if from outside
         self.number = -1  # which input of the graph
         self.real: Any = None  # the tensor itself, if it comes from outside
         self.cls: type = type(fake)
+
+    def fake_kind(self) -> tuple[bool, bool]:
+        """Of an input: does it want a gradient, was it computed from others?"""
+        return self.real._requires_grad, self.real._grad_fn is not None
 
     def describe(self) -> str:
         return "a tensor"

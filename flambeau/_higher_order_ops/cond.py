@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau._tensor import Tensor
-from flambeau.eager.overloads import current_recorder, namespace
+from flambeau.aten.overloads import current_recorder, namespace
 
 __all__ = ["cond", "cond_op"]
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.aten.overloads import namespace
 from flambeau.autograd.grad_mode import set_grad_enabled
-from flambeau.eager.overloads import namespace
 
 __all__ = ["wrap_with_set_grad_enabled"]
 

@@ -1,16 +1,15 @@
 """What autocast does to a call: arguments of listed ops are cast before it goes on.
 
-Autocast is a handler (eager/interposing.py) that stands around the ops of op_lists.py. It belongs
+Autocast is a handler (interposing/) that stands around the ops of op_lists.py. It belongs
 to a thread, as its settings do.
 """
 
 import threading
 import weakref
 
-from flambeau import _dtype
+from flambeau import _dtype, interposing
 from flambeau._tensor import Tensor
 from flambeau.amp.op_lists import KEPT, LOWER, PADDING, PROMOTED, SINGLE
-from flambeau.eager import interposing
 
 
 class Settings:

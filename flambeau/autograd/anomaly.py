@@ -1,13 +1,13 @@
 """Anomaly mode: which forward call a backward belongs to that fails or gives nan.
 
 While it is on, recording keeps a traceback with each node (`modes.anomaly`, read where nodes are
-made), and a handler (eager/interposing.py) stands around the nodes of backward.
+made), and a handler (interposing/) stands around the nodes of backward.
 """
 
 import warnings
 
+from flambeau import interposing
 from flambeau.autograd.grad_mode import modes, update_watched
-from flambeau.eager import interposing
 
 
 class _Checking(interposing.Handler):

@@ -16,7 +16,7 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.hooks import checked, run_post_hooks, run_tensor_hooks
 from flambeau.autograd.leaves import hand_over, has_hooks, run_leaf_hooks
 from flambeau.autograd.node import FREED, AccumulateGrad, edge_of
-from flambeau.eager.interposing import is_wanted, offer
+from flambeau.interposing import is_wanted, offer
 
 
 class Task:

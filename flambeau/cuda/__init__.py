@@ -7,8 +7,8 @@ from collections import OrderedDict
 from typing import Any, NoReturn
 
 from flambeau._device import device as _device
+from flambeau._tensor.legacy import TYPED as _TYPED
 from flambeau.cuda import amp as amp
-from flambeau.eager.legacy import TYPED as _TYPED
 from flambeau.errors import OutOfMemoryError as OutOfMemoryError
 
 __all__ = [

@@ -9,15 +9,14 @@ import warnings
 from flambeau import _device, _dtype
 from flambeau._device import cpu, default_device
 from flambeau._layout import make_layout
-from flambeau._tensor import Tensor, empty_like_layout, make_tensor
+from flambeau._tensor import Tensor, empty_like_layout, interchange, make_tensor
+from flambeau._tensor.admission import reach
+from flambeau._tensor.dlpack import from_dlpack as from_dlpack
+from flambeau._tensor.dlpack import to_dlpack as to_dlpack
+from flambeau._tensor.nested import from_data, infer_dtype, plain
 from flambeau._typed_storage import TypedStorage, UntypedStorage
-from flambeau.eager import interchange
-from flambeau.eager.admission import reach
 from flambeau.eager.arguments import argument as asked
 from flambeau.eager.copying import fill_into, filled, formatted_layout
-from flambeau.eager.dlpack import from_dlpack as from_dlpack
-from flambeau.eager.dlpack import to_dlpack as to_dlpack
-from flambeau.eager.nested import from_data, infer_dtype, plain
 from flambeau.eager.options import (
     device_of,
     dtype_of,

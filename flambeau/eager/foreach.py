@@ -8,8 +8,8 @@ once per tensor; arguments that are lists are walked alongside. Our own optimize
 from flambeau._tensor import Tensor
 from flambeau.eager import methods
 from flambeau.eager.arguments import argument
-from flambeau.eager.interposing import offer
 from flambeau.eager.signatures import described
+from flambeau.interposing import offer
 from flambeau.ops.table import REQUIRED, TABLE
 
 PREFIX = "_foreach_"

@@ -1,5 +1,6 @@
-"""Launchers of templates; importing them registers them (see binding.launches)."""
+"""Launchers of templates; importing them registers them (see launching.launches)."""
 
+# ruff: noqa: F401
 from flambeau.eager import (
     attention,
     convolution,
@@ -44,50 +45,4 @@ from flambeau.eager import (
     softmax,
     sorting,
     subscripts,
-)
-
-MODULES = (
-    attention,
-    convolution,
-    sorting,
-    scans,
-    softmax,
-    counting,
-    cross_entropy,
-    ctc,
-    copying,
-    distances,
-    distributions,
-    dropout,
-    fourier,
-    embedding,
-    subscripts,
-    masking,
-    padding,
-    normalization,
-    normalization_batch,
-    normalization_groups,
-    indexing,
-    folding,
-    gathering,
-    grid_sampling,
-    index_slices,
-    joining,
-    linalg_ldl,
-    linalg_reflectors,
-    linalg_solving,
-    linalg_spectra,
-    linear,
-    losses,
-    losses_margin,
-    pooling,
-    pooling_fronts,
-    products,
-    random_integers,
-    rearranging,
-    recurrence,
-    recurrence_cells,
-    reducing,
-    resampling,
-    sampling,
 )

@@ -14,8 +14,8 @@ from flambeau.eager.binding import KEYWORDS, bind, pack_rest, store_out, take_ou
 from flambeau.eager.formula import record_formula, wants_grad
 from flambeau.eager.fronts import kernel_unless_recorded, quick_function
 from flambeau.eager.overlaps import check_apart
-from flambeau.eager.overriding import answering
 from flambeau.eager.pointwise import keep_original
+from flambeau.interposing.overriding import answering
 
 LAUNCHERS: dict = {}  # template name -> function on plain tensors
 FRONTS: dict = {}  # template name -> builder(op, general function) of a quicker public function

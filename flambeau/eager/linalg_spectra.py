@@ -9,8 +9,8 @@ from flambeau import _dtype as d
 from flambeau._device import cpu
 from flambeau._layout import Size, make_layout
 from flambeau._tensor import empty_like_layout, empty_tensor
+from flambeau._tensor.interchange import copied, to_numpy
 from flambeau.eager.copying import copy_into, fill_into
-from flambeau.eager.interchange import copied, to_numpy
 from flambeau.eager.linalg_factors import (
     empty_columns,
     is_real_work,

@@ -7,7 +7,7 @@ Calls that take no slow path cannot tell the difference.
 
 from types import CellType, FunctionType
 
-from flambeau.eager.interposing import own_code
+from flambeau.interposing import own_code
 
 # what generated and hand-written fronts call their slow path; its out= is a keyword
 _SLOW = ("_unusual", "general", "slow")

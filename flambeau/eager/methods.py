@@ -11,12 +11,12 @@ from flambeau._tensor import Tensor
 from flambeau.codegen import scalar
 from flambeau.eager import creation
 from flambeau.eager.arguments import argument
-from flambeau.eager.interposing import offer
 from flambeau.eager.launching import row_function, row_inplace
 from flambeau.eager.method_forms import method_form
 from flambeau.eager.pointwise import pointwise_function, pointwise_inplace, pointwise_operator
 from flambeau.eager.reducing import reduction_function
 from flambeau.eager.viewing import view_function, view_inplace
+from flambeau.interposing import offer
 from flambeau.ops.table import TABLE, bind_public
 
 _functions: dict = {}

@@ -28,9 +28,9 @@ from flambeau.eager.binding import as_number, bind, check_out, take_out
 from flambeau.eager.call import addresses, alike_text, fresh_text, guarded, key_text
 from flambeau.eager.fragments import SCALARS, compile_text, indented
 from flambeau.eager.overlaps import check_overlap, ranges_meet
-from flambeau.eager.overriding import notice, tried_again
 from flambeau.eager.plans import Plans
 from flambeau.eager.variants import Variant
+from flambeau.interposing.overriding import notice, tried_again
 from flambeau.ops.table import REQUIRED, TABLE, public
 
 _NOTHING = type(None)

@@ -19,10 +19,10 @@ from flambeau.eager.fragments import compile_text
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import FRONTS
 from flambeau.eager.outs import not_exact
-from flambeau.eager.overriding import notice
 from flambeau.eager.plan import cast_value
 from flambeau.eager.plans import Plans
 from flambeau.eager.signatures import Overloads
+from flambeau.interposing.overriding import notice
 from flambeau.ops.support import GROUPS
 from flambeau.ops.table import REQUIRED, names_of, public
 from flambeau.runtime.cpu import packed

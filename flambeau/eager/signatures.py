@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from flambeau._tensor import Tensor
 from flambeau.eager.arguments import NAMES, fits, taken, type_name, wrong
 from flambeau.eager.launching import FRONTS
-from flambeau.eager.overriding import notice
+from flambeau.interposing.overriding import notice
 from flambeau.ops.table import public
 
 _ALIASES = {"dim": "axis", "keepdim": "keepdims", "input": "x", "other": "x2"}  # NumPy's spellings

@@ -12,9 +12,9 @@ import warnings
 from flambeau import _dtype as d
 from flambeau._layout import make_layout
 from flambeau._tensor import Tensor
+from flambeau._tensor.attachment import METHODS
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import creation
-from flambeau.eager.attachment import METHODS
 from flambeau.eager.copying import copy_, copy_into, fill_into
 from flambeau.eager.formula import record_formula
 from flambeau.eager.fragments import follow_makers

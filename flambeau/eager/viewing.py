@@ -10,15 +10,15 @@ call.py, speed outranks prose in that text). Rows may return several views, no v
 from flambeau import errors
 from flambeau._layout import Size, make_layout, span
 from flambeau._tensor import Tensor, new_view
+from flambeau._tensor.admission import check_place
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node, next_sequence
-from flambeau.eager.admission import check_place
 from flambeau.eager.binding import bind, judged, pack_rest, type_error
 from flambeau.eager.fragments import compile_text, indented
-from flambeau.eager.overriding import as_written, notice
 from flambeau.eager.plans import Plans
 from flambeau.eager.variants import fit
+from flambeau.interposing.overriding import as_written, notice
 from flambeau.ops.table import REQUIRED
 
 _new = object.__new__

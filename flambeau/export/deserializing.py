@@ -10,8 +10,8 @@ from flambeau._higher_order_ops.cond import cond_op
 from flambeau._higher_order_ops.grad_mode import wrap_with_set_grad_enabled
 from flambeau._subclasses.fake_tensor import FakeTensor
 from flambeau._tensor import Tensor
-from flambeau.eager.overloads import OpOverloadPacket, namespace
-from flambeau.eager.schemas import schemas_of
+from flambeau.aten.overloads import OpOverloadPacket, namespace
+from flambeau.aten.schemas import schemas_of
 from flambeau.export import expression_texts
 from flambeau.export.exported_program import (
     ExportedProgram,

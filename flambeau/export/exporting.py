@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import flambeau
+from flambeau import interposing
 from flambeau._tensor import Tensor
-from flambeau.eager import interposing
 from flambeau.export.dynamic_shapes import (
     Dim,
     UserError,

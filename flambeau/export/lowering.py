@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import flambeau
+from flambeau import interposing
 from flambeau._decomp.composites import in_place_of
 from flambeau._higher_order_ops.cond import cond_op
 from flambeau._higher_order_ops.grad_mode import wrap_with_set_grad_enabled
 from flambeau._tensor import Tensor
-from flambeau.eager import interposing
-from flambeau.eager.overloads import OpOverload, recorded_by
+from flambeau.aten.overloads import OpOverload, recorded_by
 from flambeau.export.exported_program import ExportedProgram
 from flambeau.export.graph_signature import (
     ConstantArgument,
@@ -68,7 +68,7 @@ class FunctionalRecorder(OpRecorder):
 
     def around(self, name: Any, function: Any, args: tuple, kwargs: dict) -> Any:
         """Functions that decompositions call are recorded as ops."""
-        from flambeau.eager.aten_calls import as_op, named_call
+        from flambeau.aten.calls import as_op, named_call
 
         if name.kind != "op" or not name.startswith("aten::") or name.place.key in _APART:
             return super().around(name, function, args, kwargs)
@@ -162,7 +162,7 @@ class FunctionalRecorder(OpRecorder):
 
 def _functional(plain, kind):
     """The overload without a write."""
-    from flambeau.eager.schemas import schemas_of
+    from flambeau.aten.schemas import schemas_of
 
     known = schemas_of(plain)
     if plain == "bernoulli" and kind == "float":

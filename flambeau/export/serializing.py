@@ -6,7 +6,7 @@ from typing import Any
 
 import flambeau
 from flambeau._tensor import Tensor
-from flambeau.eager.overloads import OpOverload, OpOverloadPacket
+from flambeau.aten.overloads import OpOverload, OpOverloadPacket
 from flambeau.export.expression_texts import written
 from flambeau.export.graph_signature import (
     ConstantArgument,

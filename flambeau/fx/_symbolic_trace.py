@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+from flambeau import interposing
 from flambeau._tensor import Tensor
-from flambeau.eager import interposing
 from flambeau.fx.arguments import PH as PH
 from flambeau.fx.arguments import PHWithMeta as PHWithMeta
 from flambeau.fx.arguments import _assert_is_none as _assert_is_none

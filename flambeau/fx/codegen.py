@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import flambeau
 from flambeau._tensor import Tensor
-from flambeau.eager.overloads import OpOverload
+from flambeau.aten.overloads import OpOverload
 from flambeau.fx.naming import _get_qualified_name, _Namespace, _type_repr, custom_builtins
 from flambeau.fx.node import Node, map_arg
 from flambeau.utils import _pytree as pytree

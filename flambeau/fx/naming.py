@@ -15,7 +15,7 @@ from typing import Any
 
 import flambeau
 from flambeau._tensor import Tensor
-from flambeau.eager.overloads import OpOverload, OpOverloadPacket
+from flambeau.aten.overloads import OpOverload, OpOverloadPacket
 from flambeau.fx.recording import spelled
 
 # -- values ----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import flambeau
 from flambeau._tensor import Tensor
-from flambeau.eager.overloads import OpOverload
+from flambeau.aten.overloads import OpOverload
 from flambeau.fx.immutable_collections import immutable_dict, immutable_list
 from flambeau.fx.naming import _get_qualified_name as _get_qualified_name
 from flambeau.fx.naming import _type_repr as _type_repr

@@ -14,14 +14,15 @@ from types import FrameType
 from typing import Any
 
 import flambeau
+from flambeau import interposing
 from flambeau._tensor import Tensor
-from flambeau.eager import interposing, overriding
 from flambeau.fx import traceback as fx_traceback
 from flambeau.fx.codegen import magic_methods, reflectable_magic_methods
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Argument, Node, Target, base_types, map_aggregate
 from flambeau.fx.operator_schemas import check_for_mutable_operation
 from flambeau.fx.recording import as_recorded
+from flambeau.interposing import overriding
 
 __all__ = [
     "Attribute",

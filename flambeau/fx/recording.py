@@ -64,6 +64,7 @@ _DEFAULTS = {
     ("embedding_bag", "norm_type"): 2,
     ("triplet_margin_loss", "p"): 2,
 }
+_PLACES = ("flambeau.eager", "flambeau._tensor", "flambeau.functional")
 _OURS = frozenset({"out", "kwargs", "cudnn_enable"})  # parameters that PyTorch's function lacks
 
 
@@ -72,7 +73,9 @@ def spelled(func: Callable) -> str | None:
     name, module = func.__name__, func.__module__ or ""
     if _is_functional(func):
         return _BUILTINS.get(name) or _FUNCTIONAL + _RENAMED.get(name, name)
-    if module == "flambeau" or module.startswith(("flambeau.eager", "flambeau.functional")):
+    if module == "flambeau" or module.startswith(
+        ("flambeau.eager", "flambeau._tensor", "flambeau.functional")
+    ):
         if name in _FUNCTIONS:
             return "torch.functional." + name
         space, _, rest = name.partition("_")

@@ -400,7 +400,7 @@ def _given(text, node, schema):
 
 def _function(name):
     """The public function of an op."""
-    from flambeau.eager import overloads
+    from flambeau.aten import overloads
 
     for space, prefix in ((flambeau, ""), (F, ""), (flambeau.linalg, "linalg_"),
                           (flambeau.fft, "fft_"), (flambeau.special, "special_")):  # fmt: skip

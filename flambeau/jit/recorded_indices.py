@@ -3,9 +3,8 @@
 from typing import Any
 
 import flambeau
-from flambeau import _dtype
+from flambeau import _dtype, interposing
 from flambeau._tensor import Tensor
-from flambeau.eager import interposing
 from flambeau.jit import types as T
 from flambeau.jit.building import Building
 from flambeau.jit.ir import Value

@@ -9,13 +9,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from flambeau import _dtype
+from flambeau import _dtype, interposing
 from flambeau._dtype import dtype
 from flambeau._layout import Size
 from flambeau._memory_format import layout, memory_format
 from flambeau._tensor import Tensor
-from flambeau.eager import interposing
-from flambeau.eager.aten_calls import aten_call
+from flambeau.aten.calls import aten_call
 from flambeau.jit import types as T
 from flambeau.jit.building import type_of_constant
 from flambeau.jit.environment import Frame

@@ -16,7 +16,7 @@ from flambeau import _dtype
 from flambeau._device import device
 from flambeau._memory_format import layout, memory_format
 from flambeau._tensor import Tensor
-from flambeau.eager.overloads import OpOverload, OpOverloadPacket, namespace
+from flambeau.aten.overloads import OpOverload, OpOverloadPacket, namespace
 from flambeau.jit import marks
 from flambeau.jit import types as T
 from flambeau.jit.annotating import NoType, enum_type, from_annotation, named_tuple

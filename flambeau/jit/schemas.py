@@ -1,6 +1,6 @@
 """Signatures of ops, as PyTorch prints them, and which of them fits the arguments of a call.
 
-Those of ops of tensors are in eager/aten.txt; schemas.txt has what programs have besides, ops of
+Those of ops of tensors are in aten/aten.txt; schemas.txt has what programs have besides, ops of
 numbers, texts and containers (tests/jit/record_schemas.py writes it). Lines are parsed when an op
 is first asked for.
 """
@@ -81,7 +81,7 @@ def _written(value):
 def _lines() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     here = pathlib.Path(__file__).parent
-    ops = (here.parent / "eager" / "aten.txt").read_text().splitlines()
+    ops = (here.parent / "aten" / "aten.txt").read_text().splitlines()
     others = (here / "schemas.txt").read_text().splitlines()
     for line in [*["aten::" + op for op in ops], *others]:
         name = line[: line.index("(")].partition(".")[0]

@@ -4,8 +4,8 @@ import inspect
 import warnings
 from typing import Any
 
+from flambeau import interposing
 from flambeau._tensor import Tensor
-from flambeau.eager import interposing
 from flambeau.jit import types as T
 from flambeau.jit.compiling import Function
 from flambeau.jit.functions import ScriptFunction

@@ -15,8 +15,8 @@ from flambeau import _dtype
 from flambeau._device import cpu, meta
 from flambeau._layout import Size, make_layout
 from flambeau._tensor import Tensor
+from flambeau._tensor.admission import admit
 from flambeau._typed_storage import TypedStorage, UntypedStorage
-from flambeau.eager.admission import admit
 from flambeau.nn.parameter import Buffer, Parameter
 from flambeau.runtime import shared_memory, shared_storage
 from flambeau.storage import Storage, new_storage, root_of

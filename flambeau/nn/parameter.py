@@ -8,7 +8,7 @@ from flambeau import _device
 from flambeau._dtype import default_dtype
 from flambeau._layout import Size, dense_layout
 from flambeau._tensor import Tensor, empty_tensor, make_tensor
-from flambeau.eager.overriding import SPEAKS, disabled, roles
+from flambeau.interposing.overriding import SPEAKS, disabled, roles
 
 
 class _Marked(type(Tensor)):  # type: ignore[misc]

@@ -14,9 +14,9 @@ from typing import Any
 
 from flambeau._dtype import float32
 from flambeau._tensor import Tensor
+from flambeau._tensor.questions import typename
 from flambeau.autograd.node import RemovableHandle
-from flambeau.eager.interposing import offer
-from flambeau.eager.public import typename
+from flambeau.interposing import offer
 from flambeau.nn.parameter import forget_gradients
 
 _before_every_step: dict = OrderedDict()

@@ -1,6 +1,6 @@
 """What happens while a profiler runs: calls are noted with their times, and little else.
 
-A Recorder is an observer (eager/interposing.py) of ops, nodes of backward, modules and optimizer
+A Recorder is an observer (interposing/) of ops, nodes of backward, modules and optimizer
 steps; `record_function` adds what users name themselves, and a clock around kernels
 (runtime/kernel_clock.py) what native code does. Notes become events when somebody asks for them
 (events.py). If memory is watched, results of ops are followed until their memory is given back.
@@ -16,11 +16,12 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from flambeau import interposing
 from flambeau._layout import Layout
 from flambeau._tensor import Tensor
+from flambeau.aten.names import type_of
 from flambeau.autograd import leaves
-from flambeau.eager import interposing, kernels
-from flambeau.eager.op_names import type_of
+from flambeau.eager import kernels
 from flambeau.nn.modules.calling import Calling
 from flambeau.optim.optimizer import Optimizer
 from flambeau.storage import Kept, root_of

@@ -53,10 +53,14 @@ def watch(module):
         module.__class__ = Watched
 
 
+# packages whose names no program asks for
+_INNER = ("codegen", "runtime", "eager", "interposing", "aten", "ops", "runner")
+
+
 def is_public(name):
     first, _, rest = name.partition(".")
     inner = rest.partition(".")[0]
-    return first == "flambeau" and inner not in ("codegen", "runtime", "eager", "ops", "runner")
+    return first == "flambeau" and inner not in _INNER
 
 
 def tensor_attribute(self, name):

@@ -2,7 +2,7 @@
 
 Arrays go out as windows on memory of ours, and come in by address, shape, strides in bytes and
 type. NumPy is loaded by the first call that needs it. Which dtype is which is known to
-eager/interchange.py.
+_tensor/interchange.py.
 """
 
 import ctypes

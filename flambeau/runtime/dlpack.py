@@ -3,7 +3,7 @@
 A capsule carries the address of a structure with a `deleter`; whoever takes the structure over
 renames the capsule and calls the deleter when done. What we export is kept in `_exported` until
 then. Version 1 ("dltensor_versioned") adds flags; both versions travel in both directions. Tensors
-are elsewhere (eager/dlpack.py): here are only addresses, sizes and codes.
+are elsewhere (_tensor/dlpack.py): here are only addresses, sizes and codes.
 """
 
 import ctypes

@@ -1,6 +1,6 @@
 """LAPACK, as NumPy carries it: singular values and eigenvalues of stacks of matrices.
 
-Arrays come in and go out (eager/interchange.py makes them of tensors without a copy). NumPy loads
+Arrays come in and go out (_tensor/interchange.py makes them of tensors without a copy). NumPy loads
 with the first call. What fails to converge comes back as None; the callers have the words for it.
 Factorings are kernels of ours: codegen/templates/factoring.py and its neighbours.
 """

@@ -63,6 +63,6 @@ def normalize_storage_type(storage_type: Any) -> Any:
 
 def storage_to_tensor_type(storage: Any) -> Any:
     """The old class of tensors over storages of this kind, such as torch.FloatTensor."""
-    from flambeau.eager.legacy import TYPED
+    from flambeau._tensor.legacy import TYPED
 
     return TYPED[f"{storage.dtype.scalar_name}Tensor"]

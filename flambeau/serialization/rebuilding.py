@@ -15,8 +15,8 @@ from flambeau._device import cpu, device, meta
 from flambeau._layout import Size, dense_layout, make_layout
 from flambeau._memory_format import strided
 from flambeau._tensor import Tensor, make_tensor
+from flambeau._tensor.admission import admit
 from flambeau._typed_storage import TypedStorage, UntypedStorage
-from flambeau.eager.admission import admit
 from flambeau.storage import new_storage
 
 LARGEST = 2**63 - 1

@@ -15,7 +15,7 @@ from flambeau._device import device as _device
 from flambeau._layout import Size, make_layout
 from flambeau._memory_format import strided
 from flambeau._tensor import Tensor
-from flambeau.eager.admission import admit
+from flambeau._tensor.admission import admit
 from flambeau.runtime.cpu import address_of, buffer_at
 from flambeau.serialization import files, pieces
 from flambeau.serialization.safetensors_header import (

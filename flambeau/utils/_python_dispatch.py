@@ -1,6 +1,6 @@
-"""`torch.utils._python_dispatch`, by name; the code is in eager/dispatching.py."""
+"""`torch.utils._python_dispatch`, by name; the code is in interposing/dispatching.py."""
 
-from flambeau.eager.dispatching import (
+from flambeau.interposing.dispatching import (
     TorchDispatchMode,
     current_mode_stack,
     is_traceable_wrapper_subclass,

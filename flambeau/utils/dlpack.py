@@ -2,12 +2,12 @@
 
 `from_dlpack` takes an array of another library, `to_dlpack` gives a capsule to one that wants it;
 libraries that know the protocol call `Tensor.__dlpack__` themselves. The work is done in
-eager/dlpack.py and runtime/dlpack.py.
+_tensor/dlpack.py and runtime/dlpack.py.
 """
 
 import enum
 
-from flambeau.eager.dlpack import from_dlpack, to_dlpack
+from flambeau._tensor.dlpack import from_dlpack, to_dlpack
 
 __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 

@@ -2,7 +2,7 @@
 
 Counted are products and convolutions, forward and backward, for the module they belong to and all
 modules around it. The formulas are in flop_formulas.py; ops, modules and nodes of backward are
-observed (eager/interposing.py), so nothing is slower while nobody counts.
+observed (interposing/), so nothing is slower while nobody counts.
 """
 
 import warnings
@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
+from flambeau import interposing
 from flambeau._tensor import Tensor
-from flambeau.eager import interposing
 from flambeau.nn.modules.calling import Calling
 from flambeau.profiler.recording import name_within
 from flambeau.utils.flop_formulas import CONVOLUTIONS, FORMULAS, flops_of

@@ -3,7 +3,7 @@
 One formula per row that multiplies matrices in one way or another; a multiplication and an addition
 count as two operations, as in PyTorch. Elementwise work is not counted, except in profiles, where
 PyTorch counts `add` and `mul` (ELEMENTWISE). Formulas are told what an observer sees: arguments as
-they were passed, and the result (eager/interposing.py).
+they were passed, and the result (interposing/).
 """
 
 import math

@@ -1,6 +1,6 @@
 """`summary`: what a model consists of, layer by layer, in the manner of torchinfo.
 
-The model runs once while modules and ops are observed (eager/interposing.py); on the meta device if
+The model runs once while modules and ops are observed (interposing/); on the meta device if
 that is possible, where nothing is computed. What each module saw becomes a row; rows become text or
 HTML in summary_text.py.
 """
@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import flambeau
-from flambeau import nn
-from flambeau.eager import interposing
+from flambeau import interposing, nn
 from flambeau.nn.modules.calling import Calling
 from flambeau.nn.parameter import is_lazy
 from flambeau.storage import root_of

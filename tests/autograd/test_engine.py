@@ -7,7 +7,7 @@ import weakref
 import pytest
 
 import flambeau
-from flambeau.eager import interposing
+from flambeau import interposing
 from tests.autograd.behaviour import Cases, attempt, name_of, plain
 
 cases = Cases("engine")

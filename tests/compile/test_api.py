@@ -370,11 +370,12 @@ def test_stance():
 
 
 def test_marks_of_sizes_are_taken():
-    _dynamo.mark_dynamic(X, 0)
-    _dynamo.maybe_mark_dynamic(X, 0)
-    _dynamo.mark_static(X)
-    _dynamo.mark_static_address(X)
-    _dynamo.decorators.mark_unbacked(X, 0)
+    x = X.clone()
+    _dynamo.mark_dynamic(x, 0)
+    _dynamo.maybe_mark_dynamic(x, 0)
+    _dynamo.mark_static(x)
+    _dynamo.mark_static_address(x)
+    _dynamo.decorators.mark_unbacked(x, 0)
 
 
 def test_settings():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.eager.admission import reach
+from flambeau._tensor.admission import reach
 
 OVERFLOW = "Storage size calculation overflowed with sizes="
 

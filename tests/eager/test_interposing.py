@@ -9,9 +9,10 @@ import types
 import pytest
 
 import flambeau as torch
-from flambeau import nn
+from flambeau import interposing, nn
 from flambeau._tensor import Tensor
-from flambeau.eager import interposing, methods, op_names
+from flambeau.aten import names as op_names
+from flambeau.eager import methods
 from flambeau.ops.table import TABLE
 
 

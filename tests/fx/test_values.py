@@ -9,8 +9,7 @@ import threading
 import pytest
 
 import flambeau
-from flambeau import fx, nn
-from flambeau.eager import interposing
+from flambeau import fx, interposing, nn
 from flambeau.testing import assert_close
 from flambeau.utils._pytree import tree_leaves
 from tests.fx import cases

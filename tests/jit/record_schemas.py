@@ -1,4 +1,4 @@
-"""Writes flambeau/jit/schemas.txt: the signatures of ops that are not in flambeau/eager/aten.txt.
+"""Writes flambeau/jit/schemas.txt: the signatures of ops that are not in flambeau/aten/aten.txt.
 
 Run with an installed PyTorch: python tests/jit/record_schemas.py
 """
@@ -8,7 +8,7 @@ import re
 
 import torch
 
-from flambeau.eager.overloads import _function
+from flambeau.aten.overloads import _function
 
 # ops of lists, strings, numbers and modules, and ops of tensors under names of aten alone
 PRIMITIVES = """Bool Complex ComplexImplicit Delete Float FloatImplicit Int IntImplicit
@@ -53,7 +53,7 @@ def main():
     names = sorted({s.name for s in torch._C._jit_get_all_schemas()})
     lines = []
     package = pathlib.Path(__file__).parents[2] / "flambeau"
-    ops = (package / "eager" / "aten.txt").read_text().splitlines()
+    ops = (package / "aten" / "aten.txt").read_text().splitlines()
     known = {"aten::" + op[: op.index("(")] for op in ops}
     for name in names:
         for schema in torch._C._jit_get_schemas_for_operator(name):

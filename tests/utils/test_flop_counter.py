@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 
 import flambeau
-from flambeau.eager import interposing
+from flambeau import interposing
 
 CASES = {
     "mm": lambda t, x: x @ x.t(),

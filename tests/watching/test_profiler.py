@@ -11,9 +11,9 @@ import types
 import pytest
 
 import flambeau as torch
-from flambeau import nn
+from flambeau import interposing, nn
 from flambeau._tensor import Tensor
-from flambeau.eager import interposing, kernels, methods
+from flambeau.eager import kernels, methods
 from flambeau.profiler import (
     ProfilerAction,
     ProfilerActivity,

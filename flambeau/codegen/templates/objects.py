@@ -4,7 +4,7 @@ Each is a CPython builtin that allocates an object of a Python class and fills i
 is a tuple with the classes and constants they need (`CONSTANTS` in makers.py). Where slots lie in
 objects is found out by whoever builds this (`runtime/cpu.py`), so nothing here depends on how
 CPython lays classes out. What native code does not care to do it leaves to Python: `worked_out` in
-_layout.py, `new_tensor` and `new_view` in _tensor.py say the same in plain words, and subscripts,
+_layout.py, `new_tensor` and `new_view` in _tensor say the same in plain words, and subscripts,
 reshapes and joins that are answered with None go the way of plans.
 """
 

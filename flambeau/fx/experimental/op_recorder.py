@@ -12,13 +12,12 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau
+from flambeau import interposing
 from flambeau._subclasses.fake_tensor import FakeTensor
 from flambeau._tensor import Tensor
+from flambeau.aten.calls import as_op, named_call, tidied
+from flambeau.aten.overloads import recorded_by
 from flambeau.autograd.grad_mode import modes, no_grad
-from flambeau.eager import interposing
-from flambeau.eager.aten_calls import as_op, named_call, tidied
-from flambeau.eager.dispatching import _SHELL_KEYS
-from flambeau.eager.overloads import recorded_by
 from flambeau.fx.experimental.attention import attend, is_plain
 from flambeau.fx.experimental.branches import place_for, record_branch, same_kind
 from flambeau.fx.experimental.indexing import assign, take
@@ -40,6 +39,7 @@ from flambeau.fx.experimental.symbolic_shapes import (
 )
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node
+from flambeau.interposing.dispatching import _SHELL_KEYS
 from flambeau.library import CustomOpDef
 from flambeau.nn import Module
 from flambeau.utils import _pytree as pytree

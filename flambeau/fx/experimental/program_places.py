@@ -7,15 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau
-from flambeau.eager import interposing
+from flambeau import interposing
 from flambeau.nn import Module
 
 PACKAGE = os.path.dirname(flambeau.__file__)
 _INSIDE = tuple(
     os.path.join(PACKAGE, part)
-    for part in "eager fx export _tensor ops autograd utils _decomp".split()
+    for part in "eager interposing aten fx export _tensor ops autograd utils _decomp".split()
 )
-_BETWEEN = ("interposing.py", "op_recorder.py", "proxy_tensor.py", "lowering.py", "recorder.py")
+_BETWEEN = (
+    os.path.join("interposing", "__init__.py"),
+    *("op_recorder.py proxy_tensor.py lowering.py recorder.py".split()),
+)
 
 
 class Modules(interposing.Handler):

@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import flambeau
+from flambeau import interposing
 from flambeau._decomp import composite_decompositions
 from flambeau._decomp.composites import names as composite_names
 from flambeau._tensor import Tensor
-from flambeau.eager import interposing
-from flambeau.eager.dispatching import _Below
-from flambeau.eager.overloads import namespace
+from flambeau.aten.overloads import namespace
 from flambeau.fx.codegen import _PyTreeCodeGen, _PyTreeInfo
 from flambeau.fx.experimental.op_recorder import OpRecorder
 from flambeau.fx.experimental.recorder import overload
@@ -23,6 +22,7 @@ from flambeau.fx.experimental.symbolic_shapes import Retry, ShapeEnv
 from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import Node
+from flambeau.interposing.dispatching import _Below
 from flambeau.nn import Module
 from flambeau.utils import _pytree as pytree
 

@@ -4,13 +4,13 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from flambeau import interposing
 from flambeau._tensor import Tensor
-from flambeau.eager import interposing
-from flambeau.eager.dispatching import _Below, _on_tensors
-from flambeau.eager.overloads import OpOverload, namespace, recorded_by
+from flambeau.aten.overloads import OpOverload, namespace, recorded_by
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node, map_aggregate
 from flambeau.fx.passes.shape_prop import _extract_tensor_metadata
+from flambeau.interposing.dispatching import _Below, _on_tensors
 from flambeau.nn import Module, Parameter
 
 

@@ -20,6 +20,7 @@ from flambeau.fx.experimental.sym_numbers import (
 )
 
 __all__ = [
+    "ConstraintViolationError",
     "GuardOnDataDependentSymNode",
     "ShapeEnv",
     "SymBool",
@@ -35,6 +36,10 @@ _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 class GuardOnDataDependentSymNode(RuntimeError):
     """A branch depends on a value that is only known when the program runs."""
+
+
+class ConstraintViolationError(RuntimeError):
+    """A size that was said to vary cannot."""
 
 
 class Retry(Exception):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, groupby
 from typing import Any
 
-from flambeau.eager.public import typename
+from flambeau._tensor.questions import typename
 from flambeau.nn.modules.module import Module, _addindent
 from flambeau.nn.modules.parameter_containers import (
     ParameterDict,

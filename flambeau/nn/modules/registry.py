@@ -8,8 +8,8 @@ from collections import OrderedDict
 from typing import Any
 
 from flambeau._tensor import Tensor
+from flambeau._tensor.questions import typename
 from flambeau.autograd.node import RemovableHandle
-from flambeau.eager.public import typename
 from flambeau.nn.parameter import Buffer, Parameter
 
 parameter_hooks: dict = OrderedDict()

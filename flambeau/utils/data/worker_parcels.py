@@ -16,8 +16,8 @@ from flambeau import _dtype
 from flambeau._device import cpu, meta
 from flambeau._layout import Size, make_layout, span
 from flambeau._tensor import Tensor, make_tensor
+from flambeau._tensor.admission import admit
 from flambeau._typed_storage import TypedStorage, UntypedStorage
-from flambeau.eager.admission import admit
 from flambeau.errors import OutOfMemoryError
 from flambeau.multiprocessing.reductions import check_may_travel
 from flambeau.nn.parameter import is_lazy

@@ -1,6 +1,6 @@
 """One call of a model, written down: which ops ran, in which modules, on whose results.
 
-The recorder observes ops and modules (eager/interposing.py) while the model runs. A tensor that an
+The recorder observes ops and modules (interposing/) while the model runs. A tensor that an
 op takes leads to the node that made it: an op, a parameter, an input. Only the outermost op counts;
 what it calls is how it works. Names nest as modules do: Net/Sequential[body]/Conv2d[0]/conv2d.
 """
@@ -11,10 +11,10 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from flambeau import interposing
 from flambeau._layout import span
 from flambeau._tensor import Tensor
 from flambeau.autograd.function import Function
-from flambeau.eager import interposing
 from flambeau.nn.modules.calling import Calling
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import UninitializedTensorMixin

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import flambeau
-from flambeau import Tensor
-from flambeau.eager import interposing
-from flambeau.eager.overriding import KINDS, disabled
+from flambeau import Tensor, interposing
+from flambeau.interposing.overriding import KINDS, disabled
 
 
 class TVTensor(Tensor):

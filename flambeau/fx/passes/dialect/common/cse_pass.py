@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from flambeau.eager.overloads import OpOverload
+from flambeau.aten.overloads import OpOverload
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import Node, map_arg
 from flambeau.fx.passes.infra.pass_base import PassBase, PassResult

@@ -6,10 +6,10 @@ from collections import OrderedDict
 
 from flambeau import _dtype
 from flambeau._tensor import Tensor, alias, extra_of, make_tensor
+from flambeau._tensor.attachment import PROPERTIES, method
 from flambeau.autograd import backward as autograd_backward
 from flambeau.autograd.node import add_hook, current_grad_fn
 from flambeau.eager.arguments import argument
-from flambeau.eager.attachment import PROPERTIES, method
 from flambeau.storage import root_of, twin
 
 _NO_GRAD_HERE = (

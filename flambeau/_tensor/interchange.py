@@ -11,10 +11,10 @@ from flambeau import _dtype
 from flambeau._device import cpu
 from flambeau._layout import Size, dense_layout, make_layout, span
 from flambeau._tensor import empty_like_layout, make_tensor
-from flambeau.eager.admission import admit
+from flambeau._tensor.admission import admit
+from flambeau._tensor.scalars import LISTS, READERS, list_reader, reader
 from flambeau.eager.copying import copy_into
 from flambeau.eager.plans import Plans
-from flambeau.eager.scalars import LISTS, READERS, list_reader, reader
 from flambeau.runtime import arrays
 from flambeau.storage import borrowed_storage, lend
 

@@ -1,17 +1,17 @@
 """Methods of Tensor that compute but are not rows: reflected operators, matmul, small helpers."""
 
 from flambeau import _dtype
-from flambeau._tensor import Tensor
+from flambeau._tensor import Tensor, dlpack
+from flambeau._tensor.attachment import METHODS, method
+from flambeau._tensor.nested import from_numbers
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager import creation, dlpack
-from flambeau.eager.attachment import METHODS, method
+from flambeau.eager import creation
 from flambeau.eager.binding import as_number
 from flambeau.eager.copying import copy_
 from flambeau.eager.launching import overwrite
 from flambeau.eager.methods import function
-from flambeau.eager.nested import from_numbers
-from flambeau.eager.overriding import notice
 from flambeau.eager.products import matmul_form, product
+from flambeau.interposing.overriding import notice
 
 
 @method

@@ -1,4 +1,4 @@
-"""Where ops of aten differ from the functions here: tables for aten_calls.py."""
+"""Where ops of aten differ from the functions here: tables for calls.py."""
 
 from typing import Any
 

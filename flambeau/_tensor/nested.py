@@ -11,8 +11,8 @@ from flambeau import _dtype
 from flambeau._device import cpu
 from flambeau._layout import Size, dense_layout
 from flambeau._tensor import Tensor, empty_like_layout, empty_tensor
+from flambeau._tensor.interchange import copied, dtype_of_array, from_numpy
 from flambeau.eager.copying import copy_into
-from flambeau.eager.interchange import copied, dtype_of_array, from_numpy
 from flambeau.runtime.cpu import pack_at, write_bytes
 
 _PLAIN = {bool, int, float, complex}

@@ -1,6 +1,6 @@
 """Arguments that answer for functions: `__torch_function__` of subclasses of Tensor and of others.
 
-A handler (interposing.py) looks at the types of all arguments and lets those that want to answer.
+A handler (__init__.py) looks at the types of all arguments and lets those that want to answer.
 It comes with the first instance of such a class, so programs with plain tensors never meet it.
 Tensor has a `__torch_function__`, too: it computes as usual and gives the result the class of the
 arguments, which is how subclasses survive ops. Classes that do not want that say
@@ -10,15 +10,14 @@ arguments, which is how subclasses survive ops. Classes that do not want that sa
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from flambeau import _device
+from flambeau import _device, interposing
 from flambeau._dtype import default_dtype
 from flambeau._layout import Size, dense_layout, make_layout
 from flambeau._tensor import Tensor, make_tensor
+from flambeau._tensor.admission import reach
+from flambeau._tensor.attachment import METHODS, method
 from flambeau.autograd.grad_mode import modes
-from flambeau.eager import interposing
-from flambeau.eager.admission import reach
-from flambeau.eager.attachment import METHODS, method
-from flambeau.eager.interposing import Name, switched_off
+from flambeau.interposing import Name, switched_off
 from flambeau.ops.table import REQUIRED, public
 from flambeau.storage import new_storage
 
@@ -193,7 +192,7 @@ def notice_tensor(kind: type) -> None:
     """A tensor of a subclass has come into being."""
     notice(kind)
     if has_dispatch(kind):
-        from flambeau.eager import dispatching  # which few programs need
+        from flambeau.interposing import dispatching  # which few programs need
 
         dispatching.begin()
 

@@ -13,10 +13,10 @@ from typing import Any
 from flambeau import _device, _dtype
 from flambeau._memory_format import strided
 from flambeau._tensor import Tensor
-from flambeau.eager import aten_names as names
+from flambeau.aten import differences
+from flambeau.aten.schemas import REQUIRED, FunctionSchema, fits, is_int, is_number, schemas_of
 from flambeau.eager.binding import KEYWORDS
-from flambeau.eager.interposing import Name
-from flambeau.eager.schemas import REQUIRED, FunctionSchema, fits, is_int, is_number, schemas_of
+from flambeau.interposing import Name
 from flambeau.ops.table import MISSING, TABLE
 from flambeau.ops.table import REQUIRED as NEEDED
 
@@ -101,20 +101,20 @@ def _by_signature(place, args, kwargs):
 
 def _adapted(short, place, values):
     key = place.key
-    if key in names.OPERATORS:
-        short = names.OPERATORS[key]
+    if key in differences.OPERATORS:
+        short = differences.OPERATORS[key]
     if "self" in values and "input" not in values:
         values["input"] = values.pop("self")
-    elif key != short and key.isidentifier() and key[0] != "_" and key in names.ALIASES:
+    elif key != short and key.isidentifier() and key[0] != "_" and key in differences.ALIASES:
         short = key
     change = _CHANGES.get(short)
     if change is not None:
         short, values = change(short, key, values)
     if values.get("inplace") is True and schemas_of(short + "_"):
         short += "_"
-    if short in names.FACTORIES or short in names.LIKE:
+    if short in differences.FACTORIES or short in differences.LIKE:
         values = _placed(short, values)
-    return short, {**values, **names.ADDED.get(short, {})}
+    return short, {**values, **differences.ADDED.get(short, {})}
 
 
 def _placed(short, values):
@@ -123,7 +123,7 @@ def _placed(short, values):
     if (sizes is not None and "size" not in values) or values.get("size", 0) is None:
         values["size"] = _one_list(sizes)
     device = values.get("device")
-    if device is None and short in names.FACTORIES:
+    if device is None and short in differences.FACTORIES:
         device = _device.resolve(None)
     values["device"] = None if device is None else _device.resolve(device)
     values["layout"] = None
@@ -374,7 +374,7 @@ def _rsub(short, key, values):
 
 
 def _bag(short, key, values):
-    values["mode"] = names.BAGS.get(values["mode"], values["mode"])
+    values["mode"] = differences.BAGS.get(values["mode"], values["mode"])
     return short, values
 
 
@@ -430,7 +430,7 @@ _CHANGES: dict[str, Callable] = {
 
 def _ours(short, name, values=None):
     """What an argument of an op is called here."""
-    found = names.RENAMED.get(short) or names.RENAMED.get(short.removesuffix("_"), {})
+    found = differences.RENAMED.get(short) or differences.RENAMED.get(short.removesuffix("_"), {})
     renamed = found.get(name)
     if renamed is not None and (values is None or renamed in values):
         return renamed
@@ -440,8 +440,8 @@ def _ours(short, name, values=None):
 def _overload(short: str, values: Values) -> FunctionSchema | None:
     """The overload that takes such arguments."""
     found = schemas_of(short)
-    first = names.PREFERRED.get(short, ())
-    if short in names.TENSOR_FIRST:
+    first = differences.PREFERRED.get(short, ())
+    if short in differences.TENSOR_FIRST:
         first = ("Tensor", "Tensor_mode")
     ordered = [found[k] for k in first if k in found]
     ordered += [schema for k, schema in found.items() if k not in first]
@@ -458,13 +458,13 @@ def _suits(schema, short, values):
             if not argument.has_default_value():
                 return False
             continue
-        if argument.is_tensor and short in names.TENSOR_FIRST and is_number(value):
+        if argument.is_tensor and short in differences.TENSOR_FIRST and is_number(value):
             continue
         value = _worded(argument, value)
         if not fits(value, argument):
             return False
     return all(
-        key in known or value is None or value is False or key in names.IGNORED or key == "*"
+        key in known or value is None or value is False or key in differences.IGNORED or key == "*"
         for key, value in values.items()
     )
 
@@ -472,7 +472,7 @@ def _suits(schema, short, values):
 def _worded(argument, value):
     """Words that are numbers in aten."""
     if argument.name == "reduction" and isinstance(value, str):
-        return names.REDUCTIONS.get(value, value)
+        return differences.REDUCTIONS.get(value, value)
     return value
 
 
@@ -489,7 +489,7 @@ def _written(schema, short, values):
                 named[argument.name] = value
         else:
             given.append((argument, value))
-    loose = short in names.LOOSE
+    loose = short in differences.LOOSE
     while given and _is_default(given[-1][1], given[-1][0], loose):
         given.pop()
     return tuple(value for _, value in given), named

@@ -1,6 +1,6 @@
 """How plain functions become methods and properties of Tensor.
 
-`eager/tensor_*.py` decorate functions with `method` and `prop`; `attach_methods` puts them on the
+Files of this package decorate functions with `method` and `prop`; `attach_methods` puts them on the
 class. Names that Python reserves are written with a trailing underscore.
 """
 

@@ -6,11 +6,11 @@ of their own only for isinstance and construction: every tensor is a plain Tenso
 
 from flambeau import _device, _dtype
 from flambeau._tensor import Tensor, alias, make_tensor
+from flambeau._tensor.attachment import METHODS, method
+from flambeau._tensor.nested import from_data
 from flambeau.eager import creation
-from flambeau.eager.attachment import METHODS, method
-from flambeau.eager.nested import from_data
 from flambeau.eager.options import size_from
-from flambeau.eager.overriding import notice_tensor
+from flambeau.interposing.overriding import notice_tensor
 
 
 def construct(dtype, args, strict=True):

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau._tensor import Tensor
+from flambeau._tensor.attachment import METHODS
+from flambeau.aten.schemas import FunctionSchema, schemas_of
 from flambeau.eager import creation, methods, random_tensors, windows
-from flambeau.eager.attachment import METHODS
-from flambeau.eager.schemas import FunctionSchema, schemas_of
 from flambeau.ops.table import TABLE
 
 # -- which overload --------------------------------------------------------------------------------

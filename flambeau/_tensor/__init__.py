@@ -2,7 +2,7 @@
 
 A tensor is a layout (shape, strides, dtype, device), a storage (memory) and an offset in bytes,
 plus what autograd keeps. Operators and methods come from the op table (`eager/methods.py`); methods
-that are not ops (item, numpy, backward, ...) are attached by `eager/tensor_*.py`.
+that are not ops (item, numpy, backward, ...) are in the files beside this one.
 """
 
 from collections.abc import Iterator

@@ -5,17 +5,17 @@ import warnings
 from flambeau import _device, _dtype
 from flambeau._layout import Size, contiguous_strides, make_layout
 from flambeau._tensor import Tensor
+from flambeau._tensor.access import is_contiguous
+from flambeau._tensor.admission import reach
+from flambeau._tensor.attachment import METHODS, method
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node
 from flambeau.eager import creation
-from flambeau.eager.admission import reach
 from flambeau.eager.arguments import argument
-from flambeau.eager.attachment import METHODS, method
 from flambeau.eager.copying import WHOLE, copy_, fill_into, formatted_layout
 from flambeau.eager.methods import function
-from flambeau.eager.tensor_access import is_contiguous
 from flambeau.storage import grow_storage, root_of
 
 _CASTS = {

@@ -1,6 +1,6 @@
 """`TorchDispatchMode` and `__torch_dispatch__`: who sees ops below autocast and everything else.
 
-A mode is a handler (eager/interposing.py) below all others: it is told of ops that compute, with
+A mode is a handler (interposing/) below all others: it is told of ops that compute, with
 arguments as autocast left them. Ops made of others are not shown, only those they call. Derivatives
 run op by op while there is a mode.
 """
@@ -8,10 +8,10 @@ run op by op while there is a mode.
 from collections.abc import Callable
 from typing import Any
 
+from flambeau import interposing
 from flambeau._tensor import Tensor
-from flambeau.eager import interposing
-from flambeau.eager.overloads import overload_of
-from flambeau.eager.overriding import has_dispatch
+from flambeau.aten.overloads import overload_of
+from flambeau.interposing.overriding import has_dispatch
 from flambeau.ops.table import TABLE
 
 # what these do is seen in what they call

@@ -355,7 +355,7 @@ class Place:
         self.kind, self.key, self.row, self.is_on = offered.kind, offered.key, "", False
         naming = offered.naming
         if naming is None:
-            from flambeau.eager.places import resolve
+            from flambeau.interposing.places import resolve
 
             self.kind, naming, self.row = resolve(offered.key)
         self.naming = naming
@@ -555,7 +555,7 @@ def _exchange(function, offered, kinds, handlers):
 
 def _arm(handler):
     global _armed, _armed_for
-    from flambeau.eager import places  # knows all of eager; loads with the first handler
+    from flambeau.interposing import places  # knows all of eager; loads with the first handler
 
     with _lock:
         places.offer_all()

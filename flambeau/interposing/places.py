@@ -18,12 +18,12 @@ import types
 from typing import Any
 
 from flambeau import autograd
-from flambeau._tensor import Tensor
-from flambeau.eager import creation, methods, public, random_tensors, updating, windows
-from flambeau.eager.attachment import METHODS, PROPERTIES
-from flambeau.eager.interposing import offer
-from flambeau.eager.op_names import CREATION, DATA, function_name, update_name
-from flambeau.eager.op_names import METHODS as METHOD_NAMES
+from flambeau._tensor import Tensor, questions
+from flambeau._tensor.attachment import METHODS, PROPERTIES
+from flambeau.aten.names import CREATION, DATA, function_name, update_name
+from flambeau.aten.names import METHODS as METHOD_NAMES
+from flambeau.eager import creation, methods, random_tensors, updating, windows
+from flambeau.interposing import offer
 
 # not even __torch_function__ is asked about these
 IGNORED = frozenset(
@@ -63,7 +63,7 @@ def offer_all() -> None:
             offer(METHODS[name], shown, "data", key=name)
     offer(updating.update, update_name)
     for name in _QUESTIONS:
-        offer(getattr(public, name), "torch." + name, "method")
+        offer(getattr(questions, name), "torch." + name, "method")
     for function in (autograd.backward, autograd.grad):
         offer(function, "torch.autograd." + function.__name__, "python")
     _offer_members()

@@ -4,11 +4,11 @@ import warnings
 
 from flambeau import _dtype
 from flambeau._tensor import Tensor
+from flambeau._tensor.legacy import TYPED
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import creation
 from flambeau.eager.arguments import argument, asked_tensor, is_int
 from flambeau.eager.arguments import number as in_range
-from flambeau.eager.legacy import TYPED
 
 
 def is_tensor(obj):

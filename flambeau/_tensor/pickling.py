@@ -5,10 +5,10 @@ import copy
 from flambeau import _device, _dtype
 from flambeau._layout import Size, make_layout
 from flambeau._tensor import Tensor, make_tensor
+from flambeau._tensor.admission import admit
+from flambeau._tensor.attachment import method
 from flambeau.autograd.node import current_grad_fn
-from flambeau.eager.admission import admit
-from flambeau.eager.attachment import method
-from flambeau.eager.overriding import notice_tensor
+from flambeau.interposing.overriding import notice_tensor
 from flambeau.runtime.cpu import address_of, place_of
 from flambeau.storage import new_storage
 

@@ -6,7 +6,7 @@ runtime/dlpack.py; the public names are in utils/dlpack.py.
 
 from flambeau import _device, _dtype
 from flambeau._layout import Size, contiguous_strides, make_layout
-from flambeau.eager.admission import admit, reach
+from flambeau._tensor.admission import admit, reach
 from flambeau.runtime import dlpack
 from flambeau.storage import borrowed_storage
 

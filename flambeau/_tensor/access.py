@@ -7,12 +7,12 @@ from flambeau._memory_format import (
     contiguous_format,
     strided,
 )
-from flambeau._tensor import Tensor
-from flambeau.eager import creation, interchange
+from flambeau._tensor import Tensor, interchange
+from flambeau._tensor.attachment import METHODS, PROPERTIES, method, prop
+from flambeau._tensor.interchange import item
+from flambeau.eager import creation
 from flambeau.eager.arguments import argument
-from flambeau.eager.attachment import METHODS, PROPERTIES, method, prop
 from flambeau.eager.copying import CHANNELS_LAST
-from flambeau.eager.interchange import item
 
 
 @method

@@ -1,0 +1,6 @@
+"""Methods of Tensor that are no rows; importing them registers them (see attachment.method)."""
+
+# ruff: noqa: F401
+from flambeau._tensor import access, conversion, gradients, legacy, operators, pickling
+from flambeau.eager import subscripts
+from flambeau.interposing import overriding
