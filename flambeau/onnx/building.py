@@ -73,7 +73,9 @@ class Builder:
         names.add(name)
         return name
 
-    def op(self, kind: str, *inputs: Any, outputs: int = 1, dtype: Any = None, **options: Any) -> Any:
+    def op(
+        self, kind: str, *inputs: Any, outputs: int = 1, dtype: Any = None, **options: Any
+    ) -> Any:
         """A node; `domain::Name` for ops of others. Inputs are values, numbers, lists or None."""
         domain, _, name = kind.rpartition("::")
         if domain:
@@ -132,7 +134,9 @@ class Builder:
             dtype = torch.bool if isinstance(value, bool) else dtype
         tensor = torch.tensor(value, dtype=dtype)
         if dtype is torch.bfloat16:
-            return self.op("Cast", self.number(value, torch.float32), to=elem_type(dtype), dtype=dtype)
+            return self.op(
+                "Cast", self.number(value, torch.float32), to=elem_type(dtype), dtype=dtype
+            )
         return self.constant(array_of(tensor))
 
     def ints(self, values: Sequence[Any]) -> Value:

@@ -1,5 +1,6 @@
 """From a recorded program to an ONNX model: `torch.onnx.export`."""
 
+import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from flambeau.export.graph_signature import ConstantArgument, InputKind, OutputK
 from flambeau.onnx import state
 from flambeau.onnx.building import Builder, Size, Value, elem_type
 from flambeau.onnx.errors import OnnxExporterError, UnsupportedOperatorError
-from flambeau.onnx.folding import folded
+from flambeau.onnx.folding import folded, names_inside
 from flambeau.onnx.program import ONNXProgram
 from flambeau.onnx.protobufs import onnx
 from flambeau.onnx.translations import find
@@ -139,10 +140,7 @@ def shapes_of_axes(model: Any, args: Any, kwargs: Any, names: list[str], axes: A
     positional, named = pytree.tree_unflatten(wanted, spec)
     if not named:
         return positional
-    parameters = getattr(model, "forward", model)
-    import inspect
-
-    bound = inspect.signature(parameters).bind(*positional, **named)
+    bound = inspect.signature(getattr(model, "forward", model)).bind(*positional, **named)
     return dict(bound.arguments)
 
 
@@ -155,9 +153,7 @@ class Writer:
         self.builder = Builder(opset)
         self.builder.domains |= dict(domains)
 
-    def model(
-        self, input_names: list[str], output_names: list[str], axes: Any, shapes: Any
-    ) -> Any:
+    def model(self, input_names: list[str], output_names: list[str], axes: Any, shapes: Any) -> Any:
         """The model without its weights: they stay in `builder.initializers`."""
         signature, g = self.program.graph_signature, self.builder
         specs = {spec.arg.name: spec for spec in signature.input_specs if hasattr(spec.arg, "name")}
@@ -216,8 +212,11 @@ class Writer:
             if isinstance(made, Size):
                 made = g.squeeze(made, [0])
                 fake = torch.tensor(0)
-            node_made = onnx.helper.make_node("Identity", [made.name], [name], name=name)
-            g.nodes.append(node_made)
+            taken = {result for result, _ in found}
+            if made.name in taken or not renamed(g.nodes, made.name, name):
+                g.nodes.append(onnx.helper.make_node("Identity", [made.name], [name], name=name))
+            elif hasattr(node, "meta"):
+                made.name = name
             found.append((name, fake))
         return found
 
@@ -275,9 +274,13 @@ class Writer:
             )
         if not node.users and node.meta.get("val") is None:
             return None
-        return described_as(write(g, *args, out=node.meta.get("val"), **kwargs), node.meta.get("val"))
+        return described_as(
+            write(g, *args, out=node.meta.get("val"), **kwargs), node.meta.get("val")
+        )
 
-    def branches(self, g: Builder, pred: Any, then: Any, other: Any, operands: Any, fake: Any) -> Any:
+    def branches(
+        self, g: Builder, pred: Any, then: Any, other: Any, operands: Any, fake: Any
+    ) -> Any:
         """`torch.cond`: two graphs inside a node, which read what they need from around them."""
         count = len(fake) if isinstance(fake, (tuple, list)) else 1
         graphs = [self.branch(g, module, operands) for module in (then, other)]
@@ -304,6 +307,19 @@ class Writer:
             inner.nodes.append(onnx.helper.make_node("Identity", [values[node].name], [name]))
             infos.append(value_info(name, node.meta["val"], {}))
         return onnx.helper.make_graph(inner.nodes, g.fresh("branch_graph"), [], infos)
+
+
+def renamed(nodes: list[Any], old: str, new: str) -> bool:
+    """Another name for what a node gives. It cannot be done for inputs, weights and in branches."""
+    maker = next((node for node in nodes if old in node.output), None)
+    if maker is None or any(old in names_inside(node) for node in nodes):
+        return False
+    for node in nodes:
+        for names in (node.input, node.output):
+            for place, name in enumerate(names):
+                if name == old:
+                    names[place] = new
+    return True
 
 
 def is_sizes(said: Any) -> bool:
@@ -335,11 +351,7 @@ def plain_result(target: Any, args: Any, node: Any) -> Any:
 
 
 def described(name: str, fake: Any) -> Value:
-    return Value(name, fake.dtype, tuple(known_size(size) for size in fake.shape))
-
-
-def known_size(size: Any) -> Any:
-    return size if isinstance(size, int) and not isinstance(size, torch.SymInt) else size
+    return Value(name, fake.dtype, tuple(fake.shape))
 
 
 def described_as(made: Any, fake: Any) -> Any:
@@ -381,12 +393,12 @@ class located:
         if error is None or not isinstance(error, Exception) or hasattr(error, "onnx_place"):
             return
         stack = list((self.node.meta.get("nn_module_stack") or {}).values())
-        where = f"\n  in the module {stack[-1][0] or '(the whole)'!r}: {stack[-1][1]}" if stack else ""
+        where = (
+            f"\n  in the module {stack[-1][0] or '(the whole)'!r}: {stack[-1][1]}" if stack else ""
+        )
         lines = (self.node.meta.get("stack_trace") or "").rstrip()
         line = f"\n{lines}" if lines else ""
         label = type(error) if isinstance(error, OnnxExporterError) else UnsupportedOperatorError
         raised = label(f"{self.node.target}: {error}{where}{line}")
         raised.onnx_place = True  # type: ignore[attr-defined]
         raise raised from error
-
-

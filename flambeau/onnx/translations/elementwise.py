@@ -194,8 +194,6 @@ for _name, _kind in {"and": "And", "or": "Or", "xor": "Xor"}.items():
     translates(f"logical_{_name}", f"bitwise_{_name}", f"__{_name}__")(logical(_kind))
 
 
-
-
 @translates("maximum")
 def maximum(g: Any, a: Any, b: Any, *, out: Any) -> Value:
     return g.op("Max", *pair(g, a, b, out.dtype))
@@ -261,7 +259,9 @@ def prelu(g: Any, x: Value, weight: Value, *, out: Any) -> Value:
 
 
 @translates("elu")
-def elu(g: Any, x: Value, alpha: float = 1.0, scale: float = 1, inner: float = 1, *, out: Any) -> Any:
+def elu(
+    g: Any, x: Value, alpha: float = 1.0, scale: float = 1, inner: float = 1, *, out: Any
+) -> Any:
     made = g.op("Elu", x if inner == 1 else g.op("Mul", x, inner), alpha=float(alpha))
     return made if scale == 1 else g.op("Mul", made, scale)
 

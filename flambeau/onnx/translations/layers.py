@@ -96,9 +96,7 @@ def adaptive_pool(rank: int, whole: str, windows: str, reduce: str) -> Any:
         if any(n % size for n, size in zip(have, wanted)):
             return uneven(g, x, have, wanted, reduce)
         kernel = [n // size for n, size in zip(have, wanted)]
-        return batched(
-            g, x, rank, lambda x: g.op(windows, x, kernel_shape=kernel, strides=kernel)
-        )
+        return batched(g, x, rank, lambda x: g.op(windows, x, kernel_shape=kernel, strides=kernel))
 
     return write
 
@@ -109,7 +107,9 @@ def uneven(g: Any, x: Value, have: list[int], wanted: list[int], reduce: str) ->
         axis = x.rank - len(have) + place
         shape = x.shape
         parts = [
-            g.reduce(reduce, g.slice(x, axis, i * n // count, -(-(i + 1) * n // count)), [axis], True)
+            g.reduce(
+                reduce, g.slice(x, axis, i * n // count, -(-(i + 1) * n // count)), [axis], True
+            )
             for i in range(count)
         ]
         x = g.op("Concat", *parts, axis=axis) if count > 1 else parts[0]

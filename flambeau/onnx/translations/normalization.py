@@ -42,9 +42,7 @@ def batch_norm(
             outputs=3,
         )
         return made[0]
-    return g.op(
-        "BatchNormalization", x, weight or ones, bias or zeros, mean, var, epsilon=eps
-    )
+    return g.op("BatchNormalization", x, weight or ones, bias or zeros, mean, var, epsilon=eps)
 
 
 @translates("layer_norm")
@@ -72,7 +70,9 @@ def layer_norm(
 
 
 @translates("rms_norm")
-def rms_norm(g: Any, x: Value, shape: Any, weight: Any = None, eps: Any = None, *, out: Any) -> Value:
+def rms_norm(
+    g: Any, x: Value, shape: Any, weight: Any = None, eps: Any = None, *, out: Any
+) -> Value:
     axes = list(range(-len(shape), 0))
     eps = torch.finfo(x.dtype).eps if eps is None else eps
     mean = g.reduce("ReduceMean", g.op("Mul", x, x), axes, True)
@@ -224,7 +224,14 @@ def bce_with_logits(
 
 @translates("linalg_vector_norm")
 def vector_norm(
-    g: Any, x: Value, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any
+    g: Any,
+    x: Value,
+    ord: Any = 2,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Any,
 ) -> Value:
     axes = [dim] if isinstance(dim, int) else dim
     kinds = {1: "ReduceL1", 2: "ReduceL2"}
@@ -238,5 +245,7 @@ def vector_norm(
 
 
 @translates("norm")
-def norm(g: Any, x: Value, p: Any = 2, dim: Any = None, keepdim: bool = False, *, out: Any) -> Value:
+def norm(
+    g: Any, x: Value, p: Any = 2, dim: Any = None, keepdim: bool = False, *, out: Any
+) -> Value:
     return vector_norm(g, x, p or 2, dim, keepdim, out=out)

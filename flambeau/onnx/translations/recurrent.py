@@ -59,9 +59,7 @@ def run_layers(
             ]
             b = stacked(g, joined)
         first = layer * directions
-        initial = [
-            s if layers == 1 else g.slice(s, 0, first, first + directions) for s in states
-        ]
+        initial = [s if layers == 1 else g.slice(s, 0, first, first + directions) for s in states]
         results = g.op(
             kind,
             x,
@@ -162,4 +160,3 @@ translates("lstm_cell")(cell("LSTM"))
 translates("gru_cell")(cell("GRU", linear_before_reset=1))
 translates("rnn_tanh_cell")(cell("RNN", activations=["Tanh"]))
 translates("rnn_relu_cell")(cell("RNN", activations=["Relu"]))
-

@@ -16,17 +16,23 @@ def axes_of(dim: Any) -> list[int] | None:
 
 
 @translates("sum")
-def total(g: Any, x: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any) -> Value:
+def total(
+    g: Any, x: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any
+) -> Value:
     return g.reduce("ReduceSum", g.cast(x, out.dtype), axes_of(dim), keepdim)
 
 
 @translates("mean")
-def mean(g: Any, x: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any) -> Value:
+def mean(
+    g: Any, x: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any
+) -> Value:
     return g.reduce("ReduceMean", g.cast(x, out.dtype), axes_of(dim), keepdim)
 
 
 @translates("prod")
-def product(g: Any, x: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any) -> Value:
+def product(
+    g: Any, x: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any
+) -> Value:
     return g.reduce("ReduceProd", g.cast(x, out.dtype), axes_of(dim), keepdim)
 
 
@@ -103,7 +109,14 @@ def correction_of(unbiased: Any, correction: Any) -> Any:
 
 @translates("var")
 def var(
-    g: Any, x: Value, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, out: Any, **named: Any
+    g: Any,
+    x: Value,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: bool = False,
+    *,
+    out: Any,
+    **named: Any,
 ) -> Value:
     if isinstance(dim, bool):
         dim, unbiased = None, dim
@@ -112,7 +125,14 @@ def var(
 
 @translates("std")
 def std(
-    g: Any, x: Value, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, out: Any, **named: Any
+    g: Any,
+    x: Value,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: bool = False,
+    *,
+    out: Any,
+    **named: Any,
 ) -> Value:
     return g.op("Sqrt", var(g, x, dim, unbiased, keepdim, out=out, **named))
 
@@ -139,7 +159,9 @@ def topk(
 
 
 @translates("sort")
-def sort(g: Any, x: Value, dim: int = -1, descending: bool = False, *, out: Any, **named: Any) -> Any:
+def sort(
+    g: Any, x: Value, dim: int = -1, descending: bool = False, *, out: Any, **named: Any
+) -> Any:
     size = g.sizes(x)[dim]
     values, places = g.op("TopK", x, g.ints([size]), axis=dim, largest=int(descending), outputs=2)
     places.dtype = torch.int64
@@ -147,7 +169,9 @@ def sort(g: Any, x: Value, dim: int = -1, descending: bool = False, *, out: Any,
 
 
 @translates("argsort")
-def argsort(g: Any, x: Value, dim: int = -1, descending: bool = False, *, out: Any, **named: Any) -> Any:
+def argsort(
+    g: Any, x: Value, dim: int = -1, descending: bool = False, *, out: Any, **named: Any
+) -> Any:
     return sort(g, x, dim, descending, out=out)[1]
 
 

@@ -99,7 +99,9 @@ def repeat(g: Any, x: Value, counts: Any, *, out: Any) -> Value:
 
 
 @translates("repeat_interleave")
-def repeat_interleave(g: Any, x: Value, repeats: Any, dim: Any = None, *, out: Any, **named: Any) -> Value:
+def repeat_interleave(
+    g: Any, x: Value, repeats: Any, dim: Any = None, *, out: Any, **named: Any
+) -> Value:
     if not isinstance(repeats, int):
         raise NotImplementedError("repeat_interleave with a tensor of counts")
     if dim is None:
@@ -205,7 +207,9 @@ def roll(g: Any, x: Value, shifts: Any, dims: Any = (), *, out: Any) -> Value:
 
 
 @translates("pad", "constant_pad_nd")
-def pad(g: Any, x: Value, pads: Any, mode: Any = "constant", value: Any = None, *, out: Any) -> Value:
+def pad(
+    g: Any, x: Value, pads: Any, mode: Any = "constant", value: Any = None, *, out: Any
+) -> Value:
     if not isinstance(mode, str):
         mode, value = "constant", mode
     rank = x.rank
@@ -256,7 +260,9 @@ def gather(g: Any, x: Value, dim: int, indices: Value, *, out: Any, **named: Any
 
 
 @translates("scatter")
-def scatter(g: Any, x: Value, dim: int, indices: Value, source: Any, *, out: Any, **named: Any) -> Value:
+def scatter(
+    g: Any, x: Value, dim: int, indices: Value, source: Any, *, out: Any, **named: Any
+) -> Value:
     if not isinstance(source, Value):
         source = g.expand(g.number(source, x.dtype), g.sizes(indices))
     return g.op("ScatterElements", x, indices, source, axis=dim)
@@ -299,7 +305,9 @@ def joint_places(g: Any, indices: list[Value]) -> Value:
 
 
 @translates("index_put")
-def index_put(g: Any, x: Value, indices: Any, value: Value, accumulate: bool = False, *, out: Any) -> Value:
+def index_put(
+    g: Any, x: Value, indices: Any, value: Value, accumulate: bool = False, *, out: Any
+) -> Value:
     if any(entry is None for entry in indices):
         raise NotImplementedError("index_put that leaves out dimensions")
     if len(indices) == 1 and indices[0].dtype is torch.bool:
@@ -320,7 +328,15 @@ def select_scatter(g: Any, x: Value, source: Value, dim: int, place: int, *, out
 
 @translates("slice_scatter")
 def slice_scatter(
-    g: Any, x: Value, source: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1, *, out: Any
+    g: Any,
+    x: Value,
+    source: Value,
+    dim: int = 0,
+    start: Any = None,
+    end: Any = None,
+    step: int = 1,
+    *,
+    out: Any,
 ) -> Value:
     return put_slice(g, x, source, dim, start or 0, LAST if end is None else end, step)
 
@@ -397,6 +413,11 @@ translates("full_like")(like_maker(None))
 @translates("scalar_tensor")
 def scalar_tensor(g: Any, value: Any, *, out: Any, **named: Any) -> Value:
     return operand(g, value, out.dtype)
+
+
+@translates("_assert_tensor_metadata", "_assert_async", "_assert_scalar")
+def nothing(g: Any, *given: Any, out: Any, **named: Any) -> None:
+    """What a program checks about itself when it runs is no part of the model."""
 
 
 @translates("fill")
