@@ -86,7 +86,9 @@ class FlambeauBackend(Backend):
         ]
         outs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output]
         for out in outs:
+            # The checker wants a type; what the node really gives is nobody's promise here.
             out.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+            out.type.tensor_type.shape.SetInParent()
         graph = onnx.helper.make_graph([node], "node", infos, outs)
         opsets = [onnx.helper.make_opsetid(node.domain, version)]
         return cls.run_model(onnx.helper.make_model(graph, opset_imports=opsets), arrays)

@@ -26,7 +26,7 @@ from flambeau.onnx.reading import Source, array_from, checked, dense_array, read
 __all__ = ["load"]
 
 A = onnx.AttributeProto
-MOST_NODES = 1_000_000  # functions that call functions can grow without bound
+MOST_NODES = 200_000  # functions that call functions can grow without bound
 MOST_STATIC = 1024  # elements of a tensor that may be written into the graph as numbers
 DEEPEST = 32  # functions within functions
 BODIES = {"If", "Loop", "Scan", "SequenceMap"}
@@ -42,16 +42,18 @@ def load(model: Any, *, trainable: bool = True) -> ImportedModule:
     file that cannot be read raises `OnnxLoadError`; reading runs nothing that is in the file.
     """
     parsed, source = read_model(model)
-    proto, weights = checked(parsed, source)
-    importer = Importer(proto, source)
+    importer = None
     try:
+        proto, weights = checked(parsed, source)
+        importer = Importer(proto, source)
         return importer.module(weights, trainable)
     except OnnxLoadError:
         raise
     except RecursionError:
         raise OnnxLoadError("the graphs of the model are nested too deeply") from None
     except Exception as error:
-        raise OnnxLoadError(f"{importer.place}{type(error).__name__}: {error}") from error
+        place = importer.place if importer is not None else ""
+        raise OnnxLoadError(f"{place}{type(error).__name__}: {error}") from error
 
 
 class Value:
