@@ -43,14 +43,14 @@ class FlambeauRep(BackendRep):
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Outputs as arrays, named as in the file."""
-        names = self.module.meta["onnx"]  # type: ignore[union-attr, index]
+        names = self.module.meta["onnx"]
         if isinstance(inputs, dict):
-            inputs = [inputs.get(name) for name in names["inputs"]]  # type: ignore[call-overload]
+            inputs = [inputs.get(name) for name in names["inputs"]]
         elif isinstance(inputs, np.ndarray):
             inputs = [inputs]
         with torch.no_grad():
             results = self.module(*map(given, inputs))
-        outputs = names["outputs"]  # type: ignore[call-overload]
+        outputs = names["outputs"]
         if len(outputs) == 1:
             results = (results,)
         return namedtupledict("Outputs", outputs)(*map(wanted, results))

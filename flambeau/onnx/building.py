@@ -55,8 +55,7 @@ class Builder:
         self.opset = opset
         self.nodes: list[Any] = []
         self.parent = parent
-        home: Builder = parent.home if parent is not None else self
-        self.home = home
+        self.home: Builder = self if parent is None else parent.home
         if parent is None:
             self.names: set[str] = set()
             self.initializers: dict[str, Any] = {}  # name: array or tensor

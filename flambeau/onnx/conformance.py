@@ -69,7 +69,7 @@ def light_cases(pattern: str = "") -> list[Case]:
 def case_of(test: Any) -> Case:
     if test.model is not None:
         return Case(test.name, test.model, test.data_sets, test.rtol, test.atol)
-    model = onnx.load(os.path.join(test.model_dir, "model.onnx"))
+    model = onnx.load(os.path.join(str(test.model_dir), "model.onnx"))
     folders = sorted(glob.glob(os.path.join(test.model_dir, "test_data_set_*")))
     sets = [
         (stored(folder, "input", model.graph.input), stored(folder, "output", model.graph.output))

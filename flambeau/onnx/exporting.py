@@ -29,7 +29,7 @@ IR_VERSIONS = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 2
 
 def export(
     model: Any,
-    args: tuple[Any, ...] = (),
+    args: Any = (),
     f: Any = None,
     *,
     kwargs: dict[str, Any] | None = None,
@@ -66,13 +66,12 @@ def export(
     opset = USUAL if opset_version is None else opset_version
     if not OLDEST <= opset <= NEWEST:
         raise ValueError(f"opset_version must be from {OLDEST} to {NEWEST}, got {opset}")
-    if isinstance(args, torch.Tensor):
-        args = (args,)
+    args = (args,) if isinstance(args, torch.Tensor) else tuple(args)
     names = list(input_names or ())
     shapes = dynamic_shapes
     if shapes is None and dynamic_axes:
         shapes = shapes_of_axes(model, args, kwargs or {}, names, dynamic_axes)
-    program = captured(model, tuple(args), kwargs or {}, shapes, training)
+    program = captured(model, args, kwargs or {}, shapes, training)
     writer = Writer(program, opset, custom_translation_table or {}, custom_opsets or {})
     proto = writer.model(names, list(output_names or ()), dynamic_axes or {}, dynamic_shapes)
     if do_constant_folding and optimize:
@@ -128,7 +127,7 @@ def as_module(function: Any) -> nn.Module:
 def shapes_of_axes(model: Any, args: Any, kwargs: Any, names: list[str], axes: Any) -> Any:
     """`dynamic_axes` name inputs; sizes that turn out to be fixed stay so, as they always did."""
     flat, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
-    wanted = []
+    wanted: list[Any] = []
     tensors = iter(names)
     for value in flat:
         name = next(tensors, None) if isinstance(value, torch.Tensor) else None
@@ -176,7 +175,8 @@ class Writer:
         for node in holders:
             spec = specs[node.name]
             if spec.kind is not InputKind.USER_INPUT and node.users:
-                values[node] = g.weight(tensors[spec.target].detach(), spec.target)
+                path = str(spec.target)
+                values[node] = g.weight(tensors[path].detach(), path)
         self.emit(self.program.graph_module, g, values)
         results = self.results(values, output_names)
         symbols = self.symbol_names(inputs, shapes, axes)
@@ -199,7 +199,7 @@ class Writer:
         """Outputs under the names that were asked for."""
         signature, g = self.program.graph_signature, self.builder
         output = next(n for n in self.program.graph.nodes if n.op == "output")
-        found = []
+        found: list[tuple[str, Any]] = []
         wanted = iter(names)
         for node, spec in zip(output.args[0], signature.output_specs):
             if spec.kind is not OutputKind.USER_OUTPUT or node is None:
@@ -258,7 +258,7 @@ class Writer:
         if target is operator.getitem:
             return args[0][args[1]]
         if base_name(target) == "cond":
-            return self.branches(g, *args, fake=node.meta.get("val"))
+            return self.branches(g, node.meta.get("val"), *args)
         if not any(isinstance(a, Value) for a in pytree.tree_leaves((args, kwargs))):
             plain = plain_result(target, args, node)
             if plain is not None:
@@ -279,7 +279,7 @@ class Writer:
         )
 
     def branches(
-        self, g: Builder, pred: Any, then: Any, other: Any, operands: Any, fake: Any
+        self, g: Builder, fake: Any, pred: Any, then: Any, other: Any, operands: Any
     ) -> Any:
         """`torch.cond`: two graphs inside a node, which read what they need from around them."""
         count = len(fake) if isinstance(fake, (tuple, list)) else 1

@@ -8,6 +8,10 @@ from flambeau.fx.node import map_arg
 __all__ = ["ImportedModule"]
 
 
+# Of what a module holds, what belongs into a pickle beside its public attributes.
+KEPT = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
+
+
 class Reference(NamedTuple):
     """Stands for a node in a pickle."""
 
@@ -35,9 +39,7 @@ class ImportedModule(fx.GraphModule):
         state = {
             name: value
             for name, value in self.__dict__.items()
-            if name in ("_parameters", "_buffers", "_modules", "training", "meta")
-            or name in ("_non_persistent_buffers_set",)
-            or not name.startswith("_")
+            if name in KEPT or not name.startswith("_")
         }
         return rebuilt, (state, nodes)
 

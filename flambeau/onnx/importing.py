@@ -275,7 +275,7 @@ class Importer:
     def keywords(
         self, node: Any, given: Any, handler: Any, scope: Scope, versions: Any, inputs: list[Any]
     ) -> dict[str, Any]:
-        """Attributes as arguments; graphs become modules, and what they capture joins the inputs."""
+        """Attributes as arguments; graphs become modules, what they capture joins the inputs."""
         graphs = {name: value.g for name, value in given.items() if value.type == A.GRAPH}
         result: dict[str, Any] = {}
         if node.op_type in BODIES and "n_carried" in handler.options:

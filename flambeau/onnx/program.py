@@ -69,7 +69,7 @@ class ONNXProgram:
         keep_initializers_as_inputs: bool = False,
         external_data: bool | None = None,
     ) -> None:
-        """Write the model. Weights go to a file beside it if asked for, or if they are too large."""
+        """Write the model. Weights go to a file beside it if asked for, or if too large."""
         size = sum(array_of(value).nbytes for value in self._weights.values())
         beside = external_data or (external_data is None and size > LARGEST)
         if not include_initializers or not beside:

@@ -116,7 +116,7 @@ def checked(model: Any, source: Source) -> tuple[Any, dict[str, Any]]:
 
 
 def taken_weights(graph: Any, source: Source) -> dict[str, Any]:
-    """Initializers leave the graph and become inputs of it, so that the checker need not see them."""
+    """Initializers leave the graph and become inputs of it; the checker need not see them."""
     weights: dict[str, Any] = {}
     inputs = {value.name for value in graph.input}
     for tensor in graph.initializer:
@@ -166,7 +166,8 @@ def array_from(tensor: Any, source: Source) -> np.ndarray:
 
 def wrong_length(tensor: Any, wanted: int, found: int, what: str) -> OnnxLoadError:
     return OnnxLoadError(
-        f"tensor {tensor.name!r} of sizes {list(tensor.dims)[:8]} needs {wanted} {what}, not {found}"
+        f"tensor {tensor.name!r} of sizes {list(tensor.dims)[:8]} "
+        f"needs {wanted} {what}, not {found}"
     )
 
 

@@ -24,7 +24,7 @@ def info(name, *sizes, kind=T.FLOAT):
 
 def model(nodes, inputs, outputs, initializers=(), version=17, **options):
     graph = h.make_graph(nodes, "graph", inputs, outputs, list(initializers))
-    opsets = [h.make_opsetid("", version)] + options.pop("opsets", [])
+    opsets = [h.make_opsetid("", version), *options.pop("opsets", [])]
     return h.make_model(graph, opset_imports=opsets, ir_version=8, **options)
 
 

@@ -138,7 +138,9 @@ CALLS = {
     ),
     "written": (lambda x: write_into(x), (X,)),
     "padded": (
-        lambda x: (F.pad(x, (1, 2)), F.pad(x, (1, 1), mode="reflect"), F.pad(x, (1, 1), "replicate")),
+        lambda x: (
+            F.pad(x, (1, 2)), F.pad(x, (1, 1), mode="reflect"), F.pad(x, (1, 1), "replicate"),
+        ),
         (X,),
     ),
     "made": (
@@ -173,7 +175,8 @@ CALLS = {
         lambda x: (
             F.interpolate(x, scale_factor=2), F.interpolate(x, size=(5, 7), mode="bilinear"),
             F.interpolate(x, (9, 4), mode="bilinear", align_corners=True),
-            F.interpolate(x, (12, 12), mode="bicubic"), F.interpolate(x, (5, 5), mode="nearest-exact"),
+            F.interpolate(x, (12, 12), mode="bicubic"),
+            F.interpolate(x, (5, 5), mode="nearest-exact"),
             F.pixel_shuffle(x, 2), F.pixel_unshuffle(x, 2),
         ),
         (IMAGE,),

@@ -136,7 +136,7 @@ def test_external_data_stays_in_its_folder(tmp_path, location):
     folder.mkdir()
     (folder / "link").symlink_to(tmp_path / "secret")
     write_external(folder, location, 0, 8)
-    with pytest.raises(torch.onnx.OnnxLoadError, match="folder|exist"):
+    with pytest.raises(torch.onnx.OnnxLoadError, match=r"folder|exist"):
         torch.onnx.load(folder / "model.onnx")
 
 

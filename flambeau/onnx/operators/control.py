@@ -1,4 +1,4 @@
-"""Branches and loops. Bodies are modules that give a tuple; `captured` is what they read outside."""
+"""Branches and loops. Bodies are modules that give a tuple; `captured` is read from outside."""
 
 from typing import Any
 

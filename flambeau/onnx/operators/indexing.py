@@ -138,7 +138,7 @@ def non_max_suppression(
     floor = None if least is None else float(number(least))
     corners = box_corners(array_of(boxes).astype(np.float64), bool(center_point_box))
     points = array_of(scores)
-    found = []
+    found: list[list[int]] = []
     for batch in range(points.shape[0]):
         for kind in range(points.shape[1]):
             kept = best_boxes(corners[batch], points[batch, kind], limit, covered, floor)

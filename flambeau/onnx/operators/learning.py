@@ -32,7 +32,7 @@ def imputer(
     """Missing numbers, marked by a value or by nan, get another one."""
     fills = imputed_value_floats or imputed_value_int64s or []
     mark = replaced_value_float if x.is_floating_point() else replaced_value_int64
-    missing = torch.isnan(x) if mark != mark else x == mark
+    missing = torch.isnan(x) if mark != mark else torch.eq(x, mark)
     return torch.where(missing, torch.tensor(fills, dtype=x.dtype), x)
 
 
@@ -109,7 +109,9 @@ def label_encoder(
 def default_for(given: Any, dtype: Any) -> Any:
     if given is not None:
         return array_of(given).reshape(-1)[0]
-    return "_Unused" if dtype == object else (-0.0 if dtype.kind == "f" else -1)
+    if dtype.kind == "O":
+        return "_Unused"
+    return -0.0 if dtype.kind == "f" else -1
 
 
 def first_given(*options: Any) -> list[Any]:
@@ -122,6 +124,9 @@ def first_given(*options: Any) -> list[Any]:
 def same_label(key: Any) -> Any:
     key = key.decode() if isinstance(key, bytes) else key
     return "nan" if key != key else key
+
+
+AGGREGATES: list[Any] = [np.mean, np.sum, np.min, np.max]
 
 
 @op("TreeEnsemble", 5, domain=ML)
@@ -167,7 +172,7 @@ def tree_ensemble(
             hits[leaf_targetids[node]].append(float(weights[node]))
         for target, found in enumerate(hits):
             if found:
-                total = {0: np.mean, 1: np.sum, 2: np.min, 3: np.max}[aggregate_function](found)
+                total = AGGREGATES[aggregate_function](found)
                 result[target] = (
                     total / len(tree_roots) * len(found) if not aggregate_function else total
                 )
@@ -176,7 +181,7 @@ def tree_ensemble(
 
 
 def member_sets(modes: np.ndarray, values: Any) -> dict[int, set[float]]:
-    """Sets of values, one after the other, each ended by nan, for the nodes that test membership."""
+    """Sets of values, each ended by nan, for the nodes that test membership."""
     if values is None:
         return {}
     sets: list[set[float]] = [set()]

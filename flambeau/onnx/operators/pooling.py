@@ -39,11 +39,11 @@ class Windows:
             reach = (kernel[i] - 1) * self.dilations[i] + 1
             room = sizes[i] + self.before[i] + self.after[i] - reach
             count = room // self.strides[i] + 1
-            if ceil_mode and room % self.strides[i]:
-                # The last window must begin inside the input or the padding before it.
-                if count * self.strides[i] < sizes[i] + self.before[i]:
-                    count += 1
-                    self.beyond[i] = (count - 1) * self.strides[i] - room
+            # One more window must begin inside the input or the padding before it.
+            inside = count * self.strides[i] < sizes[i] + self.before[i]
+            if ceil_mode and room % self.strides[i] and inside:
+                count += 1
+                self.beyond[i] = (count - 1) * self.strides[i] - room
             self.counts.append(count)
 
     def views(self, x: Tensor, fill: float) -> Tensor:
@@ -210,7 +210,7 @@ def max_roi_pool(
     rows, columns = pooled_shape
     found = []
     for batch, *corners in regions.tolist():
-        left, top, right, bottom = (int(round(c * spatial_scale)) for c in corners)
+        left, top, right, bottom = (round(c * spatial_scale) for c in corners)
         height, width = max(1, bottom - top + 1), max(1, right - left + 1)
         cells = []
         for cell in range(rows * columns):

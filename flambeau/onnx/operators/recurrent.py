@@ -242,7 +242,7 @@ def rnn(
         named = activations if activations is not None or name == "rnn_tanh" else ["?"]
         if usual(named, default, clip, lengths, layout):
             return picked(by_torch(name, inputs, [h], [0], direction, size), n_outputs)
-    common = dict(
+    common: dict[str, Any] = dict(
         activations=activations, alphas=activation_alpha, betas=activation_beta, clip=clip
     )
     common |= dict(direction=direction, layout=layout, hidden_size=size)
@@ -272,7 +272,7 @@ def gru(
     inputs = (x, w, r, b, lengths)
     if linear_before_reset and usual(activations, GatedCell.default, clip, lengths, layout):
         return picked(by_torch("gru", inputs, [h], [1, 0, 2], direction, size), n_outputs)
-    common = dict(
+    common: dict[str, Any] = dict(
         activations=activations, alphas=activation_alpha, betas=activation_beta, clip=clip
     )
     common |= dict(direction=direction, layout=layout, hidden_size=size)
@@ -306,7 +306,7 @@ def lstm(
     plain = p is None and not input_forget
     if plain and usual(activations, LongCell.default, clip, lengths, layout):
         return picked(by_torch("lstm", inputs, [h, c], [0, 2, 3, 1], direction, size), n_outputs)
-    common = dict(
+    common: dict[str, Any] = dict(
         activations=activations, alphas=activation_alpha, betas=activation_beta, clip=clip
     )
     common |= dict(direction=direction, layout=layout, hidden_size=size)

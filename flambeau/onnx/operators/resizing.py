@@ -166,7 +166,7 @@ def by_interpolate(
 ) -> Tensor | None:
     """What exporters write for `interpolate`, given back to it: one kernel, and its gradient."""
     rank = x.dim() - 2
-    inner = {axis: target for axis, target in zip(dims, targets)}
+    inner = dict(zip(dims, targets))
     if (
         antialias
         or rank not in (1, 2, 3)

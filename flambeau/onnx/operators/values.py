@@ -115,7 +115,7 @@ def ints(value: Any) -> list[Any]:
     """A tensor of integers, or sizes, as a list."""
     if isinstance(value, (list, tuple)):
         return list(value)
-    if isinstance(value, torch.Tensor) or isinstance(value, np.ndarray):
+    if isinstance(value, (torch.Tensor, np.ndarray)):
         value = value.tolist()
     return value if isinstance(value, list) else [value]
 

@@ -144,7 +144,7 @@ def pixel_shuffle(g: Any, x: Value, factor: int, *, out: Any) -> Value:
 
 @translates("pixel_unshuffle")
 def pixel_unshuffle(g: Any, x: Value, factor: int, *, out: Any) -> Value:
-    batch, channels, height, width = g.sizes(x)
+    batch, channels, _height, _width = g.sizes(x)
     r = factor
     split = [batch, channels, x.size(2) // r, r, x.size(3) // r, r]
     moved = g.transpose(g.reshape(x, split), [0, 1, 3, 5, 2, 4])

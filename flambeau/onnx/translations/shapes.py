@@ -168,9 +168,9 @@ def slice_(
     g: Any, x: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1, *, out: Any
 ) -> Value:
     start, end = 0 if start is None else start, LAST if end is None else end
-    if not isinstance(start, Value) and start == 0 and not isinstance(end, Value):
-        if end >= LAST and step == 1:
-            return x
+    known = not isinstance(start, Value) and not isinstance(end, Value)
+    if known and start == 0 and end >= LAST and step == 1:
+        return x
     return g.slice(x, dim, start, end, step)
 
 
