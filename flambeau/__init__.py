@@ -27,6 +27,8 @@ from flambeau._memory_format import layout as layout
 from flambeau._memory_format import memory_format as memory_format
 from flambeau._memory_format import preserve_format as preserve_format
 from flambeau._memory_format import strided as strided
+from flambeau._qscheme import ALL as _SCHEMES
+from flambeau._qscheme import qscheme as qscheme
 from flambeau._tensor import Tensor as Tensor
 from flambeau._tensor import legacy as _legacy
 from flambeau._tensor import members as _members
@@ -60,6 +62,7 @@ get_default_device, get_default_dtype = _devices.default_device, _dtypes.default
 globals().update(_dtypes.BY_NAME)
 globals().update(_dtypes.ALIASES)
 globals().update(_dtypes.WITHOUT_KERNELS)
+globals().update(_SCHEMES)
 globals().update(_legacy.TYPED)
 for _module in (_creation, _random_tensors, _windows, _questions):
     for _name in _module.PUBLIC:
@@ -108,6 +111,7 @@ _SUBPACKAGES = {
     "_subclasses",
     "_decomp",
     "functional",
+    "futures",
     "torch_version",
     "overrides",
     "_C",
@@ -117,6 +121,8 @@ _SUBPACKAGES = {
     "library",
     "_higher_order_ops",
     "_ops",
+    "ao",
+    "quantization",
 }
 _STORAGES = {"UntypedStorage", "TypedStorage"}
 _ELSEWHERE = {
@@ -127,6 +133,20 @@ _ELSEWHERE = {
     "Stream": "accelerator.events",
     "get_device_module": "accelerator",
     "cond": "_higher_order_ops",
+    **dict.fromkeys(
+        "quantize_per_tensor quantize_per_channel quantize_per_tensor_dynamic dequantize int_repr "
+        "q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points q_per_channel_axis "
+        "_choose_qparams_per_tensor _make_per_tensor_quantized_tensor "
+        "_make_per_channel_quantized_tensor _empty_affine_quantized "
+        "_empty_per_channel_affine_quantized".split(),
+        "eager.quantized",
+    ),
+    **dict.fromkeys(
+        "fake_quantize_per_tensor_affine fake_quantize_per_channel_affine "
+        "_fake_quantize_learnable_per_tensor_affine _fake_quantize_learnable_per_channel_affine "
+        "fused_moving_avg_obs_fake_quant".split(),
+        "eager.fake_quantization",
+    ),
     **dict.fromkeys(("SymInt", "SymFloat", "SymBool"), "fx.experimental.symbolic_shapes"),
     **dict.fromkeys(
         "sym_float sym_int sym_ite sym_max sym_min sym_not sym_sum".split(),
@@ -174,6 +194,8 @@ def __getattr__(name):
 
 
 def _namespace_of_ops(name):
+    if name == "quantized":
+        return _importlib.import_module("flambeau.ao.quantized_ops").quantized
     if name not in ("aten", "higher_order"):  # others are put there by library.custom_op
         raise AttributeError(f"module 'flambeau.ops' has no attribute '{name}'")
     return _importlib.import_module("flambeau._ops").namespace(name)

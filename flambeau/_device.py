@@ -21,14 +21,12 @@ class device:
     __slots__ = ("type", "index")
     _known: dict = {}
     runtimes: dict = {}  # type -> what computes there (runtime/base.py)
+    starters: dict = {}  # type -> what makes its runtime when it is first asked for, or None
 
     @property
     def runtime(self):
         """Memory and kernels of this device; devices that cannot compute here say so."""
-        found = device.runtimes.get(self.type)
-        if found is None:
-            raise _not_available(self)
-        return found
+        return runtimes_of(self).part(self.index)
 
     def __new__(cls, type=None, index=None):
         if isinstance(type, device):
@@ -147,9 +145,19 @@ def resolve(d):
     if d is None:
         return _local.stack[-1] if _local.stack else _default
     d = d if isinstance(d, device) else device(d)
-    if d.type not in device.runtimes:
-        raise _not_available(d)
-    return d if d.index is None else device(d.type)  # so far there is one of each kind
+    return runtimes_of(d).place(d)
+
+
+def runtimes_of(d):
+    """What computes on devices of a type."""
+    found = device.runtimes.get(d.type)
+    if found is None:
+        start = device.starters.get(d.type)
+        found = start() if start is not None else None
+        if found is None:
+            raise _not_available(d)
+        device.runtimes[d.type] = found
+    return found
 
 
 _BACKENDS = {"lazy": "Lazy", "vulkan": "Vulkan"}

@@ -1,6 +1,7 @@
 """dtypes, the promotion lattice, finfo and iinfo.
 
-A dtype is one of fifteen objects. `code` is the compiler's short name for it (f32, bf16, c64, ...),
+A dtype is one of fifteen objects, or a name for something rarer. `code` is the compiler's short
+name for it (f32, bf16, c64, ...),
 `category` its place among bool < integer < floating < complex, which decides promotion;
 `scalar_name` and `cpp_name` are what PyTorch calls it in its messages.
 """
@@ -111,11 +112,50 @@ def _without_kernels(name, scalar_name):
     return self
 
 
+class QuantizedDtype(NamedOnly):
+    """Integers that stand for numbers by a scale and a zero point, which the storage knows.
+
+    No kernel is made for such a dtype: ops that take quantized tensors look at their integers
+    (eager/quantized.py), all others are refused here.
+    """
+
+    __slots__ = ()
+
+    @property
+    def code(self):
+        raise NotImplementedError(
+            "Could not run this operation with arguments from the 'QuantizedCPU' backend. "
+            f"It is not implemented for {self}; dequantize the tensor first."
+        )
+
+
+def _quantized(name, scalar_name, integers):
+    self = object.__new__(QuantizedDtype)
+    self.name, self.itemsize, self.category = name, integers.itemsize, INTEGER
+    self.is_signed, self.scalar_name, self.cpp_name = (
+        integers.is_signed,
+        scalar_name,
+        "c10::" + name,
+    )
+    self.numpy_name, self.rank = integers.name, len(ALL)
+    return self
+
+
 _EIGHT_BITS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 WITHOUT_KERNELS = {
     name: _without_kernels(name, name.capitalize())
     for name in (*_EIGHT_BITS, "float8_e8m0fnu", "float4_e2m1fn_x2")
 }
+# quantized dtype -> that of its integers; the last two hold several to a byte
+QUANTIZED = {
+    _quantized("qint8", "QInt8", int8): int8,
+    _quantized("quint8", "QUInt8", uint8): uint8,
+    _quantized("qint32", "QInt32", int32): int32,
+    _quantized("quint4x2", "QUInt4x2", uint8): uint8,
+    _quantized("quint2x4", "QUInt2x4", uint8): uint8,
+}
+WITHOUT_KERNELS |= {d.name: d for d in QUANTIZED}
+qint8, quint8, qint32, quint4x2, quint2x4 = QUANTIZED
 ALIASES = {
     "half": float16,
     "float": float32,

@@ -53,3 +53,13 @@ def forced_weights_only():
             "should be set, but both were set."
         )
     return safe or (False if unsafe else None)
+
+
+def cuda():
+    """Which GPUs to use: "0" for none, "emulated" for the host in place of one."""
+    return os.environ.get("FLAMBEAU_CUDA", "")
+
+
+def cuda_blocking():
+    """Shall every launch be waited for?"""
+    return os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0")

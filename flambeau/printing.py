@@ -211,6 +211,8 @@ def _rows_text(rows, depth, indent, writer) -> str:
 
 def _contents(t, indent) -> str:
     """The numbers of a tensor that has some, as text that starts in column `indent`."""
+    if t.is_quantized:
+        t = t.dequantize()
     ndim = t.dim()
     if t.numel() > _options.threshold and ndim:
         if _options.edgeitems == 0:
@@ -250,6 +252,10 @@ def suffixes(t) -> list[str]:
     words = []
     if t.device.type != "cpu":
         words.append(f"device='{t.device}'")
+    if t.is_quantized:
+        from flambeau.eager.quantized import described
+
+        return [*words, f"size={tuple(t.shape)}", f"dtype={t.dtype}", *described(t)]
     empty = t.numel() == 0
     if t.is_meta or (t.dim() != 1 if empty else not _options.edgeitems):
         words.append(f"size={tuple(t.shape)}")

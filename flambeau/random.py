@@ -49,6 +49,11 @@ class Generator:
 
     __slots__ = ("_block", "pointer", "__weakref__", "__dict__")
 
+    def __new__(cls, device="cpu"):
+        if cls is Generator and device is not None and _device.device(device).type == "cuda":
+            cls = CudaGenerator
+        return object.__new__(cls)
+
     def __init__(self, device="cpu"):
         kind = "cpu" if device is None else _device.device(device).type
         if kind == "meta":
@@ -174,6 +179,112 @@ class Generator:
         return self.clone_state()
 
 
+class CudaGenerator(Generator):
+    """Numbers of a GPU: a seed, and how far its threads have drawn."""
+
+    __slots__ = ("_seed", "_offset", "_device", "_graph")
+
+    def __init__(self, device="cuda"):
+        try:
+            self._device = _device.resolve(device)
+        except AssertionError:
+            raise RuntimeError("Cannot get CUDA generator without ATen_cuda library.") from None
+        self._seed, self._offset, self._graph = DEFAULT_SEED, 0, None
+
+    @property
+    def pointer(self):
+        return self  # what kernels of GPUs are called with
+
+    @property
+    def device(self):
+        return self._device
+
+    def advance(self, increment):
+        """(seed, offset, address): where to draw; the next draw begins after it.
+
+        While a graph is captured the first two are found at the address, when it runs.
+        """
+        if self._graph is not None:
+            return self._graph.advance(increment)
+        offset = self._offset
+        self._offset = offset + increment
+        return self._seed, offset, 0
+
+    def _restart(self, seed):
+        self._seed, self._offset = seed, 0
+
+    def initial_seed(self):
+        """The seed this stream was started with."""
+        return self._seed
+
+    def get_offset(self):
+        """How far threads have drawn."""
+        return self._offset
+
+    def set_offset(self, offset):
+        """Go on from there."""
+        self._offset = int(offset)
+
+    def _save(self):
+        return _PHILOX.pack(self._seed, self._offset)
+
+    def _load(self, data):
+        self._seed, self._offset = _PHILOX.unpack(data)
+
+    def _mark(self):
+        return self._save()
+
+    _go_back = _load
+
+    def set_state(self, new_state, /):
+        """Continue from a state that get_state (here or in PyTorch) has given."""
+        if not isinstance(new_state, Tensor) or new_state.dtype is not _dtype.uint8:
+            raise TypeError("RNG state must be a torch.ByteTensor")
+        if new_state.numel() != _PHILOX.size:
+            raise RuntimeError("RNG state is wrong size")
+        self._load(cpu.read_bytes(new_state.contiguous().data_ptr(), _PHILOX.size))
+        return self
+
+    def clone_state(self):
+        """Another generator in the same state."""
+        other = type(self)(self._device)
+        other._load(self._save())
+        return other
+
+    def graphsafe_get_state(self):
+        """A generator in this state."""
+        return self.clone_state()
+
+    def graphsafe_set_state(self, state):
+        """Continue as another generator would."""
+        self._load(state._save())
+        return self
+
+
+_PHILOX = struct.Struct("<QQ")
+_cuda_generators: dict = {}  # index -> the default one
+_cuda_seed: list = []  # of GPUs that nobody has used yet
+
+
+def cuda_generator(index):
+    """The default generator of a GPU."""
+    found = _cuda_generators.get(index)
+    if found is None:
+        found = _cuda_generators[index] = CudaGenerator(_device.device("cuda", index))
+        if _cuda_seed:
+            found.manual_seed(_cuda_seed[0])
+        else:
+            found.seed()
+    return found
+
+
+def seed_gpus(seed):
+    """Start the default generators of all GPUs."""
+    _cuda_seed[:] = [seed]
+    for generator in _cuda_generators.values():
+        generator.manual_seed(seed)
+
+
 default_generator = Generator()
 default_generator.seed()
 
@@ -184,12 +295,16 @@ def manual_seed(seed):
     Args:
         seed: from -2^63 up to 2^64 - 1; a negative one stands for itself plus 2^64.
     """
-    return default_generator.manual_seed(int(seed))
+    found = default_generator.manual_seed(int(seed))
+    seed_gpus(int(seed))
+    return found
 
 
 def seed():
     """Start the default generator from a seed of the operating system's choice and return it."""
-    return default_generator.seed()
+    found = default_generator.seed()
+    seed_gpus(found)
+    return found
 
 
 def initial_seed():
@@ -219,11 +334,13 @@ def fork_rng(
         _device.resolve(_device.device(device_type or "cuda"))
     if device_type is not None:
         _device.device(device_type)
-    mark = default_generator._mark()
+    generators = [default_generator, *_cuda_generators.values()]
+    marks = [generator._mark() for generator in generators]
     try:
         yield
     finally:
-        default_generator._go_back(mark)
+        for generator, mark in zip(generators, marks):
+            generator._go_back(mark)
 
 
 def thread_safe_generator():

@@ -8,9 +8,12 @@ from flambeau._device import cpu
 
 
 class Storage:
-    """A block of memory. `give` returns it to its pool when the last tensor lets go."""
+    """A block of memory. `give` returns it to its pool when the last tensor lets go.
 
-    __slots__ = ("pointer", "nbytes", "version", "give", "owner", "__weakref__")
+    owner and quantizer (of quantized tensors, eager/quantized.py) are there if somebody set them.
+    """
+
+    __slots__ = ("pointer", "nbytes", "version", "give", "owner", "quantizer", "__weakref__")
 
     def __del__(self):
         self.give(self.pointer)
@@ -47,6 +50,12 @@ class Kept(list):
     """Blocks that a storage has outgrown, kept because its twins still look at them."""
 
 
+def share(storage):
+    """Others may write to this memory, and its version will not say so."""
+    if getattr(storage, "owner", None) is None:
+        storage.owner = Kept()
+
+
 def root_of(storage):
     """The storage that owns the memory of a twin; other storages are their own."""
     owner = getattr(storage, "owner", None)
@@ -56,10 +65,12 @@ def root_of(storage):
 def twin(storage, version=0):
     """The same memory under a version counter of its own (what x.data gives)."""
     root = root_of(storage)
-    if getattr(root, "owner", None) is None:
-        root.owner = Kept()
+    share(root)
     copy = borrowed_storage(root.pointer, root.nbytes, root)
     copy.version = version
+    quantizer = getattr(storage, "quantizer", None)
+    if quantizer is not None:
+        copy.quantizer = quantizer
     return copy
 
 

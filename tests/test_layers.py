@@ -17,13 +17,15 @@ PACKAGE = Path(__file__).parent.parent / "flambeau"
 
 # A name is a file or a folder right under flambeau/.
 LAYERS = [
-    "config errors _dtype _natively _layout _memory_format return_types torch_version version",
+    "config errors _dtype _natively _layout _memory_format _qscheme return_types torch_version "
+    "version",
     "codegen runtime _device storage",
+    "planning",
     "ops",
     "_tensor interposing aten eager autograd random printing _typed_storage",
     "tracing",
     "nn optim utils func serialization amp cpu cuda linalg fft special distributions profiler "
-    "testing multiprocessing hub backends functional types accelerator mps xpu "
+    "testing multiprocessing hub backends functional futures types accelerator mps xpu "
     "distributed overrides _C _ops library _checks _higher_order_ops _decomp _subclasses",
     "quantization ao onnx jit fx export compiler _dynamo _inductor _logging vision viz",
     "__init__ __main__ runner",
@@ -37,6 +39,7 @@ SPEAK_PUBLIC_API = "autograd.functional autograd.gradcheck"
 ONLY = {
     "codegen": "config errors _dtype _layout codegen",
     "runtime": "config errors _dtype _layout runtime _device storage",
+    "planning": "config errors _dtype _natively _layout codegen runtime planning",
     "ops": "config errors _dtype _natively _layout _memory_format return_types ops codegen.scalar",
 }
 

@@ -24,6 +24,7 @@ from flambeau._dynamo.shape_runs import Sizes, guard_sizes
 from flambeau._dynamo.steps import guard_steps
 from flambeau._dynamo.utils import counters
 from flambeau._tensor import Tensor
+from flambeau.amp.autocast_mode import preserved_autocast
 from flambeau.autograd.grad_mode import modes
 from flambeau.fx.experimental.symbolic_shapes import ConstraintViolationError
 from flambeau.fx.graph_module import GraphModule
@@ -304,6 +305,8 @@ class EntryMaker:
                 modes_name = guards.constant(modes)
                 run = [f"try: {call}", "except BaseException:",
                        f"    {modes_name}.grad = {modes.grad}", "    raise"]  # fmt: skip
+            if reader.casts:
+                run = [f"with {guards.constant(preserved_autocast)}():"] + [f"    {x}" for x in run]
         lines = ["def entry(fn, args, kwargs):", "    try:"]
         lines += [f"        {line}" for line in guards.lines or ["pass"]]
         lines += [
@@ -324,6 +327,7 @@ class EntryMaker:
     def _compiled(self, reader, builder):
         """The graph as a function, by the backend."""
         graph = reader.graph
+        reader.leave_surroundings()
         graph.output(tuple(v.node for v in builder.outputs))
         settings = self.settings
         key = graph_key(graph, reader.attributes) if settings.shares_graphs() else None

@@ -477,6 +477,30 @@ def _set_grad_enabled(reader, mode):
     return GradSwitch(mode, previous)
 
 
+@known(flambeau.tensor)
+def _tensor_of(reader, data, *, dtype=None, device=None, requires_grad=False, **more):
+    """A tensor of numbers that are known is made once, and copied by the graph."""
+    plain = type(data) in (int, float, bool) or (type(data) is list and _is_constant(data))
+    on_cpu = device is None or str(device) == "cpu"
+    if (
+        not plain
+        or requires_grad
+        or not on_cpu
+        or not isinstance(dtype, (_dtype.dtype, type(None)))
+    ):
+        options = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
+        given = {k: v for k, v in options.items() if v not in (None, False)}
+        return reader.record_function(flambeau.tensor, (data,), {**given, **more})
+    made = reader.native_tensor(data, dtype)
+    value = reader.tensor_input(made, reader.guards.known(made))
+    return reader.tensor_method(value, "clone", (), {})
+
+
+def _is_constant(data):
+    numbers = (int, float, bool)
+    return all(type(v) in numbers or (type(v) is list and _is_constant(v)) for v in data)
+
+
 @known(flambeau.broadcast_shapes)
 def _broadcast_shapes(reader, *shapes):
     shapes = tuple(tuple(map(reader.plain_number, reader.iterate(shape))) for shape in shapes)

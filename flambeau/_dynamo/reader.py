@@ -11,6 +11,7 @@ from typing import Any
 
 from flambeau import _device
 from flambeau._dynamo.calls import Calls
+from flambeau._dynamo.casting import Casting
 from flambeau._dynamo.exc import Break
 from flambeau._dynamo.expressions import Expressions
 from flambeau._dynamo.guards import GuardWriter
@@ -40,7 +41,7 @@ class Piece:
         self.ending, self.value, self.rest, self.scope = ending, value, rest, scope
 
 
-class Reader(Statements, Expressions, Calls, Objects, Tensors, Steps, Varying):
+class Reader(Statements, Expressions, Calls, Objects, Tensors, Steps, Varying, Casting):
     """One reading of a function, or of the rest of one, with the arguments of a call."""
 
     def __init__(self, fn: Any, program: Program, sizes: Sizes | None = None) -> None:
@@ -61,7 +62,8 @@ class Reader(Statements, Expressions, Calls, Objects, Tensors, Steps, Varying):
         self.stack: list = []
         self.first_node: Any = None
         self.steps = self.count = 0
-        self.writes = self.switches = self.has_steps = False
+        self.writes = self.switches = self.has_steps = self.casts = False
+        self.around: Any = None  # an autocast that is on already
         self.written: set[int] = set()
         self.reached = 0  # top-level statements that were read
         self.broken: Break | None = None
@@ -100,6 +102,7 @@ class Reader(Statements, Expressions, Calls, Objects, Tensors, Steps, Varying):
         with reading(), _device.device(META):
             try:
                 guard_surroundings(self.guards)
+                self.enter_surroundings()
                 return self._read(start(self), list(todo), stop, test)
             except Break:
                 raise

@@ -10,7 +10,14 @@ from flambeau._dynamo import config
 from flambeau._dynamo.exc import Break
 from flambeau._dynamo.programs import names_of
 from flambeau._dynamo.scopes import Scope, assign
-from flambeau._dynamo.values import GradSwitch, MadeFunction, MadeObject, Outside, TensorValue
+from flambeau._dynamo.values import (
+    AutocastValue,
+    GradSwitch,
+    MadeFunction,
+    MadeObject,
+    Outside,
+    TensorValue,
+)
 
 INPLACE = {
     ast.Add: operator.iadd, ast.Sub: operator.isub, ast.Mult: operator.imul,
@@ -221,17 +228,20 @@ class Statements:
     def execute_With(self: Any, node: Any, scope: Scope) -> None:
         entered = []
         for item in node.items:
-            manager = self.evaluate(item.context_expr, scope)
-            if not isinstance(manager, GradSwitch):
+            manager = self.opened_autocast(self.evaluate(item.context_expr, scope))
+            if isinstance(manager, AutocastValue):
+                entered.append((self.exit_autocast, self.enter_autocast(manager.settings)))
+            elif isinstance(manager, GradSwitch):
+                entered.append((self.set_grad, self.enter_grad(manager)))
+            else:
                 raise Break(f"with {_described(manager)}")
-            entered.append(self.enter_grad(manager))
             if item.optional_vars is not None:
                 self.assign(item.optional_vars, None, scope)
         try:
             self.execute_all(node.body, scope)
         finally:  # after a break nothing of this is used
-            for previous in reversed(entered):
-                self.set_grad(previous)
+            for leave, previous in reversed(entered):
+                leave(previous)
 
     def execute_Try(self: Any, node: Any, scope: Scope) -> None:
         # an op may fail when the graph runs, which a handler would have to see

@@ -13,6 +13,8 @@ from typing import Any
 from flambeau import _dtype, interposing
 from flambeau._device import default_device
 from flambeau._dynamo.exc import Break
+from flambeau.amp.redirection import state as autocasting
+from flambeau.amp.redirection import switch
 from flambeau.autograd.grad_mode import modes
 
 
@@ -38,9 +40,13 @@ def reading() -> Iterator[None]:
             _plain_warn, warnings.warn = warnings.warn, _warn
     threads.plain += 1
     threads.reading += 1
+    mine, autocasting.me = autocasting.me, autocasting.me.imagined()
     try:
         yield
     finally:
+        if autocasting.me.enabled is not mine.enabled:
+            switch(mine.enabled)  # a break inside of an autocast of the program
+        autocasting.me = mine
         threads.plain -= 1
         threads.reading -= 1
         with _lock:
@@ -66,7 +72,7 @@ def is_plain() -> bool:
     stack = interposing._threads.me.stack
     if stack is not interposing.NOBODY:
         for handler in stack.handlers:
-            if handler.level != interposing.ARGUMENTS:
+            if handler.level not in (interposing.ARGUMENTS, interposing.CASTING):
                 return True
     return default_device().type != "cpu"
 
@@ -76,4 +82,10 @@ def guard_surroundings(guards: Any) -> None:
     name = guards.constant
     guards.require(f"{name(modes)}.grad is {modes.grad}")
     guards.require(f"{name(modes)}.inference is {modes.inference}")
+    me, mine = autocasting.me, f"{name(autocasting)}.me"
+    if me.enabled:
+        guards.require(f"{mine}.enabled and {mine}.dtype is {name(me.dtype)}")
+        guards.require(f"{mine}.cache_enabled is {me.cache_enabled}")
+    else:
+        guards.require(f"not {mine}.enabled")
     guards.require(f"{name(_dtype.Defaults)}.dtype is {name(_dtype.default_dtype())}")

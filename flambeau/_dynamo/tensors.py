@@ -141,12 +141,22 @@ class Tensors:
         """A name for an input."""
         return _name_of(self, source)
 
+    def native_tensor(self: Any, data: Any, dtype: Any) -> Tensor:
+        """A tensor with memory, of numbers."""
+        try:
+            return flambeau.tensor(data, dtype=dtype, device=CPU)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise Break(f"{type(error).__name__}: {error}", error) from error
+
     def _placeholder(self, name):
         """An input, after the inputs that are there and before all else."""
         if self.first_node is None:
-            return self.graph.placeholder(name)
-        with self.graph.inserting_before(self.first_node):
-            return self.graph.placeholder(name)
+            node = self.graph.placeholder(name)
+        else:
+            with self.graph.inserting_before(self.first_node):
+                node = self.graph.placeholder(name)
+        node.target = node.name  # two paths may have one name
+        return node
 
     # -- recording -------------------------------------------------------------------------------
     def tensor_operator(self: Any, apply: Any, left: Any, right: Any) -> Any:

@@ -161,6 +161,15 @@ class GradSwitch(Symbolic):
         self.mode, self.previous = mode, previous
 
 
+class AutocastValue(Symbolic):
+    """An autocast: (device, dtype, is it on, are casts of parameters kept)."""
+
+    __slots__ = ("settings",)
+
+    def __init__(self, settings: tuple) -> None:
+        self.settings = settings
+
+
 def is_named_tuple(kind: type) -> bool:
     """A class of tuples whose items have names: collections.namedtuple, torch.return_types."""
     named = hasattr(kind, "_fields") or kind.__module__ == "flambeau.return_types"

@@ -155,13 +155,40 @@ def is_cpu(self):
 for _name in (
     "is_sparse",
     "is_sparse_csr",
-    "is_quantized",
     "is_mkldnn",
     "is_mps",
     "is_xpu",
     "is_nested",
 ):
     PROPERTIES[_name] = property(lambda self: False)
+
+
+@prop
+def is_quantized(self):
+    return type(self._layout.dtype) is _dtype.QuantizedDtype
+
+
+def _asked_later(name):
+    """A question about quantized tensors; what answers loads when somebody asks."""
+
+    def asked(self):
+        from flambeau.eager import quantized
+
+        return getattr(quantized, name)(self)
+
+    asked.__name__ = name
+    return asked
+
+
+METHODS.update(
+    {
+        name: _asked_later(name)
+        for name in (
+            "dequantize int_repr q_scale q_zero_point q_per_channel_scales "
+            "q_per_channel_zero_points q_per_channel_axis qscheme"
+        ).split()
+    }
+)
 
 
 @prop

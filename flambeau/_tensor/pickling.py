@@ -33,6 +33,9 @@ def __deepcopy__(self, memo):
         own, device = self._storage, self._layout.device
         storage = new_storage(own.nbytes if device.runtime.computes else 0, device)
         device.runtime.copy(storage.pointer, own.pointer, storage.nbytes)
+        quantizer = getattr(own, "quantizer", None)
+        if quantizer is not None:
+            storage.quantizer = quantizer
         memo["storage", id(self._storage)] = storage
     out = make_tensor(self._layout, storage, self._offset, type(self))
     out._requires_grad = self._requires_grad
@@ -44,17 +47,23 @@ def __deepcopy__(self, memo):
     return out
 
 
-def rebuild(cls, shape, strides, dtype, offset, data, requires_grad, attributes, device="cpu"):
-    """The inverse of pickling."""
+def rebuild(
+    cls, shape, strides, dtype, offset, data, requires_grad, attributes, device="cpu", parts=None
+):
+    """The inverse of pickling; parts describe the quantizer of a quantized tensor."""
     device = _device.device(device)
     storage = new_storage(len(data), device)
     device.runtime.write(storage.pointer, place_of(data), len(data))
-    layout = make_layout(Size(shape), tuple(strides), _dtype.BY_NAME[dtype], device)
+    layout = make_layout(Size(shape), tuple(strides), _dtype.named(dtype), device)
     # the class is None for plain tensors, which are known under several names
     out = admit(layout, storage, offset, cls or Tensor)
     notice_tensor(type(out))
     out._requires_grad = requires_grad
     out.__dict__.update(attributes)
+    if parts is not None:
+        from flambeau.eager import quantized  # with the first quantized tensor
+
+        quantized.give_quantizer(storage, quantized.quantizer_from(parts, shape))
     return out
 
 
@@ -83,6 +92,10 @@ def __reduce_ex__(self, protocol):
         self.__dict__,
         self.device.type,
     )
+    if self.is_quantized:
+        from flambeau.eager import quantized
+
+        state = (*state, quantized.parts_of(self))
     return rebuild, state
 
 

@@ -5,10 +5,11 @@ they are made to is in redirection.py. Only the CPU computes: settings of other 
 given back, but change nothing.
 """
 
+import contextlib
 import functools
 import threading
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from flambeau import _device, _dtype
@@ -234,6 +235,31 @@ class autocast:
                 "    with torch.autocast(device_type=...):\n        output = model(input)"
             )
         return autocast_decorator(self, func)
+
+
+def _enter_autocast(*vals: Any) -> Any:
+    """Enter an autocast with these arguments, as a node of a graph."""
+    mode = autocast(*vals)
+    mode.__enter__()
+    return mode
+
+
+@contextlib.contextmanager
+def preserved_autocast() -> Iterator[None]:
+    """Whatever a block does, and however it ends: afterwards the settings are as before."""
+    me = state.me
+    before = me.dtype, me.nesting, me.cache_enabled
+    enabled = me.enabled
+    try:
+        yield
+    finally:
+        switch(enabled)
+        me.dtype, me.nesting, me.cache_enabled = before
+
+
+def _exit_autocast(mode: Any) -> None:
+    """Leave it."""
+    mode.__exit__(None, None, None)
 
 
 # -- custom functions ------------------------------------------------------------------------------

@@ -15,12 +15,21 @@ from flambeau.amp.op_lists import KEPT, LOWER, PADDING, PROMOTED, SINGLE
 class Settings:
     """What autocast is in a thread."""
 
-    __slots__ = ("cache", "cache_enabled", "dtype", "enabled", "nesting")
+    __slots__ = ("cache", "cache_enabled", "devices", "dtype", "enabled", "nesting")
 
     def __init__(self):
         self.enabled, self.dtype = False, _dtype.bfloat16
         self.nesting, self.cache_enabled = 0, True
         self.cache = {}  # id of a parameter -> (it, weakly; the same in the lower dtype)
+        self.devices = ("cpu",)  # whose tensors are cast
+
+    def imagined(self):
+        """The same for a program that is read, with tensors without memory."""
+        other = Settings()
+        other.enabled, other.dtype = self.enabled, self.dtype
+        other.nesting, other.cache_enabled = self.nesting + 1, self.cache_enabled
+        other.devices = ("cpu", "meta")
+        return other
 
 
 class _Threads(threading.local):
@@ -80,7 +89,7 @@ def _eligible(t):
     return (
         layout.dtype.is_floating_point
         and layout.dtype is not _dtype.float64
-        and layout.device.type == "cpu"
+        and layout.device.type in state.me.devices
     )
 
 

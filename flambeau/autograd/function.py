@@ -121,6 +121,8 @@ class FunctionNode(Node, FunctionCtx):
             if grad._layout.dtype.is_complex and not layout.dtype.is_complex:
                 grad = grad.real
             grad = grad.to(layout.dtype)
+        if grad._layout.device is not layout.device:
+            grad = grad.to(layout.device)
         return grad
 
 

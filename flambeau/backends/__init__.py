@@ -15,7 +15,18 @@ from typing import Any
 import flambeau
 from flambeau.nn import attention
 
-__all__ = ["cpu", "cuda", "cudnn", "mha", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]
+__all__ = [
+    "cpu",
+    "cuda",
+    "cudnn",
+    "mha",
+    "mkl",
+    "mkldnn",
+    "mps",
+    "openmp",
+    "opt_einsum",
+    "quantized",
+]
 
 
 class Backend(types.ModuleType):
@@ -124,6 +135,15 @@ class MhaBackend(Backend):
         self.fastpath = bool(value)
 
 
+class QuantizedBackend(Backend):
+    """Which library's rules quantization follows by default; the kernels are the same for all."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "engine" and value not in self.supported_engines:
+            raise RuntimeError(f"quantized engine {value} is not supported")
+        super().__setattr__(name, value)
+
+
 cudnn = Backend(
     "cudnn",
     enabled=True,
@@ -155,6 +175,12 @@ mkldnn = Backend(
 )
 openmp = Backend("openmp")
 nnpack = Backend("nnpack")
+quantized = QuantizedBackend(
+    "quantized",
+    available=True,
+    engine="x86",
+    supported_engines=["qnnpack", "onednn", "x86", "fbgemm"],
+)
 opt_einsum = Backend("opt_einsum", enabled=False, strategy=None)
 mha = MhaBackend("mha", available=True, fastpath=True)
 fp32_precision = "none"

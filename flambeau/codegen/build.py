@@ -119,10 +119,11 @@ def _describe_run(operands):
     """A description for any number of elements side by side, written at each call.
 
     What comes in then says [0, elements per chunk, step of each operand], and the number of
-    elements is a last argument. The words are those of `described` in eager/nests.py.
+    elements is a last argument. The words are those of `described` in planning/nests.py.
     """
 
     def describe(fn, block, number):
+        """Returns how many words it may have written."""
         own = fn.alloca(I64, HEADER + operands, 8)
         given = fn.load(block, PTR)
         with fn.when(fn.load(given, I64, 8) == 0):
@@ -141,6 +142,7 @@ def _describe_run(operands):
                 step = fn.load(fn.gep(given, 2 + k, I64), I64, 8)
                 fn.store(step, fn.gep(own, HEADER + k, I64), 8)
             fn.store(own, block, 8)
+        return HEADER + operands
 
     return describe
 

@@ -105,6 +105,42 @@ class Product(NamedTuple):
     partial_row: Word = 0
 
 
+class DeviceProduct(NamedTuple):
+    """A matrix product on a GPU; strides are in bytes.
+
+    Then come batch sizes; batch strides of C, A, B and each addend; row and column of each addend.
+    """
+
+    chunks: Word
+    batch: Word  # matrices
+    m: Word
+    n: Word
+    k: Word
+    c_row: Word
+    c_column: Word
+    a_row: Word
+    a_k: Word
+    b_k: Word
+    b_column: Word
+
+
+class DeviceConvolution(NamedTuple):
+    """A convolution on a GPU.
+
+    Then come three numbers each: sizes of pictures, of results and of weights, stride, padding,
+    dilation; then five strides in bytes each, of pictures, results and weights.
+    """
+
+    chunks: Word
+    results: Word
+    images: Word
+    ins: Word  # channels
+    outs: Word
+    ins_per_group: Word
+    outs_per_group: Word
+    bias_step: Word
+
+
 class Windows(NamedTuple):
     """Pooling: images x depth x height x width x channels; three numbers of everything.
 

@@ -191,17 +191,56 @@ def add_entry(
     spare=0,
     last=None,
     describe=None,
+    answers=False,
 ):
     """Write the CPython builtin that launches `body`; kinds has a letter per argument.
 
     The first one, the description, may be bytes or an address; so may others of kind b.
     spare: words after the status that chunks may leave results in; last: a function of the block
     that is called once all chunks are done; describe(fn, block, number) may write a description of
-    its own, where number() reads a last argument beyond those of kinds.
+    its own, where number() reads a last argument beyond those of kinds. answers: is the status a
+    result, and not a complaint, which may come later?
     """
+    if current().gpu:
+        from flambeau.codegen.llvm_gpu import add_launch  # which is written over this module
+
+        return add_launch(module, kinds, body, spare, last, describe, answers)
     fn = module.function(name, [(PTR, "self"), (PTR, "args"), (I64, "count")], result=PTR)
     _, args, given = fn.params
     block = fn.alloca(I64, len(kinds) + 1 + spare, 8)
+    unpack(fn, kinds, args, given, block)
+    status = _word(fn, block, len(kinds))
+    fn.store(V(fn, I64, "0"), status, 8)
+    for k in range(spare):
+        fn.store(V(fn, I64, "0"), _word(fn, block, len(kinds) + 1 + k), 8)
+    if describe is not None:
+        describe(fn, block, last_number(fn, args, given))
+    chunks = fn.load(fn.load(block, PTR), I64, 8)
+    run_chunks(fn, body, block, chunks)
+    if last is not None:
+        fn.line(f"call void @{last}({block})")
+    bad = fn.load(status, I64, 8)
+    with fn.when(bad != 0):
+        number = fn.call("PyLong_FromLongLong", PTR, bad, pure=False)
+        fn.line(f"ret {number}")
+        fn.open(fn.label("dead"))
+    return_none(fn)
+    return fn
+
+
+def last_number(fn, args, given):
+    """What reads the last argument of a call, as an integer."""
+    return lambda: _integer(fn, fn.load(fn.gep(args, given - 1, PTR), PTR))
+
+
+def return_none(fn):
+    none = V(fn, PTR, "@_Py_NoneStruct")
+    fn.call("Py_IncRef", "void", none)
+    fn.ret(none)
+
+
+def unpack(fn, kinds, args, given, block):
+    """Arguments of a call as words of the block; returns to Python if one is of a wrong type."""
     with fn.when(given < len(kinds)):  # what is not there must not be read
         fn.call("PyErr_BadArgument", "i32", pure=False)
         fn.line("ret ptr null")
@@ -224,25 +263,6 @@ def add_entry(
         fn.open(failed)
         fn.line("ret ptr null")
         fn.open(fine)
-    status = _word(fn, block, len(kinds))
-    fn.store(V(fn, I64, "0"), status, 8)
-    for k in range(spare):
-        fn.store(V(fn, I64, "0"), _word(fn, block, len(kinds) + 1 + k), 8)
-    if describe is not None:
-        describe(fn, block, lambda: _integer(fn, fn.load(fn.gep(args, given - 1, PTR), PTR)))
-    chunks = fn.load(fn.load(block, PTR), I64, 8)
-    run_chunks(fn, body, block, chunks)
-    if last is not None:
-        fn.line(f"call void @{last}({block})")
-    bad = fn.load(status, I64, 8)
-    with fn.when(bad != 0):
-        number = fn.call("PyLong_FromLongLong", PTR, bad, pure=False)
-        fn.line(f"ret {number}")
-        fn.open(fn.label("dead"))
-    none = V(fn, PTR, "@_Py_NoneStruct")
-    fn.call("Py_IncRef", "void", none)
-    fn.ret(none)
-    return fn
 
 
 def run_chunks(fn, body, block, chunks):
@@ -262,5 +282,14 @@ def run_chunks(fn, body, block, chunks):
 
 
 def module_text(module):
+    if module.host is not None:
+        from flambeau.codegen.llvm_gpu import both_texts
+
+        return both_texts(module)
+    return host_text(module, current())
+
+
+def host_text(module, target):
+    """IR that CPython calls."""
     known = "@_Py_NoneStruct = external global i8\n@PyBytes_Type = external global i8\n"
-    return known + module.text(current().attributes)
+    return known + module.text(target.attributes)

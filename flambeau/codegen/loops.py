@@ -167,6 +167,8 @@ class Fn:
         self.params = [V(self, type, f"%{n}") for type, n in params]
         self.lines, self.allocas, self.known = [], [], [{}]
         self.count = 0
+        self.head = None  # of the definition, where it is not the usual one
+        self.vector_align = None  # of loads and stores of whole vectors, where more is known
         self.block = "entry"
         module.functions.append(self)
 
@@ -284,10 +286,16 @@ class Fn:
         return self.pure(f"getelementptr {type}, {pointer}, {index}", PTR)
 
     def load(self, pointer, type, align=None):
-        return self.emit(f"load {type}, {pointer}, align {align or bytes_of(element(type))}", type)
+        return self.emit(f"load {type}, {pointer}, align {align or self._align(type)}", type)
 
     def store(self, value, pointer, align=None):
-        self.line(f"store {value}, {pointer}, align {align or bytes_of(element(value.type))}")
+        self.line(f"store {value}, {pointer}, align {align or self._align(value.type)}")
+
+    def _align(self, type):
+        one = bytes_of(element(type))
+        if self.vector_align is None or type[0] != "<":
+            return one
+        return min(self.vector_align, one * width_of(type))
 
     # -- control flow ------------------------------------------------------------------------
     def label(self, stem):
@@ -423,8 +431,8 @@ class Fn:
     def text(self):
         params = ", ".join(map(repr, self.params))
         linkage = "internal " if self.internal else ""
-        head = f"define {linkage}{self.result} @{self.name}({params}) #0 {{\nentry:"
-        return "\n".join([head, *self.allocas, *self.lines, "}"])
+        head = self.head or f"define {linkage}{self.result} @{self.name}({params})"
+        return "\n".join([f"{head} #0 {{\nentry:", *self.allocas, *self.lines, "}"])
 
 
 _MANGLED = {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}
@@ -449,6 +457,8 @@ class Module:
 
     def __init__(self):
         self.functions, self.declared, self.constants = [], {}, {}
+        self.variables: list[str] = []  # definitions of what functions share
+        self.host: Module | None = None  # what launches this one, where it is for a GPU
 
     def function(self, name, params, result="void", internal=False):
         # a kernel's body is never internal: programs of kernels call it by its address
@@ -474,5 +484,12 @@ class Module:
         declares = [text for name, text in self.declared.items() if name not in defined]
         bodies = [f.text() for f in self.functions]
         return "\n".join(
-            [*tables, *declares, *bodies, f"attributes #0 = {{ nounwind {attributes} }}", ""]
+            [
+                *tables,
+                *self.variables,
+                *declares,
+                *bodies,
+                f"attributes #0 = {{ nounwind {attributes} }}",
+                "",
+            ]
         )

@@ -15,13 +15,14 @@ class Target:
     """A kind of processor, as far as builders care.
 
     features: what LLVM calls them -> are they there? scaling: vector type -> intrinsic for
-    x * 2**n.
+    x * 2**n. gpu: "ptx" for a GPU, "emulated" for the host in its place, else nothing.
     """
 
     triple: str
     features: Mapping[str, bool]
     vector_bytes: int
     scaling: Mapping[str, str] = field(default_factory=dict)
+    gpu: str = ""
 
     @property
     def attributes(self) -> str:

@@ -8,14 +8,13 @@ forward: blocks of queries (codegen/templates/attention.py), and for few queries
 
 from flambeau import _dtype as d
 from flambeau._layout import dense_layout
-from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions import Attention
 from flambeau.eager.copying import preserved_layout
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches, launches_kernel
+from flambeau.eager.planned import constant, idle, planned
 from flambeau.eager.plans import Plans
-from flambeau.eager.rows import address, contiguous, is_computed
-from flambeau.runtime.base import nothing
+from flambeau.eager.rows import has_work
 from flambeau.runtime.cpu import packed
 from flambeau.runtime.stacks import alone
 
@@ -28,10 +27,11 @@ MANY = 64  # chunks that are enough for all threads
 BLOCK = 64  # keys are walked over in blocks of so many
 
 
-def _readable(t):
-    """The tensor itself if its rows lie side by side, else a copy."""
-    layout = t._layout
-    return t if layout.strides[-1] == 1 or layout.shape[-1] <= 1 else contiguous(t)
+def _readable(layout):
+    """The layout itself if rows lie side by side, else that of a copy."""
+    if layout.strides[-1] == 1 or layout.shape[-1] <= 1:
+        return layout
+    return dense_layout(layout.sizes, layout.dtype, layout.device)
 
 
 def _preserved(layout):
@@ -84,25 +84,48 @@ def _strides(layout):
 # -- forward --------------------------------------------------------------------------------------
 
 
-def _plan_forward(key):
-    """(layouts of result and logarithms, kernel, description, layout of parts, how to join them)"""
-    query, key, value, mask, keep, causal = key
+def _queries(code):
+    from flambeau.codegen.templates.attention_blocks import queries_per_block  # on first need
+
+    return queries_per_block(code)
+
+
+QUERIES = Plans(lambda code: alone(_queries, code), by_default=False)
+
+
+@launches("attention")
+def attention(query, key, value, attn_mask, keep, dropout_p, is_causal, scale):
+    """Result and logarithms of the sums of exponentials."""
+    return _forward(query, key, value, attn_mask, keep, is_causal, scale, _kept(dropout_p))
+
+
+def _kept(p):
+    """What survives dropout is multiplied with this."""
+    return 1.0 / (1.0 - p) if p < 1 else 0.0
+
+
+@planned(
+    None, "query: fitted, key: fitted, value: fitted, mask: tensor?, keep: tensor?, causal, "
+    "scale: number, kept: number", "out, logs", room=True,
+)  # fmt: skip
+def _forward(query, key, value, mask, keep, causal):
+    fitted = query, key, value = _readable(query), _readable(key), _readable(value)
     (batch, heads, length, width), (_, key_heads, keys, value_width) = query.shape, value.shape
     dtype, device = query.dtype, query.device
     out = query if query.is_dense else _preserved(query)
     if value_width != width:
         out = dense_layout((batch, heads, length, value_width), dtype, device)
-    logs = dense_layout((batch, heads, length), _sums(dtype), device)
+    results = out, dense_layout((batch, heads, length), _sums(dtype), device)
     runtime = device.runtime
-    if not out.numel or not runtime.computes:
-        return out, logs, nothing, b"", None, None
+    if not has_work(out):
+        return *idle(*results), *fitted, None
     tensors = query, key, value, out, mask
-    pattern = dtype.code, causal, "" if mask is None else mask.dtype.code, keep
+    pattern = dtype.code, causal, "" if mask is None else mask.dtype.code, keep is not None
     if length > FEW or heads // key_heads * length > FEW_ROWS:
         blocks = -(-length // QUERIES[dtype.code])
         desc = _describe(batch * heads * blocks, *tensors, blocks=blocks)
         kernel = runtime.kernel("attention_forward", "attention:build", *pattern)
-        return out, logs, kernel, desc, None, None
+        return *results, kernel, desc, *fitted, None
     # few queries: pieces of keys that are worth a chunk, and several heads where keys are few
     groups = batch * key_heads
     each = keys * (width + value_width) * (heads // key_heads) * length
@@ -115,121 +138,65 @@ def _plan_forward(key):
     desc = _describe(-(-items // per_chunk), *tensors, per_chunk=per_chunk, items=items, **cut)
     kernel = runtime.kernel("attention_few", "attention_few:build", *pattern, pieces > 1)
     if pieces == 1:
-        return out, logs, kernel, desc, None, None
-    rows = logs.numel
-    parts = dense_layout((rows * pieces * (value_width + 2),), logs.dtype, device)
+        return *results, kernel, desc, *fitted, None
+    rows = results[1].numel
     per_chunk = max(1, WORK // (8 * pieces * value_width))
     last = _describe(-(-rows // per_chunk), *tensors, per_chunk=per_chunk, items=rows, **cut)
     merge = runtime.kernel("attention_merge", "attention_few:build_merge", dtype.code)
-    return out, logs, kernel, desc, parts, (merge, last)
+    parts = dense_layout((rows * pieces * (value_width + 2),), results[1].dtype, device)
+    return *results, _in_pieces, (kernel, desc, merge, last), *fitted, parts
 
 
-def _queries(code):
-    from flambeau.codegen.templates.attention_blocks import queries_per_block  # on first need
-
-    return queries_per_block(code)
-
-
-QUERIES = Plans(lambda code: alone(_queries, code), by_default=False)
-FORWARD = Plans(_plan_forward, by_default=False)
-
-
-@launches("attention")
-def attention(query, key, value, attn_mask, keep, dropout_p, is_causal, scale):
-    """Result and logarithms of the sums of exponentials."""
-    query, key, value = _readable(query), _readable(key), _readable(value)
-    mask = None if attn_mask is None else attn_mask._layout
-    out_layout, log_layout, kernel, description, parts, merge = FORWARD[
-        query._layout, key._layout, value._layout, mask, keep is not None, is_causal
-    ]
-    out, logs = empty_like_layout(out_layout), empty_like_layout(log_layout)
-    pointers = (
-        out._storage.pointer,
-        logs._storage.pointer,
-        query._storage.pointer + query._offset,
-        key._storage.pointer + key._offset,
-        value._storage.pointer + value._offset,
-        0 if attn_mask is None else address(attn_mask),
-        0 if keep is None else address(keep),
-    )
-    kept = 1.0 / (1.0 - dropout_p) if dropout_p < 1 else 0.0
-    if parts is None:
-        kernel(description, *pointers, 0, scale, kept)
-        return out, logs
-    apart = empty_like_layout(parts)
-    kernel(description, *pointers, apart._storage.pointer, scale, kept)
-    merge[0](merge[1], *pointers, apart._storage.pointer, scale, kept)
-    return out, logs
+def _in_pieces(plan, *arguments):
+    """The kernel of keys in pieces: parts of results, then what they come to."""
+    kernel, description, merge, last = plan
+    kernel(description, *arguments)
+    merge(last, *arguments)
 
 
 # -- backward -------------------------------------------------------------------------------------
 
 
-def _plan_backward(key):
-    """Layouts of the gradients; kernel and description; layouts of parts and of room for half
-    types, or None."""
-    grad, query, key, value, out, mask, keep, causal = key
-    layouts = [_preserved(t) for t in (query, key, value)]
+@launches_kernel("attention_backward")
+def attention_backward(grad, query, key, value, out, logs, attn_mask, keep, p, is_causal, scale):
+    """Gradients of query, key and value."""
+    given = query, key, value, out, logs, grad, attn_mask, keep, is_causal, scale, _kept(p)
+    first, *others = _backward(*given)
+    if first._layout.ndim > 4:  # sums of pieces of keys
+        first = first.sum(0).to(query.dtype)
+    return first, *others
+
+
+@planned(
+    None, "query: fitted, key: fitted, value: fitted, out: tensor, logs: tensor, grad: fitted, "
+    "mask: tensor?, keep: tensor?, causal, scale: number, kept: number", "d_query, d_key, d_value",
+    room=True,
+)  # fmt: skip
+def _backward(query, key, value, out, logs, grad, mask, keep, causal):
+    """The gradient of queries has one dimension more where keys are cut into pieces."""
+    fitted = query, key, value, grad = [_readable(t) for t in (query, key, value, grad)]
+    results = [_preserved(t) for t in (query, key, value)]
     runtime = query.device.runtime
     batch, heads, keys, _ = key.shape
     if not runtime.computes or not grad.numel or not keys:
-        return layouts, None, None, None, None
-    pieces, parts, by_piece, first = 1, None, 0, layouts[0]
+        return *constant(0, results), *fitted, None
+    pieces, by_piece, first = 1, 0, results[0]
     if batch * heads < HEADS:
         pieces = max(1, min(-(-HEADS // (batch * heads)), keys // LONG))
-    sums = _sums(query.dtype)
     if pieces > 1:
-        parts = dense_layout((pieces, *query.shape), sums, query.device)
-        first = dense_layout(query.shape, sums, query.device)
+        first = dense_layout(query.shape, _sums(query.dtype), query.device)
+        results[0] = dense_layout((pieces, *query.shape), first.dtype, query.device)
         by_piece = first.nbytes
     per_piece = -(-keys // (pieces * BLOCK)) * BLOCK
     desc = _describe(
-        batch * heads * pieces, query, key, value, out, mask, grad, first, *layouts[1:],
+        batch * heads * pieces, query, key, value, out, mask, grad, first, *results[1:],
         pieces=pieces, per_piece=per_piece, by_piece=by_piece,
     )  # fmt: skip
-    pattern = query.dtype.code, causal, "" if mask is None else mask.dtype.code, keep, pieces > 1
+    masked = "" if mask is None else mask.dtype.code
+    pattern = query.dtype.code, causal, masked, keep is not None, pieces > 1
     kernel = runtime.kernel("attention_backward", "attention_backward:build", *pattern)
     rounded = None
     if query.dtype.itemsize == 2:
         widths = [(n + 31) & -32 for n in (query.shape[3], value.shape[3])]
         rounded = dense_layout((batch * heads * keys * sum(widths),), d.float32, query.device)
-    return layouts, kernel, desc, parts, rounded
-
-
-BACKWARD = Plans(_plan_backward, by_default=False)
-
-
-@launches_kernel("attention_backward")
-def attention_backward(grad, query, key, value, out, logs, attn_mask, keep, p, is_causal, scale):
-    """Gradients of query, key and value."""
-    grad, query, key, value = _readable(grad), _readable(query), _readable(key), _readable(value)
-    mask = None if attn_mask is None else attn_mask._layout
-    tensors = [t._layout for t in (grad, query, key, value, out)]
-    layouts, kernel, description, parts, rounded = BACKWARD[
-        *tensors, mask, keep is not None, is_causal
-    ]
-    results = [empty_like_layout(layout) for layout in layouts]
-    if kernel is None:
-        return tuple(r.zero_() if is_computed(r) else r for r in results)
-    sums = None if rounded is None else empty_like_layout(rounded)
-    first = results[0] if parts is None else empty_like_layout(parts)
-    kernel(
-        description,
-        first._storage.pointer,
-        results[1]._storage.pointer,
-        results[2]._storage.pointer,
-        query._storage.pointer + query._offset,
-        key._storage.pointer + key._offset,
-        value._storage.pointer + value._offset,
-        out._storage.pointer + out._offset,
-        logs._storage.pointer + logs._offset,
-        grad._storage.pointer + grad._offset,
-        address(attn_mask) if attn_mask is not None else 0,
-        address(keep) if keep is not None else 0,
-        address(sums) if sums is not None else 0,
-        scale,
-        1.0 / (1.0 - p) if p < 1 else 0.0,
-    )
-    if parts is not None:
-        results[0] = first.sum(0).to(query.dtype)
-    return tuple(results)
+    return *results, kernel, desc, *fitted, rounded

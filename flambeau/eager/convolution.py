@@ -2,8 +2,8 @@
 
 All three take a checked geometry (stride, padding, dilation as tuples, groups) and plain tensors. A
 plan, found by layouts and geometry, is what runs: the weights are laid out for the kernel, then the
-kernel runs in a slot of scratch per thread. What is legal is asked in convolution_checks.py, rows
-and derivatives are in ops/convolution.py, the cutting of work is in convolution_plans.py.
+kernel runs in a slot of scratch per thread. What is legal is asked in ops/convolution_checks.py,
+rows and derivatives are in ops/convolution.py, the cutting of work is in planning/convolutions.py.
 """
 
 from flambeau import _dtype
@@ -15,8 +15,15 @@ from flambeau._layout import (
 )
 from flambeau._tensor import check_room, empty_like_layout, empty_tensor
 from flambeau.eager import convolution_matrices as matrices
-from flambeau.eager.convolution_checks import check
-from flambeau.eager.convolution_plans import (
+from flambeau.eager.copying import copy_into, fill_into
+from flambeau.eager.kernels import pool
+from flambeau.eager.launching import launches
+from flambeau.eager.plans import Plans
+from flambeau.eager.rows import address
+from flambeau.ops.convolution_checks import check, resized
+from flambeau.ops.table import public as function
+from flambeau.planning.convolution_squares import fits, square_plan, square_weight_plan
+from flambeau.planning.convolutions import (
     Geometry,
     depthwise_plan,
     depthwise_weight_plan,
@@ -24,13 +31,6 @@ from flambeau.eager.convolution_plans import (
     volume,
     weight_plan,
 )
-from flambeau.eager.convolution_squares import fits, square_plan, square_weight_plan
-from flambeau.eager.copying import copy_into, fill_into
-from flambeau.eager.kernels import pool
-from flambeau.eager.launching import launches
-from flambeau.eager.plans import Plans
-from flambeau.eager.rows import address
-from flambeau.ops.table import public as function
 
 MOST_SLOTS = 64
 _SUMMED = {"float16": _dtype.float32, "bfloat16": _dtype.float32}
@@ -157,6 +157,10 @@ def _planned(out, source, weight, bias, stride, padding, dilation, groups, backw
     check_room(out)  # before strides and taps are listed
     if source.numel == 0 or weight.numel == 0:
         return _zeros
+    if out.device.runtime.convolutions is not None:
+        return out.device.runtime.convolutions.run(
+            out, source, weight, bias, stride, padding, dilation, groups, backward
+        )
     if weight.is_contiguous and not source.is_contiguous:
         kernel = tuple(weight.shape)[2:]
         if matrices.fits(source, out, kernel, stride, padding, groups):
@@ -193,10 +197,26 @@ def _ordered(shape, like, last):
     return make_layout(shape, strides, like.dtype, like.device)
 
 
+def _checked(input, weight, *rest):
+    """The Call of layouts; all but the sizes of an image is looked at once."""
+    transposed = rest[4]
+    if transposed or not input.numel or input.ndim != weight.ndim or input.ndim < 3:
+        return check(input, weight, *rest)
+    mark = input.ndim, input.sizes[1], input.dtype, weight, *rest
+    known = _SETTLED[mark]
+    if known is None:
+        _SETTLED[mark] = known = check(input, weight, *rest)
+        return known
+    return resized(known, input, weight)
+
+
+_SETTLED = Plans(lambda mark: None, by_default=False)
+
+
 def _plan_forward(key):
     """(layout of the result, what fills it)."""
     input, weight, bias, _, _, _, transposed, _, groups = key
-    call = check(*key)
+    call = _checked(*key)
     last = suggests_channels_last(input) or suggests_channels_last(weight)
     layout = _ordered(call.shape, input, last)
     geometry = call.stride, call.padding, call.dilation, groups, transposed
@@ -290,6 +310,9 @@ def _plan_to_weight(key):
         return layout, _nothing
     if input.numel == 0 or other.numel == 0:
         return layout, _zeros
+    own = layout.device.runtime.convolutions
+    if own is not None:
+        return layout, own.weights(layout, input, other, stride, padding, dilation, groups)
     target = layout
     if not layout.is_contiguous:
         target = dense_layout(shape, layout.dtype, layout.device)

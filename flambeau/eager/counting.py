@@ -10,11 +10,9 @@ from flambeau._layout import dense_layout, wrap_dim
 from flambeau._memory_format import contiguous_format
 from flambeau._tensor import Tensor, alias, empty_like_layout, empty_tensor
 from flambeau.codegen.descriptions_places import Counted, Lines, Search
-from flambeau.eager import outs
 from flambeau.eager.copying import copy_into, filled, to_copy
-from flambeau.eager.launching import FRONTS, launches
-from flambeau.eager.plan import NO_WORK
-from flambeau.eager.plans import Plans
+from flambeau.eager.launching import launches
+from flambeau.eager.planned import idle, launch, planned
 from flambeau.eager.ranges import arange
 from flambeau.eager.rows import (
     address,
@@ -26,7 +24,6 @@ from flambeau.eager.rows import (
     vector_layout,
 )
 from flambeau.eager.sorting import sort_rows
-from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
 
 
@@ -185,30 +182,21 @@ def _cast(t, dtype):
 @launches("searchsorted")
 def searchsorted(sorted_sequence, input, out_int32, right, side, sorter):
     boundaries = sorted_sequence._layout
-    order = None if sorter is None else sorter._layout
     if not isinstance(input, Tensor):
+        order = None if sorter is None else sorter._layout
         _check_search(boundaries, None, right, side, order)
         layout = dense_layout((), d.scalar_dtype(type(input)), boundaries.device)
         if layout.dtype.category <= boundaries.dtype.category:
             layout = dense_layout((), boundaries.dtype, boundaries.device)
         input = filled(layout, input)
-    dtype, to, kernel, desc = SEARCHES[boundaries, input._layout, out_int32, right, side, order]
-    out, where = empty_like_layout(to), 0
-    if kernel is nothing:
-        return out
-    table, values = _cast(sorted_sequence, dtype), _cast(input, dtype)
-    if sorter is not None:
-        sorter = contiguous(sorter)
-        where, lines = address(sorter), Lines(1, sorter._layout.numel, table._layout.sizes[-1])
-        if _launch(sorter, "sorter_check", (), lines, where):
-            raise RuntimeError("torch.searchsorted(): sorter index out of range")
-    kernel(desc, out._storage.pointer, address(table), address(values), where)
-    return out
+    return _search(sorted_sequence, input, sorter, out_int32, right, side)
 
 
-def _plan_search(key):
-    """(dtype that is compared, layout of the result, kernel, description)."""
-    boundaries, values, narrow, right, side, sorter = key
+@planned(
+    None, "boundaries: fitted, values: fitted, sorter: dense?, narrow, right, side",
+    fails=lambda *given: RuntimeError("torch.searchsorted(): sorter index out of range"),
+)  # fmt: skip
+def _search(boundaries, values, sorter, narrow, right, side):
     _check_search(boundaries, values, right, side, sorter)
     if values.device is not boundaries.device:
         raise errors.different_devices(boundaries.device, values.device)
@@ -217,33 +205,28 @@ def _plan_search(key):
         raise errors.not_implemented("searchsorted_out_cpu", dtype)
     to = dense_layout(values.shape, d.int32 if narrow else d.int64, values.device)
     if not has_work(to):
-        return dtype, to, nothing, NO_WORK
+        return *idle(to), boundaries, values
     in_rows = boundaries.ndim > 1
     count, block = blocks(to.numel, 1 << 12)
     facts = bool(right or side == "right"), in_rows, sorter is not None
-    per_row = to.sizes[-1] if in_rows else 1
-    kernel = to.device.runtime.kernel(
-        "search", "counting:build_search", dtype.code, to.dtype.code, *facts
-    )
-    return dtype, to, kernel, packed(Search(count, to.numel, block, boundaries.sizes[-1], per_row))
+    per_row, length = to.sizes[-1] if in_rows else 1, boundaries.sizes[-1]
+    words = Search(count, to.numel, block, length, per_row)
+    codes = dtype.code, to.dtype.code
+    *_, kernel, desc = launch(to, words, "search", "counting:build_search", *codes, *facts)
+    if sorter is not None:
+        look = to.device.runtime.kernel("sorter_check", "counting:build_sorter_check")
+        kernel, desc = _checked_search, (look, packed(Lines(1, sorter.numel, length)), kernel, desc)
+    fitted = [
+        t if t.dtype is dtype and t.is_contiguous else dense_layout(t.sizes, dtype, t.device)
+        for t in (boundaries, values)
+    ]
+    return to, kernel, desc, *fitted
 
 
-SEARCHES = Plans(_plan_search)
-
-
-def _check_out(op, function, args, kwargs, out):
-    """out= must be what out_int32 says."""
-    narrow = kwargs.get("out_int32", False)
-    if out.dtype is not (d.int32 if narrow else d.int64):
-        raise RuntimeError(
-            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or "
-            "Long(int64) depending on whether out_int32 flag is True, but we got output tensor's "
-            f"dtype {out.dtype.scalar_name} and out_int32 flag is {narrow}"
-        )
-    return function(*args, out=out, **kwargs)
-
-
-FRONTS |= dict.fromkeys(("searchsorted", "bucketize"), outs.checked(_check_out))
+def _checked_search(plan, out, boundaries, values, sorter):
+    """The kernel of a search through a sorter, which is looked at first."""
+    look, lines, kernel, desc = plan
+    return look(lines, sorter) or kernel(desc, out, boundaries, values, sorter)
 
 
 @launches("bucketize")

@@ -12,11 +12,11 @@ from flambeau import errors
 from flambeau._layout import dense_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions import FRONT, Alignments
-from flambeau.codegen.target import current
 from flambeau.eager.launching import launches
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import address, chunks_of, contiguous, dense_like, vector_layout
 from flambeau.runtime.cpu import packed, place_of
+from flambeau.storage import new_storage
 
 WORK = 1 << 15  # states and classes that are worth a chunk
 
@@ -48,7 +48,7 @@ def _plan(key):
         return Plan(losses, sums, None, None, None, (), b"")
     if dtype not in (d.float32, d.float64):
         raise errors.not_implemented("ctc_loss_cpu", dtype)
-    lanes = current().vector_bytes // dtype.itemsize
+    lanes = device.runtime.target().vector_bytes // dtype.itemsize
     row = FRONT + (-(-states // lanes) + 1) * lanes  # whole vectors, and room behind
     per_chunk = max(1, WORK // max(1, times * (4 * states + classes)))
     time_stride, sample_stride = [s * log_probs.itemsize for s in log_probs.strides[:2]]
@@ -70,6 +70,16 @@ def _plan(key):
 PLANS = Plans(_plan, room=128)
 
 
+def _lengths(plan, like):
+    """Where kernels find the lengths: in place, or in memory of the device of some tensor."""
+    runtime = like.device.runtime
+    if runtime.runs_programs:
+        return place_of(plan.lengths)
+    memory = new_storage(len(plan.lengths), like.device)
+    runtime.write(memory.pointer, place_of(plan.lengths), len(plan.lengths))
+    return memory.pointer  # work that is asked for next comes after this kernel
+
+
 @launches("ctc")
 def ctc(log_probs, targets, lengths, blank, zero_infinity):
     log_probs, targets = _side_by_side(log_probs), contiguous(targets)
@@ -78,7 +88,7 @@ def ctc(log_probs, targets, lengths, blank, zero_infinity):
     if plan.forward is not None:
         labels = empty_like_layout(plan.labels)
         pointers = [address(t) for t in (losses, sums, log_probs)]
-        rest = place_of(plan.lengths), address(targets), address(labels)
+        rest = _lengths(plan, losses), address(targets), address(labels)
         if plan.forward(plan.described[1], *pointers, *rest) is not None:
             raise RuntimeError(f"ctc_loss: targets must be in [0, {log_probs.shape[2]})")
     return losses, sums
@@ -100,5 +110,5 @@ def ctc_gradient(g, log_probs, targets, lengths, blank, zero_infinity, losses, s
     run = g.device.runtime.kernel("ctc_backward", "ctc:build_backward", *facts)
     pointers = [address(t) for t in (out, g, losses, sums, log_probs)]
     rest = [address(t) for t in (targets, labels, scratch)]
-    run(plan.described[step], *pointers, place_of(plan.lengths), *rest)
+    run(plan.described[step], *pointers, _lengths(plan, out), *rest)
     return out

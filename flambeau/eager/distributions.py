@@ -10,12 +10,11 @@ from flambeau import _dtype as d
 from flambeau._layout import broadcast_shape
 from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.autograd import views
+from flambeau.eager import cuda_sampling
 from flambeau.eager.arguments import fits
-from flambeau.eager.binding import bind
 from flambeau.eager.copying import preserved_layout
-from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.launching import launches
 from flambeau.eager.options import into
-from flambeau.eager.outs import checked
 from flambeau.eager.rows import is_computed
 from flambeau.eager.sampling import (
     COMMON,
@@ -44,7 +43,11 @@ def _new(shape, like, dtype=None):
 
 @launches("poisson")
 def poisson(rates, generator):
-    check_generator("poisson", generator)
+    check_generator("poisson", generator, rates.device)
+    if rates.device.type == "cuda":
+        return cuda_sampling.on_host(
+            generator, rates.device, lambda g: poisson(views.detached(rates).cpu(), g)
+        )
     out = _new(rates.shape, rates)
     if rates.device.runtime.computes:
         require(rates.dtype, HALF_AND_UP, "poisson_cpu")
@@ -58,7 +61,11 @@ def poisson(rates, generator):
 
 @launches("standard_gamma")
 def standard_gamma(shapes, generator):
-    check_generator("_standard_gamma", generator)
+    check_generator("_standard_gamma", generator, shapes.device)
+    if shapes.device.type == "cuda":
+        return cuda_sampling.on_host(
+            generator, shapes.device, lambda g: standard_gamma(views.detached(shapes).cpu(), g)
+        )
     out = _new(shapes.shape, shapes)
     if shapes.device.runtime.computes:
         require(shapes.dtype, PLAIN, "gamma_cpu")
@@ -76,7 +83,11 @@ def _gammas(out, shapes, generator):
 @launches("sample_dirichlet")
 def sample_dirichlet(alpha, generator):
     """Gammas in float64, so that small ones do not vanish, divided by the sum of their row."""
-    check_generator("_sample_dirichlet", generator)
+    check_generator("_sample_dirichlet", generator, alpha.device)
+    if alpha.device.type == "cuda":
+        return cuda_sampling.on_host(
+            generator, alpha.device, lambda g: sample_dirichlet(views.detached(alpha).cpu(), g)
+        )
     out = _new(alpha.shape, alpha)
     if alpha.device.runtime.computes:
         require(alpha.dtype, PLAIN, "dirichlet")
@@ -104,6 +115,9 @@ def binomial(count, prob, generator):
         )
     if count.device.runtime.computes:
         require(count.dtype, PLAIN, "binomial_cpu")
+    if count.device.type == "cuda":
+        pair = [views.detached(t).cpu() for t in (count, prob)]
+        return cuda_sampling.on_host(generator, count.device, lambda g: binomial(*pair, g))
     out = _new(broadcast_shape(count.shape, prob.shape), count)
     if is_computed(out):
         count, prob = side_by_side(count, out.shape), side_by_side(prob, out.shape)
@@ -143,7 +157,10 @@ def multinomial(weights, samples, replacement, generator):
     if not is_computed(out):
         return out
     if replacement and samples > 1:
-        _draw_categories(out, weights, samples, categories, generator)
+        if out.device.type == "cuda":
+            cuda_sampling.draw_categories(out, views.detached(weights), samples, generator)
+        else:
+            _draw_categories(out, weights, samples, categories, generator)
         return out
     return _race(views.detached(weights), samples, generator)
 
@@ -191,6 +208,8 @@ def fill_randperm(out, n, generator):
         raise RuntimeError(f"value cannot be converted to type {name} without overflow")
     if out.device.runtime.computes:
         require(dtype, COMMON, "randperm")
+    if out.device.type == "cuda":
+        return cuda_sampling.fill_permutation(out, n, generator)
     fill(out, "randperm", (dtype.code,), generator)
 
 
@@ -217,15 +236,11 @@ def bernoulli(input, p, generator):
     return out
 
 
-def _bernoulli_out(op, function, args, kwargs, out):
+@launches("bernoulli_out")
+def bernoulli_out(out, input, p, generator):
     """Into out=, whatever its dtype; p is for calls without."""
-    bound = bind(op, args, kwargs)
-    input, p, generator = bound.values()
     if p is not MISSING:
         raise combination("bernoulli", (input, p), _BERNOULLI, out=out)
     check_generator("bernoulli", generator)
     bernoulli_from(into(out, input.shape, name="bernoulli"), input, generator)
     return out
-
-
-FRONTS["bernoulli"] = checked(_bernoulli_out)

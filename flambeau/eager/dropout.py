@@ -13,10 +13,10 @@ from flambeau._layout import dense_layout, is_dense_in_some_order, make_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
+from flambeau.eager import cuda_sampling
 from flambeau.eager.copying import copy_into, preserved_layout
-from flambeau.eager.launching import LAUNCHERS, call_row, launches
+from flambeau.eager.launching import LAUNCHERS, call_row, launches, overwrite
 from flambeau.eager.plans import Plans
-from flambeau.eager.pointwise import keep_original
 from flambeau.eager.rows import address, dense_like, is_computed
 from flambeau.eager.sampling import (
     HALF_AND_UP,
@@ -26,6 +26,7 @@ from flambeau.eager.sampling import (
     require,
     side_by_side,
     stream,
+    uniform_,
 )
 from flambeau.ops.dropout import (
     SELU_FLOOR,
@@ -41,6 +42,11 @@ def _is_walkable(input):
     layout = input._layout
     whole = layout.is_contiguous or is_dense_in_some_order(layout)
     return whole and layout.dtype in HALF_AND_UP
+
+
+def _multiplies_noise(input):
+    """GPUs have one kernel for dropout alone; its relatives multiply with noise there."""
+    return input._layout.device.type == "cuda"
 
 
 def _toss(kind, input, keep, factor=0.0, shift=0.0, share=0.0, out=None, masked=None):
@@ -72,6 +78,8 @@ def _plan(key):
         mask = make_layout(layout.sizes, layout.strides, d.bool_, layout.device)
     if not layout.numel:
         return mask, nothing
+    if layout.device.type == "cuda":
+        return mask, cuda_sampling.dropout(layout, kind, masked)
     facts = layout.dtype.code, kind, masked
     return mask, layout.device.runtime.kernel(kind + "_dropout", "dropout:build_dropout", *facts)
 
@@ -137,7 +145,8 @@ def _launcher(with_mask, otherwise, by_channel):
             return input
         if p == 1:
             return input * input.new_zeros(())
-        if not by_channel and _is_walkable(input):
+        plain = with_mask is dropout_with_mask or not _multiplies_noise(input)
+        if not by_channel and plain and _is_walkable(input):
             return with_mask(input, p)[0]
         return otherwise(input, p, by_channel)
 
@@ -160,31 +169,19 @@ def _write(kind=None, numbers=None):
             return input
         views.check_inplace(input)
         recording = modes.grad and input._requires_grad
+        if kind == "plain" and p < 1 and _multiplies_noise(input):
+            return input.mul_(_noise(input, p, False).div_(1 - p))
         if kind and not recording and train and 0 < p < 1 and _is_walkable(input):
             _toss(kind, input, 1 - p, *numbers(p), out=input, masked=False)
             input._storage.version += 1
             return input
-        return _take_place(input, call_row(op, bound))
+        return overwrite(input, lambda: call_row(op, bound))
 
     return write
 
 
-def _take_place(input, result):
-    """Let a result take the place of its input, history included."""
-    if result is input:
-        return input
-    node = result._grad_fn
-    if node is None:
-        return input.copy_(result)
-    keep_original(node, input)
-    views.detached(input).copy_(views.detached(result))
-    views.rebase(input, node)
-    return input
-
-
 def _write_rrelu(op, bound):
-    views.check_inplace(bound["input"])
-    return _take_place(bound["input"], call_row(op, bound))
+    return overwrite(bound["input"], lambda: call_row(op, bound))
 
 
 LAUNCHERS |= {
@@ -237,6 +234,12 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
     if not is_computed(out):
         return out
     source = side_by_side(input)
+    if training and _multiplies_noise(input):
+        drawn = _empty_like(noise)
+        uniform_(drawn, lower, upper, generator)
+        source = views.detached(source)
+        noise.copy_((source <= 0) * drawn + (source > 0))
+        return source * noise
     if not training:
         source = views.detached(source)
         return source.clamp(min=0) + source.clamp(max=0) * ((lower + upper) / 2)

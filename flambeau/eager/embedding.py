@@ -9,20 +9,21 @@ from flambeau import _dtype as d
 from flambeau._layout import dense_layout
 from flambeau._tensor import empty_like_layout
 from flambeau.autograd import views
-from flambeau.autograd.grad_mode import modes
 from flambeau.codegen.descriptions import BagDots, Bags, LinkedSums, Links, Lookup, Rows
 from flambeau.eager.launching import launches
+from flambeau.eager.planned import idle, launch, planned
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import (
     address,
     chunks_of,
     contiguous,
+    dense_like,
     has_work,
     is_computed,
     lengthened,
     vector_layout,
 )
-from flambeau.ops.embedding import MAX, MEAN, SUM
+from flambeau.ops.embedding import MAX, MEAN, SUM, wrong_class
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
 
@@ -42,7 +43,7 @@ def _check_indices(dtype, function, position=1):
         )
 
 
-def _out_of_range():
+def _out_of_range(*given):
     return IndexError("index out of range in self")
 
 
@@ -67,116 +68,76 @@ def _plan_table(key):
     (rows, columns), size = table.sizes, table.itemsize
     length, kernel = columns * size, nothing
     if table.device.runtime.computes:
-        kernel = _kernel(table.device, "lookup", size, dtype.code) if _has_rows(table) else None
-    return kernel, (length, table.strides[0] * size, rows, CHUNK // (length or 1) or 1)
+        kernel = _kernel(table.device, "lookup", size, dtype.code)
+    step = (table.strides[0] if _has_rows(table) else columns) * size
+    return kernel, (length, step, rows, CHUNK // (length or 1) or 1)
 
 
 TABLES = Plans(_plan_table, by_default=False)
 
 
-def _plan_lookup(key):
-    """(layout of the result, kernel, description); no kernel where an operand is copied first."""
-    table, places = key
-    kernel, words = TABLES[table, places.dtype]
-    layout, count = lengthened(places, table.sizes[1], table.dtype), places.numel
+@planned(
+    "embedding",
+    "weight: fitted, indices: dense, padding_idx: number, scale_grad_by_freq: number, "
+    "sparse: number", order="result weight indices", fails=_out_of_range,
+)  # fmt: skip
+def embedding(weight, indices):
+    """The rows of a table; what is said of gradients does not matter here."""
+    kernel, words = TABLES[weight, indices.dtype]
+    layout, count = lengthened(indices, weight.sizes[1], weight.dtype), indices.numel
     if not words[2] and count:
         raise RuntimeError("index_select(): self indexing axis dim should be positive")
     if not layout.numel or kernel is nothing:
-        return layout, nothing, b""
-    if not places.is_contiguous or kernel is None:
-        return layout, None, b""
+        return *idle(layout), weight
     per_chunk = words[3]
     chunks = 1 if count <= per_chunk else chunks_of(count, per_chunk)
-    return layout, kernel, packed(Lookup(chunks, count, *words))
-
-
-LOOKUPS = Plans(_plan_lookup)
-
-
-@launches("embedding")
-def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
-    if sparse and weight._requires_grad and modes.grad:
-        raise NotImplementedError(
-            "embedding: sparse gradients are not there yet; call it with sparse=False"
-        )
-    layout, kernel, described = LOOKUPS[weight._layout, indices._layout]
-    if kernel is None:
-        weight, indices = _table(weight), contiguous(indices)
-        return embedding(weight, indices, padding_idx, scale_grad_by_freq, False)
-    out = empty_like_layout(layout)
-    place = indices._storage.pointer + indices._offset
-    source = weight._storage.pointer + weight._offset
-    if kernel(described, out._storage.pointer, source, place) is not None:
-        raise _out_of_range()
-    return out
+    table = weight if _has_rows(weight) else dense_like(weight)
+    return layout, kernel, packed(Lookup(chunks, count, *words)), table
 
 
 @launches("embedding_gradient")
 def embedding_gradient(grad, indices, rows, padding_idx, averaged):
-    return _table_gradient(grad, indices, None, None, rows, padding_idx, averaged)
+    return bag_gradient(grad, indices, None, None, rows, padding_idx, averaged)
 
 
-def _table_gradient(grad, indices, bags, factors, rows, padding_idx, averaged):
+@planned(
+    "bag_gradient",
+    "grad: fitted, indices: dense, bags: dense?, factors: dense?, rows, padding_idx, averaged",
+    room=True, fails=_out_of_range,
+)  # fmt: skip
+def bag_gradient(grad, indices, bags, factors, rows, padding_idx, averaged):
     """Sums over the places of each row; bags and factors are per place, or None."""
-    factor = "" if factors is None else factors._layout.dtype.code
-    found = GRADIENTS[
-        grad._layout, indices._layout, bags is not None, factor, rows, padding_idx, averaged
-    ]
-    layout, links, link, link_described, add, add_described = found
-    if links is None and add is not nothing:
-        grad, indices = _plain_rows(grad), contiguous(indices)
-        return _table_gradient(grad, indices, bags, factors, rows, padding_idx, averaged)
-    out = empty_like_layout(layout)
-    if add is nothing:
-        return out
-    chain = empty_like_layout(links)
-    firsts = chain._storage.pointer
-    nexts = firsts + rows * links.itemsize
-    place = indices._storage.pointer + indices._offset
-    if link(link_described, firsts, nexts, place) is not None:
-        raise _out_of_range()
-    add(
-        add_described,
-        out._storage.pointer,
-        grad._storage.pointer + grad._offset,
-        firsts,
-        nexts,
-        0 if bags is None else address(bags),
-        0 if factors is None else address(factors),
-    )
-    return out
-
-
-def _plan_gradient(key):
-    """(layout of the result, of the links, the kernel of links and its description, the same of
-    sums); no links where a copy has to come first.
-    """
-    grad, indices, bags, factor, rows, padding_idx, averaged = key
     _check_indices(indices.dtype, "embedding_backward", 2)
     columns = grad.shape[-1] if grad.ndim else 1
     layout = dense_layout((rows, columns), grad.dtype, grad.device)
     if not has_work(layout):
-        return layout, None, None, b"", nothing, b""
+        return *idle(layout), grad, None
+    grad = grad if _gradient_rows(grad)[0] is not None else dense_like(grad)
     access, stride, step = _gradient_rows(grad)
-    if access is None or not indices.is_contiguous:
-        return layout, None, None, b"", None, b""
     places, code, device = indices.numel, grad.dtype.code, grad.device
     link, dtype = ("i32", d.int32) if max(places, rows) < 2**31 else ("i64", d.int64)
     if code[0] == "c":  # complex numbers as twice as many real ones
         code, columns = {"c64": "f32", "c128": "f64"}[code], 2 * columns
     per_chunk = max(1, CHUNK * rows // layout.nbytes)
-    chunks = chunks_of(rows, per_chunk)
-    return (
-        layout,
-        vector_layout(rows + places, dtype, device),
+    factor = "" if factors is None else factors.dtype.code
+    plan = (
         _kernel(device, "links", indices.dtype.code, link),
         packed(Links(1, places, rows, padding_idx)),
-        _kernel(device, "linked_sum", code, access, link, bags, factor, averaged),
-        packed(LinkedSums(chunks, rows, columns, per_chunk, stride, step)),
-    )
+        _kernel(device, "linked_sum", code, access, link, bags is not None, factor, averaged),
+        packed(
+            LinkedSums(chunks_of(rows, per_chunk), rows, columns, per_chunk, stride, step)
+        ),
+        rows * dtype.itemsize,
+    )  # fmt: skip
+    return layout, _add_linked, plan, grad, vector_layout(rows + places, dtype, device)
 
 
-GRADIENTS = Plans(_plan_gradient)
+def _add_linked(plan, out, grad, indices, bags, factors, links):
+    """Two kernels: links between the places that used a row, then the sums of rows."""
+    link, link_described, add, add_described, firsts = plan
+    if link(link_described, links, links + firsts, indices) is not None:
+        return 1
+    return add(add_described, out, grad, links, links + firsts, bags, factors)
 
 
 def _gradient_rows(layout):
@@ -196,10 +157,6 @@ def _gradient_rows(layout):
         access = {1: "c", 0: "s"}.get(layout.strides[1], "n")
         return access, layout.strides[0] * size, layout.strides[1] * size
     return None, 0, 0
-
-
-def _plain_rows(grad):
-    return grad if _gradient_rows(grad._layout)[0] is not None else contiguous(grad)
 
 
 @launches("embedding_renorm")
@@ -348,67 +305,32 @@ def _bad_bags(indices, rows):
     )
 
 
-@launches("bag_gradient")
-def bag_gradient(grad, indices, bags, factors, rows, padding_idx, averaged):
-    factors = None if factors is None else contiguous(factors)
-    return _table_gradient(grad, indices, contiguous(bags), factors, rows, padding_idx, averaged)
-
-
-@launches("bag_dots")
-def bag_dots(grad, weight, indices, bags, padding_idx):
-    table = _table(weight)
-    layout, kernel, described = DOTS[
-        table._layout, indices._layout, grad._layout.dtype, padding_idx
-    ]
-    out = empty_like_layout(layout)
-    operands = contiguous(grad), table, contiguous(indices), contiguous(bags)
-    kernel(described, out._storage.pointer, *[address(t) for t in operands])
-    return out
-
-
-def _plan_dots(key):
-    """(layout of the result, kernel, description)."""
-    table, indices, dtype, padding = key
-    layout = dense_layout(indices.shape, dtype, table.device)
+@planned(
+    "bag_dots", "grad: dense, weight: fitted, indices: dense, bags: dense, padding_idx"
+)  # fmt: skip
+def bag_dots(grad, weight, indices, bags, padding):
+    table = weight if _has_rows(weight) else dense_like(weight)
+    layout = dense_layout(indices.shape, grad.dtype, table.device)
     if not has_work(layout):
-        return layout, nothing, b""
+        return *idle(layout), table
     columns = table.shape[1]
     per_chunk = max(1, CHUNK // max(1, columns * table.itemsize))
-    chunks, stride = chunks_of(indices.numel, per_chunk), table.strides[0] * table.itemsize
-    kernel = _kernel(table.device, "bag_dots", table.dtype.code, indices.dtype.code)
-    words = BagDots(chunks, indices.numel, columns, per_chunk, stride, padding)
-    return layout, kernel, packed(words)
-
-
-DOTS = Plans(_plan_dots)
+    stride = table.strides[0] * table.itemsize
+    words = BagDots(
+        -(-indices.numel // per_chunk), indices.numel, columns, per_chunk, stride, padding
+    )
+    facts = table.dtype.code, indices.dtype.code
+    return *launch(layout, words, "bag_dots", "embedding:build_bag_dots", *facts), table
 
 
 # -- ones at the places of numbers -----------------------------------------------------------------
 
 
-def _plan_ones(key):
-    """(layout of the result, kernel, description)."""
-    places, classes = key
+@planned("ones_at", "places: dense, classes", fails=wrong_class)
+def ones_at(places, classes):
     layout = lengthened(places, classes, d.int64)
     if not has_work(layout):
-        return layout, nothing, b""
+        return idle(layout)
     per_chunk = max(1, CHUNK // (8 * classes))
-    chunks = chunks_of(places.numel, per_chunk)
-    return (
-        layout,
-        _kernel(places.device, "ones_at"),
-        packed(Rows(chunks, places.numel, classes, per_chunk)),
-    )
-
-
-ONES = Plans(_plan_ones)
-
-
-@launches("ones_at")
-def ones_at(places, classes):
-    layout, kernel, described = ONES[places._layout, classes]
-    out = empty_like_layout(layout)
-    if not places._layout.is_contiguous:
-        places = contiguous(places)
-    bad = kernel(described, out._storage.pointer, places._storage.pointer + places._offset)
-    return None if bad else out
+    words = Rows(-(-places.numel // per_chunk), places.numel, classes, per_chunk)
+    return launch(layout, words, "ones_at", "embedding:build_ones_at")

@@ -6,15 +6,11 @@ each. Table rows and checks: `ops/folding.py`.
 
 from flambeau import _dtype, errors
 from flambeau._layout import dense_layout
-from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions_places import FoldedBlocks, PixelLines
 from flambeau.eager.launching import launches
-from flambeau.eager.plan import NO_WORK
-from flambeau.eager.plans import Plans
+from flambeau.eager.planned import idle, launch, planned
 from flambeau.eager.rearranging import arranged, shaped_like
-from flambeau.eager.rows import address, chunks_of, contiguous, has_work, vector_layout
-from flambeau.runtime.base import nothing
-from flambeau.runtime.cpu import packed
+from flambeau.eager.rows import has_work, vector_layout
 
 CHUNK = 1 << 15  # elements of a chunk, about
 MOST = 64  # chunks of fold, because each has a row of scratch memory
@@ -24,7 +20,7 @@ INTERLEAVED = 4  # up to this factor, lines of pixels are interleaved in registe
 def _cut(rows, work, most):
     """(chunks, rows per chunk)."""
     per_chunk = -(-rows // max(1, min(most, rows, work // CHUNK)))
-    return chunks_of(rows, per_chunk), per_chunk
+    return -(-rows // per_chunk), per_chunk
 
 
 def _described(rows, image, blocks, facts, work, most):
@@ -36,61 +32,34 @@ def _described(rows, image, blocks, facts, work, most):
     )
 
 
-@launches("unfold_blocks")
-def unfold_blocks(input, kernel_size, dilation, padding, stride, blocks):
-    facts = (kernel_size, dilation, padding, stride)
-    layout, kernel, desc = UNFOLDED[input._layout, facts, blocks]
-    out = empty_like_layout(layout)
-    source = contiguous(input)  # kept until the kernel is done
-    kernel(desc, out._storage.pointer, address(source))
-    return out
-
-
-def _plan_unfold(key):
-    layout, facts, blocks = key
-    *batch, channels, height, width = layout.sizes
+@planned("unfold_blocks", "input: dense, kernel_size, dilation, padding, stride, blocks")
+def unfold_blocks(input, *geometry):
+    *facts, blocks = geometry
+    *batch, channels, height, width = input.sizes
     size, count = facts[0][0] * facts[0][1], blocks[0] * blocks[1]
-    out = dense_layout((*batch, channels * size, count), layout.dtype, layout.device)
+    out = dense_layout((*batch, channels * size, count), input.dtype, input.device)
     if not has_work(out):
-        return out, nothing, NO_WORK
-    kernel = out.device.runtime.kernel("unfold", "folding:build_unfold", 8 * layout.itemsize)
-    rows = out.numel // count
-    return (
-        out,
-        kernel,
-        packed(_described(rows, (height, width), blocks, facts, out.numel, out.numel)),
-    )
+        return idle(out)
+    words = _described(out.numel // count, (height, width), blocks, facts, out.numel, out.numel)
+    return launch(out, words, "unfold", "folding:build_unfold", 8 * input.itemsize)
 
 
-UNFOLDED = Plans(_plan_unfold)
-
-
-@launches("fold_blocks")
-def fold_blocks(input, output_size, kernel_size, dilation, padding, stride, blocks):
-    facts = (kernel_size, dilation, padding, stride)
-    layout, kernel, desc, scratch = FOLDED[input._layout, output_size, facts, blocks]
-    out, room = empty_like_layout(layout), empty_like_layout(scratch)
-    source = contiguous(input)
-    kernel(desc, out._storage.pointer, address(source), room._storage.pointer)
-    return out
-
-
-def _plan_fold(key):
-    layout, image, facts, blocks = key
-    *batch, channels, _ = layout.sizes
+@planned(
+    "fold_blocks", "input: dense, output_size, kernel_size, dilation, padding, stride, blocks",
+    room=True,
+)  # fmt: skip
+def fold_blocks(input, image, *geometry):
+    *facts, blocks = geometry
+    *batch, channels, _ = input.sizes
     channels //= facts[0][0] * facts[0][1]
-    out = dense_layout((*batch, channels, *image), layout.dtype, layout.device)
+    out = dense_layout((*batch, channels, *image), input.dtype, input.device)
     if not has_work(out):
-        return out, nothing, NO_WORK, out
+        return *idle(out), None
     rows = out.numel // image[1]
-    words = _described(rows, image, blocks, facts, layout.numel + out.numel, MOST)
-    wide = _dtype.float64 if layout.dtype is _dtype.float64 else _dtype.float32
-    scratch = vector_layout(words.chunks * words.room, wide, layout.device)
-    kernel = out.device.runtime.kernel("fold", "folding:build_fold", layout.dtype.code)
-    return out, kernel, packed(words), scratch
-
-
-FOLDED = Plans(_plan_fold)
+    words = _described(rows, image, blocks, facts, input.numel + out.numel, MOST)
+    wide = _dtype.float64 if input.dtype is _dtype.float64 else _dtype.float32
+    room = vector_layout(words.chunks * words.room, wide, input.device)
+    return *launch(out, words, "fold", "folding:build_fold", input.dtype.code), room
 
 
 # -- shuffles --------------------------------------------------------------------------------------
@@ -143,46 +112,29 @@ def _plan_pixel_unshuffle(layout, r):
     return out, [(sizes, (*outer, c * r * r, c * r, c, y, x), 0, source, 0)]
 
 
-def _shuffled(input, factor, plan, apart):
+def _pixels(template, plan, apart):
     """Shuffle pixels by lines where they are side by side, else by a strided copy."""
-    layout, kernel, desc = LINES[input._layout, factor, plan, apart]
-    if kernel is None:
-        return arranged(plan, input, factor)
-    out = empty_like_layout(layout)
-    kernel(desc, out._storage.pointer, input._storage.pointer + input._offset)
-    return out
+
+    @planned(
+        template, "input: tensor, factor", otherwise=lambda input, r: arranged(plan, input, r)
+    )  # fmt: skip
+    def lines(layout, factor):
+        out = plan(layout, factor)[0]
+        if not has_work(out):
+            return idle(out)
+        if not layout.is_contiguous or layout.itemsize > 8:
+            return out, None, None
+        pixels, channels = (layout, out) if apart else (out, layout)
+        height, width = channels.sizes[-2:]
+        lines = pixels.numel // (width * factor)
+        chunks, per_chunk = _cut(lines, out.numel, lines)
+        facts = 8 * layout.itemsize, factor if factor <= INTERLEAVED else 0, apart
+        words = PixelLines(chunks, lines, per_chunk, height, width, factor)
+        return launch(out, words, "pixels", "folding:build_pixels", *facts)
 
 
-def _plan_lines(key):
-    """(layout of the result, kernel or None, description)."""
-    layout, factor, plan, apart = key
-    out = plan(layout, factor)[0]
-    if not has_work(out):
-        return out, nothing, NO_WORK
-    if not layout.is_contiguous or layout.itemsize > 8:
-        return out, None, None
-    pixels, channels = (layout, out) if apart else (out, layout)
-    height, width = channels.sizes[-2:]
-    lines = pixels.numel // (width * factor)
-    chunks, per_chunk = _cut(lines, out.numel, lines)
-    static = factor if factor <= INTERLEAVED else 0
-    kernel = out.device.runtime.kernel(
-        "pixels", "folding:build_pixels", 8 * layout.itemsize, static, apart
-    )
-    return out, kernel, packed(PixelLines(chunks, lines, per_chunk, height, width, factor))
-
-
-LINES = Plans(_plan_lines)
-
-
-@launches("pixel_shuffle")
-def pixel_shuffle(input, upscale_factor):
-    return _shuffled(input, upscale_factor, _plan_pixel_shuffle, False)
-
-
-@launches("pixel_unshuffle")
-def pixel_unshuffle(input, downscale_factor):
-    return _shuffled(input, downscale_factor, _plan_pixel_unshuffle, True)
+_pixels("pixel_shuffle", _plan_pixel_shuffle, False)
+_pixels("pixel_unshuffle", _plan_pixel_unshuffle, True)
 
 
 def _plan_channel_shuffle(layout, groups):

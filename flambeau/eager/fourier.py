@@ -14,7 +14,6 @@ from flambeau._memory_format import contiguous_format
 from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.autograd.grad_mode import no_grad
 from flambeau.codegen.descriptions import PASSES, Fourier
-from flambeau.codegen.target import current
 from flambeau.eager import creation, ranges
 from flambeau.eager.launching import launches
 from flambeau.eager.plans import Plans
@@ -122,7 +121,7 @@ def _plan(key):
     else:  # what is left are outer dimensions
         lines, out_line, in_line = (x.pop(lane) for x in (sizes, out_strides, in_strides))
     real = dtype.to_real()
-    width = current().vector_bytes // real.itemsize
+    width = device.runtime.target().vector_bytes // real.itemsize
     per_group = width if kind == "c2c" else 2 * width
     blocks = -(-lines // per_group)
     groups = blocks * math.prod(sizes)

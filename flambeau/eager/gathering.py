@@ -1,136 +1,69 @@
 """Launching walks with an index per element: gather, scatter and their kin, take and put.
 
-Each launcher checks its arguments in PyTorch's order and words and runs a walk (index_plans.py).
+What they refuse is in `ops/indexing_checks.py`; the walks are planned in `index_plans.py`.
 """
 
 from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._layout import dense_layout, wrap_dim
-from flambeau._tensor import Tensor, empty_like_layout, empty_tensor, make_tensor
+from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd import views
 from flambeau.eager.copying import copy_into, filled
 from flambeau.eager.index_plans import (
     byte_strides,
     first_outside,
-    index64,
     layout64,
     out_of_bounds,
     plan_along,
     plan_walk,
     size_along,
-    tensor_argument,
     without_memory,
 )
-from flambeau.eager.launching import launches
-from flambeau.eager.plan import NO_WORK
+from flambeau.eager.planned import idle, planned
 from flambeau.eager.plans import Plans
-from flambeau.eager.rows import address, contiguous
+from flambeau.eager.rows import contiguous
 from flambeau.eager.writing import number_tensor, writer
-from flambeau.runtime.base import nothing
+from flambeau.ops import indexing_checks as check
 
 # -- gather ----------------------------------------------------------------------------------------
 
 
-@launches("gather")
+def _outside(input, dim, index, *rest):
+    dim = wrap_dim(dim, input._layout.ndim)
+    return out_of_bounds(index, dim, size_along(input._layout, dim))
+
+
+@planned(
+    "gather", "input: tensor, dim, index: fitted, sparse_grad", order="input result index",
+    fails=_outside, mixed=True,
+)  # fmt: skip
 def gather(input, dim, index, sparse_grad):
-    try:
-        to, kernel, desc = GATHERS[input._layout, index._layout, dim]
-    except AttributeError:
-        tensor_argument("gather", "index", 3, index)
-        raise
-    out = empty_like_layout(to)
-    if index._layout.dtype is not d.int64:
-        index = index64(index)
-    at = input._storage.pointer + input._offset
-    if kernel(desc, at, out._storage.pointer, index._storage.pointer + index._offset) is not None:
-        dim = wrap_dim(dim, input._layout.ndim)
-        raise out_of_bounds(index, dim, size_along(input._layout, dim))
-    return out
-
-
-def _plan_gather(key):
-    """(layout of the result, kernel, description)."""
-    layout, index, dim = key
-    dim = wrap_dim(dim, layout.ndim)
-    to = dense_layout(index.shape, layout.dtype, layout.device)
-    if index.numel:
-        if index.dtype not in (d.int64, d.int32):
-            raise RuntimeError("gather(): Expected dtype int32/int64 for index")
-        _check_gather(layout, dim, index)
-    if without_memory(layout, index):
-        return to, nothing, NO_WORK
-    strides = byte_strides(layout64(index))
-    shape = index.sizes or (1,)
-    return to, *plan_along("read", layout, dim, shape, byte_strides(to), strides)
-
-
-GATHERS = Plans(_plan_gather, mixed=True)
-
-
-def _check_gather(layout, dim, index):
-    if max(layout.ndim, 1) != max(index.ndim, 1):
-        raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
-    for k in range(layout.ndim if index.ndim else 0):
-        if k != dim and index.sizes[k] > layout.sizes[k]:
-            raise RuntimeError(
-                f"Size does not match at dimension {k} expected index {list(index.shape)} to be no "
-                f"larger than self {list(layout.sizes)} apart from dimension {dim}"
-            )
+    dim, fitted = check.gather(input, dim, index), layout64(index)
+    to = dense_layout(index.shape, input.dtype, input.device)
+    if without_memory(input, index):
+        return *idle(to), fitted
+    shape, strides = index.sizes or (1,), byte_strides(fitted)
+    return to, *plan_along("read", input, dim, shape, byte_strides(to), strides), fitted
 
 
 # -- scatter ---------------------------------------------------------------------------------------
 
 
+@planned(
+    None, "mode, target: tensor, dim, index: fitted, src: tensor", "", order="target src index",
+    mixed=True,
+)  # fmt: skip
 def scatter_walk(mode, target, dim, index, src):
-    """Send src (0-d: one for all) into target along dim; True if an index was out of bounds."""
-    index = index64(index)
-    kernel, desc = SCATTERS[mode, target._layout, dim, index._layout, src._layout]
-    return kernel(desc, address(target), address(src), address(index)) is not None
-
-
-def _plan_scatter(key):
-    mode, layout, dim, index, src = key
-    if without_memory(layout, index, src):
-        return nothing, NO_WORK
+    """Send src (0-d: one for all) into target along dim; something if an index is out of bounds."""
+    fitted = layout64(index)
+    if without_memory(target, index, src):
+        return *idle(), fitted
     shape = index.sizes or (1,)
     items = byte_strides(src) if src.ndim else [0] * len(shape)
-    return plan_along(mode, layout, dim, shape, items, byte_strides(index))
+    return *plan_along(mode, target, dim, shape, items, byte_strides(fitted)), fitted
 
 
-SCATTERS = Plans(_plan_scatter, mixed=True)
-
-
-def _check_scatter(key):
-    """The dimension, counted from the front, if layouts fit. src is None for a number."""
-    layout, dim, index, src = key
-    dim = wrap_dim(dim, layout.ndim)
-    if index.dtype not in (d.int64, d.int32) and index.numel:
-        raise RuntimeError("scatter(): Expected dtype int32/int64 for index")
-    if src is not None and src.dtype is not layout.dtype:
-        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
-    if not index.numel:
-        return dim
-    ndim = max(layout.ndim, 1)
-    if ndim != max(index.ndim, 1):
-        raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
-    sizes = index.sizes or (1,)
-    own = layout.sizes or (1,)
-    given = None if src is None else src.sizes or (1,)
-    if given is not None and src.ndim and len(given) < ndim:
-        wrap_dim(len(given), len(given))  # the complaint PyTorch stumbles into
-    fits = all(k == dim or sizes[k] <= own[k] for k in range(ndim))
-    if given is not None and ndim != len(given):
-        raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
-    if not fits or (given is not None and any(a > b for a, b in zip(sizes, given))):
-        tail = "" if src is None else f" and to be no larger size than src {list(src.shape)}"
-        raise RuntimeError(
-            f"Expected index {list(index.shape)} to be no larger than self {list(layout.sizes)} "
-            f"apart from dimension {dim}{tail}"
-        )
-    return dim
-
-
-FITTING = Plans(_check_scatter, mixed=True)
+FITTING = Plans(lambda key: check.scatter(*key), by_default=False, mixed=True)
 
 
 def scatter_along(mode, target, dim, index, src):
@@ -143,13 +76,12 @@ def scatter_along(mode, target, dim, index, src):
         scatter_along(mode, wide, dim, index, views.detached(src).to(d.float32))
         copy_into(target, wide)
         return
-    if scatter_walk(mode, target, dim, index, src):
+    if scatter_walk(mode, target, dim, index, src) is not None:
         raise out_of_bounds(index, dim, size_along(target._layout, dim))
 
 
 @writer("scatter")
 def scatter(target, dim, index, src, value, reduce):
-    tensor_argument("scatter", "index", 3, index)
     if src is None and value is None:
         raise TypeError(
             "scatter() received an invalid combination of arguments - got (Tensor, int, Tensor)"
@@ -169,8 +101,6 @@ def scatter(target, dim, index, src, value, reduce):
 
 @writer("scatter_add")
 def scatter_add(target, dim, index, src):
-    tensor_argument("scatter_add", "index", 3, index)
-    tensor_argument("scatter_add", "src", 4, src)
     dim = FITTING[target._layout, dim, index._layout, src._layout]
     scatter_along("add", target, dim, index, src)
 
@@ -180,8 +110,6 @@ _MODES = {"sum": "add", "prod": "mul", "mean": "add", "amax": "max", "amin": "mi
 
 @writer("scatter_reduce")
 def scatter_reduce(target, dim, index, src, reduce, include_self):
-    tensor_argument("scatter_reduce", "index", 3, index)
-    tensor_argument("scatter_reduce", "src", 4, src)
     wrap_dim(dim, target._layout.ndim)
     if reduce not in _MODES:
         raise RuntimeError(
@@ -231,64 +159,46 @@ def _identity(reduce, dtype):
 # -- the tensor as if it were flat -----------------------------------------------------------------
 
 
-def _flat_walk(mode, table, index, items):
-    kernel, desc = FLAT[mode, table._layout, index._layout, items._layout]
-    if kernel(desc, address(table), address(items), address(index)) is not None:
-        count = table._layout.numel
-        value = first_outside(index, -count, count)
-        raise IndexError(
-            f"out of range: tried to access index {value} on a tensor of {count} elements."
-        )
-
-
-def _plan_flat(key):
-    mode, layout, index, items = key
+def _plan_flat(mode, table, index, items):
     shape = index.sizes or (1,)
     rank, places = len(shape), [byte_strides(index)]
-    sizes, steps, safe = [layout.numel], [layout.itemsize], [False] * rank
+    sizes, steps, safe = [table.numel], [table.itemsize], [False] * rank
     return plan_walk(
-        mode, layout, shape, [0] * rank, byte_strides(items), places, sizes, steps, safe, True
+        mode, table, shape, [0] * rank, byte_strides(items), places, sizes, steps, safe, True
     )
 
 
-FLAT = Plans(_plan_flat, mixed=True)
+def _flat_outside(table, index, *rest):
+    count = table._layout.numel
+    value = first_outside(index, -count, count)
+    return IndexError(
+        f"out of range: tried to access index {value} on a tensor of {count} elements."
+    )
 
 
-@launches("take")
+@planned(
+    "take", "input: dense, index: tensor", order="input result index", fails=_flat_outside,
+    mixed=True,
+)  # fmt: skip
 def take(input, index):
-    tensor_argument("take", "index", 2, index)
-    if index.dtype is not d.int64:
-        raise RuntimeError(
-            f"take(): Expected a long tensor for index, but got {index.dtype.scalar_name}"
-        )
-    if not input._layout.numel and index._layout.numel:
-        raise IndexError("take(): tried to take from an empty tensor")
-    out = empty_tensor(index.shape, input.dtype, input.device)
-    if index._layout.numel and not without_memory(input._layout, index._layout):
-        _flat_walk("read", contiguous(input), index, out)
-    return out
+    check.take(input, index)
+    out = dense_layout(index.shape, input.dtype, input.device)
+    if not index.numel or without_memory(input, index):
+        return idle(out)
+    return out, *_plan_flat("read", input, index, out)
+
+
+@planned(
+    None, "table: tensor, index: tensor, items: tensor, mode", "", order="table items index",
+    fails=_flat_outside, mixed=True,
+)  # fmt: skip
+def _flat_write(table, index, items, mode):
+    return _plan_flat(mode, table, index, items)
 
 
 @writer("put", keep_order=True)
 def put(target, index, source, accumulate):
-    tensor_argument("put", "index", 2, index)
-    tensor_argument("put", "source", 3, source)
-    if index.dtype is not d.int64:
-        raise RuntimeError(
-            f"put_(): Expected a long tensor for index, but got {index.dtype.scalar_name}"
-        )
-    if target.dtype is not source.dtype:
-        raise RuntimeError(
-            "put_(): self and source expected to have the same dtype, but got self.dtype = "
-            f"{target.dtype.scalar_name} and source.dtype = {source.dtype.scalar_name}"
-        )
-    if source._layout.numel != index._layout.numel:
-        raise IndexError(
-            "put_(): Expected source and index to have the same number of elements, but got "
-            f"source.numel() = {source._layout.numel}, index.numel() = {index._layout.numel}"
-        )
-    if not target._layout.numel and index._layout.numel:
-        raise IndexError("put_(): Tried to put elements into an empty tensor")
+    check.put(target._layout, index._layout, source._layout)
     if not index._layout.numel or without_memory(target._layout, index._layout):
         return
     if source._layout.sizes != index._layout.sizes:
@@ -297,6 +207,6 @@ def put(target, index, source, accumulate):
             dense_layout(index.shape, source.dtype, source.device), source._storage, source._offset
         )
     whole = contiguous(target)
-    _flat_walk("add" if accumulate else "set", whole, index, source)
+    _flat_write(whole, index, source, "add" if accumulate else "set")
     if whole is not target:
         copy_into(target, whole)

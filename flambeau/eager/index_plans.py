@@ -14,7 +14,6 @@ from flambeau import errors
 from flambeau._layout import dense_layout
 from flambeau._tensor import empty_tensor
 from flambeau.codegen.descriptions_places import IndexedWalk
-from flambeau.eager.arguments import argument
 from flambeau.eager.copying import copy_into
 from flambeau.eager.plan import NO_WORK
 from flambeau.eager.rows import address, chunks_of, contiguous
@@ -25,10 +24,6 @@ CHUNK = 1 << 14  # elements worth a thread's while
 
 
 # -- arguments -------------------------------------------------------------------------------------
-
-
-def tensor_argument(op, name, position, value):
-    argument(op, name, position, "Tensor", value)
 
 
 def index64(index):

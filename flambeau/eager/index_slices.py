@@ -1,13 +1,13 @@
 """Launching walks with one index per slice: index_select, index_add and their kin.
 
 A vector of indices spread over the other dimensions makes each of them a gather or a scatter whose
-innermost loop moves whole rows; what is said here is what PyTorch asks of the arguments.
+innermost loop moves whole rows. What they refuse is in `ops/indexing_checks.py`.
 """
 
 from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._layout import Size, dense_layout, make_layout, wrap_dim
-from flambeau._tensor import Tensor, empty_like_layout, make_tensor
+from flambeau._tensor import Tensor, make_tensor
 from flambeau.eager.gathering import reduce_along, scatter_along, scatter_walk
 from flambeau.eager.index_plans import (
     byte_strides,
@@ -17,15 +17,13 @@ from flambeau.eager.index_plans import (
     plan_along,
     plan_rows,
     size_along,
-    tensor_argument,
     without_memory,
 )
-from flambeau.eager.launching import launches
 from flambeau.eager.plan import NO_WORK
+from flambeau.eager.planned import idle, planned
 from flambeau.eager.plans import Plans
-from flambeau.eager.rows import address
 from flambeau.eager.writing import number_tensor, writer
-from flambeau.runtime.base import nothing
+from flambeau.ops import indexing_checks as check
 
 
 def spread(index, dim, shape):
@@ -38,10 +36,6 @@ def spread(index, dim, shape):
     )
 
 
-def count_of(index):
-    return index._layout.numel
-
-
 def _steps_of(index, dim, rank):
     """Byte strides of an index vector (or a lone index) along dim of so many dimensions."""
     found = [0] * rank
@@ -49,20 +43,24 @@ def _steps_of(index, dim, rank):
     return found
 
 
-@launches("index_select")
-def index_select(input, dim, index):
-    try:
-        to, kernel, desc = SELECTED[input._layout, index._layout, dim]
-    except AttributeError:
-        tensor_argument("index_select", "index", 3, index)
-        raise
-    out = empty_like_layout(to)
-    if index._layout.dtype is not d.int64:
-        index = index64(index)
-    at = input._storage.pointer + input._offset
-    if kernel(desc, at, out._storage.pointer, index._storage.pointer + index._offset) is not None:
-        _check_selected(input._layout, dim, index, to)
-    return out
+def _outside(index, size):
+    """The first index out of range, or None."""
+    return next((i for i in index.reshape(-1).tolist() if not 0 <= i < size), None)
+
+
+def _wrong_slice(input, dim, index):
+    """What is wrong, in one of PyTorch's ways; indices of empty results may be right."""
+    layout = input._layout
+    dim = wrap_dim(dim, layout.ndim)
+    size = size_along(layout, dim)
+    found = _outside(index, size)
+    if found is None:
+        return None
+    if layout.ndim > 1 and not size:
+        return RuntimeError("index_select(): self indexing axis dim should be positive")
+    if layout.ndim > 1 and (dim == 1 or not layout.numel):
+        return RuntimeError(f"INDICES element is out of DATA bounds, id={found} axis_dim={size}")
+    return IndexError("index out of range in self")
 
 
 def _unread(*args):
@@ -70,100 +68,36 @@ def _unread(*args):
     return True
 
 
-def _outside(index, size):
-    """The first index out of range, or None."""
-    return next((i for i in index.reshape(-1).tolist() if not 0 <= i < size), None)
-
-
-def _check_selected(layout, dim, index, to):
-    """Complain about indices, in one of PyTorch's ways; those of empty results may be right."""
-    dim = wrap_dim(dim, layout.ndim)
-    size = size_along(layout, dim)
-    found = _outside(index, size)
-    if found is None:
-        return
-    if layout.ndim > 1 and not size:
-        raise RuntimeError("index_select(): self indexing axis dim should be positive")
-    if layout.ndim > 1 and (dim == 1 or not to.numel):
-        raise RuntimeError(f"INDICES element is out of DATA bounds, id={found} axis_dim={size}")
-    raise IndexError("index out of range in self")
-
-
-def _plan_select(key):
-    """(layout of the result, kernel, description)."""
-    layout, index, dim = key
-    dim, n = wrap_dim(dim, layout.ndim), index.numel
-    if index.ndim > 1:
-        raise IndexError("index_select(): Index is supposed to be a vector")
-    if index.dtype not in (d.int64, d.int32):
-        raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
-    if not layout.ndim and n != 1:
-        raise RuntimeError(
-            f"index_select(): Index to scalar can have only 1 value, got {n} value(s)"
-        )
-    own = layout.sizes
+@planned(
+    "index_select", "input: tensor, dim, index: fitted", order="input result index",
+    fails=_wrong_slice, mixed=True,
+)  # fmt: skip
+def index_select(input, dim, index):
+    dim, n = check.index_select(input, dim, index), index.numel
+    own, fitted = input.sizes, layout64(index)
     shape = (*own[:dim], n, *own[dim + 1 :]) if own else ()
-    to = dense_layout(shape, layout.dtype, layout.device)
-    if without_memory(layout, index):
-        return to, nothing, NO_WORK
+    to = dense_layout(shape, input.dtype, input.device)
+    if without_memory(input, index):
+        return *idle(to), fitted
     if n and not to.numel:
-        return to, _unread, NO_WORK
-    index = layout64(index)
-    if dim == 0 and own and layout.is_contiguous and index.is_contiguous:
-        return to, *plan_rows(layout, n, False)
-    steps = _steps_of(index, dim, len(shape) or 1)
-    return to, *plan_along("read", layout, dim, shape or (1,), byte_strides(to), steps)
+        return to, _unread, NO_WORK, fitted
+    if dim == 0 and own and input.is_contiguous and fitted.is_contiguous:
+        return to, *plan_rows(input, n, False), fitted
+    steps = _steps_of(fitted, dim, len(shape) or 1)
+    return to, *plan_along("read", input, dim, shape or (1,), byte_strides(to), steps), fitted
 
 
-SELECTED = Plans(_plan_select, mixed=True)
-
-
-def _check_slices(key):
-    """The dimension, counted from the front, if layouts are what index_add_ and its kin ask for."""
-    op, target, dim, index, source = key
-    dim, n = wrap_dim(dim, target.ndim), index.numel
-    if index.ndim > 1:
-        raise IndexError(
-            f"{op}_(): Index is supposed to be a vector, but got dim: {index.ndim} with "
-            f"type: {index.dtype.scalar_name} and size: {list(index.sizes)}"
-        )
-    if index.dtype not in (d.int64, d.int32):
-        raise RuntimeError(
-            f"{op}_(): Expected dtype int32/int64 for index but got: {index.dtype.scalar_name}"
-        )
-    if target.dtype is not source.dtype:
-        raise RuntimeError(
-            f"{op}_(): self ({target.dtype.scalar_name}) and source ({source.dtype.scalar_name}) "
-            "must have the same scalar type"
-        )
-    if source.ndim:
-        wrap_dim(dim, source.ndim)
-    elif n != 1:
-        raise errors.no_dimensions(dim)
-    length = source.sizes[dim] if source.ndim else 1
-    if n != length:
-        raise RuntimeError(
-            f"{op}_(): Number of indices ({n}) should be equal to source.size(dim): ({length}), "
-            f"for dim: {dim}"
-        )
-    own, given = target.sizes, source.sizes
-    if own and given:
-        own, given = (*own[:dim], *own[dim + 1 :]), (*given[:dim], *given[dim + 1 :])
-    if own != given:
-        raise RuntimeError(
-            "source tensor shape must match self tensor shape, excluding the specified dimension. "
-            f"Got self.shape = {list(target.sizes)} source.shape = {list(source.sizes)}"
-        )
-    return dim
-
-
-FITTING = Plans(_check_slices, mixed=True)
+FITTING = Plans(lambda key: check.slices(*key), by_default=False, mixed=True)
 
 
 def _checked(op, target, dim, index, source):
-    tensor_argument(op, "index", 3, index)
-    tensor_argument(op, "source", 4, source)
     return FITTING[op, target._layout, dim, index._layout, source._layout]
+
+
+def _scatter(mode, target, dim, index, source):
+    """A walk; what it refuses has one name here."""
+    if scatter_walk(mode, target, dim, index, source) is not None:
+        raise IndexError("index out of range in self")
 
 
 def _shapes(target, dim, index, source):
@@ -194,8 +128,8 @@ def index_add(target, dim, index, source, alpha):
             if index.dtype is d.int64:
                 raise
             raise IndexError("index out of range in self") from error
-    elif scatter_walk("add", target, dim, spreaded, source):
-        raise IndexError("index out of range in self")
+    else:
+        _scatter("add", target, dim, spreaded, source)
 
 
 @writer("index_reduce")
@@ -214,67 +148,24 @@ def index_reduce(target, dim, index, source, reduce, include_self):
     if empty and _outside(index, size_along(target._layout, dim)) is not None:
         raise IndexError("index out of range in self")
     spreaded, source = _shapes(target, dim, index, source)
-
-    def run(mode, written, dim, index, given):
-        if scatter_walk(mode, written, dim, index, given):
-            raise IndexError("index out of range in self")
-
-    reduce_along(target, dim, spreaded, source, reduce, include_self, run)
+    reduce_along(target, dim, spreaded, source, reduce, include_self, _scatter)
 
 
 @writer("index_copy")
 def index_copy(target, dim, index, source):
-    tensor_argument("index_copy", "index", 3, index)
-    tensor_argument("index_copy", "source", 4, source)
-    own, given, n = target._layout, source._layout, count_of(index)
-    dim = wrap_dim(dim, own.ndim)
-    start = "index_copy_(): "
-    if index._layout.ndim > 1:
-        raise IndexError(f"{start}Index should have dimension 1 or 0 (got {index._layout.ndim})")
-    if not given.ndim and n != 1:
-        raise IndexError(f"{start}When source is scalar, index should have one element (got {n})")
-    if given.ndim != own.ndim and given.ndim and own.ndim:
-        raise IndexError(
-            f"{start}When source and destination are not scalars, their dimensionality must match. "
-            f"Source dimensionality ({given.ndim}), destination dimensionality ({own.ndim})"
-        )
-    if index.dtype is not d.int64:
-        raise RuntimeError(
-            f"{start}Expected a long tensor for index, but got {index.dtype.scalar_name}"
-        )
-    if own.dtype is not given.dtype:
-        raise RuntimeError(
-            f"{start}self and source expected to have the same dtype, but got (self) "
-            f"{own.dtype.scalar_name} and (source) {given.dtype.scalar_name}"
-        )
-    a, b = list(own.shape), list(given.shape)
-    if a:
-        a.pop(dim)
-    if b:
-        b.pop(dim)
-    if a != b:
-        raise RuntimeError(
-            f"{start}Source/destination tensor must have same slice shapes. Destination slice "
-            f"shape: {' '.join(map(str, a))} at dimension {dim} and source slice shape: "
-            f"{' '.join(map(str, b))} at dimension 0."
-        )
-    if given.ndim and n != given.sizes[dim]:
-        raise IndexError(
-            f"{start}Number of indices ({n}) should be equal to source.size(dim) "
-            f"({given.sizes[dim]})"
-        )
+    own, given = target._layout, source._layout
+    dim = check.index_copy(own, dim, index._layout, given)
     if not given.numel or without_memory(target._layout, index._layout):
         return
     spreaded, source = _shapes(target, dim, index, source)
-    if scatter_walk("set", target, dim, spreaded, source):
+    if scatter_walk("set", target, dim, spreaded, source) is not None:
         size = size_along(own, dim)
         kind = IndexError if size else RuntimeError
-        raise out_of_bounds(index, dim, size, kind=kind, start=start)
+        raise out_of_bounds(index, dim, size, kind=kind, start="index_copy_(): ")
 
 
 @writer("index_fill", keep_order=True)
 def index_fill(target, dim, index, value):
-    tensor_argument("index_fill", "index", 3, index)
     layout = target._layout
     if isinstance(value, Tensor):
         if value._layout.ndim:
@@ -297,7 +188,7 @@ def index_fill(target, dim, index, value):
         raise RuntimeError("Index has to be a vector/scalar")
     if not isinstance(value, Tensor):
         d.check_fits(value, layout.dtype)
-    if not count_of(index) or without_memory(target._layout, index._layout):
+    if not index._layout.numel or without_memory(target._layout, index._layout):
         return
     if not layout.numel:
         others = (*layout.sizes[:dim], *layout.sizes[dim + 1 :])
@@ -306,19 +197,20 @@ def index_fill(target, dim, index, value):
         return
     if not isinstance(value, Tensor):
         value = number_tensor(value, layout.dtype, layout.device)
-    kernel, desc = FILLED[layout, index._layout, dim]
-    if kernel(desc, address(target), address(value), address(index)) is not None:
-        raise out_of_bounds(index, dim, size_along(layout, dim), wraps=True, kind=IndexError)
+    _fill_slices(target, dim, index, value)
 
 
-def _plan_fill(key):
-    layout, index, dim = key
-    own = layout.sizes
+def _not_there(target, dim, index, value):
+    size = size_along(target._layout, dim)
+    return out_of_bounds(index, dim, size, wraps=True, kind=IndexError)
+
+
+@planned(
+    None, "target: tensor, dim, index: tensor, value: tensor", "", order="target value index",
+    fails=_not_there, mixed=True,
+)  # fmt: skip
+def _fill_slices(target, dim, index, value):
+    own = target.sizes
     shape = (*own[:dim], index.numel, *own[dim + 1 :]) if own else (1,)
-    rank = len(shape)
-    return plan_along(
-        "set", layout, dim, shape, [0] * rank, _steps_of(index, dim, rank), wraps=True
-    )
-
-
-FILLED = Plans(_plan_fill, mixed=True)
+    steps = [0] * len(shape), _steps_of(index, dim, len(shape))
+    return plan_along("set", target, dim, shape, *steps, wraps=True)

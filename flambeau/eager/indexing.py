@@ -16,7 +16,6 @@ from flambeau.eager.index_plans import (
     out_of_bounds,
     plan_rows,
     plan_walk,
-    tensor_argument,
     without_memory,
 )
 from flambeau.eager.launching import LAUNCHERS, launches
@@ -219,7 +218,6 @@ def _index_odd(input, indices):
 
 @writer("index_put", keep_order=True)
 def index_put(target, indices, values, accumulate):
-    tensor_argument("index_put_", "values", 3, values)
     layout = target._layout
     if (
         values.dtype is not layout.dtype

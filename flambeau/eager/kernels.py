@@ -141,6 +141,7 @@ def building_for(target):
         """
         return alone(_load, target, name, build, key)
 
+    load.target = target if callable(target) else lambda: target
     return load
 
 
@@ -173,6 +174,12 @@ def _host_target():
     return _compiler().host().target
 
 
+def _cuda():
+    from flambeau.eager import cuda_kernels  # with the first question about a GPU
+
+    return cuda_kernels.start()
+
+
 def _checks():
     """What looks at every launch, if the environment asks for it."""
     if not config.check_level():
@@ -186,6 +193,7 @@ CHECKS = _checks()
 _pool_for = host_allocator.pool_for if CHECKS is None else CHECKS.install()
 device.runtimes["cpu"] = base.Runtime(_pool_for, building_for(_host_target))
 device.runtimes["meta"] = base.Shapes()
+device.starters["cuda"] = _cuda
 if CHECKS is None:
     _layout.POOLS[device("cpu")] = host_allocator.few
 
@@ -195,9 +203,12 @@ def body_of(kernel):
     return _bodies[id(kernel)][0]
 
 
-def load_functions(ir, names):
-    """Compile (or fetch) IR and return the addresses of plain native functions."""
-    symbols = [("flambeau_pool_run", pool().run_address)]
+def load_functions(ir, names, symbols=()):
+    """Compile (or fetch) IR and return the addresses of plain native functions.
+
+    symbols: addresses that it names, beside the thread pool's.
+    """
+    symbols = [("flambeau_pool_run", pool().run_address), *symbols]
     return alone(_linked, ir, names, symbols)
 
 

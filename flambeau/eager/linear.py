@@ -11,14 +11,14 @@ from flambeau.eager import gemm
 from flambeau.eager.launching import launches
 from flambeau.eager.plans import Plans
 from flambeau.eager.products import product
-from flambeau.eager.products_checks import (
+from flambeau.eager.rows import contiguous
+from flambeau.ops.products_checks import (
     check_added,
     check_expands,
     check_inner,
     check_same_dtype,
     refuse,
 )
-from flambeau.eager.rows import contiguous
 
 
 @launches("linear")

@@ -11,7 +11,6 @@ from typing import Any
 
 from flambeau._layout import broadcast_sizes, expanded_strides, make_layout
 from flambeau._natively import natively
-from flambeau.eager import nests
 from flambeau.eager.call import Family
 from flambeau.eager.kernels import pool
 from flambeau.eager.plan import (
@@ -23,6 +22,7 @@ from flambeau.eager.plan import (
     pattern_of,
 )
 from flambeau.eager.variants import FAMILIES
+from flambeau.planning import nests
 from flambeau.runtime.base import nothing
 from flambeau.runtime.stacks import alone
 

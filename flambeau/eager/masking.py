@@ -13,7 +13,7 @@ from flambeau._tensor import empty_like_layout, empty_tensor, make_tensor
 from flambeau.autograd import views
 from flambeau.codegen.descriptions_places import Compaction
 from flambeau.eager.copying import copy_into
-from flambeau.eager.index_plans import index64, tensor_argument, without_memory
+from flambeau.eager.index_plans import index64, without_memory
 from flambeau.eager.launching import LAUNCHERS, launches
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import address, chunks_of, contiguous, vector_layout
@@ -80,7 +80,6 @@ def masked_select(input, mask):
     try:
         shape, kernel = SELECTIONS[input._layout, mask._layout]
     except AttributeError:
-        tensor_argument("masked_select", "mask", 2, mask)
         raise
     if shape is not None:
         mask, input = spread(mask, shape), spread(input, shape)
@@ -145,8 +144,6 @@ def masked_scatter_(target, mask, source):
 
 @writer("masked_scatter")
 def masked_scatter(target, mask, source):
-    tensor_argument("masked_scatter", "mask", 2, mask)
-    tensor_argument("masked_scatter", "source", 3, source)
     _check_scatter(target, mask, source)
     if mask._layout.ndim > target._layout.ndim:
         raise RuntimeError(
@@ -177,8 +174,6 @@ def _check_scatter(target, mask, source):
 @launches("masked_scatter")
 def masked_scatter_copy(input, mask, source):
     """Out of place both sides broadcast."""
-    tensor_argument("masked_scatter", "mask", 2, mask)
-    tensor_argument("masked_scatter", "source", 3, source)
     shape = broadcast_shape(mask.shape, input.shape)
     _check_scatter(input, mask, source)
     out = spread(input, shape)

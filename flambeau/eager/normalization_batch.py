@@ -13,18 +13,19 @@ from flambeau._tensor import empty_like_layout
 from flambeau.autograd.grad_mode import modes
 from flambeau.codegen.descriptions import Columns, Pieces, Planes
 from flambeau.eager.copying import copy_into
-from flambeau.eager.launching import launches, launches_kernel
+from flambeau.eager.launching import launches
 from flambeau.eager.normalization import (
     check_mixed,
     compute_dtype,
     gradients_of,
-    no_gradients,
-    total_tallies,
+    plan_totals,
 )
 from flambeau.eager.normalization_groups import channels_last
+from flambeau.eager.planned import constant, planned
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import (
     address,
+    as_layout,
     chunks_of,
     contiguous,
     dense_like,
@@ -94,15 +95,6 @@ def _in_planes(batch, channels, length, whole):
         period=1, per_chunk=per_chunk,
     )  # fmt: skip
     return words, pieces
-
-
-def _as_layout(t, layout):
-    """The tensor in that layout, copied if needed."""
-    if t._layout is layout:
-        return t
-    out = empty_like_layout(layout)
-    copy_into(out, t)
-    return out
 
 
 # -- checks, in PyTorch's words --------------------------------------------------------------------
@@ -196,7 +188,7 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     )
     if kernel is None:
         return out, mean, rstd
-    x = input if input._layout is form.layout else _as_layout(input, form.layout)
+    x = input if input._layout is form.layout else as_layout(input, form.layout)
     parameters = [contiguous(t) for t in (weight, bias) if t is not None]
     places = [p._storage.pointer + p._offset for p in parameters]
     y, source, described = out._storage.pointer, x._storage.pointer + x._offset, form.described
@@ -229,58 +221,51 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
 # -- backward --------------------------------------------------------------------------------------
 
 
-def _plan_gradients(key):
-    """(form, layouts of the gradients, kernel, kernel of sums where channels are in pieces)."""
-    layout, weight, bias, mean, training, needs = key
-    form = form_of(layout, not training)
-    layouts, wanted = gradients_of(form.layout, weight, bias, needs)
-    if not has_work(layout) or not wanted:
-        return form, layouts, None, None
-    code, weighted = layout.dtype.code, weight is not None
-    codes = code, mean.dtype.code, mean.dtype.code
-
-    def kernel(name, *facts):
-        return row_kernel(layout, form.walk, name, *facts)
-
-    if form.pieces == 1:
-        facts = *codes, weighted, wanted, not training
-        return form, layouts, kernel("batch_norm_backward", *facts), None
-    sums = kernel("batch_norm_backward_sums", code, mean.dtype.code)
-    return form, layouts, kernel("batch_norm_backward_apply", *codes, weighted), sums
-
-
-BATCH_GRADIENTS = Plans(_plan_gradients)
-
-
-@launches_kernel("batch_norm_backward")
-def _batch_norm_backward(g, input, weight, bias, mean, second, training, eps, needs):
-    """mean and second: saved 1/deviations (training), or running variances."""
-    weights = None if weight is None else weight._layout
-    form, layouts, kernel, sums = BATCH_GRADIENTS[
-        input._layout, weights, bias, mean._layout, training, tuple(needs)
-    ]
-    result = [None if x is None else empty_like_layout(x) for x in layouts]
-    if kernel is None:
-        return no_gradients(result, input._layout.device.runtime)
-    g, x = _as_layout(g, form.layout), _as_layout(input, form.layout)
+def _by_pieces(g, input, weight, bias, mean, second, training, eps, needs):
+    """Where channels are in pieces: sums of those, joined, then the gradient."""
+    form, weights = form_of(input._layout), None if weight is None else weight._layout
+    layouts, _ = gradients_of(form.layout, weights, bias, needs)
+    code, numbers = form.layout.dtype.code, mean._layout.dtype.code
+    g, x = as_layout(g, form.layout), as_layout(input, form.layout)
     operands = [g, x, contiguous(mean), contiguous(second)]
-    parameters = [] if weight is None else [contiguous(weight)]
-    if sums is None:
-        places = [*[t for t in result if t is not None], *operands, *parameters]
-        kernel(form.described, *[t._storage.pointer + t._offset for t in places], eps)
-        return result
     parts = [empty_like_layout(_partials(form)) for _ in range(2)]
+    sums = row_kernel(form.layout, form.walk, "batch_norm_backward_sums", code, numbers)
     sums(form.described, *[address(t) for t in (*parts, *operands[:3])])
     compute = compute_dtype(form.layout.dtype)
-    totals = vector_layout(form.channels, compute, form.layout.device)
-    totals = [empty_like_layout(totals) for _ in range(2)]
-    total_tallies(totals, parts, form.pieces)
-    dx, dw, db = result
+    total = vector_layout(form.channels, compute, form.layout.device)
+    totals = [empty_like_layout(total) for _ in range(2)]
+    kernel, described = plan_totals(2, total, form.pieces)
+    kernel(described, *[address(t) for t in (*totals, *parts)])
+    dx, dw, db = layouts
     if dx is not None:
-        places = [dx, *operands, *totals, *parameters]
+        dx = empty_like_layout(form.layout)
+        weights = [] if weight is None else [contiguous(weight)]
+        facts = code, numbers, numbers, weight is not None
+        kernel = row_kernel(form.layout, form.walk, "batch_norm_backward_apply", *facts)
+        places = [dx, *operands, *totals, *weights]
         kernel(form.described, *[address(t) for t in places], float(form.size))
     if dw is not None:
         dw = (totals[1] * second.to(compute)).to(dw.dtype)
     if db is not None:
         db = totals[0].to(db.dtype)
     return dx, dw, db
+
+
+@planned(
+    "batch_norm_backward", "g: fitted, input: fitted, weight: dense?, bias, mean: dense, "
+    "second: dense, training, eps: number, needs", "dx?, dw?, db?", backward=True, left_out=True,
+    order="dx dw db g input mean second weight eps", otherwise=_by_pieces,
+)  # fmt: skip
+def _batch_norm_backward(g, input, weight, bias, mean, second, training, needs):
+    """mean and second: saved 1/deviations (training), or running variances."""
+    form = form_of(input, not training)
+    layouts, wanted = gradients_of(form.layout, weight, bias, needs)
+    fitted = form.layout, form.layout
+    if not has_work(input) or not wanted:
+        return *constant(0, layouts, left_out=True), *fitted
+    if form.pieces > 1:
+        return *layouts, None, b"", *fitted
+    codes = input.dtype.code, mean.dtype.code, mean.dtype.code
+    facts = *codes, weight is not None, wanted, not training
+    kernel = row_kernel(input, form.walk, "batch_norm_backward", *facts)
+    return *layouts, kernel, form.described, *fitted

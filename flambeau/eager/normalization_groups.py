@@ -1,4 +1,4 @@
-"""Launching group_norm: groups of channels of each image, as rows of segments.
+"""Plans of group_norm: groups of channels of each image, as rows of segments.
 
 Sums for the gradients of weights come per image and channel, and are added up over images by a
 second, small kernel. Channels-last memory is copied on the way in and out. Programs:
@@ -9,19 +9,10 @@ import math
 
 from flambeau import errors
 from flambeau._layout import dense_layout, is_dense_in_some_order, ordered_strides
-from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions import Planes
-from flambeau.eager.copying import copy_into
-from flambeau.eager.launching import launches, launches_kernel
-from flambeau.eager.normalization import (
-    check_mixed,
-    compute_dtype,
-    gradients_of,
-    no_gradients,
-    total_tallies,
-)
-from flambeau.eager.plans import Plans
-from flambeau.eager.rows import chunks_of, contiguous, dense_like, has_work, vector_layout
+from flambeau.eager.normalization import check_mixed, compute_dtype, gradients_of, tallied
+from flambeau.eager.planned import constant, planned, through
+from flambeau.eager.rows import chunks_of, dense_like, has_work, vector_layout
 from flambeau.eager.softmax import GRAIN, row_kernel
 from flambeau.runtime.cpu import packed
 
@@ -72,100 +63,45 @@ def _check_sizes(layout, N, C, HxW, group):
         raise RuntimeError("Expected X.numel() == N * C * HxW to be true, but got false.")
 
 
-def _plan(key):
-    """(layouts of the result as computed, of statistics, as returned, kernel, description)."""
-    layout, weight, bias, N, C, HxW, group = key
-    _check_sizes(layout, N, C, HxW, group)
-    _check_channels("weight", weight, layout, C)
-    _check_channels("bias", bias, layout, C)
-    if not layout.dtype.is_floating_point:
-        raise errors.not_implemented("GroupNormKernelImpl", layout.dtype)
-    parameter = check_mixed(layout, weight, bias)
-    dense = dense_like(layout)
-    reduced = dense_layout((N, group), parameter, layout.device)
-    returned = layout if channels_last(layout) else dense
-    if not has_work(layout):
-        return dense, reduced, returned, None, b""
-    codes = layout.dtype.code, parameter.code, parameter.code
+@planned(
+    "native_group_norm",
+    "input: dense, weight: dense?, bias: dense?, N, C, HxW, group, eps: number",
+    "out, mean, rstd", left_out=True,
+)  # fmt: skip
+def native_group_norm(input, weight, bias, N, C, HxW, group):
+    _check_sizes(input, N, C, HxW, group)
+    _check_channels("weight", weight, input, C)
+    _check_channels("bias", bias, input, C)
+    if not input.dtype.is_floating_point:
+        raise errors.not_implemented("GroupNormKernelImpl", input.dtype)
+    parameter = check_mixed(input, weight, bias)
+    dense = dense_like(input)
+    reduced = dense_layout((N, group), parameter, input.device)
+    results = input if channels_last(input) else dense, reduced, reduced
+    if not has_work(input):
+        return constant(math.nan, results)
+    codes = input.dtype.code, parameter.code, parameter.code
     given = weight is not None, bias is not None
-    kernel = row_kernel(layout, "planes", "group_norm", *codes, *given)
-    return dense, reduced, returned, kernel, _described(N, C, layout.numel // (N * C), group)
+    kernel = row_kernel(input, "planes", "group_norm", *codes, *given)
+    described = _described(N, C, input.numel // (N * C), group)
+    return *results, *through(dense, results[0], kernel, described)
 
 
-PLANS = Plans(_plan)
-
-
-@launches("native_group_norm")
-def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
-    dense, reduced, returned, kernel, described = PLANS[
-        input._layout,
-        None if weight is None else weight._layout,
-        None if bias is None else bias._layout,
-        N,
-        C,
-        HxW,
-        group,
-    ]
-    out, mean, rstd = (
-        empty_like_layout(dense),
-        empty_like_layout(reduced),
-        empty_like_layout(reduced),
-    )
-    if kernel is not None:
-        given = [
-            t if t._layout.is_contiguous else contiguous(t)
-            for t in (input, weight, bias)
-            if t is not None
-        ]
-        places = [t._storage.pointer + t._offset for t in (out, mean, rstd, *given)]
-        kernel(described, *places, eps)
-    elif reduced.numel and reduced.device.runtime.computes:
-        mean.fill_(math.nan)
-        rstd.fill_(math.nan)
-    if returned is not dense:
-        out = _as_layout(out, returned)
-    return out, mean, rstd
-
-
-def _as_layout(t, layout):
-    out = empty_like_layout(layout)
-    copy_into(out, t)
-    return out
-
-
-def _plan_gradients(key):
-    """(layouts of the gradients, kernel, description, layout of tallies, of dx as returned)."""
-    layout, statistics, weight, bias, N, C, group, needs = key
-    layouts, wanted = gradients_of(dense_like(layout), weight, bias, needs)
-    returned = layout if needs[0] and channels_last(layout) else None
-    if not has_work(layout) or not wanted:
-        return layouts, None, b"", None, None
-    codes = layout.dtype.code, statistics.dtype.code, statistics.dtype.code
-    kernel = row_kernel(layout, "planes", "group_norm_backward", *codes, weight is not None, wanted)
-    tally = vector_layout(N * C, compute_dtype(layout.dtype), layout.device)
-    described = _described(N, C, layout.numel // (N * C), group)
-    return layouts, kernel, described, tally, returned
-
-
-GROUP_GRADIENTS = Plans(_plan_gradients)
-
-
-@launches_kernel("group_norm_backward")
+@planned(
+    "group_norm_backward",
+    "g: dense, input: dense, mean: dense, rstd: dense, weight: dense?, bias, N, C, HxW, group, "
+    "needs, eps", "dx?, dw?, db?", backward=True, left_out=True,
+)  # fmt: skip
 def _group_norm_backward(g, input, mean, rstd, weight, bias, N, C, HxW, group, needs, eps):
-    weights = None if weight is None else weight._layout
-    layouts, kernel, described, tally, returned = GROUP_GRADIENTS[
-        input._layout, mean._layout, weights, bias, N, C, group, tuple(needs)
-    ]
-    result = [None if x is None else empty_like_layout(x) for x in layouts]
-    if kernel is None:
-        return no_gradients(result, input._layout.device.runtime)
-    outs = [t for t in result[1:] if t is not None]
-    tallies = [empty_like_layout(tally) for _ in outs]
-    places = tallies if result[0] is None else [result[0], *tallies]
-    operands = [contiguous(t) for t in (g, input, mean, rstd, weight) if t is not None]
-    kernel(described, *[t._storage.pointer + t._offset for t in (*places, *operands)])
-    if outs:
-        total_tallies(outs, tallies, N)
-    if returned is not None:
-        result[0] = _as_layout(result[0], returned)
-    return result
+    dense = dense_like(input)
+    returned = input if channels_last(input) else dense
+    layouts, wanted = gradients_of(returned, weight, bias, needs)
+    if not has_work(input) or not wanted:
+        return constant(0, layouts, left_out=True)
+    codes = input.dtype.code, mean.dtype.code, mean.dtype.code
+    kernel = row_kernel(input, "planes", "group_norm_backward", *codes, weight is not None, wanted)
+    described = _described(N, C, input.numel // (N * C), group)
+    if needs[0]:
+        kernel, described = through(dense, returned, kernel, described)
+    tally = vector_layout(N * C, compute_dtype(input.dtype), input.device)
+    return tallied(layouts, kernel, described, tally, N)

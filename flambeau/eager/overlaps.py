@@ -13,7 +13,7 @@ def check_overlap(target, tensors, itself=True):
             "single memory location. Please clone() the tensor before performing the operation."
         )
     for t in tensors:
-        if t is target or t._storage.pointer != target._storage.pointer:
+        if t is target or not _is_same_memory(t, target):
             continue
         if t._offset == target._offset and same_layout(t._layout, target._layout):
             continue
@@ -29,8 +29,14 @@ def check_overlap(target, tensors, itself=True):
 def check_apart(target, tensors):
     """Refuse to write what is read at all, even element by element."""
     for t in tensors:
-        if t._storage.pointer == target._storage.pointer and ranges_meet(t, target):
+        if _is_same_memory(t, target) and ranges_meet(t, target):
             raise _shared()
+
+
+def _is_same_memory(a, b):
+    """On devices without memory a storage stands for itself."""
+    pointer = a._storage.pointer
+    return pointer == b._storage.pointer if pointer else a._storage is b._storage
 
 
 def _shared():

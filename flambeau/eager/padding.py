@@ -12,21 +12,17 @@ from math import prod
 
 from flambeau import _dtype, errors
 from flambeau._layout import dense_layout
-from flambeau._tensor import empty_like_layout
 from flambeau.autograd.grad_mode import modes
 from flambeau.codegen.descriptions_places import Pad, PaddedSide
 from flambeau.eager.copying import CHANNELS_LAST
 from flambeau.eager.launching import launches
-from flambeau.eager.plan import NO_WORK
-from flambeau.eager.plans import Plans
+from flambeau.eager.planned import idle, launch, planned
 from flambeau.eager.rearranging import arranged, memory_order_of, place_of, shaped_like
 from flambeau.eager.resampling import READERS, by_tables
-from flambeau.eager.rows import chunks_of, has_work
+from flambeau.eager.rows import has_work
 from flambeau.ops.indexing import check_fits
 from flambeau.ops.padding import edge_gradient
 from flambeau.ops.views import ints
-from flambeau.runtime.base import nothing
-from flambeau.runtime.cpu import packed
 
 CHUNK = 1 << 16  # elements written by a chunk, about
 
@@ -42,43 +38,33 @@ def _widths(ndim, pad):
 # -- rows ------------------------------------------------------------------------------------------
 
 
-def _padded(input, pad, mode, value=0):
+def _by_boxes(input, pad, mode, value, bits):
+    if mode != "constant":
+        return arranged(_edge_boxes, input, pad, mode)
+    return arranged(_constant_boxes, input, pad, fill=value if max(pad, default=0) > 0 else None)
+
+
+@planned(
+    None, "input: tensor, pad, mode, value: number, bits: number", order="result input bits",
+    otherwise=_by_boxes,
+)  # fmt: skip
+def _pad(layout, pad, mode):
     """Pad by rows, or by boxes where that is not a matter of rows."""
-    layout, kernel, desc = PADDED[input._layout, pad, mode]
-    if kernel is None:
-        if mode != "constant":
-            return arranged(_edge_boxes, input, pad, mode)
-        return arranged(
-            _constant_boxes, input, pad, fill=value if max(pad, default=0) > 0 else None
-        )
-    out = empty_like_layout(layout)
-    bits = bits_of(value, layout.dtype) if value != 0 else 0
-    kernel(desc, out._storage.pointer, input._storage.pointer + input._offset, bits)
-    return out
-
-
-def _plan_pad(key):
-    """(layout of the result, kernel or None, description)."""
-    layout, pad, mode = key
     widths = _widths(layout.ndim, pad)
     if mode == "constant":
         out = _constant_layout(layout, pad, widths)
     else:
         out = _edge_layout(layout, pad, widths, mode)
     if not has_work(out):
-        return out, nothing, NO_WORK
-    rows = _rows(layout, out, widths) if layout.numel and layout.itemsize <= 8 else None
-    if rows is None:
+        return idle(out)
+    words = _rows(layout, out, widths) if layout.numel and layout.itemsize <= 8 else None
+    if words is None:
         return out, None, None
-    kernel = out.device.runtime.kernel("pad", "padding:build_pad", 8 * layout.itemsize, mode)
-    return out, kernel, rows
-
-
-PADDED = Plans(_plan_pad)
+    return launch(out, words, "pad", "padding:build_pad", 8 * layout.itemsize, mode)
 
 
 def _rows(layout, out, widths):
-    """The description of a launch, or None if this is not a matter of rows.
+    """The words of a launch, or None if this is not a matter of rows.
 
     That is padding of the last three dimensions in memory.
     """
@@ -97,7 +83,7 @@ def _rows(layout, out, widths):
         if k != -1:
             rows *= n + low + high
     per_chunk = -(-rows // max(1, min(rows, out.numel // CHUNK)))
-    return packed((*Pad(chunks_of(rows, per_chunk), rows, per_chunk), *words))
+    return (*Pad(-(-rows // per_chunk), rows, per_chunk), *words)
 
 
 def bits_of(value, dtype):
@@ -154,7 +140,12 @@ def constant_pad(input, pad, value):
             "Length of pad should be no more than twice the number of dimensions of the input. "
             f"Pad length is {len(pad)} while the input has {input._layout.ndim} dimensions."
         )
-    return _padded(input, pad, "constant", _number(value, input._layout.dtype))
+    if value == 0 and type(value) in (int, float):
+        return _pad(input, pad, "constant", 0, 0)
+    dtype = input._layout.dtype
+    value = _number(value, dtype)
+    bits = bits_of(value, dtype) if value != 0 and dtype.itemsize <= 8 else 0
+    return _pad(input, pad, "constant", value, bits)
 
 
 def _number(value, dtype):
@@ -239,7 +230,7 @@ def _edge_boxes(layout, pad, mode):
 
 @launches("edge_pad")
 def edge_pad(input, pad, mode):
-    return _padded(input, pad, mode)
+    return _pad(input, pad, mode, 0, 0)
 
 
 # -- gradients -------------------------------------------------------------------------------------
@@ -255,7 +246,7 @@ def edge_pad_backward(grad_output, input_shape, pad, mode):
         finally:
             modes.grad = previous
 
-    return by_tables(grad_output, "pad", tuple(input_shape), pad, mode)
+    return by_tables(grad_output, "pad", (tuple(input_shape), pad, mode))
 
 
 def _map(size, low, high, mode):

@@ -16,9 +16,9 @@ from flambeau._layout import (
 )
 from flambeau.codegen import scalar
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
-from flambeau.eager import nests
 from flambeau.eager.kernels import pool
 from flambeau.ops.rules import weighted
+from flambeau.planning import nests
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
 from flambeau.runtime.stacks import alone

@@ -17,15 +17,13 @@ from flambeau._layout import (
     suggests_channels_last,
 )
 from flambeau._natively import natively
-from flambeau._tensor import empty_like_layout
 from flambeau.autograd.grad_mode import modes
 from flambeau.codegen.descriptions import Windows
 from flambeau.eager import rows
-from flambeau.eager.copying import CHANNELS_LAST, copy_into
+from flambeau.eager.copying import CHANNELS_LAST
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches
-from flambeau.eager.plans import Plans
-from flambeau.eager.rows import contiguous
+from flambeau.eager.planned import constant, idle, planned
 from flambeau.ops.pooling_windows import uniform
 from flambeau.runtime.cpu import packed
 
@@ -39,66 +37,6 @@ INDEX = {"u8": d.uint8, "i32": d.int32, "i64": d.int64}
 MISSING = ((), (1, 1), (1,), ())  # sizes of the dimensions before those of windows, by their number
 NO_PADDING = ((), (0, 0), (0,), ())
 PLAIN = (1, 1, 1, 1, 1, 1, 0, 0, 0)  # dilations, strides, paddings
-
-
-class Plan:
-    """What pooling tensors of one layout needs besides them: layouts, kernel, description."""
-
-    __slots__ = ("source", "out", "chosen", "kernel", "description")
-
-    def __init__(self, source, out, chosen=None, kernel=None, words=None):
-        self.source, self.out, self.chosen, self.kernel = source, out, chosen, kernel
-        if kernel is not None:
-            chunks, self.description = words
-            if chunks > 1:
-                pool().ensure_workers()
-
-    def largest(self, input):
-        """(values, what was chosen or None)."""
-        input = as_layout(input, self.source)
-        out, chosen, where = empty_like_layout(self.out), None, 0
-        if self.chosen is not None:
-            chosen = empty_like_layout(self.chosen)
-            where = chosen._storage.pointer
-        if self.kernel is not None:
-            at = input._storage.pointer + input._offset
-            self.kernel(self.description, out._storage.pointer, where, at)
-        return out, chosen
-
-    def values(self, input):
-        """Values alone."""
-        return self.largest(input)[0]
-
-    def mean(self, input):
-        input = as_layout(input, self.source)
-        out = empty_like_layout(self.out)
-        if self.kernel is not None:
-            at = input._storage.pointer + input._offset
-            self.kernel(self.description, out._storage.pointer, at)
-        return out
-
-    def back(self, *operands):
-        """A gradient of the source, from tensors that have the layout they need."""
-        out = empty_like_layout(self.source)
-        if self.kernel is not None:
-            self.kernel(self.description, out._storage.pointer, *map(place, operands))
-        elif out._layout.numel and out._layout.device.runtime.computes:
-            out.zero_()
-        return out
-
-
-def as_layout(t, layout):
-    """A tensor in a layout of its shape: itself, or a copy."""
-    if t._layout is layout:
-        return t
-    out = empty_like_layout(layout)
-    if layout.numel and layout.device.runtime.computes:
-        copy_into(out, t)
-    return out
-
-
-def place(t):
-    return t._storage.pointer + t._offset
 
 
 # -- memory formats --------------------------------------------------------------------------------
@@ -141,9 +79,13 @@ class _Planes:
         """The layout of what goes back to the source."""
         return self.dense(tuple(self.layout.shape))
 
-    def kernel(self, name, *key):
-        """name: file:function of a builder."""
-        return self.runtime.kernel(name.partition(":build_")[2], name, *key)
+    def launch(self, results, described, build, *facts):
+        """A plan: results, kernel, description, layout of the source. build: file:function."""
+        kernel = self.runtime.kernel(build.partition(":build_")[2], build, *facts)
+        chunks, words = described
+        if chunks > 1:
+            pool().ensure_workers()
+        return *results, kernel, words, self.source
 
     def words(self, lines=1, by_columns=False, windows=PLAIN, counts=True, divisor=0):
         """(chunks, description); lines: pieces that an image is cut into; windows: dilations,
@@ -236,16 +178,16 @@ def plan_largest(layout, window, kind, formats=LARGEST_FORMATS):
     work, form, saved = _largest_work(layout, window, formats)
     index = {"value": None, "saved": saved, "i64": "i64"}[kind]
     chosen = None if index is None else work.dense(work.out.shape, INDEX[index])
+    results, code = (work.out, chosen), layout.dtype.code
     if not work.computes:
-        return Plan(work.source, work.out, chosen)
-    code = layout.dtype.code
+        return *idle(*results), work.source
     if form == "rows":
-        found = work.kernel("pooling_rows:build_largest_rows", code, *work.columns(), index)
+        build, facts = "pooling_rows:build_largest_rows", (code, *work.columns(), index)
     elif form == "planes" and work.kind != "dilated" and prod(work.sizes) < 1 << 31:
-        found = work.kernel("pooling:build_largest_across", code, index, work.kind)
+        build, facts = "pooling:build_largest_across", (code, index, work.kind)
     else:
-        found = work.kernel("pooling:build_largest", code, work.registers(), index, work.kind)
-    return Plan(work.source, work.out, chosen, found, work.describe(work.outs))
+        build, facts = "pooling:build_largest", (code, work.registers(), index, work.kind)
+    return work.launch(results, work.describe(work.outs), build, *facts)
 
 
 def _check_largest(layout, dims):
@@ -262,13 +204,10 @@ def plan_values(layout, window):
     return plan_largest(layout, window, "value")
 
 
-def _plan_checked(key):
-    layout, window, kind = key
-    _check_largest(layout, max(2, window.dims))
-    return plan_largest(layout, window, kind)
-
-
-LARGEST = Plans(_plan_checked, by_default=False)
+@planned(None, "input: fitted, window, kind", "out, chosen?")
+def _largest(input, window, kind):
+    _check_largest(input, max(2, window.dims))
+    return plan_largest(input, window, kind)
 
 
 @launches("max_pool")
@@ -276,37 +215,31 @@ def max_pool(input, window, kind):
     """(values, chosen); nothing is remembered for backward where nobody will ask."""
     if kind == "saved" and not (input._requires_grad and modes.grad):
         kind = "value"
-    return LARGEST[input._layout, window, kind].largest(input)
+    return _largest(input, window, kind)
 
 
-def _plan_largest_backward(key):
-    layout, window, dtype, formats = key
-    index = next(k for k, t in INDEX.items() if t is dtype)
+@planned(
+    "max_pool_backward", "grad: fitted, chosen: fitted, layout, window, formats",
+    order="result chosen grad",
+)  # fmt: skip
+def max_pool_backward(grad, chosen, layout, window, formats):
+    index = next(k for k, t in INDEX.items() if t is chosen.dtype)
     work, form, _ = _largest_work(layout, window, formats)
-    chosen = work.dense(work.out.shape, dtype)
+    fitted = work.out, work.dense(work.out.shape, chosen.dtype)
     if not layout.numel or not work.computes:
-        return Plan(work.gradient, work.out, chosen)
+        return *constant(0, (work.gradient,)), *fitted
     code = layout.dtype.code
     # fractional windows (no formats) are known by their indices alone; scattered sums of half types
     # would be rounded after every addition
     if not formats or (form == "planes" and layout.itemsize > 2):
-        found, lines = work.kernel("pooling:build_scatter", code, index), None
+        lines, build, facts = None, "pooling:build_scatter", (code, index)
     elif form == "rows":
-        name = "pooling_rows:build_largest_rows_backward"
-        found, lines = work.kernel(name, code, *work.columns(), index), work.sizes
+        build, facts = "pooling_rows:build_largest_rows_backward", (code, *work.columns(), index)
+        lines = work.sizes
     else:
-        key = code, work.registers(), index, work.kind
-        found, lines = work.kernel("pooling:build_largest_backward", *key), work.sizes
-    return Plan(work.gradient, work.out, chosen, found, work.describe(lines))
-
-
-LARGEST_BACKWARD = Plans(_plan_largest_backward, by_default=False)
-
-
-@launches("max_pool_backward")
-def max_pool_backward(grad, chosen, layout, window, formats):
-    plan = LARGEST_BACKWARD[layout, window, chosen._layout.dtype, formats]
-    return plan.back(as_layout(chosen, plan.chosen), as_layout(grad, plan.out))
+        build, facts = "pooling:build_largest_backward", (code, work.registers(), index, work.kind)
+        lines = work.sizes
+    return *work.launch((work.gradient,), work.describe(lines), build, *facts)[:-1], *fitted
 
 
 def _stub(name, layout):
@@ -314,22 +247,18 @@ def _stub(name, layout):
     return name + "_channels_last" * suggests_channels_last(layout)
 
 
-def plan_adaptive_largest(key):
-    layout, window = key
+@planned("adaptive_max_pool", "input: fitted, window", "out, chosen")
+def adaptive_max_pool(input, window):
+    return plan_adaptive_largest(input, window, "i64")
+
+
+def plan_adaptive_largest(layout, window, kind):
     if layout.dtype not in (d.float16, d.bfloat16, d.float32, d.float64):
         name = "adaptive_max_pool3d_cpu"
         if window.dims != 3:
             name = _stub("adaptive_max_pool2d", layout)
         raise errors.not_implemented(name, layout.dtype)
-    return plan_largest(layout, window, "i64", (2,))
-
-
-ADAPTIVE_LARGEST = Plans(plan_adaptive_largest, by_default=False)
-
-
-@launches("adaptive_max_pool")
-def adaptive_max_pool(input, window):
-    return ADAPTIVE_LARGEST[input._layout, window].largest(input)
+    return plan_largest(layout, window, kind, (2,))
 
 
 # -- the mean --------------------------------------------------------------------------------------
@@ -337,20 +266,20 @@ def adaptive_max_pool(input, window):
 MEAN_FORMATS = (2,)
 
 
-def plan_mean(key):
-    layout, window = key
-    _check_mean(layout, window)
-    work = _Work(layout, window, MEAN_FORMATS)
+@planned("avg_pool", "input: fitted, window")
+def avg_pool(input, window):
+    _check_mean(input, window)
+    work = _Work(input, window, MEAN_FORMATS)
     if not work.computes:
-        return Plan(work.source, work.out)
-    code, form = layout.dtype.code, work.form()
-    if form == "channels" or layout.dtype.category == d.INTEGER:
-        found = work.kernel("pooling_means:build_mean", code, work.registers(), work.kind)
+        return *idle(work.out), work.source
+    code, form = input.dtype.code, work.form()
+    if form == "channels" or input.dtype.category == d.INTEGER:
+        build, facts = "pooling_means:build_mean", (code, work.registers(), work.kind)
     elif form == "rows":
-        found = work.kernel("pooling_rows:build_mean_rows", code, *work.columns())
+        build, facts = "pooling_rows:build_mean_rows", (code, *work.columns())
     else:
-        found = work.kernel("pooling_means:build_mean_across", code, work.kind)
-    return Plan(work.source, work.out, None, found, work.describe(work.outs))
+        build, facts = "pooling_means:build_mean_across", (code, work.kind)
+    return work.launch((work.out,), work.describe(work.outs), build, *facts)
 
 
 def _check_mean(layout, window):
@@ -365,93 +294,55 @@ def _check_mean(layout, window):
         raise errors.not_implemented(name, dtype)
 
 
-MEANS = Plans(plan_mean, by_default=False)
-
-
-@launches("avg_pool")
-def avg_pool(input, window):
-    return MEANS[input._layout, window].mean(input)
-
-
-def _plan_mean_backward(key):
-    layout, window = key
+@planned("avg_pool_backward", "grad: fitted, layout, window")
+def avg_pool_backward(grad, layout, window):
     work = _Work(layout, window, MEAN_FORMATS)
     if not layout.numel or not work.computes:
-        return Plan(work.gradient, work.out)
+        return *constant(0, (work.gradient,)), work.out
     code, form = layout.dtype.code, work.form()
     touching = work.kind == "plain" and work.taps[2] == work.window.stride[-1] <= SIDE_BY_SIDE
     if form == "rows" or (form == "planes" and touching):
-        found = work.kernel("pooling_rows:build_mean_rows_backward", code, *work.columns())
+        build, facts = "pooling_rows:build_mean_rows_backward", (code, *work.columns())
     elif form == "channels" or work.outs[2] > SHARES or work.sizes[2] > COLUMNS:
-        key = code, work.registers(), work.kind
-        found = work.kernel("pooling_means:build_mean_backward", *key)
+        build, facts = "pooling_means:build_mean_backward", (code, work.registers(), work.kind)
     else:
-        found = work.kernel("pooling_means:build_mean_backward_across", code, work.kind)
-    return Plan(work.gradient, work.out, None, found, work.describe(work.sizes))
-
-
-MEANS_BACKWARD = Plans(_plan_mean_backward, by_default=False)
-
-
-@launches("avg_pool_backward")
-def avg_pool_backward(grad, layout, window):
-    plan = MEANS_BACKWARD[layout, window]
-    return plan.back(as_layout(grad, plan.out))
+        build, facts = "pooling_means:build_mean_backward_across", (code, work.kind)
+    found = work.launch((work.gradient,), work.describe(work.sizes), build, *facts)
+    return *found[:-1], work.out
 
 
 # -- fractional pooling, unpooling -----------------------------------------------------------------
 
 
-def _plan_fractional(key):
-    layout, taps, outs = key
-    work = _Planes(layout, outs, (), taps)
-    chosen = work.dense(work.out.shape, d.int64)
-    if not work.computes:
-        return Plan(work.source, work.out, chosen)
-    name = "pooling_fractional:build_fractional"
-    found = work.kernel(name, layout.dtype.code, len(outs))
-    return Plan(work.source, work.out, chosen, found, work.words())
-
-
-FRACTIONAL = Plans(_plan_fractional, by_default=False)
-
-
-@launches("fractional_max_pool")
+@planned("fractional_max_pool", "input: fitted, samples: dense, taps, outs", "out, chosen")
 def fractional_max_pool(input, samples, taps, outs):
-    plan = FRACTIONAL[input._layout, taps, outs]
-    out, chosen = empty_like_layout(plan.out), empty_like_layout(plan.chosen)
-    if plan.kernel is not None:
-        input, samples = as_layout(input, plan.source), contiguous(samples)
-        pointers = out._storage.pointer, chosen._storage.pointer, place(input), place(samples)
-        plan.kernel(plan.description, *pointers)
-    return out, chosen
-
-
-def _plan_unpool(key):
-    layout, outs = key
-    work = _Planes(layout, outs, (2,))
-    chosen = work.dense(work.source.shape, d.int64)
+    work = _Planes(input, outs, (), taps)
+    results = work.out, work.dense(work.out.shape, d.int64)
     if not work.computes:
-        return Plan(work.source, work.out, chosen)
-    found = work.kernel("pooling:build_unpool", layout.dtype.code)
-    return Plan(work.source, work.out, chosen, found, work.words())
+        return *idle(*results), work.source
+    build = "pooling_fractional:build_fractional"
+    return work.launch(results, work.words(), build, input.dtype.code, len(outs))
 
 
-UNPOOL = Plans(_plan_unpool, by_default=False)
+def _wrong_place(input, indices, outs):
+    """The complaint about the first index that lies outside."""
+    volume = prod(outs)
+    bad = next(i for i in indices.flatten().tolist() if not 0 <= i < volume)
+    return RuntimeError(
+        f"Found an invalid max index: {bad} (output volumes are of size {'x'.join(map(str, outs))})"
+    )
 
 
-@launches("max_unpool")
+@planned(
+    "max_unpool", "input: fitted, indices: fitted, outs", order="result indices input",
+    fails=_wrong_place,
+)  # fmt: skip
 def max_unpool(input, indices, outs):
     if not input.dtype.is_floating_point:
         raise errors.not_implemented(f"max_unpool{len(outs)}d", input.dtype)
-    plan = UNPOOL[input._layout, outs]
-    out = empty_like_layout(plan.out)
-    if plan.kernel is not None:
-        input, indices = as_layout(input, plan.source), as_layout(indices, plan.chosen)
-        status = plan.kernel(plan.description, out._storage.pointer, place(indices), place(input))
-        if status is not None:
-            raise RuntimeError(
-                f"Found an invalid max index: {(status - 1) // 2} (output volumes are of size "
-                f"{'x'.join(map(str, outs))})"
-            )
-    return out
+    work = _Planes(input, outs, (2,))
+    fitted = work.source, work.dense(work.source.shape, d.int64)
+    if not work.computes:
+        return *idle(work.out), *fitted
+    found = work.launch((work.out,), work.words(), "pooling:build_unpool", input.dtype.code)
+    return *found[:-1], *fitted

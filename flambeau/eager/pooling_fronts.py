@@ -7,10 +7,11 @@ go to the body of the row. Plans and launchers are in `pooling.py`.
 
 from flambeau.eager import pooling
 from flambeau.eager.arguments import fits
-from flambeau.eager.fragments import compile_text
+from flambeau.eager.fragments import allocated, compile_text
 from flambeau.eager.fronts import WHOLE
 from flambeau.eager.launching import FRONTS
 from flambeau.eager.plans import Plans
+from flambeau.eager.rows import as_layout
 from flambeau.ops.pooling import _ADAPTIVE_MAX, _ADAPTIVE_MEAN, _MAX, _MEAN
 from flambeau.ops.pooling_adaptive import whole_mean
 from flambeau.ops.pooling_windows import adaptive, adaptive_sizes, as_two, plain
@@ -23,13 +24,19 @@ _FRONT = """def {name}({params}):
         found = None
     if found is None or not _even({whole}):
         return general(input, {names})
+    layout0, {chosen}kernel, desc, source, row, statics = found
     if input._requires_grad and modes.grad:
-        return record(input, *found)
-    return found[0](input)
+        return record(input, row, statics)
+    if input._layout is not source:
+        input = as_layout(input, source)
+{allocated}    kernel(desc, p0, {nothing}input._storage.pointer + input._offset)
+    return out0
 """
 _OUT = """    if out is not None:
         return general(input, {names}, out=out)
 """
+# what kernels of the largest elements could tell, and nobody asks for here
+_CHOSEN = ({"chosen": "", "nothing": ""}, {"chosen": "_, ", "nothing": "0, "})
 # the mean of everything needs no plan of pooling
 _WHOLE = """    if (output_size == 1 or output_size == ones) and isinstance(input, Tensor):
         if input._layout.ndim >= dims and _even(output_size):
@@ -38,7 +45,7 @@ _WHOLE = """    if (output_size == 1 or output_size == ones) and isinstance(inpu
 
 
 def _front(find):
-    """find(dims, name, layout, *arguments): (function of the input, row that records, statics).
+    """find(dims, name, layout, *arguments): (*plan for values, row that records, statics).
 
     Nothing where the body must look.
     """
@@ -55,13 +62,14 @@ def _front(find):
             params, out = f"{params}, *, out=None", _OUT.format(names=others)
         ints = ", ".join([p.name for p in op.params[1:] if p.wants in WHOLE])
         text = _FRONT.format(
-            name=name, params=params, names=others, first=whole, out=out, whole=ints
-        )
+            name=name, params=params, names=others, first=whole, out=out, whole=ints,
+            allocated=allocated(1), **_CHOSEN["max" in name],
+        )  # fmt: skip
         plans = Plans(lambda key: find(dims, name, *_looked_at(op, key)), by_default=False)
         space = {f"_d_{p.name}": p.default for p in op.params}
         space |= {"plans": plans, "general": general, "whole_mean": whole_mean, "dims": dims}
         space |= {"record": _record_line if dims == 1 else _record, "ones": (1,) * dims}
-        space["axes"] = tuple(range(-dims, 0))
+        space |= {"axes": tuple(range(-dims, 0)), "as_layout": as_layout}
         return compile_text(text, space, f"{name} front")[name]
 
     return build
@@ -75,14 +83,14 @@ def _looked_at(op, key):
     return key
 
 
-def _record(input, run, row, statics):
+def _record(input, row, statics):
     result = row(input, *statics)
-    return result[0] if type(result) is tuple and run.__name__ != "largest" else result
+    return result[0] if type(result) is tuple else result
 
 
-def _record_line(input, run, row, statics):
+def _record_line(input, row, statics):
     """One dimension is pooled as two: the nodes that PyTorch has."""
-    return _record(input.unsqueeze(-2), run, row, statics).squeeze(-2)
+    return _record(input.unsqueeze(-2), row, statics).squeeze(-2)
 
 
 def _find_largest(
@@ -93,8 +101,7 @@ def _find_largest(
         return None
     window = plain(name, dims, layout, kernel_size, stride, padding, dilation, ceil_mode)
     recorded = as_two(window) if dims == 1 else window
-    run = pooling.plan_values(layout, window).values
-    return run, _MAX[max(2, dims)], (recorded, "saved")
+    return *pooling.plan_values(layout, window), _MAX[max(2, dims)], (recorded, "saved")
 
 
 def _find_mean(
@@ -106,8 +113,7 @@ def _find_mean(
         include_pad=bool(count_include_pad), divisor=divisor_override,
     )  # fmt: skip
     recorded = as_two(window) if dims == 1 else window
-    run = pooling.plan_mean((layout, window)).mean
-    return run, _MEAN[max(2, dims)], (recorded,)
+    return *pooling.avg_pool.plan(layout, window), _MEAN[max(2, dims)], (recorded,)
 
 
 def _find_adaptive(dims, name, layout, output_size, return_indices=False):
@@ -119,13 +125,12 @@ def _find_adaptive(dims, name, layout, output_size, return_indices=False):
     if len(outs) != dims or min(outs) < 0 or 0 in shape:
         return None
     window = adaptive(outs)
-    if is_mean and max(outs) == 1 == min(outs):  # the body knows a shorter way
+    if return_indices or (is_mean and max(outs) == 1 == min(outs)):  # the body knows a shorter way
         return None
     if is_mean:
-        run = pooling.plan_mean((layout, window)).mean
-        return run, _ADAPTIVE_MEAN[dims], (window,)
-    plan = pooling.plan_adaptive_largest((layout, window))
-    return plan.largest if return_indices else plan.values, _ADAPTIVE_MAX[dims], (window,)
+        return *pooling.avg_pool.plan(layout, window), _ADAPTIVE_MEAN[dims], (window,)
+    plan = pooling.plan_adaptive_largest(layout, window, "value")
+    return *plan, _ADAPTIVE_MAX[dims], (window,)
 
 
 FRONTS |= {

@@ -20,20 +20,14 @@ from flambeau._layout import (
     merged,
 )
 from flambeau._natively import natively
-from flambeau._tensor import Tensor, alias, empty_like_layout
-from flambeau.autograd import views
+from flambeau._tensor import alias, empty_like_layout
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import gemm
 from flambeau.eager.arguments import number as in_range
-from flambeau.eager.binding import bind, take_out
-from flambeau.eager.formula import wants_grad
-from flambeau.eager.fronts import quick_function
-from flambeau.eager.launching import FRONTS, LAUNCHERS, call_row, launches
-from flambeau.eager.outs import not_exact
+from flambeau.eager.launching import call_row, launches, overwrite
 from flambeau.eager.plan import NO_WORK
 from flambeau.eager.plans import Plans
-from flambeau.eager.pointwise import keep_original
-from flambeau.eager.products_checks import (
+from flambeau.ops.products_checks import (
     check_addbmm,
     check_addmm,
     check_addmv,
@@ -430,54 +424,14 @@ def addmv(input, mat, vec, beta, alpha):
 def write_added(op, bound):
     """op_: the result must have the shape of what it is written to."""
     input = bound["input"]
-    recording = wants_grad(op, bound)
-    if recording:
-        views.check_inplace(input)
-    result = call_row(op, bound)
-    if result.shape != input.shape:
-        raise RuntimeError(
-            f"Bad in-place call: input tensor size {list(input.shape)} and output tensor size "
-            f"{list(result.shape)} should match"
-        )
-    node = result._grad_fn
-    if node is None:
-        return input.copy_(result)
-    keep_original(node, input)
-    input.detach().copy_(result.detach())
-    views.rebase(input, node)
-    return input
 
+    def compute():
+        result = call_row(op, bound)
+        if result.shape != input.shape:
+            raise RuntimeError(
+                f"Bad in-place call: input tensor size {list(input.shape)} and output tensor size "
+                f"{list(result.shape)} should match"
+            )
+        return result
 
-def _exact_out(op, general):
-    """A front whose slow path wants out= to have exactly the dtype of the product."""
-
-    def checked(*args, out=None, **kwargs):
-        if out is None:
-            return general(*args, **kwargs)
-        bind(op, args, kwargs)
-        take_out(op, out)
-        given = next((a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)), None)
-        if given is not None and out.dtype is not given.dtype:
-            raise _OUT[op.template](given.dtype, out.dtype)
-        return general(*args, out=out, **kwargs)
-
-    return quick_function(op, LAUNCHERS[op.template], checked, lambda bound: call_row(op, bound))
-
-
-def _dot_out(wanted, got):
-    return RuntimeError(
-        f"result dtype {got.scalar_name} does not match input dtype {wanted.scalar_name}"
-    )
-
-
-def _addbmm_out(wanted, got):
-    return RuntimeError(
-        f"self and mat2 must have the same dtype, but got {got.scalar_name} and "
-        f"{wanted.scalar_name}"
-    )
-
-
-_OUT: dict = dict.fromkeys(("mm", "bmm", "mv", "addmm", "addmv", "baddbmm"), not_exact)
-_OUT |= {"dot": _dot_out, "addbmm": _addbmm_out}
-for _name in _OUT:
-    FRONTS[_name] = _exact_out
+    return overwrite(input, compute)

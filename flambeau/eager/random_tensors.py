@@ -40,6 +40,8 @@ def _plan_draw(key):
     layout, draw = key
     if not layout.is_dense or not layout.numel or not layout.device.runtime.computes:
         return None
+    if draw is _permutation and layout.device.type == "cuda":
+        return None
     found = _integers(layout, *draw) if type(draw) is tuple else draw(layout)
     if found is None:
         return None
@@ -84,7 +86,7 @@ def _drawn_into(t, draw, name, generator, requires_grad):
     if generator is None:
         generator = default_generator
     else:
-        check_generator(name, generator)
+        check_generator(name, generator, t._layout.device)
     run(generator.pointer, t._storage.pointer, *numbers)
     return t if requires_grad is False else finish(t, requires_grad, name)
 

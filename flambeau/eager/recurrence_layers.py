@@ -106,6 +106,8 @@ class Layer:
 
     def runs_natively(self, biased):
         """May steps be programs? Batches must be equal, and no product may need scratch."""
+        if not self.device.runtime.runs_programs:
+            return False
         apart = self.rule.apart
         for _, rows in self.parts:
             forward = self.plan_product(rows, self.shown, self.gates, not apart or biased)

@@ -8,25 +8,23 @@ import struct
 
 from flambeau import _dtype as d
 from flambeau import errors
+from flambeau._layout import dense_layout
 from flambeau._tensor import empty_tensor
 from flambeau.codegen.descriptions_images import REGION_CHANNELS, Boxes, Regions
 from flambeau.codegen.target import current
-from flambeau.eager.copying import copy_into
 from flambeau.eager.launching import launches
-from flambeau.eager.rows import address, chunks_of, contiguous
+from flambeau.eager.planned import constant, idle, launch, on_zeros, planned, through
+from flambeau.eager.rows import address, has_work, vector_layout
 from flambeau.runtime.cpu import packed
 
 WORK = 1 << 16  # results of a chunk, about
 MOST_CHUNKS = 32  # each has scratch of its own
 
 
-def _run(device, name, facts, words, *arguments):
-    kernel = device.runtime.kernel(name, "regions:build_" + name, *facts)
-    if kernel(packed(words), *arguments) is not None:
-        raise IndexError(
-            "roi batch index out of range: the first column of the boxes names an image of the "
-            "input"
-        )
+def _no_image(*given):
+    return IndexError(
+        "roi batch index out of range: the first column of the boxes names an image of the input"
+    )
 
 
 @launches("nms_sorted")
@@ -37,8 +35,9 @@ def nms_sorted(lines, count, iou_threshold):
     kept = empty_tensor((count + 1,), d.int64, lines.device)
     code = lines.dtype.code
     threshold = _rounded_down(iou_threshold) if code == "f32" else iou_threshold
+    run = lines.device.runtime.kernel("nms", "regions:build_nms", code)
     pointers = address(lines), address(marks), address(kept)
-    _run(lines.device, "nms", (code,), Boxes(1, count, lines.shape[1]), *pointers, threshold)
+    run(packed(Boxes(1, count, lines.shape[1])), *pointers, threshold)
     return kept[: int(kept[count])].clone()
 
 
@@ -77,7 +76,7 @@ def _check(input, rois, name):
 def _parts(count, each):
     """(parts, elements of a part) of `count` elements, each of which gives so many results."""
     per_part = max(1, WORK // max(each, 1), -(-count // MOST_CHUNKS))
-    return chunks_of(count, per_part), per_part
+    return -(-count // per_part), per_part
 
 
 def _align_scratch(dtype, height, width, rows, columns):
@@ -89,65 +88,60 @@ def _align_scratch(dtype, height, width, rows, columns):
     return -(-(16 * rows + size * tables) // 64) * 64, bin_stride, line
 
 
-@launches("roi_align")
-def roi_align(input, rois, scale, rows, columns, samples, aligned):
+@planned(
+    "roi_align", "input: dense, rois: dense, scale: number, rows, columns, samples, aligned",
+    room=True, fails=_no_image,
+)  # fmt: skip
+def roi_align(input, rois, rows, columns, samples, aligned):
     _check(input, rois, "roi_align_forward_kernel")
-    images, channels, height, width = input.shape
-    count = rois.shape[0]
-    out = empty_tensor((count, channels, rows, columns), input.dtype, input.device)
-    if not out._layout.numel or not input.device.runtime.computes:
-        return out
+    (images, channels, height, width), count = input.sizes, rois.sizes[0]
+    out = dense_layout((count, channels, rows, columns), input.dtype, input.device)
+    if not has_work(out):
+        return *idle(out), None
     chunks, per_chunk = _parts(count, channels * rows * columns)
     strides = _align_scratch(input.dtype, height, width, rows, columns)
-    scratch = empty_tensor((chunks * strides[0],), d.uint8, input.device)
     sizes = count, images, channels, height, width, rows, columns
     words = Regions(chunks, *sizes, per_chunk, samples, *strides)
-    input, rois = contiguous(input), contiguous(rois)
-    pointers = (address(out), address(input), address(rois), address(scratch))
-    _run(input.device, "align", (input.dtype.code, aligned), words, *pointers, float(scale))
-    return out
+    room = vector_layout(chunks * strides[0], d.uint8, input.device)
+    facts = input.dtype.code, aligned
+    return *launch(out, words, "align", "regions:build_align", *facts), room
 
 
-@launches("roi_align_backward")
+@planned(
+    "roi_align_backward",
+    "g: dense, rois: dense, scale: number, rows, columns, images, channels, height, width, "
+    "samples, aligned", room=True, fails=_no_image,
+)  # fmt: skip
 def roi_align_backward(
-    g, rois, scale, rows, columns, images, channels, height, width, samples, aligned
-):
+    g, rois, rows, columns, images, channels, height, width, samples, aligned
+):  # fmt: skip
     # sums of half types are kept in float32 and rounded once
     dtype = g.dtype if g.dtype.itemsize > 2 else d.float32
-    found = empty_tensor((images, channels, height, width), dtype, g.device)
-    if not g.device.runtime.computes:
-        return empty_tensor(found.shape, g.dtype, g.device)
-    found.zero_()
-    if g._layout.numel and found._layout.numel:
-        count = rois.shape[0]
-        strides = _align_scratch(g.dtype, height, width, rows, columns)
-        # every chunk computes the tables of all regions, so there are few
-        chunks, per_chunk = _parts(channels, max(count * rows * columns, WORK // 16))
-        scratch = empty_tensor((chunks * strides[0],), d.uint8, g.device)
-        sizes = count, images, channels, height, width, rows, columns
-        words = Regions(chunks, *sizes, per_chunk, samples, *strides)
-        g, rois = contiguous(g), contiguous(rois)
-        pointers = (address(found), address(g), address(rois), address(scratch))
-        _run(g.device, "align_back", (g.dtype.code, aligned), words, *pointers, float(scale))
-    if dtype is g.dtype:
-        return found
-    rounded = empty_tensor(found.shape, g.dtype, g.device)
-    copy_into(rounded, found)
-    return rounded
+    shape, count = (images, channels, height, width), rois.sizes[0]
+    out, summed = dense_layout(shape, g.dtype, g.device), dense_layout(shape, dtype, g.device)
+    if not has_work(g) or not has_work(out):
+        return *constant(0, (out,)), None
+    strides = _align_scratch(g.dtype, height, width, rows, columns)
+    # every chunk computes the tables of all regions, so there are few
+    chunks, per_chunk = _parts(channels, max(count * rows * columns, WORK // 16))
+    sizes = count, images, channels, height, width, rows, columns
+    words = Regions(chunks, *sizes, per_chunk, samples, *strides)
+    facts = "align_back", "regions:build_align_back", g.dtype.code, aligned
+    found = on_zeros(summed, *launch(summed, words, *facts)[1:])
+    return out, *through(summed, out, *found), vector_layout(chunks * strides[0], d.uint8, g.device)
 
 
-@launches("roi_pool")
-def roi_pool(input, rois, scale, rows, columns):
+@planned(
+    "roi_pool", "input: dense, rois: dense, scale: number, rows, columns", "out, places",
+    fails=_no_image,
+)  # fmt: skip
+def roi_pool(input, rois, rows, columns):
     _check(input, rois, "roi_pool_forward_kernel")
-    images, channels, height, width = input.shape
-    count = rois.shape[0]
+    (images, channels, height, width), count = input.sizes, rois.sizes[0]
     shape = (count, channels, rows, columns)
-    out = empty_tensor(shape, input.dtype, input.device)
-    places = empty_tensor(shape, d.int64, input.device)
-    if out._layout.numel and input.device.runtime.computes:
-        chunks, per_chunk = _parts(count, channels * rows * columns)
-        words = Regions(chunks, count, images, channels, height, width, rows, columns, per_chunk)
-        input, rois = contiguous(input), contiguous(rois)
-        pointers = (address(out), address(places), address(input), address(rois))
-        _run(input.device, "pool", (input.dtype.code,), words, *pointers, float(scale))
-    return out, places
+    results = [dense_layout(shape, dtype, input.device) for dtype in (input.dtype, d.int64)]
+    if not has_work(results[0]):
+        return idle(*results)
+    chunks, per_chunk = _parts(count, channels * rows * columns)
+    words = Regions(chunks, count, images, channels, height, width, rows, columns, per_chunk)
+    return launch(results, words, "pool", "regions:build_pool", input.dtype.code)

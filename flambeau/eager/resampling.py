@@ -6,17 +6,18 @@ copied first, as PyTorch does. Table rows: `ops/resampling.py`.
 """
 
 import math
-from typing import NamedTuple
 
 from flambeau import _dtype
+from flambeau._device import cpu
 from flambeau._layout import dense_layout, make_layout, ordered_strides
 from flambeau._natively import natively
-from flambeau._tensor import check_room, empty_like_layout
+from flambeau._tensor import check_room
 from flambeau.codegen.descriptions_images import Resampling
 from flambeau.eager import rows
-from flambeau.eager.copying import CHANNELS_LAST, copy_into
+from flambeau.eager.copying import CHANNELS_LAST
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches
+from flambeau.eager.planned import idle, planned
 from flambeau.eager.plans import Plans
 from flambeau.eager.resampling_tables import (
     REMEMBERED,
@@ -24,75 +25,36 @@ from flambeau.eager.resampling_tables import (
     WIDE,
     in_blocks,
     listed,
+    moved,
     turned,
 )
 from flambeau.eager.rows import dense_like, has_work, vector_layout
-from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
 
 CHUNK = 1 << 15  # elements read and written by a chunk, about
 MOST = 64  # chunks, because each has a row of scratch memory
 
 
-class Plan(NamedTuple):
-    """What a call will do."""
-
-    source: object  # layout of the input as it is read
-    out: object
-    kernel: object = nothing
-    description: bytes = b""
-    scratch: object = None
-    tables: tuple = ()  # which kernels read
-
-
 @launches("resample")
 def resample(input, output_size, align_corners, scales, kind):
-    if input._layout.dtype is _dtype.uint8 and not kind.startswith("nearest"):
-        return _resample_bytes(input, output_size, align_corners, scales, kind)
-    return _run(PLANS[input._layout, kind, output_size, align_corners, scales, None], input)
-
-
-def _resample_bytes(input, output_size, align_corners, scales, kind):
-    """Columns, then rows: images of bytes are rounded in between."""
-    width, (h_scale, w_scale) = output_size[1], scales or (None, None)
-    *_, height, own = input._layout.shape
-    if width != own:
-        facts = kind, (height, width), align_corners, (None, w_scale), None
-        input = _run(PLANS[input._layout, *facts], input)
-    return _run(
-        PLANS[input._layout, kind, output_size, align_corners, (h_scale, None), None], input
-    )
+    """Images of bytes are rounded between columns and rows."""
+    layout = input._layout
+    if layout.dtype is _dtype.uint8 and not kind.startswith("nearest"):
+        (height, own), (h_scale, w_scale) = layout.sizes[-2:], scales or (None, None)
+        if output_size[1] != own:
+            input = _resample(
+                input, kind, (height, output_size[1]), align_corners, (None, w_scale), None
+            )
+        scales = h_scale, None
+    return _resample(input, kind, output_size, align_corners, scales, None)
 
 
 @launches("resample_backward")
 def resample_backward(grad_output, output_size, align_corners, scales, input_size, kind):
-    facts = kind, output_size, align_corners, scales, input_size
-    return _run(PLANS[grad_output._layout, *facts], grad_output)
+    return _resample(grad_output, kind, output_size, align_corners, scales, input_size)
 
 
-def by_tables(input, name, *facts):
-    """The gradient of anything that reads by tables; channels last where the input is.
-
-    READERS[name](*facts) says which input every output reads along each spatial dimension, and the
-    shape of the result.
-    """
-    return _run(READ[input._layout, name, *facts], input)
-
-
-READERS: dict = {}
-
-
-def _run(plan, input):
-    source, layout, kernel, description, scratch, _ = plan
-    if source is not input._layout:
-        dense = empty_like_layout(source)
-        copy_into(dense, input)
-        input = dense
-    out = empty_like_layout(layout)
-    room = 0 if scratch is None else empty_like_layout(scratch)
-    at = room if scratch is None else room._storage.pointer
-    kernel(description, out._storage.pointer, input._storage.pointer + input._offset, at)
-    return out
+READERS: dict = {}  # name -> function that says what is read, see by_tables
 
 
 # -- plans -----------------------------------------------------------------------------------------
@@ -125,8 +87,12 @@ def _layouts(layout, sizes, dims, last):
     return layout, step, out
 
 
-def _plan(key):
-    layout, kind, output_size, align_corners, scales, input_size = key
+@planned(
+    None, "input: fitted, kind, output_size, align_corners, scales, input_size",
+    room=True, keeps=True, remembered=REMEMBERED,
+)  # fmt: skip
+def _resample(layout, kind, output_size, align_corners, scales, input_size):
+    """(layout of the result, kernel, description, layout of the source, scratch, tables)."""
     backward, given = input_size is not None, layout.sizes
     sizes = tuple(input_size)[2:] if backward else given[2:]
     if backward and given[2:] != output_size:
@@ -140,37 +106,39 @@ def _plan(key):
     shape = given[:2] + (sizes if backward else output_size)
     source, step, out = _layouts(layout, shape, len(sizes), last)
     if not has_work(out):
-        return Plan(layout, out)
+        return *idle(out), layout, None, None
     check_room(out)  # before tables are made for it
     known = SIDES[layout.device, layout.dtype, kind, align_corners, backward]
     sides = list(zip(sizes, output_size, scales or (None,) * len(sizes)))
     tables = [known.tables[side] for side in sides]
-    if last:
-        return _by_pixels(source, step, out, tables)
+    if last or not layout.device.runtime.runs_programs:
+        return _by_pixels(source, step, out, tables, last)
     return _by_rows(source, step, out, tables, known.columns[sides[-1]])
 
 
-PLANS = Plans(_plan, room=REMEMBERED)
+@planned(
+    None, "input: fitted, name, facts", room=True, keeps=True, remembered=REMEMBERED,
+)  # fmt: skip
+def by_tables(layout, name, facts):
+    """The gradient of anything that reads by tables; channels last where the input is.
 
-
-def _plan_read(key):
-    layout, name, *facts = key
+    READERS[name](*facts) says which input every output reads along each spatial dimension, and the
+    shape of the result.
+    """
     maps, shape = READERS[name](*facts)
     last = _is_channels_last(layout)
     source, step, out = _layouts(layout, shape, len(maps), last)
     if not has_work(out):
-        return Plan(layout, out)
+        return *idle(out), layout, None, None
     wide, device = layout.dtype.code in WIDE, layout.device
     inputs = shape[-len(maps) :]
-    tables = [
-        turned(device, listed([[(i, 1.0)] for i in m], wide), n) for m, n in zip(maps, inputs)
-    ]
-    if last:
-        return _by_pixels(source, step, out, tables)
+    host = device if device.runtime.runs_programs else cpu
+    tables = [turned(host, listed([[(i, 1.0)] for i in m], wide), n) for m, n in zip(maps, inputs)]
+    if host is not device:
+        tables = [moved(table, device) for table in tables]
+    if last or host is not device:
+        return _by_pixels(source, step, out, tables, last)
     return _by_rows(source, step, out, tables, in_blocks(device, tables[-1], layout.dtype.code))
-
-
-READ = Plans(_plan_read, room=REMEMBERED)
 
 
 @natively
@@ -218,13 +186,15 @@ def _by_rows(source, step, out, tables, columns):
     if chunks > 1:
         pool().ensure_workers()
     scratch = vector_layout(chunks * room * (2 if deep.wide else 1), _dtype.float32, source.device)
-    return Plan(source, out, columns.kernel, desc, scratch, (deep, high, columns))
+    return out, columns.kernel, desc, source, scratch, (deep, high, columns)
 
 
-def _by_pixels(source, step, out, tables):
-    """Rows of pixels, channels last."""
+def _by_pixels(source, step, out, tables, last):
+    """Rows of pixels, channels last; planes of rows have one channel."""
     tables, here, there = _three(source, out, tables)
     images, channels = source.sizes[:2]
+    if not last:
+        images, channels = source.numel // math.prod(here), 1
     places = tuple([place for table in tables for place in table.places])
     facts = ("resampling:build_pixels", source.dtype.code)
     kernel = source.device.runtime.kernel("resample_pixels", *facts)
@@ -232,4 +202,4 @@ def _by_pixels(source, step, out, tables):
     chunks, desc = _described(images, here, there, work, step, channels, 0, places)
     if chunks > 1:
         pool().ensure_workers()
-    return Plan(source, out, kernel, desc, None, tuple(tables))
+    return out, kernel, desc, source, None, tuple(tables)

@@ -1,131 +1,26 @@
-"""Which inputs an output of resampling reads along one dimension, and how much of each.
+"""Tables of resampling in native memory: which inputs an output reads, and how much of each.
 
-Tables lie in native memory, as kernels read them (`codegen/templates/resampling_tables.py`, which
-also fills those of nearest and linear neighbours). Taps of cubic and of antialiased neighbours are
-listed here. Positions are computed in the precision PyTorch computes them in (float32 unless the
-tensor is float64), because the nearest neighbour of a tie, and the weights of large images, depend
-on it. `SIDES` remembers tables: images of many sizes share those of their sides.
+`codegen/templates/resampling_tables.py` fills those of nearest and linear neighbours; taps of cubic
+and of antialiased neighbours are listed in `planning/resampling.py`. `SIDES` remembers tables:
+images of many sizes share those of their sides.
 """
 
 import math
-import struct
 from array import array
 from typing import NamedTuple
 
 from flambeau import _dtype
+from flambeau._device import cpu
 from flambeau.codegen.descriptions_images import Blocks, Regular, Spread, Turned
 from flambeau.eager.plans import Plans
+from flambeau.planning.resampling import LISTED, double, merged, pace, single
 from flambeau.runtime.cpu import packed, place_of, read_bytes, write_bytes
+from flambeau.storage import new_storage
 
-_FLOAT = struct.Struct("f")
 _WAYS = ("near", "far", "gather")
 WIDE = (_dtype.float64.code, _dtype.uint8.code)  # sums are kept in double
 FEW = 4  # up to so many taps a kernel knows their number
 REMEMBERED = 48  # tables and plans: some words per row and column, which caches should hold
-
-
-def _single(x):
-    return _FLOAT.unpack(_FLOAT.pack(x))[0]
-
-
-def _double(x):
-    return x
-
-
-def _step(size, wanted, align_corners, scale, rounded):
-    """Inputs per output."""
-    if align_corners:
-        return rounded((size - 1) / (wanted - 1)) if wanted > 1 else 0.0
-    return rounded(1 / scale) if scale is not None and scale > 0 else rounded(size / wanted)
-
-
-def _position(k, step, align_corners, rounded):
-    return rounded(step * k) if align_corners else rounded(step * (k + 0.5) - 0.5)
-
-
-def _cubic_weights(t, a, rounded):
-    """Weights of the four neighbours of a place t after the second."""
-
-    def near(x):
-        return rounded(((a + 2) * x - (a + 3)) * x * x + 1)
-
-    def far(x):
-        return rounded(((a * x - 5 * a) * x + 8 * a) * x - 4 * a)
-
-    return far(t + 1), near(t), near(1 - t), far(2 - t)
-
-
-def _cubic(size, wanted, align_corners, scale, rounded):
-    step = _step(size, wanted, align_corners, scale, rounded)
-    table = []
-    for k in range(wanted):
-        at = _position(k, step, align_corners, rounded)
-        low = min(math.floor(at), size - 1)
-        part = min(max(rounded(at - low), 0.0), 1.0)
-        weights = _cubic_weights(part, -0.75, rounded)
-        table.append(
-            [(min(max(low + j - 1, 0), size - 1), weight) for j, weight in enumerate(weights)]
-        )
-    return table
-
-
-def _triangle(x):
-    return max(0.0, 1 - abs(x))
-
-
-def _smooth_cubic(x):
-    x, a = abs(x), -0.5
-    if x < 1:
-        return ((a + 2) * x - (a + 3)) * x * x + 1
-    return ((x - 5) * x + 8) * x * a - 4 * a if x < 2 else 0.0
-
-
-def _lanczos_window(x):
-    def sinc(y):
-        return math.sin(math.pi * y) / (math.pi * y) if y else 1.0
-
-    return sinc(x) * sinc(x / 3) if -3 <= x < 3 else 0.0
-
-
-def _smoothed(filter, width):
-    """Antialiasing: the filter is stretched over all inputs that an output stands for."""
-
-    def table(size, wanted, align_corners, scale, rounded):
-        step = _step(size, wanted, align_corners, scale, rounded)
-        stretch = max(step, 1.0)
-        support = rounded(width / 2 * stretch)
-        found = []
-        for k in range(wanted):
-            center = rounded(step * (k + 0.5))
-            low = max(int(rounded(center - support + 0.5)), 0)
-            high = min(int(rounded(center + support + 0.5)), size)
-            weights = [filter((j - center + 0.5) / stretch) for j in range(low, high)]
-            total = sum(weights) or 1.0
-            found.append([(j, rounded(v / total)) for j, v in zip(range(low, high), weights)])
-        return found
-
-    return table
-
-
-_LISTED = {
-    "cubic": _cubic,
-    "smooth_linear": _smoothed(_triangle, 2),
-    "smooth_cubic": _smoothed(_smooth_cubic, 4),
-    "smooth_lanczos": _smoothed(_lanczos_window, 6),
-}
-
-
-def _merged(taps):
-    """Taps of the same input become one (at an edge several places are clamped to it)."""
-    if len({i for i, _ in taps}) == len(taps):
-        return taps
-    found = {}
-    for i, weight in taps:
-        found[i] = found.get(i, 0.0) + weight
-    return list(found.items())
-
-
-# -- tables in native memory -----------------------------------------------------------------------
 
 
 class Table(NamedTuple):
@@ -169,6 +64,13 @@ def listed(rows, wide):
     indices.append(0)
     memory = pointers + indices + array("q", weights.tobytes().ljust(8 * room, b"\0"))
     return _table(memory, memory.buffer_info()[0], len(rows), room, wide)
+
+
+def moved(table, device):
+    """The same table in memory of another device than the host."""
+    memory = new_storage(8 * (table.outputs + 1 + 2 * table.room), device)
+    device.runtime.write(memory.pointer, table.places[0], memory.nbytes)
+    return _table(memory, memory.pointer, table.outputs, table.room, table.wide)
 
 
 def turned(device, table, inputs):
@@ -235,16 +137,18 @@ class Sides:
         )
 
     def _table(self, side):
+        if not self.device.runtime.runs_programs:
+            return moved(SIDES[cpu, *self.key[1:]].tables[side], self.device)
         size, wanted, scale = side
         if self.backward:
             return turned(self.device, SIDES[*self.key[:-1], False].tables[side], size)
         kind = self.kind
         if size == wanted and (self.is_bytes or kind == "linear"):
             kind, scale = "nearest", 1.0  # the very elements
-        if kind in _LISTED:
-            rounded = _double if self.exact else _single
-            rows = _LISTED[kind](size, wanted, self.align_corners, scale, rounded)
-            found = listed([_merged(row) for row in rows], self.wide)
+        if kind in LISTED:
+            rounded = double if self.exact else single
+            rows = LISTED[kind](size, wanted, self.align_corners, scale, rounded)
+            found = listed([merged(row) for row in rows], self.wide)
         else:
             found = self._regular(kind, size, wanted, scale)
         if self.is_bytes and not kind.startswith("nearest"):
@@ -254,7 +158,7 @@ class Sides:
     def _regular(self, kind, size, wanted, scale):
         """Nearest or linear neighbours."""
         aligned = kind == "linear" and self.align_corners
-        step = _step(size, wanted, aligned, scale, _double if self.exact else _single)
+        step = pace(size, wanted, aligned, scale, double if self.exact else single)
         found = _empty(wanted, 2 * wanted if kind == "linear" else wanted, self.wide)
         kernel = self.fills.get(kind)
         if kernel is None:

@@ -6,7 +6,7 @@
 
 from flambeau._layout import dense_layout, make_layout, wrap_dim
 from flambeau._natively import natively
-from flambeau._tensor import alias, empty_tensor
+from flambeau._tensor import alias, empty_like_layout, empty_tensor
 from flambeau.eager.copying import copy_into
 from flambeau.eager.kernels import pool
 
@@ -69,6 +69,16 @@ def contiguous(t):
         return t
     out = empty_tensor(t.shape, t.dtype, t.device)
     copy_into(out, t)
+    return out
+
+
+def as_layout(t, layout):
+    """A tensor in a layout of its shape: itself, or a copy."""
+    if t._layout is layout:
+        return t
+    out = empty_like_layout(layout)
+    if has_work(layout):
+        copy_into(out, t)
     return out
 
 

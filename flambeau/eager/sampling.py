@@ -35,6 +35,10 @@ DIGITS = {d.float64: 53, d.float32: 24, d.float16: 11, d.bfloat16: 8}
 
 def kernel(name, *facts, device=cpu):
     """The kernel that `build_<name>(*facts)` of the templates describes."""
+    if device.type == "cuda":
+        from flambeau.eager import cuda_sampling  # with the first numbers of a GPU
+
+        return cuda_sampling.kernel(name, facts, device)
     file = "rejection" if name in _REJECTING else "sampling"
     return device.runtime.kernel(name, f"{file}:build_{name}", *facts)
 
@@ -44,10 +48,15 @@ def stream(generator):
     return default_generator.pointer if generator is None else generator.pointer
 
 
-def check_generator(op, generator):
+def check_generator(op, generator, device=None):
     if generator is not None and not isinstance(generator, Generator):
         kind = type(generator).__name__
         raise TypeError(f"{op}(): argument 'generator' must be torch.Generator, not {kind}")
+    if generator is not None and device is not None and device.type != generator.device.type:
+        raise RuntimeError(
+            f"Expected a '{device.type}' device type for generator but found "
+            f"'{generator.device.type}'"
+        )
 
 
 def fill(out, name, facts, generator, *parameters):
@@ -130,7 +139,7 @@ def fills(row):
     def register(function):
         @launches(row)
         def launch(target, *arguments):
-            check_generator(row, arguments[-1])
+            check_generator(row, arguments[-1], target._layout.device)
             views.check_inplace(target)
             recording = modes.grad and target._requires_grad
             edge = edge_of(target) if recording else None

@@ -10,73 +10,64 @@ from flambeau import _dtype as d
 from flambeau import errors, return_types
 from flambeau._layout import dense_layout, wrap_dim
 from flambeau._memory_format import contiguous_format
-from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions_places import ScanColumns, ScanRows
-from flambeau.eager import outs
 from flambeau.eager.copying import filled, to_copy
-from flambeau.eager.launching import FRONTS, LAUNCHERS, call_row, launches, overwrite
-from flambeau.eager.plan import NO_WORK
-from flambeau.eager.plans import Plans
-from flambeau.eager.rows import chunks_of, contiguous, dense_like, dimension, has_work
-from flambeau.runtime.base import nothing
-from flambeau.runtime.cpu import packed, words
+from flambeau.eager.launching import LAUNCHERS, call_row, launches, overwrite
+from flambeau.eager.planned import idle, launch, planned
+from flambeau.eager.rows import dense_like, dimension, has_work, vector_layout
 
 BLOCK = 1 << 15  # elements of a long row that a chunk scans
 LONG = 1 << 17
 
 
-def scan(name, input, dim, dtypes):
-    """New tensors with the scan of input along dim."""
-    layouts, kernel, desc, totals = SCANS[name, input._layout, dim, dtypes]
-    if not input._layout.is_contiguous:
-        input = contiguous(input)
-    outs = tuple([empty_like_layout(x) for x in layouts])
-    places = [o._storage.pointer for o in outs]
-    source = input._storage.pointer + input._offset
-    if totals is None:
-        kernel(desc, *places, source, 0)
-        return outs
-    count, size = totals
-    states, at = words(bytes(size))
-    count(desc, at, source)
-    kernel(desc, *places, source, at)
-    del states
-    return outs
-
-
-def _plan_scan(key):
-    """(layouts of the results, kernel, description, None or (kernel of totals, their bytes)).
+def _plan_scan(name, layout, dim, *dtypes):
+    """(layouts of the results, kernel, description, layout of totals).
 
     Only rows of several blocks need totals.
     """
-    name, layout, dim, dtypes = key
     layout, dim = dense_like(layout), wrap_dim(dim, layout.ndim)
     shape, device = layout.sizes, layout.device
     layouts = [layout if t is layout.dtype else dense_layout(shape, t, device) for t in dtypes]
     if not has_work(layout):
-        return layouts, nothing, NO_WORK, None
-    runtime, codes = device.runtime, tuple([t.code for t in dtypes])
+        return *idle(*layouts), None
     n = shape[dim] if shape else 1
     inner = prod(shape[dim + 1 :])
     outer, totals = layout.numel // (n * inner), None
+    key = name, layout.dtype.code, tuple([t.code for t in dtypes])
     if inner > 1:
         build, per_group = "scans:build_scan_columns", max(64, BLOCK // n & -64)
         groups = -(-inner // per_group)
-        description = ScanColumns(chunks_of(outer * groups, 1), n, inner, groups, per_group)
+        words = ScanColumns(outer * groups, n, inner, groups, per_group)
     else:
         build, blocks, block = "scans:build_scan_rows", 1, n
         if n >= LONG:
             blocks, block = -(-n // BLOCK), BLOCK
-            count = runtime.kernel(name, "scans:build_scan_totals", name, layout.dtype.code, codes)
-            totals = count, 16 * outer * blocks
+            totals = vector_layout(2 * outer * blocks, d.int64, device)
         pieces, per_chunk = outer * blocks, max(1, BLOCK // block)
-        chunks = chunks_of(pieces, per_chunk)
-        description = ScanRows(chunks, pieces, n, block, blocks, per_chunk)
-    kernel = runtime.kernel(name, build, name, layout.dtype.code, codes)
-    return layouts, kernel, packed(description), totals
+        words = ScanRows(-(-pieces // per_chunk), pieces, n, block, blocks, per_chunk)
+    *_, kernel, desc = launch(layouts, words, name, build, *key)
+    if totals is not None:
+        count = device.runtime.kernel(name, "scans:build_scan_totals", *key)
+        kernel, desc = _in_blocks, (count, kernel, desc)
+    return *layouts, kernel, desc, totals
 
 
-SCANS = Plans(_plan_scan)
+def _in_blocks(plan, *places):
+    """The kernel of long rows: totals of blocks, then the scan."""
+    count, kernel, desc = plan
+    *_, source, totals = places
+    count(desc, totals, source)
+    kernel(desc, *places)
+
+
+@planned(None, "name, input: dense, dim, dtype", room=True)
+def _scan(name, input, dim, dtype):
+    return _plan_scan(name, input, dim, dtype)
+
+
+@planned(None, "name, input: dense, dim", "values, indices", room=True)
+def _scan_places(name, input, dim):
+    return _plan_scan(name, input, dim, input.dtype, d.int64)
 
 
 def _accumulated(name, input, dim, dtype):
@@ -85,7 +76,7 @@ def _accumulated(name, input, dim, dtype):
     if input.dtype is not dtype and not (input.dtype.category < d.FLOATING and dtype is d.int64):
         dimension(input, dim)
         input = to_copy(input, dtype, None, contiguous_format)
-    return scan(name, input, dim, (dtype,))[0]
+    return _scan(name, input, dim, dtype)
 
 
 @launches("cumsum")
@@ -112,18 +103,6 @@ def _in_place(op, bound):
 LAUNCHERS |= {"cumsum_": _in_place, "cumprod_": _in_place}
 
 
-def _in_dtype_of_out(op, function, args, kwargs, out):
-    """cumsum(x, 0, out=o) computes in the dtype of o; another one must not be asked for."""
-    dtype = kwargs.pop("dtype", None)
-    if dtype is not None and dtype is not out.dtype:
-        raise outs.not_exact(dtype, out.dtype)
-    return function(*args, out=out, dtype=out.dtype, **kwargs)
-
-
-FRONTS |= dict.fromkeys(("cumsum", "cumprod"), outs.checked(_in_dtype_of_out))
-FRONTS |= dict.fromkeys(("cummax", "cummin", "logcumsumexp"), outs.exact(outs.not_expected))
-
-
 def _extreme(name, input, dim):
     if not input._layout.numel or not input.ndim:  # dtypes do not count, nor dimensions of nothing
         if not input.ndim:
@@ -133,7 +112,7 @@ def _extreme(name, input, dim):
     dimension(input, dim)
     if input.dtype.is_complex or input.dtype in (d.uint16, d.uint32, d.uint64):
         raise errors.not_implemented(f"{name}_cpu", input.dtype)
-    return getattr(return_types, name)(scan(name, input, dim, (input.dtype, d.int64)))
+    return getattr(return_types, name)(_scan_places(name, input, dim))
 
 
 @launches("cummax")
@@ -151,4 +130,4 @@ def logcumsumexp(input, dim):
     dimension(input, dim)
     if not input.dtype.is_floating_point and (input._layout.numel or not input.dtype.is_complex):
         raise errors.not_implemented("logcumsumexp_out_cpu", input.dtype)
-    return scan("logcumsumexp", input, dim, (input.dtype,))[0]
+    return _scan("logcumsumexp", input, dim, input.dtype)

@@ -8,12 +8,9 @@ import math
 
 from flambeau import errors
 from flambeau._layout import dense_layout, wrap_dim
-from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions import Columns, Rows
-from flambeau.eager.launching import launches, launches_kernel
-from flambeau.eager.plans import Plans
-from flambeau.eager.rows import chunks_of, contiguous, dense_like, has_work
-from flambeau.runtime.base import nothing
+from flambeau.eager.planned import idle, planned
+from flambeau.eager.rows import chunks_of, dense_like, has_work, reduced_shape
 from flambeau.runtime.cpu import packed
 
 GRAIN = 1 << 16  # elements per chunk
@@ -39,10 +36,7 @@ def _down_columns(outer, n, inner):
 
 
 def _plan(name, layout, dim):
-    """(layout of a result of that shape, kernel, description) of a program along a dimension.
-
-    No kernel: an operand has to be copied first.
-    """
+    """A program along a dimension; the result has the shape of the layout."""
     sizes = layout.sizes
     dim = wrap_dim(dim, len(sizes))
     if not layout.dtype.is_floating_point and layout.numel:
@@ -50,9 +44,7 @@ def _plan(name, layout, dim):
         raise errors.not_implemented(f"{name}_{last}kernel_impl", layout.dtype)
     out = dense_like(layout)
     if not has_work(layout):
-        return out, nothing, b""
-    if not layout.is_contiguous:
-        return out, None, b""
+        return idle(out)
     n = sizes[dim] if sizes else 1
     inner = math.prod(sizes[dim + 1 :])
     rows = layout.numel // n
@@ -61,24 +53,6 @@ def _plan(name, layout, dim):
     else:
         walk, described = "columns", _down_columns(rows // inner, n, inner)
     return out, row_kernel(layout, walk, name, layout.dtype.code), described
-
-
-def _plans(name):
-    return Plans(lambda key: _plan(name, *key))
-
-
-def _forward(name):
-    plans = _plans(name)
-
-    def launch(input, dim, half_to_float):
-        layout, kernel, described = plans[input._layout, dim]
-        if kernel is None:
-            return launch(contiguous(input), dim, half_to_float)
-        out = empty_like_layout(layout)
-        kernel(described, out._storage.pointer, input._storage.pointer + input._offset)
-        return out
-
-    return launch
 
 
 def _check_alike(grad_output, output, name):
@@ -95,63 +69,35 @@ def _check_alike(grad_output, output, name):
         )
 
 
-def _backward(name):
-    plans = _plans(name)
+def _both_ways(name):
+    @planned("_" + name, "input: dense, dim, half_to_float")
+    def forward(input, dim, half_to_float):
+        return _plan(name, input, dim)
 
-    def launch(grad_output, output, dim, input_dtype):
-        layout, kernel, described = plans[output._layout, dim]
-        if grad_output._layout is not output._layout or kernel is None:
-            _check_alike(grad_output, output, name)
-            output, grad_output = contiguous(output), contiguous(grad_output)
-            layout, kernel, described = plans[output._layout, dim]
-        out = empty_like_layout(layout)
-        kernel(
-            described,
-            out._storage.pointer,
-            grad_output._storage.pointer + grad_output._offset,
-            output._storage.pointer + output._offset,
-        )
-        return out
+    back = name + "_backward"
 
-    return launch
+    @planned(back, "grad_output: dense, output: dense, dim, input_dtype", backward=True)
+    def backward(grad_output, output, dim, input_dtype):
+        found = _plan(back, output, dim)
+        _check_alike(grad_output, output, back)
+        return found
 
 
-for _name in ("softmax", "log_softmax"):
-    launches("_" + _name)(_forward(_name))
-    launches_kernel(_name + "_backward")(_backward(_name + "_backward"))
+_both_ways("softmax")
+_both_ways("log_softmax")
 
 
 # -- logsumexp, over one dimension -----------------------------------------------------------------
 
 
-def _plan_logsumexp(key):
-    """The same with the layout of the result: a number per row."""
-    layout, dim, keepdim = key
-    _, kernel, described = _plan("logsumexp", layout, dim)
-    sizes = list(layout.sizes)
-    if sizes:
-        dim = wrap_dim(dim, len(sizes))
-        sizes[dim : dim + 1] = (1,) if keepdim else ()
-    return dense_layout(tuple(sizes), layout.dtype, layout.device), kernel, described
-
-
-LOGSUMEXPS, LOGSUMEXP_GRADIENTS = Plans(_plan_logsumexp), _plans("logsumexp_backward")
-
-
-@launches("logsumexp_rows")
+@planned("logsumexp_rows", "input: dense, dim, keepdim")
 def logsumexp_rows(input, dim, keepdim):
-    layout, kernel, described = LOGSUMEXPS[input._layout, dim, keepdim]
-    if kernel is None:
-        return logsumexp_rows(contiguous(input), dim, keepdim)
-    out = empty_like_layout(layout)
-    kernel(described, out._storage.pointer, input._storage.pointer + input._offset)
-    return out
+    """A number per row."""
+    _, kernel, described = _plan("logsumexp", input, dim)
+    shape = reduced_shape(input, wrap_dim(dim, input.ndim), keepdim)
+    return dense_layout(shape, input.dtype, input.device), kernel, described
 
 
-@launches_kernel("logsumexp_backward")
-def _logsumexp_backward(g, input, out, dim, keepdim):
-    operands = [contiguous(t) for t in (g, input, out)]
-    layout, kernel, described = LOGSUMEXP_GRADIENTS[operands[1]._layout, dim]
-    dx = empty_like_layout(layout)
-    kernel(described, dx._storage.pointer, *[t._storage.pointer + t._offset for t in operands])
-    return dx
+@planned("logsumexp_backward", "g: dense, input: dense, out: dense, dim, keepdim", backward=True)
+def logsumexp_backward(g, input, out, dim, keepdim):
+    return _plan("logsumexp_backward", input, dim)

@@ -20,11 +20,9 @@ from flambeau.codegen.descriptions_places import (
     SortedBlocks,
     SortedRows,
 )
-from flambeau.eager import outs
 from flambeau.eager.copying import copy_into, filled
-from flambeau.eager.launching import FRONTS, launches
-from flambeau.eager.plan import NO_WORK
-from flambeau.eager.plans import Plans
+from flambeau.eager.launching import launches
+from flambeau.eager.planned import idle, launch, planned
 from flambeau.eager.rows import (
     address,
     as_rows,
@@ -38,7 +36,6 @@ from flambeau.eager.rows import (
     row_shape,
     vector_layout,
 )
-from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed, words
 
 LONG = 1 << 16  # rows of this length and more are sorted by several chunks together
@@ -47,17 +44,13 @@ DIGIT = 11
 SLACK = 256  # kernels may read this much past the end
 
 
-def _kernel(runtime, name, dtype, file="sorting"):
-    return runtime.kernel(name, f"{file}:build_{name}", dtype.code)
-
-
 def _launch(runtime, name, dtype, description, *places, file="sorting"):
-    _kernel(runtime, name, dtype, file)(packed(description), *places)
+    runtime.kernel(name, f"{file}:build_{name}", dtype.code)(packed(description), *places)
 
 
 def scratch(nbytes, device):
     """Memory for several launches; keep the tensor as long as they run."""
-    return empty_like_layout(vector_layout(nbytes + SLACK, d.uint8, device))
+    return empty_like_layout(_room(nbytes, device))
 
 
 def item_bytes(dtype):
@@ -72,27 +65,8 @@ def _results(layout, shape):
     )
 
 
-def _plan(results, name, dtype, description, room, file="sorting"):
-    """(layouts of values and indices, kernel, description, pool of the memory it works in).
-
-    For rows side by side that one launch deals with.
-    """
-    runtime = results[0].device.runtime
-    kernel = _kernel(runtime, name, dtype, file)
-    return *results, kernel, packed(description), runtime.pool_for(room + SLACK)
-
-
-def _run(plan, *source):
-    """(values, indices) of a plan."""
-    values, indices, kernel, desc, memory = plan
-    values, indices = empty_like_layout(values), empty_like_layout(indices)
-    try:
-        room = memory.pop()
-    except IndexError:
-        room = memory.grow()
-    kernel(desc, values._storage.pointer, indices._storage.pointer, *source, room)
-    memory.give(room)
-    return values, indices
+def _room(nbytes, device):
+    return vector_layout(nbytes + SLACK, d.uint8, device)
 
 
 def _is_rows(layout, dim):
@@ -102,30 +76,31 @@ def _is_rows(layout, dim):
 # -- sort ------------------------------------------------------------------------------------------
 
 
-@launches("sort")
-def sort(input, dim, descending, stable):
-    plan = SORTS[input._layout, dim, descending]
-    if plan is None:
-        return _sort_apart(input, dimension(input, dim), descending)
-    return return_types.sort(_run(plan, input._storage.pointer + input._offset))
+def _sort_apart(input, dim, descending, stable):
+    """Rows that are long, or lie across memory."""
+    dim = dimension(input, dim)
+    rows, n, source = as_rows(input, dim)
+    values, indices = map(empty_like_layout, _results(input._layout, source._layout.sizes))
+    sort_rows(values, indices, source, rows, n, descending)
+    return return_types.sort((from_rows(values, dim), from_rows(indices, dim)))
 
 
-def _plan_sort(key):
-    layout, dim, descending = key
+@planned(
+    "sort", "input: tensor, dim, descending, stable", "values, indices", room=True,
+    otherwise=_sort_apart, gives="sort",
+)  # fmt: skip
+def sort(layout, dim, descending, stable):
     if layout.dtype.is_complex:
         raise RuntimeError(" Sort does not support complex dtypes on CPU")
-    dim = wrap_dim(dim, layout.ndim)
+    dim, results = wrap_dim(dim, layout.ndim), _results(layout, layout.sizes)
     n = layout.sizes[dim] if layout.ndim else 1
     if not has_work(layout):
-        return *_results(layout, layout.sizes), nothing, NO_WORK, layout.device.runtime.pool_for(0)
+        return *idle(*results), None
     if not _is_rows(layout, dim) or n >= LONG:
-        return None
-    description, room = _describe_sort(layout.numel // n, n, layout.dtype, descending)
-    results = layout, dense_layout(layout.sizes, d.int64, layout.device)
-    return _plan(results, "sort_rows", layout.dtype, description, room)
-
-
-SORTS = Plans(_plan_sort)
+        return *results, None, None, None
+    words, room = _describe_sort(layout.numel // n, n, layout.dtype, descending)
+    found = launch(results, words, "sort_rows", "sorting:build_sort_rows", layout.dtype.code)
+    return *found, _room(room, layout.device)
 
 
 def _describe_sort(rows, n, dtype, descending):
@@ -134,14 +109,6 @@ def _describe_sort(rows, n, dtype, descending):
     chunks = chunks_of(rows, per_chunk)
     description = SortedRows(chunks, rows, n, per_chunk, -1 if descending else 0)
     return description, chunks * 2 * n * item_bytes(dtype)
-
-
-def _sort_apart(input, dim, descending):
-    """Rows that are long, or lie across memory."""
-    rows, n, source = as_rows(input, dim)
-    values, indices = map(empty_like_layout, _results(input._layout, source._layout.sizes))
-    sort_rows(values, indices, source, rows, n, descending)
-    return return_types.sort((from_rows(values, dim), from_rows(indices, dim)))
 
 
 def sort_rows(values, indices, source, rows, n, descending):
@@ -205,16 +172,24 @@ def check_dtype(name, dtype, *refused):
         raise errors.not_implemented(name, dtype)
 
 
-@launches("topk")
-def topk(input, k, dim, largest, sorted):
-    plan = BEST[input._layout, k, dim, largest]
-    if plan is None:
-        return _topk_apart(input, k if input._layout.ndim else 1, dimension(input, dim), largest)
-    return return_types.topk(_run(plan, 0, input._storage.pointer + input._offset))
+def _topk_apart(input, k, dim, largest, sorted):
+    """Rows that are long, or lie across memory."""
+    k, dim = k if input._layout.ndim else 1, dimension(input, dim)
+    rows, n, source = as_rows(input, dim)
+    shape = row_shape(input, dim, k)
+    values, indices = map(empty_like_layout, _results(input._layout, shape))
+    if k * 8 > n and n > SHORT:
+        _topk_by_sorting(values, indices, source, rows, n, k, largest)
+    else:
+        _best(values, indices, source, rows, n, k, largest)
+    return return_types.topk((from_rows(values, dim), from_rows(indices, dim)))
 
 
-def _plan_topk(key):
-    layout, k, dim, largest = key
+@planned(
+    "topk", "input: tensor, k, dim, largest, sorted", "values, indices", room=True,
+    order="values indices 0 input room", otherwise=_topk_apart, gives="topk",
+)  # fmt: skip
+def topk(layout, k, dim, largest, sorted):
     dtype, shape = layout.dtype, layout.sizes
     dim = wrap_dim(dim, layout.ndim)
     n = shape[dim] if shape else 1
@@ -228,26 +203,12 @@ def _plan_topk(key):
     # a lone number is its own best, whatever k says
     results = _results(layout, (*shape[:dim], k, *shape[dim + 1 :]) if shape else ())
     if not has_work(results[0]):
-        return *results, nothing, NO_WORK, layout.device.runtime.pool_for(0)
+        return *idle(*results), None
     if not _is_rows(layout, dim) or not (n <= SHORT or k * 8 <= n < LONG):
-        return None
-    description, room, _ = _describe_best(layout.numel // n, n, k or 1, dtype, largest)
-    return _plan(results, "best_items", dtype, description, room, "selection")
-
-
-BEST = Plans(_plan_topk)
-
-
-def _topk_apart(input, k, dim, largest):
-    """Rows that are long, or lie across memory."""
-    rows, n, source = as_rows(input, dim)
-    shape = row_shape(input, dim, k)
-    values, indices = map(empty_like_layout, _results(input._layout, shape))
-    if k * 8 > n and n > SHORT:
-        _topk_by_sorting(values, indices, source, rows, n, k, largest)
-    else:
-        _best(values, indices, source, rows, n, k, largest)
-    return return_types.topk((from_rows(values, dim), from_rows(indices, dim)))
+        return *results, None, None, None
+    words, room, _ = _describe_best(layout.numel // n, n, k or 1, dtype, largest)
+    found = launch(results, words, "best_items", "selection:build_best_items", dtype.code)
+    return *found, _room(room, layout.device)
 
 
 def _topk_by_sorting(values, indices, source, rows, n, k, largest):
@@ -290,26 +251,20 @@ def _best(values, indices, source, rows, n, k, largest):
 
 def _per_row(name, input, dim, keepdim, *facts):
     """Run a kernel that gives one value and one index per row."""
-    plan = PER_ROW[name, input._layout, dim, keepdim, facts]
-    rows = as_rows(input, dim)[2]  # kept until the kernel is done
-    return _run(plan, address(rows))
+    return _select(as_rows(input, dim)[2], name, input._layout, dim, keepdim, facts)
 
 
-def _plan_per_row(key):
-    name, layout, dim, keepdim, facts = key
+@planned(None, "rows: tensor, name, layout, dim, keepdim, facts", "values, indices", room=True)
+def _select(rows, name, layout, dim, keepdim, facts):
     results = _results(layout, reduced_shape(layout, dim, keepdim))
     if not has_work(results[0]):
-        return *results, nothing, NO_WORK, layout.device.runtime.pool_for(0)
+        return *idle(*results), None
     n = layout.sizes[dim] if layout.ndim else 1
     rows = layout.numel // n
     per_chunk = -(-rows // min(rows, max(1, (rows * n) >> 15), 64))
-    chunks = chunks_of(rows, per_chunk)
-    description = RankedRows(chunks, rows, n, per_chunk, *facts)
-    room = chunks * 2 * n * item_bytes(layout.dtype)
-    return _plan(results, name, layout.dtype, description, room, "selection")
-
-
-PER_ROW = Plans(_plan_per_row)
+    words = RankedRows(-(-rows // per_chunk), rows, n, per_chunk, *facts)
+    found = launch(results, words, name, f"selection:build_{name}", layout.dtype.code)
+    return *found, _room(words.chunks * 2 * n * item_bytes(layout.dtype), layout.device)
 
 
 def _nonempty(name, input, dim):
@@ -380,20 +335,3 @@ def mode(input, dim, keepdim):
         return return_types.mode((input.clone(), place))
     check_dtype("mode_cpu", input.dtype)
     return return_types.mode(_per_row("mode_rows", input, dim, keepdim, 0, 0))
-
-
-# -- out= ------------------------------------------------------------------------------------------
-
-
-def _kthvalue_out(wanted, got, name):
-    kind = "same type as input" if name == "values" else "scalar type Long"
-    return RuntimeError(f"output {name} must be of {kind}")
-
-
-def _mode_out(wanted, got, name):
-    return RuntimeError(
-        f"expected scalar type '{wanted.scalar_name}' but got '{got.scalar_name}' for {name} output"
-    )
-
-
-FRONTS |= {"kthvalue": outs.exact(_kthvalue_out), "mode": outs.exact(_mode_out)}

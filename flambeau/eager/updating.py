@@ -97,8 +97,9 @@ def update(name, columns, numbers=(), flags=()):
         words[first : first + count] = array("q", [t._storage.pointer + t._offset for t in column])
         first += count
     codes = tuple([None if c is None else _code(c[0]) for c in columns])
-    kernel = layouts[0].device.runtime.kernel(name, _build, name, codes, flags)
-    kernel(words.buffer_info()[0], *numbers)
+    runtime = layouts[0].device.runtime
+    kernel = runtime.kernel(name, _build, name, codes, flags)
+    kernel(runtime.given(words), *numbers)
     for t in lead:
         t._storage.version += 1
 

@@ -314,7 +314,7 @@ def _as_tensor(value, like):
 
 
 def fit(grad, layout):
-    """A gradient in the shape and dtype of what it belongs to: sum over what was broadcast."""
+    """A gradient in shape, dtype and place of what it belongs to; what was broadcast is summed."""
     if grad is None:
         return None
     if grad._layout.dtype is not layout.dtype:
@@ -324,6 +324,8 @@ def fit(grad, layout):
             grad = grad.to(layout.dtype)
     if grad._layout.sizes != layout.sizes:
         grad = grad.sum_to_size(layout.shape)
+    if grad._layout.device is not layout.device:
+        grad = grad.to(layout.device)
     return grad
 
 

@@ -249,6 +249,10 @@ def _is_fixed(value):
     return _is_constant(value)
 
 
+# what a program may fail with when it runs
+_FAILURES = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, AssertionError)
+
+
 def _computed(node):
     """What a node of constants gives; None if it fails, which is left to the program."""
     if node.op == "prim::unchecked_cast":
@@ -266,7 +270,7 @@ def _computed(node):
     try:
         with flambeau.no_grad():
             return python_function(function)()
-    except Exception:
+    except _FAILURES:
         return None
 
 

@@ -14,6 +14,16 @@ from flambeau.nn.parameter import Parameter as Parameter
 from flambeau.nn.parameter import UninitializedBuffer as UninitializedBuffer
 from flambeau.nn.parameter import UninitializedParameter as UninitializedParameter
 
+_QUANTIZATION = frozenset({"quantized", "qat", "intrinsic"})
+
+
+def __getattr__(name):
+    if name in _QUANTIZATION:
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
 
 def factory_kwargs(kwargs):
     """device, dtype and memory_format from keywords, or from a dict in `factory_kwargs`.

@@ -9,8 +9,11 @@ elsewhere.
 import math
 import warnings
 
+from flambeau import errors
+from flambeau._dtype import int64, uint8
 from flambeau.codegen import scalar as m
 from flambeau.ops.softmax import _log_softmax
+from flambeau.ops.support import refuse_gradient
 from flambeau.ops.table import OptionalTensor, composite, public, template
 
 _REDUCTIONS = frozenset(("none", "mean", "sum"))
@@ -112,7 +115,14 @@ def nll_loss(
     return _pick(input, target, weight, ignore_index, reduction)
 
 
+def _check_constant(input, weight):
+    if weight is not None:
+        what = "nll_loss_forward" if input.ndim < 3 else "nll_loss2d_forward"
+        refuse_gradient(what, weight=weight)
+
+
 def _pick(input, target, weight, ignore_index, reduction):
+    _check_constant(input, weight)
     if input.ndim == 2 and target.ndim:
         return _nll_loss(input, target, weight, ignore_index, reduction)[0]
     if input.ndim < 2:
@@ -158,6 +168,7 @@ def cross_entropy(
     ndim = input._layout.ndim
     plain = ndim == 2 and target._layout.ndim == 1 and label_smoothing == 0.0
     if plain and reduction in _REDUCTIONS:
+        _check_constant(input, weight)
         return _cross_entropy_rows(input, target, weight, ignore_index, reduction)[0]
     _check_reduction(reduction)
     if input.shape == target.shape:
@@ -229,3 +240,47 @@ def _smoothed(input, target, weight, ignore_index, reduction, label_smoothing):
         else:
             spread = spread.sum() / _kept_classes(target, weight, ignore_index, scores)[1].sum()
     return picked * (1 - label_smoothing) + spread * (label_smoothing / input.shape[dim])
+
+
+def check_layouts(name, input, target, weight):
+    """Complain about layouts that do not fit together."""
+    classes = input.sizes[1]
+    if input.ndim == 2:
+        if target.ndim > 1:
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+        if input.sizes[0] != target.sizes[0]:
+            raise ValueError(
+                f"Expected input batch_size ({input.shape[0]}) to match target batch_size "
+                f"({target.shape[0]})."
+            )
+        if weight is not None and weight.shape != (classes,):
+            raise RuntimeError(
+                f"weight tensor should be defined either for all {classes} classes or no classes "
+                f"but got weight tensor of shape: {list(weight.shape)}"
+            )
+    else:
+        if target.ndim != input.ndim - 1:
+            raise RuntimeError(
+                "only batches of spatial targets supported (3D tensors) but got targets of "
+                f"dimension: {target.ndim}"
+            )
+        if target.shape != (input.shape[0], *input.shape[2:]):
+            raise RuntimeError(
+                f"size mismatch (got input: {list(input.shape)} , target: {list(target.shape)}"
+            )
+        if weight is not None and weight.numel != classes:
+            raise RuntimeError("weight tensor should be defined either for all or no classes")
+    kernel = "log_softmax_lastdim_kernel_impl"
+    if name == "nll_loss":
+        kernel = "nll_loss_out_frame" if input.ndim == 2 else "nll_loss2d_forward_out_frame"
+    known = target.dtype in (int64, uint8)
+    if not input.dtype.is_floating_point and (known or name != "nll_loss"):
+        raise errors.not_implemented(kernel, input.dtype)
+    if not known:
+        raise RuntimeError(
+            f"expected target dtype to be Long or Byte, but got {target.dtype.scalar_name}"
+        )
+    if weight is not None and weight.dtype is not input.dtype:
+        raise RuntimeError(
+            f"expected scalar type {input.dtype.scalar_name} but found {weight.dtype.scalar_name}"
+        )

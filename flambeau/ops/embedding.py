@@ -8,6 +8,7 @@ that they can be differentiated again. Launchers: `eager/embedding.py`.
 import warnings
 
 from flambeau.codegen import scalar as m
+from flambeau.ops.support import is_recorded
 from flambeau.ops.table import OptionalTensor, composite, public, template
 
 NN = "nn.functional"
@@ -17,7 +18,9 @@ SUM, MEAN, MAX = range(3)  # PyTorch's numbers for the modes of bags
 # -- one row per place -----------------------------------------------------------------------------
 
 
-def _table_gradient(g, weight_shape, indices, padding_idx, scale_grad_by_freq):
+def _table_gradient(g, weight_shape, indices, padding_idx, scale_grad_by_freq, sparse):
+    if sparse:
+        raise _no_sparse("embedding")
     rows = weight_shape[0]
     return embedding_dense_backward(g, indices, rows, padding_idx, scale_grad_by_freq)
 
@@ -90,6 +93,8 @@ def functional_embedding(
         padding_idx %= rows
     if max_norm is not None:
         embedding_renorm_(weight.detach(), input, float(max_norm), float(norm_type))
+    if sparse:
+        _refuse_sparse("embedding", weight)
     return embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 
@@ -169,7 +174,8 @@ def embedding_bag(
 
     Returns the result, the bag of each place, the sizes of bags and the rows of maxima.
     """
-    _refuse_sparse("embedding_bag", weight, sparse)
+    if sparse:
+        _refuse_sparse("embedding_bag", weight)
     if weight.ndim != 2:
         raise RuntimeError(
             f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}"
@@ -206,11 +212,15 @@ def _padding(weight, padding_idx):
     return padding_idx % rows
 
 
-def _refuse_sparse(function, weight, sparse):
-    if sparse and weight.requires_grad:
-        raise NotImplementedError(
-            f"{function}: sparse gradients are not there yet; call it with sparse=False"
-        )
+def _no_sparse(function):
+    return NotImplementedError(
+        f"{function}: sparse gradients are not there yet; call it with sparse=False"
+    )
+
+
+def _refuse_sparse(function, weight):
+    if is_recorded(weight):
+        raise _no_sparse(function)
 
 
 def _rows_of_bags(g, indices, bags, factors, padding_idx, scale_grad_by_freq):
@@ -319,7 +329,8 @@ def functional_embedding_bag(
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported "
             f"for mode='sum' (got mode='{mode}'). Please open a feature request on GitHub."
         )
-    _refuse_sparse("embedding_bag", weight, sparse)
+    if sparse:
+        _refuse_sparse("embedding_bag", weight)
     return bags(
         weight,
         input,
@@ -384,17 +395,20 @@ def one_hot(input, num_classes: int = -1):
     if num_classes == -1:
         num_classes = max(input.max().item() + 1, 1)
     if num_classes > 0:
-        found = ones_at(input, num_classes)
-        if found is not None:
-            return found
+        return ones_at(input, num_classes)
+    raise wrong_class(input)
+
+
+def wrong_class(input, *given):
+    """The complaint about an element that is no class."""
     if input.min().item() < 0:
-        raise RuntimeError("Class values must be non-negative.")
-    raise RuntimeError("Class values must be smaller than num_classes.")
+        return RuntimeError("Class values must be non-negative.")
+    return RuntimeError("Class values must be smaller than num_classes.")
 
 
 @template("ones_at", variants="")
 def ones_at(input, num_classes: int):
-    """one_hot with a number of classes; None if an element is not a class."""
+    """one_hot with a number of classes."""
 
 
 for _row in (functional_embedding, functional_embedding_bag):

@@ -12,6 +12,7 @@ from flambeau.ops.rules import weighted
 GROUPS = {t: "bool int float complex".split()[t.category] for t in d.ALL}
 GROUPS |= dict.fromkeys((d.uint16, d.uint32, d.uint64), "wide")
 GROUPS |= dict.fromkeys((d.float16, d.bfloat16), "half")
+GROUPS |= dict.fromkeys(d.QUANTIZED, "quantized")
 
 INTEGRAL = "bool int wide"
 FLOATING = "half float"
@@ -81,7 +82,10 @@ def not_implemented_derivative(op):
 def refuse_gradient(function, **tensors):
     """PyTorch has no derivative with respect to some arguments, and says so at once."""
     for name, t in tensors.items():
-        # what is computed from it needs no gradients where nothing is recorded
-        wants = getattr(t, "requires_grad", False)
-        if wants and t.reshape(-1)[:0].sum().requires_grad:
+        if getattr(t, "requires_grad", False) and is_recorded(t):
             raise errors.not_differentiable(function, name)
+
+
+def is_recorded(t):
+    """Would a call with this tensor be recorded? Without gradients, nothing that is computed."""
+    return t.requires_grad and t.reshape(-1)[:0].sum().requires_grad

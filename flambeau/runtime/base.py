@@ -6,9 +6,11 @@ assembled in eager/kernels.py, where the compiler meets this package; `meta` is 
 shapes and dtypes only.
 """
 
+from array import array
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from flambeau._device import device
 from flambeau.runtime.allocator import NO_POOL
 from flambeau.runtime.cpu import copy_bytes
 
@@ -23,6 +25,10 @@ class Runtime:
     """
 
     computes = True
+    runs_programs = True  # of kernels, without coming back to Python (eager/programs.py)
+    # products and convolutions that are planned in another way than the host's
+    multiplies: Callable | None = None  # see eager/gemm.py
+    convolutions: Any = None  # see eager/convolution.py
 
     def __init__(
         self,
@@ -36,6 +42,22 @@ class Runtime:
         self.copy, self.read, self.write = copy, read, write
         # as many as there are patterns of dtypes and strides; kept for good
         self.kernels: dict = {}
+
+    def part(self, index: int | None) -> "Runtime":
+        """The runtime of one device of this kind; of most kinds there is one."""
+        return self
+
+    def place(self, d: Any) -> Any:
+        """The very device that a description means: of most kinds there is one."""
+        return d if d.index is None else device(d.type)
+
+    def target(self) -> Any:
+        """What its kernels are made for (codegen/target.py)."""
+        return getattr(self.load, "target")()  # noqa: B009
+
+    def given(self, words: array) -> Any:
+        """A long description as kernels take it: an address, which the caller keeps alive."""
+        return words.buffer_info()[0]
 
     def kernel(self, name: str, build: Any, *key: Hashable) -> Any:
         """The kernel that build makes for a key; loaded once. name: what profiles call it."""

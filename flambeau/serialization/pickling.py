@@ -14,6 +14,7 @@ from collections import OrderedDict
 from flambeau import _dtype
 from flambeau._device import cpu, device
 from flambeau._memory_format import layout
+from flambeau._qscheme import qscheme
 from flambeau._tensor import Tensor
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.serialization import rebuilding as r
@@ -23,7 +24,7 @@ from flambeau.storage import root_of
 _AS_DIFFERENT_TYPES = (
     "Cannot save multiple tensors or storages that view the same data as different types"
 )
-_NAMED = (_dtype.dtype, r.StorageKind, types.FunctionType, types.BuiltinFunctionType)
+_NAMED = (_dtype.dtype, qscheme, r.StorageKind, types.FunctionType, types.BuiltinFunctionType)
 
 
 class Storages:
@@ -73,6 +74,12 @@ def _plain(t):
         t = t.detach().clone()  # its elements do not lie where a file could say
         stride = t._layout.strides
     offset = t._offset // lay.itemsize
+    if lay.dtype in _dtype.QUANTIZED:
+        from flambeau.eager.quantized import parts_of  # few programs have such tensors
+
+        place = _Place(t._storage, lay.dtype)
+        rest = (offset, size, stride, parts_of(t), requires_grad, OrderedDict())
+        return r.rebuild_quantized, (place, *rest)
     if lay.dtype in r.KINDS:
         place = _Place(t._storage, lay.dtype)
         return r.rebuild_tensor_v2, (place, offset, size, stride, requires_grad, OrderedDict())

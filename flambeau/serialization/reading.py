@@ -1,9 +1,11 @@
 """Reading an archive: its pickle, and storages when the pickle asks for them."""
 
+import importlib
 import io
 import mmap as memory_maps
 import pickle
 import sys
+import warnings
 from array import array
 
 from flambeau._typed_storage import TypedStorage, UntypedStorage
@@ -139,10 +141,12 @@ def _swap(target, dtype):
 
 _TORCHSCRIPT_WEIGHTS = (
     "Cannot use ``weights_only=True`` with TorchScript archives passed to ``torch.load``. "
+    "With `weights_only=False` they are handed to `torch.jit.load`, which compiles the programs "
+    "they hold: do it only if you trust the source of the file."
 )
 _TORCHSCRIPT = (
-    "'torch.load' received a zip file that looks like a TorchScript archive, which holds code "
-    "rather than objects: save model.state_dict() with torch.save to exchange weights."
+    "'torch.load' received a zip file that looks like a TorchScript archive dispatching to "
+    "'torch.jit.load' (call 'torch.jit.load' directly to silence this warning)"
 )
 
 
@@ -155,9 +159,14 @@ def _mapping_of(file):
 
 def read_archive(file, map_location, pickle_module, weights_only, mmap, arguments):
     """What a zip archive holds."""
+    start = file.tell()
     archive = ArchiveReader(file)
     if archive.is_torchscript:
-        raise RuntimeError(f"{_TORCHSCRIPT_WEIGHTS if weights_only else ''}{_TORCHSCRIPT}")
+        if weights_only:
+            raise RuntimeError(_TORCHSCRIPT_WEIGHTS)
+        warnings.warn(_TORCHSCRIPT, UserWarning, stacklevel=3)
+        file.seek(start)
+        return importlib.import_module("flambeau.jit").load(file, map_location)
     mapping = None
     if mmap:
         mapping = _mapping_of(file)

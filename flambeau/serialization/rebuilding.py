@@ -10,7 +10,7 @@ import sys
 from collections import Counter, OrderedDict
 from pickle import UnpicklingError, whichmodule  # type: ignore[attr-defined]
 
-from flambeau import _dtype
+from flambeau import _dtype, _qscheme
 from flambeau._device import cpu, device, meta
 from flambeau._layout import Size, dense_layout, make_layout
 from flambeau._memory_format import strided
@@ -38,6 +38,7 @@ KINDS = {
     for d in _dtype.ALL
     if d.name not in ("uint16", "uint32", "uint64")
 }
+KINDS |= {d: StorageKind("torch", f"{d.scalar_name}Storage", d) for d in _dtype.QUANTIZED}
 UNTYPED = StorageKind("torch.storage", "UntypedStorage", None)
 
 
@@ -149,6 +150,26 @@ def rebuild_tensor_v3(storage, offset, size, stride, requires_grad, hooks, dtype
     return _marked(_tensor(storage, offset, size, stride, dtype), requires_grad, metadata, storage)
 
 
+def rebuild_quantized(storage, offset, size, stride, parts, requires_grad, hooks):
+    """A quantized tensor; parts: scheme, scales, zero points and the axis of channels."""
+    from flambeau.eager import quantized  # few files have such tensors
+
+    dtype = getattr(storage, "dtype", None)
+    if dtype not in _dtype.QUANTIZED or not isinstance(parts, tuple) or not parts:
+        raise wrong("a quantized tensor of an unknown kind")
+    out = _tensor(storage, offset, size, stride, dtype)
+    for part in parts:
+        if isinstance(part, Tensor):
+            fill = getattr(getattr(part, "_storage", None), "fill", None)
+            if fill is not None:
+                fill()
+    try:
+        quantized.give_quantizer(out._storage, quantized.quantizer_from(parts, out.shape))
+    except ValueError as error:
+        raise wrong(str(error)) from None
+    return out
+
+
 def rebuild_meta_tensor(dtype, size, stride, requires_grad):
     return _marked(
         _tensor(MetaStorage(LARGEST, dtype), 0, size, stride, dtype), requires_grad, None
@@ -222,13 +243,20 @@ def make_bytearray(data=b"", *encoding):
     return bytearray(data)
 
 
-_TENSOR_FUNCTIONS = (rebuild_tensor, rebuild_tensor_v2, rebuild_tensor_v3, rebuild_meta_tensor)
+_TENSOR_FUNCTIONS = (
+    rebuild_tensor,
+    rebuild_tensor_v2,
+    rebuild_tensor_v3,
+    rebuild_meta_tensor,
+    rebuild_quantized,
+)
 
 ALLOWED = {
     "torch._utils._rebuild_tensor": rebuild_tensor,
     "torch._utils._rebuild_tensor_v2": rebuild_tensor_v2,
     "torch._utils._rebuild_tensor_v3": rebuild_tensor_v3,
     "torch._utils._rebuild_meta_tensor_no_storage": rebuild_meta_tensor,
+    "torch._utils._rebuild_qtensor": rebuild_quantized,
     "torch._utils._rebuild_parameter": rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": rebuild_parameter_with_state,
     "torch._tensor._rebuild_from_type_v2": rebuild_from_type,
@@ -245,6 +273,8 @@ ALLOWED = {
     "_codecs.encode": encode,
 }
 ALLOWED.update({f"torch.{d.name}": d for d in _dtype.ALL})
+ALLOWED.update({f"torch.{d.name}": d for d in _dtype.QUANTIZED})
+ALLOWED.update({f"torch.{name}": scheme for name, scheme in _qscheme.ALL.items()})
 ALLOWED.update({f"torch.{kind.name}": kind for kind in KINDS.values()})
 ALLOWED.update({f"torch.cuda.{kind.name}": kind for kind in KINDS.values()})
 

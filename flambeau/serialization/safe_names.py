@@ -62,11 +62,11 @@ def name_of(item):
     return ".".join(spoken_name(item) or (item.__module__, item.__qualname__))
 
 
-# what PyTorch allows in files and is not here: small floats, quantized and sparse tensors
+# what PyTorch allows in files and is not here: small floats and sparse tensors
 _NOT_HERE = re.compile(
-    r"torch\.(cuda\.)?((float[48]|q?u?int\dx?|bits\d|complex32|per_\w+_)\w*|quint\w+"
-    r"|(Float[48]|QU?Int|Bits|ComplexHalf)\w*Storage|sparse\.\w+)"
-    r"|torch\._utils\._rebuild_(qtensor|sparse_tensor|nested_tensor|wrapper_subclass|device_\w+)"
+    r"torch\.(cuda\.)?((float[48]|u?int\dx?|bits\d|complex32)\w*"
+    r"|(Float[48]|Bits|ComplexHalf)\w*Storage|sparse\.\w+)"
+    r"|torch\._utils\._rebuild_(sparse_tensor|nested_tensor|wrapper_subclass|device_\w+)"
 )
 
 

@@ -143,8 +143,9 @@ def test_torchscript(tmp_path, capsys):
     assert ": TorchScript archive, " in page and row(page, "weight")[1] == "[3, 2]"
     with pytest.raises(RuntimeError, match="Cannot use ``weights_only=True`` with TorchScript"):
         flambeau.load(tmp_path / "s.pt")
-    with pytest.raises(RuntimeError, match="looks like a TorchScript archive"):
-        flambeau.load(tmp_path / "s.pt", weights_only=False)
+    with pytest.warns(UserWarning, match="looks like a TorchScript archive dispatching to"):
+        loaded = flambeau.load(tmp_path / "s.pt", weights_only=False)
+    assert isinstance(loaded, flambeau.jit.ScriptModule) and loaded.weight.shape == (3, 2)
     said = "Expected input to be a checkpoint returned by torch.save but got a torchscript"
     with pytest.raises(ValueError, match=said):
         flambeau.serialization.get_unsafe_globals_in_checkpoint(tmp_path / "s.pt")

@@ -258,3 +258,17 @@ def test_a_frozen_module_of_pytorch(oracle):
         warnings.simplefilter("ignore")
         loaded = oracle.jit.load(io.BytesIO(mine.save_to_buffer()))
     assert close(plain(loaded(theirs.ramp(2, 1, 8, 8))), plain(mine(ramp(2, 1, 8, 8))), 1e-4)
+
+
+def test_torch_load_hands_archives_on(tmp_path):
+    path = tmp_path / "module.pt"
+    module = torch.jit.script(torch.nn.Linear(3, 2))
+    module.save(path)
+    with pytest.raises(RuntimeError, match="Cannot use ``weights_only=True`` with TorchScript"):
+        torch.load(path)
+    x = torch.ones(3)
+    said = "looks like a TorchScript archive dispatching to 'torch.jit.load'"
+    with pytest.warns(UserWarning, match=said):
+        assert torch.equal(torch.load(path, weights_only=False)(x), module(x))
+    with open(path, "rb") as file, pytest.warns(UserWarning, match=said):
+        assert torch.equal(torch.load(file, "cpu", weights_only=False)(x), module(x))

@@ -293,8 +293,8 @@ def test_pointwise_channels_last(rng):
 
 def test_no_matrix_of_patches():
     """What a thread needs besides the operands does not grow with the images."""
-    from flambeau.eager.convolution_plans import Geometry, product_plan, weight_plan
-    from flambeau.eager.convolution_squares import square_plan, square_weight_plan
+    from flambeau.planning.convolution_squares import square_plan, square_weight_plan
+    from flambeau.planning.convolutions import Geometry, product_plan, weight_plan
 
     def scratch(side, step):
         shape = (8, 64, 1, side, side)

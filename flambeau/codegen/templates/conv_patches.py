@@ -5,7 +5,7 @@ stay in one line of the image. For a block of channels and taps `pack` copies wh
 into a panel of the compute type, one row per (channel, tap), with zeros where a tap falls into the
 padding. So no larger matrix of patches than one that fits the cache ever exists, and strides,
 dilation, padding and half types are dealt with here and nowhere else. Products of such panels are
-in conv.py and conv_weight.py; sizes and tables come as words from eager/convolution_plans.py.
+in conv.py and conv_weight.py; sizes and tables come as words from planning/convolutions.py.
 """
 
 from flambeau.codegen.descriptions import Convolution, ConvolutionPhase

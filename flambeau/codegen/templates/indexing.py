@@ -365,5 +365,5 @@ def build_find():
             fn.ret()
             fn.open(fn.label("dead"))
     fn.ret()
-    add_entry(module, "ppiii")
+    add_entry(module, "ppiii", answers=True)
     return module_text(module)

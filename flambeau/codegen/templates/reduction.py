@@ -518,6 +518,7 @@ def _describe_whole(fn, block, number):
         for k, word in enumerate(words):
             fn.store(word, fn.gep(own, k, I64), 8)
         fn.store(own, block, 8)
+    return HEADER
 
 
 def build_rows(r, shape):

@@ -9,6 +9,7 @@ import math
 
 from flambeau.codegen import scalar as m
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
+from flambeau.codegen.target import current
 from flambeau.codegen.templates import normalization
 from flambeau.codegen.templates.rows import Between, Max, Pass, Program, Put, Rows, Sum, Tallies
 from flambeau.codegen.templates.rows_columns import Columns
@@ -31,13 +32,16 @@ def build(walk, name, *facts):
 def softmax(code):
     """y = exp(x - max) / sum."""
 
+    # half types have no room for the power itself: it is computed once more at the end, as it is
+    # where computing costs less than writing
+    again = code in HALF or bool(current().gpu)
+
     def powers(e, r):
         power = m.exp(e.x - r.top)
-        # half types have no room for the power itself: it is computed once more at the end
-        return {"total": Sum(power)} | ({} if code in HALF else {"y": Put(power)})
+        return {"total": Sum(power)} | ({} if again else {"y": Put(power)})
 
     def result(e, r):
-        power = m.exp(e.x - r.top) if code in HALF else e.y
+        power = m.exp(e.x - r.top) if again else e.y
         return {"y": Put(power * r.scale)}
 
     steps = (

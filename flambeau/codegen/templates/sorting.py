@@ -43,18 +43,21 @@ class Kernel:
         """The description as a tuple of named words (see codegen/descriptions.py)."""
         return kind(None, *self.words(len(kind._fields) - 1))
 
+    answers = False
+
     def report(self, number):
         """What the call gives back, if it is not zero."""
+        self.answers = True
         self.fn.store(number, self.fn.gep(self.block, len(self.kinds), I64), 8)
 
     def fail(self, condition, code=1):
         fn = self.fn
         with fn.when(condition):
-            self.report(V(fn, I64, str(code)))
+            fn.store(V(fn, I64, str(code)), fn.gep(self.block, len(self.kinds), I64), 8)
 
     def text(self):
         self.fn.ret()
-        add_entry(self.module, self.kinds)
+        add_entry(self.module, self.kinds, answers=self.answers)
         return module_text(self.module)
 
 

@@ -594,13 +594,17 @@ def _has_free_size(short, args):
     return short in _FREE
 
 
+# what ops refuse arguments with; anything else is a fault, not an answer
+_REFUSALS = (RuntimeError, ValueError, TypeError, IndexError)
+
+
 def _tried(function, leaves, spec):
     """What a function gives; None if it refuses."""
     given, named = pytree.tree_unflatten(leaves, spec)
     try:
         with no_grad():
             found = function(*given, **named)
-    except Exception:
+    except _REFUSALS:
         return None
     return () if found is None else found
 

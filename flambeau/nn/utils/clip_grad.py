@@ -16,6 +16,7 @@ from flambeau.eager import creation
 from flambeau.eager.updating import total_norm as norm_of_all
 from flambeau.eager.updating import update
 from flambeau.linalg import vector_norm
+from flambeau.ops.table import public as function
 
 
 def _by_dtype(tensors):
@@ -49,6 +50,9 @@ def get_total_norm(
     norm_type = float(norm_type)
     if not tensors:
         return creation.tensor(0.0)
+    if not tensors[0].device.runtime.runs_programs and not error_if_nonfinite:
+        norms = [vector_norm(t, norm_type) for t in tensors]
+        return vector_norm(function("stack")([n.to(norms[0].device) for n in norms]), norm_type)
     dtype, norms = None, []
     for kind, group in _by_dtype(tensors).items():
         real = kind.to_real()
@@ -84,7 +88,12 @@ def clip_grads_with_norm_(
     grads = _gradients(parameters)
     if not grads:
         return
-    factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0).item()
+    factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+    if not grads[0].device.runtime.runs_programs:  # nobody waits for the number
+        for grad in grads:
+            grad.mul_(factor.to(grad.device))
+        return
+    factor = factor.item()
     if factor == 1.0:
         return
     for group in _by_dtype(grads).values():

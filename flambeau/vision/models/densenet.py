@@ -56,18 +56,26 @@ class _DenseLayer(nn.Module):
         return self.conv1(self.relu1(self.norm1(flambeau.cat(inputs, 1))))
 
     def forward(self, input: Tensor | list[Tensor]) -> Tensor:
-        seen = (input,) if isinstance(input, Tensor) else tuple(input)
+        seen = [input] if isinstance(input, Tensor) else input
+        if self.memory_efficient and self.any_requires_grad(seen):
+            narrow = self.call_checkpoint_bottleneck(seen)
+        else:
+            narrow = self.bn_function(seen)
+        new = self.conv2(self.relu2(self.norm2(narrow)))
+        return F.dropout(new, self.drop_rate, self.training) if self.drop_rate > 0 else new
+
+    def any_requires_grad(self, input: list[Tensor]) -> bool:
+        wanted = [tensor.requires_grad for tensor in input]
+        return any(wanted)
+
+    @flambeau.jit.unused
+    def call_checkpoint_bottleneck(self, input: list[Tensor]) -> Tensor:
+        """What was concatenated and normalized is computed again on the way back."""
 
         def narrowed(*tensors: Tensor) -> Tensor:
             return self.bn_function(list(tensors))
 
-        if self.memory_efficient and any(tensor.requires_grad for tensor in seen):
-            # what was concatenated and normalized is computed again on the way back
-            narrow = checkpoint(narrowed, *seen, use_reentrant=False)
-        else:
-            narrow = narrowed(*seen)
-        new = self.conv2(self.relu2(self.norm2(narrow)))
-        return F.dropout(new, self.drop_rate, self.training) if self.drop_rate > 0 else new
+        return checkpoint(narrowed, *input, use_reentrant=False)
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
         # the published files still say "norm.1" for what is "norm1"
@@ -99,7 +107,7 @@ class _DenseBlock(nn.ModuleDict):
 
     def forward(self, init_features: Tensor) -> Tensor:
         features = [init_features]
-        for layer in self.values():
+        for _, layer in self.items():
             features.append(layer(features))
         return flambeau.cat(features, 1)
 

@@ -56,9 +56,9 @@ _LAYERS = {
 
 def renormalized(x: Tensor) -> Tensor:
     """Images normalized for ImageNet, as the weights that came from TensorFlow want them."""
-    like = {"dtype": x.dtype, "device": x.device}
-    scale = flambeau.tensor([std / 0.5 for std in (0.229, 0.224, 0.225)], **like)
-    shift = flambeau.tensor([(mean - 0.5) / 0.5 for mean in (0.485, 0.456, 0.406)], **like)
+    stds, means = [0.229, 0.224, 0.225], [0.485, 0.456, 0.406]
+    scale = flambeau.tensor([std / 0.5 for std in stds], dtype=x.dtype, device=x.device)
+    shift = flambeau.tensor([(m - 0.5) / 0.5 for m in means], dtype=x.dtype, device=x.device)
     return x[:, :3] * scale.view(3, 1, 1) + shift.view(3, 1, 1)
 
 
@@ -113,7 +113,7 @@ class Inception(nn.Module):
         self.branch4 = nn.Sequential(pool, reduced(pool_proj))
 
     def _forward(self, x: Tensor) -> list[Tensor]:
-        return [self._modules[f"branch{number}"](x) for number in (1, 2, 3, 4)]
+        return [self.branch1(x), self.branch2(x), self.branch3(x), self.branch4(x)]
 
     def forward(self, x: Tensor) -> Tensor:
         return flambeau.cat(self._forward(x), 1)
@@ -197,20 +197,28 @@ class GoogLeNet(nn.Module):
         x = self.maxpool2(self.conv3(self.conv2(self.maxpool1(self.conv1(x)))))
         x = self.maxpool3(self.inception3b(self.inception3a(x)))
         x = self.inception4a(x)
-        aux1 = self.aux1(x) if self.aux1 is not None and self.training else None
+        aux1: Tensor | None = None
+        if self.aux1 is not None and self.training:
+            aux1 = self.aux1(x)
         x = self.inception4d(self.inception4c(self.inception4b(x)))
-        aux2 = self.aux2(x) if self.aux2 is not None and self.training else None
+        aux2: Tensor | None = None
+        if self.aux2 is not None and self.training:
+            aux2 = self.aux2(x)
         x = self.maxpool4(self.inception4e(x))
         x = self.avgpool(self.inception5b(self.inception5a(x))).flatten(1)
         return self.fc(self.dropout(x)), aux2, aux1
 
+    @flambeau.jit.unused
     def eager_outputs(
         self, x: Tensor, aux2: Tensor | None, aux1: Tensor | None
     ) -> GoogLeNetOutputs | Tensor:
         return GoogLeNetOutputs(x, aux2, aux1) if self.training and self.aux_logits else x
 
     def forward(self, x: Tensor) -> GoogLeNetOutputs | Tensor:
-        return self.eager_outputs(*self._forward(self._transform_input(x)))
+        x, aux2, aux1 = self._forward(self._transform_input(x))
+        if flambeau.jit.is_scripting():  # one type, whatever the mode
+            return GoogLeNetOutputs(x, aux2, aux1)
+        return self.eager_outputs(x, aux2, aux1)
 
 
 GoogLeNet_Weights = published("GoogLeNet_Weights", __name__)

@@ -47,11 +47,6 @@ class _Joined(nn.Module):
             layer = conv(before, after, kernel_size=kernel, padding=padding, stride=stride)
             self.add_module(name, layer)
 
-    def _row(self, x: Tensor, *names: str) -> Tensor:
-        for name in names:
-            x = self._modules[name](x)
-        return x
-
     def _forward(self, x: Tensor) -> list[Tensor]:
         raise NotImplementedError
 
@@ -83,8 +78,8 @@ class InceptionA(_Joined):
     def _forward(self, x: Tensor) -> list[Tensor]:
         return [
             self.branch1x1(x),
-            self._row(x, "branch5x5_1", "branch5x5_2"),
-            self._row(x, "branch3x3dbl_1", "branch3x3dbl_2", "branch3x3dbl_3"),
+            self.branch5x5_2(self.branch5x5_1(x)),
+            self.branch3x3dbl_3(self.branch3x3dbl_2(self.branch3x3dbl_1(x))),
             self.branch_pool(_pooled(x)),
         ]
 
@@ -104,7 +99,7 @@ class InceptionB(_Joined):
     def _forward(self, x: Tensor) -> list[Tensor]:
         return [
             self.branch3x3(x),
-            self._row(x, "branch3x3dbl_1", "branch3x3dbl_2", "branch3x3dbl_3"),
+            self.branch3x3dbl_3(self.branch3x3dbl_2(self.branch3x3dbl_1(x))),
             F.max_pool2d(x, kernel_size=3, stride=2),
         ]
 
@@ -131,10 +126,11 @@ class InceptionC(_Joined):
         )
 
     def _forward(self, x: Tensor) -> list[Tensor]:
+        narrow = self.branch7x7dbl_3(self.branch7x7dbl_2(self.branch7x7dbl_1(x)))
         return [
             self.branch1x1(x),
-            self._row(x, *[f"branch7x7_{i}" for i in (1, 2, 3)]),
-            self._row(x, *[f"branch7x7dbl_{i}" for i in (1, 2, 3, 4, 5)]),
+            self.branch7x7_3(self.branch7x7_2(self.branch7x7_1(x))),
+            self.branch7x7dbl_5(self.branch7x7dbl_4(narrow)),
             self.branch_pool(_pooled(x)),
         ]
 
@@ -155,8 +151,8 @@ class InceptionD(_Joined):
 
     def _forward(self, x: Tensor) -> list[Tensor]:
         return [
-            self._row(x, "branch3x3_1", "branch3x3_2"),
-            self._row(x, *[f"branch7x7x3_{i}" for i in (1, 2, 3, 4)]),
+            self.branch3x3_2(self.branch3x3_1(x)),
+            self.branch7x7x3_4(self.branch7x7x3_3(self.branch7x7x3_2(self.branch7x7x3_1(x)))),
             F.max_pool2d(x, kernel_size=3, stride=2),
         ]
 
@@ -181,7 +177,7 @@ class InceptionE(_Joined):
 
     def _forward(self, x: Tensor) -> list[Tensor]:
         once = self.branch3x3_1(x)
-        twice = self._row(x, "branch3x3dbl_1", "branch3x3dbl_2")
+        twice = self.branch3x3dbl_2(self.branch3x3dbl_1(x))
         return [
             self.branch1x1(x),
             flambeau.cat([self.branch3x3_2a(once), self.branch3x3_2b(once)], 1),
@@ -298,15 +294,21 @@ class Inception3(nn.Module):
         x = self.Mixed_5d(self.Mixed_5c(self.Mixed_5b(self.maxpool2(x))))
         x = self.Mixed_6c(self.Mixed_6b(self.Mixed_6a(x)))
         x = self.Mixed_6e(self.Mixed_6d(x))
-        aux = self.AuxLogits(x) if self.AuxLogits is not None and self.training else None
+        aux: Tensor | None = None
+        if self.AuxLogits is not None and self.training:
+            aux = self.AuxLogits(x)
         x = self.Mixed_7c(self.Mixed_7b(self.Mixed_7a(x)))
         return self.fc(self.dropout(self.avgpool(x)).flatten(1)), aux
 
+    @flambeau.jit.unused
     def eager_outputs(self, x: Tensor, aux: Tensor | None) -> InceptionOutputs | Tensor:
         return InceptionOutputs(x, aux) if self.training and self.aux_logits else x
 
     def forward(self, x: Tensor) -> InceptionOutputs | Tensor:
-        return self.eager_outputs(*self._forward(self._transform_input(x)))
+        x, aux = self._forward(self._transform_input(x))
+        if flambeau.jit.is_scripting():  # one type, whatever the mode
+            return InceptionOutputs(x, aux)
+        return self.eager_outputs(x, aux)
 
 
 Inception_V3_Weights = published("Inception_V3_Weights", __name__)

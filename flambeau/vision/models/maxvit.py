@@ -98,9 +98,9 @@ class RelativePositionalMultiHeadAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         batch, groups, places, _ = x.shape
-        shape = (batch, groups, places, self.n_heads, self.head_dim)
-        q, k, v = flambeau.chunk(self.to_qkv(x), 3, dim=-1)
-        q, k, v = (part.reshape(shape).permute(0, 1, 3, 2, 4) for part in (q, k, v))
+        shape = [batch, groups, places, self.n_heads, self.head_dim]
+        parts = flambeau.chunk(self.to_qkv(x), 3, dim=-1)
+        q, k, v = [part.reshape(shape).permute(0, 1, 3, 2, 4) for part in parts]
         logits = q @ (k * self.scale_factor).transpose(-2, -1)
         out = F.softmax(logits + self.get_relative_positional_bias(), dim=-1) @ v
         return self.merge(out.permute(0, 1, 3, 2, 4).reshape(x.shape))
@@ -125,7 +125,7 @@ class WindowPartition(nn.Module):
     """(B, C, H, W) as (B, windows, places of a window, C)."""
 
     def forward(self, x: Tensor, p: int) -> Tensor:
-        x = x.unflatten(3, (-1, p)).unflatten(2, (-1, p))
+        x = x.unflatten(3, [-1, p]).unflatten(2, [-1, p])
         return x.permute(0, 2, 4, 3, 5, 1).flatten(3, 4).flatten(1, 2)
 
 
@@ -133,7 +133,7 @@ class WindowDepartition(nn.Module):
     """The way back."""
 
     def forward(self, x: Tensor, p: int, h_partitions: int, w_partitions: int) -> Tensor:
-        x = x.unflatten(2, (p, p)).unflatten(1, (h_partitions, w_partitions))
+        x = x.unflatten(2, [p, p]).unflatten(1, [h_partitions, w_partitions])
         return x.permute(0, 5, 1, 3, 2, 4).flatten(4, 5).flatten(2, 3)
 
 
@@ -175,16 +175,18 @@ class PartitionAttentionLayer(nn.Module):
         self.stochastic_dropout = StochasticDepth(p_stochastic_dropout, "row")
 
     def forward(self, x: Tensor) -> Tensor:
-        if any(side % self.p for side in self.grid_size):
+        height, width = self.grid_size[0], self.grid_size[1]
+        if height % self.p or width % self.p:
             raise AssertionError(
                 "Grid size must be divisible by partition size. Got grid size of "
                 f"{self.grid_size} and partition size of {self.p}"
             )
         x = self.partition_swap(self.partition_op(x, self.p))
-        for layer in (self.attn_layer, self.mlp_layer):
-            x = x + self.stochastic_dropout(layer(x))
-        many = [side // self.p for side in self.grid_size]
-        return self.departition_op(self.departition_swap(x), self.p, *many)
+        x = x + self.stochastic_dropout(self.attn_layer(x))
+        x = x + self.stochastic_dropout(self.mlp_layer(x))
+        return self.departition_op(
+            self.departition_swap(x), self.p, height // self.p, width // self.p
+        )
 
 
 class MaxVitLayer(nn.Module):

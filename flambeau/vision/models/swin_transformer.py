@@ -40,6 +40,7 @@ class _Merging(nn.Module):
     """Squares of 2 x 2 places become one place of twice the width; odd sizes are padded."""
 
     norm_first: bool
+    __constants__ = ("norm_first",)
 
     def __init__(self, dim: int, norm_layer: Layer = nn.LayerNorm) -> None:
         super().__init__()
@@ -49,9 +50,13 @@ class _Merging(nn.Module):
         self.norm = norm_layer(joined if self.norm_first else joined // 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        height, width = x.shape[-3:-1]
-        x = F.pad(x, (0, 0, 0, width % 2, 0, height % 2))
-        x = flambeau.cat([x[..., i::2, j::2, :] for j in (0, 1) for i in (0, 1)], -1)
+        x = F.pad(x, [0, 0, 0, x.shape[-2] % 2, 0, x.shape[-3] % 2])
+        even, odd = x[..., 0::2, :, :], x[..., 1::2, :, :]
+        left, right = (
+            [even[..., 0::2, :], odd[..., 0::2, :]],
+            [even[..., 1::2, :], odd[..., 1::2, :]],
+        )
+        x = flambeau.cat(left + right, -1)
         if self.norm_first:
             return self.reduction(self.norm(x))
         return self.norm(self.reduction(x))
@@ -71,18 +76,17 @@ class PatchMergingV2(_Merging):
 
 def _windows(x: Tensor, size: list[int]) -> Tensor:
     """(B, H, W, C) as (B * windows, places of a window, C)."""
-    rows, columns = size
-    x = x.unflatten(2, (-1, columns)).unflatten(1, (-1, rows)).transpose(2, 3)
+    x = x.unflatten(2, [-1, size[1]]).unflatten(1, [-1, size[0]]).transpose(2, 3)
     return x.flatten(3, 4).flatten(0, 2)
 
 
 def _image(x: Tensor, size: list[int], batch: int, across: int) -> Tensor:
     """The way back, for images that are so many windows wide."""
-    x = x.unflatten(1, tuple(size)).unflatten(0, (batch, -1, across)).transpose(2, 3)
+    x = x.unflatten(1, size).unflatten(0, [batch, -1, across]).transpose(2, 3)
     return x.flatten(3, 4).flatten(1, 2)
 
 
-def _bands(length: int, size: int, shift: int, device: Any) -> Tensor:
+def _bands(length: int, size: int, shift: int, device: flambeau.device) -> Tensor:
     """Places of one axis by number: far from the edge, before the shift, moved around the edge."""
     places = flambeau.arange(length, device=device)
     return (places >= length - size).int() + (places >= length - shift).int()
@@ -90,7 +94,8 @@ def _bands(length: int, size: int, shift: int, device: Any) -> Tensor:
 
 def _shift_mask(x: Tensor, full: list[int], size: list[int], shift: list[int]) -> Tensor:
     """-100 between places that met only because the shift went around the edge."""
-    down, right = map(_bands, full, size, shift, (x.device, x.device))
+    down = _bands(full[0], size[0], shift[0], x.device)
+    right = _bands(full[1], size[1], shift[1], x.device)
     regions = _windows((3 * down.unsqueeze(1) + right)[None, ..., None], size)
     apart = regions != regions.transpose(1, 2)
     return x.new_zeros(apart.shape).masked_fill(apart, -100.0)
@@ -99,8 +104,8 @@ def _shift_mask(x: Tensor, full: list[int], size: list[int], shift: list[int]) -
 def _logits(q: Tensor, k: Tensor, scale: Tensor | None) -> Tensor:
     """How much places attend to each other: by products, or by angles with a scale per head."""
     if scale is None:
-        return (q * q.shape[-1] ** -0.5) @ k.mT
-    angles = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT
+        return (q * float(q.shape[-1]) ** -0.5) @ k.transpose(-2, -1)
+    angles = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)
     return angles * scale.clamp(max=math.log(100.0)).exp()
 
 
@@ -126,29 +131,31 @@ def shifted_window_attention(
         shift_size: how far windows are shifted; not at all where one covers everything.
         logit_scale: compare directions only, and scale by this (version 2).
     """
-    batch, *sizes, _ = input.shape
-    full = [-(-n // w) * w for n, w in zip(sizes, window_size, strict=True)]
-    shift = [s if w < n else 0 for n, w, s in zip(full, window_size, shift_size, strict=True)]
-    x = F.pad(input, (0, 0, 0, full[1] - sizes[1], 0, full[0] - sizes[0]))
-    if any(shift):
-        x = x.roll([-s for s in shift], (1, 2))
+    batch, height, width = input.shape[0], input.shape[1], input.shape[2]
+    rows, columns = window_size[0], window_size[1]
+    full = [(height + rows - 1) // rows * rows, (width + columns - 1) // columns * columns]
+    shift = [shift_size[k] if window_size[k] < full[k] else 0 for k in range(2)]
+    is_shifted = shift[0] != 0 or shift[1] != 0
+    x = F.pad(input, [0, 0, 0, full[1] - width, 0, full[0] - height])
+    if is_shifted:
+        x = x.roll([-shift[0], -shift[1]], [1, 2])
     x = _windows(x, window_size)
     if logit_scale is not None and qkv_bias is not None:  # keys have no bias in version 2
         of_q, of_k, of_v = qkv_bias.chunk(3)
         qkv_bias = flambeau.cat([of_q, flambeau.zeros_like(of_k), of_v])
-    parts = F.linear(x, qkv_weight, qkv_bias).unflatten(-1, (3, num_heads, -1))
+    parts = F.linear(x, qkv_weight, qkv_bias).unflatten(-1, [3, num_heads, -1])
     q, k, v = parts.permute(2, 0, 3, 1, 4).unbind(0)
     logits = _logits(q, k, logit_scale) + relative_position_bias
-    if any(shift):
+    if is_shifted:
         mask = _shift_mask(x, full, window_size, shift).unsqueeze(1)
-        logits = (logits.unflatten(0, (batch, -1)) + mask).flatten(0, 1)
+        logits = (logits.unflatten(0, [batch, -1]) + mask).flatten(0, 1)
     weights = F.dropout(logits.softmax(-1), attention_dropout, training)
     x = F.linear((weights @ v).transpose(1, 2).flatten(2), proj_weight, proj_bias)
     x = F.dropout(x, dropout, training)
     x = _image(x, window_size, batch, full[1] // window_size[1])
-    if any(shift):
-        x = x.roll(shift, (1, 2))
-    return x[:, : sizes[0], : sizes[1]].contiguous()
+    if is_shifted:
+        x = x.roll(shift, [1, 2])
+    return x[:, :height, :width].contiguous()
 
 
 fx.wrap("shifted_window_attention")  # its branches depend on the size of the input
@@ -194,20 +201,32 @@ class ShiftedWindowAttention(nn.Module):
         self.register_buffer("relative_position_index", differences(*self.window_size).flatten())
 
     def _bias(self, table: Tensor) -> Tensor:
-        places = math.prod(self.window_size)
+        places = self.window_size[0] * self.window_size[1]
         bias = table[self.relative_position_index].view(places, places, -1)
         return bias.permute(2, 0, 1).contiguous().unsqueeze(0)
 
     def get_relative_position_bias(self) -> Tensor:
         return self._bias(self.relative_position_bias_table)
 
-    def forward(self, x: Tensor, logit_scale: Tensor | None = None) -> Tensor:
-        bias, qkv, proj = self.get_relative_position_bias(), self.qkv, self.proj
+    def _attend(self, x: Tensor, logit_scale: Tensor | None) -> Tensor:
         return shifted_window_attention(
-            *(x, qkv.weight, proj.weight, bias, self.window_size, self.num_heads, self.shift_size),
-            *(self.attention_dropout, self.dropout, qkv.bias, proj.bias, logit_scale),
-            training=self.training,
+            x,
+            self.qkv.weight,
+            self.proj.weight,
+            self.get_relative_position_bias(),
+            self.window_size,
+            self.num_heads,
+            self.shift_size,
+            self.attention_dropout,
+            self.dropout,
+            self.qkv.bias,
+            self.proj.bias,
+            logit_scale,
+            self.training,
         )
+
+    def forward(self, x: Tensor, logit_scale: Tensor | None = None) -> Tensor:
+        return self._attend(x, logit_scale)
 
 
 class ShiftedWindowAttentionV2(ShiftedWindowAttention):
@@ -231,7 +250,7 @@ class ShiftedWindowAttentionV2(ShiftedWindowAttention):
         return 16 * flambeau.sigmoid(self._bias(table))
 
     def forward(self, x: Tensor, logit_scale: Tensor | None = None) -> Tensor:
-        return super().forward(x, self.logit_scale if logit_scale is None else logit_scale)
+        return self._attend(x, self.logit_scale if logit_scale is None else logit_scale)
 
 
 class SwinTransformerBlock(nn.Module):

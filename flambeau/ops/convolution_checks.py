@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 from flambeau import errors
 from flambeau._natively import natively
-from flambeau.eager.plans import Plans
 
 
 class Call(NamedTuple):
@@ -32,27 +31,15 @@ def _expanded(value, name, dims):
     return value
 
 
-def check(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
-    """Checks layouts (bias may be None) and gives a Call."""
-    rest = weight, bias, stride, padding, dilation, transposed, output_padding, groups
-    if transposed or not input.numel or input.ndim != weight.ndim or input.ndim < 3:
-        return _checked(input, *rest)
-    # all but the sizes of an image was looked at before
+def resized(known, input, weight):
+    """The Call for an input that differs from a checked one in the sizes of its images alone."""
     given = input.sizes
-    mark = input.ndim, given[1], input.dtype, *rest
-    known = _SETTLED[mark]
-    if known is None:
-        known = _checked(input, *rest)
-        _SETTLED[mark] = known
-        return known
     spatial = _convolved_size(given[2:], weight.sizes[2:], *known[:3])
     return Call(*known[:4], (given[0], known.shape[1], *spatial))
 
 
-_SETTLED = Plans(lambda mark: None, by_default=False)
-
-
-def _checked(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
+def check(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
+    """Checks layouts (bias may be None) and gives a Call."""
     dims = weight.ndim - 2
     if dims <= 0:
         raise RuntimeError("weight should have at least three dimensions")

@@ -7,6 +7,7 @@ sizes alone, so results do not depend on threads. The kernels are in codegen/tem
 """
 
 import itertools
+from functools import lru_cache
 from typing import NamedTuple
 
 from flambeau._natively import natively
@@ -19,7 +20,6 @@ from flambeau.codegen.descriptions import (
 )
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
 from flambeau.codegen.scalar import BITS
-from flambeau.eager.plans import Plans
 from flambeau.runtime.cpu import packed
 from flambeau.runtime.stacks import alone
 
@@ -61,14 +61,16 @@ def summed_size(code):
     return max(4, BITS[COMPUTE_TYPE[code]] // 8)
 
 
+@lru_cache
+def registers(code):
+    """(elements per vector register while they are summed, rows of a chunk of strips)."""
+    return alone(_registers, code)
+
+
 def _registers(code):
     from flambeau.codegen.templates import conv_panels, tiles  # with llvmlite, on first need
 
     return tiles.lanes(code), conv_panels.chunk_rows()
-
-
-# dtype code -> elements per vector register while they are summed, rows of a chunk of strips
-REGISTERS = Plans(lambda code: alone(_registers, code), by_default=False)
 
 
 def cut(count, most):
@@ -172,11 +174,10 @@ class Pattern(NamedTuple):
     strip_bytes: int
     pixels: int  # of a block, at most
     work: int  # products of a pixel, in a group
-    frames: Plans
 
 
-def _pattern(key):
-    code, channels, rows, kernel, stride, padding, dilation, groups, backward = key
+@lru_cache(512)
+def pattern_of(code, channels, rows, kernel, stride, padding, dilation, groups, backward):
     size = summed_size(code)
     c, m = channels // groups, rows // groups
     every = list(itertools.product(*map(range, kernel)))
@@ -205,12 +206,11 @@ def _pattern(key):
             k_first += block[1] * block[3]
             depth, most = max(depth, block[1] * block[3]), max(most, block[3])
     tables = packed(all_taps), packed(all_blocks)
-    step = 3 * REGISTERS[code][0]
+    step = 3 * registers(code)[0]
     pixels = max(step, PIXELS * PANEL // max(PANEL, depth) * 4 // size // step * step)
     work = rows * inner * total
-    frames = Plans(lambda facts: _product_frame((key, *facts)), by_default=False)
     return Pattern(
-        size, rows, inner, weights, found, depth, most, *tables, strips, pixels, work, frames
+        size, rows, inner, weights, found, depth, most, *tables, strips, pixels, work
     )  # fmt: skip
 
 
@@ -222,14 +222,6 @@ def _taps_back(first, every, stride, padding, dilation, size):
         if not any(r % s for r, s in zip(reach, stride)):
             taps.append((*[r // s for r, s in zip(reach, stride)], t * size))
     return taps
-
-
-PATTERNS = Plans(_pattern, by_default=False)
-
-
-def pattern_of(g, code, backward):
-    rest = g.kernel, g.stride, g.padding, g.dilation, g.groups, backward
-    return PATTERNS[code, g.x_shape[1], g.y_shape[1], *rest]
 
 
 def _lattices(g, pattern, backward):
@@ -296,11 +288,11 @@ class ProductPlan(NamedTuple):
 def product_plan(g, code, backward, biased):
     """A convolution (x to y), or the way back (y to x)."""
     key = code, g.x_shape[1], g.y_shape[1], *g[4:], backward
-    pattern, n = PATTERNS[key], g.x_shape[0]
+    pattern, n = pattern_of(*key), g.x_shape[0]
     lattices, steps, y_strides = _lattices(g, pattern, backward)
     (_, _, *sizes), strides = (g.y_shape, g.y_strides) if backward else (g.x_shape, g.x_strides)
     block, lines, per_part, together, own, each = _cut_pixels(
-        tuple(itertools.chain(*lattices)), n, g.groups, REGISTERS[code][0], pattern.pixels,
+        tuple(itertools.chain(*lattices)), n, g.groups, registers(code)[0], pattern.pixels,
         pattern.work, pattern.rows,
     )  # fmt: skip
     first, records = 0, []
@@ -310,7 +302,7 @@ def product_plan(g, code, backward, biased):
             records += phase.record(first, d, h, w, base, many)
             first += -(-many // block) * each
     phases = len(records) // len(ConvolutionPhase._fields)
-    frame = pattern.frames[biased, block, lines, per_part, together, bool(own), phases]
+    frame = _product_frame(key, biased, block, lines, per_part, together, bool(own), phases)
     found = frame.describe(first, (*strides, *sizes, *steps, *y_strides), records)
     return ProductPlan(found, frame.slot_bytes, frame.first_description, frame.first_bytes)
 
@@ -344,9 +336,9 @@ def _cut_pixels(lattices: tuple, n, groups, width, most, work, rows):
     return block, lines, per_part, together, largest <= block, each
 
 
-def _product_frame(key):
-    facts, biased, block, lines, per_part, together, own, phases = key
-    pattern, groups, (_, strip_chunk) = PATTERNS[facts], facts[7], REGISTERS[facts[0]]
+@lru_cache(512)
+def _product_frame(facts, biased, block, lines, per_part, together, own, phases):
+    pattern, groups, (_, strip_chunk) = pattern_of(*facts), facts[7], registers(facts[0])
     rows, depth, size = pattern.rows, pattern.depth, pattern.size
     v = _common(size, block, depth, pattern.most_taps, lines) | pattern.weights
     v["sums_pitch"] = line = v["panel_pitch"]
@@ -378,23 +370,24 @@ class WeightPlan(NamedTuple):
 def weight_plan(g, code, biased):
     """The gradient of the weights, and of the bias if asked for."""
     key = code, g.x_shape[1], g.y_shape[1], *g[4:], False
-    pattern, (width, _) = PATTERNS[key], REGISTERS[code]
+    pattern, (width, _) = pattern_of(*key), registers(code)
     (phase,), groups, (n, _, out_d, out_h, out_w) = pattern.phases, g.groups, g.y_shape
     pixels = n * out_d * out_h * out_w
     block = min(WEIGHT_PIXELS * 4 // pattern.size, up(pixels, width))
     k_parts = max(1, min(phase.blocks_count, FEW, pattern.inner * len(phase.taps) // 512))
     k_parts = max(1, min(k_parts, -(-FEW // groups)))
     pixel_parts = even(min(-(-pixels // block) // 2, -(-FEW // (k_parts * groups))))
-    frame = WEIGHTS[key, biased, block, _lines(block, width, out_w), k_parts, pixel_parts]
+    lines = _lines(block, width, out_w)
+    frame = _weight_frame(key, biased, block, lines, k_parts, pixel_parts)
     images = *g.x_strides, *g.x_shape[2:], *g.stride, *g.y_strides
     record = phase.record(0, out_d, out_h, out_w, 0, pixels)
     found = frame.describe(k_parts * pixel_parts * groups, images, record)
     return WeightPlan(found, frame.slot_bytes, frame.first_description, frame.first_bytes)
 
 
-def _weight_frame(key):
-    facts, biased, block, lines, k_parts, pixel_parts = key
-    pattern, groups, (width, _) = PATTERNS[facts], facts[7], REGISTERS[facts[0]]
+@lru_cache(512)
+def _weight_frame(facts, biased, block, lines, k_parts, pixel_parts):
+    pattern, groups, (width, _) = pattern_of(*facts), facts[7], registers(facts[0])
     rows, inner, size = pattern.rows, pattern.inner, pattern.size
     k_total = inner * len(pattern.phases[0].taps)
     v = _common(size, block, pattern.depth, pattern.most_taps, lines)
@@ -414,9 +407,6 @@ def _weight_frame(key):
     return _framed(v, pattern, 1, slot, packed(gather), pixel_parts * part_bytes)
 
 
-WEIGHTS = Plans(_weight_frame, by_default=False)
-
-
 # -- depthwise ------------------------------------------------------------------------------------
 
 LARGEST_PLANE = 1 << 21  # bytes of a padded plane; larger ones are left to the general kernel
@@ -424,7 +414,8 @@ LARGEST_PLANE = 1 << 21  # bytes of a padded plane; larger ones are left to the 
 
 def _planes(g, code, backward):
     """(words, tables) for padded planes of the source; None if they would be too large."""
-    pattern, (source, strides) = pattern_of(g, code, backward), (g.x_shape, g.x_strides)
+    pattern = pattern_of(code, g.x_shape[1], g.y_shape[1], *g[4:], backward)
+    source, strides = g.x_shape, g.x_strides
     if backward:
         source, strides = g.y_shape, g.y_strides
     lattices, steps, y_strides = _lattices(g, pattern, backward)

@@ -5,9 +5,8 @@ that do not grow with the images.
 """
 
 from flambeau.codegen.descriptions import SquareGather, SquareSpread
-from flambeau.eager.convolution_plans import (
+from flambeau.planning.convolutions import (
     FEW,
-    REGISTERS,
     ProductPlan,
     WeightPlan,
     cut,
@@ -15,6 +14,7 @@ from flambeau.eager.convolution_plans import (
     even,
     pitch,
     put_images,
+    registers,
     summed_size,
     up,
 )
@@ -53,7 +53,7 @@ def _block(squares, width, most):
 
 def square_plan(g, code, backward, biased):
     """A convolution (x to y), or the way back with turned weights."""
-    size, (width, _) = summed_size(code), REGISTERS[code]
+    size, (width, _) = summed_size(code), registers(code)
     _, pad_h, pad_w = g.padding
     if backward:
         source, strides, out, out_strides = g.y_shape, g.y_strides, g.x_shape, g.x_strides
@@ -93,7 +93,7 @@ def square_plan(g, code, backward, biased):
 
 def square_weight_plan(g, code):
     """The gradient of the weights."""
-    size, (width, _) = summed_size(code), REGISTERS[code]
+    size, (width, _) = summed_size(code), registers(code)
     n, rows, _, out_h, out_w = g.y_shape
     high, wide, channels = -(-out_h // 2), -(-out_w // 2), g.x_shape[1]
     squares = n * high * wide

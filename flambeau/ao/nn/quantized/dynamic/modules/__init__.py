@@ -1,0 +1,1 @@
+"""Dynamic modules, one family per file."""

@@ -1,0 +1,139 @@
+"""QConfigMapping: which QConfig the parts of a model get."""
+
+from collections import OrderedDict
+from typing import Any
+
+import flambeau as torch
+from flambeau import nn
+from flambeau.ao.quantization import observer as ob
+from flambeau.ao.quantization.fake_quantize import (
+    default_fixed_qparams_range_0to1_fake_quant,
+    default_fixed_qparams_range_neg1to1_fake_quant,
+    default_weight_fake_quant,
+)
+from flambeau.ao.quantization.qconfig import (
+    QConfig,
+    QConfigAny,
+    default_quint8_weight_qconfig,
+    default_reuse_input_qconfig,
+    get_default_qat_qconfig,
+    get_default_qconfig,
+)
+
+_F = torch.nn.functional
+_ZERO_TO_ONE = (nn.Hardsigmoid, _F.hardsigmoid, "hardsigmoid", "hardsigmoid_", nn.Sigmoid,
+                torch.sigmoid, "sigmoid", "sigmoid_", nn.Softmax)  # fmt: skip
+_AROUND_ZERO = (nn.Tanh, torch.tanh, "tanh", "tanh_")
+
+
+class QConfigMapping:
+    """From the least particular to the most: all, by type, by pattern of names, by name."""
+
+    def __init__(self) -> None:
+        self.global_qconfig: QConfigAny = None
+        self.object_type_qconfigs: OrderedDict[Any, QConfigAny] = OrderedDict()
+        self.module_name_regex_qconfigs: OrderedDict[str, QConfigAny] = OrderedDict()
+        self.module_name_qconfigs: OrderedDict[str, QConfigAny] = OrderedDict()
+        self.module_name_object_type_order_qconfigs: OrderedDict = OrderedDict()
+
+    def set_global(self, global_qconfig: QConfigAny) -> "QConfigMapping":
+        self.global_qconfig = global_qconfig
+        return self
+
+    def set_object_type(self, object_type: Any, qconfig: QConfigAny) -> "QConfigMapping":
+        """For a class of modules, a function, or a method by its name."""
+        self.object_type_qconfigs[object_type] = qconfig
+        return self
+
+    def set_module_name_regex(
+        self, module_name_regex: str, qconfig: QConfigAny
+    ) -> "QConfigMapping":
+        self.module_name_regex_qconfigs[module_name_regex] = qconfig
+        return self
+
+    def set_module_name(self, module_name: str, qconfig: QConfigAny) -> "QConfigMapping":
+        self.module_name_qconfigs[module_name] = qconfig
+        return self
+
+    def set_module_name_object_type_order(
+        self, module_name: str, object_type: Any, index: int, qconfig: QConfigAny
+    ) -> "QConfigMapping":
+        self.module_name_object_type_order_qconfigs[module_name, object_type, index] = qconfig
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """The older form."""
+        order = self.module_name_object_type_order_qconfigs
+        return {
+            "": self.global_qconfig,
+            "object_type": list(self.object_type_qconfigs.items()),
+            "module_name_regex": list(self.module_name_regex_qconfigs.items()),
+            "module_name": list(self.module_name_qconfigs.items()),
+            "module_name_object_type_order": [(*key, value) for key, value in order.items()],
+        }
+
+    @classmethod
+    def from_dict(cls, qconfig_dict: dict[str, Any]) -> "QConfigMapping":
+        """From the older form."""
+        found = cls()
+        if "" in qconfig_dict:
+            found.set_global(qconfig_dict[""])
+        for kind, qconfig in qconfig_dict.get("object_type", []):
+            found.set_object_type(kind, qconfig)
+        for name, qconfig in qconfig_dict.get("module_name_regex", []):
+            found.set_module_name_regex(name, qconfig)
+        for name, qconfig in qconfig_dict.get("module_name", []):
+            found.set_module_name(name, qconfig)
+        for *key, qconfig in qconfig_dict.get("module_name_object_type_order", []):
+            found.set_module_name_object_type_order(*key, qconfig)
+        return found
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for name, value in vars(self).items():
+            if isinstance(value, OrderedDict) and value:
+                lines.append(f" {name}")
+                lines += [f"  {key}: {item}" for key, item in value.items()]
+            else:
+                lines.append(f" {name}: {value}")
+        return "\n".join([*lines, ")"])
+
+
+def _default(backend: str, qconfig: QConfig, is_qat: bool) -> QConfigMapping:
+    zero_to_one: Any = ob.default_fixed_qparams_range_0to1_observer
+    around_zero: Any = ob.default_fixed_qparams_range_neg1to1_observer
+    if is_qat:
+        zero_to_one = default_fixed_qparams_range_0to1_fake_quant
+        around_zero = default_fixed_qparams_range_neg1to1_fake_quant
+    weight: Any = default_weight_fake_quant if is_qat else ob.default_weight_observer
+    found = (
+        QConfigMapping().set_global(qconfig).set_object_type("reshape", default_reuse_input_qconfig)
+    )
+    # weights of transposed convolutions and of embeddings have one scale
+    per_tensor = QConfig(qconfig.activation, weight)
+    for kind in (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d):
+        found.set_object_type(kind, per_tensor)
+    for function in (_F.conv_transpose1d, _F.conv_transpose2d, _F.conv_transpose3d):
+        found.set_object_type(function, per_tensor)
+    for kind in (_F.layer_norm, nn.LayerNorm, nn.PReLU):
+        if kind is nn.PReLU:
+            found.set_object_type(kind, default_quint8_weight_qconfig)
+        else:
+            found.set_object_type(
+                kind, QConfig(qconfig.activation, ob.default_placeholder_observer)
+            )
+    for kind in _ZERO_TO_ONE:
+        found.set_object_type(kind, QConfig(zero_to_one, weight))
+    for kind in _AROUND_ZERO:
+        found.set_object_type(kind, QConfig(around_zero, weight))
+    return found
+
+
+def get_default_qconfig_mapping(backend: str = "x86", version: int = 0) -> QConfigMapping:
+    """What an engine is usually given, for quantization after training."""
+    return _default(backend, get_default_qconfig(backend, version), False)
+
+
+def get_default_qat_qconfig_mapping(backend: str = "x86", version: int = 1) -> QConfigMapping:
+    """The same for training."""
+    return _default(backend, get_default_qat_qconfig(backend, version), True)

@@ -1,0 +1,367 @@
+"""Convolutions of quantized tensors: `torch.ops.quantized.conv2d` and its kin.
+
+Pictures are read with channels last, and given back so. Where there are edges to add, the picture
+is copied into a larger one filled with its zero point; then a patch is a few runs of bytes at fixed
+distances, and the convolution a product of bytes (`eager/byte_products.py`). conv1d is conv2d of
+one line; conv3d adds up its planes as lines of taps if the depth of its kernel is one, and goes
+through exact float64 sums otherwise. Depthwise convolutions have a kernel of their own.
+"""
+
+from typing import Any
+
+import flambeau as torch
+from flambeau import Tensor
+from flambeau.ao.quantized_ops.linear import (
+    _PLAIN,
+    ScriptObject,
+    centred,
+    column_scales,
+    is_centred,
+    unsigned,
+)
+from flambeau.eager import byte_products
+from flambeau.eager.byte_products import Geometry
+from flambeau.eager.byte_taps import DepthwisePacked, depthwise
+from flambeau.eager.quantized import (
+    PerTensor,
+    integers_of,
+    is_quantized,
+    quantized_over,
+    quantizer_of,
+)
+from flambeau.eager.rows import address
+
+PUBLIC = (
+    "conv1d_prepack conv2d_prepack conv3d_prepack conv1d_unpack conv2d_unpack conv3d_unpack "
+    "conv_prepack conv_unpack conv1d conv2d conv3d conv1d_relu conv2d_relu conv3d_relu "
+    "conv1d_dynamic conv2d_dynamic conv3d_dynamic conv2d_add conv2d_add_relu conv2d_stride "
+    "conv2d_padding conv2d_dilation conv2d_groups"
+).split()
+
+
+def tuple_of(value: Any, dims: int) -> tuple:
+    """One number per dimension."""
+    found = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+    return found * dims if len(found) == 1 else found
+
+
+class ConvPackedParams(ScriptObject):
+    """A quantized weight, a float bias, and how the kernel moves."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any,
+                 dilation: Any, groups: int, output_padding: Any = 0, transpose: bool = False
+                 ) -> None:  # fmt: skip
+        if not is_quantized(weight) or weight.dtype is not torch.qint8:
+            raise RuntimeError("The weight of a quantized convolution must be of dtype qint8")
+        dims = weight.dim() - 2
+        self.weight, self.bias, self.dims, self.groups = weight, bias, dims, groups
+        self.stride, self.padding = tuple_of(stride, dims), tuple_of(padding, dims)
+        self.dilation, self.transpose = tuple_of(dilation, dims), transpose
+        self.output_padding = tuple_of(output_padding, dims)
+        self._kind = f"quantized.Conv{dims}dPackedParamsBase"
+        self._made: Any = None
+        self._geometries: dict = {}
+
+    def unpack(self) -> tuple:
+        return self.weight, self.bias
+
+    def __reduce__(self) -> tuple:
+        return ConvPackedParams, (
+            self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups,
+            self.output_padding, self.transpose,
+        )  # fmt: skip
+
+    def __deepcopy__(self, memo: dict) -> "ConvPackedParams":
+        return self  # nothing in it ever changes
+
+    @property
+    def is_depthwise(self) -> bool:
+        rows, per_group = self.weight.shape[:2]
+        return self.groups > 1 and per_group == 1 and rows == self.groups
+
+    @property
+    def made(self) -> Any:
+        """The weight as the kernel wants it."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def _make(self):
+        integers, scales = integers_of(self.weight), column_scales(self.weight)
+        while integers.dim() < 4:
+            integers = integers.unsqueeze(2)
+        rows, channels, high, wide = integers.shape
+        if self.is_depthwise:
+            return DepthwisePacked(integers.reshape(rows, high * wide), scales, self.bias)
+        last = integers.permute(0, 2, 3, 1)
+        if self.joins_taps:
+            runs = last.reshape(rows, high, wide * channels)
+        else:
+            runs = last.reshape(rows, high * wide, channels)
+        grouped = runs.reshape(self.groups, rows // self.groups, *runs.shape[1:]).contiguous()
+        return byte_products.Packed(grouped, scales, self.bias)
+
+    @property
+    def joins_taps(self) -> bool:
+        """Do the taps of a line lie side by side, so that they are one run?"""
+        return self.groups == 1 and self.dilation[-1] == 1
+
+
+def conv2d_prepack(weight, bias, stride, padding, dilation, groups):
+    """A weight of dtype qint8 and its bias, packed."""
+    return ConvPackedParams(weight, bias, stride, padding, dilation, groups)
+
+
+conv_prepack = conv2d_prepack
+
+
+def conv1d_prepack(weight, bias, stride, padding, dilation, groups):
+    return ConvPackedParams(weight, bias, stride, padding, dilation, groups)
+
+
+def conv3d_prepack(weight, bias, stride, padding, dilation, groups):
+    return ConvPackedParams(weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d_unpack(packed_weights):
+    return packed_weights.unpack()
+
+
+def conv_unpack(packed_weights):
+    return packed_weights.unpack()
+
+
+def conv1d_unpack(packed_weights):
+    return packed_weights.unpack()
+
+
+def conv3d_unpack(packed_weights):
+    return packed_weights.unpack()
+
+
+def conv2d_stride(packed_weights):
+    return list(packed_weights.stride)
+
+
+def conv2d_padding(packed_weights):
+    return list(packed_weights.padding)
+
+
+def conv2d_dilation(packed_weights):
+    return list(packed_weights.dilation)
+
+
+def conv2d_groups(packed_weights):
+    return packed_weights.groups
+
+
+def _check(x, packed):
+    if x.dim() != packed.dims + 2:
+        raise RuntimeError(
+            f"conv{packed.dims}d(): Expected activation to be {packed.dims + 2}-dimensional."
+        )
+    rows, per_group = packed.weight.shape[:2]
+    channels = rows if packed.transpose else per_group * packed.groups
+    if x.shape[1] != channels:
+        raise RuntimeError(
+            f"[QConv{packed.dims}D] Given groups={packed.groups}, weight of size "
+            f"{list(packed.weight.shape)}, expected input (NCHW) {list(x.shape)} to have "
+            f"{channels} channels, but got {x.shape[1]} channels instead"
+        )
+
+
+def channels_last(integers: Tensor, pads: tuple, fill: int) -> Tensor:
+    """Pictures as [pictures, lines, places, channels], dense, with edges; a little can be read
+    beyond the last.
+    """
+    count, channels, high, wide = integers.shape
+    up, left = pads
+    high, wide = high + 2 * up, wide + 2 * left
+    moved = integers.permute(0, 2, 3, 1)
+    if not up and not left and moved.is_contiguous() and channels % 4 == 0:
+        return moved
+    block = torch.empty(count * high * wide * channels + 4, dtype=torch.uint8)
+    out = block[:-4].view(count, high, wide, channels)
+    if up or left:
+        block.fill_(fill)
+        out[:, up : high - up, left : wide - left].copy_(moved)
+    else:
+        out.copy_(moved)
+    return out
+
+
+def _geometry(packed, shape, out_size):
+    """Where patches lie in padded pictures of a shape."""
+    key = (shape, out_size)
+    found = packed._geometries.get(key)
+    if found is not None:
+        return found
+    count, high, wide, channels = shape
+    (down, across), (spread_down, spread_across) = _two(packed.stride), _two(packed.dilation)
+    kernel_high, kernel_wide = _two(packed.weight.shape[2:])
+    line = wide * channels
+    joined = packed.joins_taps
+    pictures, lines, places = count, *out_size
+    pixel_step, line_step, picture_step = across * channels, down * line, high * line
+    if (down, across) == (1, 1) and (lines, places) == (high, wide):  # kernels of 1 x 1
+        pictures, lines, places = 1, 1, count * high * wide
+    found = Geometry(
+        pictures=pictures, height=lines, width=places, pixel_step=pixel_step, line_step=line_step,
+        picture_step=picture_step, taps_down=kernel_high,
+        taps_across=1 if joined else kernel_wide, tap_down=spread_down * line,
+        tap_across=spread_across * channels, group_step=channels // packed.groups,
+    )  # fmt: skip
+    if len(packed._geometries) > 64:
+        packed._geometries.clear()
+    packed._geometries[key] = found
+    return found
+
+
+def _two(numbers):
+    return tuple(numbers) if len(numbers) == 2 else (1, *numbers)
+
+
+def _padding(packed):
+    return tuple(packed.padding) if packed.dims == 2 else (0, *packed.padding)
+
+
+def out_sizes(sizes, packed):
+    """The size of the result along each dimension."""
+    found = []
+    for size, kernel, step, pad, spread in zip(
+        sizes, packed.weight.shape[2:], packed.stride, packed.padding, packed.dilation
+    ):
+        found.append((size + 2 * pad - spread * (kernel - 1) - 1) // step + 1)
+    if min(found) < 1:
+        raise RuntimeError(
+            f"[QConv{packed.dims}D] each dimension of output tensor should be greater than 0"
+        )
+    return tuple(found)
+
+
+def convolved(x, packed, scale, zero_point, relu):
+    """A quantized convolution, quantized again."""
+    _check(x, packed)
+    scale, zero_point = float(scale), int(zero_point)
+    integers, quantizer = unsigned(x)
+    if packed.dims == 3 or packed.transpose or not is_centred(packed.weight):
+        return _by_numbers(x, packed, scale, zero_point, relu)
+    sizes = out_sizes(x.shape[2:], packed)
+    if packed.dims == 1:
+        integers, sizes = integers.unsqueeze(2), (1, *sizes)
+    source = channels_last(integers, _padding(packed), quantizer.zero_point)
+    rows = packed.weight.shape[0]
+    out = torch.empty((x.shape[0], *sizes, rows), dtype=_PLAIN[x.dtype])
+    run = depthwise if packed.is_depthwise else byte_products.levels
+    if out.numel():
+        run(
+            packed.made, _geometry(packed, tuple(source.shape), sizes), address(source),
+            quantizer.zero_point, quantizer.scale, out, scale, zero_point, relu,
+        )  # fmt: skip
+    out = out.permute(0, 3, 1, 2)
+    if packed.dims == 1:
+        out = out.squeeze(2)
+    return quantized_over(out, x.dtype, PerTensor(scale, zero_point))
+
+
+def _by_numbers(x, packed, scale, zero_point, relu):
+    """The same sums, exact in float64, rounded the same way."""
+    quantizer = quantizer_of(x)
+    integers = integers_of(x).double() - quantizer.zero_point
+    weight = centred(packed.weight).double()
+    function = _FLOAT[packed.dims, packed.transpose]
+    more = (packed.output_padding,) if packed.transpose else ()
+    rest = (
+        (packed.groups, packed.dilation) if packed.transpose else (packed.dilation, packed.groups)
+    )
+    sums = function(integers, weight, None, packed.stride, packed.padding, *more, *rest).float()
+    both = column_scales(packed.weight, 1 if packed.transpose else 0) * quantizer.scale
+    shape = (-1, *[1] * packed.dims)
+    if packed.bias is not None:
+        sums = sums + (packed.bias.detach() / both).reshape(shape)
+    levels = (sums * (both / scale).reshape(shape)).round() + zero_point
+    low, high = (0, 255) if x.dtype is torch.quint8 else (-128, 127)
+    levels = levels.clamp(max(low, zero_point) if relu else low, high).to(_PLAIN[x.dtype])
+    form = {2: torch.channels_last, 3: torch.channels_last_3d}.get(packed.dims)
+    if form is not None:
+        levels = levels.contiguous(memory_format=form)
+    return quantized_over(levels, x.dtype, PerTensor(scale, zero_point))
+
+
+_F = torch.nn.functional
+_FLOAT: dict = {
+    (1, False): _F.conv1d,
+    (2, False): _F.conv2d,
+    (3, False): _F.conv3d,
+    (1, True): _F.conv_transpose1d,
+    (2, True): _F.conv_transpose2d,
+    (3, True): _F.conv_transpose3d,
+}
+
+
+def conv2d(qx, packed_weight, output_scale, output_zero_point):
+    """A quantized convolution of pictures."""
+    return convolved(qx, packed_weight, output_scale, output_zero_point, False)
+
+
+def conv2d_relu(qx, packed_weight, output_scale, output_zero_point):
+    return convolved(qx, packed_weight, output_scale, output_zero_point, True)
+
+
+def conv1d(qx, packed_weight, output_scale, output_zero_point):
+    return convolved(qx, packed_weight, output_scale, output_zero_point, False)
+
+
+def conv1d_relu(qx, packed_weight, output_scale, output_zero_point):
+    return convolved(qx, packed_weight, output_scale, output_zero_point, True)
+
+
+def conv3d(qx, packed_weight, output_scale, output_zero_point):
+    return convolved(qx, packed_weight, output_scale, output_zero_point, False)
+
+
+def conv3d_relu(qx, packed_weight, output_scale, output_zero_point):
+    return convolved(qx, packed_weight, output_scale, output_zero_point, True)
+
+
+def conv2d_add(qx, qaccum, packed_weight, output_scale, output_zero_point):
+    """A convolution to which another tensor is added before it is quantized."""
+    return _with_sum(qx, qaccum, packed_weight, output_scale, output_zero_point, False)
+
+
+def conv2d_add_relu(qx, qaccum, packed_weight, output_scale, output_zero_point):
+    return _with_sum(qx, qaccum, packed_weight, output_scale, output_zero_point, True)
+
+
+def _with_sum(x, other, packed, scale, zero_point, relu):
+    total = _in_floats(x.dequantize(), packed) + other.dequantize()
+    total = total.relu() if relu else total
+    return torch.quantize_per_tensor(total, scale, zero_point, x.dtype)
+
+
+def _in_floats(x, packed):
+    function = _FLOAT[packed.dims, packed.transpose]
+    weight = packed.weight.dequantize()
+    bias = None if packed.bias is None else packed.bias.detach()
+    if packed.transpose:
+        return function(x, weight, bias, packed.stride, packed.padding, packed.output_padding,
+                        packed.groups, packed.dilation)  # fmt: skip
+    return function(x, weight, bias, packed.stride, packed.padding, packed.dilation, packed.groups)
+
+
+def dynamic(x, packed, reduce_range):
+    """Floats, quantized by their own range, convolved; gives floats."""
+    q = torch.quantize_per_tensor_dynamic(x.detach(), torch.quint8, reduce_range)
+    return _in_floats(q.dequantize(), packed)
+
+
+def conv1d_dynamic(qx, packed_weight, reduce_range=False):
+    return dynamic(qx, packed_weight, reduce_range)
+
+
+def conv2d_dynamic(qx, packed_weight, reduce_range=False):
+    return dynamic(qx, packed_weight, reduce_range)
+
+
+def conv3d_dynamic(qx, packed_weight, reduce_range=False):
+    return dynamic(qx, packed_weight, reduce_range)

@@ -1,0 +1,151 @@
+"""Where the compiler meets GPUs: IR in, a builtin that launches a kernel out.
+
+A row's builder for the host is asked for a GPU kernel, unless `codegen/gpu` has one of its own in
+its place: the same arguments, the same description, other loops. Kernels are PTX, which the driver
+assembles; what CPython calls is host code, as everywhere.
+"""
+
+import importlib
+import struct
+import time
+
+from flambeau import config
+from flambeau.codegen import cache, dump
+from flambeau.codegen import target as targets
+from flambeau.eager import kernels
+from flambeau.runtime import cpu, cuda, cuda_driver
+from flambeau.runtime.stacks import alone
+
+# Builders for the host -> file and function of codegen/gpu that take their place.
+OWN = {
+    "build:text_and_nest": "pointwise:build",
+    "philox:build_fill": "philox:build_fill",
+    "philox:build_random": "philox:build_random",
+    "philox:build_bernoulli_from": "philox:build_bernoulli_from",
+    "philox:build_dropout": "philox:build_dropout",
+    "philox:build_first": "philox:build_first",
+    "gemm:build": "gemm:build",
+    "row_programs:build": "rows:build",
+    "reduction:build_rows": "reduction:build_rows",
+    "reduction:build_columns": "reduction:build_columns",
+    "reduction:build_join": "reduction:build_join",
+    "convolution:build": "convolution:build",
+    "resampling:build_pixels": "resampling:build_pixels",
+}
+_support: dict = {}  # addresses of what entries call, by the state they read
+
+
+def start():
+    """GPUs of this machine as a runtime, or None."""
+    driver = cuda_driver.probe(config.cuda())
+    if driver is None:
+        return None
+    return cuda.CudaDevices(driver, _loading, config.cuda_blocking())
+
+
+def _compiler():
+    from flambeau.codegen import llvm_gpu  # with llvmlite
+
+    return llvm_gpu
+
+
+def _loading(runtime):
+    """How kernels of a GPU are loaded."""
+
+    from flambeau.eager import cuda_convolutions, cuda_products  # they need kernels
+
+    def load(name, build, key):
+        return alone(_load, runtime, name, build, key)
+
+    load.target = lambda: _target(runtime)()
+    runtime.multiplies = cuda_products.planning(runtime)
+    runtime.convolutions = cuda_convolutions.Convolutions(runtime)
+    return load
+
+
+def _target(runtime):
+    compiler = _compiler()
+    return compiler.emulated_target if runtime.driver.emulated else compiler.ptx_target
+
+
+def _builder(build):
+    """The function that writes the kernel of a GPU."""
+    place, name = "flambeau.codegen.templates", build
+    if type(build) is not str:
+        place, _, file = build.__module__.rpartition(".")
+        name = f"{file}:{build.__name__}"
+    own = OWN.get(name)
+    if own is None and type(build) is not str:
+        return build
+    if own is not None:
+        place, name = "flambeau.codegen.gpu", own
+    file, _, function = name.partition(":")
+    return getattr(importlib.import_module(f"{place}.{file}"), function)
+
+
+def _load(runtime, name, build, key):
+    compiler = _compiler()
+    with targets.building_for(_target(runtime)):
+        found = _builder(build)(*key)
+    text, nest = (found, None) if type(found) is str else found
+    if dump.seen is not None:
+        dump.seen.append(dump.Kernel(name, text, nest))
+    device_text, _, host_text = text.partition(compiler.SPLIT)
+    names = [n for n in ("kernel", "after") if f"@handle_{n}" in host_text]
+    handles = _handles(runtime, device_text, names)
+    symbols = [(f"handle_{n}", h) for n, h in zip(names, handles)]
+    symbols += [(n, a) for n, a in _support_of(runtime).items() if f"@{n}" in host_text]
+    address = kernels.load_functions(host_text, ("entry",), symbols)["entry"]
+    kernel = cpu.builtin(name, address)
+    runtime.failing[id(cpu.own_of(kernel.__self__))] = name
+    return _checked(runtime.driver, kernel) if runtime.driver.emulated else kernel
+
+
+def _checked(driver, kernel):
+    """A kernel of an emulated device, which refuses what a real one would stumble over."""
+
+    def launch(description, *arguments):
+        if type(description) is bytes:
+            driver.check(struct.unpack(f"{len(description) // 8}q", description))
+        driver.check(arguments)
+        return kernel(description, *arguments)
+
+    return launch
+
+
+def _handles(runtime, text, names):
+    """Handles of the kernels of a text."""
+    if runtime.driver.emulated:
+        found = kernels.load_functions(text, names)
+        return [found[n] for n in names]
+    return runtime.driver.load(_assembled(runtime, text), names)
+
+
+def _assembled(runtime, text):
+    """PTX of a text, from the cache or from LLVM, as the driver takes it."""
+    compiler, began = _compiler(), time.perf_counter()
+    major, minor = runtime.capability()
+    architecture = f"sm_{major}{minor}"
+    key = cache.key_of(text, compiler.identity(architecture))
+    image = cache.read(key)
+    hit = image is not None
+    if not hit:
+        image = compiler.ptx(text, architecture).encode() + b"\0"
+        cache.write(key, image)
+    if kernels.compile_log is not None:
+        kernels.compile_log.append(((time.perf_counter() - began) * 1e3, hit))
+    return image
+
+
+def _support_of(runtime):
+    """Addresses of what entries of a GPU call, and of its state."""
+    place = runtime.state.buffer_info()[0]
+    found = _support.get(place)
+    if found is None:
+        compiler = _compiler()
+        text = compiler.support_text(runtime.driver.emulated)
+        state = [("flambeau_device", place)]
+        found = kernels.load_functions(text, compiler.SUPPORT_NAMES, state)
+        found["flambeau_device"] = place
+        _support[place] = found
+    return found
