@@ -33,13 +33,13 @@ class Case(NamedTuple):
     atol: float
 
 
-def cases(pattern: str = "", every: int = 1) -> list[Case]:
+def cases(pattern: str = "", every: int = 1, kinds: tuple[str, ...] = KINDS) -> list[Case]:
     """The tests of the wheel; `every` picks some of them evenly."""
     from onnx.backend.test.loader import load_model_tests
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        tests = [test for kind in KINDS for test in load_model_tests(kind=kind)]
+        tests = [test for kind in kinds for test in load_model_tests(kind=kind)]
         tests = [test for test in tests if pattern in test.name]
         return [case_of(test) for test in tests[::every]]
 
@@ -164,11 +164,15 @@ def by_onnxruntime(model: Any, inputs: list[Any]) -> list[Any]:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m flambeau.onnx.conformance")
     parser.add_argument("--filter", default="", help="only tests with this in their name")
+    parser.add_argument("--kind", choices=[*KINDS, "real"], help="only tests of this kind")
     parser.add_argument("--every", type=int, default=1, help="only every n-th test")
     parser.add_argument("--against", choices=["onnxruntime"], help="compare with another backend")
     options = parser.parse_args(arguments)
     start = time.perf_counter()
-    chosen = cases(options.filter, options.every) + light_cases(options.filter)
+    kinds = KINDS if options.kind is None else (options.kind,)
+    chosen = cases(options.filter, options.every, tuple(k for k in kinds if k in KINDS))
+    if options.kind in (None, "real"):
+        chosen += light_cases(options.filter)
     ours = {case.name: outcome(case, by_flambeau) for case in chosen}
     for name, reason in ours.items():
         if reason:

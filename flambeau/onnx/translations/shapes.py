@@ -90,6 +90,22 @@ def expand(g: Any, x: Value, sizes: Any, *, implicit: bool = False, out: Any) ->
     return g.expand(x, [1 if isinstance(n, int) and n == -1 else n for n in sizes])
 
 
+@translates("broadcast_tensors")
+def broadcast_tensors(g: Any, tensors: Any, *, out: Any) -> Any:
+    """Each in the shape that all have together."""
+    shapes = [tuple(fake.shape) for fake in out]
+    if all(isinstance(size, int) for size in shapes[0]):
+        sizes = g.ints(shapes[0])
+    else:
+        total = g.op("Mul", tensors[0], g.number(0, tensors[0].dtype))
+        for other in tensors[1:]:
+            total = g.op("Add", total, g.cast(g.op("Mul", other, 0), total.dtype))
+        sizes = g.shape_of(total)
+    return tuple(
+        x if x.shape == shape else g.op("Expand", x, sizes) for x, shape in zip(tensors, shapes)
+    )
+
+
 @translates("repeat", "tile")
 def repeat(g: Any, x: Value, counts: Any, *, out: Any) -> Value:
     missing = len(counts) - x.rank
