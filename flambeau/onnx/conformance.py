@@ -50,7 +50,7 @@ def light_cases(pattern: str = "") -> list[Case]:
 
     found = []
     for test in loader.load_model_tests(kind="real"):
-        path = os.path.join(os.path.dirname(onnx.__file__), "..", test.url)
+        path = os.path.join(os.path.dirname(onnx.__file__), "..", str(test.url))
         if pattern in test.name and os.path.exists(path):
             model = onnx.load(path)
             weights = {tensor.name for tensor in model.graph.initializer}
