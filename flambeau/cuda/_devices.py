@@ -27,17 +27,18 @@ def index_of(given: Any, needs_index: bool = False, allow_cpu: bool = False) -> 
         given = Device(given)
     if not isinstance(given, Device):
         raise ValueError(f"Expected a torch.device or an int, but got: {given}")
-    if given.type != "cuda":
-        if allow_cpu and given.type == "cpu":
+    place: Any = given
+    if place.type != "cuda":
+        if allow_cpu and place.type == "cpu":
             return -1
         raise ValueError(f"Expected a cuda device, but got: {given}")
-    if given.index is None:
+    if place.index is None:
         if needs_index:
             raise ValueError(
                 f'Expected a torch.device with a specified index or an integer, but got:"{given}"'
             )
         return found.current
-    return given.index
+    return place.index
 
 
 def part(given: Any = None) -> Any:
