@@ -39,3 +39,31 @@ def per_channel(
     g: Any, x: Value, scale: Value, zero: Value, axis: int, low: int, high: int, *, out: Any
 ) -> Value:
     return there_and_back(g, x, scale, zero, low, high, axis)
+
+
+@translates("fused_moving_avg_obs_fake_quant")
+def with_observer(
+    g: Any,
+    x: Value,
+    observer_on: Value,
+    fake_quant_on: Value,
+    running_min: Value,
+    running_max: Value,
+    scale: Value,
+    zero: Value,
+    averaging: float,
+    low: int,
+    high: int,
+    axis: int,
+    per_row: bool = False,
+    symmetric: bool = False,
+    *,
+    out: Any,
+) -> Value:
+    """With the scale that was learnt; a model that is deployed watches no more."""
+    switch = g.home.initializers.get(fake_quant_on.name)
+    if switch is not None and not bool(switch.any()):
+        return x
+    if per_row:
+        return there_and_back(g, x, scale, zero, low, high, axis)
+    return per_tensor(g, x, scale, zero, low, high, out=out)
