@@ -246,3 +246,22 @@ def test_graphs(mode):
         assert "DynamicQuantizedLinear" in repr(found)
     else:
         assert found.code.strip() == CODE.strip()
+
+
+def test_comparison(trained):
+    from flambeau.ao.ns import _numeric_suite as ns
+
+    floats = q.fuse_modules(trained.eval(), [["conv", "bn", "relu"]])
+    floats.qconfig = q.get_default_qconfig("fbgemm")
+    found = q.prepare(floats)
+    x = pictures(20, 1)[0]
+    found(x)
+    found = q.convert(found)
+    weights = ns.compare_weights(floats.state_dict(), found.state_dict())
+    assert {"conv.weight", "same.weight", "linear.weight"} == set(weights)
+    for pair in weights.values():
+        assert (pair["float"] - pair["quantized"].dequantize()).abs().max() < 0.02
+    del floats.qconfig
+    outputs = ns.compare_model_outputs(floats, found, x)
+    pair = outputs["linear.stats"]
+    assert (pair["float"][0] - pair["quantized"][0].dequantize()).abs().max() < 1
