@@ -39,7 +39,7 @@ def enter(rank, size, path, timeout=30, messages=False):
     )
     if messages:
         group = dist.group.WORLD
-        group.engine, group._lane.grace = group.messages, 2.0
+        group.engine, group._lane.grace, group._lane.doze = group.messages, 2.0, None
 
 
 def everything(rank, size, path, messages):
