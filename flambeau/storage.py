@@ -4,6 +4,8 @@ A storage is shared by a tensor and its views; the version counter lives here an
 writes, so that autograd notices when a saved value has been overwritten.
 """
 
+from typing import Any
+
 from flambeau._device import cpu
 
 
@@ -14,6 +16,8 @@ class Storage:
     """
 
     __slots__ = ("pointer", "nbytes", "version", "give", "owner", "quantizer", "__weakref__")
+
+    quantizer: Any
 
     def __del__(self):
         self.give(self.pointer)

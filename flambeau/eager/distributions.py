@@ -18,7 +18,6 @@ from flambeau.eager.options import into
 from flambeau.eager.rows import is_computed
 from flambeau.eager.sampling import (
     COMMON,
-    DIGITS,
     HALF_AND_UP,
     bernoulli_,
     bernoulli_from,
@@ -31,6 +30,7 @@ from flambeau.eager.sampling import (
     stream,
 )
 from flambeau.errors import combination
+from flambeau.ops.sampling_bounds import DIGITS
 from flambeau.ops.table import MISSING
 
 PLAIN = frozenset((d.float32, d.float64))
