@@ -5,6 +5,7 @@ import pytest
 
 import flambeau as torch
 from flambeau import nn
+from flambeau.ao import quantization
 from flambeau.export import Dim
 from flambeau.utils import _pytree as pytree
 
@@ -216,3 +217,27 @@ def test_programs_are_called_through_onnxruntime():
     torch.testing.assert_close(program(x)[0], model(x).detach())
     program.apply_weights({"weight": torch.zeros(2, 3)})
     torch.testing.assert_close(program(x)[0], model.bias.detach().expand(2, 2))
+
+
+class Quantizable(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.quant, self.dequant = quantization.QuantStub(), quantization.DeQuantStub()
+        self.conv, self.fc = nn.Conv2d(4, 4, 3), nn.Linear(4 * 36, 5)
+
+    def forward(self, x):
+        x = torch.relu(self.conv(self.quant(x)))
+        return self.dequant(self.fc(x.flatten(1)))
+
+
+def test_models_trained_for_quantization():
+    """Fake quantization becomes pairs of QuantizeLinear and DequantizeLinear."""
+    torch.manual_seed(0)
+    model = Quantizable()
+    model.qconfig = quantization.get_default_qat_qconfig("x86")
+    model = quantization.prepare_qat(model)
+    model(models.IMAGE)
+    model.apply(quantization.disable_observer)
+    program = agree(model, (models.IMAGE,))
+    kinds = [node.op_type for node in program.model_proto.graph.node]
+    assert kinds.count("QuantizeLinear") == kinds.count("DequantizeLinear") == 5
