@@ -50,7 +50,8 @@ def compile(
 
     Args:
         fullgraph: raise `torch._dynamo.exc.Unsupported` where something cannot be captured.
-        dynamic: sizes are arguments of what is compiled in any case; accepted and kept.
+        dynamic: True takes all sizes as varying from the start, False none; by default those that
+            were seen to change.
         backend: a name of `torch._dynamo.list_backends()`, or a function that takes a GraphModule
             and example inputs and returns a function of tensors.
         mode, options: for the backend.

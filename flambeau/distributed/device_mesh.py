@@ -40,7 +40,7 @@ class DeviceMesh:
         self.mesh_dim_names = tuple(mesh_dim_names) if mesh_dim_names else None
         if not is_initialized():
             init_process_group()
-        place = flambeau.nonzero(flambeau.eq(self.mesh, get_rank()))
+        place = self.mesh.eq(get_rank()).nonzero()
         self._coordinate = place[0].tolist() if len(place) else None
         self._groups = self._made() if _groups is None else _groups
 

@@ -128,6 +128,8 @@ class ProcessGroup:
         self.engine: Any = self._shared if self._shared is not None else self.messages
         grace = 0.02 if self._shared is not None else MESSAGE_GRACE
         self._lane = Lane(ranks, members.health, grace)
+        if self._shared is not None and self._shared.bells is not None:
+            self._lane.doze = self._shared.doze
         self._calls = 0  # for DETAIL: how many collectives there were
 
     def rank(self) -> int:

@@ -127,6 +127,10 @@ class Lane:
         self.queue: deque[Work] = deque()
         self.lock = threading.Lock()
         self.error: BaseException | None = None
+        self.doze: Callable[[int], None] | None = None  # sleeps until a member does something
+        self.waits_for: int | None = None
+        # with more processes than processors, whoever spins keeps others from what is waited for
+        self.spins = SPINS if len(ranks) <= (os.cpu_count() or 1) else 4
 
     def submit(self, work: Work, background: bool) -> Work:
         """Put a program at the end; background: somebody else shall run it meanwhile."""
@@ -159,7 +163,7 @@ class Lane:
                 work._began = time.monotonic()
             try:
                 with no_grad():
-                    waits_for = next(work._program)
+                    waits_for = self.waits_for = next(work._program)
             except StopIteration:
                 queue.popleft()
                 work._finish()
@@ -216,11 +220,13 @@ class Lane:
             if not self.look() and self.lock.acquire(timeout=0.001):
                 self.lock.release()
             count += 1
-            if count > SPINS:
+            if count > self.spins:
                 if limit and time.monotonic() - began > limit:
                     waited = f"Timed out waiting {limit * 1e3:.0f}ms for {work._name}"
                     raise DistBackendError(f"{waited} operation to complete.")
-                if count < YIELDS:
+                if self.doze is not None and self.waits_for is not None:
+                    self.doze(self.waits_for)
+                elif count < YIELDS:
                     _offer()
                 else:
                     time.sleep(0.0002)

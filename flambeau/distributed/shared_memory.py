@@ -8,19 +8,22 @@ yield the member they wait for.
 """
 
 import platform
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import flambeau
+from flambeau.runtime.futexes import bells
 
 from .reduce_ops import combine, finish
 
 __all__ = ["SharedMemory", "HEAD", "bytes_needed"]
 
-HALF = 1 << 20  # bytes of half a slot: both halves of a few members stay in the cache
+HALF = 1 << 21  # bytes of half a slot: large enough that waits are few, small enough for caches
 SMALL = 1 << 15  # bytes that everybody adds up alone, which saves a wait
 LINE = 16  # words of 8 bytes between counters: two cache lines, as processors fetch them in pairs
 HEAD = 8 * LINE
+ASLEEP = 3  # the word behind a counter and two fingerprints: does somebody sleep on the counter?
 NAMES = (
     "barrier all_reduce broadcast reduce all_gather gather scatter reduce_scatter all_to_all sizes"
 ).split()
@@ -67,6 +70,7 @@ class SharedMemory:
         self.mine = index * LINE
         self.others = [(r, r * LINE) for r in range(size) if r != index]
         self.step, self.half = 0, 0
+        self.bells = bells(memory) if size > 1 and sys.byteorder == "little" else None
         self.fence = None if _STRONG else fence
         self.views: dict = {}
 
@@ -87,6 +91,17 @@ class SharedMemory:
         if self.fence is not None:
             self.fence()
         words[self.mine] = self.step
+        if words[self.mine + ASLEEP]:
+            words[self.mine + ASLEEP] = 0
+            self.bells.wake(8 * self.mine)
+
+    def doze(self, member):
+        """Sleep until a member raises its counter; a millisecond at most, for news of deaths."""
+        place, words = member * LINE, self.words
+        value = words[place]
+        if value < self.step:
+            words[place + ASLEEP] = 1
+            self.bells.wait(8 * place, value, 0.001)
 
     def meet(self, places, code):
         """Until these members have written theirs, for the same call."""

@@ -27,7 +27,7 @@ EXPECTED = {
 }
 
 
-def enter(rank, size, path, timeout=30, messages=False):
+def enter(rank, size, path, timeout=60, messages=False):
     """Join the world; messages: use MPI's collectives as groups over several machines do."""
     torch.set_num_threads(1)
     dist.init_process_group(
@@ -39,7 +39,7 @@ def enter(rank, size, path, timeout=30, messages=False):
     )
     if messages:
         group = dist.group.WORLD
-        group.engine, group._lane.grace = group.messages, 2.0
+        group.engine, group._lane.grace, group._lane.doze = group.messages, 2.0, None
 
 
 def everything(rank, size, path, messages):
@@ -430,7 +430,8 @@ def dies(rank, size, path, point):
         except RuntimeError:
             return
         raise AssertionError("a world without rank 1")
-    enter(rank, size, path, timeout=30)
+    enter(rank, size, path)
+    began = time.monotonic()
     t = torch.ones(100_000)
     dist.all_reduce(t)
     if rank == 1:
@@ -462,7 +463,9 @@ def dies(rank, size, path, point):
 
 def late(rank, size, path):
     """A rank that does not come: the timeout says which."""
-    enter(rank, size, path, timeout=1)
+    enter(rank, size, path)
+    dist.barrier()
+    dist.group.WORLD.set_timeout(timedelta(seconds=1))
     if rank == 1:
         time.sleep(3)
         return
@@ -476,7 +479,7 @@ def late(rank, size, path):
 
 def mismatched(rank, size, path, detailed):
     """Different calls are noticed, always; under DETAIL with their shapes."""
-    enter(rank, size, path, timeout=10)
+    enter(rank, size, path)
     if detailed:
         dist.set_debug_level(dist.DebugLevel.DETAIL)
     try:

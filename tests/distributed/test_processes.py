@@ -171,6 +171,12 @@ def test_launcher_restarts_a_failed_group(tmp_path):
     assert done.returncode != 0
 
 
+def test_example_learns():
+    done = launched([str(ROOT / "examples/ddp.py")])
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout.split()[-1]) > 0.85
+
+
 def test_mpiexec(tmp_path):
     mpiexec = Path(sys.executable).parent / "mpiexec"
     if not mpiexec.exists():

@@ -54,8 +54,10 @@ def test_what_is_not_there_is_waited_for(store):
         store.wait(["missing"], timedelta(seconds=0.05))
     store.set_timeout(timedelta(seconds=10))
     other = store.clone()
-    threading.Timer(0.05, lambda: other.set("later", "1")).start()
+    timer = threading.Timer(0.05, lambda: other.set("later", "1"))
+    timer.start()
     assert store.get("later") == b"1"
+    timer.join()
 
 
 def test_queues(store):

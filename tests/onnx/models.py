@@ -196,6 +196,16 @@ CALLS = {
         ),
         (X, Y),
     ),
+    "quantized": (
+        lambda x: (
+            torch.fake_quantize_per_tensor_affine(x, 0.1, 3, 0, 255),
+            torch.fake_quantize_per_tensor_affine(x, 0.02, 0, -127, 127),
+            torch.fake_quantize_per_channel_affine(
+                x, torch.tensor([0.1, 0.2, 0.3]), torch.zeros(3, dtype=torch.int32), 1, -128, 127
+            ),
+        ),
+        (X,),
+    ),
     "branches": (lambda x: torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x * 2, (x,)), (X,)),
 }  # fmt: skip
 

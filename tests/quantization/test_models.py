@@ -2,7 +2,9 @@
 
 import io
 import math
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 import flambeau as torch
@@ -27,25 +29,28 @@ class Net(nn.Module):
         return self.dequant(self.linear(x.flatten(1)))
 
 
-def pictures(count, seed):
-    """Bars at one of ten places, with noise: something to learn."""
-    generator = torch.Generator().manual_seed(seed)
-    x = 0.4 * torch.rand(count, 1, 8, 8, generator=generator)
-    y = torch.randint(0, 10, (count,), generator=generator)
-    for k, place in enumerate(y.tolist()):
-        if place < 8:
-            x[k, 0, :, place] += 0.7
-        else:
-            x[k, 0, 2 if place == 8 else 5] += 0.7
-    return x, y
+def digits():
+    """Images of handwritten digits and what they are; the last 360 are for the test."""
+    with np.load(Path(torch.__file__).parent / "vision" / "datasets" / "digits.npz") as file:
+        images, labels = torch.from_numpy(file["images"]), torch.from_numpy(file["labels"])
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+    return images[order].float().reshape(-1, 1, 8, 8) / 16, labels[order].long()
 
 
-def train(model, steps=60):
+IMAGES, LABELS = digits()
+
+
+def pictures(count):
+    """Some to learn from, or to observe."""
+    return IMAGES[:count], LABELS[:count]
+
+
+def train(model, steps=200):
     torch.manual_seed(0)
-    x, y = pictures(400, 1)
+    x, y = pictures(1400)
     step = torch.optim.Adam(model.parameters(), 0.01)
     for k in range(steps):
-        part = slice(k * 40 % 400, k * 40 % 400 + 40)
+        part = slice(k * 40 % 1400, k * 40 % 1400 + 40)
         loss = nn.functional.cross_entropy(model(x[part]), y[part])
         step.zero_grad()
         loss.backward()
@@ -54,15 +59,16 @@ def train(model, steps=60):
 
 
 def accuracy(model):
-    x, y = pictures(500, 2)
     with torch.no_grad():
-        return (model(x).argmax(1) == y).float().mean().item()
+        return (model(IMAGES[-360:]).argmax(1) == LABELS[-360:]).float().mean().item()
 
 
 @pytest.fixture(scope="module")
 def trained():
     torch.manual_seed(0)
-    return train(Net())
+    model = train(Net())
+    assert accuracy(model.eval()) > 0.95
+    return model
 
 
 @pytest.mark.parametrize("engine", ["fbgemm", "x86", "qnnpack", "onednn"])
@@ -70,7 +76,7 @@ def test_after_training(trained, engine):
     model = q.fuse_modules(trained.eval(), [["conv", "bn", "relu"]])
     model.qconfig = q.get_default_qconfig(engine)
     model = q.prepare(model)
-    model(pictures(100, 1)[0])
+    model(pictures(100)[0])
     model = q.convert(model)
     assert "QuantizedConvReLU2d(1, 8, kernel_size=(3, 3)" in repr(model)
     assert accuracy(model) > accuracy(trained) - 0.01
@@ -84,7 +90,7 @@ def test_while_training(trained, version):
     model = q.fuse_modules_qat(model.train(), [["conv", "bn", "relu"]])
     model.qconfig = q.get_default_qat_qconfig("fbgemm", version)
     model = q.prepare_qat(model)
-    train(model, 20)
+    train(model, 70)
     model.apply(q.disable_observer)
     model = q.convert(model.eval())
     assert accuracy(model) > accuracy(trained.eval()) - 0.01
@@ -95,7 +101,7 @@ def test_files(trained):
     model = q.fuse_modules(trained.eval(), [["conv", "bn", "relu"]])
     model.qconfig = q.get_default_qconfig("fbgemm")
     model = q.prepare(model)
-    model(pictures(10, 1)[0])
+    model(pictures(10)[0])
     model = q.convert(model)
     file = io.BytesIO()
     torch.save(model.state_dict(), file)
@@ -104,7 +110,7 @@ def test_files(trained):
     other.qconfig = q.get_default_qconfig("fbgemm")
     other = q.convert(q.prepare(other))
     other.load_state_dict(torch.load(file))
-    x = pictures(10, 3)[0]
+    x = pictures(10)[0]
     assert torch.equal(model(x), other(x))
 
 
@@ -230,13 +236,13 @@ def test_graphs(mode):
 
     torch.manual_seed(0)
     model = train(Plain())
-    wanted, example = accuracy(model.eval()), (pictures(2, 1)[0],)
+    wanted, example = accuracy(model.eval()), (pictures(2)[0],)
     if mode == "after":
         found = graphs.prepare_fx(model, q.get_default_qconfig_mapping("fbgemm"), example)
-        found(pictures(100, 1)[0])
+        found(pictures(100)[0])
     elif mode == "while":
         mapping = q.get_default_qat_qconfig_mapping("fbgemm")
-        found = train(graphs.prepare_qat_fx(model.train(), mapping, example), 20).eval()
+        found = train(graphs.prepare_qat_fx(model.train(), mapping, example), 70).eval()
     else:
         mapping = q.QConfigMapping().set_object_type(nn.Linear, q.default_dynamic_qconfig)
         found = graphs.prepare_fx(model, mapping, example)
@@ -246,3 +252,22 @@ def test_graphs(mode):
         assert "DynamicQuantizedLinear" in repr(found)
     else:
         assert found.code.strip() == CODE.strip()
+
+
+def test_comparison(trained):
+    from flambeau.ao.ns import _numeric_suite as ns
+
+    floats = q.fuse_modules(trained.eval(), [["conv", "bn", "relu"]])
+    floats.qconfig = q.get_default_qconfig("fbgemm")
+    found = q.prepare(floats)
+    x = pictures(20)[0]
+    found(x)
+    found = q.convert(found)
+    weights = ns.compare_weights(floats.state_dict(), found.state_dict())
+    assert {"conv.weight", "same.weight", "linear.weight"} == set(weights)
+    for pair in weights.values():
+        assert (pair["float"] - pair["quantized"].dequantize()).abs().max() < 0.02
+    del floats.qconfig
+    outputs = ns.compare_model_outputs(floats, found, x)
+    pair = outputs["linear.stats"]
+    assert (pair["float"][0] - pair["quantized"][0].dequantize()).abs().max() < 1

@@ -4,6 +4,8 @@ import copy
 import io
 import json
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -107,3 +109,11 @@ def test_writes():
     q.copy_(torch.ones(3, 4))
     assert q.dequantize().sum().item() == 12
     assert torch.equal(q.fill_(0.25), torch.empty_like(q).copy_(torch.full((3, 4), 0.25)))
+
+
+@pytest.mark.parametrize("size", [32, 16])
+def test_other_processors(size):
+    script = Path(__file__).with_name("narrow_vectors.py")
+    done = subprocess.run([sys.executable, script, str(size)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""

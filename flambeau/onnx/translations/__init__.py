@@ -5,6 +5,7 @@ from flambeau.onnx.translations import (
     layers,
     normalization,
     products,
+    quantized,
     recurrent,
     reductions,
     resizing,
@@ -13,4 +14,4 @@ from flambeau.onnx.translations import (
 from flambeau.onnx.translations.table import find, known
 
 __all__ = ["elementwise", "find", "known", "layers", "normalization", "products", "recurrent"]
-__all__ += ["reductions", "resizing", "shapes"]
+__all__ += ["quantized", "reductions", "resizing", "shapes"]

@@ -1,0 +1,69 @@
+"""Fake quantization as QuantizeLinear and DequantizeLinear, which runtimes fuse into int8."""
+
+from typing import Any
+
+import numpy as np
+
+import flambeau as torch
+from flambeau.onnx.building import Value
+from flambeau.onnx.translations.elementwise import operand
+from flambeau.onnx.translations.table import translates
+
+KINDS = {(0, 255): torch.uint8, (-128, 127): torch.int8}
+
+
+def there_and_back(
+    g: Any, x: Value, scale: Value, zero: Value, low: int, high: int, axis: int | None
+) -> Value:
+    """A narrower range of the same integers is a bound on what is quantized."""
+    kind = KINDS[(0, 255) if low >= 0 else (-128, 127)]
+    zero = g.cast(zero, kind)
+    whole = g.op("QuantizeLinear", x, scale, zero, axis=axis, dtype=kind)
+    if (low, high) not in KINDS:
+        bounds = [g.constant(np.array(n, np.uint8 if low >= 0 else np.int8)) for n in (low, high)]
+        whole = g.op("Clip", whole, *bounds)
+    return g.op("DequantizeLinear", whole, scale, zero, axis=axis, dtype=x.dtype)
+
+
+@translates("fake_quantize_per_tensor_affine")
+def per_tensor(g: Any, x: Value, scale: Any, zero: Any, low: int, high: int, *, out: Any) -> Value:
+    step = g.cast(operand(g, scale, torch.float32), x.dtype)
+    step = g.reshape(step, []) if isinstance(scale, Value) and scale.shape != () else step
+    start = operand(g, zero, torch.int32)
+    start = g.reshape(start, []) if isinstance(zero, Value) and zero.shape != () else start
+    return there_and_back(g, x, step, start, low, high, None)
+
+
+@translates("fake_quantize_per_channel_affine")
+def per_channel(
+    g: Any, x: Value, scale: Value, zero: Value, axis: int, low: int, high: int, *, out: Any
+) -> Value:
+    return there_and_back(g, x, scale, zero, low, high, axis)
+
+
+@translates("fused_moving_avg_obs_fake_quant")
+def with_observer(
+    g: Any,
+    x: Value,
+    observer_on: Value,
+    fake_quant_on: Value,
+    running_min: Value,
+    running_max: Value,
+    scale: Value,
+    zero: Value,
+    averaging: float,
+    low: int,
+    high: int,
+    axis: int,
+    per_row: bool = False,
+    symmetric: bool = False,
+    *,
+    out: Any,
+) -> Value:
+    """With the scale that was learnt; a model that is deployed watches no more."""
+    switch = g.home.initializers.get(fake_quant_on.name)
+    if switch is not None and not bool(switch.any()):
+        return x
+    if per_row:
+        return there_and_back(g, x, scale, zero, low, high, axis)
+    return per_tensor(g, x, scale, zero, low, high, out=out)
