@@ -1,10 +1,11 @@
 """Compiled programs: flambeau against PyTorch, both under `torch.compile`, and against eager mode.
 
-Usage: python benchmarks/compiled.py [--threads 2] [--only PATTERN] [--seconds 4]
+Usage: python benchmarks/compiled.py [--threads 2] [--only PATTERN] [--seconds 4] [--launches]
 
 Each case runs in a process of its own with empty caches, so that the time of the first calls is the
 time it takes to compile; a second process then meets a warm cache. Rounds of all sides alternate.
-PyTorch needs a C++ compiler for this.
+PyTorch needs a C++ compiler for this. `--launches` tells instead where the time of our compiled
+step goes, kernel by kernel.
 """
 
 import argparse
@@ -142,6 +143,40 @@ def first_calls(work: Work) -> float:
     return times[1] - times[0]
 
 
+def launches(work: Work, threads: int, seconds: float) -> None:
+    """Print microseconds of each kernel in a compiled step: the least of many steps, added up."""
+    import flambeau
+    from flambeau.eager import kernels
+
+    flambeau.set_num_threads(threads)
+    _, step = steps(work, flambeau)
+    for _ in range(4):
+        step()
+    clock = kernels.clock()
+    if clock is None:
+        raise SystemExit("there is no clock for kernels on this platform")
+    clock.start()
+    runs = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        at = clock.position()
+        start = time.perf_counter_ns()
+        step()
+        spent = time.perf_counter_ns() - start
+        runs.append((spent, clock.read(at)))
+    clock.stop()
+    names = [name for name, *_ in runs[-1][1]]
+    alike = [found for _, found in runs if [name for name, *_ in found] == names]
+    total: dict[str, list[float]] = {}
+    for k, name in enumerate(names):
+        least = min(found[k][3] - found[k][2] for found in alike)
+        total.setdefault(name, []).append(least / 1e3)
+    print(f"{work.name}: {min(spent for spent, _ in runs) / 1e3:.0f} us")
+    for name, times in sorted(total.items(), key=lambda item: -sum(item[1])):
+        print(f"  {name:32}{sum(times):12.1f}  {len(times):4} launches")
+    print(f"  {'all':32}{sum(map(sum, total.values())):12.1f}")
+
+
 def child(name: str, options: Any, what: str, caches: str) -> Any:
     command = [sys.executable, "-W", "ignore", __file__, "--child", what, "--only", name]
     command += ["--threads", str(options.threads), "--seconds", str(options.seconds)]
@@ -157,8 +192,14 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", default="")
     parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--launches", action="store_true")
     parser.add_argument("--child", default="")
     options = parser.parse_args()
+    if options.launches:
+        for work in works():
+            if re.search(options.only, work.name):
+                launches(work, options.threads, options.seconds)
+        return
     if options.child:
         (work,) = [w for w in works() if w.name == options.only]
         if options.child == "measure":

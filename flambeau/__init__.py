@@ -111,6 +111,7 @@ _SUBPACKAGES = {
     "_subclasses",
     "_decomp",
     "functional",
+    "futures",
     "torch_version",
     "overrides",
     "_C",

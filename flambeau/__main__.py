@@ -3,6 +3,7 @@
 python -m flambeau script.py [arguments]      torch is flambeau, torchvision is flambeau.vision
 python -m flambeau -m package [arguments]     the same for a module
 python -m flambeau -c "import torch; ..."     the same for a piece of code
+python -m flambeau torchrun [options] FILE    the same in several processes
 python -m flambeau --report script.py         the same, then a list of names that flambeau lacks
 python -m flambeau inspect FILE               what is in a saved file, without loading it
 python -m flambeau explain "gelu(randn(9))"   every stage of the kernels an expression needs

@@ -9,7 +9,7 @@ from flambeau._layout import Size, make_layout
 from flambeau._tensor import make_tensor
 from flambeau.errors import LARGEST
 from flambeau.runtime.cpu import address_of, buffer_at
-from flambeau.storage import Storage, borrowed_storage, grow_storage, new_storage
+from flambeau.storage import Storage, borrowed_storage, grow_storage, new_storage, share
 
 
 def _sharing():
@@ -85,6 +85,7 @@ class UntypedStorage:
         if not isinstance(index, slice):
             return self._view()[_long(index)]
         start, stop = self._range(index)
+        share(self._storage)
         part = borrowed_storage(self._storage.pointer + start, max(stop - start, 0), self._storage)
         return UntypedStorage(part, device=self.device)
 
@@ -104,6 +105,7 @@ class UntypedStorage:
                 value = bytes((value,)) * max(stop - start, 0)
             elif not 0 <= index < self._storage.nbytes:
                 raise RuntimeError("out of bounds")
+        share(self._storage)
         self._view()[index] = value
 
     def fill_(self, value):
@@ -121,6 +123,7 @@ class UntypedStorage:
                 f"{source.nbytes()} bytes"
             )
         if self.nbytes():
+            share(self._storage)
             self._view()[:] = source.untyped()._view()
         return self
 

@@ -4,6 +4,8 @@ A storage is shared by a tensor and its views; the version counter lives here an
 writes, so that autograd notices when a saved value has been overwritten.
 """
 
+from typing import Any
+
 from flambeau._device import cpu
 
 
@@ -14,6 +16,8 @@ class Storage:
     """
 
     __slots__ = ("pointer", "nbytes", "version", "give", "owner", "quantizer", "__weakref__")
+
+    quantizer: Any
 
     def __del__(self):
         self.give(self.pointer)
@@ -50,6 +54,12 @@ class Kept(list):
     """Blocks that a storage has outgrown, kept because its twins still look at them."""
 
 
+def share(storage):
+    """Others may write to this memory, and its version will not say so."""
+    if getattr(storage, "owner", None) is None:
+        storage.owner = Kept()
+
+
 def root_of(storage):
     """The storage that owns the memory of a twin; other storages are their own."""
     owner = getattr(storage, "owner", None)
@@ -59,8 +69,7 @@ def root_of(storage):
 def twin(storage, version=0):
     """The same memory under a version counter of its own (what x.data gives)."""
     root = root_of(storage)
-    if getattr(root, "owner", None) is None:
-        root.owner = Kept()
+    share(root)
     copy = borrowed_storage(root.pointer, root.nbytes, root)
     copy.version = version
     quantizer = getattr(storage, "quantizer", None)

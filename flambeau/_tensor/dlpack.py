@@ -8,7 +8,7 @@ from flambeau import _device, _dtype
 from flambeau._layout import Size, contiguous_strides, make_layout
 from flambeau._tensor.admission import admit, reach
 from flambeau.runtime import dlpack
-from flambeau.storage import borrowed_storage
+from flambeau.storage import borrowed_storage, lend
 
 CUDA = 2
 CPU, CPU_PINNED_BY_CUDA, CPU_PINNED_BY_ROCM = 1, 3, 11
@@ -40,6 +40,7 @@ def capsule(t, versioned=False, flags=0):
     described = dlpack.Described(
         address, place, _CODES[layout.dtype], tuple(layout.shape), strides, flags
     )
+    lend(t._storage)
     return dlpack.capsule_of(described, t._storage, versioned)
 
 

@@ -32,6 +32,8 @@ class Task:
         self.touched = set()  # sequence numbers of nodes that were sent no gradient
         self.roots = None  # edges this pass started from
         self.expected = None  # id of a leaf -> edges still to come; counted if a leaf has hooks
+        self.above = None  # the pass within which this one runs
+        self.callbacks = None  # what is called when the outermost pass is over
 
     def send(self, edge, grad):
         target, number = edge
@@ -395,7 +397,8 @@ def run_backward(
         targets = [_edge(t) for t in inputs]
         task.wanted = Wanted(task.roots, targets, accumulate_grad)
     previous, modes.grad = modes.grad, create_graph
-    above, modes.task = modes.task, task
+    above = task.above = modes.task
+    modes.task = task
     try:
         for edge, grad in roots:
             task.send(edge, grad)
@@ -403,6 +406,8 @@ def run_backward(
         task.run()
         if inputs is None or accumulate_grad:
             task.deliver()
+            for callback in task.callbacks or ():
+                callback()
             return None
         return _captured(task, targets, allow_unused)
     finally:
@@ -412,6 +417,18 @@ def run_backward(
 def current_pass():
     """The Task that runs in this thread."""
     return modes.task
+
+
+def queue_callback(callback):
+    """Call callback() when the backward pass that runs now is over, and all around it."""
+    task = modes.task
+    if task is None:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    while task.above is not None:
+        task = task.above
+    if task.callbacks is None:
+        task.callbacks = []
+    task.callbacks.append(callback)
 
 
 def _captured(task, targets, allow_unused):

@@ -66,3 +66,16 @@ class Taps(NamedTuple):
     low: Word
     high: Word
     out_zero: Word
+
+
+class Nibbles(NamedTuple):
+    """Floats times weights of few bits; sizes in elements."""
+
+    chunks: Word
+    strips: Word
+    per_chunk: Word
+    columns: Word
+    depth: Word
+    group: Word  # steps of k with one scale
+    groups: Word
+    rows_step: Word  # from row to row of the input, after which sums of groups lie

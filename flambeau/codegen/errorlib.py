@@ -12,6 +12,7 @@ from flambeau.codegen.mathlib import (
     FORMAT,
     at_least,
     at_most,
+    exp,
     exp_parts,
     exp_sum,
     fast_two_sum,
@@ -296,3 +297,27 @@ def normal_cdf(x):
     share = _fma(y, horner(z, _CDF_ABOVE) / horner(z, _CDF_BELOW), 0.5)
     # below -5.6 the quotient overshoots: nothing is left there (nor where z overflows, to nan)
     return select(share > 0, share, const(0.0, x.type))
+
+
+# (slope of x * normal_cdf(x) - 1/2) / x on |x| <= 5.6 as a quotient in x**2: error 1.4e-9, 1.8e-7
+# in f32
+_SLOPE_ABOVE = (
+    0.7978845503769249, -0.02925053646512544, 0.01413295449610374, 7.876600924148536e-05,
+    3.411863693115514e-05, 6.018784817664651e-07, 1.5010539460993976e-08,
+)  # fmt: skip
+_SLOPE_BELOW = (
+    1.0, 0.29667308704383794, 0.041604467105901224, 0.003620592488455368, 0.00021479394618346796,
+    8.710292072660895e-06, 2.5469276153130456e-07, 1.2881160198931042e-09,
+)  # fmt: skip
+
+
+@spelled
+def gelu_slope(x):
+    """The derivative of x * normal_cdf(x), with a small absolute error: one quotient, no exp."""
+    if x.type == "f64":
+        return normal_cdf(x) + x * (exp(x * x * -0.5) * 0.3989422804014327)
+    y = at_most(x, 5.6)
+    z = y * y
+    zero = x - x  # nan at both ends, where the formula has infinity times nothing
+    slope = _fma(y, horner(z, _SLOPE_ABOVE) / horner(z, _SLOPE_BELOW), 0.5 + zero)
+    return select(x < -5.6, zero, slope)

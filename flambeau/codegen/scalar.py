@@ -565,7 +565,7 @@ WORDS["where"] = select
 MATH_WORDS = """
 exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh
 atanh pow erf erfc erfinv erfcx lgamma digamma polygamma zeta i0 i0e i1 i1e ndtri log_ndtr
-normal_cdf hypot sigmoid rsqrt reciprocal sinc igamma igammac nextafter sign round angle
+normal_cdf gelu_slope hypot sigmoid rsqrt reciprocal sinc igamma igammac nextafter sign round angle
 frexp_mantissa frexp_exponent ldexp bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_i0
 modified_bessel_i1 modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0
 scaled_modified_bessel_k1 spherical_bessel_j0 airy_ai trigamma gamma_slope beta_slope

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from flambeau.autograd.grad_mode import no_grad
-from flambeau.compiler import fusing, playing, recording
+from flambeau.compiler import playing, recording
 from flambeau.compiler.recording import Recording, Spoiled, base_of
 from flambeau.eager import kernels
 from flambeau.func import functional_call
@@ -137,7 +137,7 @@ class _Written:
                 if type(value) is bytes:
                     value = [
                         moves.get((k, place, n)) or _word(w, Function)
-                        for n, w in enumerate(fusing.words_of(value))
+                        for n, w in enumerate(cpu.words_of(value))
                     ]
                 arguments.append(moves.get((k, place, None), value))
             writer.launch(launch.definition, arguments)

@@ -12,11 +12,10 @@ of these.
 """
 
 import math
-import struct
 from typing import Any, NamedTuple
 
 from flambeau.codegen import scalar
-from flambeau.codegen.descriptions import ITEM_BYTES, Walk
+from flambeau.codegen.descriptions import ITEM_BYTES
 from flambeau.compiler.expressions import (
     HALVES,
     compute_type,
@@ -28,6 +27,7 @@ from flambeau.compiler.expressions import (
 from flambeau.eager import kernels
 from flambeau.eager.plan import chunk_elements, cost
 from flambeau.planning import nests
+from flambeau.runtime.cpu import words_of
 from flambeau.runtime.tapes import Launch
 
 OPERANDS = 14  # of a joined kernel, at most
@@ -256,26 +256,17 @@ def parsed(launch):
     if _words_of(nest) & set(BARRED):
         return None
     given = launch.arguments
-    words = words_of(given[0])
+    walk = nests.walk_of(nest, given[0], given[-1])
+    if walk is None:
+        return None
     addresses = given[1 : 1 + len(pattern)]
     numbers = given[1 + len(pattern) : 1 + len(pattern) + len(nest.scalars)]
-    if words[0] == 0:
-        if len(words) == 1:
-            return None  # nothing to do
-        sizes, steps = (given[-1],), [(step,) for step in words[2:]]
-    else:
-        head = Walk(*words[: len(Walk._fields)])
-        rest = words[len(Walk._fields) :]
-        sizes = (*rest[: nest.rank], head.length)
-        rest, each = rest[nest.rank :], nest.rank + 1
-        steps = [
-            (*rest[k * each + 1 : (k + 1) * each], rest[k * each]) for k in range(len(pattern))
-        ]
+    sizes, steps = walk
     operands = []
     for address, st, (code, access) in zip(addresses, steps, pattern):
         if access == "s":
             st = (*st[:-1], 0)
-        operands.append(Operand(address, tuple(st), code))
+        operands.append(Operand(address, st, code))
     total = math.prod(sizes)
     if total == 0:
         return None
@@ -284,11 +275,6 @@ def parsed(launch):
         sizes = (total,)
     count = len(nest.outputs)
     return sizes, nest, operands[:count], operands[count:], numbers
-
-
-def words_of(description):
-    """The words of a packed description."""
-    return struct.unpack(f"{len(description) // 8}q", description[: len(description) & -8])
 
 
 _UNKNOWN = ("unknown", 0)

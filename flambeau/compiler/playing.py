@@ -11,22 +11,15 @@ import linecache
 import time
 from typing import Any
 
-from flambeau import _dtype, autograd
-from flambeau._device import device
-from flambeau._layout import dense_layout
+from flambeau import autograd
 from flambeau._tensor import empty_like_layout, make_tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import FREED, Node, _modified, edge_of, init_node
 from flambeau.compiler import recording
-from flambeau.compiler.recording import Spoiled
+from flambeau.compiler.recording import Spoiled, plain_bytes
 from flambeau.eager.copying import filled
 
 _numbers = itertools.count(1)
-
-
-def plain_bytes(count: int) -> Any:
-    """The layout of so many bytes."""
-    return dense_layout((count,), _dtype.uint8, device("cpu"))
 
 
 def failed(status: Any) -> None:
@@ -94,11 +87,11 @@ class Backward:
 class Entry:
     """Tapes for one set of layouts, and the generated function that plays them."""
 
-    def __init__(self, plain, run, leaves, outs, wants, written, backward):
+    def __init__(self, plain, run, leaves, outs, wants, written, backward, kept=None):
         self.written = written
         memory = Memory(run, outs)
         self.tape = run.tape(list(memory.whole), memory.places)
-        self.text = _Text(plain, leaves, outs, memory, self.tape, written)
+        self.text = _Text(plain, leaves, outs, memory, self.tape, written, kept)
         if backward is not None:
             again = None if written or run.draws() else plain
             self.text.record(wants, Way(again, wants, outs, memory, backward))
@@ -120,7 +113,7 @@ class Entry:
 class _Text:
     """Writes the function of an entry."""
 
-    def __init__(self, plain, leaves, outs, memory, tape, written):
+    def __init__(self, plain, leaves, outs, memory, tape, written, kept):
         self.names = [f"x{k}" for k in range(len(leaves))]
         self.inputs = ", ".join(self.names)
         # no tensor of the dry run is kept: their history holds all that it computed
@@ -144,6 +137,14 @@ class _Text:
         if written:
             lines.append(f"if len({{{self._pointers()}}}) != {len(leaves)}:")
             lines.append(f"    return plain({self.inputs})")  # who knows what overwrites what
+        if kept is not None:
+            self.space["kept"], self.space["packed"] = kept, kept.memory
+            held = _tuple(f"x{k}._storage" for k in kept.which)
+            lines += [
+                f"if not kept.holds(held := ({held})):",
+                f"    kept.fill(held, ({_tuple(self.names)}))",
+            ]
+            bases.append("packed")
         for number in memory.whole.values():
             lines.append(f"o{number} = fresh({self.given(outs[number]._layout)})")
             bases.append(f"o{number}")

@@ -21,6 +21,7 @@ from flambeau.amp.autocast_mode import preserved_autocast, set_autocast_enabled
 from flambeau.autograd.grad_mode import modes
 from flambeau.compiler import playing, recording
 from flambeau.compiler.again import Again
+from flambeau.compiler.keeping import keep
 from flambeau.compiler.recording import Recording, Spoiled, base_of
 from flambeau.compiler.stepping import step_program
 from flambeau.eager.copying import filled
@@ -142,7 +143,15 @@ class _Dry:
         plan = forward.plan([("input", k) for k in range(len(leaves))], "saved")
         backward, gone = self._backward(forward, plan, leaves, outs)
         forward.launches = plan.launches(lambda block: block[0] != "arena" and block not in gone)
-        return playing.Entry(self.run, forward, leaves, outs, self.wants, self.written, backward)
+        kept = None
+        if not any(self.wants):
+            given = enumerate(self.inputs)
+            kept = keep(
+                forward, {k for k, x in given if type(x) is Parameter and k not in self.written}
+            )
+        return playing.Entry(
+            self.run, forward, leaves, outs, self.wants, self.written, backward, kept
+        )
 
     def _leaf(self, k, x):
         """What stands for an argument: itself if it wants a gradient, else a copy."""
@@ -150,7 +159,7 @@ class _Dry:
             t = make_tensor(x._layout, x._storage, x._offset)
             t._requires_grad = True
             return t
-        copy = empty_like_layout(playing.plain_bytes(x._storage.nbytes))
+        copy = empty_like_layout(recording.plain_bytes(x._storage.nbytes))
         x._layout.device.runtime.copy(copy._storage.pointer, x._storage.pointer, x._storage.nbytes)
         return make_tensor(x._layout, copy._storage, x._offset)
 

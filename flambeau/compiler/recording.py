@@ -95,8 +95,7 @@ class _Arena:
     def reserve(self, nbytes):
         """Let there be room for a tape."""
         if self.memory is None or self.memory._storage.nbytes < nbytes:
-            layout = dense_layout((max(nbytes, LINE),), _dtype.uint8, device("cpu"))
-            self.memory = empty_like_layout(layout)
+            self.memory = empty_like_layout(plain_bytes(max(nbytes, LINE)))
 
     def native(self, name):
         """The address of a native function of tapes."""
@@ -216,11 +215,11 @@ class Recording:
                 raise Spoiled(f"{cpu.name_of(launch.definition)} gives a number to Python")
             for place, value in enumerate(launch.arguments):
                 if type(value) is bytes:
-                    for word, number in enumerate(fusing.words_of(value)):
-                        if number >= LOWEST and (at := self._at(number)) is not None:
+                    for word, number in enumerate(cpu.words_of(value)):
+                        if number >= LOWEST and (at := self.place_of(number)) is not None:
                             found.append((*at, k, place, word))
                 elif type(value) is int and value >= LOWEST:
-                    at = self._at(value)
+                    at = self.place_of(value)
                     if at is not None:
                         found.append((*at, k, place, None))
                     elif value != _random.default_generator.pointer:
@@ -233,7 +232,7 @@ class Recording:
         state = _random.default_generator.pointer
         return any(type(a) is int and a == state for x in self.launches for a in x.arguments)
 
-    def _at(self, address):
+    def place_of(self, address):
         """(number of a base or block, bytes behind its beginning) of an address."""
         if self._ranges is None:
             spans = [(first, size) for _, first, size in self.bases]
@@ -245,6 +244,11 @@ class Recording:
         begins = self.bases[which][0] if which < len(self.bases) else self._ranges.spans[which][0]
         return which, address - begins
 
+    def add_base(self, t: Tensor) -> None:
+        """One more tensor that is handed in, behind the others."""
+        self.bases = [*self.bases, base_of(t)]
+        self._ranges = None
+
     def plan(self, names: list, fresh_name: str) -> fusing.Plan:
         """The launches in groups. Blocks are called as the bases are, or (fresh_name, number)."""
         names = names + [(fresh_name, k) for k in range(len(self.fresh))]
@@ -253,7 +257,7 @@ class Recording:
         def block_of(address):
             if address < LOWEST:
                 return None
-            at = self._at(address)
+            at = self.place_of(address)
             return ("unknown", 0) if at is None else names[at[0]]
 
         return fusing.Plan(self.launches, block_of)
@@ -294,6 +298,11 @@ class Recording:
             moves.append((to, by + shift, *place))
         ARENA.reserve(size)
         return tapes.Tape(ARENA.native("replay"), ARENA.busy, self.launches, moves, arena + 1)
+
+
+def plain_bytes(count: int) -> Any:
+    """The layout of so many bytes."""
+    return dense_layout((count,), _dtype.uint8, device("cpu"))
 
 
 def padded(size):

@@ -221,10 +221,12 @@ def check_out(op, out, shape, dtype):
 def store_out(op, out, results):
     """Results into out=: one tensor or a tuple of them."""
     outs = out if isinstance(out, (tuple, list)) else (out,)
+    exact = op.options.get("exact_out")
+    for k, (o, r) in enumerate(zip(outs, results) if exact else ()):
+        if o.dtype is not r.dtype:
+            said = exact[k] if isinstance(exact, tuple) else exact
+            raise errors.not_exact_out(r.dtype, o.dtype, said)
     for o, r in zip(outs, results):
-        exact = op.options.get("exact_out")
-        if exact and o.dtype is not r.dtype:
-            raise errors.not_exact_out(r.dtype, o.dtype, exact)
         check_out(op, o, r.shape, r.dtype)
         o.copy_(r)
     return out

@@ -235,15 +235,19 @@ class Family:
     def _given(self, key):
         """(kernel, description) where the last layouts of the key are those of given results."""
         outs, key = key[-self.outputs :], key[: -self.outputs]
-        kind = self.kind(key)
+        dtypes = tuple([o.dtype for o in outs])
+        sorts = sorts_of((*key, *outs)) if self.elementwise else None
+        try:
+            found = self.shaped[sorts[: -self.outputs]] if sorts is not None else None
+            kind = self.kind(key)
+        except NotImplementedError:  # that there is no kernel is said last
+            self.check_target(key, outs[0])
+            raise
+        if found is not None and found[2] == dtypes:
+            return found[:2]
+        self.check_target(key, outs[0])
         layouts = [k for k in key if type(k) is Layout]
-        if (
-            self.elementwise
-            and kind.runtime.computes
-            and tuple([o.dtype for o in outs]) == kind.dtypes
-        ):
-            if sorts_of((*key, *outs)) is not None:
-                return self.shaped[sorts_of(key)][:2]
+        if self.elementwise and kind.runtime.computes and dtypes == kind.dtypes:
             whole = _run_of((*outs, *layouts))
             if whole is not None and whole[1].startswith("c" * len(outs)):
                 return kind.describe(outs[0].numel, whole[1][len(outs) :])
@@ -252,6 +256,9 @@ class Family:
             kind.key, kind.trace, layouts, kind.scalars, kind.dtypes, outs, outs[0].shape
         )
         return _with_numbers(kernel, layouts, len(outs), device), desc
+
+    def check_target(self, key, target):
+        """Complain about a layout that results cannot be written to."""
 
     def operands(self, args):
         return [a._layout if c == "t" else type(a) for c, a in zip(self.pattern, args) if c in "ts"]

@@ -8,12 +8,12 @@ lie in blocks that are in use. And what lies around those blocks must be as it w
 (runtime/guards.py).
 """
 
-import struct
 import threading
 
 from flambeau._layout import span
 from flambeau._tensor import Tensor
-from flambeau.codegen.descriptions import ITEM_BYTES, Walk
+from flambeau.codegen.descriptions import ITEM_BYTES
+from flambeau.planning.nests import walk_of
 from flambeau.runtime.guards import Guards
 from flambeau.storage import Storage
 
@@ -138,18 +138,13 @@ class Checks:
 
 def reaches(nest, description, arguments):
     """(lowest byte, one past the highest) that a pointwise nest touches of each operand."""
-    words = struct.unpack(f"{len(description) // 8}q", description)
-    sizes = [ITEM_BYTES[code] for code, _ in (*nest.outputs, *nest.inputs)]
-    if not words[0]:  # so many elements side by side, or nothing at all
-        count = arguments[-1] if len(words) > 2 else 0
-        return [(0, count * size) for size in sizes]
-    head = Walk(*words[: len(Walk._fields)])
-    outer = words[len(Walk._fields) : len(Walk._fields) + nest.rank]
-    steps = words[len(Walk._fields) + nest.rank :]
-    extents, found, each = (head.length, *outer), [], nest.rank + 1
-    for k, size in enumerate(sizes):
-        low = high = 0
-        for n, step in zip(extents, steps[k * each : (k + 1) * each]):
-            low, high = low + min(0, (n - 1) * step), high + max(0, (n - 1) * step)
-        found.append((low, high + size))
+    items = [ITEM_BYTES[code] for code, _ in (*nest.outputs, *nest.inputs)]
+    walk = walk_of(nest, description, arguments[-1] if arguments else 0)
+    if walk is None or 0 in walk[0]:
+        return [(0, 0) for _ in items]
+    sizes, steps = walk
+    found = []
+    for item, along in zip(items, steps):
+        ends = [(n - 1) * step for n, step in zip(sizes, along)]
+        found.append((sum(e for e in ends if e < 0), sum(e for e in ends if e > 0) + item))
     return found

@@ -10,9 +10,8 @@ from flambeau._layout import dense_layout, wrap_dim
 from flambeau._memory_format import contiguous_format
 from flambeau._tensor import Tensor, alias, empty_like_layout, empty_tensor
 from flambeau.codegen.descriptions_places import Counted, Lines, Search
-from flambeau.eager import outs
 from flambeau.eager.copying import copy_into, filled, to_copy
-from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.launching import launches
 from flambeau.eager.planned import idle, launch, planned
 from flambeau.eager.ranges import arange
 from flambeau.eager.rows import (
@@ -228,21 +227,6 @@ def _checked_search(plan, out, boundaries, values, sorter):
     """The kernel of a search through a sorter, which is looked at first."""
     look, lines, kernel, desc = plan
     return look(lines, sorter) or kernel(desc, out, boundaries, values, sorter)
-
-
-def _check_out(op, function, args, kwargs, out):
-    """out= must be what out_int32 says."""
-    narrow = kwargs.get("out_int32", False)
-    if out.dtype is not (d.int32 if narrow else d.int64):
-        raise RuntimeError(
-            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or "
-            "Long(int64) depending on whether out_int32 flag is True, but we got output tensor's "
-            f"dtype {out.dtype.scalar_name} and out_int32 flag is {narrow}"
-        )
-    return function(*args, out=out, **kwargs)
-
-
-FRONTS |= dict.fromkeys(("searchsorted", "bucketize"), outs.checked(_check_out))
 
 
 @launches("bucketize")

@@ -30,6 +30,7 @@ OWN = {
     "reduction:build_columns": "reduction:build_columns",
     "reduction:build_join": "reduction:build_join",
     "convolution:build": "convolution:build",
+    "embedding:build_lookup": "embedding:build_lookup",
     "resampling:build_pixels": "resampling:build_pixels",
 }
 _support: dict = {}  # addresses of what entries call, by the state they read

@@ -11,15 +11,12 @@ from flambeau._layout import broadcast_shape
 from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.autograd import views
 from flambeau.eager.arguments import fits
-from flambeau.eager.binding import bind
 from flambeau.eager.copying import preserved_layout
-from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.launching import launches
 from flambeau.eager.options import into
-from flambeau.eager.outs import checked
 from flambeau.eager.rows import is_computed
 from flambeau.eager.sampling import (
     COMMON,
-    DIGITS,
     HALF_AND_UP,
     bernoulli_,
     bernoulli_from,
@@ -33,6 +30,7 @@ from flambeau.eager.sampling import (
     stream,
 )
 from flambeau.errors import combination
+from flambeau.ops.sampling_bounds import DIGITS
 from flambeau.ops.table import MISSING
 
 PLAIN = frozenset((d.float32, d.float64))
@@ -238,15 +236,11 @@ def bernoulli(input, p, generator):
     return out
 
 
-def _bernoulli_out(op, function, args, kwargs, out):
+@launches("bernoulli_out")
+def bernoulli_out(out, input, p, generator):
     """Into out=, whatever its dtype; p is for calls without."""
-    bound = bind(op, args, kwargs)
-    input, p, generator = bound.values()
     if p is not MISSING:
         raise combination("bernoulli", (input, p), _BERNOULLI, out=out)
     check_generator("bernoulli", generator)
     bernoulli_from(into(out, input.shape, name="bernoulli"), input, generator)
     return out
-
-
-FRONTS["bernoulli"] = checked(_bernoulli_out)

@@ -20,8 +20,8 @@ def fake_quantize_per_tensor_affine(input, scale, zero_point, quant_min, quant_m
     """Numbers as one scale and zero point would leave them."""
     _check_bounds(quant_min, quant_max)
     if isinstance(scale, Tensor):
-        scale, zero_point = scale.detach().reshape(()), zero_point.detach().to(input.dtype)
-        return faked(input, scale, zero_point.reshape(()), float(quant_min), float(quant_max))
+        scale, zero_point = scale.item(), zero_point.item()
+        return faked(input, scale, float(zero_point), float(quant_min), float(quant_max))
     if not quant_min <= zero_point <= quant_max:
         raise RuntimeError("`zero_point` must be between `quant_min` and `quant_max`.")
     return faked(input, scale, float(zero_point), float(quant_min), float(quant_max))
@@ -33,8 +33,8 @@ def fake_quantize_per_channel_affine(input, scale, zero_point, axis, quant_min, 
     _check_channels(input, scale, zero_point, axis)
     return faked(
         input,
-        _spread(scale.detach(), input, axis),
-        _spread(zero_point.detach(), input, axis),
+        _spread(scale.detach(), input, axis).clone(),  # an observer may write to it before backward
+        _spread(zero_point.detach(), input, axis).clone(),
         float(quant_min),
         float(quant_max),
     )

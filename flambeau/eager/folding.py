@@ -7,9 +7,8 @@ each. Table rows and checks: `ops/folding.py`.
 from flambeau import _dtype, errors
 from flambeau._layout import dense_layout
 from flambeau.codegen.descriptions_places import FoldedBlocks, PixelLines
-from flambeau.eager.launching import launches
 from flambeau.eager.planned import idle, launch, planned
-from flambeau.eager.rearranging import arranged, shaped_like
+from flambeau.eager.rearranging import arranged, arranges, shaped_like
 from flambeau.eager.rows import has_work, vector_layout
 
 CHUNK = 1 << 15  # elements of a chunk, about
@@ -137,7 +136,8 @@ _pixels("pixel_shuffle", _plan_pixel_shuffle, False)
 _pixels("pixel_unshuffle", _plan_pixel_unshuffle, True)
 
 
-def _plan_channel_shuffle(layout, groups):
+@arranges("channel_shuffle")
+def channel_shuffle(layout, groups):
     if layout.ndim < 3:
         raise RuntimeError(
             "channel_shuffle expects input with > 2 dims, but got input with sizes "
@@ -161,8 +161,3 @@ def _plan_channel_shuffle(layout, groups):
 
     source = split(layout.strides, channels // groups, 1)
     return out, [(sizes, split(out.strides, 1, groups), 0, source, 0)]
-
-
-@launches("channel_shuffle")
-def channel_shuffle(input, groups):
-    return arranged(_plan_channel_shuffle, input, groups)

@@ -1,17 +1,17 @@
 """History of ops whose derivative is written on tensors: reductions, views, templates, composites.
 
-`record_formula` saves what the row's derivative names ask for; `FormulaNode` runs it. Pointwise ops
+A `recorder` saves what the row's derivative names ask for; `FormulaNode` runs it. Pointwise ops
 have their own, faster kind of node in variants.py.
 """
 
+import functools
+
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
-from flambeau.autograd.node import Node, edge_of, init_node, save_input, save_output, transposed
+from flambeau.autograd.node import Node, transposed
+from flambeau.eager import formula_text
 from flambeau.eager.flat import connected
-from flambeau.eager.formula_text import arguments, recorder
 from flambeau.eager.variants import fit
-
-_classes: dict = {}
 
 
 class FormulaNode(Node):
@@ -122,31 +122,24 @@ def _names(op):
     return found
 
 
+@functools.cache
 def node_class(op, name=None):
     """The class of an op's nodes; some ops have a name per overload."""
-    name = name or op.node_name
-    found = _classes.get((op.name, name))
-    if found is None:
-        names = tuple(_names(op))
-        kinds = ("tensor", "optional", "tensors")
-        values = {p.name for p in op.params if p.kind not in kinds and p.name != "indices"}
-        frees = not values.issuperset(names)
-        formulas = {"joint": op.joint_grad} if op.joint_grad is not None else op.grads
-        ready = {k: arguments(op, f, names, _missing) for k, f in formulas.items()}
-        space = {"__slots__": (), "op": op, "saved_names": names, "frees": frees}
-        space["arguments"], space["listed"] = ready, any(p.kind == "tensors" for p in op.params)
-        found = _classes[op.name, name] = type(name, (FormulaNode,), space)
-    return found
-
-
-def differentiable(op):
-    """Names of the parameters that can receive gradients."""
-    return op.grads if op.joint_grad is None else op.tensor_names
+    names, kinds = tuple(_names(op)), ("tensor", "optional", "tensors")
+    values = {p.name for p in op.params if p.kind not in kinds and p.name != "indices"}
+    formulas = {"joint": op.joint_grad} if op.joint_grad is not None else op.grads
+    space = {"__slots__": (), "op": op, "saved_names": names}
+    space["frees"] = not values.issuperset(names)
+    space["arguments"] = {
+        k: formula_text.arguments(op, f, names, _missing) for k, f in formulas.items()
+    }
+    space["listed"] = any(p.kind == "tensors" for p in op.params)
+    return type(name or op.node_name, (FormulaNode,), space)
 
 
 def wants_grad(op, bound):
     """Is this call to be recorded?"""
-    if not modes.grad or not (op.grads or op.joint_grad):
+    if not modes.grad or not op.is_differentiable:
         return False
     for value in bound.values():
         if isinstance(value, Tensor):
@@ -159,61 +152,12 @@ def wants_grad(op, bound):
     return False
 
 
-def record_formula(op, bound, outs):
-    """Make the node of a call; outs is a tuple of fresh tensors."""
-    cls = node_class(op)
+@functools.cache
+def recorder(op, name=None):
+    """record(outs, *parameters) of a row: makes the node of a call; outs: its fresh tensors.
+
+    name: that of the node, where overloads have several.
+    """
     bare = op.options.get("bare_node")
-    if bare is not None and not all(isinstance(bound[n], Tensor) for n in op.tensor_names):
-        cls = node_class(op, bare)
-    node = object.__new__(cls)
-    allowed = differentiable(op)
-    edges, layouts = [], {}
-    for p in op.params:
-        value = bound[p.name]
-        if p.kind in ("tensor", "optional"):
-            is_tensor = isinstance(value, Tensor)
-            if is_tensor or op.joint_grad is not None or p.name in allowed:
-                edges.append(
-                    edge_of(value)
-                    if is_tensor and value._requires_grad and p.name in allowed
-                    else None
-                )
-                layouts[p.name] = value._layout if is_tensor else None
-        elif p.kind == "tensors":
-            edges.extend(edge_of(v) if v._requires_grad else None for v in value)
-            layouts[p.name] = tuple(v._layout for v in value)
-    saved = tuple(_save(n, bound, outs) for n in cls.saved_names)
-    node.layouts, node.out_layouts = layouts, tuple(o._layout for o in outs)
-    init_node(node, tuple(edges), saved, len(outs))
-    attach_float(node, outs[: op.smooth])
-    return node
-
-
-def attach_float(node, outs):
-    """Hang results that can have gradients on a node; the first one must be such."""
-    first = outs[0]._layout.dtype
-    if first.category < 2:
-        raise RuntimeError(f"Autograd not support dtype: {first.scalar_name}")
-    for k, out in enumerate(outs):
-        if out._layout.dtype.category >= 2:
-            out._grad_fn, out._output_nr, out._requires_grad = node, k, True
-
-
-def _save(name, bound, outs):
-    if name in bound:
-        value = bound[name]
-        if type(value) in (list, tuple) and any(isinstance(v, Tensor) for v in value):
-            return [save_input(v) for v in value]
-        return save_input(value)
-    if name == "out":
-        return save_output(outs[0])
-    return save_output(outs[int(name[3:])], int(name[3:]))
-
-
-def quick_recorder(op, run, general):
-    """record(*parameters) for a row, written out; None where rows are too unusual for it."""
-    if not (op.grads or op.joint_grad) or any(p.kind == "tensors" for p in op.params):
-        return None
-    bare = op.options.get("bare_node")
-    classes = node_class(op), bare and node_class(op, bare)
-    return recorder(op, classes, differentiable(op), run, general)
+    allowed = op.grads if op.joint_grad is None else op.tensor_names
+    return formula_text.recorder(op, node_class(op, name), bare and node_class(op, bare), allowed)

@@ -1,13 +1,21 @@
-"""Quick recording and quick derivatives of rows whose formulas work on tensors, as generated text.
+"""Recording of rows whose formulas work on tensors, and what formulas are called with, as text.
 
-`formula.py` says what recording and running a derivative mean; here the same is written out for one
-row, without loops over parameters and look-ups by name. Hooks on saved values and anomaly mode go
-the general way. Speed outranks prose in the generated text.
+Both are written out for one row, without loops over parameters and look-ups by name. Speed outranks
+prose in the generated text.
 """
 
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
-from flambeau.autograd.node import SavedInput, SavedOutput, edge_of, next_sequence, unpack
+from flambeau.autograd.node import (
+    SavedInput,
+    SavedOutput,
+    edge_of,
+    init_node,
+    next_sequence,
+    save_input,
+    save_output,
+    unpack,
+)
 from flambeau.eager.fragments import compile_text
 
 _PLAIN = frozenset((bool, int, float, str, type(None)))
@@ -55,76 +63,115 @@ _UNPACK = """    v{k} = saved[{place}]
 """
 
 
-def recorder(op, classes, allowed, run, general):
-    """A function of the row's parameters that runs it and records it.
+def recorder(op, node_class, bare, allowed):
+    """record(outs, *parameters): makes the node of a call of a row, and returns it.
 
-    general(bound) does the same with everything that is unusual.
+    bare: the class of nodes where a tensor is missing; allowed: names of the parameters that can
+    receive gradients.
     """
-    node_class, bare = classes
-    names = [p.name for p in op.params]
-    tensors = [p for p in op.params if p.kind in ("tensor", "optional")]
-    missing = " or ".join(f"{p.name} is None" for p in tensors if p.kind == "optional")
-    kind = f"Bare if {missing} else Node" if bare and missing else "Node"
-    bound = ", ".join(f"'{n}': {n}" for n in names)
-    edges = "".join(_edge(p, allowed) + ", " for p in tensors)
-    layouts = ", ".join(f"'{p.name}': {_layout(p)}" for p in tensors)
+    names = ", ".join(p.name for p in op.params)
+    tensors = [p for p in op.params if p.kind in ("tensor", "optional", "tensors")]
+    given = {p.name: _given(op, p) for p in tensors}
+    every = " and ".join(f"isinstance({p.name}, Tensor)" for p in tensors)
     kinds = {p.name: p.kind for p in op.params}
-    saved = "".join(_saved(n, kinds) + ", " for n in node_class.saved_names)
-    text = f"""def record({", ".join(names)}):
-    if modes.saved_hooks or modes.anomaly:
-        return general({{{bound}}})
-    result = run({", ".join(names)})
-    outs = (result,) if isinstance(result, Tensor) else result
-    node = new({kind})
-    node.edges = ({edges})
-    node.layouts = {{{layouts}}}
-    node.saved = ({saved})
-    node.out_layouts = tuple([o._layout for o in outs])
-    node.outputs, node.hooks, node.seq = len(outs), None, next_sequence()
-    k = 0
-    for o in outs{"" if op.smooth is None else f"[:{op.smooth}]"}:
-        if o._layout.dtype.category >= 2:
-            o._grad_fn, o._output_nr, o._requires_grad = node, k, True
-        k += 1
-    return result
+    saved = [_saved(n, kinds) for n in node_class.saved_names]
+    lines = [_quickly(k, n, kinds, given) for k, n in enumerate(node_class.saved_names)]
+    quick = "".join(f"s{k}, " if line else f"{saved[k]}, " for k, line in enumerate(lines))
+    # only casts, and lists that begin with integers, may leave the numbers that have gradients
+    leaves = op.name == "_to_copy" or "tensors" in kinds.values()
+    refused = "" if leaves else "    else:\n        raise unsupported(out0)\n"
+    text = f"""def record(outs, {names}):
+    node = new({f"Node if {every} else Bare" if bare else "Node"})
+    node.edges = ({"".join(_edge(p, given, allowed) + ", " for p in tensors)})
+    node.layouts = {{{", ".join(f"'{p.name}': {_layout(p, given)}" for p in tensors)}}}
+    out0, count = outs[0], len(outs)
+    node.out_layouts = (out0._layout,) if count == 1 else tuple([o._layout for o in outs])
+    if modes.watched:
+        init_node(node, node.edges, ({"".join(s + ", " for s in saved)}), count)
+    else:
+{"".join(lines)}        node.saved = ({quick})
+        node.outputs, node.hooks, node.seq = count, None, next_sequence()
+    if out0._layout.dtype.category >= 2:
+        out0._grad_fn, out0._output_nr, out0._requires_grad = node, 0, True
+{refused}    if count > 1:
+        attach_others(node, outs{"" if op.smooth is None else f"[:{op.smooth}]"})
+    return node
 """
-    space = {"Tensor": Tensor, "modes": modes, "run": run, "general": general, "Node": node_class}
-    space["Bare"] = bare
+    space = {"Tensor": Tensor, "modes": modes, "Node": node_class, "Bare": bare, "PLAIN": _PLAIN}
     space |= {"new": object.__new__, "next_sequence": next_sequence, "edge_of": edge_of}
-    space |= {"SavedInput": SavedInput, "SavedOutput": SavedOutput, "save": _save_any}
-    space |= {"PLAIN": _PLAIN}
+    space |= {"SavedInput": SavedInput, "SavedOutput": SavedOutput, "save_static": _save_static}
+    space |= {"save_input": save_input, "save_output": save_output, "init_node": init_node}
+    space |= {"unsupported": _unsupported, "attach_others": _attach_others}
     return compile_text(text, space, f"{op.name} record")["record"]
 
 
-def _edge(p, allowed):
-    if p.name not in allowed:
+def _given(op, p):
+    """The condition that an argument is a tensor; nothing where it always is."""
+    options = op.options
+    if op.first_scalar or options.get("numbers") or p.name in options.get("numbers_for", ()):
+        return f"isinstance({p.name}, Tensor)"
+    return f"{p.name} is not None" if p.kind == "optional" else ""
+
+
+def _edge(p, given, allowed):
+    n = p.name
+    if p.kind == "tensors":
+        return f"*[edge_of(t) if t._requires_grad else None for t in {n}]"
+    if n not in allowed:
         return "None"
-    given = "" if p.kind == "tensor" else f"{p.name} is not None and "
-    return f"edge_of({p.name}) if {given}{p.name}._requires_grad else None"
+    present = f"{given[n]} and " if given[n] else ""
+    return f"edge_of({n}) if {present}{n}._requires_grad else None"
 
 
-def _layout(p):
-    return f"{p.name}._layout" + (f" if {p.name} is not None else None" * (p.kind == "optional"))
+def _layout(p, given):
+    if p.kind == "tensors":
+        return f"tuple([t._layout for t in {p.name}])"
+    return f"{p.name}._layout" + (f" if {given[p.name]} else None" if given[p.name] else "")
 
 
 def _saved(name, kinds):
+    """What is saved, with hooks or without."""
     kind = kinds.get(name)
-    if kind == "tensor":
-        return f"SavedInput({name})"
-    if kind == "optional":
-        return f"SavedInput({name}) if {name} is not None else None"
+    if kind in ("tensor", "optional"):
+        return f"save_input({name})"
     if kind in _NUMBERS:
         return name
     if kind is not None:
-        return f"{name} if type({name}) in PLAIN else save({name})"
+        return f"{name} if type({name}) in PLAIN else save_static({name})"
     number = 0 if name == "out" else int(name[3:])
-    return f"SavedOutput(outs[{number}], {number})"
+    return f"save_output(outs[{number}], {number})"
 
 
-def _save_any(value):
+def _quickly(k, name, kinds, given):
+    """Lines that save a tensor as s{k}, where there are no hooks."""
+    pad, text = " " * 8, ""
+    if name not in kinds:
+        number = 0 if name == "out" else int(name[3:])
+        return f"{pad}s{k} = SavedOutput(outs[{number}], {number})\n"
+    if kinds[name] not in ("tensor", "optional"):
+        return ""
+    if given[name]:
+        text = f"{pad}s{k} = {name}\n{pad}if {given[name]}:\n"
+        pad += "    "
+    lines = f"s{k} = new(SavedInput)", f"s{k}.tensor = {name}"
+    return text + "".join(
+        f"{pad}{x}\n" for x in (*lines, f"s{k}.version = {name}._storage.version")
+    )
+
+
+def _save_static(value):
     """A static argument, which may be a tensor or hold some."""
-    if isinstance(value, Tensor):
-        return SavedInput(value)
     if type(value) in (list, tuple) and any(isinstance(v, Tensor) for v in value):
-        return [SavedInput(v) if isinstance(v, Tensor) else v for v in value]
-    return value
+        return [save_input(v) for v in value]
+    return save_input(value)
+
+
+def _attach_others(node, outs):
+    for k in range(1, len(outs)):
+        out = outs[k]
+        if out._layout.dtype.category >= 2:
+            out._grad_fn, out._output_nr, out._requires_grad = node, k, True
+
+
+def _unsupported(out):
+    return RuntimeError(f"Autograd not support dtype: {out._layout.dtype.scalar_name}")

@@ -12,9 +12,8 @@ from flambeau._dtype import dtype
 from flambeau._memory_format import layout, memory_format
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
-from flambeau.autograd.node import edge_of, init_node
 from flambeau.eager.binding import bind, judged
-from flambeau.eager.formula import node_class, quick_recorder
+from flambeau.eager.formula import recorder
 from flambeau.eager.fragments import allocated, compile_text, indented
 from flambeau.ops.table import REQUIRED
 
@@ -43,11 +42,11 @@ WHOLE = ("int", "ints", "int list", "ints or str", "sizes")
 _NUMBERS = frozenset((bool, int, float, complex))
 
 
-def quick_function(op, run, general, record=None):
-    """A front for general; run takes all parameters in order; record(bound) runs and records."""
+def quick_function(op, run, general, recording=False):
+    """A front for general; run takes all parameters in order. recording: is it told to autograd?"""
     params, varargs = op.params, op.options.get("varargs")
     kinds = [p.kind for p in params]
-    if kinds[:1] == ["tensors"] and not varargs and record is not None:
+    if kinds[:1] == ["tensors"] and not varargs and recording:
         return _list_function(op, run, general)
     if "tensors" in kinds or kinds[:1] != ["tensor"]:
         return general
@@ -57,11 +56,8 @@ def quick_function(op, run, general, record=None):
         text = _packing_text(op)
     else:
         text = _plain_text(op)
-    names = [_written(p) for p in params]
-    quick = quick_recorder(op, run, record) if record is not None else None
-    text += _call_text(op, names, record is not None, quick is not None)
-    space = {**_space(op, run, general), "record": quick or record}
-    return compile_text(text, space, f"{op.name} front")[op.name]
+    text += _call_text(op, recording)
+    return compile_text(text, _space(op, run, general), f"{op.name} front")[op.name]
 
 
 def _space(op, run, general):
@@ -75,6 +71,7 @@ def _space(op, run, general):
         "modes": modes,
         "run": run,
         "general": general,
+        "record": recorder(op) if op.is_differentiable else None,
         "needed": lambda value: () if value is REQUIRED else (value,),
         "judged": lambda error, values: judged(op, error, values),
         **{f"_d_{p.name}": p.default for p in op.params},
@@ -87,15 +84,13 @@ def _written(p):
 
 
 def _list_function(op, run, general):
-    """A front for rows of a sequence of tensors, such as cat; derivatives want no other tensors.
+    """A front for rows of a sequence of tensors, such as cat.
 
     A launcher may have `plans`, keyed by its other arguments and the layouts: then it does no more
     than what is written out here. `stacks`: is it the native maker's way to join for dim 0?
     """
-    cls, (first, *rest) = node_class(op), [_written(p) for p in op.params]
-    if not set(rest).issuperset(cls.saved_names):
-        return general
-    saved, others = "".join(f"{n}, " for n in cls.saved_names), "".join(f"{n}, " for n in rest)
+    first, *rest = [_written(p) for p in op.params]
+    others = "".join(f"{n}, " for n in rest)
     launched = f"        out0 = run({first}, {others})\n"
     if hasattr(run, "plans"):
         launched = (
@@ -113,25 +108,14 @@ def _list_function(op, run, general):
         f"        for t in {first}:\n"
         "            if t._requires_grad:\n"
         "                if modes.grad:\n"
-        f"                    record(cls, '{first}', {first}, out0, ({saved}))\n"
+        f"                    record((out0,), {first}, {others})\n"
         "                break\n"
         "        return out0\n"
         "    except AttributeError:  # not all of them are tensors\n"
         f"        return general({first}, {others})\n"
     )
-    space = {**_space(op, run, general), "record": _record_list, "cls": cls}
-    space |= {"plans": getattr(run, "plans", None)}
+    space = {**_space(op, run, general), "plans": getattr(run, "plans", None)}
     return compile_text(text, space, f"{op.name} front")[op.name]
-
-
-def _record_list(cls, name, tensors, out, saved):
-    """What record_formula does, for a node of a sequence of tensors that saves plain values."""
-    node = object.__new__(cls)
-    node.layouts = {name: tuple([t._layout for t in tensors])}
-    node.out_layouts = (out._layout,)
-    init_node(node, tuple([edge_of(t) if t._requires_grad else None for t in tensors]), saved)
-    if out._layout.dtype.category >= 2:
-        out._grad_fn, out._requires_grad = node, True
 
 
 def kernel_unless_recorded(run):
@@ -206,22 +190,25 @@ def _packing_text(op):
     )
 
 
-def _call_text(op, names, recording, quick):
+def _call_text(op, recording):
+    names = [_written(p) for p in op.params]
     arguments = ", ".join(names)
     by_name = "{" + ", ".join(f"'{p.name}': {n}" for p, n in zip(op.params, names)) + "}"
     if not recording:  # the body of a composite, which has its own keyword-only parameters
         arguments = ", ".join(f"{p.name}={p.name}" if p.keyword_only else p.name for p in op.params)
-        return _judged_text(op, f"return run({arguments})\n", by_name)
-    tensors = [p for p in op.params if p.kind in ("tensor", "optional")]
-    needs = " or ".join(
-        f"{p.name}._requires_grad"
-        if p.kind == "tensor"
-        else f"({p.name} is not None and {p.name}._requires_grad)"
-        for p in tensors
-    )
-    bound = arguments if quick else by_name
-    text = f"if ({needs}) and modes.grad:\n    return record({bound})\nreturn run({arguments})\n"
-    return _judged_text(op, text, by_name)
+    text = f"result = run({arguments})\n"
+    if recording and op.is_differentiable:
+        needs = " or ".join(
+            f"{p.name}._requires_grad"
+            if p.kind == "tensor"
+            else f"({p.name} is not None and {p.name}._requires_grad)"
+            for p in op.params
+            if p.kind in ("tensor", "optional")
+        )
+        text += f"if ({needs}) and modes.grad:\n"
+        outs = "(result,) if isinstance(result, Tensor) else result"
+        text += f"    record({outs}, {arguments})\n"
+    return _judged_text(op, text + "return result\n", by_name)
 
 
 def _judged_text(op, text, by_name):

@@ -9,14 +9,17 @@ from itertools import chain, product
 from math import prod
 from typing import NamedTuple
 
+from flambeau._dtype import BY_CODE
 from flambeau._layout import Size, collapse, dense_layout, expanded_strides, make_layout
 from flambeau._tensor import alias, empty_like_layout
+from flambeau.codegen.descriptions import Product
 from flambeau.codegen.target import current
 from flambeau.eager.copying import copy_into
 from flambeau.eager.kernels import load_functions, pool, sources
 from flambeau.eager.plans import Plans
 from flambeau.planning import products as schedules
 from flambeau.planning.products import BLOCKED, MODES
+from flambeau.runtime.cpu import packed, words_of
 from flambeau.runtime.stacks import alone
 
 SMALL = 1 << 29  # multiplications, times bytes, up to which packing both operands does not pay
@@ -68,6 +71,14 @@ class Schedule:
             tile.packed_item, tile.grain, BLOCK.get(tile.packed_item // tile.parts, 1),
         )  # fmt: skip
         self.tiles = (0,) * (TALLEST + 1)
+
+    def described(self, *sizes):
+        """(chunks, shared bytes, bytes per slot, description), after missing tiles are compiled."""
+        while True:
+            missing, *found = schedules.described(self.facts, self.tiles, *sizes)
+            if not missing:
+                return found
+            self.compile(missing)
 
     def compile(self, height):
         """The tile function of a height, when it is first met."""
@@ -208,14 +219,9 @@ def plan(like, m, n, k, c, a, b, scaled=False, activation="", addends=(), sizes=
     access = "".join(["s" if n == 1 else _ACCESS.get(st[1], "n") for st in addends])
     schedule = SCHEDULES[runtime, mode, dtype, vectors, scaled, access, activation, len(sizes)]
     strides = (*steps, *chain(*addends)) if addends else steps
-    while True:
-        missing, chunks, shared, slot, desc = schedules.described(
-            schedule.facts, schedule.tiles, m, n, k, a_row, a_k, b_k, b_column, c[0], batch,
-            sizes, strides,
-        )  # fmt: skip
-        if not missing:
-            break
-        schedule.compile(missing)
+    chunks, shared, slot, desc = schedule.described(
+        m, n, k, a_row, a_k, b_k, b_column, c[0], batch, sizes, strides
+    )
     if chunks > 1:
         pool().ensure_workers()
     return Plan(schedule.kernel, desc, chunks, shared, slot, swapped, runtime.pool_for)
@@ -239,6 +245,71 @@ def _transposed_is_better(m, n, c):
     if n == 1:
         return m > 1 and c[0] == 1
     return c[1] != 1 and (c[0] == 1 or m == 1)
+
+
+# -- columns that are packed once ------------------------------------------------------------------
+
+FAR = 4096  # rows of A so many bytes apart fall on the same places of the first-level cache
+
+
+class Kept(NamedTuple):
+    """A product whose columns are packed by a kernel of its own, once for many runs.
+
+    pack(pack_desc, place, b) fills `nbytes`; kernel(desc, c, a, place, scratch, slots, ...) is the
+    product, with `shared` bytes of scratch and `slot` more for each slot. shifts: does it pack
+    rows, too, as the original does not?
+    """
+
+    pack: object
+    pack_desc: bytes
+    nbytes: int
+    kernel: object
+    desc: bytes
+    shared: int
+    slot: int
+    shifts: bool
+
+
+def with_kept_columns(runtime, key, desc):
+    """The Kept of a product that packs its columns, None for others.
+
+    key: what its kernel was built for; desc: its description. Sums are added in the same order.
+    """
+    mode, code, vectors, paired, *rest = key
+    if mode not in ("columns", "panels", "blocked") or rest[-1]:
+        return None
+    count = len(Product._fields)
+    given = words_of(desc)
+    words, more = Product(*given[:count]), given[count:]
+    shifts = mode == "columns" and words.a_row % FAR == 0 and words.panels > 1
+    mode = "panels" if shifts else mode
+    dtype = BY_CODE[code]
+    schedule = SCHEDULES[runtime, MODES.index(mode), dtype, vectors, *rest]
+    item = dtype.itemsize
+    steps = [w // item for w in (words.a_row, words.a_k, words.b_k, words.b_column, words.c_row)]
+    chunks, shared, slot, again = schedule.described(
+        words.m, words.n, words.k, *steps, 1, (), tuple([w // item for w in more])
+    )
+    again = Product(*words_of(again)[:count])
+    columns, packed_item, grain = schedule.facts[2], schedule.facts[5], schedule.facts[6]
+    blocks, depth = (words.blocks, words.depth) if mode == "blocked" else (1, words.k)
+    pack_chunks = max(1, min(16, words.k * words.n >> 16))
+    pack = again._replace(chunks=pack_chunks, pack_chunks=pack_chunks, blocks=blocks, depth=depth)
+    product = again._replace(chunks=chunks - again.pack_chunks, pack_chunks=0)
+    if mode == "columns":
+        slot = 0
+    if chunks > 1 or pack_chunks > 1:
+        pool().ensure_workers()
+    return Kept(
+        runtime.kernel("gemm_keeping", "gemm:build_keeping", code, vectors, paired),
+        packed(pack),
+        -(-words.k // grain) * grain * words.strips * columns * packed_item,
+        runtime.kernel("gemm", "gemm:build", mode, code, vectors, paired, *rest, True),
+        packed((*product, *more)),
+        shared,
+        slot,
+        shifts,
+    )
 
 
 # -- products that take more than one kernel ------------------------------------------------------

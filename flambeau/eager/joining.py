@@ -25,7 +25,7 @@ from flambeau.eager.padding import bits_of
 from flambeau.eager.plan import NO_WORK
 from flambeau.eager.plans import Plans
 from flambeau.eager.rearranging import memory_order_of, place_of, plan_box
-from flambeau.eager.rows import chunks_of
+from flambeau.eager.rows import address, chunks_of
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed, packer
 
@@ -46,21 +46,6 @@ def _join(out, pieces, row, name, kind=Piece):
     kernel = runtime.kernel(name, "joining:build_join", kind)
     join = Join(chunks, per_chunk, total, row, count)
     return out, kernel, packed((*join, *pieces)), packer(count)
-
-
-def _runs(out, widths, name):
-    """The same for a single row of pieces."""
-    runtime, total, count = out.device.runtime, out.nbytes, len(widths)
-    if not total or not runtime.computes:
-        return out, nothing, NO_WORK, packer(count)
-    chunks, per_chunk = (1, total) if total <= CHUNK else _cut(total, total)
-    kernel = runtime.kernel(name, "joining:build_join", Run)
-    return (
-        out,
-        kernel,
-        packed((*Join(chunks, per_chunk, total, total, count), *widths)),
-        packer(count),
-    )
 
 
 def _cut(total, row):
@@ -116,13 +101,16 @@ def _common_dtype(layouts):
 # -- cat -------------------------------------------------------------------------------------------
 
 
+def _joined(layout, kernel, desc, pack, tensors, fill=0):
+    """A new tensor with a plan's pieces."""
+    out = empty_like_layout(layout)
+    kernel(desc, out._storage.pointer, pack(*[address(t) for t in tensors]), fill)
+    return out
+
+
 @launches("cat")
 def cat(tensors, dim):
-    layout, kernel, desc, pack = CATS[(dim, *[t._layout for t in tensors])]
-    out = empty_like_layout(layout)
-    places = pack(*[t._storage.pointer + t._offset for t in tensors])
-    kernel(desc, out._storage.pointer, places, 0)
-    return out
+    return _joined(*CATS[(dim, *[t._layout for t in tensors])], tensors)
 
 
 def _plan_cat(key):
@@ -173,7 +161,8 @@ def _plan_runs(layouts):
             return None
         total += layout.sizes[0]
         widths.append(layout.nbytes)
-    return _runs(make_layout((total, *rest), first.strides, dtype, device), widths, "cat")
+    out = make_layout((total, *rest), first.strides, dtype, device)
+    return _join(out, widths, out.nbytes, "cat", Run)
 
 
 def _first_piece(layouts):
@@ -253,11 +242,7 @@ cat.stacks = False
 
 @launches("stack")
 def stack(tensors, dim):
-    layout, kernel, desc, pack = STACKS[(dim, *[t._layout for t in tensors])]
-    out = empty_like_layout(layout)
-    places = pack(*[t._storage.pointer + t._offset for t in tensors])
-    kernel(desc, out._storage.pointer, places, 0)
-    return out
+    return _joined(*STACKS[(dim, *[t._layout for t in tensors])], tensors)
 
 
 def _plan_stack(key):
@@ -283,7 +268,7 @@ def _plan_stack(key):
         plain = plain and layout.is_contiguous
     out = dense_layout((*sizes[:dim], count, *sizes[dim:]), dtype, first.device)
     if plain:
-        return _runs(out, [first.nbytes] * count, "stack")
+        return _join(out, [first.nbytes] * count, out.nbytes, "stack", Run)
     inner, rows, size, pieces = prod(sizes[dim:]), prod(sizes[:dim]), out.itemsize, []
     if _is_fine(count, inner * size, rows):
         for layout in layouts:
@@ -314,15 +299,12 @@ def pad_sequence(tensors, batch_first, padding_value, padding_side):
             tensors = [to_copy(t, dtype, None, contiguous_format) for t in tensors]
             break
     layouts = [t._layout for t in tensors]
-    layout, kernel, desc, pack = PADDED[(batch_first, padding_side, *layouts)]
-    out, fill = empty_like_layout(layout), 0
+    fill = 0
     if padding_value:
         size = dtype.itemsize
         fill = bits_of(padding_value, dtype) & (1 << 8 * size) - 1
         (fill,) = unpack("q", fill.to_bytes(size, "little") * (8 // size))
-    places = pack(*[t._storage.pointer + t._offset for t in tensors])
-    kernel(desc, out._storage.pointer, places, fill)
-    return out
+    return _joined(*PADDED[(batch_first, padding_side, *layouts)], tensors, fill)
 
 
 def _plan_padded(key):
@@ -353,7 +335,7 @@ def block_diag(tensors):
         return empty_tensor((1, 0), _dtype.default_dtype(), _device.cpu)
     layout, copy, boxes, pack = BLOCKS[tuple([t._layout for t in tensors])]
     out = fill_into(empty_like_layout(layout), 0)
-    copy(boxes, out._storage.pointer, pack(*[t._storage.pointer + t._offset for t in tensors]), 0)
+    copy(boxes, out._storage.pointer, pack(*map(address, tensors)), 0)
     return out
 
 

@@ -10,8 +10,8 @@ from flambeau._tensor import Tensor
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, next_sequence
-from flambeau.eager.binding import KEYWORDS, bind, pack_rest, store_out, take_out
-from flambeau.eager.formula import record_formula, wants_grad
+from flambeau.eager.binding import bind, store_out, take_out
+from flambeau.eager.formula import recorder, wants_grad
 from flambeau.eager.fronts import kernel_unless_recorded, quick_function
 from flambeau.eager.overlaps import check_apart
 from flambeau.eager.pointwise import keep_original
@@ -69,76 +69,60 @@ def call_row(op, bound):
         result = run(*bound.values())
     if recording:
         results = result if isinstance(result, (tuple, list)) else (result,)
-        record_formula(op, bound, results)
+        recorder(op)(results, *bound.values())
     return result
 
 
 def row_function(op):
     """The public function of a template or composite."""
-
     own_out = any(p.name == "out" for p in op.params)  # the body writes it
 
-    def function(*args, out=None, **kwargs):
+    def general(*args, out=None, **kwargs):
         if own_out and out is not None:
             kwargs, out = {**kwargs, "out": out}, None
         if out is not None:
             take_out(op, out)
         bound = bind(op, args, kwargs)
-        if out is not None and op.options.get("apart"):
-            check_apart(out, bound[op.params[0].name])
-        result = call_row(op, bound)
-        if out is not None:
-            if wants_grad(op, bound):
-                raise errors.out_requires_grad(op.name)
-            store_out(op, out, result if isinstance(result, tuple) else (result,))
-            if not isinstance(out, Tensor):
-                return tuple(out) if type(result) is tuple else type(result)(out)
-            return out
-        return result
+        return call_row(op, bound) if out is None else _call_into(op, bound, out)
 
-    function = answering(function, op)
-    if (
-        op.kind == "composite"
-        and not op.grads
-        and op.joint_grad is None
-        and not op.options.get("bind")
-    ):
-        function = _composite_function(op)
+    function = answering(general, op)
     if op.template in FRONTS:
         function = FRONTS[op.template](op, function)
     elif op.kind == "template":
-        function = quick_function(
-            op, LAUNCHERS[op.template], function, lambda bound: call_row(op, bound)
-        )
+        function = quick_function(op, LAUNCHERS[op.template], function, recording=True)
+    elif not (op.is_differentiable or op.options.get("bind")):
+        function = _composite_function(op, function)
     if function is not op.body:
         function.__name__ = function.__qualname__ = op.name
         function.__doc__, function.__module__ = op.doc, "flambeau"
     return function
 
 
-def _composite_function(op):
+def _call_into(op, bound, out):
+    """Run a row on bound arguments; out= takes the results."""
+    if op.options.get("apart"):
+        check_apart(out, bound[op.params[0].name])
+    if op.options.get("out_dtype"):
+        if bound["dtype"] not in (None, out.dtype):
+            raise errors.not_exact_out(bound["dtype"], out.dtype)
+        bound["dtype"] = out.dtype
+    write = LAUNCHERS.get(f"{op.template}_out")
+    if write is not None:
+        return write(out, *bound.values())
+    result = call_row(op, bound)
+    if wants_grad(op, bound):
+        raise errors.out_requires_grad(op.name)
+    store_out(op, out, result if isinstance(result, tuple) else (result,))
+    if isinstance(out, Tensor):
+        return out
+    return tuple(out) if type(result) is tuple else type(result)(out)
+
+
+def _composite_function(op, general):
     """Composites without a derivative of their own: the body is the function."""
-    body, varargs = op.body, op.options.get("varargs")
-    names = [p.name for p in op.params]
-    if body.__code__.co_flags & 4:  # *operands: nothing to bind
-        return answering(body, op)
-
-    def general(*args, out=None, **kwargs):
-        if out is not None:
-            take_out(op, out)
-        bind(op, args, kwargs)  # for its complaints
-        if kwargs:
-            kwargs = {n if n in names else KEYWORDS.get(n, n): v for n, v in kwargs.items()}
-        if varargs:
-            args = pack_rest(op, args)
-        result = body(*args, **kwargs)
-        if out is None:
-            return result
-        return store_out(op, out, result if isinstance(result, tuple) else (result,))
-
-    general = answering(general, op)
-    general.__name__ = general.__qualname__ = op.name
-    return general if varargs else quick_function(op, body, general)
+    if op.body.__code__.co_flags & 4:  # *operands: nothing to bind
+        return answering(op.body, op)
+    return general if op.options.get("varargs") else quick_function(op, op.body, general)
 
 
 def overwrite(input, compute):
@@ -174,7 +158,8 @@ def row_inplace(op):
     """op_ for rows that are not pointwise.
 
     If there is a launcher called name_, it writes in place; else the result is copied back. The
-    launcher may have something `quick` for arguments of plain types.
+    launcher may have something `quick` for arguments of plain types. (One called name_out writes
+    out= itself.)
     """
     write = LAUNCHERS.get(f"{op.template}_")
 

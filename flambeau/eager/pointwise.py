@@ -184,7 +184,7 @@ class Pointwise:
         if recording or wanted:
             views.check_inplace(target)
         family = variant.family
-        kernel, desc = variant.targets[(*family.key_of(values), target._layout)]
+        kernel, desc = family.into[(*family.key_of(values), target._layout)]
         tensors = [v for v in values if isinstance(v, Tensor)]
         check_overlap(target, tensors, not self.op.options.get("overlapping"))
         if self.op.options.get("sparing") and overlaps_itself(target._layout):
@@ -474,7 +474,7 @@ def fresh_scope(variant):
 
 def write_scope(variant, suffix=""):
     return {
-        f"targets{suffix}": variant.targets,
+        f"targets{suffix}": variant.family.into,
         f"sorts{suffix}": variant.family.sorts,
         "fail": variant.family.fail,
         "check_overlap": check_overlap,

@@ -20,12 +20,11 @@ from flambeau._layout import (
     merged,
 )
 from flambeau._natively import natively
-from flambeau._tensor import Tensor, alias, empty_like_layout
+from flambeau._tensor import alias, empty_like_layout
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import gemm
 from flambeau.eager.arguments import number as in_range
-from flambeau.eager.launching import FRONTS, call_row, launches, overwrite
-from flambeau.eager.outs import checked, not_exact
+from flambeau.eager.launching import call_row, launches, overwrite
 from flambeau.eager.plan import NO_WORK
 from flambeau.eager.plans import Plans
 from flambeau.ops.products_checks import (
@@ -436,29 +435,3 @@ def write_added(op, bound):
         return result
 
     return overwrite(input, compute)
-
-
-def _exact_out(op, function, args, kwargs, out):
-    """out= must have exactly the dtype of the product."""
-    given = next((a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)), None)
-    if given is not None and out.dtype is not given.dtype:
-        raise _OUT[op.template](given.dtype, out.dtype)
-    return function(*args, out=out, **kwargs)
-
-
-def _dot_out(wanted, got):
-    return RuntimeError(
-        f"result dtype {got.scalar_name} does not match input dtype {wanted.scalar_name}"
-    )
-
-
-def _addbmm_out(wanted, got):
-    return RuntimeError(
-        f"self and mat2 must have the same dtype, but got {got.scalar_name} and "
-        f"{wanted.scalar_name}"
-    )
-
-
-_OUT: dict = dict.fromkeys(("mm", "bmm", "mv", "addmm", "addmv", "baddbmm"), not_exact)
-_OUT |= {"dot": _dot_out, "addbmm": _addbmm_out}
-FRONTS |= dict.fromkeys(_OUT, checked(_exact_out))

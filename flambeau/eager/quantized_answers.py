@@ -1,6 +1,6 @@
 """Ordinary functions that take quantized tensors, and what they do with them.
 
-A handler (eager/interposing.py) comes with the first quantized tensor of a process; it is told of
+A handler (interposing/) comes with the first quantized tensor of a process; it is told of
 calls of the functions in FUNCTIONS only, and goes on where no argument is quantized. So programs
 without quantized tensors pay nothing. Views need no answer: the storage knows the quantizer. Most
 functions work on the integers and keep the quantizer (`_on_integers`), some on the numbers, which

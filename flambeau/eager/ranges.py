@@ -1,7 +1,6 @@
 """Tensors that are functions of their coordinates: arange, linspace, logspace, eye.
 
-One kernel without inputs per kind (`grid`). Where PyTorch's loops round in a way that shows (steps
-counted from the start of each vector, the upper half of linspace from the end), so do these.
+One kernel without inputs per kind (`grid`); its element is in `ops/grids.py`.
 """
 
 import math
@@ -11,7 +10,6 @@ import warnings
 from flambeau import _dtype
 from flambeau._layout import Size
 from flambeau._tensor import Tensor, empty_like_layout
-from flambeau.codegen import scalar
 from flambeau.eager.kernels import pool
 from flambeau.eager.options import (
     dtype_of,
@@ -24,21 +22,10 @@ from flambeau.eager.options import (
 )
 from flambeau.eager.plan import describe_run, nest_kernel, plan_nest
 from flambeau.eager.plans import Plans
+from flambeau.ops.grids import LANES, TRACES
 from flambeau.ops.table import MISSING
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
-
-TRACES: dict = {}  # name of a grid -> its element, an expression of coordinates and numbers
-
-
-def traced(name, *facts):
-    """Register a function of numbers, told some facts first, as the element of a grid."""
-
-    def register(function):
-        TRACES[name] = lambda *numbers: (function(*facts, *numbers),)
-        return function
-
-    return register
 
 
 def grid(name, numbers, layout, out=None):
@@ -157,11 +144,6 @@ _NUMBERS = frozenset((int, float))
 _FAR = 1 << 53
 
 
-@traced("arange")
-def _arithmetic(start, step):
-    return start + scalar.coordinate(0) * step
-
-
 def _bounds(name, start, end, step):
     given = [start, end, step]
     try:
@@ -193,16 +175,11 @@ def _count(start, end, step):
     return max(0, math.ceil((end - start) / step))
 
 
-# PyTorch counts from the start of each vector of its own, 32 bytes long, two vectors at a time;
-# what is left over is counted from the start of the range.
-_LANES = {"f64": 4, "f32": 8, "f16": 16, "bf16": 16}
-
-
 def _kind(dtype, count):
     """(grid of a range, how many elements are counted by vectors; None for integers)"""
     if dtype.category == _dtype.INTEGER:
         return "arange", None
-    return "arange_" + dtype.code, count & -2 * _LANES[dtype.code]
+    return "arange_" + dtype.code, count & -2 * LANES[dtype.code]
 
 
 def _keeps_shape(out, count):
@@ -237,39 +214,6 @@ def _spread(name, start, step, count, dtype, device, out, requires_grad):
     kind, whole = _kind(dtype, count)
     numbers = (int(start), int(step)) if whole is None else (float(start), float(step), whole)
     return finish(grid(kind, numbers, plan, out), requires_grad)
-
-
-def _vector_range(code, a, b, whole):
-    """One element of a float range. Doubles compute float32, floats compute the half types."""
-    wide, fma = "f64" if code in ("f64", "f32") else "f32", scalar.WORDS["fma"]
-    a, b, i = scalar.cast(a, wide), scalar.cast(b, wide), scalar.coordinate(0)
-    lane = i & (_LANES[code] - 1)
-    first = fma(b, scalar.cast(i - lane, wide), a)
-    if wide == "f32":
-        first = rounded(first, code)
-    else:
-        first = scalar.cast(scalar.cast(first, code), wide)
-    in_vector = fma(b, scalar.cast(lane, wide), first)
-    return scalar.select(i < whole, in_vector, fma(b, scalar.cast(i, wide), a))
-
-
-for _code in _LANES:
-    traced("arange_" + _code, _code)(_vector_range)
-
-
-def rounded(x, code):
-    """A float32 expression rounded to a half type (of moderate size), still as a float32."""
-    kept = {"f16": 13, "bf16": 16}[code]  # bits that go
-    bits = scalar.bitcast(x, "u32")
-    odd = (bits >> kept) & 1
-    bits = (bits + odd + ((1 << (kept - 1)) - 1)) & (0xFFFFFFFF ^ ((1 << kept) - 1))
-    near = scalar.bitcast(bits, "f32")
-    if code == "f16":
-        # below the normal range the spacing is constant: adding and subtracting rounds to it
-        magic = 2.0**-24 * 2.0**23 * 1.5
-        small = (x + magic) - magic
-        near = scalar.select(scalar.WORDS["abs"](x) < 2.0**-14, small, near)
-    return near
 
 
 def range_(
@@ -371,17 +315,6 @@ def linspace_into(start, end, plan, out=None):
     return grid(name, (start, end, steps), plan, out)
 
 
-@traced("linspace_f32", "f32")
-@traced("linspace_f64", "f64")
-def _spaced(type, a, b, n):
-    a, b = scalar.cast(a, type), scalar.cast(b, type)
-    i, fma = scalar.coordinate(0), scalar.WORDS["fma"]
-    step = (b - a) / scalar.cast(scalar.select(n > 1, n - 1, 1), type)
-    low = fma(step, scalar.cast(i, type), a)
-    high = fma(-step, scalar.cast(n - 1 - i, type), b)
-    return scalar.select(i < (n >> 1), low, high)
-
-
 def _real(x):
     return x.real if type(x) is complex else x
 
@@ -476,8 +409,3 @@ def eye(
 
 
 _EYES = Plans(lambda layout: plan_grid("eye", "", layout))
-
-
-@traced("eye")
-def _diagonal():
-    return scalar.coordinate(0) == scalar.coordinate(1)

@@ -19,8 +19,9 @@ from flambeau._tensor import alias, empty_like_layout, empty_tensor
 from flambeau.codegen import scalar
 from flambeau.codegen.descriptions_places import Triangle
 from flambeau.eager.copying import CHANNELS_LAST, COPIES, fill_into, preserved_layout
-from flambeau.eager.launching import launches
+from flambeau.eager.launching import LAUNCHERS, launches
 from flambeau.eager.plan import plan_nest
+from flambeau.eager.planned import planned
 from flambeau.eager.plans import Plans
 from flambeau.ops.rearranging import distinct_dims
 from flambeau.ops.views import ints
@@ -88,17 +89,23 @@ def _plan_arranged(key):
 ARRANGEMENTS = Plans(_plan_arranged)
 
 
-def _plan_flip(layout, dims):
+def arranges(name, fill=None):
+    """Register a plan of boxes as the launcher of a template."""
+
+    def register(plan):
+        LAUNCHERS[name] = lambda input, *args: arranged(plan, input, *args, fill=fill)
+        return plan
+
+    return register
+
+
+@arranges("flip")
+def flip(layout, dims):
     dims = distinct_dims(ints("flip", "dims", dims), layout.ndim)
     out = preserved_layout(layout)
     strides = [-s if k in dims else s for k, s in enumerate(layout.strides)]
     last = sum((layout.sizes[k] - 1) * layout.strides[k] for k in dims if layout.ndim)
     return out, [(layout.sizes, out.strides, 0, strides, last)]
-
-
-@launches("flip")
-def flip(input, dims):
-    return arranged(_plan_flip, input, dims)
 
 
 def _plan_roll(layout, shifts, dims):
@@ -138,7 +145,8 @@ def roll(input, shifts, dims):
     return arranged(_plan_roll, input, shifts, dims)
 
 
-def _plan_repeat(layout, repeats):
+@arranges("repeat")
+def repeat(layout, repeats):
     repeats = ints("repeat", "repeats", repeats)
     missing = len(repeats) - layout.ndim
     if missing < 0:
@@ -157,24 +165,11 @@ def _plan_repeat(layout, repeats):
     return out, [(pairs, target, 0, source, 0)]
 
 
-@launches("repeat")
-def repeat(input, repeats):
-    return arranged(_plan_repeat, input, repeats)
-
-
 # -- triangles and diagonals ----------------------------------------------------------------------
 
 
-@launches("triangle")
-def triangle(input, diagonal, lower):
-    out, kernel, desc = TRIANGLES[input._layout, lower]
-    out = empty_like_layout(out)
-    kernel(desc, out._storage.pointer, input._storage.pointer + input._offset, diagonal)
-    return out
-
-
-def _plan_triangle(key):
-    layout, lower = key
+@planned("triangle", "input: tensor, diagonal: number, lower")
+def triangle(layout, lower):
     name = "tril" if lower else "triu"
     if layout.ndim < 2:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
@@ -186,20 +181,9 @@ def _plan_triangle(key):
         *_, rows, columns = layout.sizes
         shape = (layout.numel // (rows * columns), rows, columns)
         source = target = dense_layout(shape, layout.dtype, layout.device)
-    _, kernel, desc = plan_nest(
-        (name, source.dtype.code),
-        _inside_lower if lower else _inside_upper,
-        [source],
-        "i",
-        (source.dtype,),
-        (target,),
-        target.shape,
-        collapsing=False,
-    )
-    return out, kernel, desc
-
-
-TRIANGLES = Plans(_plan_triangle)
+    trace, dtype = _inside_lower if lower else _inside_upper, source.dtype
+    facts = (name, dtype.code), trace, [source], "i", (dtype,), (target,), target.shape
+    return out, *plan_nest(*facts, collapsing=False)[1:]
 
 
 def _inside_lower(x, diagonal):
@@ -243,7 +227,8 @@ def _count_below(rows, columns, offset):
     return partial + max(0, rows - max(full, first)) * columns
 
 
-def _plan_diag_embed(layout, offset, dim1, dim2):
+@arranges("diag_embed", fill=0)
+def diag_embed(layout, offset, dim1, dim2):
     ndim = layout.ndim + 1
     a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
     if a == b:
@@ -255,8 +240,3 @@ def _plan_diag_embed(layout, offset, dim1, dim2):
     place = offset * strides[b] if offset >= 0 else -offset * strides[a]
     kept = [strides[k] for k in range(ndim) if k not in (a, b)]
     return out, [(layout.sizes, [*kept, strides[a] + strides[b]], place, layout.strides, 0)]
-
-
-@launches("diag_embed")
-def diag_embed(input, offset, dim1, dim2):
-    return arranged(_plan_diag_embed, input, offset, dim1, dim2, fill=0)

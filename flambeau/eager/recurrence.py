@@ -5,7 +5,6 @@ batches are equal (recurrence_native.py), in a loop in Python elsewhere (recurre
 steps of cells are in recurrence_cells.py, rows and cells in ops/recurrence.py.
 """
 
-from flambeau import errors
 from flambeau.eager import gemm
 from flambeau.eager.copying import copy_into, fill_into
 from flambeau.eager.launching import launches, launches_kernel
@@ -13,6 +12,7 @@ from flambeau.eager.recurrence_layers import LAYERS, States, rows_of
 from flambeau.eager.recurrence_loop import walk, walk_back
 from flambeau.eager.recurrence_native import program, run_back
 from flambeau.eager.rows import contiguous
+from flambeau.ops import recurrence_checks as check
 from flambeau.ops.table import public as function
 
 
@@ -22,23 +22,12 @@ def _layer(kind, input, states, weights, batch_sizes, reverse):
     return LAYERS[kind, input._layout, states, weights, batch_sizes, reverse]
 
 
-def _check(input, hidden, cell, w_ih, w_hh):
-    for name, t in (("hidden", hidden), ("cell", cell), ("weight", w_ih), ("weight", w_hh)):
-        if t is not None and t.dtype is not input.dtype:
-            raise RuntimeError(
-                f"Input and {name} tensors are not the same dtype, found input tensor with "
-                f"{input.dtype.scalar_name} and {name} tensor with {t.dtype.scalar_name}"
-            )
-    if not input.dtype.is_floating_point:
-        raise errors.not_implemented("addmm_impl_cpu_", input.dtype)
-
-
 @launches("rnn_layer")
 def rnn_layer(
     input, hidden, cell, w_ih, w_hh, b_ih, b_hh, w_hr, kind, batch_sizes, reverse
 ):  # fmt: skip
     """See ops/recurrence.py for what is returned."""
-    _check(input, hidden, cell, w_ih, w_hh)
+    check.dtypes(input, hidden, cell, w_ih, w_hh)
     weights = w_ih, w_hh, b_ih, b_hh, w_hr
     layer = _layer(kind, input, (hidden, cell), weights, batch_sizes, reverse)
     rule, rows = layer.rule, layer.rows

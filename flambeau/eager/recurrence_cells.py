@@ -11,28 +11,8 @@ from flambeau.eager.launching import launches, launches_kernel
 from flambeau.eager.plan import plan_nest
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import address, contiguous
+from flambeau.ops import recurrence_checks as check
 from flambeau.ops.recurrence import CELLS
-
-
-def _check(rule, hidden, x_gates, h_gates, cell):
-    """Do the parts of a step fit each other? Rows of weights are columns of projections."""
-    rows, width = hidden.shape
-    wide = rule.gates * width
-    for name, t in (("weight_ih", x_gates), ("weight_hh", h_gates)):
-        if t.shape[-1] != wide:
-            raise RuntimeError(
-                f"{name} first dim must be {rule.gates} * hidden_size = {wide}, but got "
-                f"{t.shape[-1]}"
-            )
-        if t.shape != (rows, wide):
-            raise RuntimeError(f"expected {rows} rows of {wide} gates, got {list(t.shape)}")
-    if (cell is not None) != rule.has_cell or (cell is not None and cell.shape != hidden.shape):
-        raise RuntimeError(f"expected a cell state of shape {list(hidden.shape)}")
-    for t in (x_gates, h_gates, cell):
-        if t is not None and t.dtype is not hidden.dtype:
-            raise RuntimeError(
-                f"expected scalar type {hidden.dtype.scalar_name} but found {t.dtype.scalar_name}"
-            )
 
 
 class _Step:
@@ -40,7 +20,7 @@ class _Step:
 
     def __init__(self, kind, hidden, x_gates, h_gates, cell, back):
         rule = self.rule = CELLS[kind]
-        _check(rule, hidden, x_gates, h_gates, cell)
+        check.step(rule, hidden, x_gates, h_gates, cell)
         rows, width = hidden.shape
         dtype, device = hidden.dtype, hidden.device
         wide = rule.gates * width

@@ -14,6 +14,7 @@ from flambeau.eager.copying import copy_into
 from flambeau.eager.plan import plan_nest
 from flambeau.eager.plans import Plans
 from flambeau.eager.programs import Command, bits
+from flambeau.ops import recurrence_checks as check
 from flambeau.ops.recurrence import CELLS, steps_of
 from flambeau.storage import borrowed_storage
 
@@ -30,55 +31,13 @@ class _Block:
         self.count = len(steps)
 
 
-def _check(rule, input, states, weights, batch_sizes):
-    """Do layouts fit each other? Kernels take all sizes from those of the weights."""
-    (hidden, cell), (w_ih, w_hh, b_ih, b_hh, w_hr) = states, weights
-    if w_hh.ndim != 2:
-        raise RuntimeError(f"weight_hh must have 2 dimensions, got {w_hh.ndim}")
-    shown, batch = w_hh.shape[1], batch_sizes[0] if batch_sizes else 0
-    width = shown if cell is None else cell.shape[-1]
-    wide = rule.gates * width
-    for name, t in (("weight_ih", w_ih), ("weight_hh", w_hh)):
-        if t.shape[0] != wide:
-            raise RuntimeError(
-                f"{name} first dim must be {rule.gates} * hidden_size = {wide}, but got "
-                f"{t.shape[0]}"
-            )
-    if w_ih.shape != (wide, input.shape[-1]):
-        turned = "x".join(map(str, reversed(w_ih.shape)))
-        rows = "x".join(map(str, input.shape))
-        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({rows} and {turned})")
-    wanted = (
-        ("hidden state", hidden, (batch, shown)),
-        ("cell state", cell, (batch, width)),
-        ("bias_ih", b_ih, (wide,)),
-        ("bias_hh", b_hh, (wide,)),
-        ("weight_hr", w_hr, (shown, width)),
-    )
-    for name, t, shape in wanted:
-        if t is not None and t.shape != shape:
-            raise RuntimeError(f"Expected {name} of size {list(shape)}, got {list(t.shape)}")
-    if (cell is not None) != rule.has_cell or (w_hr is None and shown != width):
-        raise RuntimeError("hidden and cell states do not fit the weights")
-    if (b_ih is None) != (b_hh is None):
-        raise RuntimeError("a layer has two biases or none")
-    if sum(batch_sizes) != input.shape[0] or min(batch_sizes, default=0) < 0:
-        raise RuntimeError(f"batch_sizes must add up to the {input.shape[0]} rows of data")
-    for t in (*states, *weights):
-        if t is not None and t.dtype is not input.dtype:
-            raise RuntimeError(
-                f"expected m1 and m2 to have the same dtype, but got: {t.dtype.cpp_name} != "
-                f"{input.dtype.cpp_name}"
-            )
-
-
 class Layer:
     """Sizes of a layer, and the plans of its steps for so many rows."""
 
     def __init__(self, kind, input, states, weights, batch_sizes, reverse):
         self.kind, self.rule = kind, CELLS[kind]
         w_hh = weights[1]
-        _check(self.rule, input, states, weights, batch_sizes)
+        check.layer(self.rule, input, states, weights, batch_sizes)
         self.dtype, self.device, self.item = input.dtype, input.device, input.itemsize
         self.gates, self.shown = w_hh.shape  # shown: of hidden states
         self.width = self.gates // self.rule.gates  # of cells

@@ -9,15 +9,13 @@ from flambeau import _dtype, errors
 from flambeau._layout import Size, dense_layout, wrap_dim
 from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.autograd.grad_mode import modes
-from flambeau.autograd.node import edge_of, init_node, save_input, save_output
 from flambeau.codegen import scalar
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
 from flambeau.eager.binding import bind, store_out, take_out, type_error
-from flambeau.eager.formula import attach_float, node_class
+from flambeau.eager.formula import recorder
 from flambeau.eager.fragments import compile_text
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import FRONTS
-from flambeau.eager.outs import not_exact
 from flambeau.eager.plan import cast_value
 from flambeau.eager.plans import Plans
 from flambeau.eager.signatures import Overloads
@@ -72,9 +70,7 @@ class Kind:
         name = op.node_name
         if overload and options.get("overloads"):
             name = name[:-1] + "1"  # PyTorch counts the overload with dimensions as the second
-        self.node_class = node_class(op, name)
-        names = self.node_class.saved_names if op.grads or op.joint_grad else ()
-        self.sources = [_source(n, op, given) for n in names]
+        self.recorder = recorder(op, name) if op.is_differentiable else None
         self.check, self.note = options.get("check"), options.get("note")
         self.kernels = {}  # pattern of a launch -> kernel
         # one result without anything to see to: the public function does it all
@@ -106,18 +102,7 @@ class Kind:
 
     def record(self, input, outs):
         """The history of results."""
-        node = object.__new__(self.node_class)
-        saved = []
-        for source, value in self.sources:
-            if source == "input":
-                value = save_input(input)
-            elif source != "value":
-                value = save_output(outs[value], value)
-            saved.append(value)
-        node.layouts = {self.op.params[0].name: input._layout}
-        node.out_layouts = tuple([o._layout for o in outs])
-        init_node(node, (edge_of(input),), tuple(saved), len(outs))
-        attach_float(node, outs)
+        self.recorder(outs, input, *self.given.values())
 
 
 class Call:
@@ -222,15 +207,6 @@ def _is_refused(compute, name, groups):
     return GROUPS[compute] in groups.split()
 
 
-def _source(name, op, given):
-    """Where a saved value of a reduction comes from."""
-    if name == op.params[0].name:
-        return "input", None
-    if name in given:
-        return "value", given[name]
-    return "out", 0 if name == "out" else int(name[3:])
-
-
 # What out= does to a reduction, by the row's `out` option: the computation takes out's dtype
 # ("cast"), out must have exactly the result's dtype ("exact"), that of the input ("match"), one
 # that the input can be cast to ("castable"), or be bool or uint8 ("truth"); without the option the
@@ -252,7 +228,7 @@ def _fit_out(op, input, given, out):
         wanted = given["dtype"]
         op.options["result"](input.dtype, given)  # for its complaints
         if wanted is not None and wanted is not dtype:
-            raise not_exact(wanted, dtype)
+            raise errors.not_exact_out(wanted, dtype)
         if rule == "cast" or (wanted is None and dtype.category >= 2 and input.dtype.category >= 2):
             given["dtype"] = dtype
     elif rule == "match" and dtype is not input.dtype:
@@ -274,7 +250,7 @@ def _fit_out(op, input, given, out):
 def _check_exact(call, out):
     for layout, o in zip(call.layouts, out):
         if o.dtype is not layout.dtype:
-            raise not_exact(layout.dtype, o.dtype)
+            raise errors.not_exact_out(layout.dtype, o.dtype)
 
 
 _TEXT = """def {name}(input=REQUIRED, *args, out=None, **kwargs):
@@ -310,7 +286,7 @@ class Reducer:
 
     def __init__(self, op):
         self.op, options = op, op.options
-        self.differentiable = bool(op.grads or op.joint_grad)
+        self.differentiable = op.is_differentiable
         self.name = options.get("public", op.name)
         signatures = options.get("signatures")
         self.overloads = Overloads(op.name, signatures) if signatures else None

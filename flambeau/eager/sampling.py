@@ -27,7 +27,6 @@ HALF_AND_UP = frozenset((d.float16, d.bfloat16, d.float32, d.float64))
 # what most kernels are made for
 COMMON = HALF_AND_UP | {d.uint8, d.int8, d.int16, d.int32, d.int64}
 _LARGEST = {t: d.finfo(t).max for t in HALF_AND_UP}
-DIGITS = {d.float64: 53, d.float32: 24, d.float16: 11, d.bfloat16: 8}
 
 
 # -- kernels and memory ----------------------------------------------------------------------------

@@ -11,9 +11,8 @@ from flambeau import errors, return_types
 from flambeau._layout import dense_layout, wrap_dim
 from flambeau._memory_format import contiguous_format
 from flambeau.codegen.descriptions_places import ScanColumns, ScanRows
-from flambeau.eager import outs
 from flambeau.eager.copying import filled, to_copy
-from flambeau.eager.launching import FRONTS, LAUNCHERS, call_row, launches, overwrite
+from flambeau.eager.launching import LAUNCHERS, call_row, launches, overwrite
 from flambeau.eager.planned import idle, launch, planned
 from flambeau.eager.rows import dense_like, dimension, has_work, vector_layout
 
@@ -102,18 +101,6 @@ def _in_place(op, bound):
 
 
 LAUNCHERS |= {"cumsum_": _in_place, "cumprod_": _in_place}
-
-
-def _in_dtype_of_out(op, function, args, kwargs, out):
-    """cumsum(x, 0, out=o) computes in the dtype of o; another one must not be asked for."""
-    dtype = kwargs.pop("dtype", None)
-    if dtype is not None and dtype is not out.dtype:
-        raise outs.not_exact(dtype, out.dtype)
-    return function(*args, out=out, dtype=out.dtype, **kwargs)
-
-
-FRONTS |= dict.fromkeys(("cumsum", "cumprod"), outs.checked(_in_dtype_of_out))
-FRONTS |= dict.fromkeys(("cummax", "cummin", "logcumsumexp"), outs.exact(outs.not_expected))
 
 
 def _extreme(name, input, dim):

@@ -20,9 +20,8 @@ from flambeau.codegen.descriptions_places import (
     SortedBlocks,
     SortedRows,
 )
-from flambeau.eager import outs
 from flambeau.eager.copying import copy_into, filled
-from flambeau.eager.launching import FRONTS, launches
+from flambeau.eager.launching import launches
 from flambeau.eager.planned import idle, launch, planned
 from flambeau.eager.rows import (
     address,
@@ -336,20 +335,3 @@ def mode(input, dim, keepdim):
         return return_types.mode((input.clone(), place))
     check_dtype("mode_cpu", input.dtype)
     return return_types.mode(_per_row("mode_rows", input, dim, keepdim, 0, 0))
-
-
-# -- out= ------------------------------------------------------------------------------------------
-
-
-def _kthvalue_out(wanted, got, name):
-    kind = "same type as input" if name == "values" else "scalar type Long"
-    return RuntimeError(f"output {name} must be of {kind}")
-
-
-def _mode_out(wanted, got, name):
-    return RuntimeError(
-        f"expected scalar type '{wanted.scalar_name}' but got '{got.scalar_name}' for {name} output"
-    )
-
-
-FRONTS |= {"kthvalue": outs.exact(_kthvalue_out), "mode": outs.exact(_mode_out)}

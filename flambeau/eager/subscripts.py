@@ -16,7 +16,7 @@ from flambeau._tensor.attachment import METHODS
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import creation
 from flambeau.eager.copying import copy_, copy_into, fill_into
-from flambeau.eager.formula import record_formula
+from flambeau.eager.formula import recorder
 from flambeau.eager.fragments import follow_makers
 from flambeau.eager.indexing import index, index_put, number_tensor, whole_mask, write_row
 from flambeau.eager.methods import function
@@ -343,7 +343,7 @@ def _indexed(input, indices):
     """The elements that index tensors name, recorded if somebody wants gradients."""
     out = index(input, indices)
     if input._requires_grad and modes.grad:
-        record_formula(TABLE["index"], {"input": input, "indices": indices}, (out,))
+        recorder(TABLE["index"])((out,), input, indices)
     return out
 
 

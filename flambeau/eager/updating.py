@@ -22,9 +22,12 @@ _REAL = {"c64": "f32", "c128": "f64"}
 
 
 def _build(name, codes, flags):
-    from flambeau.codegen.templates import updates  # with llvmlite, on first need
+    from flambeau.codegen.gpu import updates as on_gpus  # with llvmlite, on first need
+    from flambeau.codegen.target import current
+    from flambeau.codegen.templates import updates
 
-    return updates.build_update(UPDATES[name], codes, flags)
+    build = (on_gpus if current().gpu else updates).build_update
+    return build(UPDATES[name], codes, flags)
 
 
 def _table(key):

@@ -21,7 +21,7 @@ from flambeau.autograd.node import (
     unpack,
 )
 from flambeau.codegen import scalar
-from flambeau.eager.call import Family, sorts_of
+from flambeau.eager.call import Family
 from flambeau.eager.flat import connected
 from flambeau.eager.fragments import allocated, compile_text
 from flambeau.eager.overlaps import check_overlap
@@ -361,7 +361,8 @@ class Variant:
         self.family.narrows = not op.options.get("exact_numbers", False)
         if op.options.get("settled"):
             self.family.check = settled_check(op, self)
-        self.targets = target_plans(self)
+        if self.family.elementwise:
+            self.family.check_target = self._check_target
         self.backwards = {}
         self.saved_names = self._saved_names()
         self.differentiable = [
@@ -419,6 +420,21 @@ class Variant:
         """(compute dtype, those of the results), whether there are such kernels or not."""
         compute, result = result_types(self.op.rule, operands)
         return compute, result if isinstance(result, tuple) else (result,) * self.op.outputs
+
+    def _check_target(self, key, target):
+        """Refuse to write where the result does not fit."""
+        operands = [k for k, c in zip(key, self.family.keyed) if c != "n"]
+        result = self.promoted(operands)[1][0]
+        shape = broadcast_shape(*[k.shape for k in key if type(k) is Layout])
+        if result.category > target.dtype.category:
+            raise errors.cannot_cast(result, target.dtype)
+        if shape != target.shape:
+            raise RuntimeError(
+                f"output with shape {list(target.shape)} doesn't match the broadcast shape "
+                f"{list(shape)}"
+            )
+        if not self.op.options.get("overlapping") and overlaps_itself(target):
+            check_overlap(make_tensor(target, None, 0), ())
 
     def compute_of(self, layouts, numbers):
         """The compute dtype of the forward pass, for its backward."""
@@ -589,45 +605,3 @@ def settled_check(op, variant):
         check(statics | others | known)
 
     return look
-
-
-def target_plans(variant):
-    """Plans of in-place calls: a key of arguments, then the layout of what is written."""
-
-    def make(key):
-        sorts = sorts_of(key)
-        return (alike[sorts] if sorts is not None else None) or looked_at(key)
-
-    def of_any_size(sorts):
-        """The plan for all layouts of these sorts, if there is one."""
-        found, (*arguments, target) = looked_at(sorts), sorts
-        kind = variant.family.kind(arguments)
-        fits = variant.family.elementwise and kind.dtypes == (target.dtype,)
-        return found if fits and kind.runtime.computes else None
-
-    def looked_at(key):
-        *arguments, target = key
-        try:
-            variant.family.kind(arguments)  # for its complaints
-        except NotImplementedError:  # that there is no kernel is said last
-            fit(arguments, target)
-            raise
-        fit(arguments, target)
-        return variant.family.into[key]
-
-    def fit(arguments, target):
-        operands = [k for k, c in zip(arguments, variant.family.keyed) if c != "n"]
-        result = variant.promoted(operands)[1][0]
-        shape = broadcast_shape(*[k.shape for k in arguments if type(k) is Layout])
-        if result.category > target.dtype.category:
-            raise errors.cannot_cast(result, target.dtype)
-        if shape != target.shape:
-            raise RuntimeError(
-                f"output with shape {list(target.shape)} doesn't match the broadcast shape "
-                f"{list(shape)}"
-            )
-        if not variant.op.options.get("overlapping") and overlaps_itself(target):
-            check_overlap(make_tensor(target, None, 0), ())
-
-    alike = Plans(of_any_size, mixed=True)
-    return Plans(make, mixed=True)

@@ -4,11 +4,10 @@ import math
 
 from flambeau import _dtype, errors
 from flambeau._layout import Size
-from flambeau.codegen import scalar
 from flambeau.eager import creation
 from flambeau.eager.arguments import argument
 from flambeau.eager.options import dtype_of, finish, new_layout
-from flambeau.eager.ranges import grid, traced
+from flambeau.eager.ranges import grid
 
 
 def _window(name, length, periodic, dtype, device, requires_grad, kind, numbers):
@@ -30,28 +29,6 @@ def _window(name, length, periodic, dtype, device, requires_grad, kind, numbers)
     layout = new_layout(Size((length,)), dtype, device, name)
     numbers = numbers(length if periodic else length - 1)
     return finish(grid(f"{kind}_window_{wide}", numbers, layout), requires_grad)
-
-
-def _traced(kind):
-    """Register a function of the place and of numbers, in the type that computes."""
-
-    def register(function):
-        for wide in ("f32", "f64"):
-            traced(f"{kind}_window_{wide}", wide, function)(_element)
-        return function
-
-    return register
-
-
-def _element(wide, function, *numbers):
-    place = scalar.cast(scalar.coordinate(0), wide)
-    return function(place, *[scalar.cast(n, wide) for n in numbers])
-
-
-@_traced("cosine")
-def _cosines(place, step, a, b, c):
-    x, cos = place * step, scalar.cos
-    return a + cos(x) * b + cos(x * 2) * c
 
 
 def _cosine_window(name, length, periodic, weights, *options):
@@ -85,25 +62,12 @@ def blackman_window(
     return _cosine_window("blackman_window", window_length, periodic, (0.42, -0.5, 0.08), *options)
 
 
-@_traced("bartlett")
-def _triangle(place, step):
-    x = place * step
-    return scalar.select(x <= 1, x, 2 - x)
-
-
 def bartlett_window(
     window_length, periodic=True, *, dtype=None, layout=None, device=None, requires_grad=False
 ):
     """Triangle."""
     options = dtype, device, requires_grad, "bartlett", lambda last: (2 / last,)
     return _window("bartlett_window", window_length, periodic, *options)
-
-
-@_traced("kaiser")
-def _kaiser(place, step, beta):
-    x, i0 = place * step - 1, scalar.i0
-    inside = scalar.maximum(1 - x * x, 0)
-    return i0(scalar.sqrt(inside) * beta) / i0(beta)
 
 
 def kaiser_window(

@@ -10,7 +10,7 @@ from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd import views
 from flambeau.autograd.node import SavedInput, SavedOutput, save_input
 from flambeau.eager.copying import clone, filled
-from flambeau.eager.formula import record_formula, wants_grad
+from flambeau.eager.formula import recorder, wants_grad
 from flambeau.eager.launching import LAUNCHERS
 from flambeau.eager.overlaps import check_overlap
 
@@ -103,7 +103,7 @@ def _check_write(target, others, itself=True):
 def _record_write(op, bound, target):
     """The node of a write that is about to happen."""
     shadow = make_tensor(target._layout, target._storage, target._offset)
-    node = record_formula(op, bound, (shadow,))
+    node = recorder(op)((shadow,), *bound.values())
     if any(type(item) is SavedInput and item.tensor is target for item in node.saved):
         before = clone(target, None)  # the derivative wants what the write is about to destroy
         before._grad_fn, before._output_nr = target._grad_fn, target._output_nr

@@ -8,6 +8,9 @@ from typing import Any
 import flambeau
 from flambeau._higher_order_ops.cond import cond_op
 from flambeau._higher_order_ops.grad_mode import wrap_with_set_grad_enabled
+from flambeau._higher_order_ops.map import map_impl
+from flambeau._higher_order_ops.scan import scan_op
+from flambeau._higher_order_ops.while_loop import while_loop_op
 from flambeau._subclasses.fake_tensor import FakeTensor
 from flambeau._tensor import Tensor
 from flambeau.aten.overloads import OpOverloadPacket, namespace
@@ -38,7 +41,10 @@ from flambeau.fx.node import Node
 from flambeau.nn import Module
 from flambeau.utils import _pytree as pytree
 
-_OF_GRAPHS = {f"torch.ops.{op}": op for op in (cond_op, wrap_with_set_grad_enabled)}
+_OF_GRAPHS = {
+    f"torch.ops.{op}": op
+    for op in (cond_op, while_loop_op, map_impl, scan_op, wrap_with_set_grad_enabled)
+}
 _OPERATORS = "mul add sub floordiv mod truediv pow neg".split()
 
 
@@ -156,8 +162,10 @@ class _Reading:
                 args.append(value)
             else:
                 kwargs[_name(item["name"])] = value
-        if target is cond_op:
+        if target in (cond_op, scan_op):
             args[-1] = tuple(args[-1])
+        if target is while_loop_op:
+            args[-2:] = map(tuple, args[-2:])
         outputs = call["outputs"]
         whole = "as_tensors" not in outputs[0] if len(outputs) == 1 else False
         single = whole and not isinstance(target, OpOverloadPacket)
@@ -211,7 +219,9 @@ class _Reading:
             reading._known(place, node)
         for call in reading.text["nodes"]:
             reading._call(call)
-        reading.graph.output(tuple(reading.argument(item) for item in reading.text["outputs"]))
+        outputs = tuple(reading.argument(item) for item in reading.text["outputs"])
+        single = reading.text.get("is_single_tensor_return") is True and len(outputs) == 1
+        reading.graph.output(outputs[0] if single else outputs)
         self.root.add_module(name, GraphModule(reading.root, reading.graph))
         return self.graph.create_node("get_attr", name)
 

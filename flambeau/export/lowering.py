@@ -14,6 +14,9 @@ from flambeau import interposing
 from flambeau._decomp.composites import in_place_of
 from flambeau._higher_order_ops.cond import cond_op
 from flambeau._higher_order_ops.grad_mode import wrap_with_set_grad_enabled
+from flambeau._higher_order_ops.map import map_impl
+from flambeau._higher_order_ops.scan import scan_op
+from flambeau._higher_order_ops.while_loop import while_loop_op
 from flambeau._tensor import Tensor
 from flambeau.aten.overloads import OpOverload, recorded_by
 from flambeau.export.exported_program import ExportedProgram
@@ -287,6 +290,8 @@ class _Lowering:
             self.values[node] = self.recorder.call(target, *_unfrozen(args), **kwargs)
         elif target is cond_op:
             self._choose(node, *args)
+        elif target in LOOPS:
+            self._keep_loop(node, args)
         elif target is wrap_with_set_grad_enabled:
             self._inline(node, *args)
         else:
@@ -309,6 +314,28 @@ class _Lowering:
             self.values[node] = recorder.write_branches(
                 cond_op, pred, (yes, no), tuple(operands), found
             )
+
+    def _samples(self, dtype, shape):
+        """A tensor of a shape with symbols, for each sample but the first."""
+        found = []
+        for sample in self.recorder.env.samples[1:]:
+            sizes = [s.expr.value(sample) if isinstance(s, SymInt) else s for s in shape]
+            found.append(flambeau.empty(sizes, dtype=dtype, device="meta"))
+        return found
+
+    def _keep_loop(self, node, args):
+        """Loops stay as they are, too."""
+        recorder = self.recorder
+        graphs = {
+            a.target.rpartition("_")[0]: self.values[a] for a in node.args if isinstance(a, Node)
+        }
+        with interposing.switched_off(recorder), recorded_by(None):
+            found = tuple(node.target.function()(*args))
+            for leaf, seen in zip(found, node.meta["val"]):
+                if any(isinstance(size, SymInt) for size in seen.shape):
+                    recorder.shadow(leaf, self._samples(leaf.dtype, seen.shape))
+            groups = tuple(args[len(graphs) :])
+            self.values[node] = recorder.write_graph_op(node.target, graphs, groups, found)
 
     def _finished(self):
         recorder, program = self.recorder, self.program
@@ -344,6 +371,7 @@ class _Lowering:
         return result
 
 
+LOOPS = (while_loop_op, map_impl, scan_op)
 _MUTATIONS = {
     InputKind.BUFFER: OutputKind.BUFFER_MUTATION,
     InputKind.PARAMETER: OutputKind.PARAMETER_MUTATION,

@@ -84,7 +84,9 @@ class _Graph:
         nodes = list(self.graph.nodes)
         inputs = [self._place(node) for node in nodes if node.op == "placeholder"]
         calls = [self._call(node) for node in nodes if self._is_written(node)]
-        outputs = [self.argument(value) for value in nodes[-1].args[0]]
+        result = nodes[-1].args[0]
+        single = isinstance(result, Node)  # the condition of a loop
+        outputs = [self.argument(value) for value in ((result,) if single else result)]
         return {
             "inputs": inputs,
             "outputs": outputs,
@@ -92,7 +94,7 @@ class _Graph:
             "tensor_values": self.tensors,
             "sym_int_values": self.sizes,
             "sym_bool_values": {},
-            "is_single_tensor_return": False,
+            "is_single_tensor_return": single,
             "custom_obj_values": {},
             "sym_float_values": self.floats,
         }

@@ -1,5 +1,7 @@
 """The op table. Importing this package registers every row."""
 
+from typing import Any
+
 from flambeau.ops import (
     activations,
     attention,
@@ -121,3 +123,5 @@ FAMILIES = (
     views,
     weight_norm,
 )
+
+quantized: Any  # torch.ops.quantized, which flambeau/__init__.py looks up

@@ -383,6 +383,8 @@ def _normal_share(x, approximate):
 def _gelu_gradient(g, input, approximate):
     x = input
     if approximate == "none":
+        if isinstance(x, m.Expr):
+            return g * m.gelu_slope(x)
         density = m.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
         return g * (_normal_share(x, "none") + x * density)
     t = m.tanh(_TANH_SCALE * (x + _CUBE * (x * x * x)))

@@ -264,8 +264,9 @@ def _route(query, key, value, attn_mask, learned, dropout_p, is_causal, enable_g
 
     learned: does the mask want a gradient?
     """
+    has_kernel = query.device.runtime.runs_programs  # (the host's alone)
     if attn_mask is None and dropout_p == 0 and _is_plain(query, key, value):
-        return "four"
+        return "four" if has_kernel else "plain"
     _check(query, key, value, attn_mask)
     _check_floating(query.dtype)
     if enable_gqa:
@@ -273,6 +274,7 @@ def _route(query, key, value, attn_mask, learned, dropout_p, is_causal, enable_g
     q, k, v = tuple(query.shape), tuple(key.shape), tuple(value.shape)
     same = q[:-2] == k[:-2] == v[:-2]
     shared = enable_gqa and k[:-2] == v[:-2] and q[:-3] == k[:-3]
+    learned = learned or not has_kernel
     four = len(q) == 4 and (same or (shared and k[1] > 0))
     if attn_mask is not None and is_causal:
         fused = four and dropout_p == 0 and q[3] == v[3] and not learned

@@ -85,7 +85,18 @@ def unique_consecutive(
 # -- search ----------------------------------------------------------------------------------------
 
 
-@template("searchsorted", variants="function out", numbers_for=("input",))
+def _search_out(wanted, got):
+    return (
+        "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or "
+        "Long(int64) depending on whether out_int32 flag is True, but we got output tensor's "
+        f"dtype {got.scalar_name} and out_int32 flag is {wanted is d.int32}"
+    )
+
+
+_SEARCH: dict = dict(variants="function out", numbers_for=("input",), exact_out=_search_out)
+
+
+@template("searchsorted", **_SEARCH)
 def searchsorted(
     sorted_sequence,
     input,
@@ -98,7 +109,7 @@ def searchsorted(
     """Where values would go into a sorted sequence (its last dimension) to keep it sorted."""
 
 
-@template("bucketize", variants="function out", numbers_for=("input",))
+@template("bucketize", **_SEARCH)
 def bucketize(input, boundaries, *, out_int32: bool = False, right: bool = False):
     """The bucket of each value, between sorted boundaries."""
 

@@ -53,6 +53,7 @@ def _to_right(g, left, layout):
 @template(
     "mm",
     variants=_PLAIN,
+    exact_out=True,
     grad=dict(
         input=lambda g, mat2, input_layout: _to_left(g, mat2, input_layout),
         mat2=lambda g, input, mat2_layout: _to_right(g, input, mat2_layout),
@@ -65,6 +66,7 @@ def mm(input, mat2):
 @template(
     "bmm",
     variants=_PLAIN,
+    exact_out=True,
     grad=dict(
         input=lambda g, mat2: g.bmm(_adjoint(mat2)), mat2=lambda g, input: _adjoint(input).bmm(g)
     ),
@@ -76,6 +78,7 @@ def bmm(input, mat2):
 @template(
     "mv",
     variants=_PLAIN,
+    exact_out=True,
     grad=dict(
         input=lambda g, vec: g.outer(m.conj(vec)), vec=lambda g, input: _adjoint(input).mv(g)
     ),
@@ -87,6 +90,7 @@ def mv(input, vec):
 @template(
     "dot",
     variants=_PLAIN,
+    exact_out="result dtype {got.scalar_name} does not match input dtype {wanted.scalar_name}",
     grad=dict(
         input=lambda g, tensor: g * m.conj(tensor), tensor=lambda g, input: g * m.conj(input)
     ),
@@ -119,6 +123,7 @@ def outer(input, vec2):
 @template(
     "addmm",
     variants=_ALL,
+    exact_out=True,
     grad=dict(
         input=lambda g, beta: _scaled(g, beta),
         mat1=lambda g, mat2, mat1_layout, alpha: _scaled(_to_left(g, mat2, mat1_layout), alpha),
@@ -132,6 +137,7 @@ def addmm(input, mat1, mat2, *, beta: Scalar = 1, alpha: Scalar = 1):
 @template(
     "baddbmm",
     variants=_ALL,
+    exact_out=True,
     grad=dict(
         input=lambda g, beta: _scaled(g, beta),
         batch1=lambda g, batch2, alpha: _scaled(g.bmm(_adjoint(batch2)), alpha),
@@ -149,6 +155,8 @@ def _repeated(g, batch):
 @template(
     "addbmm",
     variants=_ALL,
+    exact_out="self and mat2 must have the same dtype, but got {got.scalar_name} and "
+    "{wanted.scalar_name}",
     grad=dict(
         input=lambda g, beta: _scaled(g, beta),
         batch1=lambda g, batch2, alpha: _scaled(_repeated(g, batch2).bmm(_adjoint(batch2)), alpha),
@@ -162,6 +170,7 @@ def addbmm(input, batch1, batch2, *, beta: Scalar = 1, alpha: Scalar = 1):
 @template(
     "addmv",
     variants=_ALL,
+    exact_out=True,
     grad=dict(
         input=lambda g, beta: _scaled(g, beta),
         mat=lambda g, vec, alpha: _scaled(g.outer(m.conj(vec)), alpha),

@@ -23,7 +23,7 @@ def reversed_sum(g, dim):
     return g.flip(dim).cumsum(dim).flip(dim) if g.ndim and g.numel() > 1 else g
 
 
-@template("cumsum", grad=lambda g, dim: reversed_sum(g, dim), linear=True)
+@template("cumsum", grad=lambda g, dim: reversed_sum(g, dim), linear=True, out_dtype=True)
 def cumsum(input, dim: int, *, dtype: DType = None):
     """Sums of the elements up to each one along dim."""
 
@@ -67,7 +67,7 @@ def _cumprod_by_parts(g, input, dim):
     return cat(parts, dim)
 
 
-@template("cumprod", grad=_cumprod_backward)
+@template("cumprod", grad=_cumprod_backward, out_dtype=True)
 def cumprod(input, dim: int, *, dtype: DType = None):
     """Products of the elements up to each one along dim."""
 
@@ -76,12 +76,18 @@ def _added_back(g, input_shape, dim, out1):
     return g.new_zeros(input_shape).scatter_add(dim, out1, g) if input_shape else g
 
 
-@template("cummax", grad=_added_back, outputs=2, variants="function method out")
+_RUNNING: dict = dict(
+    variants="function method out",
+    exact_out="expected scalar_type {wanted.scalar_name} but found {got.scalar_name}",
+)
+
+
+@template("cummax", grad=_added_back, outputs=2, **_RUNNING)
 def cummax(input, dim: int):
     """The largest element up to each one along dim, and where it is (the last such place)."""
 
 
-@template("cummin", grad=_added_back, outputs=2, variants="function method out")
+@template("cummin", grad=_added_back, outputs=2, **_RUNNING)
 def cummin(input, dim: int):
     """The smallest element up to each one along dim, and where it is (the last such place)."""
 
@@ -101,7 +107,7 @@ def _logcumsumexp_backward(g, input, dim, out):
     return parts[0] - parts[1]
 
 
-@template("logcumsumexp", grad=_logcumsumexp_backward, variants="function method out")
+@template("logcumsumexp", grad=_logcumsumexp_backward, **_RUNNING)
 def logcumsumexp(input, dim: int):
     """Logarithms of the sums of exponentials up to each element along dim."""
 

@@ -50,12 +50,30 @@ def _chosen(g, input_shape, dim, keepdim, out1):
     return placed_back(g, input_shape, dim, out1, keepdim)
 
 
-@template("kthvalue", outputs=2, variants=_NO_INPLACE, grad=_chosen)
+@template(
+    "kthvalue",
+    outputs=2,
+    variants=_NO_INPLACE,
+    grad=_chosen,
+    exact_out=(
+        "output values must be of same type as input",
+        "output indices must be of scalar type Long",
+    ),
+)
 def kthvalue(input, k: int, dim: int = -1, keepdim: bool = False):
     """The k-th smallest element along dim (counting from 1), and where it is."""
 
 
-@template("mode", outputs=2, variants=_NO_INPLACE, grad=_chosen)
+_MODE_OUT = "expected scalar type '{wanted.scalar_name}' but got '{got.scalar_name}' for "
+
+
+@template(
+    "mode",
+    outputs=2,
+    variants=_NO_INPLACE,
+    grad=_chosen,
+    exact_out=(_MODE_OUT + "values output", _MODE_OUT + "indices output"),
+)
 def mode(input, dim: int = -1, keepdim: bool = False):
     """The most frequent element along dim (the smallest of several), and where it is last."""
 

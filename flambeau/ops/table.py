@@ -154,6 +154,11 @@ class Op:
         "function",
     )
 
+    @property
+    def is_differentiable(self):
+        """Does it say what its derivative is?"""
+        return bool(self.grads) or self.joint_grad is not None
+
     def __repr__(self):
         return f"<Op {self.name} ({self.kind})>"
 
@@ -241,11 +246,12 @@ def _camel(name):
 
 # What rows of a kind may say besides, and of which type it must be; see the decorators below and
 # ops/reductions.py, ops/views.py.
+EXACT = bool | str | tuple | Function  # words, those for each result, or a function of two dtypes
 OPTIONS: dict[str, dict[str, Any]] = {
     "pointwise": {
         "alone": Function,  # what a call with the first argument alone does (where)
         "check": Function,
-        "exact_out": bool | str,  # must out= have the result's dtype? And what is said if not
+        "exact_out": EXACT,  # must out= have the result's dtype? And what is said if not
         "exact_numbers": bool,  # are numbers not rounded to half types before the body?
         "family": str,  # another kind of kernel around the same body: "total"
         "fits": bool,  # must numbers in the place of tensors lie within the dtype?
@@ -265,7 +271,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "template": {
         "apart": bool,  # must out= share no memory with the tensors of the first argument?
         "bare_node": str,  # the name of nodes where a tensor is missing or a number
-        "exact_out": bool | str,
+        "exact_out": EXACT,
+        "out_dtype": bool,  # is the result computed in the dtype of out=?
         "numbers": bool,
         "numbers_for": tuple,
         "varargs": str,  # the parameter that takes the rest of the arguments: view(2, 3)
@@ -273,7 +280,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "composite": {
         "bind": bool,  # are arguments bound and checked before the body?
         "choose": Function,  # runs the overload that fits
-        "exact_out": bool | str,
+        "exact_out": EXACT,
         "lone_list": bool,  # may one list stand for all of varargs?
         "numbers": bool,
         "signatures": tuple,  # overloads, as PyTorch's parser lists them

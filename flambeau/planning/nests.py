@@ -11,7 +11,7 @@ from itertools import accumulate
 from flambeau._layout import broadcast_sizes, memory_order, merged, ordered_strides
 from flambeau._natively import natively
 from flambeau.codegen.descriptions import Walk
-from flambeau.runtime.cpu import packed
+from flambeau.runtime.cpu import packed, words_of
 
 ACCESSES = "cnsrt"  # how a kernel reads an operand along its rows: see codegen/build.py
 SIDE_BY_SIDE, STEPS, SAME, REVERSED, TURNED = range(5)
@@ -190,3 +190,17 @@ def described(sizes: tuple, steps: tuple, chunk):
         for k in range(rank - 1):
             words.append(steps[k * count + t])
     return chunks, packed(words)
+
+
+def walk_of(nest, description, total):
+    """(sizes, steps in bytes of each operand) of a launch, outermost dimension first.
+
+    None if there is nothing to do. total: the last argument of the launch, which is the number of
+    elements where they all lie side by side.
+    """
+    words, head = words_of(description), len(Walk._fields)
+    if not words[0]:
+        return None if len(words) == 1 else ((total,), [(step,) for step in words[2:]])
+    rest, each = words[head + nest.rank :], nest.rank + 1
+    steps = [(*rest[k + 1 : k + each], rest[k]) for k in range(0, len(rest), each)]
+    return (*words[head : head + nest.rank], words[Walk._fields.index("length")]), steps

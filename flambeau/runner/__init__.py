@@ -17,7 +17,10 @@ __all__ = ["run"]
 
 
 def run(arguments: list[str]) -> None:
-    """`script.py args...`, `-m module args...`, `-c code args...` or `-`; `--report` before it."""
+    """`script.py args...`, `-m module args...`, `-c code args...`, `torchrun args...` or `-`.
+
+    `--report` may stand before it.
+    """
     arguments = list(arguments)
     wants_report = arguments[:1] == ["--report"]
     if wants_report:
@@ -33,6 +36,8 @@ def run(arguments: list[str]) -> None:
         report.start()
     if first == "-m":
         run_module(rest)
+    elif first == "torchrun":
+        run_module(["torch.distributed.run", *rest])
     elif first == "-c":
         run_code(rest[0], "<string>", ["-c", *rest[1:]], "")
     elif first == "-":
@@ -45,7 +50,10 @@ def run_module(arguments):
     """`python -m package`: sys.argv[0] becomes the file, as runpy sees to."""
     sys.argv = arguments
     sys.path.insert(0, os.getcwd())
-    runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+    name = arguments[0]
+    if name.partition(".")[0] in aliases.ALIASES:  # torch.distributed.run, for example
+        name = aliases.real_name(name)
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
 def run_script(path, arguments):

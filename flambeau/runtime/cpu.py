@@ -100,6 +100,11 @@ def packer(count):
     return _PACKERS[count] if count < len(_PACKERS) else struct.Struct(f"{count}q").pack
 
 
+def words_of(description):
+    """The words of a packed description."""
+    return struct.unpack(f"{len(description) // 8}q", description[: len(description) & -8])
+
+
 def place_of(description):
     """The address of the words in a packed description (the caller keeps it alive)."""
     return id(description) + _CONTENT

@@ -93,10 +93,14 @@ class Product:
             self._set(api.matmul_desc_set_attribute, self.op, BIAS, "Q", self.lt.workspace)
         found, count = ctypes.create_string_buffer(RESULT), ctypes.c_int(0)
         places = ctypes.addressof(found), ctypes.addressof(count)
-        api.matmul_algo_get_heuristic(
-            self.lt.handle, self.op, self.a, self.b, self.c, self.d, wish, 1, *places
-        )
-        api.matmul_preference_destroy(wish)
+        try:
+            api.matmul_algo_get_heuristic(
+                self.lt.handle, self.op, self.a, self.b, self.c, self.d, wish, 1, *places
+            )
+        except api.cuBLASLtError as error:  # it does not do this
+            raise ValueError(str(error)) from None
+        finally:
+            api.matmul_preference_destroy(wish)
         if not count.value:
             raise ValueError("no algorithm")
         return ctypes.create_string_buffer(found.raw[:ALGORITHM], ALGORITHM)

@@ -188,3 +188,61 @@ def test_engines():
     assert torch.backends.quantized.engine in torch.backends.quantized.supported_engines
     with pytest.raises(RuntimeError, match="quantized engine nothing is not supported"):
         torch.backends.quantized.engine = "nothing"
+
+
+class Plain(nn.Module):
+    """No stubs: graphs find their places themselves."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.bn, self.relu = nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU()
+        self.pool, self.same, self.linear = nn.MaxPool2d(2), nn.Conv2d(8, 8, 1), nn.Linear(128, 10)
+
+    def forward(self, x):
+        x = self.pool(self.relu(self.bn(self.conv(x))))
+        x = x + self.same(x)
+        return self.linear(torch.flatten(x, 1))
+
+
+CODE = """
+def forward(self, x):
+    conv_input_scale_0 = self.conv_input_scale_0
+    conv_input_zero_point_0 = self.conv_input_zero_point_0
+    quantize_per_tensor = torch.quantize_per_tensor(x, conv_input_scale_0, \
+conv_input_zero_point_0, torch.quint8);  x = conv_input_scale_0 = conv_input_zero_point_0 = None
+    conv = self.conv(quantize_per_tensor);  quantize_per_tensor = None
+    pool = self.pool(conv);  conv = None
+    same = self.same(pool)
+    add_scale_0 = self.add_scale_0
+    add_zero_point_0 = self.add_zero_point_0
+    add_1 = torch.ops.quantized.add(pool, same, add_scale_0, add_zero_point_0);  \
+pool = same = add_scale_0 = add_zero_point_0 = None
+    flatten = torch.flatten(add_1, 1);  add_1 = None
+    linear = self.linear(flatten);  flatten = None
+    dequantize = linear.dequantize();  linear = None
+    return dequantize
+"""
+
+
+@pytest.mark.parametrize("mode", ["after", "while", "dynamic"])
+def test_graphs(mode):
+    from flambeau.ao.quantization import quantize_fx as graphs
+
+    torch.manual_seed(0)
+    model = train(Plain())
+    wanted, example = accuracy(model.eval()), (pictures(2, 1)[0],)
+    if mode == "after":
+        found = graphs.prepare_fx(model, q.get_default_qconfig_mapping("fbgemm"), example)
+        found(pictures(100, 1)[0])
+    elif mode == "while":
+        mapping = q.get_default_qat_qconfig_mapping("fbgemm")
+        found = train(graphs.prepare_qat_fx(model.train(), mapping, example), 20).eval()
+    else:
+        mapping = q.QConfigMapping().set_object_type(nn.Linear, q.default_dynamic_qconfig)
+        found = graphs.prepare_fx(model, mapping, example)
+    found = graphs.convert_fx(found)
+    assert accuracy(found) > wanted - 0.01
+    if mode == "dynamic":
+        assert "DynamicQuantizedLinear" in repr(found)
+    else:
+        assert found.code.strip() == CODE.strip()

@@ -35,7 +35,7 @@ class FakeQuantizeBase(ABC, nn.Module):
         """Observe, and round."""
 
     @abstractmethod
-    def calculate_qparams(self, **kwargs: Any) -> Any:
+    def calculate_qparams(self) -> Any:
         """(scale, zero point)"""
 
     def enable_fake_quant(self, enabled: bool = True) -> None:
@@ -104,7 +104,7 @@ class FakeQuantize(FakeQuantizeBase):
             )
         self.is_per_channel = is_per_channel(self.qscheme)
 
-    def calculate_qparams(self) -> Any:  # type: ignore[override]
+    def calculate_qparams(self) -> Any:
         """(scale, zero point)"""
         return self.activation_post_process.calculate_qparams()
 
@@ -118,9 +118,9 @@ class FakeQuantize(FakeQuantizeBase):
         self.zero_point.copy_(zero_point)
 
     def forward(self, X: Tensor) -> Tensor:
-        if self.observer_enabled[0] == 1:
+        if self.observer_enabled.item():
             self._learn(X)
-        if self.fake_quant_enabled[0] != 1:
+        if not self.fake_quant_enabled.item():
             return X
         if self.is_per_channel:
             return torch.fake_quantize_per_channel_affine(
@@ -171,7 +171,7 @@ class FixedQParamsFakeQuantize(FakeQuantize):
                 f"qscheme: {self.qscheme}"
             )
 
-    def calculate_qparams(self) -> Any:  # type: ignore[override]
+    def calculate_qparams(self) -> Any:
         return self.scale, self.zero_point
 
     def extra_repr(self) -> str:

@@ -66,12 +66,12 @@ class HistogramObserver(UniformQuantizationObserverBase):
                 return x_orig
             low, high = torch.aminmax(x)
         old_low, old_high = self.min_val, self.max_val
-        if old_low == float("inf") and old_high == float("-inf"):
+        if old_low.item() == float("inf") and old_high.item() == float("-inf"):
             self._keep(torch.histc(x, self.bins, min=float(low), max=float(high)), low, high)
             return x_orig
         low, high = torch.min(low, old_low), torch.max(high, old_high)
         counts = torch.histc(x, self.bins, min=float(low), max=float(high))
-        if low == old_low and high == old_high:
+        if torch.equal(low, old_low) and torch.equal(high, old_high):
             self._keep(self.histogram + counts, low, high)
         else:
             self._keep(self._combined(counts, low, high), low, high)
@@ -87,7 +87,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
         go where their middles lie.
         """
         old_low, old_high = self.min_val, self.max_val
-        if old_low == old_high:  # all numbers were one
+        if torch.equal(old_low, old_high):  # all numbers were one
             place = int((old_low - low) / (high - low) * self.bins)
             found = counts.clone()
             found[min(place, self.bins - 1)] += self.histogram.sum()
@@ -103,7 +103,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """(scale, zero point)"""
-        if self.min_val == float("inf") and self.max_val == float("-inf"):
+        if self.min_val.item() == float("inf") and self.max_val.item() == float("-inf"):
             return self._calculate_qparams(self.min_val, self.max_val)
         if self.bins != len(self.histogram):
             raise AssertionError(

@@ -104,7 +104,7 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
         if x_orig.numel() == 0:
             return x_orig
         low, high = torch.aminmax(x_orig.detach().to(self.min_val.dtype))
-        if self.min_val == float("inf") and self.max_val == float("-inf"):
+        if self.min_val.item() == float("inf") and self.max_val.item() == float("-inf"):
             self.min_val.copy_(low)
             self.max_val.copy_(high)
             return x_orig

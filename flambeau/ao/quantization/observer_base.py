@@ -27,7 +27,7 @@ class ObserverBase(ABC, nn.Module):
         """Look at a tensor."""
 
     @abstractmethod
-    def calculate_qparams(self, **kwargs: Any) -> Any:
+    def calculate_qparams(self) -> Any:
         """(scale, zero point)"""
 
     with_args = classmethod(with_args)

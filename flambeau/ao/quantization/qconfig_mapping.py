@@ -21,9 +21,9 @@ from flambeau.ao.quantization.qconfig import (
 )
 
 _F = torch.nn.functional
-_ZERO_TO_ONE = (nn.Hardsigmoid, _F.hardsigmoid, "hardsigmoid", "hardsigmoid_", nn.Sigmoid,
+_ZERO_TO_ONE: Any = (nn.Hardsigmoid, _F.hardsigmoid, "hardsigmoid", "hardsigmoid_", nn.Sigmoid,
                 torch.sigmoid, "sigmoid", "sigmoid_", nn.Softmax)  # fmt: skip
-_AROUND_ZERO = (nn.Tanh, torch.tanh, "tanh", "tanh_")
+_AROUND_ZERO: Any = (nn.Tanh, torch.tanh, "tanh", "tanh_")
 
 
 class QConfigMapping:
@@ -84,8 +84,8 @@ class QConfigMapping:
             found.set_module_name_regex(name, qconfig)
         for name, qconfig in qconfig_dict.get("module_name", []):
             found.set_module_name(name, qconfig)
-        for *key, qconfig in qconfig_dict.get("module_name_object_type_order", []):
-            found.set_module_name_object_type_order(*key, qconfig)
+        for name, kind, k, qconfig in qconfig_dict.get("module_name_object_type_order", []):
+            found.set_module_name_object_type_order(name, kind, k, qconfig)
         return found
 
     def __repr__(self) -> str:
@@ -111,21 +111,19 @@ def _default(backend: str, qconfig: QConfig, is_qat: bool) -> QConfigMapping:
     )
     # weights of transposed convolutions and of embeddings have one scale
     per_tensor = QConfig(qconfig.activation, weight)
-    for kind in (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d):
+    kinds: Any = (
+        nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d, _F.conv_transpose1d,
+        _F.conv_transpose2d, _F.conv_transpose3d,
+    )  # fmt: skip
+    for kind in kinds:
         found.set_object_type(kind, per_tensor)
-    for function in (_F.conv_transpose1d, _F.conv_transpose2d, _F.conv_transpose3d):
-        found.set_object_type(function, per_tensor)
-    for kind in (_F.layer_norm, nn.LayerNorm, nn.PReLU):
-        if kind is nn.PReLU:
-            found.set_object_type(kind, default_quint8_weight_qconfig)
-        else:
-            found.set_object_type(
-                kind, QConfig(qconfig.activation, ob.default_placeholder_observer)
-            )
-    for kind in _ZERO_TO_ONE:
-        found.set_object_type(kind, QConfig(zero_to_one, weight))
-    for kind in _AROUND_ZERO:
-        found.set_object_type(kind, QConfig(around_zero, weight))
+    unweighed = QConfig(qconfig.activation, ob.default_placeholder_observer)
+    found.set_object_type(_F.layer_norm, unweighed).set_object_type(nn.LayerNorm, unweighed)
+    found.set_object_type(nn.PReLU, default_quint8_weight_qconfig)
+    for one in _ZERO_TO_ONE:
+        found.set_object_type(one, QConfig(zero_to_one, weight))
+    for one in _AROUND_ZERO:
+        found.set_object_type(one, QConfig(around_zero, weight))
     return found
 
 

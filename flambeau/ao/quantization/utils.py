@@ -73,7 +73,7 @@ def check_min_max_valid(min_val: Tensor, max_val: Tensor) -> bool:
         )
         return False
     if min_val.dim() == 0 or max_val.dim() == 0:
-        if min_val == float("inf") and max_val == float("-inf"):
+        if min_val.item() == float("inf") and max_val.item() == float("-inf"):
             warnings.warn(
                 "must run observer before calling calculate_qparams. Returning default values.",
                 stacklevel=2,

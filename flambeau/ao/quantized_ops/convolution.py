@@ -201,7 +201,7 @@ def _geometry(packed, shape, out_size):
     kernel_high, kernel_wide = _two(packed.weight.shape[2:])
     line = wide * channels
     joined = packed.joins_taps
-    pictures, lines, places = count, *out_size
+    pictures, (lines, places) = count, out_size
     pixel_step, line_step, picture_step = across * channels, down * line, high * line
     if (down, across) == (1, 1) and (lines, places) == (high, wide):  # kernels of 1 x 1
         pictures, lines, places = 1, 1, count * high * wide

@@ -3,6 +3,8 @@
 One chunk does all of it: inputs of dynamic layers are small beside their weights.
 """
 
+import struct
+
 from flambeau.codegen.descriptions_quantized import ByteRange
 from flambeau.codegen.llvm import masked_load, masked_store
 from flambeau.codegen.loops import I1, I8, I32, vector
@@ -115,6 +117,4 @@ def _rounded(fn, x):
 
 
 def _short(x):
-    import struct
-
     return struct.unpack("f", struct.pack("f", x))[0]

@@ -11,6 +11,10 @@ feed the tiles (tiles.py, dots.py), all with the same loops around them:
 - blocked: chunks that pack all of B come first, then chunks of rows wait for them, go through k
   block by block, pack their rows of A and multiply. For everything large.
 
+Columns that are multiplied many times over (weights of a compiled program) may be packed once and
+for all: `build_keeping` does it, and a product that is built as `kept` reads them from there in
+place of packing them. Its sums are the same.
+
 Scratch comes from the launcher in `slots`: a chunk takes a free one and gives it back, so there are
 never more than threads at work. What a chunk computes depends on sizes only.
 """
@@ -55,14 +59,14 @@ def build_tile(rows, mode, code, vectors, paired, *ends):
 
 
 class _Gemm:
-    def __init__(self, mode, code, vectors, paired, epilogue, batch):
+    def __init__(self, mode, code, vectors, paired, epilogue, batch, kept=False):
         self.mode, self.code, self.epilogue, self.batch = mode, code, epilogue, batch
-        self.module = Module()
-        self.packs = mode in ("columns", "panels", "blocked")
+        self.module, self.kept = Module(), kept
+        self.packs = mode in ("panels", "blocked") or (mode == "columns" and not kept)
         self.tile = tile = tile_for(mode, code, 1, vectors, paired)
         self.item, self.packed_item, self.sum_item = tile.item, tile.packed_item, tile.sum_item
         self.strip = tile.columns
-        if self.packs:
+        if self.packs and not kept:
             pack_columns(self.module, code, tile.columns, tile.paired)
         if mode in ("panels", "blocked"):
             pack_rows(self.module, code, tallest(code, vectors), tile.paired)
@@ -82,7 +86,7 @@ class _Gemm:
         for k, name in enumerate(WORDS):
             setattr(self, name, self.word(k))
         self.terms = fn.alloca(I64, max(1, self.epilogue.words(self.code)), 8)
-        if self.mode == "blocked":
+        if self.mode == "blocked" and not self.kept:
             fn.if_else(
                 chunk < self.pack_chunks,
                 lambda: self.pack_shared(chunk),
@@ -98,7 +102,7 @@ class _Gemm:
     def compute(self, chunk):
         """All items of a chunk, with a slot of scratch if one is needed."""
         fn = self.fn
-        if self.mode == "blocked":
+        if self.mode == "blocked" and not self.kept:
             self.wait_for_columns()
         slot = slots.take(fn, self.spare(1), self.slots) if self.packs else None
         room = slot and fn.gep(self.scratch, self.slots_at + slot * self.slot_bytes, "i8")
@@ -220,12 +224,16 @@ class _Gemm:
         zero = fn.value(0, I64)
         packed = self.mode == "panels"
         top, _, _ = self.panel(panels[0])
-        apart = fn.gep(room, self.partial_at, "i8")
         if packed:
+            apart = fn.gep(room, self.partial_at, "i8")
             self.pack_panels(a, panels, top, zero, self.k, apart)
         with fn.loop(*strips) as s:
             column = s * self.strip
-            self.pack_strip(b, s, zero, self.k, room)
+            strip = room
+            if self.kept:
+                strip = fn.gep(b, s * self.padded(self.k) * self.strip_bytes(), "i8")
+            else:
+                self.pack_strip(b, s, zero, self.k, room)
             with fn.loop(*panels) as p:
                 row, _, tile = self.panel(p)
                 if packed:
@@ -233,7 +241,7 @@ class _Gemm:
                 else:
                     place = fn.gep(a, row * self.a_row, "i8")
                     steps = {"a_row": self.a_row, "a_step": self.a_k}
-                self.multiply(tile, self.k, place, room, row, column, c, **steps)
+                self.multiply(tile, self.k, place, strip, row, column, c, **steps)
 
     def pack_panels(self, a, panels, top, first, depth, out):
         fn = self.fn
@@ -263,7 +271,8 @@ class _Gemm:
         fn = self.fn
         first = nth * self.depth
         depth = fn.min(self.depth, self.k - first)
-        return first, depth, fn.gep(self.scratch, first * self.strips * self.strip_bytes(), "i8")
+        base = self.b if self.kept else self.scratch
+        return first, depth, fn.gep(base, first * self.strips * self.strip_bytes(), "i8")
 
     def strip_bytes(self):
         """Bytes of one step of k in a packed strip."""
@@ -325,7 +334,35 @@ class _Gemm:
         return fn.gep(partial, apart, "i8"), self.partial_row
 
 
-def build(mode, code, vectors, paired, scaled, addends, activation, batch):
-    """IR of a product kernel: its arguments are the description, C, A, B, scratch and its slots."""
+def build(mode, code, vectors, paired, scaled, addends, activation, batch, kept=False):
+    """IR of a product kernel: its arguments are the description, C, A, B, scratch and its slots.
+
+    kept: B was packed by the kernel of `build_keeping`.
+    """
     epilogue = ending.Epilogue(scaled, addends, activation)
-    return _Gemm(mode, code, vectors, paired, epilogue, batch).text()
+    return _Gemm(mode, code, vectors, paired, epilogue, batch, kept).text()
+
+
+class _Keeping(_Gemm):
+    """Packs all of B: arguments are a description with packing chunks only, the place, and B."""
+
+    def __init__(self, code, vectors, paired):
+        super().__init__("blocked", code, vectors, paired, ending.PLAIN, 0)
+        self.kinds = "ppp"
+
+    def text(self):
+        fn = self.fn
+        self.block, chunk = fn.params
+        for k, name in enumerate(("description", "scratch", "b")):
+            setattr(self, name, argument_word(fn, self.block, k, "p"))
+        for k, name in enumerate(WORDS):
+            setattr(self, name, self.word(k))
+        self.pack_shared(chunk)
+        fn.ret()
+        add_entry(self.module, self.kinds, spare=2)
+        return module_text(self.module)
+
+
+def build_keeping(code, vectors, paired):
+    """IR of a kernel that packs columns for products that are built as `kept`."""
+    return _Keeping(code, vectors, paired).text()

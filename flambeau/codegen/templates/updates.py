@@ -119,8 +119,11 @@ class _Rule(_Pieces):
             store_element(fn, value, pointer, code, self.width, "c", None, mask)
 
 
-def build_update(rule, codes, flags):
-    """IR of a rule for memory dtypes of its tensors (None: left out) and values of its flags."""
+def build_update(rule, codes, flags, kind=None):
+    """IR of a rule for memory dtypes of its tensors (None: left out) and values of its flags.
+
+    kind: what walks over the tensors, where it is not the host.
+    """
     present = [(n, c) for n, c in zip(rule.tensors, codes) if c is not None]
     type = COMPUTE_TYPE[present[0][1]]
     given = dict.fromkeys(rule.tensors)
@@ -131,7 +134,7 @@ def build_update(rule, codes, flags):
     found = rule.function(**given, **dict(zip(rule.flags, flags)))
     order = {name: k for k, (name, _) in enumerate(present)}
     expressions = [(order[name], value) for name, value in found.items()]
-    return _Rule([c for _, c in present], len(rule.numbers), expressions).text()
+    return (kind or _Rule)([c for _, c in present], len(rule.numbers), expressions).text()
 
 
 class _Norm(_Pieces):

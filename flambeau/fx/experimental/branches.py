@@ -13,19 +13,27 @@ from flambeau.utils import _pytree as pytree
 
 
 def record_branch(
-    recorder: Any, function: Callable, operands: tuple, free: list[Tensor]
+    recorder: Any,
+    function: Callable,
+    operands: tuple,
+    free: list[Tensor],
+    sources: tuple | None = None,
 ) -> tuple[GraphModule, Any]:
     """The graph of a branch, and what it gives for the example.
 
     free: tensors from around the branch that it uses, which become operands; more are added.
+    sources: what operands are the first slices of, where they are not operands themselves.
     """
     graph, root = Graph(), Module()
     inner = recorder.for_branch(graph, root)
     given = []
-    for operand in operands:
-        node = placeholder(graph, recorder.leaf(operand).name)
+    for operand, source in zip(operands, sources or operands):
+        node = placeholder(graph, recorder.leaf(source).name)
         twin = operand.detach().clone()
-        inner.adopt(twin, operand, recorder)
+        if source is operand:
+            inner.adopt(twin, operand, recorder)
+        elif id(source) in recorder.shadows:
+            inner.shadow(twin, [other[0] for other in recorder.shadows[id(source)]])
         inner.track(twin, node)
         given.append(twin)
     inner.outside, inner.free = recorder, free

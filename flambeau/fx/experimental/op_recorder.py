@@ -21,6 +21,7 @@ from flambeau.autograd.grad_mode import modes, no_grad
 from flambeau.fx.experimental.attention import attend, is_plain
 from flambeau.fx.experimental.branches import place_for, record_branch, same_kind
 from flambeau.fx.experimental.indexing import assign, take
+from flambeau.fx.experimental.loops import record_over, record_while
 from flambeau.fx.experimental.program_places import (
     PACKAGE,
     frame_text,
@@ -532,6 +533,30 @@ class OpRecorder(Recorder):
         leaves, spec = pytree.tree_flatten(taken)
         self.track_result(tuple(leaves), node)
         return pytree.tree_unflatten(leaves, spec)
+
+    def loops_while(self, *given: Any) -> tuple:
+        """while_loop: see loops.py."""
+        return record_while(self, *given)
+
+    def loops_over(self, *given: Any) -> tuple:
+        """map and scan."""
+        return record_over(self, *given)
+
+    def write_graph_op(self, target: Any, graphs: dict, arguments: tuple, result: tuple) -> tuple:
+        """The node of an op of graphs (by name) and groups of tensors; what it gives."""
+        nodes = []
+        for name, module in graphs.items():
+            number = sum(str(node.target).startswith(name) for node in self.graph.nodes)
+            self.root.add_module(f"{name}_{number}", module)
+            nodes.append(self.graph.create_node("get_attr", f"{name}_{number}"))
+            self.finish(nodes[-1], None)
+        given = [type(group)([self.leaf(t) for t in group]) for group in arguments]
+        node = self.graph.create_node(
+            "call_function", target, (*nodes, *given), {}, target.__name__
+        )
+        self.finish(node, result)
+        self.track_result(result, node)
+        return result
 
     def for_branch(self, graph: Graph, root: Module) -> "OpRecorder":
         """A recorder of the same kind for a graph within this one."""

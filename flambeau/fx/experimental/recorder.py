@@ -135,6 +135,7 @@ def placeholder(graph: Graph, name: str) -> Node:
     node = graph.placeholder(name)
     if node.name != name and all(other.name != name for other in graph.nodes):
         node.name = name
+    node.target = node.name  # one name may be given twice
     return node
 
 

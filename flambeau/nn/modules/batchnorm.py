@@ -4,6 +4,7 @@
 checkpoints are read.
 """
 
+import sys
 from dataclasses import KW_ONLY, InitVar
 from typing import Any
 
@@ -205,10 +206,17 @@ class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
     _check_input_dim = BatchNorm3d._check_input_dim
 
 
+def has_company(process_group):
+    """Are there other processes in this group? Without torch.distributed there are none."""
+    dist = sys.modules.get("flambeau.distributed")
+    return bool(dist and dist.is_initialized() and dist.get_world_size(process_group) > 1)
+
+
 class SyncBatchNorm(_BatchNorm):
     """Batch normalisation of (N, C, *) over all processes of a group.
 
-    A process on its own has nobody to ask: it normalises its own batch.
+    A process on its own has nobody to ask: it normalises its own batch. Others exchange sums, see
+    `flambeau/distributed/batch_norm.py`.
     """
 
     def __init__(
@@ -234,6 +242,15 @@ class SyncBatchNorm(_BatchNorm):
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
         if input.size(1) == 0:
             raise ValueError("SyncBatchNorm number of input channels should be non-zero")
+
+    def forward(self, input: Tensor) -> Tensor:
+        batch = self.training or self.running_mean is None
+        if not batch or not has_company(self.process_group):
+            return super().forward(input)
+        self._check_input_dim(input)
+        from flambeau.distributed.batch_norm import normalized_together  # with its collectives
+
+        return normalized_together(self, input)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:

@@ -147,10 +147,14 @@ class _ConvNd(WeightedQuantizedModule):
             weight, bias = fuse_conv_bn_weights(
                 weight, bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
             )
-        more = (source.output_padding, source.groups, source.bias is not None, source.dilation,
-                source.padding_mode)  # fmt: skip
-        facts = (source.in_channels, source.out_channels, source.kernel_size, source.stride,
-                 source.padding)  # fmt: skip
+        more: tuple = (
+            source.output_padding, source.groups, source.bias is not None, source.dilation,
+            source.padding_mode,
+        )  # fmt: skip
+        facts = (
+            source.in_channels, source.out_channels, source.kernel_size, source.stride,
+            source.padding,
+        )  # fmt: skip
         if not cls._transposed:
             more = (source.dilation, source.groups, bias is not None, source.padding_mode)
         found = cls(*facts, *more)

@@ -22,10 +22,10 @@ class _WithNorm:
 
     def _set_up(self, norm: Any, freeze_bn: bool, qconfig: Any) -> None:
         self.qconfig = qconfig
-        self.freeze_bn = freeze_bn if self.training else True  # type: ignore[attr-defined]
+        self.freeze_bn = freeze_bn if self.training else True
         self.bn = norm
         self.weight_fake_quant = weight_fake_quant(qconfig)
-        if self.training:  # type: ignore[attr-defined]
+        if self.training:
             (self.freeze_bn_stats if freeze_bn else self.update_bn_stats)()
         else:
             self.freeze_bn_stats()

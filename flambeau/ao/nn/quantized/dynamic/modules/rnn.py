@@ -58,7 +58,8 @@ class PackedParameter(nn.Module):
 
 def packed_cell(weights: list, biases: list, qconfig: Any, reduce_range: bool = True) -> CellParams:
     """Two float weights as packed ones."""
-    return CellParams(*[_packed(w, b, qconfig) for w, b in zip(weights, biases)], reduce_range)
+    of_input, of_state = (_packed(w, b, qconfig) for w, b in zip(weights, biases))
+    return CellParams(of_input, of_state, reduce_range)
 
 
 def _packed(weight: Tensor, bias: Tensor | None, qconfig: Any) -> Any:

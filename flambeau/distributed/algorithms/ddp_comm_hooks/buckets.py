@@ -1,0 +1,3 @@
+"""GradBucket, where hooks look for it."""
+
+from flambeau.nn.parallel.reducer import GradBucket as GradBucket

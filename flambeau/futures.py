@@ -1,0 +1,120 @@
+"""`torch.futures`: results that arrive later, on whatever thread brings them."""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+__all__ = ["Future", "collect_all", "wait_all"]
+
+T = TypeVar("T")
+
+
+class Future(Generic[T]):
+    """A value that will be there.
+
+    Example:
+        >>> from flambeau.futures import Future
+        >>> future = Future()
+        >>> doubled = future.then(lambda f: 2 * f.wait())
+        >>> future.set_result(21)
+        >>> doubled.wait()
+        42
+    """
+
+    def __init__(self, *, devices: Any = None) -> None:
+        self._ready = threading.Event()
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._callbacks: list[Callable] = []
+        self._lock = threading.Lock()
+        self._drive: Callable[[], Any] | None = None  # what a waiting thread may do meanwhile
+
+    def done(self) -> bool:
+        """Is the value, or an error, there?"""
+        return self._ready.is_set()
+
+    def wait(self) -> T:
+        """The value, once it is there; an error is raised."""
+        if self._drive is not None and not self._ready.is_set():
+            self._drive()
+        self._ready.wait()
+        return self.value()
+
+    def value(self) -> T:
+        """The value, which must be there."""
+        if not self._ready.is_set():
+            raise RuntimeError("the future is not complete yet; wait() waits for it")
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def set_result(self, result: T) -> None:
+        """Here it is."""
+        self._finish(result, None)
+
+    def set_exception(self, result: BaseException) -> None:
+        """There will be none, because of this."""
+        if not isinstance(result, Exception):
+            raise AssertionError(f"{result} is of type {type(result)}, not an Exception.")
+        self._finish(None, result)
+
+    def _finish(self, value, error):
+        with self._lock:
+            if self._ready.is_set():
+                raise RuntimeError(
+                    "Future can't be marked as completed twice: it has a result already"
+                )
+            self._value, self._error = value, error
+            self._ready.set()
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(self)
+
+    def add_done_callback(self, callback: Callable[["Future[T]"], None]) -> None:
+        """Call callback(self) when this is done, or now if it is."""
+        with self._lock:
+            if not self._ready.is_set():
+                self._callbacks.append(callback)
+                return
+        callback(self)
+
+    def then(self, callback: Callable[["Future[T]"], Any]) -> "Future[Any]":
+        """The future of callback(self)."""
+        later: Future[Any] = Future()
+        later._drive = self._drive
+
+        def run(future):
+            try:
+                result = callback(future)
+            except Exception as error:
+                later.set_exception(error)
+            else:
+                later.set_result(result)
+
+        self.add_done_callback(run)
+        return later
+
+
+def collect_all(futures: Sequence[Future]) -> Future[list[Future]]:
+    """A future that is done when all of these are; its value is their list."""
+    whole: Future[list[Future]] = Future()
+    waiting, lock = [len(futures)], threading.Lock()
+
+    def one_more(_):
+        with lock:
+            waiting[0] -= 1
+            last = waiting[0] == 0
+        if last:
+            whole.set_result(list(futures))
+
+    whole._drive = lambda: [future.wait() for future in futures]
+    if not futures:
+        whole.set_result([])
+    for future in futures:
+        future.add_done_callback(one_more)
+    return whole
+
+
+def wait_all(futures: Sequence[Future]) -> list:
+    """The values of all of these."""
+    return [future.wait() for future in futures]

@@ -1,0 +1,3 @@
+"""What is going on: how many exports are under way."""
+
+exporting = 0
