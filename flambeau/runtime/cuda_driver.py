@@ -26,7 +26,7 @@ class Driver:
     emulated = False
 
     def __init__(self):
-        from cuda.bindings import driver  # type: ignore[import-not-found]  # flambeau[cuda]
+        from cuda.bindings import driver  # flambeau[cuda]
 
         self.bindings: Any = driver
         self.contexts: dict = {}
