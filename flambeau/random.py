@@ -278,6 +278,16 @@ def cuda_generator(index):
     return found
 
 
+def marks():
+    """Where all default generators are, for `go_back_to`."""
+    return [(g, g._mark()) for g in (default_generator, *_cuda_generators.values())]
+
+
+def go_back_to(found):
+    for generator, mark in found:
+        generator._go_back(mark)
+
+
 def seed_gpus(seed):
     """Start the default generators of all GPUs."""
     _cuda_seed[:] = [seed]
@@ -334,13 +344,11 @@ def fork_rng(
         _device.resolve(_device.device(device_type or "cuda"))
     if device_type is not None:
         _device.device(device_type)
-    generators = [default_generator, *_cuda_generators.values()]
-    marks = [generator._mark() for generator in generators]
+    found = marks()
     try:
         yield
     finally:
-        for generator, mark in zip(generators, marks):
-            generator._go_back(mark)
+        go_back_to(found)
 
 
 def thread_safe_generator():

@@ -31,6 +31,8 @@ _INVALID = (
 def capsule(t, versioned=False, flags=0):
     """A capsule over the memory of a tensor."""
     layout = t._layout
+    if layout.device.type not in ("cpu", "cuda"):
+        raise BufferError(f"Cannot pack tensors on {layout.device}")
     place = device_of(t)
     # Readers may judge contiguity by strides alone, so those of single elements are made canonical.
     strides = tuple(1 if s < 2 else st for s, st in zip(layout.shape, layout.strides))

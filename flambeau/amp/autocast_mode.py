@@ -107,11 +107,11 @@ def autocast_decrement_nesting() -> int:
     return state.me.nesting
 
 
-def current_settings() -> dict[str, Any]:
-    """Arguments of an autocast that is like now on the CPU."""
+def current_settings(device_type: str = "cpu") -> dict[str, Any]:
+    """Arguments of an autocast that is like now on a kind of device."""
     return {
-        "enabled": state.me.on["cpu"],
-        "dtype": state.me.dtypes["cpu"],
+        "enabled": state.me.on[device_type],
+        "dtype": state.me.dtypes[device_type],
         "cache_enabled": state.me.cache_enabled,
     }
 

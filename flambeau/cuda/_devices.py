@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from flambeau._device import device as Device
+from flambeau import _device
 from flambeau._device import is_there, runtimes_of
+
+Device: Any = _device.device  # whose fields are slots, which mypy does not see
 
 
 def devices() -> Any:

@@ -23,7 +23,7 @@ from flambeau.autograd.engine import current_pass
 from flambeau.autograd.function import Function
 from flambeau.autograd.grad_mode import enable_grad, modes, no_grad, saved_tensors_hooks
 from flambeau.autograd.node import save_input, unpack
-from flambeau.random import default_generator
+from flambeau.random import go_back_to, marks
 
 __all__ = [
     "CheckpointError",
@@ -130,26 +130,28 @@ class _Surroundings:
     """Random numbers and autocast as they are now, to be entered again."""
 
     def __init__(self, preserve_rng_state):
-        self.mark = default_generator._mark() if preserve_rng_state else None
+        self.marks = marks() if preserve_rng_state else None
         self.autocast = amp.current_settings()
+        self.autocast_gpu = amp.current_settings("cuda")
         self.before: list = []  # what to go back to; it may be entered again inside itself
 
     def __enter__(self):
-        mark, settings = None, None
-        if self.mark is not None:
-            mark = default_generator._mark()
-            default_generator._go_back(self.mark)
-        if self.autocast != amp.current_settings():
-            settings = amp.autocast("cpu", **self.autocast)
-            settings.__enter__()
-        self.before.append((mark, settings))
+        before, settings = None, []
+        if self.marks is not None:
+            before = marks()
+            go_back_to(self.marks)
+        for kind, wanted in (("cpu", self.autocast), ("cuda", self.autocast_gpu)):
+            if wanted != amp.current_settings(kind):
+                settings.append(amp.autocast(kind, **wanted))
+                settings[-1].__enter__()
+        self.before.append((before, settings))
 
     def __exit__(self, *error):
-        mark, settings = self.before.pop()
-        if settings is not None:
-            settings.__exit__(*error)
-        if mark is not None:
-            default_generator._go_back(mark)
+        before, settings = self.before.pop()
+        for mode in reversed(settings):
+            mode.__exit__(*error)
+        if before is not None:
+            go_back_to(before)
 
 
 # -- use_reentrant=True ----------------------------------------------------------------------------

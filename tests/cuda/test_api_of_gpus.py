@@ -307,3 +307,15 @@ def test_marks_are_harmless():
     with cuda.nvtx.range("step"):
         cuda.nvtx.mark("here")
     assert cuda.nvtx.range_push("a") == 0 and cuda.nvtx.range_pop() == 0
+
+
+def test_checkpoints_draw_the_same_numbers():
+    x = flambeau.ones(500, device="cuda", requires_grad=True)
+
+    def noisy(x):
+        return flambeau.nn.functional.dropout(x, 0.5)
+
+    y = flambeau.utils.checkpoint.checkpoint(noisy, x, use_reentrant=False)
+    flambeau.rand(3, device="cuda")
+    y.sum().backward()
+    assert flambeau.equal(x.grad, y.detach())
