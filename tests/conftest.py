@@ -6,6 +6,7 @@ PyTorch and are skipped where there is none.
 """
 
 import importlib.util
+import os
 import random
 import sys
 import zlib
@@ -13,6 +14,10 @@ import zlib
 import numpy as np
 import pytest
 from hypothesis import settings
+
+# Tests see no GPU, whatever the machine has; those of tests/cuda look for one.
+os.environ.setdefault("FLAMBEAU_TEST_CUDA", os.environ.get("FLAMBEAU_CUDA", ""))
+os.environ["FLAMBEAU_CUDA"] = "0"
 
 # Compiling a kernel for the first example may take longer than Hypothesis allows a test by default;
 # a fixed choice of examples keeps a red run red when it is repeated.

@@ -249,13 +249,15 @@ def _enter_autocast(*vals: Any) -> Any:
 def preserved_autocast() -> Iterator[None]:
     """Whatever a block does, and however it ends: afterwards the settings are as before."""
     me = state.me
-    before = me.dtype, me.nesting, me.cache_enabled
-    enabled = me.enabled
+    before = me.kind, me.nesting, me.cache_enabled
+    on, dtypes = dict(me.on), dict(me.dtypes)
     try:
         yield
     finally:
-        switch(enabled)
-        me.dtype, me.nesting, me.cache_enabled = before
+        for kind, enabled in on.items():
+            switch(enabled, kind)
+        me.kind, me.nesting, me.cache_enabled = before
+        me.dtypes.update(dtypes)
 
 
 def _exit_autocast(mode: Any) -> None:

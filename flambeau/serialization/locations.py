@@ -102,6 +102,8 @@ def known_place(location):
         return f"cuda:{validate_cuda_device(location)}"
     if kind == "hpu":
         raise RuntimeError(NO_HPU)
+    if is_there(kind):
+        return kind
     raise RuntimeError(
         "don't know how to restore data location of torch.storage.UntypedStorage (tagged with "
         f"{location})"

@@ -88,7 +88,7 @@ def _plain(t):
     if lay.dtype in _dtype.QUANTIZED:
         from flambeau.eager.quantized import parts_of  # few programs have such tensors
 
-        place = _Place(t._storage, lay.dtype)
+        place = _Place(t._storage, lay.dtype, lay.device)
         rest = (offset, size, stride, parts_of(t), requires_grad, OrderedDict())
         return r.rebuild_quantized, (place, *rest)
     if lay.dtype in r.KINDS:

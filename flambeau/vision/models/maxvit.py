@@ -100,7 +100,10 @@ class RelativePositionalMultiHeadAttention(nn.Module):
         batch, groups, places, _ = x.shape
         shape = [batch, groups, places, self.n_heads, self.head_dim]
         parts = flambeau.chunk(self.to_qkv(x), 3, dim=-1)
-        q, k, v = [part.reshape(shape).permute(0, 1, 3, 2, 4) for part in parts]
+        q, k, v = parts
+        q = q.reshape(shape).permute(0, 1, 3, 2, 4)
+        k = k.reshape(shape).permute(0, 1, 3, 2, 4)
+        v = v.reshape(shape).permute(0, 1, 3, 2, 4)
         logits = q @ (k * self.scale_factor).transpose(-2, -1)
         out = F.softmax(logits + self.get_relative_positional_bias(), dim=-1) @ v
         return self.merge(out.permute(0, 1, 3, 2, 4).reshape(x.shape))
