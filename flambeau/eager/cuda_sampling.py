@@ -13,7 +13,7 @@ from flambeau.eager.methods import function
 from flambeau.random import CudaGenerator, Generator, cuda_generator, default_generator
 
 THREADS = 256
-LONGEST = 8  # elements that a thread of dropout takes at once
+LONGEST = 4  # elements that a thread of dropout takes at once
 _pack = struct.Struct("<7q").pack
 _FILLS = {"normal_pairs": "normal"}
 _WORD = (1 << 32) - 1

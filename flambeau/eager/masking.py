@@ -16,9 +16,9 @@ from flambeau.eager.copying import copy_into
 from flambeau.eager.index_plans import index64, without_memory
 from flambeau.eager.launching import LAUNCHERS, launches
 from flambeau.eager.plans import Plans
-from flambeau.eager.rows import address, chunks_of, contiguous, vector_layout
+from flambeau.eager.rows import address, chunks_of, contiguous, told_words, vector_layout
 from flambeau.eager.writing import number_tensor, writer
-from flambeau.runtime.cpu import packed, words
+from flambeau.runtime.cpu import packed
 
 PIECE = 1 << 15
 
@@ -47,9 +47,9 @@ def counted(t, name, *facts):
     if numel <= PIECE:  # one chunk, which starts at the start: nothing to accumulate
         total = kernel(desc, at, 0) or 0
         return desc, total, packed((0, total))
-    counts, place = words(bytes(8 * -(-numel // PIECE)))
+    place, counts = told_words(-(-numel // PIECE), t.device)
     kernel(desc, at, place)
-    starts = list(accumulate(counts, initial=0))
+    starts = list(accumulate(counts(), initial=0))
     return desc, starts[-1], packed(starts)
 
 

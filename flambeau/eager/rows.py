@@ -9,6 +9,8 @@ from flambeau._natively import natively
 from flambeau._tensor import alias, empty_like_layout, empty_tensor
 from flambeau.eager.copying import copy_into
 from flambeau.eager.kernels import pool
+from flambeau.runtime.cpu import words
+from flambeau.storage import new_storage
 
 
 def is_computed(t):
@@ -142,3 +144,19 @@ def blocks(n, least, most=64):
     length = max(least, -(-n // most))
     length = (length + 1023) & -1024
     return max(1, chunks_of(n, length)), length
+
+
+def told_words(count, device):
+    """Words that a kernel fills for Python: (their address, a function that gives them)."""
+    runtime = device.runtime
+    if runtime.runs_programs:
+        block, place = words(bytes(8 * count))
+        return place, lambda: block
+    there = new_storage(8 * count, device)
+
+    def fetched():
+        block, place = words(bytes(8 * count))
+        runtime.read(place, there.pointer, 8 * count)
+        return block
+
+    return there.pointer, fetched

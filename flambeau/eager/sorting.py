@@ -34,9 +34,10 @@ from flambeau.eager.rows import (
     has_work,
     reduced_shape,
     row_shape,
+    told_words,
     vector_layout,
 )
-from flambeau.runtime.cpu import packed, words
+from flambeau.runtime.cpu import packed
 
 LONG = 1 << 16  # rows of this length and more are sorted by several chunks together
 SHORT = 64  # rows that selection ranks at once: it never pays to sort them first
@@ -137,9 +138,9 @@ def _sort_long(values, indices, source, n, dtype, flip, device):
 def _sort_items(a, b, source, description, dtype, device):
     """Sorted items of one long row, in buffer a or b."""
     runtime, (count, n, block, _) = device.runtime, description
-    differ, at = words(bytes(8 * count))
+    at, differ = told_words(count, device)
     _launch(runtime, "items", dtype, description, a, source, at)
-    varying = reduce(operator.or_, differ) & ((1 << (8 * dtype.itemsize)) - 1)
+    varying = reduce(operator.or_, differ()) & ((1 << (8 * dtype.itemsize)) - 1)
     tables = scratch(count * 4 << DIGIT, device)
     for shift, bits in _digits(varying):
         digits = Digits(count, n, block, shift, 1 << bits, count)

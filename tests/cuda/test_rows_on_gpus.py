@@ -137,3 +137,15 @@ def test_memory_is_used_again(cuda):
     for _ in range(50):
         x = x * 1.01 + x.mean(0)
     assert part.allocator.reserved() == before
+
+
+def test_long_rows_are_sorted_scanned_and_selected():
+    x = torch.randn(100_003)
+    y, kept = x.to(NAME), x > 0
+    assert torch.equal(y.sort()[0].cpu(), x.sort()[0])
+    assert torch.equal(y.topk(5000)[0].cpu(), x.topk(5000)[0])
+    assert torch.equal(y[kept.to(NAME)].cpu(), x[kept])
+    assert torch.equal(torch.nonzero(kept.to(NAME)).cpu(), torch.nonzero(kept))
+    n = torch.arange(100_003)
+    assert torch.equal(n.to(NAME).cumsum(0).cpu(), n.cumsum(0))
+    assert torch.equal((n % 50).to(NAME).unique().cpu(), torch.arange(50))
