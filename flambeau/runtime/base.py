@@ -55,6 +55,16 @@ class Runtime:
         """What its kernels are made for (codegen/target.py)."""
         return getattr(self.load, "target")()  # noqa: B009
 
+    def lifted(self, host: int, nbytes: int) -> tuple:
+        """(the address of a copy of a few bytes of the host, the pool that takes it back)."""
+        pool = self.pool_for(nbytes)
+        try:
+            address = pool.pop()
+        except IndexError:
+            address = pool.grow()
+        self.write(address, host, nbytes)
+        return address, pool
+
     def given(self, words: array) -> Any:
         """A long description as kernels take it: an address, which the caller keeps alive."""
         return words.buffer_info()[0]

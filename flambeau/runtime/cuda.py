@@ -85,16 +85,6 @@ class CudaRuntime(Runtime):
             self.driver.to_device(target, host, nbytes, self.stream)
             self.driver.wait_stream(self.stream)  # the host's memory may be gone soon
 
-    def lifted(self, host, nbytes):
-        """(the address of a copy of a few bytes of the host, the pool that takes it back)."""
-        pool = self.pool_for(nbytes)
-        try:
-            address = pool.pop()
-        except IndexError:
-            address = pool.grow()
-        self.driver.to_device(address, host, nbytes, self.stream)
-        return address, pool
-
     def wait_for(self, stream):
         """Work of another stream (None, 1: the default one) comes after that of this one."""
         other = stream if stream not in (None, 1) else 0

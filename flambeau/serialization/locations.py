@@ -102,7 +102,7 @@ def known_place(location):
         return f"cuda:{validate_cuda_device(location)}"
     if kind == "hpu":
         raise RuntimeError(NO_HPU)
-    if is_there(kind):
+    if kind in device.runtimes:
         return kind
     raise RuntimeError(
         "don't know how to restore data location of torch.storage.UntypedStorage (tagged with "

@@ -140,7 +140,7 @@ def test_copies_and_pickles_stay_there(third):
     file = io.BytesIO()
     torch.save({"x": x.detach()}, file)
     file.seek(0)
-    assert torch.equal(torch.load(file)["x"], x.detach().cpu())
+    assert torch.equal(torch.load(file)["x"].cpu(), x.detach().cpu())
     assert repr(torch.ones(2, device=NAME)) == f"tensor([1., 1.], device='{NAME}')"
     with pytest.raises(TypeError, match=f"can't convert {NAME} device type tensor to numpy"):
         torch.ones(2, device=NAME).numpy()
