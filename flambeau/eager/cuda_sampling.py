@@ -13,7 +13,7 @@ from flambeau.eager.methods import function
 from flambeau.random import CudaGenerator, Generator, cuda_generator, default_generator
 
 THREADS = 256
-LONGEST = 4  # elements that a thread of dropout takes at once
+LINE = 16  # bytes that a thread of dropout takes at once
 _pack = struct.Struct("<7q").pack
 _FILLS = {"normal_pairs": "normal"}
 _WORD = (1 << 32) - 1
@@ -82,7 +82,7 @@ def _coins(device, run):
 def dropout(layout, kind, masked):
     """Called as the host's kernel of dropout is."""
     device, runtime = layout.device, layout.device.runtime
-    count, each = layout.numel, LONGEST
+    count, each = layout.numel, LINE // layout.itemsize
     while each > 1 and count % each:
         each //= 2
     run = runtime.kernel("dropout", "philox:build_dropout", layout.dtype.code, each, masked)
