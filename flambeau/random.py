@@ -279,7 +279,9 @@ def cuda_generator(index):
 
 
 def marks():
-    """Where all default generators are, for `go_back_to`."""
+    """Where all default generators are, for `go_back_to`; those of GPUs in use among them."""
+    for index in getattr(_device.device.runtimes.get("cuda"), "parts", ()):
+        cuda_generator(index)
     return [(g, g._mark()) for g in (default_generator, *_cuda_generators.values())]
 
 
