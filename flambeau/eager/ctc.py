@@ -73,7 +73,7 @@ PLANS = Plans(_plan, room=128)
 def _lengths(plan, like):
     """Where kernels find the lengths: in place, or in memory of the device of some tensor."""
     runtime = like.device.runtime
-    if runtime.runs_programs:
+    if runtime.is_host:
         return place_of(plan.lengths)
     memory = new_storage(len(plan.lengths), like.device)
     runtime.write(memory.pointer, place_of(plan.lengths), len(plan.lengths))

@@ -6,6 +6,7 @@ assembles; what CPython calls is host code, as everywhere.
 """
 
 import importlib
+import importlib.util
 import struct
 import time
 
@@ -16,23 +17,8 @@ from flambeau.eager import kernels
 from flambeau.runtime import cpu, cuda, cuda_driver
 from flambeau.runtime.stacks import alone
 
-# Builders for the host -> file and function of codegen/gpu that take their place.
-OWN = {
-    "build:text_and_nest": "pointwise:build",
-    "philox:build_fill": "philox:build_fill",
-    "philox:build_random": "philox:build_random",
-    "philox:build_bernoulli_from": "philox:build_bernoulli_from",
-    "philox:build_dropout": "philox:build_dropout",
-    "philox:build_first": "philox:build_first",
-    "gemm:build": "gemm:build",
-    "row_programs:build": "rows:build",
-    "reduction:build_rows": "reduction:build_rows",
-    "reduction:build_columns": "reduction:build_columns",
-    "reduction:build_join": "reduction:build_join",
-    "convolution:build": "convolution:build",
-    "embedding:build_lookup": "embedding:build_lookup",
-    "resampling:build_pixels": "resampling:build_pixels",
-}
+# A builder of codegen/gpu takes the place of the host's of the same file and name, and of these.
+RENAMED = {"build:text_and_nest": "pointwise:build", "row_programs:build": "rows:build"}
 _support: dict = {}  # addresses of what entries call, by the state they read
 
 
@@ -71,17 +57,17 @@ def _target(runtime):
 
 def _builder(build):
     """The function that writes the kernel of a GPU."""
-    place, name = "flambeau.codegen.templates", build
+    name = build
     if type(build) is not str:
-        place, _, file = build.__module__.rpartition(".")
-        name = f"{file}:{build.__name__}"
-    own = OWN.get(name)
-    if own is None and type(build) is not str:
+        name = f"{build.__module__.rpartition('.')[2]}:{build.__name__}"
+    file, _, function = RENAMED.get(name, name).partition(":")
+    if importlib.util.find_spec(f"flambeau.codegen.gpu.{file}") is not None:
+        own = getattr(importlib.import_module(f"flambeau.codegen.gpu.{file}"), function, None)
+        if own is not None:
+            return own
+    if type(build) is not str:
         return build
-    if own is not None:
-        place, name = "flambeau.codegen.gpu", own
-    file, _, function = name.partition(":")
-    return getattr(importlib.import_module(f"{place}.{file}"), function)
+    return getattr(importlib.import_module(f"flambeau.codegen.templates.{file}"), function)
 
 
 def _load(runtime, name, build, key):

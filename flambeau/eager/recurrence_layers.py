@@ -65,7 +65,7 @@ class Layer:
 
     def runs_natively(self, biased):
         """May steps be programs? Batches must be equal, and no product may need scratch."""
-        if not self.device.runtime.runs_programs:
+        if not self.device.runtime.is_host:
             return False
         apart = self.rule.apart
         for _, rows in self.parts:

@@ -111,7 +111,7 @@ def _resample(layout, kind, output_size, align_corners, scales, input_size):
     known = SIDES[layout.device, layout.dtype, kind, align_corners, backward]
     sides = list(zip(sizes, output_size, scales or (None,) * len(sizes)))
     tables = [known.tables[side] for side in sides]
-    if last or not layout.device.runtime.runs_programs:
+    if last or not layout.device.runtime.is_host:
         return _by_pixels(source, step, out, tables, last)
     return _by_rows(source, step, out, tables, known.columns[sides[-1]])
 
@@ -132,7 +132,7 @@ def by_tables(layout, name, facts):
         return *idle(out), layout, None, None
     wide, device = layout.dtype.code in WIDE, layout.device
     inputs = shape[-len(maps) :]
-    host = device if device.runtime.runs_programs else cpu
+    host = device if device.runtime.is_host else cpu
     tables = [turned(host, listed([[(i, 1.0)] for i in m], wide), n) for m, n in zip(maps, inputs)]
     if host is not device:
         tables = [moved(table, device) for table in tables]

@@ -137,7 +137,7 @@ class Sides:
         )
 
     def _table(self, side):
-        if not self.device.runtime.runs_programs:
+        if not self.device.runtime.is_host:
             return moved(SIDES[cpu, *self.key[1:]].tables[side], self.device)
         size, wanted, scale = side
         if self.backward:

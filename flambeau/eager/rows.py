@@ -149,7 +149,7 @@ def blocks(n, least, most=64):
 def told_words(count, device):
     """Words that a kernel fills for Python: (their address, a function that gives them)."""
     runtime = device.runtime
-    if runtime.runs_programs:
+    if runtime.is_host:
         block, place = words(bytes(8 * count))
         return place, lambda: block
     there = new_storage(8 * count, device)

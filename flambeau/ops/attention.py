@@ -264,7 +264,7 @@ def _route(query, key, value, attn_mask, learned, dropout_p, is_causal, enable_g
 
     learned: does the mask want a gradient?
     """
-    has_kernel = query.device.runtime.runs_programs  # (the host's alone)
+    has_kernel = query.device.runtime.is_host  # (the host's alone)
     if attn_mask is None and dropout_p == 0 and _is_plain(query, key, value):
         return "four" if has_kernel else "plain"
     _check(query, key, value, attn_mask)

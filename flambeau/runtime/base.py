@@ -25,7 +25,7 @@ class Runtime:
     """
 
     computes = True
-    runs_programs = True  # of kernels, without coming back to Python (eager/programs.py)
+    is_host = True  # Python sees the memory that kernels see, and kernels may call one another
     # products and convolutions that are planned in another way than the host's
     multiplies: Callable | None = None  # see eager/gemm.py
     convolutions: Any = None  # see eager/convolution.py

@@ -26,7 +26,7 @@ ORDINAL = "CUDA error: invalid device ordinal"
 class CudaRuntime(Runtime):
     """One GPU."""
 
-    runs_programs = False
+    is_host = False
     allows_tf32 = False  # in products of float32
 
     def __init__(self, driver, index, blocking=False):

@@ -319,3 +319,12 @@ def test_checkpoints_draw_the_same_numbers():
     flambeau.rand(3, device="cuda")
     y.sum().backward()
     assert flambeau.equal(x.grad, y.detach())
+
+
+def test_launchers_and_the_runtime_mean_the_same_words():
+    from flambeau.codegen import llvm_gpu
+    from flambeau.runtime import cuda as runtime
+
+    names = "STREAM RING RING_SIZE RING_AT LAUNCH COPY WAIT ERRORS BLOCKING LAUNCHES CONTEXT ENTER"
+    for name in (*names.split(), "STATE_WORDS"):
+        assert getattr(llvm_gpu, name) == getattr(runtime, name)

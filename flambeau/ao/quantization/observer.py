@@ -252,7 +252,18 @@ class FixedQParamsObserver(ObserverBase):
         return self.scale, self.zero_point
 
 
-class PlaceholderObserver(ObserverBase):
+class _Unasked(ObserverBase):
+    """Observers that look at nothing and have no scale to give."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+    def calculate_qparams(self) -> Any:
+        kind = type(self).__name__
+        raise Exception(f"calculate_qparams should not be called for {kind}")
+
+
+class PlaceholderObserver(_Unasked):
     """Observes nothing, but says what dtype is wanted."""
 
     def __init__(
@@ -273,17 +284,11 @@ class PlaceholderObserver(ObserverBase):
         if compute_dtype:
             self.is_dynamic = True
 
-    def forward(self, x: Tensor) -> Tensor:
-        return x
-
     def extra_repr(self) -> str:
         return f"dtype={self.dtype}, is_dynamic={self.is_dynamic}"
 
-    def calculate_qparams(self) -> Any:
-        raise Exception("calculate_qparams should not be called for PlaceholderObserver")
 
-
-class RecordingObserver(ObserverBase):
+class RecordingObserver(_Unasked):
     """Keeps what passes."""
 
     def __init__(self, dtype: Any = torch.quint8) -> None:
@@ -294,38 +299,23 @@ class RecordingObserver(ObserverBase):
         self.tensor_val.append(x.clone())
         return x
 
-    def calculate_qparams(self) -> Any:
-        raise Exception("calculate_qparams should not be called for RecordingObserver")
-
     def get_tensor_value(self) -> list[Tensor]:
         return self.tensor_val
 
 
-class NoopObserver(ObserverBase):
+class NoopObserver(_Unasked):
     """Observes nothing."""
 
     def __init__(self, dtype: Any = torch.float16, custom_op_name: str = "") -> None:
         super().__init__(dtype=dtype, is_dynamic=False)
         self.custom_op = custom_op_name
 
-    def forward(self, x: Tensor) -> Tensor:
-        return x
 
-    def calculate_qparams(self) -> Any:
-        raise Exception("calculate_qparams should not be called for NoopObserver")
-
-
-class ReuseInputObserver(ObserverBase):
+class ReuseInputObserver(_Unasked):
     """For ops whose results have the scale of their inputs."""
 
     def __init__(self) -> None:
         super().__init__(torch.quint8, is_dynamic=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x
-
-    def calculate_qparams(self) -> Any:
-        raise Exception("calculate_qparams should not be called for ReuseInputObserver")
 
 
 # -- as they are usually asked for -----------------------------------------------------------------

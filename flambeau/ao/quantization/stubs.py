@@ -3,43 +3,38 @@
 from typing import Any
 
 from flambeau import Tensor, nn
-from flambeau.ao.quantization.qconfig import QConfigAny
 
 
-class QuantStub(nn.Module):
-    """Observes what passes; `convert` makes a Quantize of it."""
-
-    def __init__(self, qconfig: QConfigAny = None) -> None:
-        super().__init__()
-        if qconfig:
-            self.qconfig = qconfig
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x
-
-
-class DeQuantStub(nn.Module):
-    """`convert` makes a DeQuantize of it."""
+class _Stub(nn.Module):
+    """Hands on what it gets, until `convert` puts something else in its place."""
 
     def __init__(self, qconfig: Any = None) -> None:
-        super().__init__()
-        if qconfig:
-            self.qconfig = qconfig
+        nn.Module.__init__(self)
+        self.__dict__.update({"qconfig": qconfig} if qconfig else {})
 
     def forward(self, x: Tensor) -> Tensor:
         return x
+
+
+class QuantStub(_Stub):
+    """A place to quantize at: observed first, a Quantize later."""
+
+
+class DeQuantStub(_Stub):
+    """A place to return to floats at."""
 
 
 class QuantWrapper(nn.Module):
     """A module between two stubs."""
 
     def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        qconfig = getattr(module, "qconfig", None)
-        self.add_module("quant", QuantStub(qconfig))
-        self.add_module("dequant", DeQuantStub(qconfig))
-        self.add_module("module", module)
+        nn.Module.__init__(self)
+        wanted = getattr(module, "qconfig", None)
+        parts = {"quant": QuantStub(wanted), "dequant": DeQuantStub(wanted), "module": module}
+        for name, part in parts.items():
+            self.add_module(name, part)
         self.train(module.training)
 
     def forward(self, X: Tensor) -> Tensor:
-        return self.dequant(self.module(self.quant(X)))
+        inside = self.module(self.quant(X))
+        return self.dequant(inside)

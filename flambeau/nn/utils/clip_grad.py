@@ -50,7 +50,7 @@ def get_total_norm(
     norm_type = float(norm_type)
     if not tensors:
         return creation.tensor(0.0)
-    if not tensors[0].device.runtime.runs_programs and not error_if_nonfinite:
+    if not tensors[0].device.runtime.is_host and not error_if_nonfinite:
         norms = [vector_norm(t, norm_type) for t in tensors]
         return vector_norm(function("stack")([n.to(norms[0].device) for n in norms]), norm_type)
     dtype, norms = None, []
@@ -89,7 +89,7 @@ def clip_grads_with_norm_(
     if not grads:
         return
     factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
-    if not grads[0].device.runtime.runs_programs:  # nobody waits for the number
+    if not grads[0].device.runtime.is_host:  # nobody waits for the number
         for grad in grads:
             grad.mul_(factor.to(grad.device))
         return
